@@ -1,0 +1,197 @@
+package palyra
+
+import "time"
+
+// SubjectType is what an approval is about.
+type SubjectType string
+
+// The subject types.
+const (
+	SubjectTool    SubjectType = "tool"
+	SubjectChannel SubjectType = "channel_send"
+	SubjectSecret  SubjectType = "secret_access"
+	SubjectBrowser SubjectType = "browser_action"
+	SubjectNode    SubjectType = "node_capability"
+	SubjectPairing SubjectType = "device_pairing"
+	SubjectCron    SubjectType = "cron"
+	SubjectPolicy  SubjectType = "policy"
+	SubjectSkill   SubjectType = "skill"
+)
+
+// Answer is how an approval ended. The empty Answer is pending.
+type Answer string
+
+// The answers.
+const (
+	AnswerPending Answer = ""
+	AnswerAllow   Answer = "allow"
+	AnswerDeny    Answer = "deny"
+	AnswerTimeout Answer = "timeout"
+	AnswerError   Answer = "error" // the waiter or the store failed, or the caller withdrew
+)
+
+// Scope is how far an allow reaches.
+type Scope string
+
+// The scopes.
+const (
+	ScopeOnce      Scope = "once"
+	ScopeSession   Scope = "session"
+	ScopeTimeboxed Scope = "timeboxed"
+)
+
+// Separation is how far the approver's key is out of the agent's reach.
+type Separation string
+
+// The separation levels, weakest first.
+const (
+	SeparationNone       Separation = "none"
+	SeparationPassphrase Separation = "passphrase"
+	SeparationDevice     Separation = "device"
+	SeparationOtherUID   Separation = "other_uid"
+)
+
+// Rank orders separation levels; an unknown one ranks with none.
+func (s Separation) Rank() int {
+	switch s {
+	case SeparationPassphrase:
+		return 1
+	case SeparationDevice:
+		return 2
+	case SeparationOtherUID:
+		return 3
+	}
+	return 0
+}
+
+// Method is the surface a decision was made on.
+type Method string
+
+// The methods.
+const (
+	MethodCLI     Method = "cli"
+	MethodTUI     Method = "tui"
+	MethodConsole Method = "console"
+	MethodAPI     Method = "api"
+	MethodClock   Method = "clock"  // the deadline passed
+	MethodSystem  Method = "system" // withdrawn, or the waiter failed
+)
+
+// Approval is a question to people about one plan, and what became of it.
+type Approval struct {
+	ID          ID          `json:"approval_id"`
+	Session     ID          `json:"session_id"`
+	Run         ID          `json:"run_id,omitempty"`
+	Call        ID          `json:"call_id"`
+	Principal   Principal   `json:"principal"`
+	Owner       Principal   `json:"owner,omitempty"`
+	PeerUID     int64       `json:"peer_uid"`
+	Door        Door        `json:"door"`
+	RequestedAt time.Time   `json:"requested_at"`
+	ExpiresAt   time.Time   `json:"expires_at"`
+	SubjectType SubjectType `json:"subject_type"`
+	SubjectID   string      `json:"subject_id"` // <type>:<resource>#<plan digest>
+	PlanDigest  Digest      `json:"plan_digest"`
+	Plan        Plan        `json:"plan"`
+	Prompt      Prompt      `json:"prompt"`
+	Need        Need        `json:"need"`
+	Bundle      Digest      `json:"bundle_digest"`
+	Snapshot    Digest      `json:"snapshot_digest"`
+	Policies    []string    `json:"policies,omitempty"`
+	Waiting     int64       `json:"waiting"` // calls that wait for this answer
+	Votes       []Vote      `json:"votes,omitempty"`
+	Decision    Decision    `json:"decision,omitzero"`
+}
+
+// Pending reports whether nobody has settled a.
+func (a Approval) Pending() bool { return a.Decision.Answer == AnswerPending }
+
+// Prompt is the question in words, made from the plan.
+type Prompt struct {
+	Title       string     `json:"title"`
+	Summary     string     `json:"summary"`
+	Risk        Risk       `json:"risk"`
+	Diff        string     `json:"diff,omitempty"`
+	Notes       []string   `json:"notes,omitempty"`
+	Explanation string     `json:"explanation"` // why policy asks
+	Remedy      string     `json:"remedy,omitempty"`
+	Covers      string     `json:"covers"`            // what a wider scope would also cover
+	Options     []Widening `json:"options,omitempty"` // generalisations offered
+}
+
+// Widening is a generalisation of a lease that the approver may pick.
+type Widening struct {
+	Name  string `json:"name"` // exact, path_root, …
+	Label string `json:"label"`
+}
+
+// Vote is one answer of one person, as signed.
+type Vote struct {
+	ID         ID         `json:"vote_id"`
+	Approval   ID         `json:"approval_id"`
+	Answer     Answer     `json:"answer"`
+	Scope      Scope      `json:"scope,omitempty"`
+	TTLMS      int64      `json:"ttl_ms,omitempty"`
+	Widen      string     `json:"widen,omitempty"`
+	Uses       int64      `json:"uses,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	By         Principal  `json:"by"`
+	Method     Method     `json:"method"`
+	PeerUID    int64      `json:"peer_uid"`
+	At         time.Time  `json:"at"`
+	Digest     Digest     `json:"plan_digest"` // echoed by the approver
+	Separation Separation `json:"separation"`
+	Device     bool       `json:"device,omitempty"`
+	Signature  Signature  `json:"signature"`
+}
+
+// Decision is how an approval was settled: the answer, the votes behind it and
+// what they permit.
+type Decision struct {
+	Approval   ID         `json:"approval_id,omitempty"`
+	Answer     Answer     `json:"answer,omitempty"`
+	Scope      Scope      `json:"scope,omitempty"`
+	Lease      ID         `json:"grant_id,omitempty"` // the lease that an allow made, or that covered the plan
+	Reused     bool       `json:"reused,omitempty"`   // an earlier lease covered the plan; nobody was asked
+	Reason     string     `json:"reason,omitempty"`
+	By         Principal  `json:"by,omitempty"`
+	Method     Method     `json:"method,omitempty"`
+	At         time.Time  `json:"at,omitzero"`
+	Digest     Digest     `json:"plan_digest,omitempty"` // what the approver saw
+	Separation Separation `json:"separation,omitempty"`
+	Votes      []Vote     `json:"votes,omitempty"`
+	Terms      *Terms     `json:"terms,omitempty"` // of the lease; nil when there is none
+}
+
+// Lease is a durable grant: what a decision of scope once, session or timeboxed
+// permits, with explicit terms.
+type Lease struct {
+	ID        ID        `json:"grant_id"`
+	Approval  ID        `json:"approval_id"`
+	Scope     Scope     `json:"scope"`
+	Terms     Terms     `json:"terms"`
+	By        Principal `json:"granted_by"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	UsesLeft  int64     `json:"uses_left"` // -1: no count
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	RevokedBy Principal `json:"revoked_by,omitempty"`
+	Ended     string    `json:"ended,omitempty"` // revoked, expired, spent, session_closed
+	Decision  Decision  `json:"decision,omitzero"`
+}
+
+// Terms say which plans a lease covers. Every set field must match.
+type Terms struct {
+	Principal  Principal `json:"principal"`
+	Session    ID        `json:"session_id,omitempty"`
+	Tool       string    `json:"tool"`
+	PlanDigest Digest    `json:"plan_digest,omitempty"` // exact plan
+	Workspace  string    `json:"workspace,omitempty"`
+	Program    string    `json:"program,omitempty"`
+	PathRoot   string    `json:"path_root,omitempty"` // writes stay under this workspace-relative directory
+	TierFloor  Tier      `json:"tier_floor,omitempty"`
+	Hosts      []string  `json:"hosts,omitempty"`
+}
+
+// Digest returns the digest of what the approver is shown.
+func (p Prompt) Digest() (Digest, error) { return digestOf("prompt/v1", p) }

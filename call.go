@@ -1,0 +1,86 @@
+package palyra
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Proposal is what an agent sent: nothing in it is trusted but Principal, Door,
+// Session and PeerUID, which the door took from the credential.
+type Proposal struct {
+	Key       string          `json:"key,omitempty"` // client's idempotency key, unique in the session
+	Principal Principal       `json:"principal"`
+	Owner     Principal       `json:"owner,omitempty"` // whose agent it is
+	PeerUID   int64           `json:"peer_uid"`
+	Door      Door            `json:"door"`
+	Session   ID              `json:"session"`
+	Run       ID              `json:"run,omitempty"`
+	Workspace string          `json:"workspace,omitempty"` // directory asked for; resolved by the planner
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
+	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit
+	CallsUsed int64           `json:"calls_used,omitempty"`
+	Labels    []string        `json:"labels,omitempty"` // the session's labels so far
+}
+
+// Call is a proposal on its way: the record that survives a crash.
+type Call struct {
+	ID       ID        `json:"call_id"`
+	Proposal Proposal  `json:"proposal"`
+	State    State     `json:"state"`
+	Tool     Tool      `json:"tool"`
+	Plan     Plan      `json:"plan"`
+	Detail   Detail    `json:"detail,omitzero"` // the plan's, kept for people
+	Digest   Digest    `json:"plan_digest,omitempty"`
+	Verdict  Verdict   `json:"verdict,omitzero"`
+	Approval ID        `json:"approval_id,omitempty"`
+	Decision Decision  `json:"decision,omitzero"`
+	Grant    ID        `json:"grant_id,omitempty"`
+	Granted  Position  `json:"granted,omitzero"` // where the granted line stands
+	Proposed time.Time `json:"proposed_at"`
+	Finished time.Time `json:"finished_at,omitzero"`
+	Outcome  *Outcome  `json:"outcome,omitempty"`
+
+	// Stored is the state the ledger last made durable. A copy that is behind
+	// it is stale, and the ledger refuses to move the call from there.
+	Stored State `json:"-"`
+}
+
+// Result is what a runner brings back, also from a failed, killed or timed-out
+// run. Refusal is set when the runner would not start; then nothing ran.
+type Result struct {
+	Output      json.RawMessage // structured result of a built-in tool
+	Stdout      []byte
+	Stderr      []byte
+	Truncated   bool
+	ExitCode    int
+	Signal      string
+	TimedOut    bool
+	Cancelled   bool
+	KillReason  string
+	Failure     *Refusal // the tool ran and failed; reason and remedy for the agent
+	Refusal     *Refusal // nothing ran
+	Executor    string
+	Enforcement Enforcement
+	Usage       Usage
+	Started     time.Time
+	Finished    time.Time
+}
+
+// Enforcement is what really held during a run.
+type Enforcement struct {
+	Mode       string            `json:"mode"` // strict, preflight, none
+	Mechanisms []string          `json:"mechanisms"`
+	Limits     map[string]string `json:"limits"` // limit → cgroup, rlimit, polled, context, none
+}
+
+// Usage is what a run cost.
+type Usage struct {
+	WallMS     int64 `json:"wall_ms"`
+	CPUMS      int64 `json:"cpu_ms"`
+	PeakMemory int64 `json:"peak_memory_bytes"`
+	BytesIn    int64 `json:"bytes_in"`
+	BytesOut   int64 `json:"bytes_out"`
+	Processes  int64 `json:"processes"`
+}

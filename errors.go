@@ -1,0 +1,174 @@
+package palyra
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code classes an error. Three tables map codes to RPC statuses and exit codes.
+type Code string
+
+// The codes. An error without one is Internal.
+const (
+	Invalid     Code = "invalid"
+	Denied      Code = "denied"
+	Expired     Code = "expired"
+	NotFound    Code = "not_found"
+	Conflict    Code = "conflict"
+	Exhausted   Code = "exhausted"
+	Unavailable Code = "unavailable"
+	Internal    Code = "internal"
+)
+
+// Codes lists every code once.
+func Codes() []Code {
+	return []Code{Invalid, Denied, Expired, NotFound, Conflict, Exhausted, Unavailable, Internal}
+}
+
+// Error is an error a person can act on: what class, which rule, why, what to
+// do. Text must be free of secrets: it goes to callers, journals and terminals.
+type Error struct {
+	Code   Code
+	Reason Reason // machine-readable, stable
+	Text   string
+	Remedy string
+	Cause  error // kept for errors.Is; never shown to callers
+}
+
+// Errorf makes an Error with a formatted text.
+func Errorf(code Code, reason Reason, format string, args ...any) *Error {
+	return &Error{Code: code, Reason: reason, Text: fmt.Sprintf(format, args...)}
+}
+
+// WithRemedy returns e with the remedy set.
+func (e *Error) WithRemedy(format string, args ...any) *Error {
+	c := *e
+	c.Remedy = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// WithCause returns e wrapping err.
+func (e *Error) WithCause(err error) *Error {
+	c := *e
+	c.Cause = err
+	return &c
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// CodeOf returns the code of the first Error in err's chain, else Internal.
+func CodeOf(err error) Code {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return Internal
+}
+
+// AsError returns the first Error in err's chain, or wraps err as Internal with
+// a text that gives nothing away.
+func AsError(err error) *Error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: Internal, Reason: ReasonInternal, Text: "internal error", Remedy: "see the daemon's log", Cause: err}
+}
+
+// Layer says which part refused a call.
+type Layer string
+
+// The layers, in the order a call meets them.
+const (
+	LayerDoor     Layer = "door"
+	LayerCatalog  Layer = "catalog"
+	LayerPlan     Layer = "plan"
+	LayerPolicy   Layer = "policy"
+	LayerApproval Layer = "approval"
+	LayerGrant    Layer = "grant"
+	LayerTier     Layer = "tier"
+	LayerEgress   Layer = "egress"
+	LayerLimit    Layer = "limit"
+	LayerJournal  Layer = "journal"
+)
+
+// Refusal is why a call did not run. It is an outcome, not a Go error.
+type Refusal struct {
+	Layer    Layer    `json:"layer"`
+	Code     Code     `json:"code"`
+	Reason   Reason   `json:"reason_code"`
+	Text     string   `json:"reason"`
+	Remedy   string   `json:"remedy,omitempty"`
+	Policies []string `json:"policies,omitempty"`
+}
+
+// RefusalOf turns an error of a layer into a refusal.
+func RefusalOf(layer Layer, err error) Refusal {
+	e := AsError(err)
+	return Refusal{Layer: layer, Code: e.Code, Reason: e.Reason, Text: e.Text, Remedy: e.Remedy}
+}
+
+// Reason is a stable, machine-readable reason code.
+type Reason string
+
+// The reasons. They are part of the protocol: never reuse a name.
+const (
+	ReasonInternal           Reason = "internal"
+	ReasonMalformedInput     Reason = "malformed_input"
+	ReasonInputTooLarge      Reason = "input_too_large"
+	ReasonSchemaMismatch     Reason = "schema_mismatch"
+	ReasonUnknownTool        Reason = "unknown_tool"
+	ReasonToolDisabled       Reason = "tool_disabled"
+	ReasonBudgetSpent        Reason = "budget_spent"
+	ReasonPathOutside        Reason = "path_outside_workspace"
+	ReasonPathInvalid        Reason = "path_invalid"
+	ReasonNotRegularFile     Reason = "not_a_regular_file"
+	ReasonFileNotFound       Reason = "file_not_found"
+	ReasonFileTooLarge       Reason = "file_too_large"
+	ReasonPatchMismatch      Reason = "patch_mismatch"
+	ReasonWorkspaceDenied    Reason = "workspace_denied"
+	ReasonPlanChanged        Reason = "plan_changed"
+	ReasonPolicyDenied       Reason = "policy_denied"
+	ReasonPolicyError        Reason = "policy_error"
+	ReasonApprovalDenied     Reason = "approval_denied"
+	ReasonApprovalExpired    Reason = "approval_expired"
+	ReasonApprovalFailed     Reason = "approval_failed"
+	ReasonApprovalNotAwaited Reason = "approval_not_awaited"
+	ReasonTooManyPending     Reason = "too_many_pending"
+	ReasonRecentlyDenied     Reason = "recently_denied"
+	ReasonAlreadyDecided     Reason = "already_decided"
+	ReasonStaleDigest        Reason = "stale_digest"
+	ReasonAgentMayNotDecide  Reason = "agent_may_not_decide"
+	ReasonRequesterDecides   Reason = "requester_may_not_decide"
+	ReasonBadSignature       Reason = "bad_signature"
+	ReasonReplayedSignature  Reason = "replayed_signature"
+	ReasonStaleSignature     Reason = "stale_signature"
+	ReasonSignatureRequired  Reason = "signature_required"
+	ReasonUnknownKey         Reason = "unknown_key"
+	ReasonNoCredential       Reason = "no_credential"
+	ReasonBadCredential      Reason = "bad_credential"
+	ReasonForeignUID         Reason = "foreign_uid"
+	ReasonPermission         Reason = "permission_denied"
+	ReasonGrantRevoked       Reason = "grant_revoked"
+	ReasonGrantSpent         Reason = "grant_spent"
+	ReasonTimedOut           Reason = "timed_out"
+	ReasonCancelled          Reason = "cancelled"
+	ReasonInterrupted        Reason = "interrupted"
+	ReasonJournalUnavailable Reason = "journal_unavailable"
+	ReasonDiskFull           Reason = "disk_full"
+	ReasonSessionClosed      Reason = "session_closed"
+	ReasonNotFound           Reason = "not_found"
+	ReasonExists             Reason = "already_exists"
+	ReasonStopping           Reason = "daemon_stopping"
+	ReasonSecondDaemon       Reason = "second_daemon"
+	ReasonConfig             Reason = "bad_config"
+	ReasonUnsafePermissions  Reason = "unsafe_permissions"
+	ReasonUnsupported        Reason = "unsupported_platform"
+	ReasonDisabled           Reason = "disabled"
+	ReasonRateLimited        Reason = "rate_limited"
+	ReasonLastOwner          Reason = "last_owner"
+	ReasonIdempotencyReused  Reason = "idempotency_key_reused"
+	ReasonVerifyFailed       Reason = "verification_failed"
+)

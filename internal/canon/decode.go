@@ -1,0 +1,141 @@
+package canon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Decode reads canonical bytes back into a value. Every accepted input is what
+// Append writes for the value returned: there is no second encoding.
+func Decode(b []byte) (any, error) {
+	d := decoder{b: b}
+	v, err := d.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if d.i != len(b) {
+		return nil, errors.New("canon: bytes after the value")
+	}
+	return v, nil
+}
+
+type decoder struct {
+	b []byte
+	i int
+}
+
+var errShort = errors.New("canon: value cut short")
+
+func (d *decoder) value(depth int) (any, error) {
+	if depth > MaxDepth {
+		return nil, errDepth
+	}
+	if d.i >= len(d.b) {
+		return nil, errShort
+	}
+	tag := d.b[d.i]
+	d.i++
+	switch tag {
+	case 'z':
+		return nil, nil
+	case 't', 'f':
+		return tag == 't', nil
+	case 'n':
+		s, err := d.text()
+		if err != nil {
+			return nil, err
+		}
+		if n, err := normal(s); err != nil || n != s {
+			return nil, fmt.Errorf("canon: number %q is not in normal form", s)
+		}
+		return json.Number(s), nil
+	case 's':
+		return d.text()
+	case 'l':
+		return d.list(depth)
+	case 'm':
+		return d.pairs(depth)
+	}
+	return nil, fmt.Errorf("canon: unknown tag %q", tag)
+}
+
+// count reads a minimal decimal and its colon. No value takes less than one
+// byte, so a count beyond what is left is refused before anything is made.
+func (d *decoder) count() (int, error) {
+	start, n := d.i, 0
+	for d.i < len(d.b) && d.b[d.i] >= '0' && d.b[d.i] <= '9' {
+		n = n*10 + int(d.b[d.i]-'0')
+		if n > len(d.b) {
+			return 0, errShort
+		}
+		d.i++
+	}
+	if d.i == start || (d.b[start] == '0' && d.i > start+1) {
+		return 0, errors.New("canon: bad length")
+	}
+	if d.i >= len(d.b) || d.b[d.i] != ':' {
+		return 0, errors.New("canon: bad length")
+	}
+	d.i++
+	return n, nil
+}
+
+func (d *decoder) text() (string, error) {
+	n, err := d.count()
+	if err != nil {
+		return "", err
+	}
+	if d.i+n > len(d.b) {
+		return "", errShort
+	}
+	s := string(d.b[d.i : d.i+n])
+	d.i += n
+	if !utf8.ValidString(s) {
+		return "", errUTF8
+	}
+	return s, nil
+}
+
+func (d *decoder) list(depth int) (any, error) {
+	n, err := d.count()
+	if err != nil {
+		return nil, err
+	}
+	list := []any{}
+	for range n {
+		v, err := d.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func (d *decoder) pairs(depth int) (any, error) {
+	n, err := d.count()
+	if err != nil {
+		return nil, err
+	}
+	m, last := map[string]any{}, ""
+	for i := range n {
+		if d.i >= len(d.b) || d.b[d.i] != 's' {
+			return nil, errors.New("canon: key is not a string")
+		}
+		d.i++
+		k, err := d.text()
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && k <= last {
+			return nil, errors.New("canon: keys out of order")
+		}
+		last = k
+		if m[k], err = d.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,89 @@
+// Package durable does the few file operations on which Palyra's own state
+// rests: writing a file so that a crash leaves the old one or the new one,
+// holding a lock that only one daemon can hold, and refusing state that someone
+// else could have changed.
+//
+// Words: a write is durable when file and directory entry are both on disk; a
+// lock is held until Release or the end of the process, whichever comes first; a
+// path is private when nobody but its owner and root can read or change it.
+//
+// It uses the standard library only and knows none of Palyra's words: callers
+// turn its errors into theirs. It is for files of the daemon itself; files of a
+// workspace, where others write at the same time, are tool/files' matter.
+package durable
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile replaces path with data, or makes it. After a crash at any moment
+// path holds the old content or the new one, never a mixture; after a nil
+// return it holds the new one. A failed write leaves nothing behind.
+func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
+	dir := filepath.Dir(path)
+	tmp := filepath.Join(dir, "."+filepath.Base(path)+"."+rand.Text()+".tmp")
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return fmt.Errorf("durable: write: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp)
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(perm) // whatever the umask says
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("durable: write: %w", err)
+	}
+	if err = os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("durable: write: %w", err)
+	}
+	return SyncDir(dir)
+}
+
+// SyncDir makes the names in a directory durable: a file that was made, renamed
+// or removed is so on disk when it returns nil.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("durable: sync: %w", err)
+	}
+	if err := errors.Join(syncDir(d), d.Close()); err != nil {
+		return fmt.Errorf("durable: sync: %w", err)
+	}
+	return nil
+}
+
+// UnsafeError says that a path is open to others, and how to close it.
+type UnsafeError struct {
+	Path string
+	Why  string // "group or others may write to it"
+	Fix  string // a command that mends it
+}
+
+// Error implements error.
+func (e *UnsafeError) Error() string { return fmt.Sprintf("durable: %s: %s", e.Path, e.Why) }
+
+// LockedError says that another process holds the lock.
+type LockedError struct {
+	Path string
+	PID  int // 0 when the holder left no number
+}
+
+// Error implements error.
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("durable: %s is locked by another process", e.Path)
+	}
+	return fmt.Sprintf("durable: %s is locked by process %d", e.Path, e.PID)
+}

@@ -1,0 +1,118 @@
+package palyra
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// OutcomeKind is how a call ended for the agent.
+type OutcomeKind string
+
+// The kinds of outcome.
+const (
+	OutcomeFinished  OutcomeKind = "finished"
+	OutcomeRefused   OutcomeKind = "refused"
+	OutcomeCancelled OutcomeKind = "cancelled"
+	OutcomeTimedOut  OutcomeKind = "timed_out"
+	OutcomeUnknown   OutcomeKind = "unknown"
+)
+
+// Exit codes of outcomes in which nothing ran to an end of its own, so that no
+// reader takes a refusal for a success.
+const (
+	ExitUnknown   = 125
+	ExitRefused   = 126
+	ExitCancelled = 130
+)
+
+// Outcome is what the agent gets. Its JSON form is a contract: the fields stand
+// in this order, all of them always, and the attestation comes last and binds
+// every byte before it (see Body).
+type Outcome struct {
+	Outcome         OutcomeKind     `json:"outcome"`
+	Tool            string          `json:"tool"`
+	Layer           Layer           `json:"layer"`
+	ReasonCode      Reason          `json:"reason_code"`
+	Reason          string          `json:"reason"`
+	Remedy          string          `json:"remedy"`
+	Policies        []string        `json:"policies"`
+	ExitCode        int             `json:"exit_code"`
+	Signal          string          `json:"signal"`
+	Stdout          string          `json:"stdout"`
+	StdoutB64       string          `json:"stdout_b64"` // set instead of stdout when it is not UTF-8
+	Stderr          string          `json:"stderr"`
+	StderrB64       string          `json:"stderr_b64"`
+	Truncated       bool            `json:"truncated"`
+	Output          json.RawMessage `json:"output"`
+	SessionID       ID              `json:"session_id"`
+	CallID          ID              `json:"call_id"`
+	ApprovalID      ID              `json:"approval_id"`
+	GrantID         ID              `json:"grant_id"`
+	PlanDigest      Digest          `json:"plan_digest"`
+	JournalPosition int64           `json:"journal_position"` // of the granted line; 0 when nothing was granted
+	Attestation     *Envelope       `json:"attestation"`
+}
+
+// SetStreams fills stdout and stderr, as base64 where they are not UTF-8.
+func (o *Outcome) SetStreams(stdout, stderr []byte) {
+	o.Stdout, o.StdoutB64 = stream(stdout)
+	o.Stderr, o.StderrB64 = stream(stderr)
+}
+
+func stream(b []byte) (text, b64 string) {
+	if utf8.Valid(b) {
+		return string(b), ""
+	}
+	return "", base64.StdEncoding.EncodeToString(b)
+}
+
+// attestationKey is where the bound part of an outcome ends.
+const attestationKey = `,"attestation":`
+
+// Marshal returns the outcome's one compact JSON text. HTML characters are not
+// escaped: what a tool printed should be readable.
+func (o Outcome) Marshal() ([]byte, error) {
+	if o.Policies == nil {
+		o.Policies = []string{}
+	}
+	if len(o.Output) == 0 {
+		o.Output = json.RawMessage("null")
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(o); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// Body returns the bytes that the attestation binds: the compact JSON up to,
+// not including, the attestation member.
+func (o Outcome) Body() ([]byte, error) {
+	o.Attestation = nil
+	b, err := o.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b, []byte(attestationKey+"null}")), nil
+}
+
+// BodyDigest is the SHA-256 of Body.
+func (o Outcome) BodyDigest() (Digest, error) {
+	b, err := o.Body()
+	if err != nil {
+		return "", err
+	}
+	return SumBytes(b), nil
+}
+
+// SumBytes is the plain SHA-256 of b as a Digest.
+func SumBytes(b []byte) Digest {
+	h := sha256.Sum256(b)
+	return Digest("sha256:" + hex.EncodeToString(h[:]))
+}

@@ -1,0 +1,89 @@
+// Package palyra holds the words of the system: what an agent proposes, what it
+// resolves to, what policy and people say about it, what ran, and what is kept.
+//
+// The words are data with their own small rules (digests, state table, the one
+// constructor of a Grant). The package does no input or output and knows no
+// part of the daemon; every part, the doors and the client speak in these
+// words. It uses the standard library and internal/canon, nothing else.
+package palyra
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// ID is a ULID: 26 characters, sortable by time.
+type ID string
+
+// Digest is "sha256:" and 64 lower-case hex digits.
+type Digest string
+
+// Valid reports whether d has the one accepted form.
+func (d Digest) Valid() bool {
+	hex, ok := strings.CutPrefix(string(d), "sha256:")
+	return ok && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+// Principal is who asks: "user:alice", "agent:local", "device:…", "system:…".
+// It always comes from a credential, never from what a caller says of itself.
+type Principal string
+
+// Kind returns the part before the colon: user, agent, device or system.
+func (p Principal) Kind() string {
+	kind, _, _ := strings.Cut(string(p), ":")
+	return kind
+}
+
+// Name returns the part after the colon.
+func (p Principal) Name() string {
+	_, name, _ := strings.Cut(string(p), ":")
+	return name
+}
+
+// IsAgent reports whether p may propose and must never decide.
+func (p Principal) IsAgent() bool { return p.Kind() == "agent" }
+
+// Door is the way a call came in.
+type Door string
+
+// The doors.
+const (
+	DoorCLI  Door = "cli"
+	DoorAPI  Door = "api"
+	DoorMCP  Door = "mcp"
+	DoorCron Door = "cron"
+	DoorHook Door = "hook"
+)
+
+// Position is where an entry stands in the journal. The zero Position is
+// nowhere: entries count from 1.
+type Position struct {
+	Seq  int64  `json:"seq"`
+	Leaf Digest `json:"leaf"` // RFC 6962 leaf hash of the entry
+}
+
+// Time is the one rendering of a moment in records: RFC 3339, UTC, nanoseconds.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Clip cuts outside text to at most n bytes and makes it valid UTF-8, marking
+// a cut with "…".
+func Clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	const mark = "…"
+	if n -= len(mark); n < 0 {
+		return ""
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + mark
+}

@@ -1,0 +1,141 @@
+package palyra
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"palyra/internal/canon"
+)
+
+const planDomain = "plan/v1"
+
+// Plan is the resolved form of a call: everything that decides what will
+// happen, and nothing that does not. Its digest is what the approver saw, what
+// was decided and what ran. Detail (diffs, notes) is for people and is derived
+// from the bound fields; it is not part of the digest.
+type Plan struct {
+	Tool         string          `json:"tool"`
+	Arguments    json.RawMessage `json:"arguments"`
+	Capabilities []Capability    `json:"capabilities,omitempty"`
+	Source       Source          `json:"source,omitempty"`
+	ReadOnly     bool            `json:"read_only,omitempty"`
+	Workspace    WorkspaceRef    `json:"workspace,omitzero"`
+	Executable   Executable      `json:"executable,omitzero"`
+	Argv         []string        `json:"argv,omitempty"`
+	Cwd          string          `json:"cwd,omitempty"`
+	Env          []EnvVar        `json:"env,omitempty"`
+	Stdin        string          `json:"stdin,omitempty"` // digest of stdin, or "live"
+	Inputs       []Input         `json:"inputs,omitempty"`
+	Reads        []string        `json:"reads,omitempty"`  // workspace-relative paths
+	Writes       []string        `json:"writes,omitempty"` // workspace-relative paths
+	Tier         Tier            `json:"tier"`
+	Profile      string          `json:"profile,omitempty"`
+	Mounts       []Mount         `json:"mounts,omitempty"`
+	Egress       []string        `json:"egress,omitempty"`   // host:port
+	Bindings     []string        `json:"bindings,omitempty"` // secrets by binding name
+	Limits       Limits          `json:"limits"`
+
+	Detail Detail `json:"-"`
+}
+
+// WorkspaceRef is the workspace a plan works in.
+type WorkspaceRef struct {
+	Path  string `json:"path"`            // absolute, resolved
+	Owner int64  `json:"owner"`           // uid the work is done as
+	Known bool   `json:"known,omitempty"` // an operator registered it; otherwise it is shown as NEW
+}
+
+// Executable is a program and the digest it had when the plan was made.
+type Executable struct {
+	Path   string `json:"path"`
+	Digest Digest `json:"digest"`
+}
+
+// EnvVar is one variable of a plan: its name, the digest of its value, and the
+// value itself unless it is a secret.
+type EnvVar struct {
+	Name   string `json:"name"`
+	Digest Digest `json:"digest"`
+	Value  string `json:"value,omitempty"`
+	Secret bool   `json:"secret,omitempty"`
+}
+
+// Input is a file whose content decides what the call does. Digest is empty
+// when the file does not exist, which the plan binds as well; Mode is then the
+// one it will be made with.
+type Input struct {
+	Path   string `json:"path"`
+	Digest Digest `json:"digest,omitempty"`
+	Mode   uint32 `json:"mode,omitempty"`
+}
+
+// Mount is a path made visible to a sandbox.
+type Mount struct {
+	Source   string `json:"source"`
+	Target   string `json:"target"`
+	Writable bool   `json:"writable,omitempty"`
+}
+
+// Limits bound a run. Zero means that the tier's default holds.
+type Limits struct {
+	WallMS      int64 `json:"wall_ms,omitempty"`
+	CPUMS       int64 `json:"cpu_ms,omitempty"`
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	Processes   int64 `json:"processes,omitempty"`
+	OpenFiles   int64 `json:"open_files,omitempty"`
+	FileBytes   int64 `json:"file_bytes,omitempty"`
+	OutputBytes int64 `json:"output_bytes,omitempty"`
+}
+
+// Detail is what a plan shows to people beyond its bound fields.
+type Detail struct {
+	Summary string   `json:"summary,omitempty"` // one line
+	Diff    string   `json:"diff,omitempty"`    // unified diff of a write, whole
+	Notes   []string `json:"notes,omitempty"`   // what is not bound, what is unusual
+}
+
+// Digest returns the plan digest.
+func (p Plan) Digest() (Digest, error) {
+	d, err := canon.Digest(planDomain, p)
+	if err != nil {
+		return "", fmt.Errorf("palyra: plan digest: %w", err)
+	}
+	return Digest(d), nil
+}
+
+// clone returns a plan that shares no memory with p, so that what was granted
+// cannot change with the call it came from.
+func (p Plan) clone() Plan {
+	p.Arguments = slices.Clone(p.Arguments)
+	p.Capabilities = slices.Clone(p.Capabilities)
+	p.Argv = slices.Clone(p.Argv)
+	p.Env = slices.Clone(p.Env)
+	p.Inputs = slices.Clone(p.Inputs)
+	p.Reads = slices.Clone(p.Reads)
+	p.Writes = slices.Clone(p.Writes)
+	p.Mounts = slices.Clone(p.Mounts)
+	p.Egress = slices.Clone(p.Egress)
+	p.Bindings = slices.Clone(p.Bindings)
+	return p
+}
+
+// Resource is what the plan acts on, for the subject of an approval: the
+// program where there is one, else the tool.
+func (p Plan) Resource() string {
+	if p.Executable.Path != "" {
+		return p.Executable.Path
+	}
+	return p.Tool
+}
+
+// String gives one line for logs: never arguments, which may hold secrets.
+func (p Plan) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s", p.Tool, p.Executable.Path))
+}
+
+func digestOf(domain string, v any) (Digest, error) {
+	d, err := canon.Digest(domain, v)
+	return Digest(d), err
+}

@@ -1,0 +1,91 @@
+package palyra
+
+import "time"
+
+// Session is a conversation of a principal, in one workspace through one door.
+// A closed session's id is never used again.
+type Session struct {
+	ID        ID        `json:"session_id"`
+	Principal Principal `json:"principal"`
+	Workspace string    `json:"workspace"`
+	Door      Door      `json:"door"`
+	Name      string    `json:"name,omitempty"` // given by the client, else the default session
+	Labels    []string  `json:"labels,omitempty"`
+	OpenedAt  time.Time `json:"opened_at"`
+	UsedAt    time.Time `json:"used_at"`
+	ClosedAt  time.Time `json:"closed_at,omitzero"`
+	Calls     int64     `json:"calls"`
+}
+
+// Workspace is a directory an operator registered for agents to work in.
+type Workspace struct {
+	Path    string    `json:"path"` // absolute, resolved
+	Name    string    `json:"name,omitempty"`
+	Owner   int64     `json:"owner"`
+	AddedBy Principal `json:"added_by"`
+	AddedAt time.Time `json:"added_at"`
+}
+
+// Agent is a named caller of the agent door and its owner.
+type Agent struct {
+	Principal Principal `json:"principal"`
+	Owner     Principal `json:"owner"`
+	AddedAt   time.Time `json:"added_at"`
+	RemovedAt time.Time `json:"removed_at,omitzero"`
+}
+
+// Role is a named set of permissions.
+type Role string
+
+// The roles.
+const (
+	RoleOwner    Role = "owner"
+	RoleAdmin    Role = "admin"
+	RoleOperator Role = "operator"
+	RoleApprover Role = "approver"
+	RoleAuditor  Role = "auditor"
+	RoleViewer   Role = "viewer"
+	RoleAgent    Role = "agent"
+	RoleNode     Role = "node"
+)
+
+// Operator is a person's signing key as the daemon knows it.
+type Operator struct {
+	Principal  Principal  `json:"principal"`
+	Role       Role       `json:"role"`
+	KeyID      string     `json:"key_id"`
+	PublicKey  string     `json:"public_key"` // base64 Ed25519
+	Separation Separation `json:"approver_separation"`
+	AddedAt    time.Time  `json:"added_at"`
+	RemovedAt  time.Time  `json:"removed_at,omitzero"`
+}
+
+// Key is a signing key of the daemon, public half.
+type Key struct {
+	ID        string    `json:"key_id"`
+	Use       string    `json:"use"` // journal, attestation
+	PublicKey string    `json:"public_key"`
+	Verifier  string    `json:"verifier"` // signed-note verifier line
+	CreatedAt time.Time `json:"created_at"`
+	RetiredAt time.Time `json:"retired_at,omitzero"`
+}
+
+// Snapshot is the security configuration in force for a call. It is stored
+// once per digest.
+type Snapshot struct {
+	AllowedTools   []string       `json:"allowed_tools"`
+	MaxCallsPerRun int64          `json:"max_calls_per_run"`
+	TimeoutMS      int64          `json:"execution_timeout_ms"`
+	OutputBytes    int64          `json:"output_bytes"`
+	ApprovalWaitMS int64          `json:"approval_wait_ms"`
+	MaxPending     int64          `json:"max_pending_per_principal"`
+	DenyHoldMS     int64          `json:"deny_hold_ms"`
+	Principals     []string       `json:"tool_execute_principals"`
+	Channels       []string       `json:"tool_execute_channels"`
+	ProcessRunner  map[string]any `json:"process_runner"`
+	WasmRuntime    map[string]any `json:"wasm_runtime"`
+	Bundle         Digest         `json:"bundle_digest"`
+}
+
+// Digest returns the snapshot's digest.
+func (s Snapshot) Digest() (Digest, error) { return digestOf("snapshot/v1", s) }

@@ -1,0 +1,57 @@
+package palyra
+
+// State is where a call stands.
+type State string
+
+// The states of a call.
+const (
+	Proposed  State = "proposed"
+	Judged    State = "judged"
+	Pending   State = "pending"
+	Granted   State = "granted"
+	Running   State = "running"
+	Refused   State = "refused"
+	Finished  State = "finished"
+	Cancelled State = "cancelled"
+	Unknown   State = "unknown"
+)
+
+// States lists every state once, in the order of a call's life.
+func States() []State {
+	return []State{Proposed, Judged, Pending, Granted, Running, Refused, Finished, Cancelled, Unknown}
+}
+
+// next is the whole state machine. A state with no row is an end.
+var next = map[State][]State{
+	Proposed: {Judged, Refused, Cancelled},
+	Judged:   {Pending, Granted, Refused, Cancelled},
+	Pending:  {Granted, Refused, Cancelled},
+	Granted:  {Running, Refused, Cancelled, Unknown}, // Refused: the plan changed before launch
+	Running:  {Finished, Cancelled, Unknown},
+}
+
+// MayBecome reports whether a call may go from s to t.
+func (s State) MayBecome(t State) bool {
+	for _, n := range next[s] {
+		if n == t {
+			return true
+		}
+	}
+	return false
+}
+
+// Ended reports whether nothing follows s.
+func (s State) Ended() bool { return len(next[s]) == 0 }
+
+// AfterCrash is what a state becomes when the daemon that held the call died:
+// a question stays a question; what may have run is unknown and never re-run;
+// what was never granted is refused.
+func (s State) AfterCrash() State {
+	switch s {
+	case Proposed, Judged:
+		return Refused
+	case Granted, Running:
+		return Unknown
+	}
+	return s
+}

@@ -1,0 +1,74 @@
+package palyra
+
+import "encoding/json"
+
+// Capability names something a tool may touch.
+type Capability string
+
+// The capabilities.
+const (
+	ProcessExec     Capability = "process_exec"
+	Network         Capability = "network"
+	SecretsRead     Capability = "secrets_read"
+	FilesystemWrite Capability = "filesystem_write"
+	FilesystemRead  Capability = "filesystem_read"
+	ArtifactsRead   Capability = "artifacts_read"
+	ChannelSend     Capability = "channel_send"
+	Browser         Capability = "browser"
+	NodeInvoke      Capability = "node"
+)
+
+// Sensitive reports whether c alone makes a call worth a question.
+func (c Capability) Sensitive() bool {
+	switch c {
+	case FilesystemRead, ArtifactsRead:
+		return false
+	}
+	return true // an unknown capability is sensitive
+}
+
+// Tier is where a call runs.
+type Tier string
+
+// The tiers.
+const (
+	TierBuiltin Tier = "builtin" // in process, Palyra's own trusted code only
+	TierA       Tier = "A"       // WASM
+	TierB       Tier = "B"       // native, OS limits and kernel filters
+	TierC       Tier = "C"       // native, full OS sandbox
+	TierNode    Tier = "node"    // remote
+)
+
+// Source says where a tool comes from.
+type Source string
+
+// The sources.
+const (
+	SourceBuiltin Source = "builtin"
+	SourceSkill   Source = "skill"
+	SourceMCP     Source = "mcp"
+)
+
+// Tool describes something callable.
+type Tool struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description"`
+	Source       Source          `json:"source"`
+	Capabilities []Capability    `json:"capabilities"`
+	Tier         Tier            `json:"tier"`
+	ReadOnly     bool            `json:"read_only"`
+	InputSchema  json.RawMessage `json:"input_schema"`
+	MaxInput     int64           `json:"max_input_bytes"` // arguments over this are refused
+	Workspace    bool            `json:"workspace"`       // works in a workspace
+}
+
+// Sensitive reports whether any capability of t is.
+func (t Tool) Sensitive() bool {
+	for _, c := range t.Capabilities {
+		if c.Sensitive() {
+			return true
+		}
+	}
+	return false
+}
