@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"palyra"
+)
+
+// ErrNoRows is returned by Get when nothing matched.
+var ErrNoRows = sql.ErrNoRows
+
+var (
+	errReadOnly = errors.New("store: write in a read transaction")
+	errEnded    = errors.New("store: the transaction has ended")
+)
+
+// Tx is a transaction as parts see it. It is valid only inside the function it
+// was passed to. Placeholders are written "?".
+type Tx struct {
+	ctx      context.Context
+	session  *session
+	explain  func(error) error
+	writable bool
+	ended    bool  // its function returned
+	broken   error // the engine failed under it: nothing more may be done
+
+	savepoint bool // wanted before the first statement
+	entered   bool // made
+
+	hooks    []func(committed bool)
+	finished bool
+}
+
+func (db *DB) writeTx() *Tx {
+	return &Tx{ctx: context.Background(), session: db.writer, explain: db.engine.Explain, writable: true}
+}
+
+// OnDone registers f to be called once, after the write is committed (true) or
+// undone (false). After a commit the calls come in the order of doing, within a
+// write and across its group; when something is undone they come in reverse. f
+// runs on the committing goroutine: it must be quick and must not write.
+func (tx *Tx) OnDone(f func(committed bool)) { tx.hooks = append(tx.hooks, f) }
+
+func (tx *Tx) finish(ok bool) {
+	if tx.finished {
+		return
+	}
+	tx.finished, tx.ended = true, true
+	for i := range tx.hooks {
+		if !ok {
+			i = len(tx.hooks) - 1 - i
+		}
+		tx.hooks[i](ok)
+	}
+}
+
+// Err says why nothing can be written through tx: it is a read, it ended, or the
+// engine failed under it. It is nil while writing is possible.
+func (tx *Tx) Err() error {
+	switch {
+	case !tx.writable:
+		return errReadOnly
+	case tx.ended:
+		return errEnded
+	}
+	return tx.broken
+}
+
+// Exec runs a statement and returns how many rows it changed.
+func (tx *Tx) Exec(query string, args ...any) (int64, error) {
+	if !tx.writable {
+		return 0, errReadOnly
+	}
+	st, done, err := tx.statement(query)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	res, err := st.ExecContext(tx.ctx, args...)
+	if err != nil {
+		return 0, tx.failed(err)
+	}
+	return res.RowsAffected()
+}
+
+// Get reads one row into dest; ErrNoRows when there is none.
+func (tx *Tx) Get(query string, args []any, dest ...any) error {
+	st, done, err := tx.statement(query)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = st.QueryRowContext(tx.ctx, args...).Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNoRows
+	}
+	return tx.failed(err)
+}
+
+// Each calls f for every row; scan reads the row's columns. f may stop the walk
+// by returning an error, which Each returns.
+func (tx *Tx) Each(query string, args []any, f func(scan func(dest ...any) error) error) error {
+	st, done, err := tx.statement(query)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows, err := st.QueryContext(tx.ctx, args...)
+	if err != nil {
+		return tx.failed(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return tx.failed(rows.Err())
+}
+
+func (tx *Tx) statement(query string) (*stmt, func(), error) {
+	switch {
+	case tx.ended:
+		return nil, nil, errEnded
+	case tx.broken != nil:
+		return nil, nil, tx.broken
+	case tx.savepoint && !tx.entered:
+		if err := tx.session.exec("SAVEPOINT w"); err != nil {
+			return nil, nil, tx.failed(err)
+		}
+		tx.entered = true
+	}
+	st, done, err := tx.session.statement(tx.ctx, query)
+	if err != nil {
+		return nil, nil, tx.failed(err)
+	}
+	return st, done, nil
+}
+
+// failed explains an engine's error. One the engine explains as ours (disk
+// full, damaged, busy) breaks the Tx: SQLite may have dropped the transaction,
+// and a statement after it would stand outside, committed by itself.
+func (tx *Tx) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = tx.explain(err)
+	if e := (*palyra.Error)(nil); errors.As(err, &e) && tx.broken == nil {
+		tx.broken = err
+	}
+	return err
+}
