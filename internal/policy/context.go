@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// call is one request under judgement. Entities and context are built once;
+// only the approval differs between evaluations.
+type call struct {
+	*state
+	request   palyra.Request
+	principal cedar.EntityUID
+	world     world
+	pairs     []pair
+	risk      palyra.Risk
+	base      cedar.RecordMap // the context without the approval
+	contexts  map[answer]cedar.Record
+	trace     []Rung
+	tracing   bool
+}
+
+// newCall builds everything policy looks at. An error means that the request
+// cannot be put into policy's terms, and so cannot be judged.
+func (s *state) newCall(r palyra.Request) (*call, error) {
+	uid, err := principalUID(r.Principal)
+	if err != nil {
+		return nil, err
+	}
+	if r.Tool.Name == "" || r.Tool.Name != r.Plan.Tool {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: the plan is not one of the tool")
+	}
+	egress, err := hostsOf(r.Plan.Egress)
+	if err != nil {
+		return nil, err
+	}
+	f := examine(r)
+	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
+	c := &call{state: s, request: r, principal: uid, risk: f.risk(), contexts: map[answer]cedar.Record{}}
+	c.pairs = pairsOf(r, f.capabilities, tool.UID)
+	c.world = world{own: []cedar.Entity{principalEntity(uid, r.Owner, nil), tool}, actions: s.bundle.actions}
+	for _, p := range c.pairs {
+		if p.resource.Type == "Secret" {
+			c.world.own = append(c.world.own, namedEntity(p.resource))
+		}
+	}
+	c.base = s.contextOf(r, f, egress)
+	return c, nil
+}
+
+// context returns the context with the approval given, made once per approval.
+func (c *call) context(a answer) cedar.Record {
+	rec, ok := c.contexts[a]
+	if !ok {
+		c.base["approval"] = a.record()
+		rec = cedar.NewRecord(c.base)
+		c.contexts[a] = rec
+	}
+	return rec
+}
+
+func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.RecordMap {
+	p := r.Plan
+	m := cedar.RecordMap{
+		"tool": cedar.String(p.Tool), "capabilities": stringSet(f.capabilities), "sensitive": cedar.Boolean(f.sensitive),
+		"read_only": cedar.Boolean(f.readOnly), "destructive": cedar.Boolean(f.destructive),
+		"argv": stringSet(p.Argv), "command_line": cedar.String(commandLine(p.Argv)), "cwd": cedar.String(p.Cwd),
+		"env": envNames(p.Env), "stdin_live": cedar.Boolean(p.Stdin == stdinLive),
+		"reads": stringSet(p.Reads), "writes": stringSet(p.Writes), "secrets": stringSet(p.Bindings),
+		"tier": cedar.String(p.Tier), "input_bytes": cedar.Long(len(p.Arguments)),
+		"calls_used": cedar.Long(r.CallsUsed), "budget": cedar.Long(s.snapshot.MaxCallsPerRun), "labels": stringSet(r.Labels),
+		"risk": f.record(), "session_id": cedar.String(r.Session),
+		"door": cedar.String(r.Door), "door_allowed": cedar.Boolean(s.doors.has(string(r.Door))),
+		"principal_allowed": cedar.Boolean(s.principals.has(string(r.Principal))),
+		"workspace_needed":  cedar.Boolean(f.workspace), "workspace_known": cedar.Boolean(p.Workspace.Known),
+	}
+	m["egress"], m["hosts"] = hostSets(egress)
+	if p.Workspace.Path != "" {
+		m["workspace"] = cedar.String(p.Workspace.Path)
+	}
+	if p.Executable.Path != "" {
+		m["executable"] = cedar.NewRecord(cedar.RecordMap{
+			"path": cedar.String(p.Executable.Path), "name": cedar.String(filepath.Base(p.Executable.Path)),
+			"digest": cedar.String(p.Executable.Digest),
+		})
+	}
+	return m
+}
+
+func envNames(env []palyra.EnvVar) cedar.Set {
+	names := make([]string, len(env))
+	for i, v := range env {
+		names[i] = v.Name
+	}
+	return stringSet(names)
+}
+
+// host is one place a plan connects to.
+type host struct {
+	name string
+	port int64
+}
+
+// hostsOf reads host:port entries. One that cannot be read cannot be judged.
+func hostsOf(list []string) ([]host, error) {
+	out := make([]host, 0, len(list))
+	for _, s := range list {
+		name, port, err := net.SplitHostPort(s)
+		name = strings.TrimSuffix(strings.ToLower(name), ".")
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if err != nil || perr != nil || name == "" || n == 0 {
+			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: %q is not host:port", palyra.Clip(s, 64))
+		}
+		out = append(out, host{name, int64(n)})
+	}
+	return out, nil
+}
+
+func hostSets(list []host) (pairs, names cedar.Set) {
+	both, only := make([]cedar.Value, len(list)), make([]string, len(list))
+	for i, h := range list {
+		both[i] = cedar.NewRecord(cedar.RecordMap{"host": cedar.String(h.name), "port": cedar.Long(h.port)})
+		only[i] = h.name
+	}
+	return cedar.NewSet(both...), stringSet(only)
+}
+
+// commandLine joins argv so that no two different ones give the same text:
+// whatever is not plainly one word is quoted.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = a
+		if a == "" || strings.ContainsFunc(a, unsafeInWord) {
+			words[i] = strconv.Quote(a)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func unsafeInWord(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-_./=:,+@%^", r)
+}

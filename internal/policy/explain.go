@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// explain fills in the policies that decided and what to tell the caller.
+func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
+	var decided rules
+	var silent []ruling // denied because nothing permits
+	for _, r := range rulings {
+		if len(v.Errors) > 0 && len(r.errs) == 0 || r.effect != v.Effect {
+			continue
+		}
+		if r.effect == palyra.Deny && len(r.rules) == 0 {
+			silent = append(silent, r)
+		}
+		for _, one := range r.rules {
+			if !slices.Contains(decided, one) {
+				decided = append(decided, one)
+				v.Policies = append(v.Policies, one.hit)
+			}
+		}
+	}
+	reasons, remedies := decided.texts()
+	switch {
+	case len(v.Errors) > 0:
+		v.Reason = "a policy could not be evaluated, so the call is denied: " + strings.Join(decided.ids(), ", ")
+		v.Remedy = "an operator must correct the policy; 'palyra policy why' shows the error"
+	case v.Effect == palyra.Allow:
+		v.Reason = reasons
+	case v.Effect == palyra.Ask:
+		v.Reason = "needs the approval of " + describe(v.Need) + ": " + reasons
+		v.Remedy = strings.TrimSuffix("have an operator answer the approval; "+remedies, "; ")
+	case len(silent) > 0 && len(decided) == 0:
+		v.Reason, v.Remedy = c.silence(silent[0].pair)
+	default:
+		v.Reason, v.Remedy = reasons, remedies
+	}
+	if v.Effect == palyra.Deny && c.request.Approval != nil && len(v.Errors) == 0 {
+		v.Reason = "the approval given does not suffice: " + v.Reason
+	}
+}
+
+// silence words a denial that no policy made: the smallest permit that would
+// turn it.
+func (c *call) silence(p pair) (reason, remedy string) {
+	reason = fmt.Sprintf("no policy permits %s on %s for %s", p.action.ID, p.resource, c.request.Principal)
+	remedy = fmt.Sprintf("an operator can add to the policy bundle: permit (principal == %s, action == %s, resource == %s);",
+		c.principal, p.action, p.resource)
+	return palyra.Clip(reason, maxNote), palyra.Clip(remedy, maxNote)
+}
+
+// texts joins the distinct reasons and remedies of policies. A policy without
+// a reason is named instead.
+func (r rules) texts() (reasons, remedies string) {
+	var why, how []string
+	for _, one := range r {
+		reason := one.hit.Reason
+		if reason == "" {
+			reason = fmt.Sprintf("policy %s (%s:%d)", one.id, one.hit.File, one.hit.Line)
+		}
+		if !slices.Contains(why, reason) {
+			why = append(why, reason)
+		}
+		if one.hit.Remedy != "" && !slices.Contains(how, one.hit.Remedy) {
+			how = append(how, one.hit.Remedy)
+		}
+	}
+	return strings.Join(why, "; "), strings.Join(how, "; ")
+}
+
+// describe says in words what an approval needs.
+func describe(n palyra.Need) string {
+	who := "one operator"
+	switch {
+	case n.Votes > 1 && n.OtherPerson:
+		who = strconv.Itoa(n.Votes) + " people, not only the owner"
+	case n.Votes > 1:
+		who = strconv.Itoa(n.Votes) + " people"
+	case n.OtherPerson:
+		who = "another person than the owner"
+	}
+	if n.Device {
+		who += ", signed by a paired device"
+	}
+	switch n.Separation {
+	case palyra.SeparationPassphrase:
+		who += ", with a key behind a passphrase"
+	case palyra.SeparationDevice:
+		who += ", with a key on another device"
+	case palyra.SeparationOtherUID:
+		who += ", with a key of another user account"
+	}
+	if n.Fresh {
+		who += ", for this call only"
+	}
+	return who
+}
+
+// Explanation is a verdict with everything it was made of. It says nothing
+// else than the verdict itself.
+type Explanation struct {
+	Verdict  palyra.Effect       `json:"verdict"`
+	Need     palyra.Need         `json:"need,omitzero"`
+	Layer    palyra.Layer        `json:"layer,omitempty"` // what stands in the way: policy, approval; empty when nothing does
+	Reason   string              `json:"reason"`
+	Remedy   string              `json:"remedy"`
+	Policies []palyra.PolicyHit  `json:"policies"`
+	Errors   []string            `json:"errors,omitempty"`
+	Pairs    []palyra.PairResult `json:"pairs"`
+	Risk     palyra.Risk         `json:"risk"`
+	Rungs    []Rung              `json:"rungs"`    // every evaluation, in order
+	Context  json.RawMessage     `json:"context"`  // as Cedar saw it, without an approval or with the one given
+	Entities json.RawMessage     `json:"entities"` // what policies could look up
+	Bundle   palyra.Digest       `json:"bundle_digest"`
+	Snapshot palyra.Digest       `json:"snapshot_digest"`
+}
+
+// Rung is one evaluation of one pair under one approval.
+type Rung struct {
+	palyra.Pair
+	Approval palyra.Need `json:"approval"` // no votes: evaluated without an approval
+	Allowed  bool        `json:"allowed"`
+	Policies []string    `json:"policies,omitempty"`
+	Errors   []string    `json:"errors,omitempty"`
+}
+
+// Why judges a request and shows how.
+func (e *Engine) Why(_ context.Context, r palyra.Request) Explanation {
+	s := e.live.Load()
+	c, err := s.newCall(r)
+	if err != nil {
+		return explanation(s.unjudged(r, err))
+	}
+	c.tracing = true
+	x := explanation(c.judge())
+	x.Rungs = c.trace
+	seen := answer{}
+	if r.Approval != nil {
+		seen = factsAnswer(*r.Approval)
+	}
+	x.Context = asJSON(c.context(seen))
+	x.Entities = asJSON(c.world.own)
+	return x
+}
+
+func explanation(v palyra.Verdict) Explanation {
+	x := Explanation{
+		Verdict: v.Effect, Need: v.Need, Reason: v.Reason, Remedy: v.Remedy, Policies: v.Policies, Errors: v.Errors,
+		Pairs: v.Pairs, Risk: v.Risk, Bundle: v.Bundle, Snapshot: v.Snapshot,
+		Context: json.RawMessage("{}"), Entities: json.RawMessage("[]"),
+	}
+	switch v.Effect {
+	case palyra.Deny:
+		x.Layer = palyra.LayerPolicy
+	case palyra.Ask:
+		x.Layer = palyra.LayerApproval
+	}
+	if x.Policies == nil {
+		x.Policies = []palyra.PolicyHit{}
+	}
+	return x
+}
+
+// note keeps one evaluation for Why.
+func (c *call) note(p pair, a answer, r reply) {
+	rung := Rung{Pair: p.words(), Approval: a.need(), Allowed: r.allow, Errors: r.errs}
+	rung.Approval.Fresh = a.fresh
+	rung.Policies = append(r.forbids.ids(), r.permits.ids()...)
+	c.trace = append(c.trace, rung)
+}
+
+// asJSON shows Cedar values; null when they have no JSON form.
+func asJSON[T cedar.Record | []cedar.Entity](v T) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return b
+}

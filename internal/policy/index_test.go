@@ -1,0 +1,252 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"palyra"
+)
+
+// Pieces of random policies over a small world, so that matches are frequent.
+var (
+	somePrincipals = []string{
+		"principal", "principal", "principal", "principal", "principal == Agent::\"local\"", "principal == Agent::\"other\"", "principal == User::\"local\"",
+		"principal in Role::\"agent\"", "principal in Role::\"owner\"", "principal is Agent", "principal is User",
+		"principal is Agent in Role::\"agent\"", "principal is User in Role::\"agent\"",
+	}
+	someActions = []string{
+		"action", `action == Action::"tool.execute"`, `action == Action::"vault.use"`, `action in Action::"call"`, `action in Action::"operate"`,
+		`action in [Action::"tool.execute", Action::"call"]`, `action in [Action::"vault.use", Action::"tool.execute", Action::"read_only"]`, `action in []`,
+	}
+	someResources = []string{
+		"resource", "resource", "resource", "resource", `resource == Tool::"palyra.fs.write"`, `resource == Tool::"other"`, `resource in ToolGroup::"allowed"`, `resource in ToolGroup::"other"`,
+		"resource is Tool", "resource is Secret", `resource is Tool in ToolGroup::"allowed"`, `resource is Secret in ToolGroup::"allowed"`, `resource == Secret::"github"`,
+	}
+	someConditions = []string{
+		"", "", "when { true }", "when { false }", "when { context.sensitive }", "unless { context.approval.granted }", "when { context.approval.granted }",
+		"when { context.approval.votes >= 2 }", "when { context.approval.device || context.approval.other_person }", "when { context.approval.separation > 1 }",
+		"when { context.approval.fresh }", "when { context has approval && context.writes.contains(\"a.txt\") }",
+		"when { context.calls_used + 9223372036854775807 > 0 }", "when { context.approval.votes + 9223372036854775805 > 0 }",
+		"unless { context.approval.votes == 3 && context.calls_used * 9223372036854775807 > 9 }",
+		"when { {a: context} == {a: context} }", "when { context.door == \"mcp\" } unless { context.approval.scope == \"session\" }",
+		"when { resource has nothing }", "when { resource.nothing }", "when { principal.owner == User::\"ada\" }",
+	}
+)
+
+func somePolicies(t *rapid.T) string {
+	var b strings.Builder
+	n := rapid.IntRange(1, 14).Draw(t, "policies")
+	for i := range n {
+		fmt.Fprintf(&b, "@id(\"p%d\") %s (%s, %s, %s) %s;\n", i,
+			rapid.SampledFrom([]string{"permit", "permit", "forbid"}).Draw(t, "effect"),
+			rapid.SampledFrom(somePrincipals).Draw(t, "principal"),
+			rapid.SampledFrom(someActions).Draw(t, "action"),
+			rapid.SampledFrom(someResources).Draw(t, "resource"),
+			rapid.SampledFrom(someConditions).Draw(t, "condition"))
+	}
+	return b.String()
+}
+
+// unchecked makes a bundle without the type checker, so that policies may fail
+// in every way they can.
+func unchecked(t interface{ Fatal(...any) }, text string) *Bundle {
+	list, err := cedar.NewPolicyListFromBytes("a.cedar", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := resolve(SchemaText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bundle{byID: map[cedar.PolicyID]*rule{}, actions: actionEntities(model)}
+	for _, p := range list {
+		r, problem := b.name(p)
+		if problem != nil {
+			t.Fatal(problem)
+		}
+		b.rules = append(b.rules, r)
+		b.byID[r.id] = r
+	}
+	b.index = newIndex(b.rules)
+	return b
+}
+
+func someRequest(t *rapid.T) palyra.Request {
+	r := write("a.txt")
+	r.Principal = rapid.SampledFrom([]palyra.Principal{"agent:local", "agent:x", "user:local", "system:cron"}).Draw(t, "who")
+	r.Owner = rapid.SampledFrom([]palyra.Principal{"user:ada", ""}).Draw(t, "owner")
+	r.CallsUsed = rapid.Int64Range(0, 1).Draw(t, "used")
+	r.Plan.Bindings = rapid.SampledFrom([][]string{nil, {"github"}, {"github", "npm"}}).Draw(t, "secrets")
+	return r
+}
+
+// Through the index and split by what looks at the approval, Cedar says
+// exactly what it says about the whole bundle.
+func TestIndexChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := unchecked(t, somePolicies(t))
+		s := &state{bundle: b, tools: newNames([]string{"palyra.*"})}
+		c, err := s.newCall(someRequest(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range c.pairs {
+			q := c.newQuestion(p)
+			for _, a := range append([]answer{{}, ladder[0].leased()}, ladder...) {
+				got, want := q.ask(a), c.weigh(b.rules, p, a)
+				want.allow = len(want.errs) == 0 && len(want.forbids) == 0 && len(want.permits) > 0
+				if got.allow != want.allow {
+					t.Fatalf("%v under %+v: %v, whole bundle %v", p, a, got.allow, want.allow)
+				}
+				if len(want.forbids) > 0 { // Cedar does not list permits beside forbids
+					got.permits = nil
+				}
+				for name, pair := range map[string][2]rules{
+					"permits": {got.permits, want.permits}, "forbids": {got.forbids, want.forbids}, "failed": {got.failed, want.failed},
+				} {
+					if d := cmp.Diff(sortedIDs(pair[1]), sortedIDs(pair[0])); d != "" {
+						t.Fatalf("%v under %+v: %s (-whole +indexed)\n%s", p, a, name, d)
+					}
+				}
+			}
+		}
+	})
+}
+
+func sortedIDs(r rules) []string {
+	out := r.ids()
+	slices.Sort(out)
+	return out
+}
+
+// Judge agrees with the definition of the ladder written down plainly.
+func TestJudgeIsTheLadder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := unchecked(t, somePolicies(t))
+		e, err := New(Config{Bundle: b, Snapshot: open()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := someRequest(t)
+		v := e.Judge(t.Context(), r)
+		effect, need := plainly(t, e.live.Load(), r)
+		if v.Effect != effect || v.Need != need {
+			t.Fatalf("judged %s %+v, plainly %s %+v", v.Effect, v.Need, effect, need)
+		}
+		if len(v.Errors) > 0 && v.Effect != palyra.Deny {
+			t.Fatalf("%s with errors", v.Effect)
+		}
+	})
+}
+
+// plainly is the ladder without index, split or cache.
+func plainly(t *rapid.T, s *state, r palyra.Request) (palyra.Effect, palyra.Need) {
+	c, err := s.newCall(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	effect, need := palyra.Allow, palyra.Need{}
+	for _, p := range c.pairs {
+		one, n := plainPair(func(a answer) (bool, bool) {
+			reply := c.weigh(s.bundle.rules, p, a)
+			return len(reply.forbids) == 0 && len(reply.permits) > 0, len(reply.errs) > 0
+		})
+		effect, need = palyra.Stricter(effect, one), stricter(need, n)
+	}
+	if effect != palyra.Ask {
+		need = palyra.Need{}
+	}
+	return effect, need
+}
+
+func plainPair(ask func(answer) (allow, failed bool)) (palyra.Effect, palyra.Need) {
+	if allow, failed := ask(answer{}); failed || allow {
+		return map[bool]palyra.Effect{true: palyra.Deny, false: palyra.Allow}[failed], palyra.Need{}
+	}
+	for _, rung := range ladder {
+		allow, failed := ask(rung)
+		if failed {
+			return palyra.Deny, palyra.Need{}
+		}
+		if allow {
+			leased, failed := ask(rung.leased())
+			if failed {
+				return palyra.Deny, palyra.Need{}
+			}
+			n := rung.need()
+			n.Fresh = !leased
+			return palyra.Ask, n
+		}
+	}
+	return palyra.Deny, palyra.Need{}
+}
+
+func TestReadsApproval(t *testing.T) {
+	for cond, want := range map[string]parts{
+		"true":                               0,
+		"context.sensitive":                  0,
+		"context has executable":             0,
+		"principal has approval":             0,
+		`context.tool == "context.approval"`: 0,
+		"principal.approval.votes == 1":      0,
+		"context.approval.granted":           partGranted,
+		"context.approval.fresh":             partFresh,
+		`context["approval"]["device"]`:      partDevice,
+		"context.approval has scope":         partScope,
+		"context.approval.votes > 1 && context.approval.separation > 0":     partVotes | partSeparation,
+		"if context.sensitive then context.approval.other_person else true": partOther,
+		"context.approval.unheard_of":                                       allParts,
+		"context has approval":                                              allParts,
+		"context.approval == {a: 1}":                                        allParts,
+		"[context].contains(context)":                                       allParts,
+		"{a: context}.a.sensitive":                                          allParts,
+		"{a: context.approval}.a.granted":                                   allParts,
+		"(if true then context else context).approval.granted":              allParts,
+	} {
+		for _, word := range []string{"when", "unless"} {
+			var p cedar.Policy
+			if err := p.UnmarshalCedar([]byte("permit (principal, action, resource) " + word + " { " + cond + " };")); err != nil {
+				t.Fatal(cond, err)
+			}
+			if got := readsApproval((*ast.Policy)(p.AST())); got != want {
+				t.Errorf("%q reads %b, want %b", cond, got, want)
+			}
+		}
+	}
+	if len(partOf) != 7 || allParts != 1<<7-1 {
+		t.Error("a part of the approval is not listed")
+	}
+	for name := range (answer{}).record().All() {
+		if partOf[name] == 0 {
+			t.Errorf("approval.%s is not a part", name)
+		}
+	}
+}
+
+// Ancestors are followed however deep they lie, and cycles end.
+func TestClosure(t *testing.T) {
+	uid := func(s string) cedar.EntityUID { return cedar.NewEntityUID("Role", cedar.String(s)) }
+	m := cedar.EntityMap{}
+	for child, parents := range map[string][]string{"a": {"b", "c"}, "b": {"d"}, "d": {"a", "e"}} {
+		var set []cedar.EntityUID
+		for _, p := range parents {
+			set = append(set, uid(p))
+		}
+		m[uid(child)] = cedar.Entity{UID: uid(child), Parents: cedar.NewEntityUIDSet(set...)}
+	}
+	var got []string
+	for _, u := range closure(m, []cedar.EntityUID{uid("a")}) {
+		got = append(got, string(u.ID))
+	}
+	slices.Sort(got)
+	if d := cmp.Diff([]string{"a", "b", "c", "d", "e"}, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,204 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// Judge says what policy answers to a request: allow, ask with what the
+// approval needs, or deny. With the request's Approval set it says allow or
+// deny. It never fails: what cannot be judged is denied, with Errors.
+func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
+	s := e.live.Load()
+	c, err := s.newCall(r)
+	if err != nil {
+		return s.unjudged(r, err)
+	}
+	return c.judge()
+}
+
+// unjudged is the verdict on a request that cannot be put into policy's terms.
+func (s *state) unjudged(r palyra.Request, err error) palyra.Verdict {
+	return palyra.Verdict{
+		Effect: palyra.Deny, Errors: []string{err.Error()}, Risk: examine(r).risk(), Bundle: s.bundle.digest, Snapshot: s.digest,
+		Reason: "the call cannot be put into policy's terms, so it is denied", Remedy: "report this: a part of Palyra made a plan that policy cannot read",
+	}
+}
+
+// ruling is the answer for one pair.
+type ruling struct {
+	pair   pair
+	effect palyra.Effect
+	need   palyra.Need
+	rules  rules // those that decided
+	errs   []string
+}
+
+// judge asks about every pair; the strictest answer holds.
+func (c *call) judge() palyra.Verdict {
+	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest}
+	rulings := make([]ruling, len(c.pairs))
+	for i, p := range c.pairs {
+		r := c.rule(p)
+		rulings[i] = r
+		v.Effect = palyra.Stricter(v.Effect, r.effect)
+		v.Errors = append(v.Errors, r.errs...)
+		v.Pairs = append(v.Pairs, palyra.PairResult{Pair: p.words(), Effect: r.effect, Policies: r.rules.ids()})
+		if r.effect == palyra.Ask {
+			v.Need = stricter(v.Need, r.need)
+		}
+	}
+	if v.Effect != palyra.Ask {
+		v.Need = palyra.Need{}
+	}
+	c.explain(&v, rulings)
+	return v
+}
+
+// rule asks about one pair: as things are, then up the ladder.
+func (c *call) rule(p pair) ruling {
+	q := c.newQuestion(p)
+	if a := c.request.Approval; a != nil {
+		return q.final(factsAnswer(*a))
+	}
+	now := q.ask(answer{})
+	if len(now.errs) > 0 || now.allow {
+		return q.settle(now)
+	}
+	last := now
+	for _, rung := range q.ladder() {
+		last = q.ask(rung)
+		if len(last.errs) > 0 {
+			return q.settle(last)
+		}
+		if last.allow {
+			return q.needs(rung, now, last)
+		}
+	}
+	if len(last.forbids) == 0 {
+		last.forbids = now.forbids
+	}
+	return q.settle(last)
+}
+
+// question is one pair with the policies that can speak about it.
+type question struct {
+	*call
+	pair   pair
+	asking rules
+	read   parts // of the approval, by any of them
+	fixed  reply // of the policies that do not look at the approval
+}
+
+// reply is what a set of policies says.
+type reply struct {
+	allow            bool
+	permits, forbids rules
+	errs             []string
+	failed           rules
+}
+
+func (c *call) newQuestion(p pair) *question {
+	fixed, asking := c.bundle.index.find(c.world, p.resource, c.principal, p.action)
+	q := &question{call: c, pair: p, asking: asking}
+	for _, r := range asking {
+		q.read |= r.reads
+	}
+	q.fixed = c.weigh(fixed, p, answer{})
+	return q
+}
+
+// ladder is what is worth trying: nothing when no policy looks at the
+// approval, or when one that does not has already forbidden the pair.
+func (q *question) ladder() []answer {
+	if len(q.asking) == 0 || len(q.fixed.forbids) > 0 {
+		return nil
+	}
+	return climb(q.read)
+}
+
+// ask is the answer of all policies under one approval.
+func (q *question) ask(a answer) reply {
+	r := q.fixed
+	if len(q.asking) > 0 {
+		more := q.weigh(q.asking, q.pair, a)
+		r.permits = append(r.permits[:len(r.permits):len(r.permits)], more.permits...)
+		r.forbids = append(r.forbids[:len(r.forbids):len(r.forbids)], more.forbids...)
+		r.errs = append(r.errs[:len(r.errs):len(r.errs)], more.errs...)
+		r.failed = append(r.failed[:len(r.failed):len(r.failed)], more.failed...)
+	}
+	r.allow = len(r.errs) == 0 && len(r.forbids) == 0 && len(r.permits) > 0
+	if q.tracing {
+		q.note(q.pair, a, r)
+	}
+	return r
+}
+
+// weigh lets Cedar evaluate some policies.
+func (c *call) weigh(some rules, p pair, a answer) reply {
+	var r reply
+	if len(some) == 0 {
+		return r
+	}
+	decision, diag := cedar.Authorize(some, c.world, cedar.Request{
+		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.context(a),
+	})
+	for _, reason := range diag.Reasons {
+		one := c.bundle.byID[reason.PolicyID]
+		if decision == cedar.Allow {
+			r.permits = append(r.permits, one)
+		} else {
+			r.forbids = append(r.forbids, one)
+		}
+	}
+	for _, e := range diag.Errors {
+		one := c.bundle.byID[e.PolicyID]
+		r.failed = append(r.failed, one)
+		r.errs = append(r.errs, fmt.Sprintf("%s (%s:%d:%d): %s",
+			one.id, one.hit.File, one.hit.Line, one.hit.Column, palyra.Clip(e.Message, 200)))
+	}
+	return r
+}
+
+// settle turns a reply into allow or deny.
+func (q *question) settle(r reply) ruling {
+	out := ruling{pair: q.pair, effect: palyra.Deny, rules: r.forbids, errs: r.errs}
+	switch {
+	case len(r.errs) > 0:
+		out.rules = r.failed
+	case r.allow:
+		out.effect, out.rules = palyra.Allow, r.permits
+	}
+	return out
+}
+
+// final judges with the approval that was really given.
+func (q *question) final(a answer) ruling { return q.settle(q.ask(a)) }
+
+// needs is an ask: what blocks now, what will permit, and whether an earlier
+// answer could stand in for a new one.
+func (q *question) needs(rung answer, now, then reply) ruling {
+	lease := then
+	if q.read&(partScope|partFresh) != 0 {
+		lease = q.ask(rung.leased())
+	}
+	if len(lease.errs) > 0 {
+		return q.settle(lease)
+	}
+	out := ruling{pair: q.pair, effect: palyra.Ask, need: rung.need()}
+	out.need.Fresh = !lease.allow
+	out.rules = append(now.forbids[:len(now.forbids):len(now.forbids)], then.permits...)
+	return out
+}
+
+func (r rules) ids() []string {
+	var ids []string
+	for _, one := range r {
+		ids = append(ids, string(one.id))
+	}
+	return ids
+}

@@ -1,0 +1,115 @@
+// Package policy judges plans with Cedar.
+//
+// A Bundle is a set of policies, parsed, checked against the schema and
+// indexed; an Engine judges requests with one bundle and one snapshot of the
+// security configuration, and swaps both at once. Snapshots keeps what was in
+// force, so that any past verdict can be judged again.
+//
+// Cedar answers yes or no; the third answer comes from asking more than once:
+// first without an approval, then with hypothetical ones from weak to strong
+// (see ladder). The first that turns the answer is what the approval needs.
+//
+// Promises: default deny, forbid wins, and a policy that fails to evaluate
+// makes the verdict deny, since Cedar would skip it and a broken forbid would
+// turn into an allow. The index in front of Cedar never changes an answer.
+// Every verdict names the policies behind it, with file and line.
+//
+// The package does not ask people, does not run anything and does not parse
+// command lines. It is the one home of the Cedar library.
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"palyra"
+)
+
+// Config is what an Engine judges with.
+//
+// The snapshot's lists are allowlists: AllowedTools, Principals and Channels.
+// An entry is a whole name, or a beginning followed by "*". An empty list lets
+// nothing in.
+type Config struct {
+	Bundle   *Bundle
+	Snapshot palyra.Snapshot // its Bundle field is filled in by New
+}
+
+// Engine judges. Its methods may be called from many goroutines.
+type Engine struct{ live atomic.Pointer[state] }
+
+// state is what one judgement uses from beginning to end, however often the
+// engine is swapped meanwhile.
+type state struct {
+	bundle     *Bundle
+	snapshot   palyra.Snapshot
+	digest     palyra.Digest
+	tools      names
+	principals names
+	doors      names
+}
+
+// New returns an Engine.
+func New(c Config) (*Engine, error) {
+	e := &Engine{}
+	if err := e.Swap(c); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Swap judges with c from the next request on. On an error the engine goes on
+// with what it had.
+func (e *Engine) Swap(c Config) error {
+	if c.Bundle == nil {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: no bundle")
+	}
+	s := c.Snapshot
+	s.Bundle = c.Bundle.digest
+	digest, err := s.Digest()
+	if err != nil {
+		return fmt.Errorf("policy: snapshot: %w", err)
+	}
+	e.live.Store(&state{
+		bundle: c.Bundle, snapshot: s, digest: digest,
+		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), doors: newNames(s.Channels),
+	})
+	return nil
+}
+
+// Bundle returns the bundle in force.
+func (e *Engine) Bundle() *Bundle { return e.live.Load().bundle }
+
+// Snapshot returns the configuration in force, with the bundle's digest in it.
+func (e *Engine) Snapshot() palyra.Snapshot { return e.live.Load().snapshot }
+
+// names is an allowlist. The zero value holds nothing.
+type names struct {
+	whole    map[string]bool
+	prefixes []string
+}
+
+func newNames(list []string) names {
+	n := names{whole: make(map[string]bool, len(list))}
+	for _, s := range list {
+		if prefix, ok := strings.CutSuffix(s, "*"); ok {
+			n.prefixes = append(n.prefixes, prefix)
+		} else {
+			n.whole[s] = true
+		}
+	}
+	return n
+}
+
+func (n names) has(s string) bool {
+	if n.whole[s] {
+		return true
+	}
+	for _, p := range n.prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+const stdinLive = "live"
+
+// levels orders risk levels; the position is the rank policies compare.
+var levels = []palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}
+
+// factor is one named reason for a risk. Names are stable: policies match
+// them. Detail is for people.
+type factor struct {
+	name, detail string
+	rank         int
+}
+
+func (f factor) String() string {
+	if f.detail == "" {
+		return f.name
+	}
+	return f.name + ": " + f.detail
+}
+
+// findings is what a plan amounts to, derived from what it does and not only
+// from what its tool says of itself.
+type findings struct {
+	capabilities []string // of tool and plan, sorted
+	sensitive    bool
+	readOnly     bool
+	destructive  bool
+	workspace    bool // works in one
+	factors      []factor
+}
+
+// capabilityRank is the risk that a capability brings. One that is not listed
+// and not harmless is high.
+var capabilityRank = map[palyra.Capability]int{
+	palyra.FilesystemWrite: 1, palyra.Network: 1,
+	palyra.ProcessExec: 2, palyra.SecretsRead: 2, palyra.ChannelSend: 2, palyra.Browser: 2, palyra.NodeInvoke: 2,
+}
+
+// examine derives the findings of a request.
+func examine(r palyra.Request) findings {
+	p := r.Plan
+	f := findings{workspace: r.Tool.Workspace || p.Workspace.Path != ""}
+	for _, c := range slices.Concat(r.Tool.Capabilities, p.Capabilities) {
+		f.capabilities = append(f.capabilities, string(c))
+	}
+	f.capabilities = distinct(f.capabilities)
+	for _, c := range f.capabilities {
+		if palyra.Capability(c).Sensitive() {
+			f.sensitive = true
+			f.add(capabilityRisk(palyra.Capability(c)), c, "")
+		}
+	}
+	if p.Executable.Path != "" || len(p.Argv) > 0 || len(p.Writes) > 0 || len(p.Egress) > 0 || len(p.Bindings) > 0 {
+		f.sensitive = true
+	}
+	f.readOnly = r.Tool.ReadOnly && p.ReadOnly && !f.sensitive
+	f.place(r)
+	f.reach(r)
+	return f
+}
+
+func capabilityRisk(c palyra.Capability) int {
+	if rank, ok := capabilityRank[c]; ok {
+		return rank
+	}
+	return 2
+}
+
+func (f *findings) add(rank int, name, detail string) {
+	f.factors = append(f.factors, factor{name, detail, rank})
+}
+
+// place looks at where the plan works.
+func (f *findings) place(r palyra.Request) {
+	p := r.Plan
+	if f.workspace && !p.Workspace.Known {
+		f.add(1, "new_workspace", p.Workspace.Path)
+	}
+	for _, w := range p.Writes {
+		switch {
+		case !filepath.IsLocal(w):
+			f.destructive = true
+			f.add(3, "outside_workspace", w)
+		case guarded(w):
+			f.destructive = true
+			f.add(3, "guarded_path", w)
+		}
+	}
+	if r.Tool.Source != palyra.SourceBuiltin {
+		f.add(1, "third_party_tool", string(r.Tool.Source))
+	}
+	if p.Tier == palyra.TierB {
+		f.add(1, "no_full_sandbox", "tier B")
+	}
+	if p.Stdin == stdinLive {
+		f.add(2, "stdin_live", "")
+	}
+}
+
+// reach looks at what can come in and go out.
+func (f *findings) reach(r palyra.Request) {
+	p := r.Plan
+	for _, h := range distinct(p.Egress) {
+		f.add(1, "egress", h)
+	}
+	for _, s := range distinct(p.Bindings) {
+		f.add(2, "secret", s)
+	}
+	sends := len(p.Egress) > 0
+	for _, c := range []palyra.Capability{palyra.Network, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke} {
+		sends = sends || slices.Contains(f.capabilities, string(c))
+	}
+	held := len(p.Bindings) > 0 || slices.Contains(r.Labels, "secret-read") || slices.Contains(f.capabilities, string(palyra.SecretsRead))
+	if sends && held {
+		f.add(3, "secret_may_leave", "")
+	}
+	if f.sensitive && slices.Contains(r.Labels, "untrusted-input") {
+		f.add(2, "after_untrusted_input", "")
+	}
+}
+
+func (f findings) rank() int {
+	top := 0
+	for _, x := range f.factors {
+		top = max(top, x.rank)
+	}
+	return top
+}
+
+// risk is the findings for people.
+func (f findings) risk() palyra.Risk {
+	r := palyra.Risk{Level: levels[f.rank()]}
+	for _, x := range f.factors {
+		r.Factors = append(r.Factors, palyra.Clip(x.String(), 256))
+	}
+	return r
+}
+
+// record is the findings for policies.
+func (f findings) record() cedar.Record {
+	var names []string
+	for _, x := range f.factors {
+		names = append(names, x.name)
+	}
+	return cedar.NewRecord(cedar.RecordMap{
+		"level": cedar.String(levels[f.rank()]), "rank": cedar.Long(f.rank()), "factors": stringSet(names),
+	})
+}
+
+// guardedNames are files and directories whose content other programs run or
+// trust without asking: version control, CI, editors, shells, package managers,
+// credentials, and the configuration of agents themselves. A write below one
+// of them reaches beyond the work.
+var guardedNames = map[string]bool{
+	".git": true, "git~1": true, ".gitmodules": true, ".gitattributes": true, ".husky": true, ".hg": true, ".svn": true,
+	".github": true, ".gitlab-ci.yml": true, ".circleci": true, ".travis.yml": true, ".buildkite": true, "jenkinsfile": true,
+	".vscode": true, ".idea": true, ".devcontainer": true, ".devcontainer.json": true, ".editorconfig": true,
+	".envrc": true, ".bashrc": true, ".bash_profile": true, ".profile": true, ".zshrc": true, ".zshenv": true, ".zprofile": true,
+	".npmrc": true, ".pypirc": true, ".netrc": true, ".ssh": true, ".gnupg": true, ".pre-commit-config.yaml": true,
+	".palyra": true, ".claude": true, ".cursor": true, ".codex": true, ".mcp.json": true,
+}
+
+// guarded reports whether any part of a path is a guarded name, as any file
+// system may read it: without regard to case, trailing dots and spaces,
+// stream suffixes and characters that do not show.
+func guarded(p string) bool {
+	for part := range strings.SplitSeq(path.Clean(strings.ReplaceAll(p, `\`, "/")), "/") {
+		part = strings.Map(func(r rune) rune {
+			if unicode.Is(unicode.Cf, r) {
+				return -1
+			}
+			return unicode.ToLower(unicode.ToUpper(r))
+		}, part)
+		part, _, _ = strings.Cut(part, ":")
+		if guardedNames[strings.TrimRight(part, ". ")] {
+			return true
+		}
+	}
+	return false
+}

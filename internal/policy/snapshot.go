@@ -1,0 +1,242 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+//go:embed schema
+var tables embed.FS
+
+// Schema is the part's tables.
+func Schema() store.Schema {
+	dir, err := fs.Sub(tables, "schema")
+	if err != nil {
+		panic("policy: " + err.Error()) // the name is a constant
+	}
+	return store.Schema{Part: "policy", FS: dir}
+}
+
+// Recorder keeps a journal line in the transaction it belongs to.
+type Recorder interface {
+	// Append adds e to the journal; it commits or fails with tx.
+	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
+}
+
+// SnapshotsConfig wires Snapshots.
+type SnapshotsConfig struct {
+	DB      *store.DB
+	Journal Recorder
+	Now     func() time.Time
+}
+
+// Snapshots keeps every bundle and every security configuration that was in
+// force, each once, under its digest. What verdicts and attestations refer to
+// can always be fetched, and a verdict judged again. What is read is checked
+// against its digest.
+type Snapshots struct{ SnapshotsConfig }
+
+// NewSnapshots returns the store.
+func NewSnapshots(c SnapshotsConfig) (*Snapshots, error) {
+	if c.DB == nil || c.Journal == nil || c.Now == nil {
+		return nil, errors.New("policy: new snapshots: a part is missing")
+	}
+	return &Snapshots{c}, nil
+}
+
+// Save keeps a snapshot and returns its digest. Saving it again changes
+// nothing.
+func (s *Snapshots) Save(ctx context.Context, snap palyra.Snapshot) (palyra.Digest, error) {
+	digest, body, err := encodeSnapshot(snap)
+	if err != nil {
+		return "", err
+	}
+	var known bool
+	err = s.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		known, err = has(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
+		return err
+	})
+	if err == nil && !known {
+		err = s.DB.Write(ctx, "policy.snapshot", func(tx *store.Tx) error { return s.keepSnapshot(tx, digest, body) })
+	}
+	if err != nil {
+		return "", fmt.Errorf("policy: save snapshot: %w", err)
+	}
+	return digest, nil
+}
+
+// Get returns the snapshot with the digest.
+func (s *Snapshots) Get(ctx context.Context, digest palyra.Digest) (palyra.Snapshot, error) {
+	var body string
+	err := s.DB.Read(ctx, func(tx *store.Tx) error {
+		return tx.Get("SELECT body FROM policy_snapshot WHERE digest = ?", []any{string(digest)}, &body)
+	})
+	if err != nil {
+		return palyra.Snapshot{}, absent(err, "snapshot", digest)
+	}
+	var snap palyra.Snapshot
+	if err := decode(body, &snap); err != nil {
+		return palyra.Snapshot{}, fmt.Errorf("policy: get snapshot: %w", err)
+	}
+	if found, err := snap.Digest(); err != nil || found != digest {
+		return palyra.Snapshot{}, damaged("snapshot", digest, err)
+	}
+	return snap, nil
+}
+
+// Bundle returns the bundle with the digest, ready to judge with.
+func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*Bundle, error) {
+	var body string
+	err := s.DB.Read(ctx, func(tx *store.Tx) error {
+		return tx.Get("SELECT files FROM policy_bundle WHERE digest = ?", []any{string(digest)}, &body)
+	})
+	if err != nil {
+		return nil, absent(err, "policy bundle", digest)
+	}
+	files := map[string]string{}
+	if err := decode(body, &files); err != nil {
+		return nil, fmt.Errorf("policy: get bundle: %w", err)
+	}
+	if found, err := sum(files); err != nil || found != digest { // before anything is made of it
+		return nil, damaged("policy bundle", digest, err)
+	}
+	return compile(files)
+}
+
+// Active returns what was activated last; NotFound before the first time.
+func (s *Snapshots) Active(ctx context.Context) (palyra.PolicyActivated, error) {
+	var a palyra.PolicyActivated
+	err := s.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = lastActive(tx)
+		return err
+	})
+	if errors.Is(err, store.ErrNoRows) {
+		return a, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no policy was activated yet")
+	}
+	if err != nil {
+		return a, fmt.Errorf("policy: active: %w", err)
+	}
+	return a, nil
+}
+
+// Activate makes the bundle and the snapshot the ones in force: both are kept,
+// and the journal says who did it, all or none. When they are in force already
+// nothing is written. Call it before the engine judges with them, so that no
+// verdict refers to what was not kept.
+func (s *Snapshots) Activate(ctx context.Context, b *Bundle, snap palyra.Snapshot, by palyra.Principal) error {
+	if b == nil || by == "" {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: activate: no bundle or nobody to answer for it")
+	}
+	snap.Bundle = b.digest
+	digest, body, err := encodeSnapshot(snap)
+	if err != nil {
+		return err
+	}
+	files, err := json.Marshal(b.files)
+	if err != nil {
+		return fmt.Errorf("policy: activate: %w", err)
+	}
+	err = s.DB.Write(ctx, palyra.PolicyActivated{}.Kind(), func(tx *store.Tx) error {
+		last, err := lastActive(tx)
+		if err != nil && !errors.Is(err, store.ErrNoRows) {
+			return err
+		}
+		if last.Bundle == b.digest && last.Snapshot == digest {
+			return nil
+		}
+		if err := s.keepSnapshot(tx, digest, body); err != nil {
+			return err
+		}
+		if err := s.keepBundle(tx, b.digest, string(files)); err != nil {
+			return err
+		}
+		return s.keepActivation(tx, palyra.PolicyActivated{Bundle: b.digest, Snapshot: digest, By: by})
+	})
+	if err != nil {
+		return fmt.Errorf("policy: activate: %w", err)
+	}
+	return nil
+}
+
+func (s *Snapshots) keepActivation(tx *store.Tx, e palyra.PolicyActivated) error {
+	pos, err := s.Journal.Append(tx, e)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec("INSERT INTO policy_activation (seq, bundle, snapshot, activated_by, activated_at) VALUES (?, ?, ?, ?, ?)",
+		pos.Seq, string(e.Bundle), string(e.Snapshot), string(e.By), s.Now().UnixNano())
+	return err
+}
+
+func (s *Snapshots) keepSnapshot(tx *store.Tx, digest palyra.Digest, body string) error {
+	known, err := has(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
+	if err != nil || known {
+		return err
+	}
+	_, err = tx.Exec("INSERT INTO policy_snapshot (digest, body, saved_at) VALUES (?, ?, ?)", string(digest), body, s.Now().UnixNano())
+	return err
+}
+
+func (s *Snapshots) keepBundle(tx *store.Tx, digest palyra.Digest, files string) error {
+	known, err := has(tx, "SELECT 1 FROM policy_bundle WHERE digest = ?", digest)
+	if err != nil || known {
+		return err
+	}
+	_, err = tx.Exec("INSERT INTO policy_bundle (digest, files, saved_at) VALUES (?, ?, ?)", string(digest), files, s.Now().UnixNano())
+	return err
+}
+
+func has(tx *store.Tx, query string, digest palyra.Digest) (bool, error) {
+	var one int
+	err := tx.Get(query, []any{string(digest)}, &one)
+	if errors.Is(err, store.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func lastActive(tx *store.Tx) (palyra.PolicyActivated, error) {
+	var bundle, snapshot, by string
+	err := tx.Get("SELECT bundle, snapshot, activated_by FROM policy_activation ORDER BY seq DESC LIMIT 1", nil, &bundle, &snapshot, &by)
+	return palyra.PolicyActivated{Bundle: palyra.Digest(bundle), Snapshot: palyra.Digest(snapshot), By: palyra.Principal(by)}, err
+}
+
+func encodeSnapshot(snap palyra.Snapshot) (palyra.Digest, string, error) {
+	digest, err := snap.Digest()
+	if err != nil {
+		return "", "", fmt.Errorf("policy: snapshot: %w", err)
+	}
+	body, err := json.Marshal(snap)
+	if err != nil {
+		return "", "", fmt.Errorf("policy: snapshot: %w", err)
+	}
+	return digest, string(body), nil
+}
+
+// decode keeps numbers as they were written, so that digests come out equal.
+func decode(body string, v any) error {
+	dec := json.NewDecoder(bytes.NewReader([]byte(body)))
+	dec.UseNumber()
+	return dec.Decode(v)
+}
+
+func absent(err error, what string, digest palyra.Digest) error {
+	if errors.Is(err, store.ErrNoRows) {
+		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no %s has the digest %s", what, palyra.Clip(string(digest), 80))
+	}
+	return fmt.Errorf("policy: get %s: %w", what, err)
+}
+
+func damaged(what string, digest palyra.Digest, err error) error {
+	return palyra.Errorf(palyra.Internal, palyra.ReasonVerifyFailed, "the %s kept as %s is not what was saved", what, digest).
+		WithRemedy("the state was changed from outside; run 'palyra journal verify'").WithCause(err)
+}
