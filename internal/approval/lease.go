@@ -1,0 +1,220 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Why a lease ended.
+const (
+	endRevoked = "revoked"
+	endExpired = "expired"
+	endSpent   = "spent"
+	endSession = "session_closed"
+)
+
+// lease is a lease as its row has it, without the decision behind it.
+type lease struct {
+	palyra.Lease
+	ends deadline
+	risk palyra.RiskLevel
+}
+
+const leaseColumns = `id, approval_id, scope, principal, session_id, tool, plan_digest, terms, risk, granted_by, created_at,
+	expires_at, boot_id, expires_boot, uses_left, ended, ended_at, ended_by`
+
+func scanLease(scan func(...any) error) (lease, error) {
+	var (
+		l                palyra.Lease
+		out              lease
+		row              palyra.Terms
+		terms            string
+		created, endedAt int64
+		endedBy          palyra.Principal
+	)
+	err := scan(&l.ID, &l.Approval, &l.Scope, &row.Principal, &row.Session, &row.Tool, &row.PlanDigest, &terms, &out.risk, &l.By,
+		&created, &out.ends.wall, &out.ends.boot, &out.ends.since, &l.UsesLeft, &l.Ended, &endedAt, &endedBy)
+	if err != nil {
+		return lease{}, err
+	}
+	if err := decode(terms, &l.Terms); err != nil {
+		return lease{}, err
+	}
+	// What was looked up by is what counts: the two can differ only by tampering.
+	l.Terms.Principal, l.Terms.Session, l.Terms.Tool, l.Terms.PlanDigest = row.Principal, row.Session, row.Tool, row.PlanDigest
+	if out.ends.wall == 0 {
+		out.ends = deadline{}
+	}
+	l.CreatedAt, l.ExpiresAt = timeOf(created), timeOf(out.ends.wall)
+	if l.Ended == endRevoked {
+		l.RevokedAt, l.RevokedBy = timeOf(endedAt), endedBy
+	}
+	out.Lease = l
+	return out, nil
+}
+
+func putLease(tx *store.Tx, l lease) error {
+	terms, err := encode(l.Terms)
+	if err != nil {
+		return err
+	}
+	t := l.Terms
+	_, err = tx.Exec(`INSERT INTO approval_leases (`+leaseColumns+`, signature)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', '')`,
+		l.ID, l.Approval, l.Scope, t.Principal, t.Session, t.Tool, t.PlanDigest, terms, l.risk, l.By, nanos(l.CreatedAt),
+		l.ends.wall, l.ends.boot, l.ends.since, l.UsesLeft)
+	return err
+}
+
+func getLease(tx *store.Tx, id palyra.ID) (lease, error) {
+	l, err := scanLease(func(dest ...any) error {
+		return tx.Get(`SELECT `+leaseColumns+` FROM approval_leases WHERE id = ?`, []any{id}, dest...)
+	})
+	if errors.Is(err, store.ErrNoRows) {
+		return lease{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no grant %q", palyra.Clip(string(id), 64)).
+			WithRemedy("list them with 'palyra grants list'")
+	}
+	return l, err
+}
+
+// Cover finds a live lease that covers the call and returns the decision behind
+// it, marked as reused. It takes nothing: the use is taken when the grant is
+// recorded. A lease whose answer is less than policy now needs does not cover,
+// so that people are asked again rather than the call refused.
+func (d *Desk) Cover(ctx context.Context, c *palyra.Call) (dec palyra.Decision, ok bool, err error) {
+	if c.Verdict.Need.Fresh || !c.Digest.Valid() {
+		return palyra.Decision{}, false, nil
+	}
+	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+		live, err := d.candidates(tx, c)
+		if err != nil {
+			return err
+		}
+		for _, l := range live {
+			r, err := withVotes(tx, l.Approval)
+			if err != nil {
+				return err
+			}
+			dec = r.Decision
+			dec.Reused, dec.Lease, dec.Scope, dec.Terms = true, l.ID, l.Scope, &l.Terms
+			if ok = met(c.Verdict.Need, d.Facts(c, dec)); ok {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil || !ok {
+		return palyra.Decision{}, false, wrap("cover", err)
+	}
+	return dec, true, nil
+}
+
+// candidates returns the leases that cover the call, the best first: those that
+// a use does not end, exact ones, older ones.
+func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]lease, error) {
+	var found []lease
+	m := d.clock.read()
+	for _, plan := range []palyra.Digest{c.Digest, ""} {
+		err := tx.Each(`SELECT `+leaseColumns+` FROM approval_leases
+			WHERE ended = '' AND session_id = ? AND principal = ? AND tool = ? AND plan_digest = ?`,
+			[]any{c.Proposal.Session, c.Proposal.Principal, c.Plan.Tool, plan},
+			func(scan func(...any) error) error {
+				l, err := scanLease(scan)
+				if err == nil && l.UsesLeft != 0 && !d.clock.passed(l.ends, m) && covers(l.Terms, l.risk, c) {
+					found = append(found, l)
+				}
+				return err
+			})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(found, func(a, b lease) int {
+		return cmp.Or(
+			cmp.Compare(scopeRank(b.Scope), scopeRank(a.Scope)),
+			cmp.Compare(min(a.UsesLeft, 0), min(b.UsesLeft, 0)),
+			cmp.Compare(b.Terms.PlanDigest, a.Terms.PlanDigest),
+			a.CreatedAt.Compare(b.CreatedAt),
+		)
+	})
+	return found, nil
+}
+
+// take uses a lease for a grant: one use, or Conflict.
+func (d *Desk) take(tx *store.Tx, c *palyra.Call, e palyra.CallGranted) error {
+	l, err := getLease(tx, e.Lease)
+	switch {
+	case palyra.CodeOf(err) == palyra.NotFound && err != nil:
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonGrantRevoked, "grant %s is gone", e.Lease).WithCause(err)
+	case err != nil:
+		return err
+	case l.Ended != "":
+		return notLive(l.Lease)
+	case d.clock.passed(l.ends, d.clock.read()):
+		l.Ended = endExpired
+		return notLive(l.Lease)
+	case e.Plan != c.Digest || !covers(l.Terms, l.risk, c):
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "grant %s does not cover this plan", l.ID).
+			WithRemedy("propose the call again")
+	}
+	n, err := tx.Exec(`UPDATE approval_leases SET uses_left = CASE WHEN uses_left > 0 THEN uses_left - 1 ELSE uses_left END
+		WHERE id = ? AND ended = '' AND uses_left <> 0`, l.ID)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		l.Ended = endSpent
+		return notLive(l.Lease)
+	}
+	if l.UsesLeft == 1 {
+		return d.end(tx, l, endSpent, bySystem, nil)
+	}
+	return nil
+}
+
+func notLive(l palyra.Lease) error {
+	reason := palyra.ReasonGrantRevoked
+	switch l.Ended {
+	case endSpent:
+		reason = palyra.ReasonGrantSpent
+	case endExpired:
+		reason = palyra.ReasonApprovalExpired
+	case endSession:
+		reason = palyra.ReasonSessionClosed
+	}
+	return palyra.Errorf(palyra.Conflict, reason, "grant %s has ended: %s", l.ID, l.Ended).
+		WithRemedy("propose the call again and have it approved")
+}
+
+// end ends a lease, once. It is told to those who run work under it, except
+// when it is spent: then the work is what spent it.
+func (d *Desk) end(tx *store.Tx, l lease, why string, by palyra.Principal, sig *palyra.Signature) error {
+	signature := ""
+	if sig != nil {
+		var err error
+		if signature, err = encode(*sig); err != nil {
+			return err
+		}
+	}
+	n, err := tx.Exec(`UPDATE approval_leases SET ended = ?, ended_at = ?, ended_by = ?, signature = ? WHERE id = ? AND ended = ''`,
+		why, d.clock.read().wall, by, signature, l.ID)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return notLive(l.Lease)
+	}
+	if why != endSpent {
+		tx.OnDone(func(committed bool) {
+			if committed {
+				d.tellEnded(l.ID)
+			}
+		})
+	}
+	return d.journal(tx, palyra.GrantEnded{Lease: l.ID, Why: why, By: by, Signature: sig})
+}

@@ -1,0 +1,198 @@
+package approval
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Page sizes.
+const (
+	MaxLimit     = 500 // most items of a page
+	defaultLimit = 100
+	// pageBytes ends a page early when its plans and prompts are large; the
+	// cursor goes on from there.
+	pageBytes = 8 << 20
+	maxText   = 4096 // of a filter
+)
+
+// Order is the order of a list, by time of request.
+type Order string
+
+// The orders. The empty one is Newest.
+const (
+	Newest Order = "desc"
+	Oldest Order = "asc"
+)
+
+// Filter picks approvals. Every set field must match.
+type Filter struct {
+	Pending     *bool              `json:"pending,omitempty"`
+	Answer      palyra.Answer      `json:"answer,omitempty"`
+	SubjectType palyra.SubjectType `json:"subject_type,omitempty"`
+	SubjectID   string             `json:"subject_id,omitempty"`
+	Principal   palyra.Principal   `json:"principal,omitempty"`
+	Session     palyra.ID          `json:"session,omitempty"`
+	Since       time.Time          `json:"since,omitzero"` // requested at or after
+	Until       time.Time          `json:"until,omitzero"` // requested before
+	Order       Order              `json:"order,omitempty"`
+	Cursor      string             `json:"-"` // of the page before; with the same filter
+	Limit       int                `json:"-"` // 0: 100; at most MaxLimit
+}
+
+// Get returns an approval with its plan, prompt and votes.
+func (d *Desk) Get(ctx context.Context, id palyra.ID) (a palyra.Approval, err error) {
+	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+		r, _, err := withDocuments(tx, id)
+		a = r.Approval
+		return err
+	})
+	return a, wrap("get", err)
+}
+
+// List returns a page of approvals and the cursor of the next one, empty at the
+// end. A page may hold fewer than Limit when its documents are large. Invalid:
+// the filter or the cursor makes no sense.
+func (d *Desk) List(ctx context.Context, f Filter) (page []palyra.Approval, next string, err error) {
+	q, err := f.query()
+	if err != nil {
+		return nil, "", err
+	}
+	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+		list, err := keysOf(tx, q)
+		if err != nil {
+			return err
+		}
+		size := 0
+		for i, k := range list {
+			if i == q.limit || size > pageBytes {
+				last := page[len(page)-1]
+				next = cursor{at: nanos(last.RequestedAt), id: last.ID, tag: q.tag}.String()
+				return nil
+			}
+			r, n, err := withDocuments(tx, k)
+			if err != nil {
+				return err
+			}
+			page, size = append(page, r.Approval), size+n
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", wrap("list", err)
+	}
+	return page, next, nil
+}
+
+// query is a list as SQL. There are few distinct texts, whatever the filter:
+// the most selective column leads and is served by an index, the others are
+// compared only when set.
+type query struct {
+	text  string
+	args  []any
+	limit int
+	tag   string
+}
+
+// keysOf returns up to one id more than the limit.
+func keysOf(tx *store.Tx, q query) ([]palyra.ID, error) { return ids(tx, q.text, q.args...) }
+
+func (f Filter) query() (query, error) {
+	if err := f.check(); err != nil {
+		return query{}, err
+	}
+	order := f.Order
+	if order == "" {
+		order = Newest
+	}
+	tagged := f
+	tagged.Order, tagged.Since, tagged.Until = order, f.Since.UTC(), f.Until.UTC()
+	tag, err := tagOf("approvals", tagged)
+	if err != nil {
+		return query{}, err
+	}
+	limit, err := limitOf(f.Limit)
+	if err != nil {
+		return query{}, err
+	}
+	span := between(f.Since, f.Until)
+	if f.Cursor != "" {
+		c, err := parseCursor(f.Cursor, tag)
+		if err != nil {
+			return query{}, err
+		}
+		span.after(c, order)
+	}
+	w := where{}
+	w.state(f)
+	w.columns([]column{
+		{"subject_id", f.SubjectID},
+		{"session_id", string(f.Session)},
+		{"principal", string(f.Principal)},
+		{"subject_type", string(f.SubjectType)},
+	})
+	return w.query("approvals", "requested_at", span, order, limit, tag), nil
+}
+
+func (f Filter) check() error {
+	switch {
+	case f.Order != "" && f.Order != Newest && f.Order != Oldest:
+		return invalid(palyra.ReasonMalformedInput, "the order must be asc or desc")
+	case len(f.SubjectID) > maxText || len(f.SubjectType) > maxText || len(f.Principal) > maxText || len(f.Session) > maxText:
+		return invalid(palyra.ReasonInputTooLarge, "the filter is too long")
+	case f.Pending != nil && *f.Pending && f.Answer != palyra.AnswerPending:
+		return invalid(palyra.ReasonMalformedInput, "a pending approval has no answer")
+	case !spannable(f.Since) || !spannable(f.Until):
+		return invalid(palyra.ReasonMalformedInput, "the time is out of range")
+	}
+	switch f.Answer {
+	case palyra.AnswerPending, palyra.AnswerAllow, palyra.AnswerDeny, palyra.AnswerTimeout, palyra.AnswerError:
+		return nil
+	}
+	return invalid(palyra.ReasonMalformedInput, "the answer must be allow, deny, timeout or error")
+}
+
+func limitOf(n int) (int, error) {
+	switch {
+	case n < 0 || n > MaxLimit:
+		return 0, invalid(palyra.ReasonMalformedInput, "the limit must be from 1 to %d", MaxLimit)
+	case n == 0:
+		return defaultLimit, nil
+	}
+	return n, nil
+}
+
+// spannable reports whether t fits in nanoseconds since 1970.
+func spannable(t time.Time) bool {
+	return t.IsZero() || t.Year() >= 1970 && t.Year() < 2262
+}
+
+// span is the range of (time, id) keys of a page, both ends excluded.
+type span struct {
+	low, high     int64
+	lowID, highID palyra.ID
+}
+
+func between(since, until time.Time) span {
+	s := span{low: math.MinInt64, high: math.MaxInt64}
+	if !since.IsZero() {
+		s.low = since.UnixNano() // every id is after the empty one: since itself is in
+	}
+	if !until.IsZero() {
+		s.high = until.UnixNano()
+	}
+	return s
+}
+
+// after narrows the span to what follows a cursor. A forged one cannot widen it.
+func (s *span) after(c cursor, o Order) {
+	switch {
+	case o == Oldest && (c.at > s.low || c.at == s.low && c.id > s.lowID):
+		s.low, s.lowID = c.at, c.id
+	case o == Newest && (c.at < s.high || c.at == s.high && c.id < s.highID):
+		s.high, s.highID = c.at, c.id
+	}
+}

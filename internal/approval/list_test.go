@@ -1,0 +1,263 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+	"palyra/internal/ulid"
+)
+
+// population asks a number of questions and settles some; newest last.
+func population(t *testing.T, w *world) []palyra.Approval {
+	t.Helper()
+	answers := []palyra.Answer{palyra.AnswerPending, palyra.AnswerAllow, palyra.AnswerDeny, palyra.AnswerError}
+	var all []palyra.Approval
+	for i := range 24 {
+		options := []callOption{by(palyra.Principal(fmt.Sprintf("agent:%d", i%3))), inSession([]palyra.ID{session1, session2}[i%2])}
+		if i%5 == 0 {
+			options = append(options, func(c *palyra.Call) {
+				c.Verdict.Pairs = []palyra.PairResult{{Pair: palyra.Pair{Action: "vault.use", Resource: `Secret::"s"`}, Effect: palyra.Ask}}
+			})
+		}
+		c := call(t, fmt.Sprintf("src/%d.txt", i), options...)
+		a := w.ask(c)
+		switch answer := answers[i%4]; answer {
+		case palyra.AnswerAllow, palyra.AnswerDeny:
+			w.decide(a, answer)
+		case palyra.AnswerError:
+			if err := w.record(c, palyra.ApprovalWithdrawn{Approval: a.ID, Call: c.ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, w.get(a.ID))
+		if i%4 != 0 { // some share their time of request
+			w.pass(time.Second)
+		}
+	}
+	return all
+}
+
+func pages(t *testing.T, w *world, f Filter) (got []palyra.ID) {
+	t.Helper()
+	for n := 0; ; n++ {
+		page, next, err := w.desk.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Limit > 0 && len(page) > f.Limit || next != "" && len(page) == 0 || n > 100 {
+			t.Fatalf("page of %d, next %q", len(page), next)
+		}
+		for _, a := range page {
+			got = append(got, a.ID)
+		}
+		if f.Cursor = next; next == "" {
+			return got
+		}
+	}
+}
+
+func TestListAgainstAPlainFilter(t *testing.T) {
+	w := newWorld(t)
+	all := population(t, w)
+	yes, no := true, false
+	states := []Filter{
+		{}, {Pending: &yes}, {Pending: &no}, {Answer: palyra.AnswerAllow}, {Answer: palyra.AnswerError, Pending: &no}, {Answer: palyra.AnswerTimeout},
+	}
+	columns := []Filter{
+		{},
+		{Principal: "agent:1"},
+		{Session: session2},
+		{SubjectType: palyra.SubjectSecret},
+		{SubjectID: all[4].SubjectID},
+		{Principal: "agent:0", Session: session1, SubjectType: palyra.SubjectTool},
+		{Principal: "agent:none"},
+	}
+	times := []Filter{{}, {Since: all[5].RequestedAt}, {Until: all[12].RequestedAt}, {Since: all[3].RequestedAt, Until: all[20].RequestedAt}}
+	for _, s := range states {
+		for _, c := range columns {
+			for _, tm := range times {
+				for _, order := range []Order{"", Oldest, Newest} {
+					f := Filter{
+						Pending: s.Pending, Answer: s.Answer, Principal: c.Principal, Session: c.Session, SubjectType: c.SubjectType,
+						SubjectID: c.SubjectID, Since: tm.Since, Until: tm.Until, Order: order,
+					}
+					var want []palyra.ID
+					for _, a := range all {
+						if f.matches(a) && (f.Pending == nil || *f.Pending == a.Pending()) && (f.Answer == "" || f.Answer == a.Decision.Answer) &&
+							!a.RequestedAt.Before(f.Since) && (f.Until.IsZero() || a.RequestedAt.Before(f.Until)) {
+							want = append(want, a.ID)
+						}
+					}
+					if order != Oldest {
+						slices.Reverse(want)
+					}
+					f.Limit = 3
+					if got := pages(t, w, f); fmt.Sprint(got) != fmt.Sprint(want) {
+						t.Errorf("%+v: %d items %v, want %d %v", f, len(got), got, len(want), want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestListRefuses(t *testing.T) {
+	w := newWorld(t)
+	population(t, w)
+	yes := true
+	_, next, err := w.desk.List(t.Context(), Filter{Limit: 1})
+	if err != nil || next == "" {
+		t.Fatal(next, err)
+	}
+	long := strings.Repeat("x", maxText+1)
+	for _, f := range []Filter{
+		{Limit: -1},
+		{Limit: MaxLimit + 1},
+		{Order: "up"},
+		{Answer: "maybe"},
+		{Pending: &yes, Answer: palyra.AnswerDeny},
+		{Cursor: "x"},
+		{Cursor: next + "A"},
+		{Cursor: strings.ToLower(next)},
+		{Cursor: next, Order: Oldest},
+		{Cursor: next, Principal: "agent:1"},
+		{SubjectID: long},
+		{Principal: palyra.Principal(long)},
+		{Session: palyra.ID(long)},
+		{SubjectType: palyra.SubjectType(long)},
+		{Since: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{Until: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)},
+	} {
+		if page, _, err := w.desk.List(t.Context(), f); palyra.CodeOf(err) != palyra.Invalid {
+			t.Errorf("%.80v: %d items, %v", f, len(page), err)
+		}
+	}
+	if _, _, err := w.desk.List(t.Context(), Filter{Cursor: next, Order: Newest, Limit: 7}); err != nil {
+		t.Errorf("the default order spelt out, another limit: %v", err)
+	}
+}
+
+func TestAPageOfLargeDocumentsEndsEarly(t *testing.T) {
+	w := newWorld(t)
+	var want []palyra.ID
+	for i := range 4 {
+		c := call(t, fmt.Sprintf("src/%d.txt", i))
+		c.Plan.Detail.Diff = strings.Repeat("+x\n", pageBytes/6)
+		want = append(want, w.ask(c).ID)
+		w.pass(time.Second)
+	}
+	page, next, err := w.desk.List(t.Context(), Filter{Order: Oldest})
+	if err != nil || len(page) == 4 || next == "" {
+		t.Errorf("%d in a page, next %q, %v", len(page), next, err)
+	}
+	if got := pages(t, w, Filter{Order: Oldest}); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// No list walks a table, and none sorts what an index already has in order.
+func TestEveryQueryUsesAnIndex(t *testing.T) {
+	w := newWorld(t)
+	yes, no := true, false
+	var queries []query
+	for _, f := range []Filter{{}, {Principal: "p"}, {Session: "s"}, {SubjectType: "t"}, {SubjectID: "i"}, {Principal: "p", SubjectType: "t"}} {
+		for _, state := range []Filter{{}, {Pending: &yes}, {Pending: &no}, {Answer: palyra.AnswerDeny}} {
+			for _, order := range []Order{Oldest, Newest} {
+				f.Pending, f.Answer, f.Order = state.Pending, state.Answer, order
+				q, err := f.query()
+				if err != nil {
+					t.Fatal(err)
+				}
+				queries = append(queries, q)
+			}
+		}
+	}
+	for _, live := range []*bool{nil, &yes, &no} {
+		for _, f := range []LeaseFilter{{}, {Session: "s"}, {Principal: "p"}} {
+			f.Live = live
+			q, _ := f.query()
+			queries = append(queries, q)
+		}
+	}
+	texts := map[string]bool{}
+	for _, q := range queries {
+		texts[q.text] = true
+		plan := explainPlan(t, w, q.text, q.args...)
+		if strings.Contains(plan, "TEMP B-TREE") || strings.Contains(plan, "SCAN") && !strings.Contains(plan, "INDEX") {
+			t.Errorf("%s\n%s", q.text, plan)
+		}
+	}
+	if len(texts) > 64 {
+		t.Errorf("%d distinct statements: the store's cache is bounded", len(texts))
+	}
+	for _, q := range append(slices.Concat(dueApprovals, dueLeases),
+		`SELECT 1 FROM approvals WHERE decision = '' AND principal = ? AND expires_at > ? LIMIT ?`,
+		`SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND plan_digest = ? AND principal = ?`,
+		`SELECT COALESCE(MAX(seq), 0) + 1 FROM approvals`,
+		`SELECT id FROM approval_leases WHERE ended = '' AND session_id = ? AND principal = ? AND tool = ? AND plan_digest = ?`,
+		`SELECT id FROM approval_leases WHERE ended = '' AND session_id = ?`,
+		`SELECT id FROM approvals WHERE decision = '' AND session_id = ?`,
+		`SELECT COALESCE(MIN(expires_boot), 0) FROM approvals WHERE decision = '' AND boot_id = ?`,
+	) {
+		if plan := explainPlan(t, w, q, make([]any, strings.Count(q, "?"))...); !strings.Contains(plan, "INDEX") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s\n%s", q, plan)
+		}
+	}
+}
+
+func explainPlan(t *testing.T, w *world, q string, args ...any) string {
+	t.Helper()
+	var plan []string
+	err := w.db.Read(t.Context(), func(tx *store.Tx) error {
+		return tx.Each("EXPLAIN QUERY PLAN "+q, args, func(scan func(...any) error) error {
+			var id, parent, unused int
+			var detail string
+			err := scan(&id, &parent, &unused, &detail)
+			plan = append(plan, detail)
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", q, err)
+	}
+	return strings.Join(plan, "\n")
+}
+
+// Property: what parses is what String writes, and names a real key.
+func FuzzCursor(f *testing.F) {
+	const tag = "0123abcd"
+	good := cursor{at: 1234567890, id: newID(), tag: tag}.String()
+	for _, s := range []string{good, "", "x", good + "=", good[1:], cursor{at: -1, id: newID(), tag: tag}.String(), cursor{tag: tag}.String()} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := parseCursor(s, tag)
+		if err != nil {
+			if palyra.CodeOf(err) != palyra.Invalid {
+				t.Fatalf("%q: %v", s, err)
+			}
+			return
+		}
+		if c.String() != s || !ulid.Valid(string(c.id)) || c.tag != tag {
+			t.Fatalf("%q parsed as %+v, which writes %q", s, c, c.String())
+		}
+	})
+}
+
+// A forged cursor cannot reach outside the filter's time.
+func TestCursorStaysInItsSpan(t *testing.T) {
+	for _, order := range []Order{Oldest, Newest} {
+		for _, at := range []int64{-1 << 62, 0, 5, 10, 15, 20, 25, 1 << 62} {
+			s := between(time.Unix(0, 10), time.Unix(0, 20))
+			s.after(cursor{at: at, id: "X"}, order)
+			if s.low < 10 || s.high > 20 {
+				t.Errorf("%s %d: %+v", order, at, s)
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package approval
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"palyra"
+)
+
+// Bounds of the short texts of a prompt. Diffs and notes are shown whole.
+const (
+	maxTitle   = 256
+	maxSummary = 2048
+)
+
+// promptOf puts the call into words. The plan itself is shown beside it, so
+// that nothing here stands in for a bound field.
+func (d *Desk) promptOf(c *palyra.Call) palyra.Prompt {
+	detail := c.Plan.Detail
+	if detail.Summary == "" && detail.Diff == "" && len(detail.Notes) == 0 {
+		detail = c.Detail
+	}
+	p := palyra.Prompt{
+		Title:       palyra.Clip(oneLine(titleOf(c)), maxTitle),
+		Summary:     palyra.Clip(oneLine(detail.Summary), maxSummary),
+		Risk:        riskOf(c.Verdict.Risk),
+		Diff:        detail.Diff,
+		Notes:       append([]string(nil), detail.Notes...),
+		Explanation: explain(c.Verdict),
+		Remedy:      c.Verdict.Remedy,
+		Options:     offers(c.Plan, c.Verdict.Need),
+	}
+	if p.Summary == "" {
+		p.Summary = palyra.Clip(oneLine(c.Plan.String()), maxSummary)
+	}
+	if w := c.Plan.Workspace; w.Path != "" && !w.Known {
+		p.Notes = append(p.Notes, "the workspace is NEW: no operator registered it")
+	}
+	p.Covers = d.reach(c.Plan, c.Verdict.Need, p.Options)
+	return p
+}
+
+func titleOf(c *palyra.Call) string {
+	verb := "use"
+	if c.Plan.Executable.Path != "" {
+		verb = "run " + c.Plan.Executable.Path + " with"
+	}
+	return fmt.Sprintf("%s wants to %s %s", c.Proposal.Principal, verb, c.Plan.Tool)
+}
+
+// riskOf returns the risk to show: one that nobody assessed is shown as the
+// highest.
+func riskOf(r palyra.Risk) palyra.Risk {
+	switch r.Level {
+	case palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical:
+		return r
+	}
+	return palyra.Risk{Level: palyra.RiskCritical, Factors: append([]string{"the risk was not assessed"}, r.Factors...)}
+}
+
+func explain(v palyra.Verdict) string {
+	var lines []string
+	if v.Reason != "" {
+		lines = append(lines, oneLine(v.Reason))
+	}
+	for _, p := range v.Policies {
+		line := "policy " + p.ID
+		if p.File != "" {
+			line += fmt.Sprintf(" (%s:%d)", p.File, p.Line)
+		}
+		if p.Reason != "" {
+			line += ": " + p.Reason
+		}
+		lines = append(lines, oneLine(line))
+	}
+	if len(lines) == 0 {
+		return "policy wants a person's answer for this call"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// The names of the generalisations.
+const (
+	widenExact    = "exact"
+	widenPathRoot = "path_root"
+)
+
+// offers lists the generalisations the approver may pick.
+func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
+	list := []palyra.Widening{{Name: widenExact, Label: "this exact plan"}}
+	if root, ok := pathRoot(p); ok && !n.Fresh {
+		list = append(list, palyra.Widening{
+			Name:  widenPathRoot,
+			Label: fmt.Sprintf("any %s under %s/ that is not riskier, hidden files excepted", p.Tool, oneLine(root)),
+		})
+	}
+	return list
+}
+
+// reach says what each wider scope would also cover.
+func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) string {
+	once := fmt.Sprintf("once: this exact plan, one time, within %s.", short(d.cfg.OnceTTL))
+	if n.Fresh {
+		return once + " Policy wants a fresh answer every time: no wider scope is offered."
+	}
+	text := once + " session: this exact plan, any number of times, until the session closes. " +
+		fmt.Sprintf("timeboxed: the same, at most for the time you give (up to %s).", short(d.cfg.MaxTTL))
+	for _, o := range options {
+		if o.Name == widenPathRoot {
+			text += fmt.Sprintf(" With %s, session and timeboxed cover %s in %s, whatever is written.",
+				o.Name, o.Label, oneLine(p.Workspace.Path))
+		}
+	}
+	return text
+}
+
+// short prints a duration without its zero tail: 15m, not 15m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// oneLine keeps outside text on one line: control characters become visible
+// escapes.
+func oneLine(s string) string {
+	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
