@@ -1,0 +1,180 @@
+// Package catalog knows the tools and admits calls to them.
+//
+// Words: a tool is known by its name and has a schema; a proposal is admitted
+// when its tool is known, its arguments are one clean JSON object that fits the
+// schema and the caps, and its run has calls left.
+//
+// Admit is the first thing a proposal meets after it is on record, so it looks
+// at hostile bytes: they are bounded before they are parsed, parsed strictly (no
+// repeated keys, no invalid text, bounded depth) and never repeated in an error.
+// It does not say whether a call is allowed; that is policy's matter.
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/canon"
+)
+
+// HardCap bounds the arguments of every tool, whatever its own cap.
+const HardCap = 10 << 20
+
+// nameForm is what a tool's name looks like.
+var nameForm = regexp.MustCompile(`^[a-z0-9._-]{1,128}$`)
+
+// Config wires a Catalog.
+type Config struct {
+	Tools    []palyra.Tool
+	MaxCalls int64 // per run; 0 admits none
+}
+
+// Catalog is the known tools with their schemas read.
+type Catalog struct {
+	byName   map[string]known
+	names    []string
+	maxCalls int64
+}
+
+type known struct {
+	tool   palyra.Tool
+	schema *schema
+}
+
+// New reads every schema. A tool whose schema cannot be read, or whose name is
+// taken or malformed, is a defect and refused.
+func New(c Config) (*Catalog, error) {
+	cat := &Catalog{byName: map[string]known{}, maxCalls: c.MaxCalls}
+	for _, t := range c.Tools {
+		if !nameForm.MatchString(t.Name) {
+			return nil, fmt.Errorf("catalog: new: bad tool name %q", t.Name)
+		}
+		if _, dup := cat.byName[t.Name]; dup {
+			return nil, fmt.Errorf("catalog: new: two tools are called %q", t.Name)
+		}
+		s, err := newSchema(t.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("catalog: new: schema of %s: %w", t.Name, err)
+		}
+		cat.byName[t.Name] = known{t, s}
+		cat.names = append(cat.names, t.Name)
+	}
+	slices.Sort(cat.names)
+	return cat, nil
+}
+
+// List returns every tool, by name.
+func (c *Catalog) List() []palyra.Tool {
+	list := make([]palyra.Tool, 0, len(c.names))
+	for _, name := range c.names {
+		list = append(list, c.byName[name].tool)
+	}
+	return list
+}
+
+// Get returns a tool by name, or NotFound with the nearest names.
+func (c *Catalog) Get(name string) (palyra.Tool, error) {
+	k, err := c.find(name)
+	return k.tool, err
+}
+
+func (c *Catalog) find(name string) (known, error) {
+	if !nameForm.MatchString(name) {
+		return known{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not a tool's name").
+			WithRemedy("a tool's name has 1 to 128 characters out of a-z, 0-9, '.', '_' and '-'; see 'palyra tools list'")
+	}
+	k, ok := c.byName[name]
+	if !ok {
+		e := palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool called %q", name)
+		if near := nearest(name, c.names); len(near) > 0 {
+			return known{}, e.WithRemedy("did you mean %s? See 'palyra tools list'", strings.Join(near, " or "))
+		}
+		return known{}, e.WithRemedy("see 'palyra tools list'")
+	}
+	return k, nil
+}
+
+// Admit finds the tool and checks the arguments against its schema and caps.
+func (c *Catalog) Admit(ctx context.Context, p palyra.Proposal) (palyra.Tool, error) {
+	if err := ctx.Err(); err != nil {
+		return palyra.Tool{}, err
+	}
+	k, err := c.find(p.Tool)
+	if err != nil {
+		return palyra.Tool{}, err
+	}
+	if p.CallsUsed < 0 || p.CallsUsed >= c.maxCalls {
+		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run has made all of its %d calls", c.maxCalls).
+			WithRemedy("start a new run, or have the limit tool_call.max_calls_per_run raised")
+	}
+	if most := min(k.tool.MaxInput, HardCap); int64(len(p.Arguments)) > most {
+		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the arguments have %d bytes; %s takes at most %d", len(p.Arguments), k.tool.Name, most).
+			WithRemedy("send less at once")
+	}
+	args, err := object(p.Arguments)
+	if err != nil {
+		return palyra.Tool{}, err
+	}
+	return k.tool, k.schema.check(k.tool.Name, args)
+}
+
+// object parses arguments: one JSON object without NUL in any string.
+func object(raw []byte) (map[string]any, error) {
+	malformed := func(text string) *palyra.Error {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).
+			WithRemedy("send the arguments as one JSON object in UTF-8")
+	}
+	v, err := canon.Parse(raw)
+	if err != nil {
+		return nil, malformed("the arguments are not clean JSON: " + flaw(err)).WithCause(err)
+	}
+	args, ok := v.(map[string]any)
+	if !ok {
+		return nil, malformed("the arguments are not a JSON object")
+	}
+	for name, value := range args {
+		if hasNUL(name) || hasNUL(value) {
+			return nil, malformed(fmt.Sprintf("argument %q contains a NUL character", palyra.Clip(name, 64))).
+				WithRemedy("binary content goes as base64 where a tool takes it")
+		}
+	}
+	return args, nil
+}
+
+// flaw names what the parser disliked without repeating the input.
+func flaw(err error) string {
+	for _, f := range []struct{ sign, words string }{
+		{"invalid UTF-8", "they are not UTF-8"},
+		{"lone surrogate", "a string has half of a surrogate pair"},
+		{"nested deeper", "they are nested too deeply"},
+		{"data after", "something follows the object"},
+		{"repeated", "a key is repeated"},
+		{"number", "a number is malformed or too long"},
+		{"exponent", "a number is out of range"},
+	} {
+		if strings.Contains(err.Error(), f.sign) {
+			return f.words
+		}
+	}
+	return "they do not parse"
+}
+
+func hasNUL(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.IndexByte(v, 0) >= 0
+	case []any:
+		return slices.ContainsFunc(v, hasNUL)
+	case map[string]any:
+		for k, e := range v {
+			if hasNUL(k) || hasNUL(e) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,138 @@
+// Package plan resolves a call into its plan: everything that decides what will
+// happen, and nothing that does not.
+//
+// Words: a driver knows some tools and adds to a plan what only it knows; the
+// Resolver does what is the same for all: arguments in their one form, the
+// workspace, the limits. Resolving looks at the world and changes nothing. The
+// same call in the same world gives the same plan and so the same digest; the
+// runner resolves again at launch and refuses when the digest differs.
+package plan
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"palyra"
+	"palyra/internal/canon"
+)
+
+// Workspaces resolves the directory a caller names.
+type Workspaces interface {
+	// Resolve returns the workspace for path as a caller of uid peer may use it.
+	Resolve(ctx context.Context, path string, peer int64) (palyra.WorkspaceRef, error)
+}
+
+// Driver knows some tools.
+type Driver interface {
+	// Tool describes a tool of the driver as it is now.
+	Tool(name string) (palyra.Tool, bool)
+	// Plan adds reads, writes, inputs and detail to a plan of one of its tools.
+	Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
+}
+
+// Config wires a Resolver. Zero limits get the defaults.
+type Config struct {
+	Workspaces  Workspaces
+	Drivers     []Driver
+	Wall        time.Duration // of a run; a call may only lower it; default 120 s
+	OutputBytes int64         // delivered at most; default 1 MiB
+}
+
+const (
+	defaultWall   = 120 * time.Second
+	defaultOutput = 1 << 20
+)
+
+// Resolver makes plans.
+type Resolver struct{ Config }
+
+// New returns a Resolver.
+func New(c Config) (*Resolver, error) {
+	if c.Workspaces == nil || len(c.Drivers) == 0 {
+		return nil, errors.New("plan: new: a part is missing")
+	}
+	if c.Wall != 0 && c.Wall < time.Millisecond || c.OutputBytes < 0 {
+		return nil, errors.New("plan: new: a limit is negative or too small")
+	}
+	if c.Wall == 0 {
+		c.Wall = defaultWall
+	}
+	if c.OutputBytes == 0 {
+		c.OutputBytes = defaultOutput
+	}
+	return &Resolver{c}, nil
+}
+
+// Resolve returns the plan of a call. It asks the driver what the tool is now,
+// not what it was when the call was admitted: a call that waited through an
+// upgrade resolves to another plan and is refused.
+func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error) {
+	driver, tool, err := r.find(c.Proposal.Tool)
+	if err != nil {
+		return palyra.Plan{}, err
+	}
+	p := palyra.Plan{
+		Tool: tool.Name, Capabilities: slices.Sorted(slices.Values(tool.Capabilities)), Source: tool.Source,
+		ReadOnly: tool.ReadOnly, Tier: tool.Tier,
+	}
+	if p.Arguments, err = arguments(c.Proposal.Arguments); err != nil {
+		return palyra.Plan{}, err
+	}
+	if p.Limits, err = r.limits(c.Proposal); err != nil {
+		return palyra.Plan{}, err
+	}
+	if tool.Workspace {
+		if p.Workspace, err = r.Workspaces.Resolve(ctx, c.Proposal.Workspace, c.Proposal.PeerUID); err != nil {
+			return palyra.Plan{}, err
+		}
+	}
+	if err := driver.Plan(ctx, c, &p); err != nil {
+		return palyra.Plan{}, err
+	}
+	return p, nil
+}
+
+func (r *Resolver) find(name string) (Driver, palyra.Tool, error) {
+	for _, d := range r.Drivers {
+		if t, ok := d.Tool(name); ok {
+			return d, t, nil
+		}
+	}
+	return nil, palyra.Tool{}, palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "nothing here runs the tool %q", palyra.Clip(name, 128)).
+		WithRemedy("see 'palyra tools list'")
+}
+
+// limits are the configured ones; a call may ask for less time.
+func (r *Resolver) limits(p palyra.Proposal) (palyra.Limits, error) {
+	wall := r.Wall.Milliseconds()
+	if p.TimeoutMS < 0 {
+		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the timeout is negative").
+			WithRemedy("give a timeout of at most %d ms, or none", wall)
+	}
+	if p.TimeoutMS > 0 {
+		wall = min(wall, p.TimeoutMS)
+	}
+	return palyra.Limits{WallMS: wall, OutputBytes: r.OutputBytes}, nil
+}
+
+// arguments writes the arguments in one form: keys in order, numbers in normal
+// form, no spaces. Two spellings of one value are one plan.
+func arguments(raw json.RawMessage) (json.RawMessage, error) {
+	v, err := canon.Parse(raw)
+	if err != nil {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the arguments are not clean JSON").
+			WithRemedy("send them as one JSON object").WithCause(err)
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("plan: arguments: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,77 @@
+// Package files has the tools that work on files of a workspace: fs.read,
+// fs.list, fs.search, fs.write and fs.apply_patch.
+//
+// Words: a path is relative to the workspace, slash-separated and clean; the
+// real path is what it stands for once links are followed; a change is one file
+// as it is and as it shall be.
+//
+// Promises. Nothing outside the workspace is read or written, whatever links,
+// renames or mounts of links do meanwhile: every open starts at a descriptor of
+// the workspace and follows no link at all (openat2 with RESOLVE_BENEATH and
+// RESOLVE_NO_SYMLINKS; where the kernel lacks it, one component at a time with
+// O_NOFOLLOW). Reads may name a link: the plan follows it, binds the real path
+// and is refused when that lies outside. Writes never pass a link. Only regular
+// files are opened. A write replaces files whole, by rename, all of a call or
+// none, after checking that each is still what the plan bound; a failure at any
+// step takes back what was done and leaves no temporary file.
+//
+// What is written follows from the plan's digest alone: the arguments, and the
+// content and mode of every file that the result is made from, copied ones
+// included. A file that does not exist yet is bound with the mode it will get,
+// and directories on the way to it get theirs from that. A group or an access
+// list that a directory hands down to new files is not bound; the mode bounds
+// what such a list lets in.
+//
+// A daemon that runs as root works with the file permissions of the workspace's
+// owner, on a thread of its own: what the owner could not read or write the
+// tools cannot either, and what they make belongs to the owner.
+//
+// What an attacker can still do: a process of the same user that writes to the
+// very file at the very moment of the rename has its version moved aside and
+// noticed, and the call is taken back; one that moves a whole directory out of
+// the workspace at that moment sees the change there until it is taken back.
+// A crash between the rename and the clean-up leaves a file named
+// ".palyra-<call>-*.tmp", and one while a directory is made leaves an empty
+// directory of such a name; the call is then on record as unknown.
+package files
+
+import (
+	"encoding/json"
+
+	"palyra"
+)
+
+// Config sets the bounds of the tools. Zero fields get the defaults.
+type Config struct {
+	MaxFile int64 // largest file that is changed, in bytes; default 32 MiB
+}
+
+const (
+	defaultMaxFile = 32 << 20
+	smallInput     = 64 << 10
+	patchInput     = 4 << 20
+	writeInput     = 9 << 20 // room for 6 MiB of content as base64
+)
+
+func (c Config) withDefaults() Config {
+	if c.MaxFile <= 0 {
+		c.MaxFile = defaultMaxFile
+	}
+	return c
+}
+
+// spec fills in what all the tools share.
+func spec(name, title, description, schema string) palyra.Tool {
+	return palyra.Tool{
+		Name: name, Title: title, Description: description, Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin,
+		Capabilities: []palyra.Capability{palyra.FilesystemRead}, ReadOnly: true, Workspace: true,
+		InputSchema: json.RawMessage(schema), MaxInput: smallInput,
+	}
+}
+
+// writing makes a spec one of a tool that changes files.
+func writing(t palyra.Tool, maxInput int64) palyra.Tool {
+	t.Capabilities = []palyra.Capability{palyra.FilesystemRead, palyra.FilesystemWrite}
+	t.ReadOnly, t.MaxInput = false, maxInput
+	return t
+}

@@ -1,0 +1,118 @@
+package files
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bluekeyes/go-gitdiff/gitdiff"
+)
+
+// maxCompare bounds the lines compared while a patch looks for the place of its
+// hunks: a hostile patch could otherwise make that quadratic.
+const maxCompare = 20_000_000
+
+// placer applies the hunks of one file, in order.
+type placer struct {
+	base   []string // lines of the file, with their ends
+	cursor int      // lines of base already copied
+	budget int
+	out    strings.Builder
+}
+
+// patchText applies hunks to base. Every context and removed line must be in the
+// file exactly. A hunk whose line number is off is put where its lines stand,
+// if that is one place only; what results is shown to the approver as it is.
+func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment) ([]byte, error) {
+	p := &placer{base: strings.SplitAfter(string(base), "\n"), budget: maxCompare}
+	if n := len(p.base); p.base[n-1] == "" {
+		p.base = p.base[:n-1]
+	}
+	for i, h := range hunks {
+		if err := p.place(rel, i+1, h); err != nil {
+			return nil, err
+		}
+	}
+	err := p.copyTo(rel, len(p.base))
+	return []byte(p.out.String()), err
+}
+
+func (p *placer) copyTo(rel string, line int) error {
+	for ; p.cursor < line; p.cursor++ {
+		if err := p.add(rel, p.base[p.cursor]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
+	var old []string
+	for _, l := range h.Lines {
+		if l.Old() {
+			old = append(old, l.Line)
+		}
+	}
+	at, found := p.find(old, h)
+	switch {
+	case p.budget < 0:
+		return badPatch("it takes too long to find where hunk %d of %s belongs", number, quote(rel))
+	case found == 0:
+		return badPatch("hunk %d does not match %s at line %d or anywhere after the hunk before it", number, quote(rel), h.OldPosition)
+	case found > 1:
+		return badPatch("hunk %d does not match %s at line %d and matches in more than one other place", number, quote(rel), h.OldPosition)
+	}
+	if err := p.copyTo(rel, at); err != nil {
+		return err
+	}
+	for _, l := range h.Lines {
+		if l.New() {
+			if err := p.add(rel, l.Line); err != nil {
+				return err
+			}
+		}
+	}
+	p.cursor = at + len(old)
+	return nil
+}
+
+// add writes a line of the result. A line without an end can only be the last.
+func (p *placer) add(rel, line string) error {
+	if s := p.out.String(); s != "" && !strings.HasSuffix(s, "\n") {
+		return badPatch("a line of %s that is not the last is marked as having no newline", quote(rel))
+	}
+	p.out.WriteString(line)
+	return nil
+}
+
+// find returns where the old lines stand and in how many places, up to two.
+func (p *placer) find(old []string, h *gitdiff.TextFragment) (at, found int) {
+	stated := int(min(max(h.OldPosition-1, 0), int64(len(p.base))))
+	if len(old) == 0 { // nothing to look for: after the stated line, or nowhere
+		stated = int(min(h.OldPosition, int64(len(p.base)+1)))
+		if stated >= p.cursor && stated <= len(p.base) && h.OldPosition >= 0 {
+			return stated, 1
+		}
+		return 0, 0
+	}
+	if stated >= p.cursor && p.matches(old, stated) {
+		return stated, 1
+	}
+	for i := p.cursor; i+len(old) <= len(p.base) && p.budget >= 0 && found < 2; i++ {
+		if p.matches(old, i) {
+			at, found = i, found+1
+		}
+	}
+	return at, found
+}
+
+func (p *placer) matches(old []string, at int) bool {
+	if at+len(old) > len(p.base) {
+		return false
+	}
+	p.budget--
+	if p.base[at] != old[0] {
+		return false
+	}
+	p.budget -= len(old)
+	return slices.Equal(p.base[at:at+len(old)], old)
+}

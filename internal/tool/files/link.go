@@ -1,0 +1,88 @@
+//go:build unix
+
+package files
+
+import (
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxLinks  = 40 // as many as the kernel follows
+	maxTarget = 4096
+)
+
+// follow returns the real path that rel stands for, with every link on the way
+// replaced by where it leads. A link that leads outside is refused. What it
+// returns is only a name: it is opened through no link, so that one put in
+// place afterwards is met as an error and never followed.
+func (r *root) follow(rel string) (string, error) {
+	var done []string
+	todo := strings.Split(rel, "/")
+	for links := 0; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..": // only from a link; what is done has no links in it
+			if len(done) == 0 {
+				return "", outside(rel)
+			}
+			done = done[:len(done)-1]
+			continue
+		}
+		target, link, err := r.readlink(strings.Join(append(done[:len(done):len(done)], name), "/"))
+		if err != nil {
+			return "", fail("open", rel, err)
+		}
+		if !link {
+			done = append(done, name)
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", badPath("%s goes round in links", quote(rel))
+		}
+		if path.IsAbs(target) {
+			inside, ok := under(path.Clean(target), []string{r.path})
+			if !ok {
+				return "", outside(rel)
+			}
+			target, done = inside, nil
+		}
+		todo = append(strings.Split(target, "/"), todo...)
+		if len(todo) > maxPath {
+			return "", badPath("%s is too long once its links are followed", quote(rel))
+		}
+	}
+	if len(done) == 0 {
+		return ".", nil
+	}
+	return strings.Join(done, "/"), nil
+}
+
+// readlink reads the link at rel, or says that it is none. rel must exist.
+func (r *root) readlink(rel string) (target string, link bool, err error) {
+	dir, err := r.open(path.Dir(rel), oPath|unix.O_DIRECTORY)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = unix.Close(dir) }()
+	return readlinkAt(dir, path.Base(rel))
+}
+
+func readlinkAt(dir int, name string) (target string, link bool, err error) {
+	b := make([]byte, maxTarget)
+	n, err := unix.Readlinkat(dir, name, b)
+	switch {
+	case err == unix.EINVAL: // not a link
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	case n == len(b):
+		return "", false, unix.ENAMETOOLONG
+	}
+	return string(b[:n]), true, nil
+}

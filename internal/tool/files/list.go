@@ -1,0 +1,123 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/tool"
+)
+
+const defaultEntries = 500
+
+type lister struct{ *shared }
+
+const listSchema = `{
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Directory to list, relative to the workspace. Default: the workspace itself."},
+    "recursive": {"type": "boolean", "description": "Also list what is in its directories. Default false. Does not go into .git directories or links."},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 5000, "description": "Most entries to return. Default 500."}
+  }
+}`
+
+// Spec implements tool.Tool.
+func (lister) Spec() palyra.Tool {
+	return spec("palyra.fs.list", "List directory",
+		"Lists a directory of the workspace, sorted by name: path, type (file, dir, symlink, other), size of files, target of links.",
+		listSchema)
+}
+
+type listArgs struct {
+	Path      string `json:"path"`
+	Recursive bool   `json:"recursive"`
+	Limit     int    `json:"limit"`
+}
+
+// Plan implements tool.Tool.
+func (t lister) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
+	var a listArgs
+	if err := tool.Arguments(*p, &a); err != nil {
+		return err
+	}
+	rel, err := t.planRead(ctx, env, p, a.Path)
+	p.Detail.Summary = "list " + plain(rel)
+	if a.Recursive {
+		p.Detail.Summary += " and what is below"
+	}
+	return err
+}
+
+type listed struct {
+	Path        string `json:"path"`
+	Type        string `json:"type"`
+	Size        *int64 `json:"size,omitempty"`
+	Target      string `json:"target,omitempty"`
+	InvalidName bool   `json:"invalid_name,omitempty"` // the name is not UTF-8; shown approximately
+}
+
+type listResult struct {
+	Path       string   `json:"path"`
+	Entries    []listed `json:"entries"`
+	Truncated  bool     `json:"truncated"`            // there are more than the limit
+	Unreadable int      `json:"unreadable,omitempty"` // directories that could not be opened
+}
+
+// Run implements tool.Tool.
+func (t lister) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (json.RawMessage, error) {
+	var a listArgs
+	if err := tool.Arguments(p, &a); err != nil {
+		return nil, err
+	}
+	real, err := planned(p)
+	if err != nil {
+		return nil, err
+	}
+	if a.Limit == 0 {
+		a.Limit = defaultEntries
+	}
+	res := listResult{Path: p.Reads[0], Entries: []listed{}}
+	err = t.in(ctx, p.Workspace, func(r *root) error {
+		w := walker{ctx: ctx, deep: a.Recursive, visit: func(e entry) error {
+			if len(res.Entries) == a.Limit {
+				res.Truncated = true
+				return errEnough
+			}
+			res.Entries = append(res.Entries, e.listed())
+			return nil
+		}}
+		err := w.walk(r, real)
+		res.Unreadable = w.unreadable
+		return err
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return tool.Encode(res)
+}
+
+func (e entry) listed() listed {
+	l := listed{Path: e.rel, Type: "other"}
+	switch e.st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		l.Type, l.Size = "file", &e.st.Size
+	case unix.S_IFDIR:
+		l.Type = "dir"
+	case unix.S_IFLNK:
+		l.Type = "symlink"
+		target, _, _ := readlinkAt(e.dir, e.name)
+		l.Target = strings.ToValidUTF8(target, "\uFFFD")
+	}
+	if !utf8.ValidString(l.Path) {
+		l.Path, l.InvalidName = strings.ToValidUTF8(l.Path, "\uFFFD"), true
+	}
+	return l
+}

@@ -1,0 +1,210 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"palyra"
+	"palyra/internal/tool"
+)
+
+type patcher struct{ *shared }
+
+const patchSchema = `{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["patch"],
+  "properties": {
+    "patch": {"type": "string", "minLength": 1, "description": "A unified diff of one or more files, as 'diff -u' or 'git diff' write it, with paths relative to the workspace (the prefixes a/ and b/ are dropped). Git headers may create, delete, rename or copy files and set the execute permission. Context must match exactly."}
+  }
+}`
+
+// Spec implements tool.Tool.
+func (patcher) Spec() palyra.Tool {
+	return writing(spec("palyra.fs.apply_patch", "Apply patch",
+		"Applies a unified diff to files of the workspace: all of its changes or none. Text files only; links are not followed.",
+		patchSchema), patchInput)
+}
+
+type patchArgs struct {
+	Patch string `json:"patch"`
+}
+
+// Plan implements tool.Tool.
+func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
+	return t.in(ctx, p.Workspace, func(r *root) error {
+		set, err := patchChanges(r, env, *p)
+		if err != nil {
+			return err
+		}
+		bind(p, set.changes, set.sources)
+		p.Detail.Notes = set.notes
+		summary := "patch " + plain(set.changes[0].path)
+		if n := len(set.changes); n > 1 {
+			summary = fmt.Sprintf("patch %d files", n)
+		}
+		show(set.changes).detail(p, summary)
+		return nil
+	})
+}
+
+type patchedFile struct {
+	Path   string        `json:"path"`
+	Action string        `json:"action"`
+	Bytes  int           `json:"bytes"`
+	SHA256 palyra.Digest `json:"sha256"` // empty for a file that is gone
+}
+
+type patchResult struct {
+	Files []patchedFile `json:"files"`
+}
+
+// Run implements tool.Tool.
+func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
+	err = t.in(ctx, p.Workspace, func(r *root) error {
+		set, err := patchChanges(r, env, p)
+		if err != nil {
+			return err
+		}
+		if err := bound(p, set.changes, set.sources); err != nil {
+			return err
+		}
+		if err := t.apply(ctx, r, env.Call, set.changes); err != nil {
+			return err
+		}
+		res := patchResult{}
+		for _, c := range set.changes {
+			f := patchedFile{Path: c.path, Action: c.action, Bytes: len(c.after)}
+			if !c.remove {
+				f.SHA256 = palyra.SumBytes(c.after)
+			}
+			res.Files = append(res.Files, f)
+		}
+		out, err = tool.Encode(res)
+		return err
+	})
+	return out, err
+}
+
+// patchSet is the changes a patch comes to.
+type patchSet struct {
+	changes []change
+	sources []source // files that are copied
+	looks   map[string]state
+	notes   []string
+	clean   func(string) (string, error)
+	total   int64
+}
+
+// patchChanges reads the files as they are and applies the patch to them in
+// memory.
+func patchChanges(r *root, env tool.Env, p palyra.Plan) (*patchSet, error) {
+	var a patchArgs
+	if err := tool.Arguments(p, &a); err != nil {
+		return nil, err
+	}
+	diffs, err := parsePatch(a.Patch)
+	if err != nil {
+		return nil, err
+	}
+	set := &patchSet{looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
+	for _, d := range diffs {
+		if err := set.add(r, d); err != nil {
+			return nil, err
+		}
+	}
+	return set, arrange(set.changes)
+}
+
+func (s *patchSet) add(r *root, d fileDiff) error {
+	from, to, err := s.sides(r, d)
+	if err != nil {
+		return err
+	}
+	base := from
+	if d.action == "create" {
+		base = to
+	}
+	after, err := patchText(base.path, base.before.content, d.hunks)
+	if err != nil {
+		return err
+	}
+	if s.total += int64(len(after) + len(base.before.content)); s.total > r.cfg.MaxFile {
+		return tooLarge(base.path, r.cfg.MaxFile)
+	}
+	switch d.action {
+	case "delete":
+		if len(after) > 0 {
+			return badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
+		}
+		from.remove = true
+		s.changes = append(s.changes, from)
+		return nil
+	case "rename":
+		from.remove = true
+		s.changes = append(s.changes, from)
+		s.notes = append(s.notes, fmt.Sprintf("renames %s to %s", plain(from.path), plain(to.path)))
+	case "copy":
+		s.sources = append(s.sources, source{from.path, from.before})
+		s.notes = append(s.notes, fmt.Sprintf("copies %s to %s", plain(from.path), plain(to.path)))
+	}
+	to.after, to.mode = after, newMode(d, from, to)
+	s.changes = append(s.changes, to)
+	return nil
+}
+
+// look reads each file once, however many parts of the patch name it: what is
+// patched must be what is bound, and every part starts from the files as they
+// were before the patch.
+func (s *patchSet) look(r *root, rel string) (state, error) {
+	if st, ok := s.looks[rel]; ok {
+		return st, nil
+	}
+	st, err := r.look(rel)
+	if err == nil {
+		s.looks[rel] = st
+	}
+	return st, err
+}
+
+// sides reads the file a diff starts from and the one it results in, which are
+// often the same, and checks that they exist or not as they should.
+func (s *patchSet) sides(r *root, d fileDiff) (from, to change, err error) {
+	from.action, to.action = d.action, d.action
+	if d.old != "" {
+		if from.path, err = s.clean(d.old); err == nil {
+			from.before, err = s.look(r, from.path)
+		}
+		if err == nil && !from.before.exists {
+			err = palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "the patch changes %s, which does not exist", quote(from.path)).
+				WithRemedy("check the path with palyra.fs.list; to make a file use /dev/null as its old name")
+		}
+		if err != nil {
+			return from, to, err
+		}
+	}
+	if d.new != "" {
+		if to.path, err = s.clean(d.new); err == nil {
+			to.before, err = s.look(r, to.path)
+		}
+		if err == nil && d.action != "modify" && to.before.exists {
+			err = badPatch("%s exists already", quote(to.path))
+		}
+	}
+	return from, to, err
+}
+
+// newMode is the mode of the file that results.
+func newMode(d fileDiff, from, to change) uint32 {
+	mode := from.before.mode & 0o777
+	if d.old == "" {
+		mode = to.before.newMode
+	}
+	if d.exec != nil {
+		mode = executable(mode, *d.exec)
+	}
+	return mode
+}

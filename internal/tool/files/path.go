@@ -1,0 +1,88 @@
+package files
+
+import (
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"palyra"
+)
+
+const (
+	maxPath = 4096
+	maxName = 255
+)
+
+// clean turns a path as an agent wrote it into one relative to the workspace:
+// "." or "a/b", without "..", never absolute. An absolute path counts when it
+// lies under one of the spellings of the workspace. It looks at text only;
+// links are met when the path is opened.
+func clean(asked string, spellings ...string) (string, error) {
+	switch {
+	case len(asked) > maxPath:
+		return "", badPath("the path has %d bytes; at most %d are accepted", len(asked), maxPath)
+	case strings.IndexByte(asked, 0) >= 0:
+		return "", badPath("the path contains a NUL character")
+	case !utf8.ValidString(asked):
+		return "", badPath("the path is not valid UTF-8")
+	}
+	rel := path.Clean("./" + asked)
+	if path.IsAbs(asked) {
+		var ok bool
+		if rel, ok = under(path.Clean(asked), spellings); !ok {
+			return "", outside(asked)
+		}
+	}
+	if rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", outside(asked)
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		if len(name) > maxName {
+			return "", badPath("a name in the path has %d bytes; at most %d are accepted", len(name), maxName)
+		}
+	}
+	return rel, nil
+}
+
+// under strips the first root that contains abs.
+func under(abs string, roots []string) (string, bool) {
+	for _, root := range roots {
+		if !path.IsAbs(root) {
+			continue
+		}
+		root = path.Clean(root)
+		if abs == root {
+			return ".", true
+		}
+		if rel, ok := strings.CutPrefix(abs, strings.TrimSuffix(root, "/")+"/"); ok {
+			return rel, true
+		}
+	}
+	return "", false
+}
+
+// cleanTarget is clean for a file that is to be written: it must have a name.
+func cleanTarget(asked string, spellings ...string) (string, error) {
+	rel, err := clean(asked, spellings...)
+	if err == nil && (rel == "." || strings.HasSuffix(asked, "/") || asked == "") {
+		return "", badPath("%s names a directory, not a file", quote(asked))
+	}
+	return rel, err
+}
+
+func badPath(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, format, args...).
+		WithRemedy("give a path relative to the workspace")
+}
+
+func outside(asked string) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "%s lies outside the workspace", quote(asked)).
+		WithRemedy("give a path relative to the workspace")
+}
+
+// quote shows a path in an error: short, and with nothing that could pass for
+// something else.
+func quote(p string) string {
+	const most = 200
+	return strings.TrimSpace(plain(palyra.Clip(p, most)))
+}

@@ -1,0 +1,54 @@
+//go:build unix
+
+package files
+
+import (
+	"crypto/rand"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// exchange swaps two names of one directory.
+func (d disk) exchange(dir int, temp, name string) error {
+	if !d.noExchange {
+		if err := exchange(dir, temp, name); !lacking(err) {
+			return err
+		}
+	}
+	return replace(dir, temp, name)
+}
+
+// move gives a file another name that must be free.
+func (d disk) move(dir int, from, to string) error {
+	if !d.noReplaceFlag {
+		if err := move(dir, from, to); !lacking(err) {
+			return err
+		}
+	}
+	if err := unix.Linkat(dir, from, dir, to, 0); err != nil { // fails when to is taken
+		return err
+	}
+	return unix.Unlinkat(dir, from, 0)
+}
+
+// lacking reports that the file system cannot do it that way.
+func lacking(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
+}
+
+// replace does what exchange does, in three steps, of which the second is the
+// one that counts: until it the name has the old content, from it on the new.
+func replace(dir int, temp, name string) error {
+	spare := ".palyra-" + rand.Text() + ".tmp"
+	if err := unix.Linkat(dir, name, dir, spare, 0); err != nil {
+		return err
+	}
+	if err := unix.Renameat(dir, temp, dir, name); err != nil {
+		return errors.Join(err, unix.Unlinkat(dir, spare, 0))
+	}
+	if err := unix.Renameat(dir, spare, dir, temp); err != nil { // take it back: the caller sees all or nothing
+		return errors.Join(err, unix.Renameat(dir, spare, dir, name))
+	}
+	return nil
+}

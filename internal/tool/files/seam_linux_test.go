@@ -1,0 +1,3 @@
+package files
+
+func withoutOpenat2() { hasOpenat2 = func() bool { return false } }

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package files
+
+func withoutOpenat2() {}

@@ -1,0 +1,85 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"path"
+
+	"palyra"
+	"palyra/internal/tool"
+)
+
+// All returns the package's tools.
+func All(c Config) []tool.Tool {
+	s := &shared{cfg: c.withDefaults()}
+	return []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, patcher{s}}
+}
+
+// shared is what the tools have in common.
+type shared struct {
+	cfg  Config
+	turn turns
+	disk disk
+	at   func(step string) // tests look in between steps; nil otherwise
+}
+
+func (s *shared) reached(step string) {
+	if s.at != nil {
+		s.at(step)
+	}
+}
+
+// in opens the workspace with its owner's permissions and calls f.
+func (s *shared) in(ctx context.Context, ref palyra.WorkspaceRef, f func(*root) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !path.IsAbs(ref.Path) {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "the call has no workspace").
+			WithRemedy("name one: --workspace DIR")
+	}
+	return asOwner(ref, func() error {
+		r, err := openRoot(ref, s.cfg)
+		if err != nil {
+			return err
+		}
+		defer r.close()
+		return f(r)
+	})
+}
+
+// Mechanisms implements tool.Confined.
+func (s *shared) Mechanisms(p palyra.Plan) []string {
+	return append([]string{confinement()}, ownerMechanisms(p.Workspace)...)
+}
+
+// planRead cleans the path, follows its links and binds both to the plan. The
+// last of Reads is the real path, which Run opens.
+func (s *shared) planRead(ctx context.Context, env tool.Env, p *palyra.Plan, asked string) (rel string, err error) {
+	rel, err = clean(asked, p.Workspace.Path, env.Asked)
+	if err != nil {
+		return "", err
+	}
+	err = s.in(ctx, p.Workspace, func(r *root) error {
+		real, err := r.follow(rel)
+		if err != nil {
+			return err
+		}
+		p.Reads = []string{rel}
+		if real != rel {
+			p.Reads = append(p.Reads, real)
+			p.Detail.Notes = append(p.Detail.Notes, plain(rel)+" is reached through a link and stands for "+plain(real))
+		}
+		return nil
+	})
+	return rel, err
+}
+
+// planned returns the real path that a read was planned for.
+func planned(p palyra.Plan) (string, error) {
+	if len(p.Reads) == 0 {
+		return "", palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the plan of %s names no path", p.Tool)
+	}
+	return p.Reads[len(p.Reads)-1], nil
+}

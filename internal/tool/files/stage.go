@@ -1,0 +1,307 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/fault"
+)
+
+// stage is one change on its way to disk: the open directory, and a temporary
+// name in it that holds the new content before the change and the old after.
+type stage struct {
+	change
+	disk disk
+	dir  *os.File
+	name string
+	temp string
+	ino  uint64 // of the new content
+	put  bool   // the change is in place, to be kept or undone
+}
+
+// disk moves names. Tests turn off what a file system may lack.
+type disk struct{ noExchange, noReplaceFlag bool }
+
+// turns lets one change set per file system through at a time, so that of two
+// calls with one base only the first finds it.
+type turns struct {
+	mu    sync.Mutex
+	byDev map[uint64]chan struct{}
+}
+
+func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error) {
+	t.mu.Lock()
+	if t.byDev == nil {
+		t.byDev = map[uint64]chan struct{}{}
+	}
+	turn := t.byDev[dev]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		t.byDev[dev] = turn
+	}
+	t.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// apply makes the changes real, all of them or none: new contents are written
+// and flushed under temporary names first; then, in one short stretch, each is
+// put in place and what it replaced is compared with what the plan bound; only
+// then are the old contents dropped. Any failure takes back what was done.
+//
+// The temporary names carry the call's id, so that what a crash leaves can be
+// told apart: it is the new content before the swap and the old one after.
+func (s *shared) apply(ctx context.Context, r *root, call palyra.ID, changes []change) (err error) {
+	var stages []*stage
+	var made []string
+	defer func() {
+		keep := err == nil
+		for _, st := range slices.Backward(stages) {
+			if bad := st.end(keep); bad != nil {
+				err = bad // worse than what it follows from
+			}
+			_ = st.dir.Close()
+		}
+		if !keep {
+			r.unmake(made)
+		}
+	}()
+	for _, c := range changes {
+		if c.same() {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		st, dirs, err := r.prepare(c, call, s.disk)
+		made = append(made, dirs...)
+		if err != nil {
+			return fail("write", c.path, err)
+		}
+		stages = append(stages, st)
+		if err := st.fill(); err != nil {
+			return fail("write", c.path, err)
+		}
+	}
+	return s.swap(ctx, r, stages, made)
+}
+
+// swap puts every stage in place and checks that all is as planned.
+func (s *shared) swap(ctx context.Context, r *root, stages []*stage, made []string) error {
+	var fs unix.Stat_t
+	if err := unix.Fstat(r.fd, &fs); err != nil {
+		return fmt.Errorf("files: swap: %w", err)
+	}
+	release, err := s.turn.take(ctx, uint64(fs.Dev))
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.reached("staged")
+	fault.Point("file.replaced/lost")
+	for _, st := range stages {
+		if err := st.place(); err != nil {
+			return fail("write", st.path, err)
+		}
+	}
+	s.reached("placed")
+	for _, st := range stages {
+		if err := st.verify(r); err != nil {
+			return fail("write", st.path, err)
+		}
+		if err := st.dir.Sync(); err != nil {
+			return fail("write", st.path, err)
+		}
+	}
+	for _, rel := range made {
+		if err := r.sync(path.Dir(rel)); err != nil {
+			return fail("write", rel, err)
+		}
+	}
+	fault.Point("file.replaced/kept")
+	return nil
+}
+
+func (r *root) sync(rel string) error {
+	d, err := r.dir(rel)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// prepare opens the change's directory, making it if need be.
+func (r *root) prepare(c change, call palyra.ID, d disk) (*stage, []string, error) {
+	made, err := r.makeDirs(path.Dir(c.path), dirMode(c.mode), call, d)
+	if err != nil {
+		return nil, made, err
+	}
+	dir, err := r.dir(path.Dir(c.path))
+	if err != nil {
+		return nil, made, err
+	}
+	return &stage{change: c, disk: d, dir: dir, name: path.Base(c.path), temp: tempName(call)}, made, nil
+}
+
+func tempName(call palyra.ID) string { return fmt.Sprintf(".palyra-%s-%s.tmp", call, rand.Text()) }
+
+// fill writes the new content under the temporary name, with the mode and owner
+// it shall have, and flushes it.
+func (st *stage) fill() (err error) {
+	if st.remove {
+		return nil
+	}
+	fd, err := openat(int(st.dir.Fd()), st.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), st.temp)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(st.after); err != nil {
+		return err
+	}
+	var now unix.Stat_t
+	if err := unix.Fstat(fd, &now); err != nil {
+		return err
+	}
+	st.ino = now.Ino
+	if err := st.keepOwner(fd, now); err != nil {
+		return err
+	}
+	if st.before.exists {
+		if err := keepACL(int(st.dir.Fd()), st.name, fd); err != nil {
+			return err
+		}
+	}
+	if err := unix.Fchmod(fd, st.mode); err != nil { // after the list, whose entries it bounds
+		return err
+	}
+	return f.Sync()
+}
+
+// keepOwner gives the new file the owner and group of the one it replaces. A
+// replacement that would change hands is refused.
+func (st *stage) keepOwner(fd int, now unix.Stat_t) error {
+	if !st.before.exists || now.Uid == st.before.uid && now.Gid == st.before.gid {
+		return nil
+	}
+	uid, gid := int(st.before.uid), int(st.before.gid)
+	if now.Uid == st.before.uid {
+		uid = -1
+	}
+	if err := unix.Fchown(fd, uid, gid); err != nil {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s belongs to uid %d and gid %d, and the workspace's owner cannot keep it so",
+			quote(st.path), st.before.uid, st.before.gid).
+			WithRemedy("change the file's owner, or remove it first").WithCause(err)
+	}
+	return nil
+}
+
+// place puts the change under its name. Afterwards the temporary name holds what
+// was there, which must be what the plan bound.
+func (st *stage) place() error {
+	dir := int(st.dir.Fd())
+	var err error
+	switch {
+	case st.remove:
+		err = st.disk.move(dir, st.name, st.temp)
+	case st.before.exists:
+		err = st.disk.exchange(dir, st.temp, st.name)
+	default:
+		err = st.disk.move(dir, st.temp, st.name)
+	}
+	if err == unix.ENOENT {
+		return moved(st.path)
+	}
+	if err != nil {
+		return err
+	}
+	st.put = true
+	if !st.before.exists {
+		return nil
+	}
+	f, was, err := regularAt(dir, st.temp, st.path)
+	if err != nil {
+		return moved(st.path).WithCause(err)
+	}
+	defer func() { _ = f.Close() }()
+	if uint32(was.Mode)&0o7777 != st.before.mode || was.Uid != st.before.uid || was.Gid != st.before.gid {
+		return moved(st.path)
+	}
+	old, err := readAll(f, st.path, int64(len(st.before.content)))
+	if err != nil || palyra.SumBytes(old) != st.before.digest {
+		return moved(st.path).WithCause(err)
+	}
+	return nil
+}
+
+// verify checks that the directory that was written to still is where the plan
+// says: one moved away meanwhile must not keep the change.
+func (st *stage) verify(r *root) error {
+	var held, found unix.Stat_t
+	fd, err := r.open(path.Dir(st.path), oPath|unix.O_DIRECTORY)
+	if err != nil {
+		return moved(st.path).WithCause(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := errors.Join(unix.Fstat(fd, &found), unix.Fstat(int(st.dir.Fd()), &held)); err != nil {
+		return err
+	}
+	if held.Dev != found.Dev || held.Ino != found.Ino {
+		return moved(st.path)
+	}
+	return nil
+}
+
+// end drops what the temporary name holds, after undoing the change unless it
+// is to be kept.
+func (st *stage) end(keep bool) error {
+	dir := int(st.dir.Fd())
+	if st.put && !keep {
+		if err := st.undo(dir); err != nil {
+			return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the call failed, and %s could not be put back as it was", quote(st.path)).
+				WithRemedy("its former content is in %s beside it, if that exists", st.temp).WithCause(err)
+		}
+	}
+	if err := unix.Unlinkat(dir, st.temp, 0); err != nil && err != unix.ENOENT {
+		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the temporary file %s beside %s could not be removed", st.temp, quote(st.path)).
+			WithRemedy("remove it by hand").WithCause(err)
+	}
+	return nil
+}
+
+// undo brings the old state back. Where somebody else has removed or replaced
+// our file since, there is nothing of ours to take back: what they did to it
+// they would have done to the old one.
+func (st *stage) undo(dir int) error {
+	if st.remove {
+		return st.disk.move(dir, st.temp, st.name)
+	}
+	var now unix.Stat_t
+	err := unix.Fstatat(dir, st.name, &now, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT || err == nil && now.Ino != st.ino {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !st.before.exists {
+		return unix.Unlinkat(dir, st.name, 0)
+	}
+	return st.disk.exchange(dir, st.temp, st.name)
+}

@@ -1,0 +1,69 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"palyra"
+)
+
+// Cut is what an agent gets in place of an output over the cap. The whole is an
+// artifact, readable in pages; its digest is bound by the attestation.
+type Cut struct {
+	Truncated bool          `json:"truncated"` // always true
+	Artifact  palyra.ID     `json:"artifact_id"`
+	Size      int           `json:"size"`
+	SHA256    palyra.Digest `json:"sha256"`
+	Head      string        `json:"head"`
+	Tail      string        `json:"tail"`
+	Note      string        `json:"note"`
+}
+
+const (
+	endBytes    = 4 << 10          // of each end shown, at most
+	keepTimeout = 30 * time.Second // for an artifact whose caller is gone
+)
+
+// deliver returns out, or its cut form when it is over the plan's cap. The
+// artifact is kept even when the call ran out of time meanwhile.
+func (r *Runner) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, out json.RawMessage) (json.RawMessage, bool) {
+	most := int(p.Limits.OutputBytes)
+	if len(out) <= most {
+		return out, false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	end := min(endBytes, most/8)
+	cut := Cut{
+		Truncated: true, Size: len(out), SHA256: palyra.SumBytes(out), Head: head(out, end), Tail: tail(out, end),
+		Note: "the output is over the limit; read it in pages with palyra.artifact.read",
+	}
+	id, err := r.Artifacts.Keep(ctx, c.Proposal.Session, c.ID, out)
+	if err != nil { // the tool has run: say what there is
+		cut.Note = "the output is over the limit and could not be kept: " + palyra.AsError(err).Text
+	}
+	cut.Artifact = id
+	b, err := Encode(cut)
+	if err != nil { // strings and numbers always encode
+		return nil, true
+	}
+	return b, true
+}
+
+// head and tail cut at character boundaries.
+func head(b []byte, n int) string {
+	for n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return string(b[:min(n, len(b))])
+}
+
+func tail(b []byte, n int) string {
+	i := max(0, len(b)-n)
+	for i < len(b) && !utf8.RuneStart(b[i]) {
+		i++
+	}
+	return string(b[i:])
+}

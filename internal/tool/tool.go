@@ -1,0 +1,128 @@
+// Package tool is what Palyra's own, in-process tools have in common: the small
+// driver each of them implements, the set they are gathered in, and the runner
+// that executes a granted plan with one of them.
+//
+// Words: a Tool says what it is (Spec), adds to a plan what only it knows (Plan)
+// and does what the plan says (Run). Plan looks at the world and changes
+// nothing; Run does exactly what was planned or fails.
+//
+// Promises of the Runner: nothing runs without a grant; a plan that would now
+// resolve differently is refused and nothing runs; output over the cap is kept
+// as an artifact, never lost and never delivered whole; a panic in a tool is a
+// failed run. It does not sandbox: these tools are part of the daemon, and each
+// says itself what confines it.
+//
+// The tools are leaves (tool/basic, tool/files, tool/artifact), each with a list
+// of what it offers; the daemon puts the lists together.
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+
+	"palyra"
+)
+
+// Tool is one in-process tool.
+type Tool interface {
+	// Spec describes the tool; it is the same at every call.
+	Spec() palyra.Tool
+	// Plan adds reads, writes, inputs and detail to a plan whose arguments,
+	// workspace and limits are filled in. Equal worlds give equal plans.
+	Plan(ctx context.Context, env Env, p *palyra.Plan) error
+	// Run does what p says and returns the JSON that the agent gets. An error
+	// means that the tool failed and left nothing behind.
+	Run(ctx context.Context, env Env, p palyra.Plan) (json.RawMessage, error)
+}
+
+// Confined is implemented by tools that have mechanisms to name in the
+// attestation.
+type Confined interface {
+	// Mechanisms names what confines a run of p: "openat2_beneath".
+	Mechanisms(p palyra.Plan) []string
+}
+
+// Env is what a tool may know of a call besides its plan.
+type Env struct {
+	Call    palyra.ID
+	Session palyra.ID
+	Asked   string // the workspace directory as the caller spelled it
+}
+
+// EnvOf returns the environment of a call.
+func EnvOf(c *palyra.Call) Env {
+	return Env{Call: c.ID, Session: c.Proposal.Session, Asked: c.Proposal.Workspace}
+}
+
+// Set is the tools by name.
+type Set struct {
+	byName map[string]Tool
+	specs  []palyra.Tool
+}
+
+// NewSet gathers tools. Two of one name, or one that does not say what it is,
+// are a defect of the list and refused.
+func NewSet(tools ...Tool) (*Set, error) {
+	s := &Set{byName: map[string]Tool{}}
+	for _, t := range tools {
+		spec := t.Spec()
+		if _, dup := s.byName[spec.Name]; dup {
+			return nil, fmt.Errorf("tool: new set: two tools are called %q", spec.Name)
+		}
+		if spec.Name == "" || spec.Description == "" || spec.Source != palyra.SourceBuiltin || spec.Tier != palyra.TierBuiltin ||
+			spec.MaxInput <= 0 || !json.Valid(spec.InputSchema) {
+			return nil, fmt.Errorf("tool: new set: the spec of %q is incomplete", spec.Name)
+		}
+		s.byName[spec.Name] = t
+		s.specs = append(s.specs, spec)
+	}
+	sort.Slice(s.specs, func(i, j int) bool { return s.specs[i].Name < s.specs[j].Name })
+	return s, nil
+}
+
+// Specs returns every tool's description, by name.
+func (s *Set) Specs() []palyra.Tool { return s.specs }
+
+// Tool returns the description of a tool of the set.
+func (s *Set) Tool(name string) (palyra.Tool, bool) {
+	t, ok := s.byName[name]
+	if !ok {
+		return palyra.Tool{}, false
+	}
+	return t.Spec(), true
+}
+
+// Plan lets the call's tool add to its plan.
+func (s *Set) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
+	t, ok := s.byName[p.Tool]
+	if !ok {
+		return palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no built-in tool %q", palyra.Clip(p.Tool, 128))
+	}
+	return t.Plan(ctx, EnvOf(c), p)
+}
+
+// Arguments reads a plan's arguments into v. The catalog has checked them
+// against the schema; a field v does not know is a defect and refused.
+func Arguments(p palyra.Plan, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(p.Arguments))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "the arguments of %s cannot be read", p.Tool).
+			WithRemedy("see 'palyra tools show %s'", p.Tool).WithCause(err)
+	}
+	return nil
+}
+
+// Encode writes a tool's result as JSON. HTML characters stay readable.
+func Encode(v any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("tool: encode: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

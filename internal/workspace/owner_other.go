@@ -1,0 +1,13 @@
+//go:build !unix
+
+package workspace
+
+import (
+	"os"
+
+	"palyra"
+)
+
+func ownerOf(os.FileInfo) (int64, error) {
+	return 0, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "workspaces are not served on this system yet")
+}

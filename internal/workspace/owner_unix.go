@@ -1,0 +1,17 @@
+//go:build unix
+
+package workspace
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+func ownerOf(fi os.FileInfo) (int64, error) {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, errors.New("workspace: the owner is unknown")
+	}
+	return int64(st.Uid), nil
+}

@@ -1,0 +1,126 @@
+package workspace
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// trees are never workspaces, nor is anything in them: they belong to the
+// system, and a change there reaches far beyond any project.
+var trees = []string{
+	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libexec", "/libx32", "/lost+found", "/proc", "/run", "/sbin", "/snap", "/sys", "/usr", "/var",
+	"/Applications", "/Library", "/System", "/private/etc", "/private/var", // macOS
+}
+
+// open are the places inside trees where people do keep work.
+var open = []string{"/var/tmp", "/var/folders", "/private/var/tmp", "/private/var/folders"}
+
+// places are never workspaces themselves; directories in them may be. They hold
+// what belongs to different people or programs.
+var places = []string{
+	"/", "/home", "/root", "/opt", "/srv", "/mnt", "/media", "/tmp", "/var/tmp", "/var/folders",
+	"/Users", "/Volumes", "/private", "/private/tmp", "/private/var/tmp", "/private/var/folders", // macOS
+}
+
+// credentials are directories of a home whose only content is keys.
+var credentials = []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud", ".local/share/keyrings"}
+
+// refuse says why dir, owned by owner, can never be a workspace.
+func (r *Registry) refuse(dir string, owner int64) error {
+	const remedy = "name a project directory of your own, for example %s"
+	for _, own := range r.Own {
+		if touches(dir, own) {
+			return denied("%s contains or lies in Palyra's own directory %s", show(dir), own).
+				WithRemedy("name a directory apart from it")
+		}
+	}
+	if up := filepath.Dir(dir); (up == "/home" || up == "/Users") && dir != up { // also where the system does not know the user
+		return denied("%s is a home directory", show(dir)).WithRemedy(remedy, filepath.Join(dir, "project"))
+	}
+	for _, home := range homes(r.euid, owner) {
+		if within(home, dir) {
+			return denied("%s is a home directory, or contains one", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
+		}
+		for _, c := range credentials {
+			if within(dir, filepath.Join(home, c)) {
+				return denied("%s holds credentials", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
+			}
+		}
+	}
+	if system(dir) {
+		return denied("%s is a system directory", show(dir)).WithRemedy(remedy, "~/project")
+	}
+	return nil
+}
+
+// system reports whether dir is one of the system's.
+func system(dir string) bool {
+	for _, p := range places {
+		if dir == p {
+			return true
+		}
+	}
+	for _, o := range open {
+		if under(dir, o) {
+			return false
+		}
+	}
+	for _, t := range trees {
+		if under(dir, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// homes returns the home directories of the users, as far as they are known.
+func homes(uids ...int64) []string {
+	var list []string
+	add := func(dir string) {
+		if filepath.IsAbs(dir) && filepath.Clean(dir) != "/" { // a system user's home may be anything
+			list = append(list, filepath.Clean(dir))
+		}
+	}
+	add(os.Getenv("HOME"))
+	for _, uid := range uids {
+		if u, err := user.LookupId(strconv.FormatInt(uid, 10)); err == nil {
+			add(u.HomeDir)
+		}
+	}
+	return list
+}
+
+// touches reports whether one directory contains the other, or they are one.
+func touches(a, b string) bool { return within(a, b) || within(b, a) }
+
+// within reports whether dir is top or lies in it, by name and by what the names
+// stand for: links, bind mounts and file systems that ignore case give one
+// directory several names.
+func within(dir, top string) bool {
+	if under(dir, top) {
+		return true
+	}
+	want, err := os.Stat(top)
+	if err != nil {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if fi, err := os.Stat(dir); err == nil && os.SameFile(fi, want) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// under is within by name alone.
+func under(dir, top string) bool {
+	return dir == top || strings.HasPrefix(dir, strings.TrimSuffix(top, "/")+"/")
+}

@@ -1,0 +1,147 @@
+// Package workspace knows the directories in which agents work.
+//
+// Words: a workspace is an absolute, existing directory with every link in its
+// path resolved; an operator registers it. Resolve turns the directory that a
+// caller names into the workspace of a plan.
+//
+// Some directories are never workspaces, registered or not: the root, homes and
+// what contains them, system directories, and whatever contains or lies in
+// Palyra's own directories. One that nobody registered is allowed and said not
+// to be known: policy asks about it and shows it as NEW. A directory inside a
+// registered one is known: who trusts agents with a tree trusts them with its
+// parts. The workspace is still the directory asked for and not the tree, so
+// that a call reaches no further than its caller said.
+//
+// Every change of the registry is journaled in the transaction that makes it,
+// with the operator's signature, which the caller has checked.
+package workspace
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+//go:embed schema
+var schema embed.FS
+
+// Schema returns the part's tables.
+func Schema() store.Schema {
+	sub, err := fs.Sub(schema, "schema")
+	if err != nil { // the directory is embedded above
+		panic(err)
+	}
+	return store.Schema{Part: "workspace", FS: sub}
+}
+
+// Recorder is the journal.
+type Recorder interface {
+	// Append writes an event with the transaction's other changes, or none.
+	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
+}
+
+// Config wires a Registry.
+type Config struct {
+	DB      *store.DB
+	Journal Recorder
+	Now     func() time.Time
+	Own     []string // Palyra's own directories: state, config, runtime
+}
+
+// Registry is the registered workspaces and the rules for all of them.
+type Registry struct {
+	Config
+	euid int64
+}
+
+// New returns a Registry.
+func New(c Config) (*Registry, error) {
+	if c.DB == nil || c.Journal == nil || c.Now == nil || len(c.Own) == 0 {
+		return nil, errors.New("workspace: new: a part is missing")
+	}
+	for _, dir := range c.Own {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("workspace: new: own directory %q is not absolute", dir)
+		}
+	}
+	return &Registry{Config: c, euid: int64(os.Geteuid())}, nil
+}
+
+// Resolve returns the workspace for a directory that a caller of the given uid
+// names. Refusals have the reason workspace_denied and a remedy.
+func (r *Registry) Resolve(ctx context.Context, path string, peer int64) (palyra.WorkspaceRef, error) {
+	real, owner, err := r.locate(path)
+	if err != nil {
+		return palyra.WorkspaceRef{}, err
+	}
+	w, found, err := r.Find(ctx, real)
+	if err != nil {
+		return palyra.WorkspaceRef{}, err
+	}
+	ref := palyra.WorkspaceRef{Path: real, Owner: owner, Known: found && w.Owner == owner} // of another owner: not what was registered
+	if r.euid != 0 {
+		ref.Owner = r.euid // whoever the directory belongs to, the work is done as us
+		return ref, nil
+	}
+	if !ref.Known && peer != 0 && peer != owner {
+		return palyra.WorkspaceRef{}, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "%s is not an existing directory of uid %d", show(path), peer).
+			WithRemedy("use a directory of your own, or have an operator run 'palyra workspace add %s'", show(path))
+	}
+	return ref, nil
+}
+
+const maxPath = 4096
+
+// locate returns the real path of an acceptable directory and its owner.
+func (r *Registry) locate(path string) (real string, owner int64, err error) {
+	switch {
+	case path == "":
+		return "", 0, denied("no workspace is given").WithRemedy("name one: --workspace DIR")
+	case len(path) > maxPath || !utf8.ValidString(path) || strings.IndexByte(path, 0) >= 0:
+		return "", 0, denied("the workspace's path is too long or not valid text").WithRemedy("give an absolute path")
+	case !filepath.IsAbs(path):
+		return "", 0, denied("the workspace %s is not an absolute path", show(path)).WithRemedy("give an absolute path")
+	}
+	path = filepath.Clean(path)
+	if err := r.refuse(path, r.euid); err != nil { // before looking: what is there is nobody's business
+		return "", 0, err
+	}
+	missing := denied("%s is not an existing directory", show(path)).WithRemedy("make it first, or name another")
+	if real, err = filepath.EvalSymlinks(path); err != nil {
+		return "", 0, missing.WithCause(err)
+	}
+	fi, err := os.Lstat(real)
+	if err != nil || !fi.IsDir() {
+		return "", 0, missing.WithCause(err)
+	}
+	if owner, err = ownerOf(fi); err != nil {
+		return "", 0, err
+	}
+	return real, owner, r.refuse(real, owner)
+}
+
+func denied(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, format, args...)
+}
+
+// show quotes a path where it has anything that does not show as itself.
+func show(path string) string {
+	path = palyra.Clip(path, 256)
+	for _, c := range path {
+		if !unicode.IsPrint(c) {
+			return fmt.Sprintf("%+q", path)
+		}
+	}
+	return path
+}
