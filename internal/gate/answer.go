@@ -1,0 +1,109 @@
+package gate
+
+import (
+	"palyra"
+)
+
+// What the agent is told, made from the call and what happened.
+
+func blank(c *palyra.Call) palyra.Outcome {
+	return palyra.Outcome{
+		Tool: palyra.Clip(c.Proposal.Tool, 512), SessionID: c.Proposal.Session, CallID: c.ID, ApprovalID: c.Approval,
+		GrantID: c.Grant, PlanDigest: c.Digest, JournalPosition: c.Granted.Seq,
+	}
+}
+
+func refusal(c *palyra.Call, r palyra.Refusal) palyra.Outcome {
+	o := blank(c)
+	o.Outcome, o.Layer, o.ReasonCode, o.Reason, o.Remedy, o.Policies =
+		palyra.OutcomeRefused, r.Layer, r.Reason, r.Text, r.Remedy, r.Policies
+	o.ExitCode = palyra.ExitRefused
+	return o
+}
+
+func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
+	o := blank(c)
+	o.Outcome = palyra.OutcomeFinished
+	if f := res.Failure; f != nil {
+		o.Layer, o.ReasonCode, o.Reason, o.Remedy = f.Layer, f.Reason, f.Text, f.Remedy
+	}
+	switch {
+	case res.TimedOut:
+		o.Outcome, o.ReasonCode = palyra.OutcomeTimedOut, palyra.ReasonTimedOut
+	case res.Cancelled:
+		o.Outcome, o.ReasonCode = palyra.OutcomeCancelled, palyra.ReasonCancelled
+	}
+	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, res.Signal, res.Truncated, res.Output
+	o.SetStreams(res.Stdout, res.Stderr)
+	return o
+}
+
+func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.ID) (palyra.Predicate, error) {
+	body, err := out.BodyDigest()
+	if err != nil {
+		return palyra.Predicate{}, err
+	}
+	p := palyra.Predicate{
+		AttestationID: id, CallID: c.ID, RunID: c.Proposal.Run, SessionID: c.Proposal.Session,
+		Principal: c.Proposal.Principal, Door: c.Proposal.Door, Tool: c.Plan.Tool, PlanDigest: c.Digest,
+		InputDigest: inputDigest(c.Proposal.Arguments), Verdict: c.Verdict.Effect, Policies: policyIDs(c.Verdict),
+		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
+		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
+		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: res.Signal, TimedOut: res.TimedOut, KillReason: clip(res.KillReason),
+		Usage: res.Usage, StdoutDigest: palyra.SumBytes(res.Stdout), StderrDigest: palyra.SumBytes(res.Stderr),
+		OutputDigest: palyra.SumBytes(res.Output), OutcomeDigest: body, Egress: []palyra.EgressFlow{},
+		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
+	}
+	if c.Decision.Answer != palyra.AnswerPending {
+		d := c.Decision
+		p.Decision, p.Separation = &d, d.Separation
+	}
+	return p, nil // execution_sha256 is the attester's to fill in
+}
+
+func denied(v palyra.Verdict) error {
+	e := palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "policy denies this call")
+	if len(v.Errors) > 0 {
+		e = palyra.Errorf(palyra.Denied, palyra.ReasonPolicyError, "a policy could not be evaluated, so the call is denied")
+	}
+	if v.Reason != "" {
+		e.Text = v.Reason
+	}
+	return e.WithRemedy("%s", v.Remedy)
+}
+
+func insufficient(v palyra.Verdict) error {
+	e := palyra.AsError(denied(v))
+	if v.Reason == "" {
+		e.Text = "policy denies this call even with the answer given"
+	}
+	return e
+}
+
+func notAllowed(d palyra.Decision) error {
+	by := "the approver"
+	if d.By != "" {
+		by = string(d.By)
+	}
+	switch d.Answer {
+	case palyra.AnswerTimeout:
+		return palyra.Errorf(palyra.Expired, palyra.ReasonApprovalExpired, "nobody answered the approval in time").
+			WithRemedy("propose the call again and have it decided before it expires")
+	case palyra.AnswerDeny:
+		text := by + " denied the call"
+		if d.Reason != "" {
+			text += ": " + d.Reason
+		}
+		return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalDenied, "%s", text).
+			WithRemedy("talk to the approver; the same plan cannot be asked again for a while")
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "the approval ended without an answer").
+		WithRemedy("propose the call again")
+}
+
+func notAwaited(c *palyra.Call) error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited, "the call needs an approval and the caller does not wait").
+		WithRemedy("have an operator decide approval %s, then call again; or call without --no-wait", c.Approval)
+}
+
+func promptDigest(a palyra.Approval) (palyra.Digest, error) { return a.Prompt.Digest() }

@@ -1,0 +1,251 @@
+// Package gate is the one path a tool call takes, from proposal to outcome.
+//
+// Do reads top to bottom in the order in which things become durable; every
+// door reaches it and nothing else runs a tool. The parts it walks through are
+// small interfaces in root words, passed in by the daemon.
+//
+// Promises: nothing runs before its granted line is durable; what ran is the
+// plan that was judged and, where policy asks, shown and answered; no output
+// leaves before its finished line is durable. A refusal is an outcome. An error
+// means that the record could not be kept, and then nothing ran, or the output
+// is withheld.
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"palyra"
+)
+
+// Ledger keeps calls and their journal lines.
+type Ledger interface {
+	// Record makes the call as it now stands and the events durable, all or
+	// none, and returns the position of the last event. A Conflict error means
+	// that the world moved (a question was settled, a lease was spent) and
+	// nothing was written.
+	Record(ctx context.Context, c *palyra.Call, events ...palyra.Event) (palyra.Position, error)
+}
+
+// Catalog knows the tools.
+type Catalog interface {
+	// Admit finds the tool and checks the arguments against its schema and caps.
+	Admit(ctx context.Context, p palyra.Proposal) (palyra.Tool, error)
+}
+
+// Planner resolves a call.
+type Planner interface {
+	// Resolve returns everything that decides what the call will do.
+	Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error)
+}
+
+// Judge is policy.
+type Judge interface {
+	// Judge never fails: what cannot be judged is denied.
+	Judge(ctx context.Context, r palyra.Request) palyra.Verdict
+}
+
+// Desk is where people are asked.
+type Desk interface {
+	// Cover returns the decision behind a live lease that covers the call.
+	Cover(ctx context.Context, c *palyra.Call) (palyra.Decision, bool, error)
+	// Prepare makes the question, or finds the open one about the same plan;
+	// joined says which. It becomes real when the gate records it.
+	Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, joined bool, err error)
+	// Wait returns when the approval is settled or ctx ends.
+	Wait(ctx context.Context, id palyra.ID) (palyra.Decision, error)
+	// Facts puts a decision into policy's terms.
+	Facts(c *palyra.Call, d palyra.Decision) palyra.ApprovalFacts
+}
+
+// Runner runs a granted plan in its tier.
+type Runner interface {
+	// Run re-derives the plan and refuses when it changed. It returns what
+	// happened, also when that is a failure; ctx ends the run.
+	Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result
+}
+
+// Attester signs what happened.
+type Attester interface {
+	// Attest signs the predicate of a run.
+	Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error)
+}
+
+// Watcher is told what became durable, in order, for streams and tapes.
+type Watcher func(c *palyra.Call, e palyra.Event)
+
+// ErrStopping is the cause of a context that ends because the daemon stops: a
+// question stays open and the call resumes at the next start.
+var ErrStopping = errors.New("gate: the daemon is stopping")
+
+// Config wires a Gate.
+type Config struct {
+	Ledger   Ledger
+	Catalog  Catalog
+	Planner  Planner
+	Judge    Judge
+	Desk     Desk
+	Runner   Runner
+	Attester Attester
+	NewID    func() palyra.ID
+	Now      func() time.Time
+}
+
+// Gate is the path. It holds no state: the Ledger does.
+type Gate struct{ Config }
+
+// New returns a Gate.
+func New(c Config) (*Gate, error) {
+	if c.Ledger == nil || c.Catalog == nil || c.Planner == nil || c.Judge == nil || c.Desk == nil ||
+		c.Runner == nil || c.Attester == nil || c.NewID == nil || c.Now == nil {
+		return nil, errors.New("gate: new: a part is missing")
+	}
+	return &Gate{c}, nil
+}
+
+// Do takes a proposal all the way. watch may be nil.
+func (g *Gate) Do(ctx context.Context, id palyra.ID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
+	w := &walk{Gate: g, watch: watch, call: &palyra.Call{ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now()}}
+	w.note(proposed(w.call)) // durable together with the next barrier; nothing runs before that
+
+	if err := w.admit(ctx); err != nil {
+		return w.refuse(ctx, palyra.LayerCatalog, err)
+	}
+	if err := w.resolve(ctx); err != nil {
+		return w.refuse(ctx, palyra.LayerPlan, err)
+	}
+	w.judge(ctx, nil)
+
+	switch w.call.Verdict.Effect {
+	case palyra.Allow:
+		return w.launch(ctx)
+	case palyra.Ask:
+		return w.ask(ctx)
+	}
+	return w.refuse(ctx, palyra.LayerPolicy, denied(w.call.Verdict))
+}
+
+// Resume goes on with a call whose question was open when a daemon ended.
+func (g *Gate) Resume(ctx context.Context, c *palyra.Call, watch Watcher) (palyra.Outcome, error) {
+	if c.State != palyra.Pending || c.Approval == "" {
+		return palyra.Outcome{}, palyra.Errorf(palyra.Conflict, palyra.ReasonInternal, "call %s is not pending", c.ID)
+	}
+	c.Plan.Detail = c.Detail
+	w := &walk{Gate: g, watch: watch, call: c}
+	return w.await(ctx)
+}
+
+// ask looks for a lease, else opens the question and waits for its answer.
+func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
+	if !w.call.Verdict.Need.Fresh {
+		d, ok, err := w.cover(ctx)
+		if err != nil {
+			return w.refuse(ctx, palyra.LayerApproval, err)
+		}
+		if ok {
+			w.call.Decision = d
+			return w.settle(ctx)
+		}
+	}
+	switch kept, err := w.question(ctx); { // barrier: proposed, judged, the open question
+	case err != nil && !kept: // the record failed: nothing may follow it, not even a refusal
+		return palyra.Outcome{}, err
+	case err != nil:
+		return w.refuse(ctx, palyra.LayerApproval, err)
+	}
+	if w.call.Proposal.NoWait { // the question stays open: an allow covers the same call when it comes again
+		return w.refuse(ctx, palyra.LayerApproval, notAwaited(w.call))
+	}
+	return w.await(ctx)
+}
+
+// await waits for the answer. The wait survives the caller and the daemon; only
+// a cancel ends the question.
+func (w *walk) await(ctx context.Context) (palyra.Outcome, error) {
+	d, err := w.wait(ctx)
+	switch {
+	case err == nil:
+	case errors.Is(context.Cause(ctx), ErrStopping):
+		return palyra.Outcome{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping,
+			"the daemon is stopping; call %s stays pending and can still be decided", w.call.ID).
+			WithRemedy("start the daemon again; the call goes on by itself").WithCause(ErrStopping)
+	case ctx.Err() != nil:
+		return w.cancel(ctx)
+	default:
+		return w.refuse(ctx, palyra.LayerApproval, err)
+	}
+	w.call.Decision = d
+	if d.Answer != palyra.AnswerAllow {
+		return w.refuse(ctx, palyra.LayerApproval, notAllowed(d))
+	}
+	return w.settle(ctx)
+}
+
+// settle judges again with the real answer in hand: policy may want more than
+// an answer gives, and the world may have moved while the call waited.
+func (w *walk) settle(ctx context.Context) (palyra.Outcome, error) {
+	facts := w.facts()
+	asked := w.call.Verdict
+	w.judge(ctx, &facts)
+	if w.call.Verdict.Effect != palyra.Allow {
+		return w.refuse(ctx, palyra.LayerPolicy, insufficient(w.call.Verdict))
+	}
+	w.call.Verdict.Effect, w.call.Verdict.Need = palyra.Ask, asked.Need // it took an answer: the grant must carry one
+	return w.launch(ctx)
+}
+
+// launch grants, runs, signs and answers.
+func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
+	id := w.call.Decision.Lease // a grant that comes from an answer goes by the name people know it by
+	if id == "" {
+		id = w.NewID()
+	}
+	grant, err := palyra.NewGrant(id, w.call, w.Now())
+	if err != nil {
+		return w.refuse(ctx, palyra.LayerGrant, err)
+	}
+	w.call.Grant = grant.ID()
+	w.to(palyra.Granted)
+	pos, err := w.record(ctx, granted(w.call)) // barrier: nothing has run before this line
+	switch {
+	case palyra.CodeOf(err) == palyra.Conflict: // the lease was spent, revoked or expired meanwhile
+		return w.refuse(ctx, palyra.LayerGrant, err)
+	case err != nil:
+		return palyra.Outcome{}, err
+	}
+	w.call.Granted = pos
+
+	w.to(palyra.Running)
+	res := w.run(ctx, grant)
+	if res.Refusal != nil {
+		w.call.State = palyra.Granted // the runner did not start
+		return w.refused(ctx, *res.Refusal)
+	}
+	return w.finish(ctx, res)
+}
+
+// finish signs what happened and makes it durable; until then the output is
+// withheld.
+func (w *walk) finish(ctx context.Context, res palyra.Result) (palyra.Outcome, error) {
+	out := outcome(w.call, res)
+	pred, err := predicate(w.call, res, out, w.NewID())
+	if err != nil {
+		return palyra.Outcome{}, err
+	}
+	ctx = context.WithoutCancel(ctx) // what ran is signed and recorded whoever has left
+	att, err := w.Attester.Attest(ctx, pred)
+	if err != nil {
+		return palyra.Outcome{}, err
+	}
+	out.Attestation = &att.Envelope
+	w.end(palyra.Finished, out)
+	if _, err := w.record(ctx, finished(w.call, out, att)); err != nil { // barrier
+		return palyra.Outcome{}, err
+	}
+	return out, nil
+}
+
+// inputDigest is the digest of arguments as they came.
+func inputDigest(raw json.RawMessage) palyra.Digest { return palyra.SumBytes(raw) }

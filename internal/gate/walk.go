@@ -1,0 +1,233 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"palyra"
+)
+
+// walk is one call on its way. Events gather in pending until a barrier makes
+// them durable together.
+type walk struct {
+	*Gate
+	call    *palyra.Call
+	pending []palyra.Event
+	watch   Watcher
+}
+
+// defaultWall bounds a run whose plan names no limit of its own.
+const defaultWall = 2 * time.Minute
+
+// recordTimeout bounds a write that must happen though the caller is gone.
+const recordTimeout = 30 * time.Second
+
+func (w *walk) note(e palyra.Event) { w.pending = append(w.pending, e) }
+
+// record is a durable barrier: everything noted so far and e, with the call as
+// it stands. It does not stop when the caller goes away. The watcher hears of
+// events only after they are durable.
+func (w *walk) record(ctx context.Context, e palyra.Event) (palyra.Position, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	events := append(w.pending[:len(w.pending):len(w.pending)], e)
+	pos, err := w.Ledger.Record(ctx, w.call, events...)
+	if err != nil {
+		return palyra.Position{}, fmt.Errorf("gate: record %s: %w", e.Kind(), err)
+	}
+	w.pending = nil
+	if w.watch != nil {
+		for _, e := range events {
+			w.watch(w.call, e)
+		}
+	}
+	return pos, nil
+}
+
+// to moves the call along its state table. A move the table does not know is a
+// defect of this package, and stops the call by panic before it can run.
+func (w *walk) to(s palyra.State) {
+	if !w.call.State.MayBecome(s) {
+		panic(fmt.Sprintf("gate: %s may not become %s", w.call.State, s))
+	}
+	w.call.State = s
+}
+
+func (w *walk) admit(ctx context.Context) (err error) {
+	defer guard(&err)
+	w.call.Tool, err = w.Catalog.Admit(ctx, w.call.Proposal)
+	return err
+}
+
+func (w *walk) resolve(ctx context.Context) (err error) {
+	defer guard(&err)
+	plan, err := w.Planner.Resolve(ctx, w.call)
+	if err != nil {
+		return err
+	}
+	digest, err := plan.Digest()
+	if err != nil { // a plan without a digest is none: it is not kept
+		return err
+	}
+	w.call.Plan, w.call.Detail, w.call.Digest = plan, plan.Detail, digest
+	return nil
+}
+
+func (w *walk) cover(ctx context.Context) (d palyra.Decision, ok bool, err error) {
+	defer guard(&err)
+	return w.Desk.Cover(ctx, w.call)
+}
+
+func (w *walk) prepare(ctx context.Context) (a palyra.Approval, joined bool, err error) {
+	defer guard(&err)
+	return w.Desk.Prepare(ctx, w.call)
+}
+
+func (w *walk) wait(ctx context.Context) (d palyra.Decision, err error) {
+	defer guard(&err)
+	return w.Desk.Wait(ctx, w.call.Approval)
+}
+
+// facts that cannot be told are none, and policy then denies.
+func (w *walk) facts() (f palyra.ApprovalFacts) {
+	var err error
+	defer guard(&err)
+	return w.Desk.Facts(w.call, w.call.Decision)
+}
+
+// guard turns a panic over hostile input into a refusal that is on record.
+func guard(err *error) {
+	if r := recover(); r != nil {
+		*err = palyra.AsError(fmt.Errorf("gate: panic: %v", r))
+	}
+}
+
+// judge asks policy. With facts it is the second time, after an answer.
+func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
+	p := w.call.Proposal
+	v := w.judgeSafely(ctx, palyra.Request{
+		Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Door: p.Door,
+		Tool: w.call.Tool, Plan: w.call.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, Approval: facts,
+	})
+	if len(v.Errors) > 0 {
+		v.Effect = palyra.Deny
+	}
+	w.call.Verdict = v
+	if facts == nil {
+		w.to(palyra.Judged)
+	}
+	w.note(judged(w.call, facts != nil))
+}
+
+func (w *walk) judgeSafely(ctx context.Context, r palyra.Request) (v palyra.Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = palyra.Verdict{Effect: palyra.Deny, Errors: []string{"policy: panic"}}
+		}
+	}()
+	return w.Judge.Judge(ctx, r)
+}
+
+// questionTries bounds how often a question that others settle while we join
+// it is prepared anew.
+const questionTries = 3
+
+// question makes the pending approval durable, together with proposed and
+// judged. kept false means that the ledger failed and nobody knows what it holds;
+// any other error is the desk's no, and the ledger holds nothing. Conflict means
+// that the question we wanted to join was settled first: it is prepared anew.
+func (w *walk) question(ctx context.Context) (kept bool, err error) {
+	before := w.call.State
+	for try := 1; ; try++ {
+		a, joined, err := w.prepare(ctx)
+		if err != nil {
+			return true, err
+		}
+		w.call.Approval = a.ID
+		w.to(palyra.Pending)
+		_, err = w.record(ctx, requested(w.call, a, joined))
+		if err == nil {
+			return true, nil
+		}
+		w.call.State, w.call.Approval = before, ""
+		switch code := palyra.CodeOf(err); {
+		case code == palyra.Unavailable || code == palyra.Internal:
+			return false, err
+		case code != palyra.Conflict || try == questionTries:
+			return true, err
+		}
+	}
+}
+
+// run bounds the run by its own deadline and keeps apart why it ended.
+func (w *walk) run(ctx context.Context, g palyra.Grant) (res palyra.Result) {
+	wall := time.Duration(g.Plan().Limits.WallMS) * time.Millisecond
+	if wall <= 0 {
+		wall = defaultWall
+	}
+	runCtx, cancel := context.WithTimeout(ctx, wall)
+	defer cancel()
+	started := w.Now()
+	defer func() {
+		if r := recover(); r != nil { // it may have done something: finished, failed, attested
+			f := palyra.RefusalOf(palyra.LayerTier, fmt.Errorf("gate: panic in a tool: %v", r))
+			res = palyra.Result{ExitCode: 1, Failure: &f, Executor: string(g.Plan().Tier), KillReason: "panic"}
+		}
+		if res.Started.IsZero() {
+			res.Started, res.Finished = started, w.Now()
+		}
+	}()
+	res = w.Runner.Run(runCtx, g, w.call)
+	if ctx.Err() != nil {
+		res.Cancelled = res.Cancelled || (res.Refusal == nil && res.Failure != nil)
+	} else if runCtx.Err() != nil && res.Failure != nil {
+		res.TimedOut = true
+	}
+	return res
+}
+
+// refuse ends the call with a refusal of the layer. When even that cannot be
+// recorded the error says so.
+func (w *walk) refuse(ctx context.Context, layer palyra.Layer, err error) (palyra.Outcome, error) {
+	r := palyra.RefusalOf(layer, err)
+	if ctx.Err() != nil && r.Reason == palyra.ReasonInternal && errors.Is(err, ctx.Err()) { // the caller left; nothing is broken
+		r.Code, r.Reason, r.Text, r.Remedy = palyra.Expired, palyra.ReasonCancelled, "the caller left before the call was granted", ""
+	}
+	if layer == palyra.LayerPolicy {
+		r.Policies = policyIDs(w.call.Verdict)
+	}
+	return w.refused(ctx, r)
+}
+
+func (w *walk) refused(ctx context.Context, r palyra.Refusal) (palyra.Outcome, error) {
+	out := refusal(w.call, r)
+	w.end(palyra.Refused, out)
+	if _, err := w.record(ctx, refusedEvent(w.call, r)); err != nil {
+		return palyra.Outcome{}, err
+	}
+	return out, nil
+}
+
+// cancel withdraws the question of a caller who gave up.
+func (w *walk) cancel(ctx context.Context) (palyra.Outcome, error) {
+	from := w.call.State
+	out := refusal(w.call, palyra.Refusal{
+		Layer: palyra.LayerApproval, Code: palyra.Expired, Reason: palyra.ReasonCancelled,
+		Text: "the caller cancelled while the approval was open",
+	})
+	out.Outcome, out.ExitCode = palyra.OutcomeCancelled, palyra.ExitCancelled
+	w.end(palyra.Cancelled, out)
+	w.note(palyra.ApprovalWithdrawn{Approval: w.call.Approval, Call: w.call.ID})
+	if _, err := w.record(ctx, palyra.CallCancelled{Call: w.call.ID, State: from, By: string(w.call.Proposal.Principal)}); err != nil {
+		return palyra.Outcome{}, err
+	}
+	return out, nil
+}
+
+func (w *walk) end(s palyra.State, out palyra.Outcome) {
+	w.to(s)
+	w.call.Finished = w.Now()
+	w.call.Outcome = &out
+}

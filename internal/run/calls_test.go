@@ -1,0 +1,348 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/internal/gate"
+)
+
+func yes(context.Context, palyra.ID) (bool, error) { return true, nil }
+func no(context.Context, palyra.ID) (bool, error)  { return false, nil }
+
+func TestCallFinishes(t *testing.T) {
+	w := newWorld(t)
+	var kinds []string
+	out, err := w.calls.Call(t.Context(), w.proposal(`{}`), func(_ *palyra.Call, e palyra.Event) { kinds = append(kinds, e.Kind()) })
+	if err != nil || out.Outcome != palyra.OutcomeFinished || string(out.Output) != `"done"` {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	want := []string{"call.proposed", "call.judged", "call.granted", "call.finished"}
+	if len(kinds) != len(want) {
+		t.Fatalf("watched %v, want %v", kinds, want)
+	}
+	c, err := w.calls.Get(t.Context(), out.CallID)
+	if err != nil || c.State != palyra.Finished || c.Outcome.CallID != out.CallID {
+		t.Errorf("ledger has %+v, %v", c, err)
+	}
+	if w.calls.InFlight() != 0 {
+		t.Error("a landed call is still in flight")
+	}
+}
+
+func TestKeyReturnsTheFirstOutcome(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal(`{}`)
+	p.Key = "k1"
+	first, err := w.calls.Call(t.Context(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.calls.Call(t.Context(), p, nil)
+	if err != nil || again.CallID != first.CallID {
+		t.Fatalf("second call %s, %v; want %s", again.CallID, err, first.CallID)
+	}
+	if len(w.parts.started) != 1 {
+		t.Errorf("ran %d times", len(w.parts.started))
+	}
+	p.Arguments = []byte(`{"deny":true}`)
+	if _, err := w.calls.Call(t.Context(), p, nil); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("a key reused for another call: %v", err)
+	}
+}
+
+func TestKeyJoinsACallUnderWay(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal(`{"ask":true}`)
+	p.Key = "k2"
+	a := w.call(t.Context(), p)
+	id := <-w.parts.asked
+	b := w.call(t.Context(), p)
+	c, _ := w.ledger.waitingFor(t.Context(), id)
+	w.allow(id, c[0].Digest)
+	ra, rb := <-a, <-b
+	if ra.err != nil || rb.err != nil || ra.out.CallID != rb.out.CallID {
+		t.Fatalf("%+v\n%+v", ra, rb)
+	}
+	if len(w.parts.started) != 1 {
+		t.Errorf("ran %d times", len(w.parts.started))
+	}
+}
+
+func TestClientGoesAwayCallGoesOn(t *testing.T) {
+	w := newWorld(t)
+	ctx, leave := context.WithCancel(t.Context())
+	ch := w.call(ctx, w.proposal(`{"ask":true}`))
+	id := <-w.parts.asked
+	leave()
+	if r := <-ch; !errors.Is(r.err, context.Canceled) {
+		t.Fatalf("%+v", r)
+	}
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	if len(calls) != 1 {
+		t.Fatalf("%d calls wait", len(calls))
+	}
+	w.allow(id, calls[0].Digest)
+	<-w.parts.started
+}
+
+func TestCancelPendingWithdraws(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"ask":true}`))
+	id := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	if err := w.calls.Cancel(t.Context(), calls[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	r := <-ch
+	if r.err != nil || r.out.Outcome != palyra.OutcomeCancelled {
+		t.Fatalf("%+v", r)
+	}
+	if len(w.parts.withdrew) != 1 || w.parts.withdrew[0] != id {
+		t.Errorf("withdrawn: %v", w.parts.withdrew)
+	}
+	if err := w.calls.Cancel(t.Context(), calls[0].ID); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("cancel of an ended call: %v", err)
+	}
+	if err := w.calls.Cancel(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV"); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("cancel of no call: %v", err)
+	}
+}
+
+func TestCancelAndLeaseEndStopARun(t *testing.T) {
+	for name, stop := range map[string]func(*world, palyra.ID, palyra.ID){
+		"cancel": func(w *world, call, _ palyra.ID) { _ = w.calls.Cancel(w.t.Context(), call) },
+		"lease":  func(w *world, _, lease palyra.ID) { w.calls.LeaseEnded(lease) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ch := w.call(t.Context(), w.proposal(`{"ask":true,"hold":true}`))
+			id := <-w.parts.asked
+			calls, _ := w.ledger.waitingFor(t.Context(), id)
+			w.allow(id, calls[0].Digest)
+			call := <-w.parts.started
+			stop(w, call, "L"+id)
+			r := <-ch
+			if r.err != nil || r.out.Outcome != palyra.OutcomeCancelled {
+				t.Fatalf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestStopLeavesTheQuestionOpenAndRestartResumes(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"ask":true}`))
+	id := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	w.close()
+	if r := <-ch; !errors.Is(r.err, gate.ErrStopping) {
+		t.Fatalf("%+v", r)
+	}
+	if _, err := w.calls.Call(t.Context(), w.proposal(`{}`), nil); err == nil {
+		t.Error("a stopped daemon took a call")
+	}
+
+	w.open()
+	if err := w.calls.Recover(t.Context(), no); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.calls.InFlight(); n != 0 {
+		t.Errorf("%d unsettled calls hold memory", n)
+	}
+	w.allow(id, calls[0].Digest)
+	w.calls.ApprovalSettled(id)
+	if got := <-w.parts.started; got != calls[0].ID {
+		t.Errorf("resumed %s, want %s", got, calls[0].ID)
+	}
+}
+
+func TestRecoverGivesUpWhatMayHaveRun(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.sessions.Resolve(t.Context(), w.proposal(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.proposal(`{}`)
+	p.Session = s.ID
+	for _, state := range []palyra.State{palyra.Granted, palyra.Judged} {
+		c := &palyra.Call{ID: palyra.ID("C" + string(state)), Proposal: p, State: state, Tool: palyra.Tool{Name: "t"}}
+		if _, err := w.ledger.Record(t.Context(), c, palyra.CallProposed{Call: c.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.calls.Recover(t.Context(), yes); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[palyra.ID]palyra.OutcomeKind{"Cgranted": palyra.OutcomeUnknown, "Cjudged": palyra.OutcomeRefused} {
+		c, err := w.calls.Get(t.Context(), id)
+		if err != nil || c.Outcome == nil || c.Outcome.Outcome != want {
+			t.Errorf("%s: %+v, %v", id, c, err)
+		}
+	}
+	if len(w.parts.started) != 0 {
+		t.Error("recovery ran something")
+	}
+}
+
+// A stale copy of a pending call must never make it run again.
+func TestStaleResumeDoesNotRunTwice(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"ask":true,"hold":true}`))
+	id := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	stale := *calls[0]
+	w.allow(id, stale.Digest)
+	<-w.parts.started
+
+	// While it runs, another walk tries with the stale copy.
+	w2 := stale
+	if _, err := w.calls.gate.Resume(t.Context(), &w2, nil); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("resume of a running call: %v", err)
+	}
+	close(w.parts.proceed)
+	<-ch
+	w3 := stale
+	if _, err := w.calls.gate.Resume(t.Context(), &w3, nil); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("resume of a finished call: %v", err)
+	}
+	if len(w.parts.started) != 0 {
+		t.Error("it ran twice")
+	}
+}
+
+func TestListPages(t *testing.T) {
+	w := newWorld(t)
+	var ids []palyra.ID
+	for range 5 {
+		out, err := w.calls.Call(t.Context(), w.proposal(`{}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, out.CallID)
+	}
+	page, more, err := w.calls.List(t.Context(), Filter{Principal: "agent:test", Limit: 2})
+	if err != nil || len(page) != 2 || !more || page[0].ID != ids[4] {
+		t.Fatalf("%v, %v", page, err)
+	}
+	page, more, _ = w.calls.List(t.Context(), Filter{Before: page[1].ID})
+	if len(page) != 3 || more || page[0].ID != ids[2] {
+		t.Errorf("second page %v", page)
+	}
+	if page, _, _ = w.calls.List(t.Context(), Filter{Principal: "agent:other"}); len(page) != 0 {
+		t.Errorf("another's calls: %v", page)
+	}
+}
+
+func TestBadKey(t *testing.T) {
+	w := newWorld(t)
+	for _, k := range []string{"a\x00b", "\xff", string(make([]byte, maxKey+1))} {
+		p := w.proposal(`{}`)
+		p.Key = k
+		if _, err := w.calls.Call(t.Context(), p, nil); palyra.CodeOf(err) != palyra.Invalid {
+			t.Errorf("%.10q: %v", k, err)
+		}
+	}
+}
+
+// A list is bounded in bytes, whatever agents put into their calls.
+func TestListLeavesOutWhatIsLarge(t *testing.T) {
+	w := newWorld(t)
+	big := `{"text":"` + strings.Repeat("x", 3<<20) + `"}`
+	var last palyra.ID
+	for range 4 {
+		out, err := w.calls.Call(t.Context(), w.proposal(big), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = out.CallID
+	}
+	var seen int
+	f := Filter{Limit: 100}
+	for {
+		page, more, err := w.calls.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range page {
+			seen++
+			if len(c.Proposal.Arguments) > maxShown || len(c.Plan.Arguments) > maxShown {
+				t.Errorf("%d bytes of arguments listed", len(c.Proposal.Arguments))
+			}
+		}
+		if !more {
+			break
+		}
+		f.Before = page[len(page)-1].ID
+	}
+	if seen != 4 {
+		t.Errorf("%d calls listed", seen)
+	}
+	c, err := w.calls.Get(t.Context(), last) // an ended call keeps little of what was large
+	if err != nil || c.State != palyra.Finished || len(c.Proposal.Arguments) > maxKept {
+		t.Errorf("%s with %d bytes, %v", c.State, len(c.Proposal.Arguments), err)
+	}
+}
+
+// One principal's calls must not take the place of the others'.
+func TestEachPrincipalIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.parts.asked = make(chan palyra.ID, 1000)
+	p := w.proposal(`{"ask":true}`)
+	for i := range maxEach {
+		q := p
+		q.Arguments = json.RawMessage(fmt.Sprintf(`{"ask":true,"n":%d}`, i))
+		w.call(t.Context(), q)
+		<-w.parts.asked
+	}
+	if _, err := w.calls.Call(t.Context(), p, nil); palyra.CodeOf(err) != palyra.Exhausted {
+		t.Errorf("call %d: %v", maxEach+1, err)
+	}
+	other := w.proposal(`{}`)
+	other.Principal = "agent:other"
+	if _, err := w.calls.Call(t.Context(), other, nil); err != nil {
+		t.Errorf("another principal: %v", err)
+	}
+	w.calls.CancelAll("agent:test")
+	large := w.proposal(`{"ask":true,"text":"` + strings.Repeat("x", maxEachBytes) + `"}`)
+	large.Principal = "agent:large"
+	if _, err := w.calls.Call(t.Context(), large, nil); palyra.CodeOf(err) != palyra.Exhausted {
+		t.Errorf("too many bytes: %v", err)
+	}
+}
+
+// A lease that ends between the commit of the grant and the start of the run
+// stops the run all the same.
+func TestLeaseEndedBeforeTheRunIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.calls.ended = func(context.Context, palyra.ID) bool { return true }
+	ch := w.call(t.Context(), w.proposal(`{"ask":true,"hold":true}`))
+	id := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	w.allow(id, calls[0].Digest)
+	if r := <-ch; r.err != nil || r.out.Outcome != palyra.OutcomeCancelled {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestKeyInAnotherWorkspaceIsAnotherCall(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.sessions.Resolve(t.Context(), w.proposal(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.proposal(`{}`)
+	p.Session, p.Key = s.ID, "k"
+	if _, err := w.calls.Call(t.Context(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.Workspace = "/elsewhere"
+	if _, err := w.calls.Call(t.Context(), p, nil); palyra.AsError(err).Reason != palyra.ReasonIdempotencyReused {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,347 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Ledger implements gate.Ledger: a call's row, its journal lines and what the
+// other parts derive from them change together or not at all.
+type Ledger struct {
+	db       *store.DB
+	journal  Recorder
+	projects []Projector
+}
+
+// NewLedger returns a Ledger over the store.
+func NewLedger(db *store.DB, journal Recorder, projects ...Projector) *Ledger {
+	return &Ledger{db: db, journal: journal, projects: projects}
+}
+
+// Record implements gate.Ledger. The step it is known by in fault tests is the
+// kind of its last event.
+func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Event) (palyra.Position, error) {
+	if len(events) == 0 {
+		return palyra.Position{}, errors.New("run: record: no event")
+	}
+	row, err := encode(c)
+	if err != nil {
+		return palyra.Position{}, err
+	}
+	var pos palyra.Position
+	err = l.db.Write(ctx, events[len(events)-1].Kind(), func(tx *store.Tx) error {
+		if err := row.save(tx, c); err != nil {
+			return err
+		}
+		for _, e := range events {
+			if pos, err = l.append(tx, c, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return palyra.Position{}, fmt.Errorf("run: record: %w", err)
+	}
+	c.Stored = c.State
+	return pos, nil
+}
+
+func (l *Ledger) append(tx *store.Tx, c *palyra.Call, e palyra.Event) (palyra.Position, error) {
+	pos, err := l.journal.Append(tx, e)
+	if err != nil {
+		return pos, err
+	}
+	for _, p := range l.projects {
+		if err := p(tx, c, e); err != nil {
+			return pos, err
+		}
+	}
+	return pos, nil
+}
+
+// maxKept bounds what an ended call keeps of its arguments and its diff, so that
+// large calls do not fill the disk for ever.
+const maxKept = 64 << 10
+
+// row is a call as its table holds it.
+type row struct {
+	doc     []byte
+	outcome []byte
+}
+
+// encode prepares the row outside the transaction. Arguments that were never
+// admitted are not kept: the journal has their size and digest.
+func encode(c *palyra.Call) (row, error) {
+	if c.Stored != "" && !c.Finished.IsZero() && len(c.Proposal.Arguments) <= maxKept { // an ended call's document stands as it is
+		return encodeOutcome(c, row{})
+	}
+	keep := *c
+	keep.Outcome = nil
+	if c.Tool.Name == "" {
+		keep.Proposal.Arguments = json.RawMessage("null")
+	}
+	if !c.Finished.IsZero() && len(c.Proposal.Arguments) > maxKept { // no longer needed to run it; the journal has the digest
+		keep.Proposal.Arguments, keep.Plan.Arguments = json.RawMessage("null"), json.RawMessage("null")
+		keep.Detail.Diff = palyra.Clip(keep.Detail.Diff, maxKept)
+	}
+	if len(keep.Plan.Arguments) == 0 {
+		keep.Plan.Arguments = json.RawMessage("null")
+	}
+	keep.Tool.InputSchema = json.RawMessage("null") // the catalog has it
+	keep.Proposal.Tool = palyra.Clip(c.Proposal.Tool, 512)
+	doc, err := json.Marshal(keep)
+	if err != nil {
+		return row{}, fmt.Errorf("run: encode call: %w", err)
+	}
+	return encodeOutcome(c, row{doc: doc})
+}
+
+func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
+	if c.Outcome == nil {
+		return r, nil
+	}
+	if r.outcome, err = c.Outcome.Marshal(); err != nil {
+		return row{}, fmt.Errorf("run: encode outcome: %w", err)
+	}
+	return r, nil
+}
+
+const (
+	insertCall = `INSERT INTO calls (id, session, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`
+	updateCall = `UPDATE calls SET state=?, approval=?, doc=?, outcome=? WHERE id=?`
+	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=?`
+)
+
+// save inserts the call, or updates it if the store has it in the state its
+// holder believes. That check is what keeps a call from running twice: whoever
+// comes second, with a stale copy, gets a Conflict.
+func (r row) save(tx *store.Tx, c *palyra.Call) error {
+	var was string
+	err := tx.Get(`SELECT state FROM calls WHERE id=?`, []any{string(c.ID)}, &was)
+	if errors.Is(err, store.ErrNoRows) && c.Stored == "" {
+		return r.insert(tx, c)
+	}
+	if err != nil {
+		return err
+	}
+	if palyra.State(was) != c.Stored || c.Stored.Ended() {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s is %s already", c.ID, was)
+	}
+	if c.Finished.IsZero() {
+		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), r.doc, r.outcome, string(c.ID))
+	} else {
+		var doc any // NULL leaves the document as it is
+		if r.doc != nil {
+			doc = r.doc
+		}
+		_, err = tx.Exec(endCall, string(c.State), nanos(c.Finished), r.outcome, doc, string(c.ID))
+	}
+	return err
+}
+
+func (r row) insert(tx *store.Tx, c *palyra.Call) error {
+	p := c.Proposal
+	var key any
+	if p.Key != "" {
+		key = p.Key
+	}
+	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
+		string(c.Approval), string(palyra.SumBytes(p.Arguments)), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome)
+	if err != nil {
+		return fmt.Errorf("run: insert call: %w", err)
+	}
+	n, err := tx.Exec(`UPDATE sessions SET used_at=?, calls=calls+1 WHERE id=? AND closed_at=0`, nanos(c.Proposed), string(p.Session))
+	if err == nil && n == 0 {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonSessionClosed, "session %s was closed", p.Session).WithRemedy("call again without it")
+	}
+	return err
+}
+
+const callColumns = `state, approval, finished_at, doc, outcome`
+
+// scanCall reads a call back. Columns win over the document: an ended call's
+// document is the one it was granted with.
+func scanCall(scan func(...any) error) (*palyra.Call, error) {
+	c, _, err := scanSized(scan)
+	return c, err
+}
+
+// scanSized is scanCall that also says how many bytes it read.
+func scanSized(scan func(...any) error) (*palyra.Call, int, error) {
+	var state, approval string
+	var finished int64
+	var doc, outcome []byte
+	if err := scan(&state, &approval, &finished, &doc, &outcome); err != nil {
+		return nil, 0, err
+	}
+	c := new(palyra.Call)
+	if err := json.Unmarshal(doc, c); err != nil {
+		return nil, 0, fmt.Errorf("run: decode call: %w", err)
+	}
+	c.State, c.Approval, c.Finished = palyra.State(state), palyra.ID(approval), moment(finished)
+	c.Stored = c.State
+	c.Plan.Detail = c.Detail
+	if len(outcome) > 0 {
+		c.Outcome = new(palyra.Outcome)
+		if err := json.Unmarshal(outcome, c.Outcome); err != nil {
+			return nil, 0, fmt.Errorf("run: decode outcome: %w", err)
+		}
+		c.Grant = c.Outcome.GrantID
+		c.Granted.Seq = c.Outcome.JournalPosition
+	}
+	return c, len(doc) + len(outcome), nil
+}
+
+// Get returns a call by its id.
+func (l *Ledger) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+	var c *palyra.Call
+	err := l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(`SELECT `+callColumns+` FROM calls WHERE id=?`, []any{string(id)}, func(scan func(...any) error) (err error) {
+			c, err = scanCall(scan)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run: get call: %w", err)
+	}
+	if c == nil {
+		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no call %s", palyra.Clip(string(id), 64))
+	}
+	return c, nil
+}
+
+// byKey returns the call of a session with the client's key, or nil.
+func (l *Ledger) byKey(ctx context.Context, session palyra.ID, key string) (*palyra.Call, palyra.Digest, error) {
+	var c *palyra.Call
+	var input string
+	err := l.db.Read(ctx, func(tx *store.Tx) error {
+		q := `SELECT input, ` + callColumns + ` FROM calls WHERE session=? AND client_key=?`
+		return tx.Each(q, []any{string(session), key}, func(scan func(...any) error) (err error) {
+			c, err = scanCall(func(dest ...any) error { return scan(append([]any{&input}, dest...)...) })
+			return err
+		})
+	})
+	return c, palyra.Digest(input), err
+}
+
+// Filter picks calls to list, newest first. Before pages on.
+type Filter struct {
+	Principal palyra.Principal
+	Session   palyra.ID
+	State     palyra.State
+	Before    palyra.ID
+	Limit     int
+}
+
+const (
+	maxList  = 500
+	maxPage  = 4 << 20 // bytes of rows read for one page
+	maxShown = 4 << 10 // of a field of a listed call; Get has the whole
+)
+
+// List returns calls, newest first, without what is large: arguments, diffs and
+// outputs over a small bound are left out. A page ends early when its rows are
+// large; more says that there are further ones.
+func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error) {
+	if f.Limit <= 0 || f.Limit > maxList {
+		f.Limit = maxList
+	}
+	if f.Before == "" {
+		f.Before = "~" // sorts after every id
+	}
+	q := `SELECT ` + callColumns + ` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR state=?)
+		ORDER BY id DESC LIMIT ?`
+	p, s, st := string(f.Principal), string(f.Session), string(f.State)
+	size := 0
+	err = l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(q, []any{string(f.Before), p, p, s, s, st, st, f.Limit + 1}, func(scan func(...any) error) error {
+			if len(page) == f.Limit || size > maxPage {
+				more = true
+				return errPageFull
+			}
+			c, n, err := scanSized(scan)
+			if err != nil {
+				return err
+			}
+			size += n
+			page = append(page, slim(c))
+			return nil
+		})
+	})
+	if errors.Is(err, errPageFull) {
+		err = nil
+	}
+	return page, more, err
+}
+
+var errPageFull = errors.New("run: the page is full")
+
+// slim takes out of a call what is too large to list.
+func slim(c *palyra.Call) *palyra.Call {
+	cut := func(raw json.RawMessage) json.RawMessage {
+		if len(raw) > maxShown {
+			return json.RawMessage("null")
+		}
+		return raw
+	}
+	c.Proposal.Arguments, c.Plan.Arguments = cut(c.Proposal.Arguments), cut(c.Plan.Arguments)
+	c.Detail.Diff = palyra.Clip(c.Detail.Diff, maxShown)
+	c.Plan.Detail = c.Detail
+	if o := c.Outcome; o != nil {
+		o.Output, o.Attestation = cut(o.Output), nil
+		o.Stdout, o.Stderr = palyra.Clip(o.Stdout, maxShown), palyra.Clip(o.Stderr, maxShown)
+		o.StdoutB64, o.StderrB64 = "", ""
+	}
+	return c
+}
+
+func (l *Ledger) query(ctx context.Context, q string, args ...any) ([]*palyra.Call, error) {
+	var calls []*palyra.Call
+	err := l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(q, args, func(scan func(...any) error) error {
+			c, err := scanCall(scan)
+			calls = append(calls, c)
+			return err
+		})
+	})
+	return calls, err
+}
+
+// open returns the calls that had not ended.
+func (l *Ledger) open(ctx context.Context, states ...palyra.State) ([]*palyra.Call, error) {
+	var all []*palyra.Call
+	for _, s := range states {
+		calls, err := l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE state=?`, string(s))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, calls...)
+	}
+	return all, nil
+}
+
+// asked returns the approvals that pending calls wait for.
+func (l *Ledger) asked(ctx context.Context) ([]palyra.ID, error) {
+	var ids []palyra.ID
+	err := l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(`SELECT DISTINCT approval FROM calls WHERE state='pending'`, nil, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, palyra.ID(id))
+			return err
+		})
+	})
+	return ids, err
+}
+
+// waitingFor returns the pending calls of an approval.
+func (l *Ledger) waitingFor(ctx context.Context, approval palyra.ID) ([]*palyra.Call, error) {
+	return l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE approval=? AND state='pending'`, string(approval))
+}

@@ -1,0 +1,105 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"palyra"
+	"palyra/internal/gate"
+)
+
+// Recover settles what an earlier daemon left: what may have run becomes
+// unknown and is never run again by itself; what was never granted is refused;
+// an open question stays open. settled tells whether an approval has its answer
+// already; those calls go on at once, the others when ApprovalSettled is called.
+func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyra.ID) (bool, error)) error {
+	calls, err := c.ledger.open(ctx, palyra.Proposed, palyra.Judged, palyra.Granted, palyra.Running)
+	if err != nil {
+		return fmt.Errorf("run: recover: %w", err)
+	}
+	for _, call := range calls {
+		if err := c.giveUp(ctx, call); err != nil {
+			return fmt.Errorf("run: recover %s: %w", call.ID, err)
+		}
+	}
+	asked, err := c.ledger.asked(ctx)
+	if err != nil {
+		return fmt.Errorf("run: recover: %w", err)
+	}
+	c.mu.Lock()
+	for _, id := range asked {
+		c.left[id] = true
+	}
+	c.mu.Unlock()
+	for _, id := range asked {
+		done, err := settled(ctx, id)
+		if err != nil {
+			return fmt.Errorf("run: recover: %w", err)
+		}
+		if done {
+			c.ApprovalSettled(id)
+		}
+	}
+	return nil
+}
+
+// giveUp ends a call that an earlier daemon held.
+func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
+	from := call.State
+	out := palyra.Outcome{
+		Outcome: palyra.OutcomeUnknown, Tool: call.Proposal.Tool, Layer: palyra.LayerJournal, ReasonCode: palyra.ReasonInterrupted,
+		Reason: "the daemon died after the call was granted; it may or may not have run", Remedy: "look at the result before proposing it again",
+		SessionID: call.Proposal.Session, CallID: call.ID, ApprovalID: call.Approval, GrantID: call.Grant, PlanDigest: call.Digest,
+		ExitCode: palyra.ExitUnknown,
+	}
+	event := palyra.Event(palyra.CallUnknown{Call: call.ID, State: from})
+	if from.AfterCrash() == palyra.Refused {
+		out.Outcome, out.ExitCode = palyra.OutcomeRefused, palyra.ExitRefused
+		out.Reason = "the daemon died before the call was granted; it did not run"
+		event = palyra.CallRefused{Call: call.ID, Layer: palyra.LayerJournal, Code: palyra.Unavailable, Reason: palyra.ReasonInterrupted, Plan: call.Digest}
+	}
+	call.State, call.Finished, call.Outcome = from.AfterCrash(), c.now(), &out
+	_, err := c.ledger.Record(ctx, call, event)
+	return err
+}
+
+// resume goes on with a pending call unless it is under way already; it
+// returns the flight, or nil when the daemon stops.
+func (c *Calls) resume(call *palyra.Call) *flight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.byID[call.ID]; f != nil {
+		return f
+	}
+	if c.ctx.Err() != nil || call.State != palyra.Pending {
+		return nil
+	}
+	f := c.fly(call.ID, call.Proposal)
+	f.events = append(f.events, watched{*call, palyra.ApprovalJoined{Approval: call.Approval, Call: call.ID}})
+	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
+		return c.gate.Resume(ctx, call, watch)
+	})
+	return f
+}
+
+// ApprovalSettled is told that an approval has its answer: calls of an earlier
+// daemon that wait for it go on. Calls of this daemon wake by themselves. It is
+// quick: the work is done on its own goroutine.
+func (c *Calls) ApprovalSettled(approval palyra.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.left[approval] || c.ctx.Err() != nil {
+		return
+	}
+	delete(c.left, approval)
+	c.wg.Go(func() {
+		calls, err := c.ledger.waitingFor(c.ctx, approval)
+		if err != nil { // the call stays pending; the next start finds it
+			c.log.Error("cannot resume the calls of an approval", "approval", approval, "error", err)
+			return
+		}
+		for _, call := range calls {
+			c.resume(call)
+		}
+	})
+}

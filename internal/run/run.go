@@ -1,0 +1,51 @@
+// Package run keeps sessions and calls: the ledger behind the gate, the calls
+// under way, and what becomes of them after a crash.
+//
+// Calls are owned by the server: they live on when their client goes away, a
+// repeat with the same key finds the first one, and a cancel stops them. The
+// package does not judge, ask or run anything itself; the gate does.
+package run
+
+import (
+	"embed"
+	"io/fs"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+//go:embed schema
+var schema embed.FS
+
+// Schema returns the package's tables.
+func Schema() store.Schema {
+	sub, err := fs.Sub(schema, "schema")
+	if err != nil {
+		panic(err) // the path is fixed at compile time
+	}
+	return store.Schema{Part: "run", FS: sub}
+}
+
+// Recorder appends a journal line in a transaction.
+type Recorder interface {
+	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
+}
+
+// Projector changes a part's tables for an event, in the transaction that
+// journals it. Its error undoes the whole record.
+type Projector func(tx *store.Tx, c *palyra.Call, e palyra.Event) error
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func moment(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
