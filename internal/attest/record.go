@@ -1,0 +1,80 @@
+package attest
+
+import (
+	"context"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+//go:embed schema
+var schemas embed.FS
+
+// Schema returns the package's tables.
+func Schema() store.Schema {
+	sub, err := fs.Sub(schemas, "schema")
+	if err != nil {
+		panic(err) // the directory is part of the build
+	}
+	return store.Schema{Part: "attest", FS: sub}
+}
+
+// Apply keeps the envelope of a finished call, in the transaction that records
+// the finish. It refuses an event whose attestation is not the one it names:
+// then nothing is recorded and the output stays withheld. Other events are none
+// of its business.
+func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
+	f, ok := e.(palyra.CallFinished)
+	if !ok {
+		return nil
+	}
+	raw, err := json.Marshal(f.Signed.Envelope)
+	if err != nil {
+		return fmt.Errorf("attest: keep: %w", err)
+	}
+	if f.Call != c.ID || f.Signed.Call != c.ID || f.Signed.ID == "" || f.Signed.ID != f.AttestedAs ||
+		f.Signed.Digest != f.Attestation || palyra.SumBytes(raw) != f.Attestation {
+		return errors.New("attest: keep: the attestation is not the one the line names")
+	}
+	_, err = tx.Exec(`INSERT INTO attestations (attestation_id, call_id, digest, envelope) VALUES (?, ?, ?, ?)`,
+		string(f.Signed.ID), string(c.ID), string(f.Attestation), raw)
+	if err != nil {
+		return fmt.Errorf("attest: keep: %w", err)
+	}
+	return nil
+}
+
+// Get returns the attestation with that id, of the call with that id, or with
+// that digest.
+func (a *Attester) Get(ctx context.Context, id string) (palyra.Attestation, error) {
+	var att palyra.Attestation
+	var raw []byte
+	err := a.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+		return tx.Get(`SELECT attestation_id, call_id, digest, envelope FROM attestations
+			WHERE attestation_id = ? OR call_id = ? OR digest = ?`, []any{id, id, id}, &att.ID, &att.Call, &att.Digest, &raw)
+	})
+	if errors.Is(err, store.ErrNoRows) {
+		return palyra.Attestation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no attestation of %q", palyra.Clip(id, 80)).
+			WithRemedy("give the id of a call that ran, or of its attestation")
+	}
+	if err != nil {
+		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
+	}
+	if err := json.Unmarshal(raw, &att.Envelope); err != nil {
+		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
+	}
+	payload, err := base64.StdEncoding.DecodeString(att.Envelope.Payload)
+	if err != nil {
+		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
+	}
+	if att.Predicate, err = decodeStatement(payload); err != nil {
+		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
+	}
+	return att, nil
+}

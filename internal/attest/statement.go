@@ -1,0 +1,127 @@
+package attest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"palyra"
+)
+
+// subjectPrefix and the call's id name the subject of a statement.
+const subjectPrefix = "palyra:call:"
+
+// statement is an in-toto Statement v1. Its fields stand in this order.
+type statement struct {
+	Type          string           `json:"_type"`
+	Subject       []subject        `json:"subject"`
+	PredicateType string           `json:"predicateType"`
+	Predicate     palyra.Predicate `json:"predicate"`
+}
+
+type subject struct {
+	Name   string    `json:"name"`
+	Digest digestSet `json:"digest"`
+}
+
+type digestSet struct {
+	SHA256 string `json:"sha256"`
+}
+
+func statementOf(p palyra.Predicate) statement {
+	return statement{
+		Type: palyra.StatementType, PredicateType: palyra.PredicateType, Predicate: p,
+		Subject: []subject{{
+			Name:   subjectPrefix + string(p.CallID),
+			Digest: digestSet{SHA256: strings.TrimPrefix(string(p.PlanDigest), "sha256:")},
+		}},
+	}
+}
+
+// encodeStatement returns the one text of a predicate's statement, and the
+// predicate as a reader will see it. The predicate goes through JSON once before
+// that: afterwards text and value determine each other, also where the value
+// held what JSON cannot (invalid UTF-8, a clock's monotonic part).
+func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
+	if p.AttestationID == "" || p.CallID == "" || !p.PlanDigest.Valid() || !p.OutcomeDigest.Valid() {
+		return nil, p, errors.New("the predicate lacks an id or a digest")
+	}
+	execution, err := p.Execution()
+	if err != nil {
+		return nil, p, err
+	}
+	if p.ExecutionSHA256 != "" && p.ExecutionSHA256 != execution {
+		return nil, p, errors.New("the predicate's execution_sha256 is not its own")
+	}
+	p.ExecutionSHA256 = execution
+	first, err := marshal(statementOf(p))
+	if err != nil || p.Decision == nil { // without an answer there is no clock reading and no free form in it
+		return first, p, err
+	}
+	var st statement
+	if err := decode(first, &st); err != nil {
+		return nil, p, err
+	}
+	text, err := marshal(st)
+	return text, st.Predicate, err
+}
+
+// decodeStatement reads a payload that encodeStatement could have written, and
+// no other.
+func decodeStatement(payload []byte) (palyra.Predicate, error) {
+	var st statement
+	if err := decode(payload, &st); err != nil {
+		return palyra.Predicate{}, fail("the payload is not a statement of ours")
+	}
+	again, err := marshal(st)
+	if err != nil || !bytes.Equal(again, payload) {
+		return palyra.Predicate{}, fail("the payload is not written as the daemon writes it")
+	}
+	p := st.Predicate
+	switch want := statementOf(p); {
+	case st.Type != want.Type:
+		return p, fail("the statement has the wrong type")
+	case st.PredicateType != want.PredicateType:
+		return p, fail("the predicate has the wrong type")
+	case len(st.Subject) != 1 || st.Subject[0] != want.Subject[0]:
+		return p, fail("the subject is not the call and its plan")
+	case p.AttestationID == "" || p.CallID == "" || !p.PlanDigest.Valid() || !p.OutcomeDigest.Valid():
+		return p, fail("the predicate lacks an id or a digest")
+	}
+	return p, nil
+}
+
+// marshal writes compact JSON without escaping HTML.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// decode reads one JSON value. Numbers of free form keep their digits. Spellings
+// that the JSON package is lenient about show when v is marshalled again.
+func decode(raw []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("data after the value")
+	}
+	return nil
+}
+
+// fail is a finding of Verify.
+func fail(format string, args ...any) error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonVerifyFailed, "%s", fmt.Sprintf(format, args...)).
+		WithRemedy("do not rely on it; fetch it again from the daemon, and check the key with 'palyra keys list'")
+}
