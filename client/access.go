@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+)
+
+// Workspaces lists the registered workspaces.
+func (c *Client) Workspaces(ctx context.Context) ([]palyra.Workspace, error) {
+	res, err := c.workspaces.ListWorkspaces(ctx, &v1.ListWorkspacesRequest{})
+	list, err := word[struct {
+		Workspaces []palyra.Workspace `json:"workspaces"`
+	}](res, err)
+	return list.Workspaces, err
+}
+
+// AddWorkspace registers a directory (signed); name may be empty.
+func (c *Client) AddWorkspace(ctx context.Context, path, name string) (palyra.Workspace, error) {
+	res, err := c.workspaces.AddWorkspace(ctx, &v1.AddWorkspaceRequest{Path: path, Name: name})
+	return word[palyra.Workspace](res.GetWorkspace(), err)
+}
+
+// RemoveWorkspace forgets a directory (signed).
+func (c *Client) RemoveWorkspace(ctx context.Context, path string) error {
+	_, err := c.workspaces.RemoveWorkspace(ctx, &v1.RemoveWorkspaceRequest{Path: path})
+	return failure(err)
+}
+
+// Agents lists the named agents; removed ones too.
+func (c *Client) Agents(ctx context.Context) ([]palyra.Agent, error) {
+	res, err := c.access.ListAgents(ctx, &v1.ListAgentsRequest{})
+	list, err := word[struct {
+		Agents []palyra.Agent `json:"agents"`
+	}](res, err)
+	return list.Agents, err
+}
+
+// AddAgent names an agent (signed) and returns its token, which is shown this
+// once. An empty owner means the one who signs.
+func (c *Client) AddAgent(ctx context.Context, name string, owner palyra.Principal) (palyra.Agent, palyra.Secret, error) {
+	res, err := c.access.AddAgent(ctx, &v1.AddAgentRequest{Name: name, Owner: string(owner)})
+	a, err := word[palyra.Agent](res.GetAgent(), err)
+	if err != nil {
+		return palyra.Agent{}, palyra.Secret{}, err
+	}
+	return a, palyra.NewSecret([]byte(res.GetToken())), nil
+}
+
+// RemoveAgent ends an agent's credential (signed).
+func (c *Client) RemoveAgent(ctx context.Context, agent palyra.Principal) error {
+	_, err := c.access.RemoveAgent(ctx, &v1.RemoveAgentRequest{Principal: string(agent)})
+	return failure(err)
+}
+
+// Operators lists the operators' keys; removed ones too.
+func (c *Client) Operators(ctx context.Context) ([]palyra.Operator, error) {
+	res, err := c.access.ListOperators(ctx, &v1.ListOperatorsRequest{})
+	list, err := word[struct {
+		Operators []palyra.Operator `json:"operators"`
+	}](res, err)
+	return list.Operators, err
+}
+
+// AddOperator makes a person's key known (signed). Principal, Role, PublicKey
+// and Separation are read; the daemon fills in the rest.
+func (c *Client) AddOperator(ctx context.Context, o palyra.Operator) (palyra.Operator, error) {
+	res, err := c.access.AddOperator(ctx, &v1.AddOperatorRequest{
+		Principal: string(o.Principal), Role: string(o.Role), PublicKey: o.PublicKey, ApproverSeparation: string(o.Separation),
+	})
+	return word[palyra.Operator](res.GetOperator(), err)
+}
+
+// RemoveOperator ends a key (signed).
+func (c *Client) RemoveOperator(ctx context.Context, keyID string) error {
+	_, err := c.access.RemoveOperator(ctx, &v1.RemoveOperatorRequest{KeyId: keyID})
+	return failure(err)
+}
+
+// Keys lists the daemon's signing keys; retired ones too.
+func (c *Client) Keys(ctx context.Context) ([]palyra.Key, error) {
+	res, err := c.keys.ListKeys(ctx, &v1.ListKeysRequest{})
+	list, err := word[struct {
+		Keys []palyra.Key `json:"keys"`
+	}](res, err)
+	return list.Keys, err
+}
+
+// ExportKeys returns the public keys as one document for verifiers.
+func (c *Client) ExportKeys(ctx context.Context) ([]byte, error) {
+	res, err := c.keys.ExportKeys(ctx, &v1.ExportKeysRequest{})
+	return res.GetDocument(), failure(err)
+}
+
+// RotateKey makes a new signing key for a use, "journal" or "attestation"
+// (signed).
+func (c *Client) RotateKey(ctx context.Context, use string) (palyra.Key, error) {
+	res, err := c.keys.RotateKey(ctx, &v1.RotateKeyRequest{Use: use})
+	return word[palyra.Key](res.GetKey(), err)
+}

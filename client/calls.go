@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"io"
+	"unicode/utf8"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/internal/rpc/wire"
+)
+
+// Tools lists the tools.
+func (c *Client) Tools(ctx context.Context) ([]palyra.Tool, error) {
+	res, err := c.tools.ListTools(ctx, &v1.ListToolsRequest{})
+	list, err := word[struct {
+		Tools []palyra.Tool `json:"tools"`
+	}](res, err)
+	return list.Tools, err
+}
+
+// Tool describes one tool.
+func (c *Client) Tool(ctx context.Context, name string) (palyra.Tool, error) {
+	res, err := c.tools.GetTool(ctx, &v1.GetToolRequest{Name: name})
+	return word[palyra.Tool](res.GetTool(), err)
+}
+
+// Call proposes a tool call and waits for its outcome. watch may be nil. When
+// ctx ends the call goes on without its client; CancelCall ends it.
+func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
+	req := &v1.CallToolRequest{
+		Tool: r.Tool, Arguments: string(r.Arguments), Workspace: r.Workspace, Session: r.Session, Key: r.Key,
+		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Door),
+	}
+	if !utf8.Valid(r.Arguments) { // the daemon, not the wire, refuses them
+		req.Arguments, req.RawArguments = "", r.Arguments
+	}
+	stream, err := c.tools.CallTool(ctx, req)
+	var out *palyra.Outcome
+	err = each(stream, err, func(m *v1.CallToolResponse) error {
+		if o := m.GetOutcome(); o != nil {
+			w, err := word[palyra.Outcome](o, nil)
+			out = &w
+			return err
+		}
+		e, ok, err := event(m)
+		if ok && watch != nil {
+			watch(e)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return palyra.Outcome{}, err
+	case out == nil:
+		return palyra.Outcome{}, lost(io.ErrUnexpectedEOF)
+	}
+	return *out, nil
+}
+
+// event turns news into an event; news of a newer daemon is passed over.
+func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
+	switch {
+	case m.GetAccepted() != nil:
+		e.Accepted = new(CallAccepted)
+		err = wire.ToWord(m.GetAccepted(), e.Accepted)
+	case m.GetApprovalRequested() != nil:
+		e.ApprovalRequested = new(ApprovalRequested)
+		err = wire.ToWord(m.GetApprovalRequested(), e.ApprovalRequested)
+	case m.GetApprovalResolved() != nil:
+		e.ApprovalResolved = new(ApprovalResolved)
+		err = wire.ToWord(m.GetApprovalResolved(), e.ApprovalResolved)
+	default:
+		return e, false, nil
+	}
+	if err != nil {
+		return e, false, failure(err)
+	}
+	return e, true, nil
+}
+
+// CancelCall ends a call: a waiting question is withdrawn, a run is stopped.
+// Through the operator door it is signed.
+func (c *Client) CancelCall(ctx context.Context, id palyra.ID) error {
+	_, err := c.tools.CancelCall(ctx, &v1.CancelCallRequest{CallId: string(id)})
+	return failure(err)
+}
+
+// GetCall returns a call as it stands.
+func (c *Client) GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error) {
+	res, err := c.tools.GetCall(ctx, &v1.GetCallRequest{CallId: string(id)})
+	return word[palyra.Call](res.GetCall(), err)
+}
+
+// Calls lists calls, newest first.
+func (c *Client) Calls(ctx context.Context, f CallFilter) (CallPage, error) {
+	req := &v1.ListCallsRequest{}
+	if err := wire.FromWord(f, req); err != nil {
+		return CallPage{}, failure(err)
+	}
+	res, err := c.tools.ListCalls(ctx, req)
+	return word[CallPage](res, err)
+}
+
+// Sessions lists sessions.
+func (c *Client) Sessions(ctx context.Context, f SessionFilter) (SessionPage, error) {
+	req := &v1.ListSessionsRequest{}
+	if err := wire.FromWord(f, req); err != nil {
+		return SessionPage{}, failure(err)
+	}
+	res, err := c.sessions.ListSessions(ctx, req)
+	return word[SessionPage](res, err)
+}
+
+// Session returns one session.
+func (c *Client) Session(ctx context.Context, id palyra.ID) (palyra.Session, error) {
+	res, err := c.sessions.GetSession(ctx, &v1.GetSessionRequest{SessionId: string(id)})
+	return word[palyra.Session](res.GetSession(), err)
+}
+
+// CloseSession closes a session and ends its leases (signed).
+func (c *Client) CloseSession(ctx context.Context, id palyra.ID) error {
+	_, err := c.sessions.CloseSession(ctx, &v1.CloseSessionRequest{SessionId: string(id)})
+	return failure(err)
+}

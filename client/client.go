@@ -1,0 +1,165 @@
+// Package client is the Go client of the daemon; the command line, the terminal
+// UI and end-to-end tests use nothing else. It speaks root words, never wire
+// types, over the unix sockets of a home directory.
+//
+// The agent door needs no credential, or an agent's token. The operator door
+// shows everything to the daemon's own user; whatever changes something is
+// signed by Config.Signer, which the client calls by itself for the methods
+// that the protocol marks as signed.
+//
+// Every error is a *palyra.Error. One with ReasonNoDaemon means that nobody
+// listens; the remedy is "palyra up". One with ReasonConnectionLost means that
+// the daemon went away in the middle, and that what became of the request must
+// be looked up. The client never starts a daemon.
+package client
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"google.golang.org/protobuf/proto"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc/wire"
+)
+
+// Door is the socket a client uses. The zero Door is the agent's, which can do
+// least.
+type Door int
+
+// The doors.
+const (
+	AgentDoor Door = iota
+	OperatorDoor
+)
+
+// Signer signs what an operator intends. *identity.Signer is one.
+type Signer interface {
+	// KeyID names the key.
+	KeyID() string
+	// Sign returns the base64 signature over the intent's bytes. It may ask
+	// the person for a passphrase, once.
+	Sign(palyra.Intent) (string, error)
+}
+
+// Config says which daemon to use, and as whom.
+type Config struct {
+	Home       string // $PALYRA_HOME; its run/addr, else run/*.sock, says where the daemon listens
+	Socket     string // path of a socket; overrides Home
+	Door       Door
+	AgentToken palyra.Secret // of a named agent; empty: agent:local
+	Signer     Signer        // nil: signed methods fail before anything is sent
+}
+
+// Client is a connection to a daemon; safe for concurrent use.
+type Client struct {
+	cfg       Config
+	transport *http.Transport
+
+	mu       sync.Mutex // guards audience
+	audience string     // the daemon's state id, once known
+
+	health      *grpchealth.Client
+	status      palyrav1connect.StatusServiceClient
+	tools       palyrav1connect.ToolServiceClient
+	approvals   palyrav1connect.ApprovalsServiceClient
+	sessions    palyrav1connect.SessionServiceClient
+	workspaces  palyrav1connect.WorkspaceServiceClient
+	access      palyrav1connect.AccessServiceClient
+	keys        palyrav1connect.KeyServiceClient
+	journal     palyrav1connect.JournalServiceClient
+	policy      palyrav1connect.PolicyServiceClient
+	attestation palyrav1connect.AttestationServiceClient
+}
+
+// base is the URL that stands for the socket.
+const base = "http://palyra"
+
+// Open returns a client. It does not connect: each request does, so that a
+// client outlives a daemon's restart.
+func Open(cfg Config) (*Client, error) {
+	if cfg.Socket == "" && cfg.Home == "" {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "neither a home nor a socket is given")
+	}
+	c := &Client{cfg: cfg}
+	c.transport = &http.Transport{
+		DialContext:        c.dial,
+		DisableKeepAlives:  true, // a kept connection would fail the first request after a restart
+		DisableCompression: true,
+	}
+	h := &http.Client{Transport: c.transport}
+	opt := connect.WithInterceptors(&signing{c})
+	c.health = grpchealth.NewClient(h, base)
+	c.status = palyrav1connect.NewStatusServiceClient(h, base, opt)
+	c.tools = palyrav1connect.NewToolServiceClient(h, base, opt)
+	c.approvals = palyrav1connect.NewApprovalsServiceClient(h, base, opt)
+	c.sessions = palyrav1connect.NewSessionServiceClient(h, base, opt)
+	c.workspaces = palyrav1connect.NewWorkspaceServiceClient(h, base, opt)
+	c.access = palyrav1connect.NewAccessServiceClient(h, base, opt)
+	c.keys = palyrav1connect.NewKeyServiceClient(h, base, opt)
+	c.journal = palyrav1connect.NewJournalServiceClient(h, base, opt)
+	c.policy = palyrav1connect.NewPolicyServiceClient(h, base, opt)
+	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
+	return c, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() error {
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// Health reports whether the daemon serves.
+func (c *Client) Health(ctx context.Context) error {
+	res, err := c.health.Check(ctx, &grpchealth.CheckRequest{})
+	if err != nil {
+		return failure(err)
+	}
+	if res.Status != grpchealth.StatusServing {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon does not serve").WithRemedy("palyra up")
+	}
+	return nil
+}
+
+// Status asks the daemon about itself.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	res, err := c.status.GetStatus(ctx, &v1.GetStatusRequest{})
+	return word[Status](res.GetStatus(), err)
+}
+
+// Shutdown asks the daemon to stop in good order (signed).
+func (c *Client) Shutdown(ctx context.Context) error {
+	_, err := c.status.Shutdown(ctx, &v1.ShutdownRequest{})
+	return failure(err)
+}
+
+// word turns a message into a word, and a wire error into ours.
+func word[T any](m proto.Message, err error) (T, error) {
+	var w T
+	if err != nil {
+		return w, failure(err)
+	}
+	if err := wire.ToWord(m, &w); err != nil {
+		return w, failure(err)
+	}
+	return w, nil
+}
+
+// each receives a stream to its end.
+func each[M any](stream *connect.ServerStreamForClient[M], err error, f func(*M) error) error {
+	if err != nil {
+		return failure(err)
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() {
+		if err := f(stream.Msg()); err != nil {
+			return err
+		}
+	}
+	return failure(stream.Err())
+}

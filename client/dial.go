@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"palyra"
+	"palyra/internal/rpc/wire"
+)
+
+// Reasons that only a client knows.
+const (
+	// ReasonNoDaemon is the reason of errors that mean that nobody listens.
+	ReasonNoDaemon palyra.Reason = "no_daemon"
+	// ReasonConnectionLost is the reason of errors that mean that the daemon
+	// went away before it answered.
+	ReasonConnectionLost palyra.Reason = "connection_lost"
+)
+
+// dial connects to the daemon's socket, wherever it is now.
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	path, err := c.cfg.socket()
+	if err != nil {
+		return nil, err
+	}
+	if err := ownSocket(path); err != nil {
+		return nil, err
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil && ctx.Err() == nil {
+		return nil, noDaemon(path, err)
+	}
+	return conn, err
+}
+
+// socket finds the socket of the door: run/addr names the directory of the
+// sockets when they are not in run itself.
+func (cfg Config) socket() (string, error) {
+	if cfg.Socket != "" {
+		return cfg.Socket, nil
+	}
+	dir := filepath.Join(cfg.Home, "run")
+	raw, err := os.ReadFile(filepath.Join(dir, "addr"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "cannot see where the daemon listens: %v", err)
+	}
+	if said := strings.TrimSpace(string(raw)); filepath.IsAbs(said) {
+		dir = said
+	}
+	if cfg.Door == OperatorDoor {
+		return filepath.Join(dir, "operator.sock"), nil
+	}
+	return filepath.Join(dir, "agent.sock"), nil
+}
+
+func noDaemon(path string, err error) error {
+	return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon listens on %s", path).
+		WithRemedy("palyra up").WithCause(err)
+}
+
+// failure turns any error of a request into ours; nil stays nil.
+func failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := wire.FromStatus(err)
+	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(err, broken) && e.Reason != ReasonNoDaemon {
+			return lost(err)
+		}
+	}
+	return e
+}
+
+func lost(err error) error {
+	return palyra.Errorf(palyra.Unavailable, ReasonConnectionLost, "the daemon went away before it answered").
+		WithRemedy("see whether it runs: palyra status; then look up what became of the request").WithCause(err)
+}

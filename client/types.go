@@ -1,0 +1,124 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+
+	"palyra"
+	"palyra/internal/rpc/wire"
+)
+
+// What the daemon says that is nobody's word.
+type (
+	// Status is what a daemon says of itself.
+	Status = wire.Status
+	// Head is the journal's signed checkpoint.
+	Head = wire.Head
+	// Report is the end of a verification.
+	Report = wire.Report
+	// Policy is the bundle in force.
+	Policy = wire.Policy
+	// PolicyFile is one file of a bundle.
+	PolicyFile = wire.PolicyFile
+	// Explanation says why policy answers a call the way it does.
+	Explanation = wire.Explanation
+	// ApprovalFilter selects approvals.
+	ApprovalFilter = wire.ApprovalFilter
+	// ApprovalPage is one page of approvals.
+	ApprovalPage = wire.ApprovalPage
+	// LeaseFilter selects durable grants.
+	LeaseFilter = wire.LeaseFilter
+	// LeasePage is one page of durable grants.
+	LeasePage = wire.LeasePage
+	// CallFilter selects calls.
+	CallFilter = wire.CallFilter
+	// CallPage is one page of calls.
+	CallPage = wire.CallPage
+	// SessionFilter selects sessions.
+	SessionFilter = wire.SessionFilter
+	// SessionPage is one page of sessions.
+	SessionPage = wire.SessionPage
+)
+
+// CallRequest is a tool call to propose.
+type CallRequest struct {
+	Tool      string
+	Arguments json.RawMessage // a JSON object; empty means {}
+	Workspace string          // directory to work in; the daemon resolves it
+	Session   string          // a session's id, or a name of the client's own; empty: the default one
+	Key       string          // idempotency key, unique in the session
+	NoWait    bool            // refuse at once where policy asks
+	Timeout   time.Duration   // may only lower the execution limit; 0: the daemon's
+	Door      palyra.Door     // cli, api, mcp or hook; empty: api
+}
+
+// CallEvent is news of a call under way. Exactly one field is set.
+type CallEvent struct {
+	Accepted          *CallAccepted
+	ApprovalRequested *ApprovalRequested
+	ApprovalResolved  *ApprovalResolved
+}
+
+// CallAccepted says that the call is on record.
+type CallAccepted struct {
+	CallID    palyra.ID `json:"call_id"`
+	SessionID palyra.ID `json:"session_id"`
+}
+
+// ApprovalRequested says that the call waits for an answer.
+type ApprovalRequested struct {
+	ApprovalID palyra.ID     `json:"approval_id"`
+	PlanDigest palyra.Digest `json:"plan_digest"`
+	ExpiresAt  time.Time     `json:"expires_at,omitzero"`
+	Summary    string        `json:"summary"`
+	Joined     bool          `json:"joined,omitempty"` // another call asked the same question first
+}
+
+// ApprovalResolved says how the question was settled.
+type ApprovalResolved struct {
+	ApprovalID palyra.ID        `json:"approval_id"`
+	Answer     palyra.Answer    `json:"answer"`
+	Scope      palyra.Scope     `json:"scope,omitempty"`
+	By         palyra.Principal `json:"by,omitempty"`
+	Reason     string           `json:"reason,omitempty"`
+}
+
+// DecideRequest is an operator's answer to an approval.
+type DecideRequest struct {
+	ID     palyra.ID
+	Answer palyra.Answer // allow or deny
+	Scope  palyra.Scope  // of an allow; empty: once
+	TTL    time.Duration // of a timeboxed allow
+	Widen  string        // one of the options the prompt offers; empty: exact
+	Uses   int64         // uses of the lease; 0: as the scope says
+	Reason string
+	Digest palyra.Digest // the plan digest the approver saw; must be the approval's
+	Method palyra.Method // surface: cli, tui, console, api; empty: cli
+}
+
+// WhyRequest asks why policy answers as it does: about a call on record, or
+// about one that is only imagined. Nothing runs and nothing is recorded.
+type WhyRequest struct {
+	Call      palyra.ID
+	Principal palyra.Principal // of an imagined call; empty: agent:local
+	Tool      string
+	Arguments json.RawMessage
+	Workspace string
+	Door      palyra.Door
+}
+
+// TailRequest selects journal entries to follow.
+type TailRequest struct {
+	From   int64     // first sequence number; 0: from the end when following, else from the start
+	Kind   string    // only this kind
+	Call   palyra.ID // only this call
+	Limit  int64     // at most this many; 0: no limit
+	Follow bool      // go on as entries arrive
+}
+
+// AttestationRef names an attestation by exactly one of its names.
+type AttestationRef struct {
+	ID     palyra.ID
+	Call   palyra.ID
+	Digest palyra.Digest
+}

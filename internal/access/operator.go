@@ -1,0 +1,211 @@
+package access
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+const operatorColumns = `SELECT principal, role, key_id, public_key, separation, added_at, removed_at FROM access_operators`
+
+// keyID names a public key the way operators' key files do.
+func keyID(pub ed25519.PublicKey) string {
+	return "op-" + strings.TrimPrefix(string(palyra.SumBytes(pub)), "sha256:")[:32]
+}
+
+// AddOperator makes a person's key known; the signer must hold access.manage,
+// which the door has checked, and be an owner to make one. Adding a key that is
+// known for the same person and role changes its separation.
+func (r *Registry) AddOperator(ctx context.Context, o palyra.Operator, sig palyra.Signature) (palyra.Operator, error) {
+	o, err := r.checked(o)
+	if err != nil {
+		return palyra.Operator{}, err
+	}
+	err = r.DB.Write(ctx, "operator.added", func(tx *store.Tx) error {
+		by, err := signer(tx, sig)
+		if err != nil {
+			return err
+		}
+		if (o.Role == palyra.RoleOwner || o.Principal != by.Principal) && by.Role != palyra.RoleOwner {
+			return onlyOwner() // with another's name one could vote as them
+		}
+		old, err := operator(tx, o.KeyID)
+		switch {
+		case palyra.CodeOf(err) == palyra.Denied: // not known yet
+			err = insertOperator(tx, o, -1)
+		case err == nil:
+			err = changeSeparation(tx, old, o)
+			o.AddedAt = old.AddedAt
+		}
+		if err != nil {
+			return err
+		}
+		return r.record(tx, palyra.OperatorAdded{Operator: o, Signature: &sig})
+	})
+	return o, err
+}
+
+func changeSeparation(tx *store.Tx, old, o palyra.Operator) error {
+	if !old.RemovedAt.IsZero() || old.Principal != o.Principal || old.Role != o.Role || old.Separation == o.Separation {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the key is already known").
+			WithRemedy("make a new key; a removed one is not taken back")
+	}
+	_, err := tx.Exec(`UPDATE access_operators SET separation = ? WHERE key_id = ?`, string(o.Separation), o.KeyID)
+	return err
+}
+
+// RemoveOperator ends a key at once. The last owner's key stays.
+func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Signature) error {
+	return r.DB.Write(ctx, "operator.removed", func(tx *store.Tx) error {
+		by, err := signer(tx, sig)
+		if err != nil {
+			return err
+		}
+		o, err := operator(tx, id)
+		if err != nil || !o.RemovedAt.IsZero() {
+			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no operator has the key %s", palyra.Clip(id, 64))
+		}
+		if o.Role == palyra.RoleOwner {
+			if by.Role != palyra.RoleOwner {
+				return onlyOwner()
+			}
+			if err := notLast(tx); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(`UPDATE access_operators SET removed_at = ? WHERE key_id = ?`, r.Now().UnixNano(), id); err != nil {
+			return err
+		}
+		return r.record(tx, palyra.OperatorRemoved{KeyID: id, By: by.Principal, Signature: sig})
+	})
+}
+
+func notLast(tx *store.Tx) error {
+	var owners int64
+	if err := tx.Get(`SELECT COUNT(*) FROM access_operators WHERE role = ? AND removed_at = 0`, []any{string(palyra.RoleOwner)}, &owners); err != nil {
+		return err
+	}
+	if owners > 1 {
+		return nil
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonLastOwner, "this is the last owner's key").
+		WithRemedy("add another owner first")
+}
+
+// Operators lists every key ever known, in the order they were added.
+func (r *Registry) Operators(ctx context.Context) ([]palyra.Operator, error) {
+	var all []palyra.Operator
+	err := r.DB.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(operatorColumns+` ORDER BY seq`, nil, func(scan func(...any) error) error {
+			o, err := scanOperator(scan)
+			all = append(all, o)
+			return err
+		})
+	})
+	return all, err
+}
+
+// Person returns the operator as whom the daemon's own user looks around
+// without a signature: the person the first owner was made for.
+func (r *Registry) Person(ctx context.Context, uid int64) (palyra.Operator, error) {
+	var o palyra.Operator
+	err := r.DB.Read(ctx, func(tx *store.Tx) error {
+		var err error
+		o, err = one(tx, operatorColumns+` WHERE removed_at = 0 AND principal IN (SELECT principal FROM access_operators WHERE uid = ?)
+			ORDER BY seq LIMIT 1`, uid)
+		return err
+	})
+	if errors.Is(err, store.ErrNoRows) {
+		return palyra.Operator{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "user %d has no operator key here", uid).
+			WithRemedy("sign with an operator key")
+	}
+	return o, err
+}
+
+func (r *Registry) checked(o palyra.Operator) (palyra.Operator, error) {
+	pub, err := base64.StdEncoding.Strict().DecodeString(o.PublicKey)
+	if err != nil || len(pub) != ed25519.PublicKeySize {
+		return palyra.Operator{}, invalid("the public key is not an Ed25519 key in base64")
+	}
+	if o.Principal.Kind() != "user" || !goodName(o.Principal.Name()) {
+		return palyra.Operator{}, invalid("an operator is user:<name>, with a name of a-z, 0-9, '.', '_', '-'")
+	}
+	switch o.Role {
+	case palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleViewer:
+	default:
+		return palyra.Operator{}, invalid("the role must be owner, admin, operator, approver, auditor or viewer")
+	}
+	switch o.Separation {
+	case palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID:
+	case "":
+		o.Separation = palyra.SeparationNone
+	default:
+		return palyra.Operator{}, invalid("the separation must be none, passphrase, device or other_uid")
+	}
+	return palyra.Operator{
+		Principal: o.Principal, Role: o.Role, KeyID: keyID(pub), PublicKey: o.PublicKey, Separation: o.Separation,
+		AddedAt: r.Now().UTC(),
+	}, nil
+}
+
+func insertOperator(tx *store.Tx, o palyra.Operator, uid int64) error {
+	_, err := tx.Exec(`INSERT INTO access_operators (seq, key_id, principal, role, public_key, separation, uid, added_at, removed_at)
+		VALUES ((SELECT COALESCE(MAX(seq), 0) + 1 FROM access_operators), ?, ?, ?, ?, ?, ?, ?, 0)`,
+		o.KeyID, string(o.Principal), string(o.Role), o.PublicKey, string(o.Separation), uid, o.AddedAt.UnixNano())
+	return err
+}
+
+// operator finds a key, removed or not.
+func operator(tx *store.Tx, id string) (palyra.Operator, error) {
+	o, err := one(tx, operatorColumns+` WHERE key_id = ?`, id)
+	if errors.Is(err, store.ErrNoRows) {
+		return palyra.Operator{}, unknownKey()
+	}
+	return o, err
+}
+
+func one(tx *store.Tx, query string, args ...any) (palyra.Operator, error) {
+	return scanOperator(func(dest ...any) error { return tx.Get(query, args, dest...) })
+}
+
+func scanOperator(scan func(...any) error) (palyra.Operator, error) {
+	var o palyra.Operator
+	var added, removed int64
+	err := scan(&o.Principal, &o.Role, &o.KeyID, &o.PublicKey, &o.Separation, &added, &removed)
+	o.AddedAt, o.RemovedAt = moment(added), moment(removed)
+	return o, err
+}
+
+// goodName accepts names that look like nothing else and need no quoting.
+func goodName(s string) bool {
+	const most = 64
+	if s == "" || len(s) > most || !alnum(s[0]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !alnum(c) && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func alnum(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func unknownKey() error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonUnknownKey, "the daemon does not know the signing key, or it was removed").
+		WithRemedy("have an owner add the key: palyra operator add")
+}
+
+func onlyOwner() error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only an owner may do this").WithRemedy("ask an owner")
+}
+
+func invalid(why string) error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", why)
+}

@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/internal/rpc/wire"
+)
+
+// What a client hears whose request does not arrive. The machinery that reads
+// the body passes these on as they are, and nothing of the connection's own
+// errors.
+var (
+	errNoRoom = wire.ToStatus(palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too much is being received at once").
+			WithRemedy("wait for other requests to end"))
+	errSlow = wire.ToStatus(palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the request did not arrive in time").
+		WithRemedy("send it whole"))
+)
+
+// budget bounds the request bytes held at once.
+type budget struct {
+	mu   sync.Mutex
+	left int64
+}
+
+func (b *budget) take(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.left {
+		return false
+	}
+	b.left -= n
+	return true
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += n
+}
+
+// timedBody is a request's body that must arrive in time and within the budget.
+type timedBody struct {
+	io.ReadCloser
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	bodies *budget
+	held   int64
+}
+
+// begin starts the clock. It is for the body alone: once that is whole the
+// server itself takes the deadline back and only watches for the end.
+func (b *timedBody) begin(limit time.Duration) { _ = b.rc.SetReadDeadline(time.Now().Add(limit)) }
+
+// Read implements io.Reader.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		if !b.bodies.take(int64(n)) {
+			return 0, errNoRoom
+		}
+		b.held += int64(n)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		b.w.Header().Set("Connection", "close") // the rest may still come, and nobody waits for it
+		err = errSlow
+	}
+	return n, err
+}
+
+// release gives back what the request held, when it is over.
+func (b *timedBody) release() {
+	b.bodies.give(b.held)
+	b.held = 0
+}
+
+// timedWriter gives every write its own deadline, so that a client that does
+// not read cannot hold a handler; between writes there is none, so that a
+// stream may be quiet for as long as it likes.
+type timedWriter struct {
+	http.ResponseWriter
+	rc    *http.ResponseController
+	limit time.Duration
+}
+
+// Write implements io.Writer.
+func (w *timedWriter) Write(p []byte) (int, error) {
+	defer w.start()()
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (w *timedWriter) Flush() { _ = w.FlushError() }
+
+// FlushError flushes and reports a client that is gone.
+func (w *timedWriter) FlushError() error {
+	defer w.start()()
+	return w.rc.Flush()
+}
+
+// Unwrap lets http.ResponseController through.
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *timedWriter) start() (stop func()) {
+	if w.rc.SetWriteDeadline(time.Now().Add(w.limit)) != nil {
+		return func() {}
+	}
+	return func() { _ = w.rc.SetWriteDeadline(time.Time{}) }
+}

@@ -1,0 +1,126 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+
+	"connectrpc.com/connect"
+
+	"palyra"
+	"palyra/internal/rpc/wire"
+)
+
+// door is one socket and its server.
+type door struct {
+	name     string
+	agent    bool // whoever comes in is an agent
+	path     string
+	listener net.Listener
+	server   *http.Server
+}
+
+// peer is who is at the other end of a connection, as the kernel says.
+type peer struct {
+	uid   int64 // -1: the kernel would not say
+	agent bool  // came by the agent door
+}
+
+type peerKey struct{}
+
+func peerOf(ctx context.Context) (peer, bool) {
+	p, ok := ctx.Value(peerKey{}).(peer)
+	return p, ok
+}
+
+// open binds the socket and prepares its server.
+func (d *door) open(h http.Handler, s *Server, bodies *budget) error {
+	var err error
+	if d.listener, err = listen(d.path); err != nil {
+		return err
+	}
+	g := &guard{
+		next: h, door: d, euid: int64(os.Geteuid()), alarm: s.alarm, limits: s.limits, bodies: bodies,
+		slots: make(chan struct{}, s.limits.requests), errs: connect.NewErrorWriter(),
+	}
+	d.server = &http.Server{
+		Handler:           g,
+		ReadHeaderTimeout: s.limits.header,
+		IdleTimeout:       s.limits.idle,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what clients do wrong
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent})
+		},
+	}
+	d.server.Protocols.SetHTTP1(true)
+	d.server.Protocols.SetUnencryptedHTTP2(true)
+	return nil
+}
+
+func (d *door) close() error {
+	err := d.server.Close()
+	if lerr := d.listener.Close(); !errors.Is(lerr, net.ErrClosed) {
+		err = errors.Join(err, lerr)
+	}
+	return err
+}
+
+// guard is what a request meets first: who is it, is there room, and how long
+// may it take.
+type guard struct {
+	next   http.Handler
+	door   *door
+	euid   int64
+	alarm  *alarm
+	limits limits
+	bodies *budget
+	slots  chan struct{}
+	errs   *connect.ErrorWriter
+}
+
+// ServeHTTP implements http.Handler.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p, ok := peerOf(r.Context())
+	if !ok || p.uid != g.euid {
+		g.alarm.raise(palyra.AlertRaised{Reason: palyra.ReasonForeignUID, PeerUID: p.uid, Method: method(r)})
+		g.refuse(w, r, palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "this daemon serves its own user only").
+			WithRemedy("run the command as the user who runs the daemon"))
+		return
+	}
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
+	default:
+		g.alarm.flood(g.door.name, palyra.ReasonRateLimited)
+		g.refuse(w, r, palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests are under way").
+			WithRemedy("wait for some to end"))
+		return
+	}
+	rc := http.NewResponseController(w)
+	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies}
+	defer body.release()
+	body.begin(g.limits.body)
+	r.Body = body
+	g.next.ServeHTTP(&timedWriter{ResponseWriter: w, rc: rc, limit: g.limits.write}, r)
+}
+
+// refuse answers in the protocol the client speaks.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, e *palyra.Error) {
+	if g.errs.IsSupported(r) {
+		_ = g.errs.Write(w, r, wire.ToStatus(e))
+		return
+	}
+	http.Error(w, string(e.Reason)+": "+e.Text, http.StatusForbidden)
+}
+
+// method is the procedure of a request that was not routed yet, bounded.
+func method(r *http.Request) string {
+	const most = 128
+	return palyra.Clip(r.URL.Path, most)
+}

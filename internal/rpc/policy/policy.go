@@ -1,0 +1,101 @@
+// Package policy serves PolicyService: the bundle in force, why it answers as
+// it does, and the security configuration of a digest. Nothing runs here and
+// nothing is recorded.
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc/wire"
+)
+
+// Policy is the policy in force, for looking at.
+type Policy interface {
+	// Policy returns the bundle in force.
+	Policy(ctx context.Context) (wire.Policy, error)
+	// Explain says why policy answers a call as it does: the call on record if
+	// one is named, else the proposal.
+	Explain(ctx context.Context, call palyra.ID, p palyra.Proposal) (wire.Explanation, error)
+	// Snapshot returns the configuration of a digest, or the one in force.
+	Snapshot(ctx context.Context, d palyra.Digest) (palyra.Digest, palyra.Snapshot, error)
+}
+
+// Service serves PolicyService.
+type Service struct{ policy Policy }
+
+// New returns the service.
+func New(p Policy) *Service { return &Service{p} }
+
+// Mount implements rpc.Service.
+func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
+	return palyrav1connect.NewPolicyServiceHandler(s, opts...)
+}
+
+// GetPolicy implements the method.
+func (s *Service) GetPolicy(ctx context.Context, _ *v1.GetPolicyRequest) (*v1.GetPolicyResponse, error) {
+	p, err := s.policy.Policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.GetPolicyResponse{Policy: &v1.Policy{}}
+	return res, wire.FromWord(p, res.GetPolicy())
+}
+
+// ExplainCall implements the method.
+func (s *Service) ExplainCall(ctx context.Context, req *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error) {
+	p, err := imagined(req)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.policy.Explain(ctx, palyra.ID(req.GetCallId()), p)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.ExplainCallResponse{Explanation: &v1.Explanation{}}
+	return res, wire.FromWord(e, res.GetExplanation())
+}
+
+// imagined returns the proposal that a request describes.
+func imagined(req *v1.ExplainCallRequest) (palyra.Proposal, error) {
+	if (req.GetCallId() == "") == (req.GetTool() == "") {
+		return palyra.Proposal{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "name a call on record or a tool, not both")
+	}
+	p := palyra.Proposal{
+		Principal: "agent:local", Door: palyra.DoorAPI, Tool: req.GetTool(), Workspace: req.GetWorkspace(),
+		Arguments: json.RawMessage("{}"),
+	}
+	if v := req.GetPrincipal(); v != "" {
+		p.Principal = palyra.Principal(v)
+	}
+	if v := req.GetDoor(); v != "" {
+		p.Door = palyra.Door(v)
+	}
+	if v := req.GetArguments(); v != "" {
+		p.Arguments = json.RawMessage(v)
+	}
+	return p, nil
+}
+
+// GetSnapshot implements the method. The snapshot travels as the text whose
+// digest it has, so that a reader can compute it again.
+func (s *Service) GetSnapshot(ctx context.Context, req *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error) {
+	digest, snap, err := s.policy.Snapshot(ctx, palyra.Digest(req.GetDigest()))
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(snap); err != nil {
+		return nil, err
+	}
+	return &v1.GetSnapshotResponse{Digest: string(digest), Snapshot: string(bytes.TrimSpace(buf.Bytes()))}, nil
+}

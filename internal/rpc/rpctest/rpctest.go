@@ -1,0 +1,210 @@
+// Package rpctest holds parts that only pretend, for tests of the doors and of
+// the client: they answer every question with something plausible and remember
+// what they were asked. They check nothing; the chain before them is what is
+// under test.
+package rpctest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/access"
+	"palyra/internal/rpc/approvals"
+	"palyra/internal/rpc/attestations"
+	"palyra/internal/rpc/journal"
+	"palyra/internal/rpc/keys"
+	"palyra/internal/rpc/policy"
+	"palyra/internal/rpc/sessions"
+	"palyra/internal/rpc/status"
+	"palyra/internal/rpc/tools"
+	"palyra/internal/rpc/wire"
+	"palyra/internal/rpc/workspaces"
+)
+
+// StateID is the audience of signatures in tests.
+const StateID = "01STATE"
+
+// Parts pretends to be the daemon's parts.
+type Parts struct {
+	// Registry serves AccessService; a test may put a real one here.
+	Registry access.Registry
+	// OnCall, if set, takes the place of a call's outcome.
+	OnCall func(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error)
+	// OnDecide, if set, answers a vote.
+	OnDecide func(v palyra.Vote) (palyra.Approval, error)
+	// Entries is the journal.
+	Entries []palyra.Entry
+
+	mu   sync.Mutex
+	seen []string
+	who  rpc.Caller
+}
+
+// Services returns every service, on the parts.
+func (p *Parts) Services() []rpc.Service {
+	return []rpc.Service{
+		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), approvals.New(desk{p}, leases{p}, time.Now),
+		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry), keys.New(ring{p}),
+		journal.New(log{p}), policy.New(policyPart{p}), attestations.New(attest{p}),
+	}
+}
+
+// Seen returns what was asked so far, and forgets it.
+func (p *Parts) Seen() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.seen
+	p.seen = nil
+	return s
+}
+
+// Who returns the last caller.
+func (p *Parts) Who() rpc.Caller {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.who
+}
+
+func (p *Parts) note(ctx context.Context, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = append(p.seen, what)
+	p.who = rpc.CallerOf(ctx)
+}
+
+// At is the time at which everything happened.
+var At = time.Date(2026, 11, 15, 12, 0, 0, 123456789, time.UTC)
+
+type daemon struct{ *Parts }
+
+func (d daemon) Status(ctx context.Context) (wire.Status, error) {
+	d.note(ctx, "status")
+	return wire.Status{
+		Version: "1", StateID: StateID, Instance: "I", PID: 7, StartedAt: At, Home: "/h", KeysDir: "/k", JournalOK: true,
+		Features: map[string]string{"landlock": "7"}, Problems: []string{"none"},
+	}, nil
+}
+
+func (d daemon) Shutdown(ctx context.Context, _ palyra.Principal) error {
+	d.note(ctx, "shutdown")
+	return nil
+}
+
+type catalog struct{ *Parts }
+
+// Echo is the one tool.
+var Echo = palyra.Tool{
+	Name: "palyra.echo", Description: "says <it> again", Source: palyra.SourceBuiltin, Capabilities: []palyra.Capability{palyra.FilesystemRead},
+	Tier: palyra.TierBuiltin, ReadOnly: true, InputSchema: json.RawMessage(`{"type":"object","maximum":9007199254740993}`), MaxInput: 1 << 20,
+}
+
+func (c catalog) Tools(ctx context.Context) ([]palyra.Tool, error) {
+	c.note(ctx, "tools")
+	return []palyra.Tool{Echo}, nil
+}
+
+func (c catalog) Tool(ctx context.Context, name string) (palyra.Tool, error) {
+	c.note(ctx, "tool "+name)
+	return Echo, nil
+}
+
+type calls struct{ *Parts }
+
+func (c calls) Call(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+	c.note(ctx, "call "+p.Tool)
+	if c.OnCall != nil {
+		return c.OnCall(ctx, p, watch)
+	}
+	return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: p.Tool, Output: p.Arguments}, nil
+}
+
+func (c calls) Cancel(ctx context.Context, id palyra.ID) error {
+	c.note(ctx, "cancel "+string(id))
+	return nil
+}
+
+// Get returns a call of whoever asks, or of agent:other for the id "other".
+func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+	c.note(ctx, "get "+string(id))
+	call := &palyra.Call{ID: id, State: palyra.Finished, Proposed: At, Proposal: palyra.Proposal{Principal: rpc.CallerOf(ctx).Principal}}
+	if id == "other" {
+		call.Proposal.Principal = "agent:other"
+	}
+	call.Plan.Arguments = json.RawMessage(`{"n":9007199254740993}`)
+	return call, nil
+}
+
+func (c calls) List(ctx context.Context, f tools.Filter) ([]*palyra.Call, bool, error) {
+	c.note(ctx, "calls "+string(f.Principal))
+	var out []*palyra.Call
+	for range min(f.Limit, 2) {
+		out = append(out, &palyra.Call{ID: "C", Proposal: palyra.Proposal{Principal: f.Principal}})
+	}
+	return out, len(out) == f.Limit, nil
+}
+
+type desk struct{ *Parts }
+
+// Question is the one approval.
+var Question = palyra.Approval{
+	ID: "A1", Call: "C1", Principal: "agent:local", RequestedAt: At, ExpiresAt: At.Add(time.Minute), SubjectType: palyra.SubjectTool,
+	PlanDigest: "sha256:00", Plan: palyra.Plan{Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"a":"<&>"}`)},
+	Prompt: palyra.Prompt{Title: "t", Summary: "s", Risk: palyra.Risk{Level: palyra.RiskHigh}, Options: []palyra.Widening{{Name: "exact"}}},
+}
+
+func (d desk) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error) {
+	d.note(ctx, "approvals "+string(f.SubjectType))
+	return wire.ApprovalPage{Approvals: []palyra.Approval{Question}, Next: "next"}, nil
+}
+
+func (d desk) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+	d.note(ctx, "approval "+string(id))
+	return Question, nil
+}
+
+func (d desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
+	d.note(ctx, "decide "+string(v.Approval))
+	if d.OnDecide != nil {
+		return d.OnDecide(v)
+	}
+	a := Question
+	a.Decision = palyra.Decision{Answer: v.Answer, By: v.By, At: v.At, Votes: []palyra.Vote{v}}
+	return a, nil
+}
+
+func (d desk) Watch(ctx context.Context, f func(palyra.Approval) error) error {
+	d.note(ctx, "watch")
+	if err := f(Question); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (d desk) Export(ctx context.Context, w io.Writer, format string, _ wire.ApprovalFilter, _ palyra.Principal) error {
+	d.note(ctx, "export "+format)
+	_, err := w.Write(make([]byte, 200<<10))
+	return err
+}
+
+type leases struct{ *Parts }
+
+func (l leases) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error) {
+	l.note(ctx, "leases "+string(f.Principal))
+	return wire.LeasePage{Leases: []palyra.Lease{{ID: "L1", UsesLeft: -1, CreatedAt: At}}}, nil
+}
+
+func (l leases) Lease(ctx context.Context, id palyra.ID) (palyra.Lease, error) {
+	l.note(ctx, "lease "+string(id))
+	return palyra.Lease{ID: id, UsesLeft: -1}, nil
+}
+
+func (l leases) Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, _ palyra.Signature) (palyra.Lease, error) {
+	l.note(ctx, "revoke "+string(id))
+	return palyra.Lease{ID: id, RevokedBy: by, RevokedAt: At}, nil
+}

@@ -1,0 +1,59 @@
+package tools
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+)
+
+// news tells a client what becomes of its call. A client that is gone hears
+// nothing, and the call does not care.
+type news struct {
+	send     func(*v1.CallToolResponse) error
+	asked    palyra.ID // the approval the client was told of
+	resolved bool
+}
+
+// tell turns a durable event into news, where it is any.
+func (n *news) tell(c *palyra.Call, e palyra.Event) {
+	switch e := e.(type) {
+	case palyra.CallProposed:
+		n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_Accepted{
+			Accepted: &v1.CallAccepted{CallId: string(e.Call), SessionId: string(e.Session)},
+		}})
+	case palyra.ApprovalRequested:
+		n.ask(&v1.CallApprovalRequested{
+			ApprovalId: string(e.Approval), PlanDigest: string(e.Plan), Summary: e.Record.Prompt.Summary,
+			ExpiresAt: timestamppb.New(e.ExpiresAt),
+		})
+	case palyra.ApprovalJoined:
+		n.ask(&v1.CallApprovalRequested{
+			ApprovalId: string(e.Approval), PlanDigest: string(c.Digest), Summary: c.Detail.Summary, Joined: true,
+		})
+	case palyra.CallJudged:
+		if e.Again {
+			n.resolve(c.Decision)
+		}
+	case palyra.CallRefused:
+		n.resolve(c.Decision)
+	}
+}
+
+func (n *news) ask(m *v1.CallApprovalRequested) {
+	n.asked = palyra.ID(m.GetApprovalId())
+	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_ApprovalRequested{ApprovalRequested: m}})
+}
+
+// resolve tells once how the question was settled that the client was told of.
+func (n *news) resolve(d palyra.Decision) {
+	if n.resolved || n.asked == "" || d.Approval != n.asked || d.Answer == palyra.AnswerPending {
+		return
+	}
+	n.resolved = true
+	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_ApprovalResolved{ApprovalResolved: &v1.CallApprovalResolved{
+		ApprovalId: string(d.Approval), Answer: string(d.Answer), Scope: string(d.Scope), By: string(d.By), Reason: d.Reason,
+	}}})
+}
+
+func (n *news) say(m *v1.CallToolResponse) { _ = n.send(m) }

@@ -1,0 +1,32 @@
+package tools
+
+import (
+	"testing"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/internal/rpc"
+)
+
+// Who proposes comes from the credential, whatever the request says.
+func TestProposal(t *testing.T) {
+	who := rpc.Caller{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, Role: palyra.RoleAgent}
+	p, err := proposal(who, &v1.CallToolRequest{Tool: "x"})
+	if err != nil || p.Principal != "agent:ci" || p.Owner != "user:alice" || p.PeerUID != 7 || p.Door != palyra.DoorAPI || string(p.Arguments) != "{}" {
+		t.Errorf("%+v %v", p, err)
+	}
+	p, err = proposal(who, &v1.CallToolRequest{RawArguments: []byte("\xff"), Door: "mcp"})
+	if err != nil || string(p.Arguments) != "\xff" || p.Door != palyra.DoorMCP {
+		t.Errorf("%+v %v", p, err)
+	}
+	for name, req := range map[string]*v1.CallToolRequest{
+		"cron is not a client's": {Door: "cron"},
+		"no such door":           {Door: "CLI"},
+		"negative timeout":       {TimeoutMs: -1},
+		"arguments twice":        {Arguments: "{}", RawArguments: []byte("{}")},
+	} {
+		if _, err := proposal(who, req); palyra.CodeOf(err) != palyra.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

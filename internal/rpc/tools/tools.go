@@ -1,0 +1,203 @@
+// Package tools serves ToolService: the way in for calls.
+//
+// The door fills in who proposes from the credential; what the client says of
+// itself is a label. A refusal travels as an outcome, an error means that the
+// record could not be kept. Agents see and cancel their own calls only; of
+// others' they learn nothing, not even that they exist.
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
+)
+
+// Catalog knows the tools.
+type Catalog interface {
+	// Tools lists the tools.
+	Tools(ctx context.Context) ([]palyra.Tool, error)
+	// Tool describes one; NotFound when there is none of the name.
+	Tool(ctx context.Context, name string) (palyra.Tool, error)
+}
+
+// Filter picks calls to list, newest first. Before is the last call of the page
+// before.
+type Filter struct {
+	Principal palyra.Principal
+	Session   palyra.ID
+	State     palyra.State
+	Before    palyra.ID
+	Limit     int
+}
+
+// Calls takes calls and keeps them.
+type Calls interface {
+	// Call takes a proposal all the way and tells watch what became durable, in
+	// order, on the caller's goroutine. The call outlives ctx; only Cancel ends
+	// it. The proposal's Session is an id, a name of the client's own, or empty.
+	Call(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error)
+	// Cancel ends a call: its question is withdrawn, its run is stopped.
+	Cancel(ctx context.Context, id palyra.ID) error
+	// Get returns a call as it stands.
+	Get(ctx context.Context, id palyra.ID) (*palyra.Call, error)
+	// List returns a page of calls, newest first, without what is large, and
+	// whether there are more.
+	List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error)
+}
+
+// Service serves ToolService.
+type Service struct {
+	catalog Catalog
+	calls   Calls
+}
+
+// New returns the service.
+func New(catalog Catalog, calls Calls) *Service { return &Service{catalog, calls} }
+
+// Mount implements rpc.Service.
+func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
+	return palyrav1connect.NewToolServiceHandler(s, opts...)
+}
+
+// ListTools implements the method.
+func (s *Service) ListTools(ctx context.Context, _ *v1.ListToolsRequest) (*v1.ListToolsResponse, error) {
+	tools, err := s.catalog.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.ListToolsResponse{}
+	return res, wire.FromWord(map[string]any{"tools": tools}, res)
+}
+
+// GetTool implements the method.
+func (s *Service) GetTool(ctx context.Context, req *v1.GetToolRequest) (*v1.GetToolResponse, error) {
+	t, err := s.catalog.Tool(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.GetToolResponse{Tool: &v1.Tool{}}
+	return res, wire.FromWord(t, res.GetTool())
+}
+
+// CallTool implements the method.
+func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream *connect.ServerStream[v1.CallToolResponse]) error {
+	p, err := proposal(rpc.CallerOf(ctx), req)
+	if err != nil {
+		return err
+	}
+	n := &news{send: stream.Send}
+	out, err := s.calls.Call(ctx, p, n.tell)
+	if err != nil {
+		return err
+	}
+	msg := &v1.Outcome{}
+	if err := wire.FromWord(out, msg); err != nil {
+		return err
+	}
+	return stream.Send(&v1.CallToolResponse{Event: &v1.CallToolResponse_Outcome{Outcome: msg}})
+}
+
+// proposal fills in what comes from the credential.
+func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
+	door := palyra.Door(req.GetDoor())
+	switch door {
+	case "":
+		door = palyra.DoorAPI
+	case palyra.DoorAPI, palyra.DoorCLI, palyra.DoorMCP, palyra.DoorHook:
+	default:
+		return palyra.Proposal{}, invalid("the door must be api, cli, mcp or hook")
+	}
+	if req.GetTimeoutMs() < 0 {
+		return palyra.Proposal{}, invalid("the timeout is negative")
+	}
+	args := json.RawMessage(req.GetArguments())
+	if raw := req.GetRawArguments(); len(raw) > 0 {
+		if len(args) > 0 {
+			return palyra.Proposal{}, invalid("give the arguments once")
+		}
+		args = raw
+	}
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	return palyra.Proposal{
+		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: door,
+		Session: palyra.ID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
+		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(),
+	}, nil
+}
+
+// CancelCall implements the method.
+func (s *Service) CancelCall(ctx context.Context, req *v1.CancelCallRequest) (*v1.CancelCallResponse, error) {
+	if _, err := s.visible(ctx, req.GetCallId()); err != nil {
+		return nil, err
+	}
+	return &v1.CancelCallResponse{}, s.calls.Cancel(ctx, palyra.ID(req.GetCallId()))
+}
+
+// GetCall implements the method.
+func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetCallResponse, error) {
+	c, err := s.visible(ctx, req.GetCallId())
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.GetCallResponse{Call: &v1.Call{}}
+	return res, wire.FromWord(c, res.GetCall())
+}
+
+// visible returns a call that the caller may see.
+func (s *Service) visible(ctx context.Context, id string) (*palyra.Call, error) {
+	c, err := s.calls.Get(ctx, palyra.ID(id))
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, errors.New("tools: no call and no error")
+	}
+	if who := rpc.CallerOf(ctx); who.IsAgent() && who.Principal != c.Proposal.Principal {
+		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such call")
+	}
+	return c, nil
+}
+
+// pages bounds a page of calls.
+const (
+	defaultPage = 100
+	largestPage = 500
+)
+
+// ListCalls implements the method.
+func (s *Service) ListCalls(ctx context.Context, req *v1.ListCallsRequest) (*v1.ListCallsResponse, error) {
+	f := Filter{
+		Principal: palyra.Principal(req.GetPrincipal()), Session: palyra.ID(req.GetSessionId()), State: palyra.State(req.GetState()),
+		Before: palyra.ID(req.GetCursor()), Limit: defaultPage,
+	}
+	if n := req.GetLimit(); n > 0 {
+		f.Limit = int(min(n, largestPage))
+	}
+	if who := rpc.CallerOf(ctx); who.IsAgent() {
+		f.Principal = who.Principal
+	}
+	calls, more, err := s.calls.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.ListCallsResponse{}
+	if more && len(calls) > 0 {
+		res.NextCursor = string(calls[len(calls)-1].ID)
+	}
+	return res, wire.FromWord(map[string]any{"calls": calls}, res)
+}
+
+func invalid(why string) error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", why)
+}

@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"palyra"
+)
+
+// The shapes below cross the wire and are nobody's word: what a daemon says of
+// itself, pages, and the summaries of evidence. Their json tags are the field
+// names of the messages they travel in.
+
+// Status is what a daemon says of itself.
+type Status struct {
+	Version        string            `json:"version"`
+	StateID        string            `json:"state_id"` // the audience of every signature
+	Instance       palyra.ID         `json:"instance"`
+	PID            int64             `json:"pid"`
+	UID            int64             `json:"uid"`
+	StartedAt      time.Time         `json:"started_at"`
+	Home           string            `json:"home"`
+	KeysDir        string            `json:"keys_dir"`
+	AgentSocket    string            `json:"agent_socket"`
+	OperatorSocket string            `json:"operator_socket"`
+	JournalSize    int64             `json:"journal_size"`
+	JournalOK      bool              `json:"journal_ok"`
+	JournalKey     string            `json:"journal_key"` // note verifier line
+	Bundle         palyra.Digest     `json:"bundle_digest"`
+	Snapshot       palyra.Digest     `json:"snapshot_digest"`
+	Preset         string            `json:"preset"`
+	Separation     palyra.Separation `json:"approver_separation"`
+	Pending        int64             `json:"pending_approvals"`
+	Running        int64             `json:"running_calls"`
+	Problems       []string          `json:"problems,omitempty"`
+	Features       map[string]string `json:"features,omitempty"`
+}
+
+// Head is the journal's signed checkpoint.
+type Head struct {
+	Size   int64         `json:"size"`
+	Root   palyra.Digest `json:"root"`
+	Chain  palyra.Digest `json:"chain"`
+	Origin string        `json:"origin"`
+	Note   string        `json:"note"` // the signed note itself
+}
+
+// Report is the end of a verification.
+type Report struct {
+	OK       bool          `json:"ok"`
+	Entries  int64         `json:"entries"`
+	Root     palyra.Digest `json:"root"`
+	KeyIDs   []string      `json:"key_ids,omitempty"`
+	Problems []string      `json:"problems,omitempty"`
+}
+
+// Policy is the bundle in force.
+type Policy struct {
+	Bundle   palyra.Digest `json:"bundle_digest"`
+	Snapshot palyra.Digest `json:"snapshot_digest"`
+	Preset   string        `json:"preset"`
+	Files    []PolicyFile  `json:"files,omitempty"`
+}
+
+// PolicyFile is one file of a bundle.
+type PolicyFile struct {
+	Name   string        `json:"name"`
+	Digest palyra.Digest `json:"digest"`
+	Text   string        `json:"text"`
+}
+
+// Explanation says why policy answers a call the way it does.
+type Explanation struct {
+	Call       palyra.ID       `json:"call_id,omitempty"` // empty: the call is hypothetical
+	Plan       palyra.Plan     `json:"plan"`
+	PlanDigest palyra.Digest   `json:"plan_digest"`
+	Verdict    palyra.Verdict  `json:"verdict"`
+	Lines      []string        `json:"lines,omitempty"`  // the same in sentences
+	Detail     json.RawMessage `json:"detail,omitempty"` // everything the answer was made of, as the engine shows it
+}
+
+// ApprovalFilter selects approvals. The zero filter selects all, newest first.
+type ApprovalFilter struct {
+	SubjectType palyra.SubjectType `json:"subject_type,omitempty"`
+	SubjectID   string             `json:"subject_id,omitempty"`
+	Principal   palyra.Principal   `json:"principal,omitempty"`
+	Answer      palyra.Answer      `json:"answer,omitempty"`  // only those settled this way
+	Pending     bool               `json:"pending,omitempty"` // only those that nobody has settled
+	Since       time.Time          `json:"since,omitzero"`
+	Until       time.Time          `json:"until,omitzero"`
+	OldestFirst bool               `json:"oldest_first,omitempty"`
+	Cursor      string             `json:"cursor,omitempty"`
+	Limit       int64              `json:"limit,omitempty"` // ≤ 500; 0: the daemon's default
+}
+
+// ApprovalPage is one page of approvals.
+type ApprovalPage struct {
+	Approvals []palyra.Approval `json:"approvals"`
+	Next      string            `json:"next_cursor"`
+}
+
+// LeaseFilter selects durable grants. The zero filter selects the live ones.
+type LeaseFilter struct {
+	Principal palyra.Principal `json:"principal,omitempty"`
+	Session   palyra.ID        `json:"session_id,omitempty"`
+	Ended     bool             `json:"ended,omitempty"` // also those that ended
+	Cursor    string           `json:"cursor,omitempty"`
+	Limit     int64            `json:"limit,omitempty"`
+}
+
+// LeasePage is one page of durable grants.
+type LeasePage struct {
+	Leases []palyra.Lease `json:"grants"`
+	Next   string         `json:"next_cursor"`
+}
+
+// CallFilter selects calls, newest first.
+type CallFilter struct {
+	Principal palyra.Principal `json:"principal,omitempty"`
+	Session   palyra.ID        `json:"session_id,omitempty"`
+	State     palyra.State     `json:"state,omitempty"`
+	Cursor    string           `json:"cursor,omitempty"`
+	Limit     int64            `json:"limit,omitempty"`
+}
+
+// CallPage is one page of calls.
+type CallPage struct {
+	Calls []palyra.Call `json:"calls"`
+	Next  string        `json:"next_cursor"`
+}
+
+// SessionFilter selects sessions, newest first. The zero filter selects the
+// open ones.
+type SessionFilter struct {
+	Principal palyra.Principal `json:"principal,omitempty"`
+	Closed    bool             `json:"closed,omitempty"` // also those that are closed
+	Cursor    string           `json:"cursor,omitempty"`
+	Limit     int64            `json:"limit,omitempty"`
+}
+
+// SessionPage is one page of sessions.
+type SessionPage struct {
+	Sessions []palyra.Session `json:"sessions"`
+	Next     string           `json:"next_cursor"`
+}
