@@ -1,0 +1,26 @@
+// Command palyra is the person's hand on the gate: it starts and stops the
+// daemon, calls tools, answers approvals and checks evidence.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"palyra/internal/cli"
+)
+
+// version is stamped by the build.
+var version = "dev"
+
+func main() { os.Exit(run()) }
+
+// run ends the command's work at the first signal; the second one ends the
+// process.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return cli.Main(ctx, cli.Process{Version: version, Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+}

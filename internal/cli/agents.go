@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/durable"
+	"palyra/internal/show"
+)
+
+func (a *app) agents() *cobra.Command {
+	return parent("agent", "Name the agents that may call tools", a.agentAdd(), a.agentList(), a.agentRemove())
+}
+
+// newAgent is an agent and the token that is shown this once.
+type newAgent struct {
+	palyra.Agent
+	Token     string `json:"token,omitempty"`
+	TokenFile string `json:"token_file,omitempty"`
+}
+
+func (a *app) agentAdd() *cobra.Command {
+	var owner, out string
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "Name an agent and make its token", Args: takes("NAME"),
+		Long: "Makes agent:NAME and a token for it. The token is shown this once, or written to a\n" +
+			"file that only you can read; set " + tokenVariable + " to that file for the agent.",
+		Example: "  palyra agent add ci --out ci.token\n  " + tokenVariable + "=ci.token palyra tools list",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			agent, token, err := c.AddAgent(ctx, args[0], palyra.Principal(owner))
+			if err != nil {
+				return err
+			}
+			defer token.Destroy()
+			return a.handOver(agent, token, out)
+		}),
+	}
+	cmd.Flags().StringVar(&owner, "owner", "", "whose agent it is (default: yours)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file for the token, readable by you only (default: stdout)")
+	_ = cmd.MarkFlagFilename("out")
+	return cmd
+}
+
+// handOver gives the token to the person: the only place where it is printed.
+func (a *app) handOver(agent palyra.Agent, token palyra.Secret, out string) error {
+	return token.Use(func(b []byte) error {
+		result := newAgent{Agent: agent, TokenFile: out}
+		if out == "" {
+			result.Token = string(b)
+		} else if err := durable.WriteFile(out, append(append([]byte{}, b...), '\n'), 0o600); err != nil {
+			return failed(palyra.ReasonInternal, "%s is added, but its token cannot be written: %v", agent.Principal, err).
+				WithRemedy("remove the agent and add it again")
+		}
+		return a.emit(result, func(w io.Writer) {
+			if out == "" {
+				a.say("palyra: %s is added; its token is shown only now:", show.Line(string(agent.Principal)))
+				fmt.Fprintln(w, show.Line(result.Token))
+				return
+			}
+			fmt.Fprintf(w, "%s: added, token in %s\n", show.Line(string(agent.Principal)), show.Arg(out))
+			a.say("palyra: give it to the agent by its file: %s=%s palyra tools list", tokenVariable, show.Arg(absolute(out)))
+		})
+	})
+}
+
+// absolute is a path that works from everywhere.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+func (a *app) agentList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List agents", Args: takes(),
+		Example: "  palyra agent list",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.Agents(ctx)
+			if err != nil {
+				return err
+			}
+			return a.emit(map[string][]palyra.Agent{"agents": some(list)}, func(w io.Writer) {
+				var rows [][]string
+				for _, x := range list {
+					rows = append(rows, []string{string(x.Principal), string(x.Owner), stamp(x.AddedAt), stamp(x.RemovedAt)})
+				}
+				table(w, []string{"AGENT", "OWNER", "ADDED", "REMOVED"}, rows)
+			})
+		}),
+	}
+}
+
+func (a *app) agentRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "End an agent's credential", Args: takes("NAME"),
+		Example: "  palyra agent remove ci",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			who := palyra.Principal(args[0])
+			if !strings.HasPrefix(args[0], "agent:") {
+				who = "agent:" + who
+			}
+			if err := c.RemoveAgent(ctx, who); err != nil {
+				return err
+			}
+			return a.emit(map[string]palyra.Principal{"principal": who}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
+		}),
+	}
+}

@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// approvalView shows an approval to the person who decides. Everything that
+// decides what will happen is in it, whole; outside text is escaped and stands
+// behind a gutter, so that it cannot pass for a line of the view itself. What
+// matters most stands last: it is still on the screen, right above the question,
+// when the plan or the diff was longer than the screen.
+type approvalView struct {
+	w          io.Writer
+	approval   palyra.Approval
+	separation palyra.Separation // of the key that would decide; "" when unknown
+	now        time.Time
+	style      style
+	width      int // columns; 0: no terminal
+}
+
+func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) {
+	v := approvalView{w: w, approval: p, separation: s, now: a.Now(), style: style(a.colours(w)), width: width(w)}
+	v.print()
+}
+
+// labelWidth is the room for a label and the space after it.
+const labelWidth = 15
+
+func (v *approvalView) print() {
+	v.head()
+	v.who()
+	v.what()
+	v.process()
+	v.reach()
+	v.why()
+	v.diff()
+	v.gist()
+	v.votes()
+}
+
+// line prints a labelled line of outside text; nothing when there is none.
+func (v *approvalView) line(label, text string) {
+	if text != "" {
+		v.put(label, show.Line(text))
+	}
+}
+
+// text prints labelled outside text that may have several lines; those after
+// the first stand behind the gutter.
+func (v *approvalView) text(label, s string) {
+	first, rest, more := strings.Cut(strings.TrimSuffix(s, "\n"), "\n")
+	v.line(label, first)
+	if more {
+		frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.width}
+		io.WriteString(v.w, frame.Block(rest))
+	}
+}
+
+// put prints a labelled line of text that is already safe.
+func (v *approvalView) put(label, safe string) {
+	v.paint(label, safe, func(s string) string { return s })
+}
+
+// shout prints a line in the colour of alarm.
+func (v *approvalView) shout(label, safe string) { v.paint(label, safe, v.style.alarm) }
+
+// paint prints a labelled line. It is broken first and coloured then, so that
+// no colour is cut in half.
+func (v *approvalView) paint(label, safe string, colour func(string) string) {
+	if len(label) >= labelWidth {
+		io.WriteString(v.w, v.style.strong(label)+"\n")
+		label = ""
+	}
+	margin := strings.Repeat(" ", labelWidth)
+	frame := show.Frame{Prefix: margin[2:], Width: v.width}
+	text := strings.TrimSuffix(frame.Text(margin, safe), "\n")
+	first, rest, broken := strings.Cut(strings.TrimPrefix(text, margin), "\n")
+	io.WriteString(v.w, v.style.strong(label)+margin[len(label):]+colour(first)+"\n")
+	if broken {
+		io.WriteString(v.w, colour(rest)+"\n")
+	}
+}
+
+// digest prints a digest on one line, below its label where both do not fit:
+// people copy it.
+func (v *approvalView) digest(label string, d palyra.Digest) {
+	if !d.Valid() || v.width < len(d)+2 || labelWidth+len(d) <= v.width {
+		v.line(label, string(d))
+		return
+	}
+	v.put(label, "")
+	io.WriteString(v.w, "  "+string(d)+"\n")
+}
+
+// list prints one labelled line per entry.
+func (v *approvalView) list(label string, entries []string) {
+	for _, e := range entries {
+		v.put(label, show.Arg(e)+readable(e))
+		label = ""
+	}
+}
+
+// readable adds the letters of a text whose exact form is all escapes.
+func readable(s string) string {
+	line := show.Line(s)
+	if exact := show.Arg(s); exact == line || exact == `"`+line+`"` || !strings.Contains(exact, `\u{`) {
+		return ""
+	}
+	return "  reads: " + line
+}
+
+func (v *approvalView) head() {
+	a := v.approval
+	state := "pending"
+	switch {
+	case !a.Pending():
+		state = ending(a)
+	case !a.ExpiresAt.IsZero():
+		state = "pending, expires in " + left(a.ExpiresAt, v.now)
+	}
+	v.put("Approval", fmt.Sprintf("%s (%s)", show.Line(string(a.ID)), show.Line(state)))
+	v.line("Title", a.Prompt.Title)
+}
+
+// ending is how a settled question ended, in a word or two.
+func ending(a palyra.Approval) string {
+	if a.Decision.Answer == palyra.AnswerError && slices.Contains([]string{"withdrawn", "session closed"}, a.Decision.Reason) {
+		return a.Decision.Reason
+	}
+	return string(a.Decision.Answer)
+}
+
+// gist is the block above the question: what is asked, how risky it is, and
+// where.
+func (v *approvalView) gist() {
+	a := v.approval
+	v.line("Title", a.Prompt.Title)
+	v.line("Summary", a.Prompt.Summary)
+	v.risk()
+	for _, note := range v.warnings() {
+		v.shout("", "WARNING: "+note)
+	}
+	if ws := a.Plan.Workspace; ws.Path != "" {
+		text := fmt.Sprintf("%s%s (as uid %d)", show.Arg(ws.Path), readable(ws.Path), ws.Owner)
+		if !ws.Known {
+			text += " NEW"
+		}
+		v.put("Workspace", text)
+	}
+	if v.separation != "" {
+		v.put("Your key", separationText(v.separation))
+	}
+	if a.Pending() {
+		v.line("Expires", stamp(a.ExpiresAt))
+	}
+}
+
+// risk prints the level and what it is made of.
+func (v *approvalView) risk() {
+	r, ws := v.approval.Prompt.Risk, v.approval.Plan.Workspace
+	level := strings.ToUpper(string(r.Level))
+	if level == "" {
+		level = "UNKNOWN"
+	}
+	switch r.Level {
+	case palyra.RiskLow, palyra.RiskMedium:
+		v.put("Risk", level)
+	default:
+		v.shout("Risk", show.Line(level))
+	}
+	fresh := ws.Path != "" && !ws.Known
+	for _, f := range r.Factors {
+		if !fresh || f != newWorkspace && f != newWorkspace+": "+ws.Path {
+			v.line("", f)
+		}
+	}
+	if fresh {
+		v.shout("", "NEW workspace: no operator registered it")
+	}
+}
+
+// newWorkspace is the risk factor that the view says in its own words.
+const newWorkspace = "new_workspace"
+
+// warnings names what in the text does not show itself honestly.
+func (v *approvalView) warnings() []string {
+	a := v.approval
+	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd, a.Plan.Workspace.Path},
+		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff})
+	var out []string
+	if err := seen(a); err != nil {
+		out = append(out, err.Error())
+	}
+	for _, text := range texts {
+		for _, note := range show.Notes(text) {
+			if note = "there are " + note; !slices.Contains(out, note) {
+				out = append(out, note)
+			}
+		}
+	}
+	return out
+}
+
+// seen makes sure that the digest an answer echoes is that of the plan on the
+// screen.
+func seen(a palyra.Approval) error {
+	d, err := a.Plan.Digest()
+	if err != nil || d != a.PlanDigest {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "the plan digest does not belong to this plan").
+			WithRemedy("do not answer; check the daemon")
+	}
+	return nil
+}
+
+// what prints the tool and its arguments.
+func (v *approvalView) what() {
+	p := v.approval.Plan
+	source := string(p.Source)
+	if source == "" {
+		source = "unknown source"
+	}
+	v.put("Tool", show.Arg(p.Tool)+readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
+	args := arguments(p.Arguments)
+	if v.approval.Prompt.Diff != "" && len(args) > shownArguments {
+		v.put("Arguments", show.MiddleOf(args, shownArguments))
+		v.paint("", "the diff below shows what they do; --json has them whole", v.style.calm)
+		return
+	}
+	v.put("Arguments", args)
+}
+
+// arguments is a JSON document on one line in its own escapes, which say what
+// they mean without a second layer of ours: one backslash always, whatever else
+// the document holds. What is not JSON is shown in our escapes.
+func arguments(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil || !utf8.Valid(raw) {
+		return show.Line(string(raw))
+	}
+	return string(show.JSON(b.Bytes()))
+}
+
+// shownArguments is how much of the arguments is shown when the diff says the
+// same in full.
+const shownArguments = 2000
+
+func capabilities(list []palyra.Capability) string {
+	out := ""
+	for _, c := range list {
+		out += ", " + show.Line(string(c))
+	}
+	return out
+}
+
+// process prints what would be executed, element by element.
+func (v *approvalView) process() {
+	p := v.approval.Plan
+	if p.Executable.Path != "" {
+		v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
+		v.digest("", p.Executable.Digest)
+	}
+	for i, arg := range p.Argv {
+		v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
+	}
+	v.list("Directory", nonEmpty(p.Cwd))
+	label := "Environment"
+	for _, e := range p.Env {
+		value := show.Arg(e.Name) + "=" + show.Arg(e.Value) + readable(e.Value)
+		if e.Secret {
+			value = show.Arg(e.Name) + " (secret, " + show.Line(string(e.Digest)) + ")"
+		}
+		v.put(label, value)
+		label = ""
+	}
+	v.line("Stdin", p.Stdin)
+	label = "Input file"
+	for _, in := range p.Inputs {
+		digest := string(in.Digest)
+		if digest == "" {
+			digest = "does not exist"
+		}
+		v.put(label, show.Arg(in.Path)+readable(in.Path)+"  "+show.Line(digest))
+		label = ""
+	}
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// reach prints what the call can touch and how it is held.
+func (v *approvalView) reach() {
+	p := v.approval.Plan
+	v.list("Reads", p.Reads)
+	v.list("Writes", p.Writes)
+	v.list("Hosts", p.Egress)
+	v.list("Secrets", p.Bindings)
+	label := "Mounts"
+	for _, m := range p.Mounts {
+		how := "read only"
+		if m.Writable {
+			how = "writable"
+		}
+		v.put(label, show.Arg(m.Source)+" at "+show.Arg(m.Target)+" ("+how+")")
+		label = ""
+	}
+	v.put("Runs in", tierText(p.Tier)+profile(p.Profile))
+	v.put("Limits", limits(p.Limits))
+}
+
+func profile(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", profile " + show.Arg(name)
+}
+
+func tierText(t palyra.Tier) string {
+	switch t {
+	case palyra.TierBuiltin:
+		return "the daemon itself (trusted code of Palyra)"
+	case palyra.TierA:
+		return "tier A: WASM"
+	case palyra.TierB:
+		return "tier B: native, OS limits and kernel filters"
+	case palyra.TierC:
+		return "tier C: native, full OS sandbox"
+	case palyra.TierNode:
+		return "another machine"
+	}
+	return "tier " + show.Arg(string(t))
+}
+
+// limits puts the bounds of a run on one line.
+func limits(l palyra.Limits) string {
+	var out []string
+	add := func(name string, n int64, text string) {
+		if n != 0 {
+			out = append(out, name+" "+text)
+		}
+	}
+	add("time", l.WallMS, span(time.Duration(l.WallMS)*time.Millisecond))
+	add("CPU", l.CPUMS, span(time.Duration(l.CPUMS)*time.Millisecond))
+	add("memory", l.MemoryBytes, size(l.MemoryBytes))
+	add("processes", l.Processes, strconv.FormatInt(l.Processes, 10))
+	add("open files", l.OpenFiles, strconv.FormatInt(l.OpenFiles, 10))
+	add("file size", l.FileBytes, size(l.FileBytes))
+	add("output", l.OutputBytes, size(l.OutputBytes))
+	if out == nil {
+		return "those of the tier"
+	}
+	return strings.Join(out, ", ")
+}

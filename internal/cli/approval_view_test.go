@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"palyra"
+)
+
+func render(a palyra.Approval, s palyra.Separation, width int, colour style) string {
+	var b bytes.Buffer
+	v := approvalView{w: &b, approval: a, separation: s, now: sampleNow, style: colour, width: width}
+	v.print()
+	return b.String()
+}
+
+func TestApprovalView(t *testing.T) {
+	golden(t, "approval-write.txt", render(writeApproval(), palyra.SeparationNone, 0, false))
+	golden(t, "approval-hostile.txt", render(hostileApproval(), palyra.SeparationPassphrase, 0, false))
+	golden(t, "approval-hostile-80.txt", render(hostileApproval(), palyra.SeparationDevice, 80, false))
+	golden(t, "approval-decided.txt", render(decidedApproval(), palyra.SeparationOtherUID, 0, false))
+	golden(t, "approval-colour.txt", render(writeApproval(), "strange\x1b", 80, true))
+}
+
+// labels are how the view's own lines start.
+func labels() []string {
+	return []string{
+		"Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Input file", "Workspace", "Reads",
+		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
+		"Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
+	}
+}
+
+// No text from outside can start a line, break one, or reach the terminal as
+// anything but text; and on a terminal no line is longer than the terminal.
+func TestOutsideTextStaysInItsPlace(t *testing.T) {
+	text := rapid.Custom(func(t *rapid.T) string {
+		if rapid.Bool().Draw(t, "raw") {
+			return string(rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(t, "bytes"))
+		}
+		pieces := append(labels(), "\n", "\r", "\x1b[2K", "\u202e", "  ", strings.Repeat(" ", 70), "│", "⋯", "x", "文", "\t")
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, "pieces"), " ")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a := hostileApproval()
+		a.Prompt.Title, a.Prompt.Diff, a.Prompt.Explanation = text.Draw(t, "title"), text.Draw(t, "diff"), text.Draw(t, "why")
+		a.Plan.Argv = rapid.SliceOfN(text, 0, 4).Draw(t, "argv")
+		a.Plan.Tool, a.Plan.Writes = text.Draw(t, "tool"), []string{text.Draw(t, "path")}
+		const width = 76
+		got := render(a, palyra.SeparationNone, width, false)
+		for _, line := range strings.Split(strings.TrimSuffix(got, "\n"), "\n") {
+			checkLine(t, line, width)
+		}
+	})
+}
+
+func checkLine(t *rapid.T, line string, width int) {
+	for _, r := range line {
+		if !unicode.IsPrint(r) {
+			t.Fatalf("%U in %q", r, line)
+		}
+	}
+	if n := len([]rune(line)); n > width {
+		t.Fatalf("%d characters in %q", n, line)
+	}
+	if strings.HasPrefix(line, " ") {
+		return // a gutter or a line that goes on
+	}
+	for _, l := range labels() {
+		if strings.HasPrefix(line, l) {
+			return
+		}
+	}
+	t.Fatalf("a line starts with outside text: %q", line)
+}
+
+// A line of the view's own can be told by the number of such lines: outside
+// text cannot add one.
+func TestOutsideTextAddsNoLabel(t *testing.T) {
+	a := hostileApproval()
+	count := func(s string) int {
+		return strings.Count("\n"+s, "\nPlan digest ") + strings.Count("\n"+s, "\nApproval ")
+	}
+	if got := count(render(a, palyra.SeparationNone, 80, false)); got != 2 {
+		t.Errorf("%d lines claim to be ours", got)
+	}
+}
+
+// Nothing that decides what happens is left out, however long.
+func TestNothingIsCut(t *testing.T) {
+	a := writeApproval()
+	a.Prompt.Diff = strings.Repeat("+line of a long file\n", 5000) + "+the very end\n"
+	a.Plan.Argv = []string{strings.Repeat("a", 10000) + "TAIL"}
+	got := render(a, palyra.SeparationNone, 0, false)
+	if strings.Count(got, "+line of a long file") != 5000 || !strings.Contains(got, "+the very end") || !strings.Contains(got, "TAIL") {
+		t.Error("something is missing")
+	}
+	// Arguments that the diff shows in full are shortened, and say so.
+	long, err := json.Marshal(map[string]string{"content": strings.Repeat("c", 5000), "path": "z.txt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Plan.Arguments = long
+	got = render(a, palyra.SeparationNone, 0, false)
+	if !strings.Contains(got, "bytes left out") || !strings.Contains(got, `"path":"z.txt"}`) {
+		t.Error("the cut does not say so, or the tail is gone")
+	}
+	a.Prompt.Diff = ""
+	if got = render(a, palyra.SeparationNone, 0, false); strings.Contains(got, "left out") {
+		t.Error("arguments were cut without a diff")
+	}
+}
+
+func TestManyArgumentsKeepTheirPlace(t *testing.T) {
+	a := writeApproval()
+	a.Plan.Argv = make([]string, 1_000_001)
+	got := render(a, palyra.SeparationNone, 40, false)
+	for line := range strings.SplitSeq(got, "\n") {
+		if len([]rune(line)) > 40 {
+			t.Fatalf("line too long: %q", line)
+		}
+	}
+}
+
+// A digest that is not the plan's is not asked about, and the view says so.
+func TestDigestOfAnotherPlan(t *testing.T) {
+	a := writeApproval()
+	if err := seen(a); err != nil || strings.Contains(render(a, "", 0, false), "does not belong") {
+		t.Errorf("%v", err)
+	}
+	a.Plan.Writes = []string{"b.txt"}
+	if err := seen(a); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
+		t.Errorf("%v", err)
+	}
+	if got := render(a, "", 0, false); !strings.Contains(got, "WARNING: the plan digest does not belong to this plan") {
+		t.Error(got)
+	}
+}
+
+// However long the plan is, what decides stands on the last screen.
+func TestTheGistIsOnTheLastScreen(t *testing.T) {
+	a := writeApproval()
+	a.Prompt.Diff = strings.Repeat("+line of a long file\n", 500)
+	lines := strings.Split(strings.TrimSuffix(render(a, palyra.SeparationNone, 80, false), "\n"), "\n")
+	screen := strings.Join(lines[len(lines)-23:], "\n")
+	for _, want := range []string{"\nTitle ", "\nSummary ", "\nRisk           MEDIUM", "NEW workspace", "\nWorkspace      /home/ann/shop (as uid 1000) NEW"} {
+		if strings.Count(screen, want) != 1 {
+			t.Errorf("%q is not on it once:\n%s", want, screen)
+		}
+	}
+}
+
+func TestReasons(t *testing.T) {
+	ids := []string{"a", "b"}
+	for in, want := range map[string]string{
+		"needs one: x; y\npolicy a (f:1): x\npolicy b (f:2): y": "needs one\nx\ny",
+		"needs one: x; z\npolicy a (f:1): x":                    "needs one: z\nx",
+		"x\npolicy a: x\npolicy b: x":                           "x",
+		"x by default\npolicy a: x":                             "x by default\nx",
+		"why\npolicy other: x":                                  "why\npolicy other: x",
+		"why\npolicy a":                                         "why",
+		"why\nfree text":                                        "why\nfree text",
+		"":                                                      "",
+	} {
+		if got := reasons(in, ids); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestWider(t *testing.T) {
+	for in, want := range map[string]string{
+		"once: this plan, within 5m. session: again. timeboxed: x": "session: again. timeboxed: x",
+		"once: this plan.": "", "session: again": "session: again", "": "",
+	} {
+		if got := wider(in); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+func TestEnding(t *testing.T) {
+	for want, d := range map[string]palyra.Decision{
+		"withdrawn": {Answer: palyra.AnswerError, Reason: "withdrawn"}, "session closed": {Answer: palyra.AnswerError, Reason: "session closed"},
+		"error": {Answer: palyra.AnswerError, Reason: "allow"}, "deny": {Answer: palyra.AnswerDeny, Reason: "withdrawn"},
+	} {
+		if got := ending(palyra.Approval{Decision: d}); got != want {
+			t.Errorf("%+v: %s", d, got)
+		}
+	}
+}

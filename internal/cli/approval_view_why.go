@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// why prints policy's reasons and, while they can be chosen, what a wider
+// answer would also cover.
+func (v *approvalView) why() {
+	p := v.approval.Prompt
+	v.text("Why asked", reasons(p.Explanation, v.approval.Policies))
+	v.line("Policies", joined(v.approval.Policies))
+	v.put("Needs", need(v.approval.Need))
+	if v.approval.Pending() {
+		v.text("Wider scopes", wider(p.Covers))
+		v.widenings()
+	}
+	label := "Notes"
+	for _, n := range p.Notes {
+		if n == newWorkspaceNote && !v.approval.Plan.Workspace.Known {
+			continue // said above the question
+		}
+		v.text(label, n)
+		label = ""
+	}
+}
+
+// newWorkspaceNote is the note that the view says in its own words.
+const newWorkspaceNote = "the workspace is NEW: no operator registered it"
+
+// widenings prints the generalisations there are; exactly this plan is none.
+func (v *approvalView) widenings() {
+	label := "Widen to"
+	for _, o := range v.approval.Prompt.Options {
+		if o.Name == "exact" {
+			continue
+		}
+		v.put(label, show.Arg(o.Name)+": "+show.Line(o.Label))
+		label = ""
+	}
+}
+
+// reasons takes the repetition out of an explanation: each reason stands once,
+// on a line of its own. Lines of another form stay as they are.
+func reasons(explanation string, policies []string) string {
+	first, rest, _ := strings.Cut(explanation, "\n")
+	var lines []string
+	for line := range strings.SplitSeq(rest, "\n") {
+		id, reason, _ := strings.Cut(line, ": ")
+		id, _, _ = strings.Cut(strings.TrimPrefix(id, "policy "), " (")
+		switch {
+		case line == "":
+		case !strings.HasPrefix(line, "policy ") || !slices.Contains(policies, id):
+			lines = append(lines, line)
+		case reason != "" && !slices.Contains(lines, reason):
+			lines = append(lines, reason)
+			first = without(first, reason)
+		}
+	}
+	if first != "" {
+		lines = append([]string{first}, lines...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// without takes a clause out of a sentence of the form "head: clause; clause".
+func without(sentence, clause string) string {
+	if sentence == clause {
+		return ""
+	}
+	for _, sep := range []string{": ", "; "} {
+		if rest, ok := strings.CutSuffix(sentence, sep+clause); ok {
+			return rest
+		}
+		if before, after, ok := strings.Cut(sentence, sep+clause+"; "); ok {
+			return before + sep + after
+		}
+	}
+	return sentence
+}
+
+// wider leaves out of what the scopes cover the one that is no wider.
+func wider(covers string) string {
+	if rest, ok := strings.CutPrefix(covers, "once: "); ok {
+		_, after, _ := strings.Cut(rest, ". ")
+		return after
+	}
+	return covers
+}
+
+// need says what an allow takes.
+func need(n palyra.Need) string {
+	votes := max(n.Votes, 1)
+	out := []string{fmt.Sprintf("%d person", votes)}
+	if votes > 1 {
+		out[0] = fmt.Sprintf("%d different people", votes)
+	}
+	if n.OtherPerson {
+		out = append(out, "not the agent's owner")
+	}
+	if n.Device {
+		out = append(out, "signed by a paired device")
+	}
+	if n.Separation != "" && n.Separation != palyra.SeparationNone {
+		out = append(out, "separation "+show.Line(string(n.Separation))+" or better")
+	}
+	if n.Fresh {
+		out = append(out, "for this call only")
+	}
+	return strings.Join(out, ", ")
+}
+
+// diff prints the whole change.
+func (v *approvalView) diff() {
+	text := v.approval.Prompt.Diff
+	if text == "" {
+		return
+	}
+	io.WriteString(v.w, v.style.strong("Diff")+"\n")
+	frame := show.Frame{Prefix: "  ", Width: v.width}
+	io.WriteString(v.w, frame.Block(strings.TrimSuffix(text, "\n")))
+}
+
+// who prints the requester and the names of everything, the digest that a
+// decision echoes among them.
+func (v *approvalView) who() {
+	a := v.approval
+	by := show.Arg(string(a.Principal))
+	if a.Owner != "" {
+		by += " of " + show.Arg(string(a.Owner))
+	}
+	v.put("Asked by", fmt.Sprintf("%s (uid %d) through %s at %s", by, a.PeerUID, show.Arg(string(a.Door)), stamp(a.RequestedAt)))
+	v.line("Session", string(a.Session))
+	v.line("Call", string(a.Call))
+	if a.Waiting > 1 {
+		v.put("Waiting", strconv.FormatInt(a.Waiting, 10)+" calls wait for this answer")
+	}
+	if a.SubjectID != "tool:"+a.Plan.Tool+"#"+string(a.PlanDigest) { // else it says nothing that does not stand here
+		v.line("Subject", a.SubjectID)
+	}
+	v.digest("Plan digest", a.PlanDigest)
+}
+
+// separationText says how far the approver's key is out of the agent's reach.
+func separationText(s palyra.Separation) string {
+	switch s {
+	case palyra.SeparationNone:
+		return "separation none: a program of yours could use it; `palyra operator protect` helps"
+	case palyra.SeparationPassphrase:
+		return "separation passphrase"
+	case palyra.SeparationDevice:
+		return "separation device"
+	case palyra.SeparationOtherUID:
+		return "separation other_uid"
+	}
+	return "separation " + show.Arg(string(s))
+}
+
+// votes prints the answers so far and how it ended.
+func (v *approvalView) votes() {
+	a := v.approval
+	label := "Answers"
+	for _, vote := range a.Votes {
+		text := fmt.Sprintf("%s by %s (%s, separation %s) at %s", show.Arg(string(vote.Answer)), show.Arg(string(vote.By)),
+			show.Arg(string(vote.Method)), show.Arg(string(vote.Separation)), stamp(vote.At))
+		if vote.Reason != "" {
+			text += ": " + show.Line(vote.Reason)
+		}
+		v.put(label, text)
+		label = ""
+	}
+	d := a.Decision
+	if a.Pending() {
+		return
+	}
+	text := show.Line(ending(a))
+	if d.Scope != "" {
+		text += ", scope " + show.Arg(string(d.Scope))
+	}
+	if d.By != "" {
+		text += ", by " + show.Arg(string(d.By))
+	}
+	v.put("Decided", text+" at "+stamp(d.At))
+	if d.Reason != ending(a) {
+		v.line("Reason", d.Reason)
+	}
+	v.line("Grant", string(d.Lease))
+}

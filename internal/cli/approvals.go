@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) approvals() *cobra.Command {
+	return parent("approvals", "See and answer what agents ask for",
+		a.approvalsList(), a.approvalsShow(), a.approvalsDecide(), a.approvalsWatch(), a.approvalsExport(), a.approvalsVerify())
+}
+
+// approvalJSON is an approval as JSON shows it: the word itself and, beside it, the
+// two things every list wants.
+type approvalJSON struct {
+	palyra.Approval
+	Summary string           `json:"summary"`
+	Risk    palyra.RiskLevel `json:"risk"`
+}
+
+func approvalOf(p palyra.Approval) approvalJSON {
+	return approvalJSON{Approval: p, Summary: p.Prompt.Summary, Risk: p.Prompt.Risk.Level}
+}
+
+// approvalPage is one page of approvals.
+type approvalPage struct {
+	Approvals []approvalJSON `json:"approvals"`
+	Next      string         `json:"next_cursor"`
+}
+
+// approvalFilter is what list and export can be narrowed to.
+type approvalFilter struct {
+	client.ApprovalFilter
+	subject, principal, answer, since, until string
+}
+
+func (f *approvalFilter) flags(cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.BoolVar(&f.Pending, "pending", false, "only those that nobody has settled")
+	set.StringVar(&f.answer, "decision", "", "only those settled this way: allow, deny, timeout or error")
+	set.StringVar(&f.subject, "subject-type", "", "only this type: tool, channel_send, …")
+	set.StringVar(&f.SubjectID, "subject-id", "", "only this subject")
+	set.StringVar(&f.principal, "principal", "", "only those asked by this principal")
+	set.StringVar(&f.since, "since", "", "only those asked at or after: a time, or a duration ago")
+	set.StringVar(&f.until, "until", "", "only those asked before: a time, or a duration ago")
+	set.BoolVar(&f.OldestFirst, "oldest-first", false, "oldest first")
+	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allow", "deny", "timeout", "error"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// filter checks the flags and returns what they say.
+func (f *approvalFilter) filter(now time.Time) (client.ApprovalFilter, error) {
+	out := f.ApprovalFilter
+	out.SubjectType, out.Principal, out.Answer = palyra.SubjectType(f.subject), palyra.Principal(f.principal), palyra.Answer(f.answer)
+	switch out.Answer {
+	case "", palyra.AnswerAllow, palyra.AnswerDeny, palyra.AnswerTimeout, palyra.AnswerError:
+	default:
+		return out, usage("--decision %q is not one of allow, deny, timeout, error", f.answer)
+	}
+	if out.Pending && out.Answer != "" {
+		return out, usage("--pending and --decision exclude each other")
+	}
+	var err error
+	if out.Since, err = parseWhen(f.since, now); err != nil {
+		return out, err
+	}
+	out.Until, err = parseWhen(f.until, now)
+	return out, err
+}
+
+func (a *app) approvalsList() *cobra.Command {
+	var f approvalFilter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List approvals", Args: takes(),
+		Example: "  palyra approvals list --pending\n  palyra approvals list --decision deny --since 24h --json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			filter, err := f.filter(a.Now())
+			if err != nil {
+				return err
+			}
+			page, err := c.Approvals(ctx, filter)
+			if err != nil {
+				return err
+			}
+			return a.printApprovals(page)
+		}),
+	}
+	f.flags(cmd)
+	paging(cmd, &f.Cursor, &f.Limit)
+	return cmd
+}
+
+func (a *app) printApprovals(page client.ApprovalPage) error {
+	out := approvalPage{Approvals: []approvalJSON{}, Next: page.Next}
+	var rows [][]string
+	for _, p := range page.Approvals {
+		out.Approvals = append(out.Approvals, approvalOf(p))
+		rows = append(rows, []string{string(p.ID), a.stateOf(p), string(p.Prompt.Risk.Level), string(p.Principal), p.Prompt.Summary})
+	}
+	return a.emit(out, func(w io.Writer) {
+		table(w, []string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"}, rows)
+		a.more(page.Next)
+	})
+}
+
+// stateOf is an approval's state in a word or two.
+func (a *app) stateOf(p palyra.Approval) string {
+	if !p.Pending() {
+		return ending(p)
+	}
+	return "pending " + left(p.ExpiresAt, a.Now())
+}
+
+func (a *app) approvalsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show an approval: the whole plan, and what became of it", Args: takes("ID"), ValidArgsFunction: a.completeApprovals,
+		Example: "  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := c.Approval(ctx, palyra.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.emit(approvalOf(p), func(w io.Writer) { a.viewApproval(w, p, a.separation()) })
+		}),
+	}
+}
+
+func (a *app) approvalsWatch() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: takes(),
+		Long:    "Prints every pending approval, then each one as it is asked or settled. With --json\nthere is one object per line.",
+		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			if err := c.Health(ctx); err != nil {
+				return err
+			}
+			if !a.asJSON && !a.quiet {
+				fmt.Fprintf(a.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
+			}
+			return c.WatchApprovals(ctx, func(p palyra.Approval) error {
+				return a.emit(approvalOf(p), func(w io.Writer) { a.printWatched(w, p) })
+			})
+		}),
+	}
+}
+
+// watchLine is a line of watch: time, id, state, risk, who, what.
+const watchLine = "%-20s  %-26s  %-16s  %-8s  %-16s  %s\n"
+
+// printWatched prints one line about an approval, with the time of what
+// happened last to it.
+func (a *app) printWatched(w io.Writer, p palyra.Approval) {
+	at := p.RequestedAt
+	if !p.Pending() {
+		at = p.Decision.At
+	}
+	fmt.Fprintf(w, watchLine, stamp(at), show.Line(string(p.ID)), show.Line(a.stateOf(p)), show.Line(string(p.Prompt.Risk.Level)),
+		show.Line(string(p.Principal)), show.Middle(p.Prompt.Summary, cellWidth))
+}
+
+func (a *app) approvalsExport() *cobra.Command {
+	var f approvalFilter
+	var format, out string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Export approvals, chained and sealed by a signature", Args: takes(),
+		Example: "  palyra approvals export --since 30d --out approvals.ndjson\n  palyra approvals verify approvals.ndjson --key trust.json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			if format != "ndjson" && format != "json" {
+				return usage("--format %q is neither ndjson nor json", format)
+			}
+			filter, err := f.filter(a.Now())
+			if err != nil {
+				return err
+			}
+			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error { return c.ExportApprovals(ctx, format, filter, w) })
+		}),
+	}
+	f.flags(cmd)
+	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson or json")
+	outFlag(cmd, &out)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"ndjson", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}

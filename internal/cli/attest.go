@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/client/evidence"
+	"palyra/internal/show"
+)
+
+func (a *app) attest() *cobra.Command {
+	return parent("attest", "Show and check attestations of what ran", a.attestShow(), a.attestVerify())
+}
+
+func (a *app) attestShow() *cobra.Command {
+	var envelope bool
+	cmd := &cobra.Command{
+		Use: "show REF", Short: "Show an attestation by its id, its digest or its call's id", Args: takes("REF"),
+		Example: "  palyra attest show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra attest show sha256:… --envelope > envelope.json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			at, err := findAttestation(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if envelope {
+				return a.printJSON(at.Envelope)
+			}
+			return a.emit(at, func(w io.Writer) { printPredicate(w, at) })
+		}),
+	}
+	cmd.Flags().BoolVar(&envelope, "envelope", false, "print the signed envelope only")
+	return cmd
+}
+
+// findAttestation looks a reference up: a digest, else the id of a call, else
+// the attestation's own.
+func findAttestation(ctx context.Context, c *client.Client, ref string) (palyra.Attestation, error) {
+	if d := palyra.Digest(ref); d.Valid() {
+		return c.Attestation(ctx, client.AttestationRef{Digest: d})
+	}
+	at, err := c.Attestation(ctx, client.AttestationRef{Call: palyra.ID(ref)})
+	if palyra.CodeOf(err) != palyra.NotFound {
+		return at, err
+	}
+	return c.Attestation(ctx, client.AttestationRef{ID: palyra.ID(ref)})
+}
+
+func printPredicate(w io.Writer, at palyra.Attestation) {
+	p := at.Predicate
+	decided := "policy alone"
+	if p.Decision != nil {
+		decided = fmt.Sprintf("%s, scope %s, by %s", p.Decision.Answer, p.Decision.Scope, p.Decision.By)
+	}
+	fields(w,
+		pair{"Attestation", string(at.ID)}, pair{"Digest", string(at.Digest)}, pair{"Call", string(p.CallID)}, pair{"Session", string(p.SessionID)},
+		pair{"Tool", p.Tool}, pair{"Principal", string(p.Principal)}, pair{"Door", string(p.Door)}, pair{"Plan digest", string(p.PlanDigest)},
+		pair{"Verdict", p.Verdict.String()}, pair{"Policies", joined(p.Policies)}, pair{"Decided", decided}, pair{"Separation", string(p.Separation)},
+		pair{"Tier", string(p.Tier)}, pair{"Executor", p.Executor}, pair{"Enforcement", p.Enforcement.Mode}, pair{"Outcome", string(p.Outcome)},
+		pair{"Exit code", fmt.Sprint(p.ExitCode)}, pair{"Signal", p.Signal}, pair{"Started", second(p.StartedAt)}, pair{"Finished", second(p.FinishedAt)},
+		pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
+}
+
+func (a *app) attestVerify() *cobra.Command {
+	var keys, operators []string
+	cmd := &cobra.Command{
+		Use: "verify FILE", Short: "Check an attestation, or a whole outcome; needs no daemon", Args: takes("FILE"),
+		Long: "Checks an envelope, or the outcome that `palyra tools call --json` printed, against\n" +
+			"the keys you trust. Any change but white space between tokens is found. - reads stdin.",
+		Example: "  palyra attest verify outcome.json --key trust.json\n" +
+			"  palyra attest verify outcome.json --key trust.json --operator-key BASE64",
+		RunE: func(_ *cobra.Command, args []string) error {
+			trust, err := readTrust(keys)
+			if err != nil {
+				return err
+			}
+			for _, key := range operators {
+				if !public(key) {
+					return usage("--operator-key %q is not an Ed25519 public key in base64", key)
+				}
+			}
+			raw, err := a.readFile(args[0], evidence.MaxAttestation)
+			if err != nil {
+				return err
+			}
+			report, err := evidence.VerifyAttestation(raw, trust.WithOperators(operators...))
+			if err != nil {
+				return unproven(err)
+			}
+			return a.emit(goodAttestation{true, report}, func(w io.Writer) { printAttestReport(w, report) })
+		},
+	}
+	keyFlag(cmd, &keys)
+	cmd.Flags().StringArrayVar(&operators, "operator-key", nil, "an approver's public key in base64 that you trust; may be repeated (default: the approvers' keys are taken as they come, with a warning)")
+	return cmd
+}
+
+// goodAttestation is a report that says so itself, as the other checks do.
+type goodAttestation struct {
+	OK bool `json:"ok"`
+	evidence.AttestationReport
+}
+
+func printAttestReport(w io.Writer, r evidence.AttestationReport) {
+	fmt.Fprintf(w, "good: the %s is what %s signed\n", show.Line(r.Form), show.Line(r.KeyID))
+	decided := joined(r.DecidedBy)
+	if decided == "" {
+		decided = "policy alone"
+	}
+	fields(w, pair{"Call", string(r.CallID)}, pair{"Tool", r.Tool}, pair{"Principal", string(r.Principal)}, pair{"Plan digest", string(r.PlanDigest)},
+		pair{"Decided by", decided}, pair{"Separation", string(r.Separation)}, pair{"Tier", string(r.Tier)}, pair{"Outcome", string(r.Outcome)},
+		pair{"Started", second(r.StartedAt)}, pair{"Finished", second(r.FinishedAt)}, pair{"Checked", joined(r.Checked)})
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", show.Line(warning))
+	}
+}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// maxInput is the most that is read as a tool's input. What is over a tool's own
+// limit is for the daemon to refuse, on record; this only keeps the command
+// itself in bounds.
+const maxInput = 64 << 20
+
+func (a *app) toolsCall() *cobra.Command {
+	var r client.CallRequest
+	var input string
+	var limit spanFlag
+	cmd := &cobra.Command{
+		Use: "call NAME", Short: "Call a tool, as an agent would", Args: takes("NAME"), ValidArgsFunction: a.completeTools,
+		Long: "Proposes the call on the agent's door and waits for its outcome. Where policy asks,\n" +
+			"the call waits for an answer; on a terminal you can give it in place with your\n" +
+			"operator key. Ctrl-C cancels the call.",
+		Example: "  palyra tools call palyra.echo --input '{\"text\":\"hello\"}'\n" +
+			"  palyra tools call palyra.fs.write --input @args.json --workspace ~/project --json\n" +
+			"  jq -n '{path:\"a.txt\"}' | palyra tools call palyra.fs.read --input -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, err := a.readInput(input, maxInput)
+			if err != nil {
+				return err
+			}
+			r.Tool, r.Arguments, r.Timeout, r.Door = args[0], raw, time.Duration(limit), palyra.DoorCLI
+			if r.Workspace == "" {
+				if r.Workspace, err = workingDir(); err != nil {
+					return err
+				}
+			}
+			return a.call(cmd.Context(), r)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&input, "input", "i", "{}", "the arguments: JSON, @FILE, or - for stdin")
+	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory to work in (default: the current one)")
+	f.StringVar(&r.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
+	f.StringVar(&r.Key, "key", "", "idempotency key: a repeat returns the first outcome")
+	f.BoolVar(&r.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.Var(&limit, "timeout", "how long the tool may run (only lowers the limit)")
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	return cmd
+}
+
+// call proposes a call and prints what became of it.
+func (a *app) call(ctx context.Context, r client.CallRequest) error {
+	c, err := a.agent()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	w := &waiter{app: a, client: c, noWait: r.NoWait}
+	outcome, err := w.wait(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := a.printOutcome(outcome); err != nil {
+		return err
+	}
+	return exitError{code: exitOfOutcome(outcome)}
+}
+
+// waiter follows one call from its proposal to its outcome.
+type waiter struct {
+	*app
+	client *client.Client
+	noWait bool
+
+	mu     sync.Mutex // guards the fields below
+	callID palyra.ID
+	asking context.CancelFunc // ends the question on the terminal
+	typed  bool               // a question was put to the person at the terminal
+	asked  sync.WaitGroup
+}
+
+// cancelPatience is how long a cancelled call may take to say so.
+const cancelPatience = 10 * time.Second
+
+// wait returns the outcome. When ctx ends the call is cancelled, not left
+// behind: its outcome then says so.
+func (w *waiter) wait(ctx context.Context, r client.CallRequest) (palyra.Outcome, error) {
+	stream, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	cancelled := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cancelled)
+		w.cancel(hangUp)
+	})
+	outcome, err := w.client.Call(stream, r, func(e client.CallEvent) { w.news(ctx, e) })
+	if !stop() {
+		<-cancelled
+	}
+	w.stopAsking()
+	if w.typed {
+		drain()
+	}
+	return outcome, err
+}
+
+// cancel ends the call on the daemon's side; the outcome arrives on the stream.
+// When that cannot be done, or takes too long, it hangs up.
+func (w *waiter) cancel(hangUp context.CancelFunc) {
+	w.mu.Lock()
+	id := w.callID
+	w.mu.Unlock()
+	w.stopAsking() // so that what follows starts a line of its own
+	if id == "" {
+		hangUp()
+		return
+	}
+	if !w.asJSON {
+		w.say("palyra: cancelling call %s", show.Line(string(id)))
+	}
+	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
+	defer done()
+	if err := w.client.CancelCall(ctx, id); err != nil {
+		hangUp()
+		return
+	}
+	time.AfterFunc(cancelPatience, hangUp)
+}
+
+// news tells the person what the call is waiting for.
+func (w *waiter) news(ctx context.Context, e client.CallEvent) {
+	switch {
+	case e.Accepted != nil:
+		w.mu.Lock()
+		w.callID = e.Accepted.CallID
+		w.mu.Unlock()
+	case e.ApprovalRequested != nil:
+		w.requested(ctx, *e.ApprovalRequested)
+	case e.ApprovalResolved != nil:
+		w.stopAsking()
+		r := *e.ApprovalResolved
+		if !w.asJSON {
+			w.say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
+		}
+	}
+}
+
+func by(p palyra.Principal) string {
+	if p == "" {
+		return ""
+	}
+	return " by " + show.Line(string(p))
+}
+
+// approvalEvent is the line that stderr carries while a call waits.
+type approvalEvent struct {
+	Event string `json:"event"`
+	client.ApprovalRequested
+}
+
+// requested says that an answer is needed and how to give it.
+func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
+	if w.asJSON {
+		if b, err := encode(approvalEvent{"approval_requested", r}); err == nil {
+			_, _ = w.Stderr.Write(b)
+		}
+		return
+	}
+	if w.noWait {
+		return // the outcome says it
+	}
+	w.say("palyra: waiting for an answer to %s: %s", show.Line(string(r.ApprovalID)), show.Middle(r.Summary, 200))
+	if w.interactive() {
+		w.askInPlace(ctx, r)
+		return
+	}
+	if !r.ExpiresAt.IsZero() {
+		w.say("  until   %s (%s)", stamp(r.ExpiresAt), left(r.ExpiresAt, w.Now()))
+	}
+	w.say("  look    palyra approvals show %s", show.Arg(string(r.ApprovalID)))
+	w.say("  allow   palyra approvals decide %s allow", show.Arg(string(r.ApprovalID)))
+	w.say("  deny    palyra approvals decide %s deny", show.Arg(string(r.ApprovalID)))
+}
+
+// askInPlace puts the question to the person at this terminal while the call
+// waits. An answer from elsewhere, or the end of the call, ends it.
+func (w *waiter) askInPlace(ctx context.Context, r client.ApprovalRequested) {
+	ctx, cancel := context.WithCancel(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asking, w.typed = cancel, true
+	w.asked.Go(func() {
+		defer cancel()
+		if err := w.decideHere(ctx, r.ApprovalID); err != nil && ctx.Err() == nil {
+			w.notHere(r, err)
+		}
+	})
+}
+
+// notHere says that no answer was given at this terminal, why, and how to give
+// one elsewhere: the call goes on waiting.
+func (w *waiter) notHere(r client.ApprovalRequested, err error) {
+	f := w.failureOf(err)
+	w.say("palyra: not answered here: %s", show.Line(f.Text))
+	if f.Remedy != "" {
+		w.say("  remedy: %s", show.Line(f.Remedy))
+	}
+	until := ""
+	if !r.ExpiresAt.IsZero() {
+		until = fmt.Sprintf(" until %s (%s)", stamp(r.ExpiresAt), left(r.ExpiresAt, w.Now()))
+	}
+	w.say("palyra: still waiting%s; answer with `palyra approvals decide %s allow`", until, show.Arg(string(r.ApprovalID)))
+}
+
+// stopAsking ends the question on the terminal and returns when it is off the
+// screen.
+func (w *waiter) stopAsking() {
+	w.mu.Lock()
+	asking := w.asking
+	w.asking = nil
+	w.mu.Unlock()
+	if asking != nil {
+		asking()
+		w.asked.Wait()
+	}
+}
+
+// printOutcome prints what became of a call. As JSON it is the outcome's own
+// bytes, which the attestation binds.
+func (a *app) printOutcome(o palyra.Outcome) error {
+	if a.asJSON {
+		raw, err := o.Marshal()
+		if err != nil {
+			return fmt.Errorf("cli: outcome: %w", err)
+		}
+		_, err = a.Stdout.Write(append(raw, '\n'))
+		return err
+	}
+	a.printStream(a.Stdout, o.Stdout, o.StdoutB64)
+	a.printStream(a.Stderr, o.Stderr, o.StderrB64)
+	if len(o.Output) > 0 && string(o.Output) != "null" {
+		a.printStream(a.Stdout, indented(o.Output)+"\n", "")
+	}
+	if o.Truncated {
+		a.say("palyra: the output was longer than the limit and is not whole")
+	}
+	a.printEnding(o)
+	return nil
+}
+
+// printStream prints a tool's text: as it is into a file or pipe, made safe on
+// a terminal.
+func (a *app) printStream(w io.Writer, text, b64 string) {
+	switch {
+	case b64 != "":
+		fmt.Fprintf(a.Stderr, "palyra: the output is not text; --json has it as base64\n")
+	case text == "":
+	case isTerminal(w):
+		io.WriteString(w, show.Block(strings.TrimSuffix(text, "\n"))+"\n")
+	default:
+		io.WriteString(w, text)
+	}
+}
+
+// printEnding says on stderr how the call ended.
+func (a *app) printEnding(o palyra.Outcome) {
+	if o.Outcome == palyra.OutcomeFinished && exitOfOutcome(o) == exitOK {
+		a.say("palyra: finished, call %s, journal position %d", show.Line(string(o.CallID)), o.JournalPosition)
+		return
+	}
+	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
+		id := show.Arg(string(o.ApprovalID))
+		fmt.Fprintf(a.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
+		fmt.Fprintf(a.Stderr, "  remedy: answer with `palyra approvals decide %s allow`, then call again\n", id)
+		return
+	}
+	text := string(o.Outcome)
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	if o.ReasonCode != "" {
+		text += " (" + string(o.ReasonCode) + ")"
+	}
+	fmt.Fprintf(a.Stderr, "palyra: call %s %s\n", show.Line(string(o.CallID)), show.Line(text))
+	if o.Remedy != "" {
+		fmt.Fprintf(a.Stderr, "  remedy: %s\n", show.Line(o.Remedy))
+	}
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) calls() *cobra.Command {
+	return parent("calls", "See and cancel tool calls", a.callsList(), a.callsShow(), a.callsCancel())
+}
+
+func (a *app) callsList() *cobra.Command {
+	var f client.CallFilter
+	var principal, session, state string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List calls, newest first", Args: takes(),
+		Example: "  palyra calls list --state pending",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.State(state)
+			page, err := c.Calls(ctx, f)
+			if err != nil {
+				return err
+			}
+			page.Calls = some(page.Calls)
+			for i := range page.Calls {
+				page.Calls[i] = whole(page.Calls[i])
+			}
+			return a.emit(page, func(w io.Writer) {
+				var rows [][]string
+				for _, x := range page.Calls {
+					rows = append(rows, []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), stamp(x.Proposed), x.Detail.Summary})
+				}
+				table(w, []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, rows)
+				a.more(page.Next)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
+	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
+	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	paging(cmd, &f.Cursor, &f.Limit)
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func states() []string {
+	var out []string
+	for _, s := range palyra.States() {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func (a *app) callsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a call", Args: takes("ID"),
+		Example: "  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --json | jq .outcome",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			x, err := c.GetCall(ctx, palyra.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.emit(whole(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
+		}),
+	}
+}
+
+// whole gives a call's lists their JSON form.
+func whole(x palyra.Call) palyra.Call {
+	x.Tool.Capabilities = some(x.Tool.Capabilities)
+	if x.Outcome != nil {
+		o := *x.Outcome
+		o.Policies = some(o.Policies)
+		x.Outcome = &o
+	}
+	return x
+}
+
+// attestationOf finds the attestation of a call that ran; "" when it has none.
+func attestationOf(ctx context.Context, c *client.Client, x palyra.Call) palyra.ID {
+	if x.Outcome == nil || x.Grant == "" {
+		return ""
+	}
+	at, err := c.Attestation(ctx, client.AttestationRef{Call: x.ID})
+	if err != nil {
+		return ""
+	}
+	return at.ID
+}
+
+// shownOutput is how much of a call's output is shown; --json has it whole.
+const shownOutput = 4096
+
+// printCall describes a call and what became of it.
+func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
+	var o palyra.Outcome
+	exit := ""
+	if x.Outcome != nil {
+		o = *x.Outcome
+	}
+	if o.Outcome == palyra.OutcomeFinished {
+		exit = strconv.Itoa(o.ExitCode)
+	}
+	fields(w,
+		pair{"Call", string(x.ID)}, pair{"State", string(x.State)}, pair{"Tool", x.Proposal.Tool}, pair{"Summary", x.Detail.Summary},
+		pair{"Principal", string(x.Proposal.Principal)}, pair{"Owner", string(x.Proposal.Owner)}, pair{"Door", string(x.Proposal.Door)},
+		pair{"Session", string(x.Proposal.Session)}, pair{"Workspace", x.Proposal.Workspace}, pair{"Verdict", verdict(x)},
+		pair{"Plan digest", string(x.Digest)}, pair{"Approval", string(x.Approval)}, pair{"Decision", string(x.Decision.Answer)},
+		pair{"Grant", string(x.Grant)}, pair{"Proposed", stamp(x.Proposed)}, pair{"Finished", stamp(x.Finished)},
+		pair{"Outcome", string(o.Outcome)}, pair{"Exit code", exit}, pair{"Signal", o.Signal}, pair{"Reason code", string(o.ReasonCode)},
+		pair{"Reason", o.Reason}, pair{"Remedy", o.Remedy}, pair{"Attestation", string(attestation)})
+	block(w, "Stdout", bounded(o.Stdout))
+	block(w, "Stderr", bounded(o.Stderr))
+	if len(o.Output) > 0 && string(o.Output) != "null" {
+		block(w, "Output", bounded(indented(o.Output)))
+	}
+	if o.StdoutB64 != "" || o.StderrB64 != "" {
+		fmt.Fprintln(w, "The output is not text; --json has it as base64.")
+	}
+}
+
+// bounded keeps the start of a long output and says how much is left out.
+func bounded(text string) string {
+	if len(text) <= shownOutput {
+		return text
+	}
+	head := palyra.Clip(text, shownOutput)
+	return head + fmt.Sprintf("\n(of %s; --json has it whole)", size(int64(len(text))))
+}
+
+// verdict is policy's answer; none before it was asked.
+func verdict(x palyra.Call) string {
+	if x.Verdict.Bundle == "" {
+		return ""
+	}
+	return x.Verdict.Effect.String()
+}
+
+func (a *app) callsCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Cancel a call: a question is withdrawn, a run is stopped", Args: takes("ID"),
+		Example: "  palyra calls cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			id := palyra.ID(args[0])
+			if err := c.CancelCall(ctx, id); err != nil {
+				return err
+			}
+			x, err := c.GetCall(ctx, id)
+			if err != nil {
+				return err
+			}
+			return a.emit(whole(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
+		}),
+	}
+}

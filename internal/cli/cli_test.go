@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/config"
+)
+
+// play runs one command without a daemon, in a home of its own.
+func play(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return playIn(t, t.TempDir(), args...)
+}
+
+func playIn(t *testing.T, home string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = Main(t.Context(), Process{Args: args, Env: []string{"PALYRA_HOME=" + home}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err})
+	return code, out.String(), err.String()
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"bogus", `there is no command "bogus"`},
+		{"statu", `there is no command "statu"; did you mean status?`},
+		{"approvls list", `there is no command "approvls"; did you mean approvals?`},
+		{"journal tail --kind call.grantd", `there are no entries of kind "call.grantd"; there are call.granted`},
+		{"journal tail --kind grant", "there are call.granted, grant.created, grant.ended"},
+		{"journal tail --kind xyz", "there are daemon.started, daemon.stopped"},
+		{"help bogus", `there is no help on "bogus"`},
+		{"help approvals bogus", `there is no help on "approvals bogus"`},
+		{"approvals", "approvals: a command is missing: decide, export, list, show, verify, watch"},
+		{"approvals lst", `there is no command "approvals lst"; did you mean list?`},
+		{"approvals show", "ID is missing"},
+		{"approvals show a b", `"b" is one argument too many`},
+		{"approvals list --nonsense", "unknown flag: --nonsense"},
+		{"approvals list --limit 501", "--limit must be between 0 and 500"},
+		{"approvals list --limit x", "invalid argument"},
+		{"approvals list --decision maybe", `--decision "maybe" is not one of`},
+		{"approvals list --decision allow --pending", "exclude each other"},
+		{"approvals list --since whenever", "is neither a time like"},
+		{"approvals export --format xml", "neither ndjson nor json"},
+		{"approvals verify f", "--key is required"},
+		{"approvals decide X maybe", `"maybe" is neither allow nor deny`},
+		{"approvals decide X allow", "--digest is required"},
+		{"approvals decide X allow --digest sha256:12", "--digest must be"},
+		{"approvals decide X allow --scope forever --digest D", "--digest must be"},
+		{"approvals decide X allow --scope forever", `"forever" is not a scope`},
+		{"approvals decide X allow --scope timeboxed", "needs --ttl"},
+		{"approvals decide X allow --ttl 5m", "--ttl belongs to --scope timeboxed"},
+		{"approvals decide X allow --ttl soon", "is not a duration"},
+		{"approvals decide X deny --scope once", "belong to an allow"},
+		{"approvals decide X allow --scope session --uses -1", "--uses must not be negative"},
+		{"tools call", "NAME is missing"},
+		{"keys rotate house", `"house" is neither journal nor attestation`},
+		{"journal proof 0", "entries count from 1"},
+		{"journal proof x", "entries count from 1"},
+		{"journal tail --from -1", "must not be negative"},
+		{"journal export --from 9 --to 3", "is not a range"},
+		{"journal verify --key x", "--key belongs to a FILE"},
+		{"journal verify f", "--key is required"},
+		{"journal verify-proof f", "--key is required"},
+		{"attest verify f", "--key is required"},
+		{"attest verify f --key " + sampleKey + " --operator-key x", "is not an Ed25519 public key"},
+		{"policy why", "give either the id of a call or --tool"},
+		{"policy why X --tool y", "give either the id of a call or --tool"},
+		{"policy snapshot abc", "is not a digest"},
+		{"operator add user:x --public-key abc", "--public-key must be"},
+		{"up --set nonsense", "is not KEY=VALUE"},
+		{"up --timeout 0", "is not a duration"},
+		{"completion klingon", `there is no command "completion klingon"`},
+		{"status now", `"now" is one argument too many`},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, out, err := play(t, strings.Fields(c.args)...)
+			if code != exitUsage || out != "" || !strings.HasPrefix(err, "palyra: ") || !strings.Contains(err, c.want) || !strings.Contains(err, "\n  remedy: ") {
+				t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
+			}
+		})
+	}
+}
+
+// Every command has a help page; those that need a daemon say that there is
+// none, each in the same way.
+func TestEveryCommand(t *testing.T) {
+	a := &app{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Name() != "help" && c.Short == "" {
+			t.Errorf("%s has no short text", c.CommandPath())
+		}
+		if c.Runnable() && !c.HasAvailableSubCommands() && c.Args == nil {
+			t.Errorf("%s does not check its arguments", c.CommandPath())
+		}
+		if c.Runnable() && !c.HasSubCommands() && !strings.HasPrefix(c.Example, "  palyra ") && !strings.Contains(c.Example, "(palyra ") {
+			t.Errorf("%s has no example: %q", c.CommandPath(), c.Example)
+		}
+		for _, text := range flagTexts(c.Flags().VisitAll) {
+			if text == "" || strings.Contains(text, "`") { // which would make the word the name of the value
+				t.Errorf("%s: a flag says %q", c.CommandPath(), text)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(a.root())
+}
+
+// flagTexts lists what the flags say in the help.
+func flagTexts[F any](visit func(func(*F))) []string {
+	var out []string
+	visit(func(f *F) { out = append(out, reflect.ValueOf(f).Elem().FieldByName("Usage").String()) })
+	return out
+}
+
+// A complaint about the command line leads to the help of the command meant.
+func TestRemedyNamesTheHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"bogus": "palyra --help", "approvals lst": "palyra approvals --help", "approvals show": "palyra approvals show --help",
+		"tools call x --nope": "palyra tools call --help", "help nothing": "palyra --help",
+	} {
+		if _, _, err := play(t, strings.Fields(args)...); !strings.Contains(err, "\n  remedy: see `"+want+"`\n") {
+			t.Errorf("%s: %s", args, err)
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	code, flag, _ := play(t, "--version")
+	_, command, _ := play(t, "version")
+	if line, _, _ := strings.Cut(command, "\n"); code != exitOK || flag != line+"\n" || !strings.HasPrefix(flag, "palyra dev ") {
+		t.Errorf("%d %q, not %q", code, flag, command)
+	}
+}
+
+// Stopping what does not run is no error.
+func TestDownWithoutADaemon(t *testing.T) {
+	if code, out, err := play(t, "down"); code != exitOK || out != "no daemon runs\n" || err != "" {
+		t.Errorf("%d %q %q", code, out, err)
+	}
+	if code, out, _ := play(t, "down", "--json"); code != exitOK || out != `{"pid":0,"stopped":false}`+"\n" {
+		t.Errorf("%d %q", code, out)
+	}
+}
+
+func TestNoDaemon(t *testing.T) {
+	digest := string(sampleDigest)
+	for _, args := range []string{
+		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x", "approvals decide x allow --digest " + digest,
+		"approvals watch", "approvals export", "grants list", "grants show x", "grants revoke x", "sessions list", "sessions show x", "sessions close x",
+		"calls list", "calls show x", "calls cancel x", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
+		"operator list", "operator remove x", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
+		"attest show x", "policy show", "policy why x", "policy snapshot",
+	} {
+		t.Run(args, func(t *testing.T) {
+			code, out, err := play(t, strings.Fields(args)...)
+			if code != exitNoDaemon || out != "" || !strings.Contains(err, "\n  remedy: ") || !strings.Contains(err, "palyra up") {
+				t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
+			}
+		})
+	}
+}
+
+func TestErrorsAsJSON(t *testing.T) {
+	code, out, err := play(t, "approvals", "show", "x", "--json")
+	var got struct {
+		Error failure `json:"error"`
+	}
+	if json.Unmarshal([]byte(err), &got) != nil || strings.Count(err, "\n") != 1 {
+		t.Fatalf("stderr %s", err)
+	}
+	if code != exitNoDaemon || out != "" || got.Error.Reason != client.ReasonNoDaemon || got.Error.Code != palyra.Unavailable || got.Error.Text == "" || got.Error.Remedy == "" {
+		t.Errorf("exit %d, %+v", code, got)
+	}
+	code, _, err = play(t, "approvals", "show", "--json")
+	if code != exitUsage || json.Unmarshal([]byte(err), &got) != nil || got.Error.Text != "ID is missing" {
+		t.Errorf("exit %d, %s", code, err)
+	}
+}
+
+func TestErrorsAreMadeSafe(t *testing.T) {
+	_, _, err := play(t, "b\x1b[2Jogus")
+	if strings.Contains(err, "\x1b") {
+		t.Errorf("%q", err)
+	}
+	a := &app{}
+	var out bytes.Buffer
+	a.Stderr = &out
+	code := a.finish(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no\r\x1b[1Ayes").WithRemedy("ask\nroot"))
+	if want := "palyra: no\\r\\x1b[1Ayes\n  remedy: ask\\nroot\n"; out.String() != want || code != exitUnauthorised {
+		t.Errorf("%d %q", code, out.String())
+	}
+}
+
+func TestUnforeseenErrorsKeepTheirText(t *testing.T) {
+	a := &app{}
+	var out bytes.Buffer
+	a.Stderr = &out
+	if code := a.finish(errors.New("disk on fire")); code != exitFailure || out.String() != "palyra: disk on fire\n" {
+		t.Errorf("%d %q", code, out.String())
+	}
+	out.Reset()
+	if code := a.finish(exitError{code: 3}); code != 3 || out.String() != "" {
+		t.Errorf("%d %q", code, out.String())
+	}
+}
+
+func TestInterruption(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	code := Main(ctx, Process{Args: []string{"status"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+	if code != exitCancelled {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	if err := interrupted(usage("x")); exitOf(err) != exitUsage {
+		t.Errorf("a usage error became %v", err)
+	}
+}
+
+func TestQuiet(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{quiet: true}
+	a.Stderr = &out
+	a.say("hello")
+	a.more("cursor")
+	if out.Len() != 0 {
+		t.Errorf("%q", out.String())
+	}
+	a.quiet = false
+	a.more("a b")
+	if out.String() != "palyra: there are more: --cursor \"a b\"\n" {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestColours(t *testing.T) {
+	a := &app{}
+	if a.colours(&bytes.Buffer{}) {
+		t.Error("a buffer got colours")
+	}
+	if style(false).alarm("x") != "x" || style(true).strong("") != "" || style(true).calm("x") == "x" {
+		t.Error("style")
+	}
+}
+
+func TestAgentToken(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &app{}
+	if s, err := a.agentToken(); err != nil || !s.Empty() {
+		t.Errorf("without a variable: %v", err)
+	}
+	a.Env = []string{tokenVariable + "=" + file}
+	write("tok\n", 0o600)
+	s, err := a.agentToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Use(func(b []byte) error {
+		if string(b) != "tok" {
+			t.Errorf("got %q", b)
+		}
+		return nil
+	})
+	for name, spoil := range map[string]func(){
+		"readable by others": func() { write("tok", 0o644) },
+		"empty":              func() { write("\n", 0o600) },
+		"too large":          func() { write(strings.Repeat("x", maxToken+1), 0o600) },
+		"gone":               func() { _ = os.Remove(file) },
+	} {
+		spoil()
+		if _, err := a.agentToken(); exitOf(err) != exitUnauthorised {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := a.agentToken(); (name == "readable by others") != strings.Contains(palyra.AsError(err).Remedy, "chmod 600 "+file) {
+			t.Errorf("%s: the remedy is %q", name, palyra.AsError(err).Remedy)
+		}
+	}
+}
+
+func TestReadInput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(file, []byte(`{"a":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{Process: Process{Stdin: strings.NewReader("{}")}}
+	for arg, want := range map[string]string{`{"b":2}`: `{"b":2}`, "@" + file: `{"a":1}`, "-": "{}"} {
+		if got, err := a.readInput(arg, 7); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", arg, got, err)
+		}
+	}
+	if _, err := a.readInput("@"+file, 6); palyra.AsError(err).Reason != palyra.ReasonInputTooLarge {
+		t.Errorf("too large: %v", err)
+	}
+	if _, err := a.readInput("@"+file+"x", 6); palyra.AsError(err).Reason != palyra.ReasonFileNotFound {
+		t.Errorf("missing: %v", err)
+	}
+}
+
+func TestWriteTo(t *testing.T) {
+	var out, errs bytes.Buffer
+	a := &app{Process: Process{Stdout: &out, Stderr: &errs}}
+	file := filepath.Join(t.TempDir(), "out")
+	put := func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("data")); return err }
+	if err := a.writeTo(t.Context(), file, put); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(file); err != nil || string(raw) != "data" || out.Len() != 0 {
+		t.Errorf("%s %v %s", raw, err, out.String())
+	}
+	broken := func(_ context.Context, w io.Writer) error { _, _ = w.Write([]byte("half")); return errors.New("broke") }
+	if err := a.writeTo(t.Context(), file, broken); err == nil {
+		t.Error("no error")
+	}
+	if raw, _ := os.ReadFile(file); string(raw) != "data" {
+		t.Errorf("a broken export replaced the file: %s", raw)
+	}
+	if err := a.writeTo(t.Context(), "", put); err != nil || out.String() != "data" {
+		t.Errorf("%v %s", err, out.String())
+	}
+	if err := a.writeTo(t.Context(), filepath.Join(file, "x"), put); err == nil {
+		t.Error("wrote below a file")
+	}
+}
+
+func TestConfigIsLoadedOnce(t *testing.T) {
+	a := &app{home: t.TempDir()}
+	a.Env = []string{}
+	c, err := a.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := a.config()
+	if err != nil || again != c {
+		t.Error("loaded twice")
+	}
+	if c.Paths.Home != a.home || c.ToolCall != config.Default().ToolCall {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/show"
+)
+
+func (a *app) configuration() *cobra.Command {
+	return parent("config", "Check and show the configuration; needs no daemon", a.configCheck(), a.configShow(), a.configPath())
+}
+
+func (a *app) configCheck() *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "List everything that is wrong with the configuration", Args: takes(),
+		Example: "  palyra config check\n  palyra config check --json",
+		RunE: func(*cobra.Command, []string) error {
+			problems := config.Check(config.Options{Home: a.home, Env: a.Env})
+			result := struct {
+				OK       bool             `json:"ok"`
+				Problems []config.Problem `json:"problems"`
+			}{len(problems) == 0, some(problems)}
+			err := a.emit(result, func(w io.Writer) {
+				for _, p := range problems {
+					fmt.Fprintln(w, show.Line(p.String()))
+				}
+				if result.OK {
+					fmt.Fprintln(w, "the configuration is good")
+				}
+			})
+			if err == nil && !result.OK {
+				return failed(palyra.ReasonConfig, "the configuration has %d problem(s)", len(problems))
+			}
+			return err
+		},
+	}
+}
+
+func (a *app) configShow() *cobra.Command {
+	var origin bool
+	cmd := &cobra.Command{
+		Use: "show", Short: "Show every setting and its value", Args: takes(),
+		Example: "  palyra config show --origin",
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.config()
+			if err != nil {
+				return err
+			}
+			list := c.Origins()
+			return a.emit(map[string][]config.Origin{"settings": list}, func(w io.Writer) {
+				header := []string{"KEY", "VALUE"}
+				if origin {
+					header = append(header, "ORIGIN", "WHERE")
+				}
+				var rows [][]string
+				for _, o := range list {
+					row := []string{o.Key, settingText(o.Value)}
+					if origin {
+						row = append(row, string(o.Source), o.Where)
+					}
+					rows = append(rows, row)
+				}
+				table(w, header, rows)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&origin, "origin", false, "also say where each value comes from")
+	return cmd
+}
+
+func settingText(v any) string {
+	if list, ok := v.([]string); ok {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprint(v)
+}
+
+func (a *app) configPath() *cobra.Command {
+	return &cobra.Command{
+		Use: "path", Short: "Show where configuration, state, keys and sockets are", Args: takes(),
+		Example: "  palyra config path\n  palyra config path --json | jq -r .operator_key",
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.config()
+			if err != nil {
+				return err
+			}
+			agent, operator, err := c.Paths.Sockets()
+			if err != nil {
+				return err
+			}
+			result := struct {
+				config.Paths
+				Agent    string `json:"agent_socket"`
+				Operator string `json:"operator_socket"`
+			}{c.Paths, agent, operator}
+			return a.emit(result, func(w io.Writer) {
+				p := c.Paths
+				fields(w, pair{"Home", p.Home}, pair{"Configuration", p.Config}, pair{"System's", p.System}, pair{"State", p.State}, pair{"Keys", p.Keys},
+					pair{"Operator key", p.OperatorKey}, pair{"Agent's door", agent}, pair{"Operator's door", operator}, pair{"Cache", p.Cache}, pair{"Quarantine", p.Quarantine})
+			})
+		},
+	}
+}
+
+// environmentTopic is the help page `palyra help environment`.
+func environmentTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("A setting is taken from the strongest place that names it: --set of `palyra up`, the\n" +
+		"environment, the user's config.toml, the system's, the default. These variables count:\n\n" +
+		"  PALYRA_HOME\n      directory of state, keys and sockets; --home is stronger\n" +
+		"  " + tokenVariable + "\n      file with the token of a named agent\n" +
+		"  NO_COLOR\n      print without colours\n")
+	defaults := config.Default()
+	for _, o := range defaults.Origins() {
+		fmt.Fprintf(&b, "  %s\n      %s (%s, default %s)\n", o.Variable, o.Text, o.Key, settingText(o.Value))
+	}
+	b.WriteString("\nLists are separated by commas. A variable that looks like a setting and is none is an\nerror.")
+	return &cobra.Command{Use: "environment", Short: "Which variables count", Long: b.String()}
+}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/config"
+	"palyra/internal/show"
+)
+
+// tokenVariable names the file with a named agent's token. There is no variable
+// or flag for the token itself: both are visible to other programs.
+const tokenVariable = "PALYRA_AGENT_TOKEN_FILE"
+
+// agent opens the agent's door, where a call is proposed and nothing decided.
+func (a *app) agent() (*client.Client, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	socket, _, err := c.Paths.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.agentToken()
+	if err != nil {
+		return nil, err
+	}
+	return client.Open(client.Config{Socket: socket, Door: client.AgentDoor, AgentToken: token})
+}
+
+// operator opens the operator's door. Its key is read, and its passphrase asked
+// for, only when something must be signed.
+func (a *app) operator() (*client.Client, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	return a.operatorAs(&personalKey{app: a, path: c.Paths.OperatorKey})
+}
+
+// operatorAs opens the operator's door with a given key.
+func (a *app) operatorAs(key client.Signer) (*client.Client, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	_, socket, err := c.Paths.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	return client.Open(client.Config{Socket: socket, Door: client.OperatorDoor, Signer: key})
+}
+
+// personalKey is the operator's key file, opened at first use.
+type personalKey struct {
+	*app // the command, which it does not outlive
+	path string
+
+	once   sync.Once
+	asked  bool // a passphrase was typed
+	signer *client.OperatorKey
+	err    error
+}
+
+// KeyID implements client.Signer. Without a key it is empty and Sign says why.
+func (k *personalKey) KeyID() string {
+	if s, err := k.open(); err == nil {
+		return s.KeyID()
+	}
+	return ""
+}
+
+// maxTries is how often a passphrase, or an answer, is asked for.
+const maxTries = 3
+
+// Sign implements client.Signer. A wrong passphrase is asked for again.
+func (k *personalKey) Sign(i palyra.Intent) (string, error) {
+	s, err := k.open()
+	if err != nil {
+		return "", err
+	}
+	for try := 1; ; try++ {
+		sig, err := s.Sign(i)
+		if err == nil || !k.asked || try == maxTries || palyra.AsError(err).Reason != palyra.ReasonBadCredential {
+			return sig, err
+		}
+		fmt.Fprintf(k.Stderr, "palyra: the passphrase is wrong; %d of %d tries are left\n", maxTries-try, maxTries)
+	}
+}
+
+func (k *personalKey) open() (*client.OperatorKey, error) {
+	k.once.Do(func() {
+		k.signer, k.err = client.LoadSigner(k.path, func() (palyra.Secret, error) {
+			pass, err := k.secret(k.ctx, "Passphrase of the operator key "+show.Line(k.path)+": ")
+			if k.asked = err == nil; err != nil && k.ctx.Err() == nil && palyra.AsError(err).Reason == palyra.ReasonUnsupported {
+				err = failed(palyra.ReasonUnsupported, "this needs your signature, the operator key %s is behind a passphrase, and there is no terminal to ask on", k.path).
+					WithRemedy("run it from a terminal; the passphrase is taken from nowhere else").WithCause(err)
+			}
+			return pass, err
+		})
+	})
+	return k.signer, k.err
+}
+
+// separation is that of the person's own key; "" when there is none.
+func (a *app) separation() palyra.Separation {
+	c, err := a.config()
+	if err != nil {
+		return ""
+	}
+	s, err := client.LoadSigner(c.Paths.OperatorKey, nil)
+	if err != nil {
+		return ""
+	}
+	defer s.Close()
+	return s.Separation()
+}
+
+// maxToken is the largest token file that is read.
+const maxToken = 4096
+
+// agentToken reads the named agent's token, if the environment names a file.
+func (a *app) agentToken() (palyra.Secret, error) {
+	path := ""
+	for _, pair := range a.Env {
+		if name, value, _ := strings.Cut(pair, "="); name == tokenVariable {
+			path = value
+		}
+	}
+	if path == "" {
+		return palyra.Secret{}, nil
+	}
+	bad := func(why string) error {
+		return failed(palyra.ReasonBadCredential, "the agent's token in %s: %s", path, why).
+			WithRemedy("make the file with `palyra agent add NAME --out FILE`, or unset %s", tokenVariable)
+	}
+	raw, err := config.ReadPrivate(path, maxToken)
+	if config.Unsafe(err) {
+		return palyra.Secret{}, failed(palyra.ReasonBadCredential, "the agent's token in %s: the file %v", path, err).
+			WithRemedy("make it yours alone: chmod 600 %s; others may have read it, so a new token is better still", path)
+	}
+	if err != nil {
+		return palyra.Secret{}, bad(err.Error())
+	}
+	token := strings.TrimSpace(string(raw))
+	if token == "" {
+		return palyra.Secret{}, bad("it is empty")
+	}
+	return palyra.NewSecret([]byte(token)), nil
+}
+
+// readInput reads what a person gave as "@file", "-" for stdin, or the text
+// itself.
+func (a *app) readInput(arg string, limit int64) ([]byte, error) {
+	var r io.Reader
+	switch {
+	case arg == "-":
+		r = a.Stdin
+	case strings.HasPrefix(arg, "@"):
+		f, err := os.Open(arg[1:])
+		if err != nil {
+			return nil, failed(palyra.ReasonFileNotFound, "%v", err)
+		}
+		defer f.Close()
+		r = f
+	default:
+		return []byte(arg), nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, failed(palyra.ReasonMalformedInput, "cannot read the input: %v", err)
+	}
+	if int64(len(raw)) > limit {
+		return nil, failed(palyra.ReasonInputTooLarge, "the input is larger than %s", size(limit))
+	}
+	return raw, nil
+}
+
+// run is the body of a command that talks to a daemon.
+type run func(ctx context.Context, c *client.Client, args []string) error
+
+// asOperator runs f at the operator's door.
+func (a *app) asOperator(f run) func(*cobra.Command, []string) error { return at(a.operator, f) }
+
+// asAgent runs f at the agent's door.
+func (a *app) asAgent(f run) func(*cobra.Command, []string) error { return at(a.agent, f) }
+
+func at(door func() (*client.Client, error), f run) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := door()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return f(cmd.Context(), c, args)
+	}
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) approvalsDecide() *cobra.Command {
+	var r client.DecideRequest
+	var scope, digest string
+	var ttl spanFlag
+	cmd := &cobra.Command{
+		Use: "decide ID allow|deny", Short: "Answer an approval", Args: takes("ID", "allow|deny"), ValidArgsFunction: a.completeDecide,
+		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
+			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
+			"a --digest must then be that of the plan shown. Anywhere else --digest is required.",
+		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
+			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
+			"  palyra approvals decide ID deny --reason 'not today' --digest sha256:…",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.ID, r.Answer = palyra.ID(args[0]), palyra.Answer(args[1])
+			r.Scope, r.TTL, r.Digest, r.Method = palyra.Scope(scope), time.Duration(ttl), palyra.Digest(digest), palyra.MethodCLI
+			if err := checkDecision(r); err != nil {
+				return err
+			}
+			return a.decide(cmd.Context(), r)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&scope, "scope", "", "how far an allow reaches: once, session or timeboxed (default once)")
+	f.Var(&ttl, "ttl", "how long a timeboxed allow lasts: 30m, 2h, 1d")
+	f.StringVar(&r.Widen, "widen", "", "one of the generalisations the approval offers (default: exactly this plan)")
+	f.Int64Var(&r.Uses, "uses", 0, "how often a session or timeboxed allow may be used (default: no count)")
+	f.StringVar(&r.Reason, "reason", "", "why; the agent sees it")
+	f.StringVar(&digest, "digest", "", "the plan digest you saw")
+	fixed := func(values ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("scope", fixed("once", "session", "timeboxed"))
+	return cmd
+}
+
+// checkDecision refuses what the daemon would refuse as well, in the words of
+// the command line.
+func checkDecision(r client.DecideRequest) error {
+	switch {
+	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
+		return usage("%q is neither allow nor deny", string(r.Answer))
+	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
+		return usage("--scope, --ttl, --widen and --uses belong to an allow")
+	case r.Digest != "" && !r.Digest.Valid():
+		return usage("--digest must be sha256: and 64 hex digits")
+	case r.Uses < 0:
+		return usage("--uses must not be negative")
+	}
+	switch r.Scope {
+	case "", palyra.ScopeOnce, palyra.ScopeSession:
+		if r.TTL != 0 && r.Scope != palyra.ScopeSession {
+			return usage("--ttl belongs to --scope timeboxed")
+		}
+	case palyra.ScopeTimeboxed:
+		if r.TTL == 0 {
+			return usage("--scope timeboxed needs --ttl")
+		}
+	default:
+		return usage("%q is not a scope: once, session or timeboxed", string(r.Scope))
+	}
+	return nil
+}
+
+// decide answers an approval. Without a digest a person must have seen the plan
+// and typed the word.
+func (a *app) decide(ctx context.Context, r client.DecideRequest) error {
+	if r.Digest == "" && !a.interactive() {
+		return usage("--digest is required where nobody can be shown the plan; `palyra approvals show %s` prints it", r.ID)
+	}
+	c, err := a.operator()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if a.interactive() {
+		if r.Digest, err = a.shownDigest(ctx, c, r); err != nil {
+			return err
+		}
+	}
+	return a.send(ctx, c, r)
+}
+
+// shownDigest shows the plan to the person, who types the word, and returns its
+// digest. One that was given before must be the same.
+func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.DecideRequest) (palyra.Digest, error) {
+	p, err := a.pendingApproval(ctx, c, r.ID)
+	if err != nil {
+		return "", err
+	}
+	if r.Digest != "" && r.Digest != p.PlanDigest {
+		return "", palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "%s is about the plan %s, not about the one of --digest", r.ID, p.PlanDigest).
+			WithRemedy("leave --digest out and look at the plan")
+	}
+	a.viewApproval(a.Stderr, p, a.separation())
+	word, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", r.Answer, r.Answer, reachText(r)))
+	if err != nil {
+		return "", err
+	}
+	if word != string(r.Answer) {
+		return "", failed(palyra.ReasonCancelled, "nothing was decided")
+	}
+	return p.PlanDigest, nil
+}
+
+// send signs and sends an answer and prints the approval as it then stands.
+func (a *app) send(ctx context.Context, c *client.Client, r client.DecideRequest) error {
+	if r.Answer == palyra.AnswerAllow && r.Scope == "" {
+		r.Scope = palyra.ScopeOnce
+	}
+	p, err := c.Decide(ctx, r)
+	if err != nil {
+		return err
+	}
+	return a.emit(approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
+}
+
+// settled says in one line how an approval stands.
+func settled(p palyra.Approval) string {
+	if p.Pending() {
+		return fmt.Sprintf("%s: your answer is recorded; %d of %d so far", show.Line(string(p.ID)), len(p.Votes), max(p.Need.Votes, 1))
+	}
+	text := fmt.Sprintf("%s: %s", show.Line(string(p.ID)), show.Line(ending(p)))
+	if p.Decision.Scope != "" {
+		text += ", scope " + show.Line(string(p.Decision.Scope))
+	}
+	if p.Decision.Lease != "" {
+		text += ", grant " + show.Line(string(p.Decision.Lease))
+	}
+	return text
+}
+
+// reachText says how far an answer goes, for the question.
+func reachText(r client.DecideRequest) string {
+	if r.Answer == palyra.AnswerDeny {
+		return "it"
+	}
+	text := "once"
+	switch r.Scope {
+	case palyra.ScopeSession:
+		text = "for the session"
+	case palyra.ScopeTimeboxed:
+		text = "for " + span(r.TTL)
+	}
+	if r.Widen != "" {
+		text += ", widened to " + show.Arg(r.Widen)
+	}
+	return text
+}
+
+// pendingApproval fetches an approval that can still be answered, with a plan
+// that is the one its digest names.
+func (a *app) pendingApproval(ctx context.Context, c *client.Client, id palyra.ID) (palyra.Approval, error) {
+	p, err := c.Approval(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	if !p.Pending() {
+		return p, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s is already decided: %s", id, ending(p))
+	}
+	return p, seen(p)
+}
+
+// decideHere shows the plan of a waiting call at this terminal and takes the
+// person's answer: allow once, or deny.
+func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
+	c, err := w.operator()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := w.pendingApproval(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	w.viewApproval(w.Stderr, p, w.separation())
+	for try := 1; ; try++ {
+		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
+		if r.Answer, err = w.askAnswer(ctx); err == nil {
+			if r.Answer == palyra.AnswerAllow {
+				r.Scope = palyra.ScopeOnce
+			}
+			_, err = c.Decide(ctx, r)
+		}
+		if err == nil || ctx.Err() != nil || try == maxTries || !unanswered(err) {
+			return err
+		}
+		w.say("palyra: %s; the call still waits", show.Line(palyra.AsError(err).Text))
+	}
+}
+
+// unanswered reports whether the person gave no answer, rather than one that
+// could not be taken.
+func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
+
+// askAnswer asks until one of the two words is typed.
+func (w *waiter) askAnswer(ctx context.Context) (palyra.Answer, error) {
+	for {
+		word, err := askLine(ctx, "Type allow to allow once, deny to deny (Ctrl-C cancels the call): ")
+		if err != nil {
+			return "", err
+		}
+		if answer := palyra.Answer(word); answer == palyra.AnswerAllow || answer == palyra.AnswerDeny {
+			return answer, nil
+		}
+		w.say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(word))
+	}
+}

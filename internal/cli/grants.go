@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) grants() *cobra.Command {
+	return parent("grants", "See and revoke what stands allowed", a.grantsList(), a.grantsShow(), a.grantsRevoke())
+}
+
+func (a *app) grantsList() *cobra.Command {
+	var f client.LeaseFilter
+	var principal, session string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List grants", Args: takes(),
+		Example: "  palyra grants list\n  palyra grants list --all --principal agent:local --json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			f.Principal, f.Session = palyra.Principal(principal), palyra.ID(session)
+			page, err := c.Leases(ctx, f)
+			if err != nil {
+				return err
+			}
+			page.Leases = some(page.Leases)
+			return a.emit(page, func(w io.Writer) {
+				var rows [][]string
+				for _, l := range page.Leases {
+					rows = append(rows, []string{string(l.ID), string(l.Scope), a.leaseState(l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)})
+				}
+				table(w, []string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
+				a.more(page.Next)
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&f.Ended, "all", false, "also those that ended")
+	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
+	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
+	paging(cmd, &f.Cursor, &f.Limit)
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	return cmd
+}
+
+// leaseState says whether a grant lives and how long.
+func (a *app) leaseState(l palyra.Lease) string {
+	switch {
+	case l.Ended != "":
+		return l.Ended
+	case !l.ExpiresAt.IsZero():
+		return "live " + left(l.ExpiresAt, a.Now())
+	}
+	return "live"
+}
+
+func uses(n int64) string {
+	if n < 0 {
+		return "no count"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// covers says in a few words what a grant permits.
+func covers(t palyra.Terms) string {
+	text := t.Tool
+	if t.Program != "" {
+		text += " " + t.Program
+	}
+	switch {
+	case t.PlanDigest != "":
+		text += ", exactly one plan"
+	case t.PathRoot != "":
+		text += ", writes under " + t.PathRoot
+	}
+	if t.Workspace != "" {
+		text += ", in " + t.Workspace
+	}
+	return text
+}
+
+func (a *app) printLease(l palyra.Lease) error {
+	return a.emit(l, func(w io.Writer) {
+		fields(w,
+			pair{"Grant", string(l.ID)}, pair{"State", a.leaseState(l)}, pair{"Scope", string(l.Scope)}, pair{"Uses left", uses(l.UsesLeft)},
+			pair{"Granted by", string(l.By)}, pair{"Approval", string(l.Approval)}, pair{"Created", stamp(l.CreatedAt)}, pair{"Expires", stamp(l.ExpiresAt)},
+			pair{"Revoked", stamp(l.RevokedAt)}, pair{"Revoked by", string(l.RevokedBy)},
+			pair{"Principal", string(l.Terms.Principal)}, pair{"Session", string(l.Terms.Session)}, pair{"Tool", l.Terms.Tool},
+			pair{"Plan digest", string(l.Terms.PlanDigest)}, pair{"Workspace", l.Terms.Workspace}, pair{"Program", l.Terms.Program},
+			pair{"Path root", l.Terms.PathRoot}, pair{"Tier at least", string(l.Terms.TierFloor)}, pair{"Hosts", joined(l.Terms.Hosts)})
+	})
+}
+
+func (a *app) grantsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a grant and its terms", Args: takes("ID"), ValidArgsFunction: a.completeGrants,
+		Example: "  palyra grants show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			l, err := c.Lease(ctx, palyra.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.printLease(l)
+		}),
+	}
+}
+
+func (a *app) grantsRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "End a grant; running work that depends on it is stopped", Args: takes("ID"), ValidArgsFunction: a.completeGrants,
+		Example: "  palyra grants revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			l, err := c.RevokeLease(ctx, palyra.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.emit(l, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(a.leaseState(l))) })
+		}),
+	}
+}

@@ -1,0 +1,156 @@
+//go:build linux
+
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// checkInPlace answers calls in place with a key behind a passphrase.
+func checkInPlace(t *testing.T, h *house, pass string) {
+	t.Helper()
+	// Ctrl-C at the passphrase cancels the call, as it does at the question.
+	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
+	s.expect("separation passphrase")
+	s.expect("Type allow")
+	s.send("allow\n")
+	s.expectSecret("Passphrase of the operator key")
+	s.send("\x03")
+	if code := s.end(); code != exitCancelled || h.wrote("a.txt") {
+		t.Errorf("Ctrl-C: exit %d\n%s", code, s.seen.String())
+	}
+	if out := h.palyra("approvals", "list", "--pending", "--json"); !strings.Contains(out, `"approvals":[]`) {
+		t.Errorf("the question is still open: %s", out)
+	}
+	checkGivenUp(t, h, pass)
+	// A wrong passphrase, then the right one; the evidence says how the key is kept.
+	s = h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
+	s.expect("Type allow")
+	s.send("allow\n")
+	s.expectSecret("Passphrase of the operator key")
+	s.send("\x04") // no passphrase: the question comes back
+	s.expect("no passphrase was typed; the call still waits")
+	s.expect("Type allow")
+	s.send("allow\n")
+	s.expectSecret("Passphrase of the operator key")
+	s.send("wrong horse battery\n")
+	s.expect("2 of 3 tries are left")
+	s.expectSecret("Passphrase of the operator key")
+	s.send(pass + "\n")
+	if code := s.end(); code != exitOK || !h.wrote("a.txt") {
+		t.Errorf("exit %d\n%s", code, s.seen.String())
+	}
+	if out := h.palyra("approvals", "list", "--json"); !strings.Contains(out, `"separation":"passphrase"`) {
+		t.Errorf("no separation in the record: %s", out)
+	}
+}
+
+// checkGivenUp leaves the question at the terminal: the call goes on waiting for
+// an answer from elsewhere.
+func checkGivenUp(t *testing.T, h *house, pass string) {
+	t.Helper()
+	s := h.at("tools", "call", "palyra.fs.write", "--input", `{"path":"b.txt","content":"x"}`)
+	s.expect("Type allow")
+	s.send("allow\n")
+	for range maxTries {
+		s.expectSecret("Passphrase of the operator key")
+		s.send("wrong horse battery\n")
+	}
+	s.expect("palyra: not answered here: the passphrase does not open the operator key")
+	id, digest := h.pendingID()
+	s.expect("palyra: still waiting until ")
+	s.expect("answer with `palyra approvals decide " + id + " allow`")
+	other := h.at("approvals", "decide", id, "allow", "--digest", digest)
+	other.expect("Type allow to allow once")
+	other.send("allow\n")
+	other.expectSecret("Passphrase of the operator key")
+	other.send(pass + "\n")
+	if code := other.end(); code != exitOK {
+		t.Errorf("exit %d\n%s", code, other.seen.String())
+	}
+	if code := s.end(); code != exitOK || !h.wrote("b.txt") {
+		t.Errorf("exit %d\n%s", code, s.seen.String())
+	}
+}
+
+// The end of input is no answer: the question comes back, a few times, and then
+// the call waits for an answer from elsewhere.
+func TestCallAtTheEndOfInput(t *testing.T) {
+	h := openHouse(t)
+	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
+	for range maxTries {
+		s.expect("Type allow")
+		s.send("\x04")
+	}
+	s.expect("palyra: still waiting until ")
+	id, digest := h.pendingID()
+	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
+	if code := s.end(); code != exitApproval || h.wrote("a.txt") {
+		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	}
+}
+
+// What is typed to a question that ends meanwhile does not reach the shell, and
+// what is said then starts a line of its own.
+func TestTypedInputStaysHere(t *testing.T) {
+	h := openHouse(t)
+	s := onTerminal(t, h.work, append(h.env, "TERM=xterm"), "sh", "-c",
+		`palyra tools call palyra.fs.write --input '{"path":"a.txt","content":"x"}'; echo "left: $?"; IFS= read -r line; echo "shell got [$line]"`)
+	s.expect("Type allow")
+	s.send("rm -rf half")
+	s.expect("rm -rf half")
+	id, digest := h.pendingID()
+	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
+	s.expect("\npalyra: " + id + ": deny by ")
+	s.expect("left: 4")
+	s.send("mine\n")
+	s.expect("shell got [mine]")
+	s.end()
+}
+
+// A digest does not take the place of the word where there is a person, and must
+// be the one of the plan that is shown.
+func TestDecideWithADigestOnATerminal(t *testing.T) {
+	h := openHouse(t)
+	call := h.stream("tools", "call", "palyra.fs.write", "--input", aWrite, "--json")
+	id, digest := h.pendingID()
+	s := h.at("approvals", "decide", id, "allow", "--digest", string(sampleDigest))
+	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "not about the one of --digest") {
+		t.Errorf("exit %d\n%s", code, s.seen.String())
+	}
+	s = h.at("approvals", "decide", id, "allow", "--digest", digest)
+	s.expect("+one⇥   two")
+	s.expect("Type allow to allow once")
+	s.send("no\n")
+	if code := s.end(); code == exitOK || !strings.Contains(s.seen.String(), "nothing was decided") {
+		t.Errorf("exit %d\n%s", code, s.seen.String())
+	}
+	s = h.at("approvals", "decide", id, "allow", "--digest", digest)
+	s.expect("Type allow to allow once")
+	s.send("allow\n")
+	if code := s.end(); code != exitOK {
+		t.Errorf("exit %d\n%s", code, s.seen.String())
+	}
+	call.until(`"outcome":"finished"`)
+	_ = call.cmd.Wait()
+}
+
+// Whoever waits without a terminal is told how a person answers.
+func TestHintOfAWaitingCall(t *testing.T) {
+	h := openHouse(t)
+	cmd := h.command("tools", "call", "palyra.fs.write", "--input", aWrite)
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, digest := h.pendingID()
+	h.palyra("approvals", "decide", id, "allow", "--digest", digest)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := said.String(); !strings.Contains(got, "  allow   palyra approvals decide "+id+" allow\n") || strings.Contains(got, "--digest") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) journal() *cobra.Command {
+	return parent("journal", "Read, check and export the journal",
+		a.journalTail(), a.journalVerify(), a.journalExport(), a.journalProof(), a.journalVerifyProof())
+}
+
+func (a *app) journalVerify() *cobra.Command {
+	var keys []string
+	cmd := &cobra.Command{
+		Use: "verify [FILE]", Short: "Check the whole journal, or a copy of it", Args: takes("[FILE]"),
+		Long: "Without FILE the daemon checks its own journal. With FILE, a copy of state.db or an\n" +
+			"export, the check is made here, without a daemon, against the keys you give.",
+		Example: "  palyra journal verify\n  palyra journal verify copy.db --key trust.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var report client.Report
+			var err error
+			if len(args) == 0 {
+				report, err = a.verifyLive(cmd.Context(), keys)
+			} else {
+				report, err = verifyJournalFile(cmd.Context(), args[0], keys, a.progress("checked"))
+			}
+			if err != nil {
+				return err
+			}
+			return a.printReport(report)
+		},
+	}
+	keyFlag(cmd, &keys)
+	return cmd
+}
+
+// verifyLive has the daemon check its journal.
+func (a *app) verifyLive(ctx context.Context, keys []string) (client.Report, error) {
+	if len(keys) > 0 {
+		return client.Report{}, usage("--key belongs to a FILE; the daemon checks with its own keys")
+	}
+	c, err := a.operator()
+	if err != nil {
+		return client.Report{}, err
+	}
+	defer c.Close()
+	return c.VerifyJournal(ctx, a.progress("checked"))
+}
+
+// printReport prints the end of a verification; a bad one is a failure.
+func (a *app) printReport(r client.Report) error {
+	err := a.emit(r, func(w io.Writer) {
+		if r.OK {
+			fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(joined(r.KeyIDs)))
+			return
+		}
+		fmt.Fprintf(w, "BAD: %d entries looked at\n", r.Entries)
+		for _, p := range r.Problems {
+			fmt.Fprintf(w, "  %s\n", show.Line(p))
+		}
+	})
+	if err == nil && !r.OK {
+		first := "it is not what it should be"
+		if len(r.Problems) > 0 {
+			first = r.Problems[0]
+		}
+		err = failed(palyra.ReasonVerifyFailed, "verification failed: %s", first).
+			WithRemedy("keep the file as it is and compare it with a copy or an export")
+	}
+	return err
+}
+
+func (a *app) journalExport() *cobra.Command {
+	var from, to int64
+	var out string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Export entries as a sealed segment", Args: takes(),
+		Example: "  palyra journal export --out journal.ndjson\n  palyra journal verify journal.ndjson --key trust.json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			if from < 1 || to < 0 || to != 0 && to < from {
+				return usage("--from %d --to %d is not a range: entries count from 1", from, to)
+			}
+			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error { return c.ExportJournal(ctx, from, to, w) })
+		}),
+	}
+	cmd.Flags().Int64Var(&from, "from", 1, "first sequence number")
+	cmd.Flags().Int64Var(&to, "to", 0, "last sequence number (default: the newest)")
+	outFlag(cmd, &out)
+	return cmd
+}
+
+func (a *app) journalProof() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "proof SEQ", Short: "Make a proof that an entry is in the journal", Args: takes("SEQ"),
+		Example: "  palyra journal proof 42 --out proof.json\n  palyra journal verify-proof proof.json --key trust.json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			seq, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || seq < 1 {
+				return usage("%q is not a sequence number: entries count from 1", args[0])
+			}
+			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error {
+				raw, err := c.Proof(ctx, seq)
+				if err != nil {
+					return err
+				}
+				_, err = w.Write(append(bytes.TrimRight(raw, "\n"), '\n'))
+				return err
+			})
+		}),
+	}
+	outFlag(cmd, &out)
+	return cmd
+}
+
+// progress returns a function that says how far long work is, on a terminal.
+func (a *app) progress(verb string) func(done, total int64) {
+	if a.quiet || a.asJSON || !isTerminal(a.Stderr) {
+		return nil
+	}
+	last := int64(-1)
+	return func(done, total int64) {
+		if total <= 0 || done*100/total == last {
+			return
+		}
+		last = done * 100 / total
+		end := "\r"
+		if done >= total {
+			end = "\n"
+		}
+		fmt.Fprintf(a.Stderr, "palyra: %s %d of %d (%d %%)%s", verb, done, total, last, end)
+	}
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/client"
+)
+
+// shown runs f with an app that prints JSON and returns what it printed,
+// indented so that changes are easy to read.
+func shown(t *testing.T, asJSON bool, f func(*app) error) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return sampleNow }}, asJSON: asJSON}
+	if err := f(a); err != nil {
+		t.Fatal(err)
+	}
+	if !asJSON {
+		return out.String()
+	}
+	if strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("not one line: %s", out.String())
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, out.Bytes(), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func sampleLease() palyra.Lease {
+	return palyra.Lease{
+		ID: sampleID, Approval: sampleID, Scope: palyra.ScopeTimeboxed, By: "user:ann", CreatedAt: sampleNow, ExpiresAt: sampleNow.Add(30 * time.Minute), UsesLeft: -1,
+		Terms: palyra.Terms{Principal: "agent:local", Tool: "palyra.fs.write", Workspace: "/home/ann/shop", PathRoot: "src"},
+	}
+}
+
+func sampleOutcome() palyra.Outcome {
+	return palyra.Outcome{
+		Outcome: palyra.OutcomeFinished, Tool: "palyra.echo", Policies: []string{"allow-echo"}, Output: json.RawMessage(`{"text":"<hi> & \u202e"}`),
+		SessionID: sampleID, CallID: sampleID, GrantID: sampleID, PlanDigest: sampleDigest, JournalPosition: 7,
+		Attestation: &palyra.Envelope{PayloadType: palyra.PayloadType, Payload: "e30=", Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}}},
+	}
+}
+
+func TestShapes(t *testing.T) {
+	page := client.ApprovalPage{Approvals: []palyra.Approval{writeApproval(), decidedApproval()}, Next: "next"}
+	for name, f := range map[string]func(*app) error{
+		"approvals-list": func(a *app) error { return a.printApprovals(page) },
+		"approvals-none": func(a *app) error { return a.printApprovals(client.ApprovalPage{}) },
+		"grant":          func(a *app) error { return a.printLease(sampleLease()) },
+		"report": func(a *app) error {
+			return a.printReport(client.Report{OK: true, Entries: 3, Root: sampleDigest, KeyIDs: []string{"k1"}})
+		},
+	} {
+		golden(t, name+".json", shown(t, true, f))
+		golden(t, name+".txt", shown(t, false, f))
+	}
+}
+
+// The outcome is printed as its own bytes: a verifier reads them.
+func TestOutcomeIsPrintedExactly(t *testing.T) {
+	o := sampleOutcome()
+	want, err := o.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a := &app{Process: Process{Stdout: &out, Stderr: &out}, asJSON: true}
+	if err := a.printOutcome(o); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != string(want)+"\n" {
+		t.Errorf("got  %s\nwant %s", out.String(), want)
+	}
+}
+
+func TestOutcomeInWords(t *testing.T) {
+	o := sampleOutcome()
+	o.Stdout, o.Truncated = "line\n", true
+	var out, errs bytes.Buffer
+	a := &app{Process: Process{Stdout: &out, Stderr: &errs}}
+	if err := a.printOutcome(o); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "line\n{\n  \"text\": \"<hi> & \\u202e\"\n}\n" || !strings.Contains(errs.String(), "not whole") || !strings.Contains(errs.String(), "journal position 7") {
+		t.Errorf("stdout %q\nstderr %q", out.String(), errs.String())
+	}
+	out.Reset()
+	errs.Reset()
+	o = palyra.Outcome{Outcome: palyra.OutcomeRefused, CallID: sampleID, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no\x1b", Remedy: "ask", StdoutB64: "//8="}
+	if err := a.printOutcome(o); err != nil {
+		t.Fatal(err)
+	}
+	want := "palyra: the output is not text; --json has it as base64\npalyra: call " + string(sampleID) + " refused: no\\x1b (policy_denied)\n  remedy: ask\n"
+	if out.Len() != 0 || errs.String() != want {
+		t.Errorf("stdout %q\nstderr %q", out.String(), errs.String())
+	}
+}
+
+func TestBadReportFails(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Process: Process{Stdout: &out, Stderr: &out}}
+	err := a.printReport(client.Report{Entries: 9, Problems: []string{"entry 4: hash", "entry 5: hash"}})
+	if palyra.AsError(err).Reason != palyra.ReasonVerifyFailed || !strings.Contains(err.Error(), "entry 4") || !strings.Contains(out.String(), "BAD: 9 entries") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if err := a.printReport(client.Report{}); err == nil {
+		t.Error("a report that says nothing passed")
+	}
+}
+
+func TestApprovalEvent(t *testing.T) {
+	var errs bytes.Buffer
+	w := &waiter{app: &app{Process: Process{Stderr: &errs, Now: func() time.Time { return sampleNow }}, asJSON: true}}
+	r := client.ApprovalRequested{ApprovalID: sampleID, PlanDigest: sampleDigest, ExpiresAt: sampleNow, Summary: "write"}
+	w.requested(t.Context(), r)
+	want := `{"event":"approval_requested","approval_id":"` + string(sampleID) + `","plan_digest":"` + string(sampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
+	if errs.String() != want {
+		t.Errorf("got  %s\nwant %s", errs.String(), want)
+	}
+	errs.Reset()
+	w.asJSON = false
+	w.requested(t.Context(), r)
+	if want := "palyra approvals decide " + string(sampleID) + " allow\n"; !strings.Contains(errs.String(), want) {
+		t.Errorf("no line to type:\n%s", errs.String())
+	}
+}
+
+func TestSettled(t *testing.T) {
+	a := writeApproval()
+	a.Need.Votes, a.Votes = 2, make([]palyra.Vote, 1)
+	if got := settled(a); got != string(sampleID)+": your answer is recorded; 1 of 2 so far" {
+		t.Error(got)
+	}
+	a.Decision = palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "L"}
+	if got := settled(a); got != string(sampleID)+": allow, scope once, grant L" {
+		t.Error(got)
+	}
+}
+
+func TestEntryLine(t *testing.T) {
+	const at = "2026-11-15T12:00:00.123456789Z"
+	for _, c := range []struct {
+		kind string
+		body map[string]any
+		want string
+	}{
+		{"call.granted", map[string]any{"call_id": "C", "grant_id": "G", "tier": "builtin", "a": "<x>\u202e\x1b"}, "call=C"},
+		{"call.finished", map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("0"), "attestation_id": "A"}, "call=C outcome=finished attestation=A"},
+		{"call.finished", map[string]any{"call_id": "C", "outcome": "finished", "exit_code": json.Number("2")}, "call=C outcome=finished exit=2"},
+		{"call.refused", map[string]any{"call_id": "C", "layer": "policy", "reason_code": "policy_denied"}, "call=C layer=policy reason=policy_denied"},
+		{
+			"approval.decided",
+			map[string]any{"approval_id": "P", "call_id": "C", "answer": "deny", "by": "user:ann", "reason": "no\x1b outcome=finished", "votes": []any{"sig"}},
+			`call=C approval=P answer=deny by=user:ann because no\x1b outcome=finished`,
+		},
+		{"workspace.added", map[string]any{"workspace": map[string]any{"path": "/a b=c"}, "signature": map[string]any{"sig": "S"}}, `workspace="/a b=c"`},
+		{"operator.added", map[string]any{"operator": map[string]any{"principal": "user:ann", "key_id": "K", "role": "owner"}}, "operator=user:ann role=owner key=K"},
+	} {
+		want := fmt.Sprintf("    12  2026-11-15T12:00:00.123Z  %-20s  %s", c.kind, c.want)
+		if got := entryLine(palyra.Entry{Seq: 12, Time: at, Kind: c.kind, Body: c.body}); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if entryTime("2026-11-15T12:00:00Z") != "2026-11-15T12:00:00.000Z" || entryTime("\x1b") != `\x1b` {
+		t.Error("entryTime")
+	}
+}
+
+// Every kind of entry has something to say on its line.
+func TestEveryKindSaysSomething(t *testing.T) {
+	for _, e := range palyra.Catalogue() {
+		if e.Kind() == "daemon.stopped" || e.Kind() == "policy.activated" {
+			continue // the kind says it all
+		}
+		v := reflect.New(reflect.TypeOf(e))
+		poison(v.Elem())
+		raw, err := json.Marshal(v.Interface())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body map[string]any
+		if err := json.Unmarshal(raw, &body); err != nil {
+			t.Fatal(err)
+		}
+		if line := entryLine(palyra.Entry{Kind: e.Kind(), Body: body}); !strings.Contains(line, "=") || strings.Contains(line, "sig") && e.Kind() != "alert.raised" {
+			t.Errorf("%s: %s", e.Kind(), line)
+		}
+	}
+}

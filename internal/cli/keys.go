@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) keys() *cobra.Command {
+	return parent("keys", "The daemon's own signing keys", a.keysList(), a.keysExport(), a.keysRotate())
+}
+
+func (a *app) keysList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the keys; retired ones too", Args: takes(),
+		Example: "  palyra keys list",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.Keys(ctx)
+			if err != nil {
+				return err
+			}
+			return a.emit(map[string][]palyra.Key{"keys": some(list)}, func(w io.Writer) {
+				var rows [][]string
+				for _, k := range list {
+					rows = append(rows, []string{k.ID, k.Use, stamp(k.CreatedAt), stamp(k.RetiredAt), k.PublicKey})
+				}
+				table(w, []string{"KEY", "USE", "CREATED", "RETIRED", "PUBLIC KEY"}, rows)
+			})
+		}),
+	}
+}
+
+func (a *app) keysExport() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Export the public keys as a trust file for verifiers", Args: takes(),
+		Example: "  palyra keys export --out trust.json\n  palyra attest verify outcome.json --key trust.json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error {
+				doc, err := c.ExportKeys(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = w.Write(doc)
+				return err
+			})
+		}),
+	}
+	outFlag(cmd, &out)
+	return cmd
+}
+
+func (a *app) keysRotate() *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate journal|attestation", Short: "Make a new key and chain it to the old one", Args: takes("journal|attestation"),
+		Example:   "  palyra keys rotate journal",
+		ValidArgs: []string{"journal", "attestation"},
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if args[0] != "journal" && args[0] != "attestation" {
+				return usage("%q is neither journal nor attestation", args[0])
+			}
+			k, err := c.RotateKey(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.emit(k, func(w io.Writer) { fmt.Fprintf(w, "%s: now signs for %s\n", show.Line(k.ID), show.Line(k.Use)) })
+		}),
+	}
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"palyra"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares got with a file in testdata/golden.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+var sampleNow = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+const (
+	sampleID     palyra.ID     = "01KA3V3Q6M5D8W0Z1Y2X3C4B5A"
+	sampleDigest palyra.Digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+)
+
+// bound gives an approval the digest of its plan.
+func bound(a palyra.Approval) palyra.Approval {
+	d, err := a.Plan.Digest()
+	if err != nil {
+		d = sampleDigest // a plan that cannot be: the view says so
+	}
+	a.PlanDigest, a.SubjectID = d, "tool:"+a.Plan.Tool+"#"+string(d)
+	return a
+}
+
+// writeApproval is a question about an ordinary write.
+func writeApproval() palyra.Approval {
+	return bound(palyra.Approval{
+		ID: sampleID, Session: "01KA3V3Q6M5D8W0Z1Y2X3C4SES", Call: "01KA3V3Q6M5D8W0Z1Y2X3C4CAL", Principal: "agent:local", Owner: "user:ann", PeerUID: 1000,
+		Door: palyra.DoorCLI, RequestedAt: sampleNow.Add(-30 * time.Second), ExpiresAt: sampleNow.Add(270 * time.Second),
+		SubjectType: palyra.SubjectTool,
+		Plan: palyra.Plan{
+			Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`), Capabilities: []palyra.Capability{palyra.FilesystemWrite},
+			Source: palyra.SourceBuiltin, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000}, Writes: []string{"a.txt"},
+			Inputs: []palyra.Input{{Path: "a.txt"}}, Tier: palyra.TierBuiltin, Limits: palyra.Limits{WallMS: 120_000, OutputBytes: 1 << 20},
+		},
+		Prompt: palyra.Prompt{
+			Title: "Write a.txt", Summary: "write 1 byte to a.txt", Risk: palyra.Risk{Level: palyra.RiskMedium, Factors: []string{"filesystem_write", "new_workspace"}},
+			Diff: "--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n", Explanation: "needs the approval of one operator: writes ask\npolicy ask-write (write.cedar:4): writes ask",
+			Covers: "session: the same write again in this session; timeboxed: the same until the time is up", Options: []palyra.Widening{{Name: "path_root", Label: "any write under ."}},
+		},
+		Need: palyra.Need{Votes: 1}, Bundle: sampleDigest, Snapshot: sampleDigest, Policies: []string{"ask-write"}, Waiting: 1,
+	})
+}
+
+// hostileApproval tries what outside text can try.
+func hostileApproval() palyra.Approval {
+	a := writeApproval()
+	a.Principal = "agent:\x1b[2Jlocal"
+	a.Prompt.Title = "Read a.txt\nRisk           LOW\x1b[8m"
+	a.Prompt.Summary = "harmless \u202etxt.exe\u202c; p\u0430ypal"
+	a.Prompt.Explanation = "fine\r\x1b]0;owned\x07\nRisk           LOW"
+	a.Prompt.Diff = "--- a\n+++ b\n+ok\x1b[1A\x1b[2K" + strings.Repeat(" ", 60) + "Plan digest    sha256:feed\nApproval       decided\n+\tzero\u200bwidth\n"
+	a.Prompt.Notes = []string{"note\nTool  palyra.echo"}
+	a.Prompt.Risk = palyra.Risk{Level: palyra.RiskCritical, Factors: []string{"a\tb"}}
+	a.Plan.Executable = palyra.Executable{Path: "/usr/bin/gi\u0442", Digest: sampleDigest}
+	a.Plan.Argv = []string{"git", "a b", "a", "b", "", "\"", `\`, "caf\u00e9", "cafe\u0301", "\xff", "-\u2010rf", "x" + strings.Repeat("y", 200) + "; rm -rf ~"}
+	a.Plan.Cwd = "/home/ann/\u202eshop"
+	a.Plan.Env = []palyra.EnvVar{{Name: "A", Value: "1 2", Digest: sampleDigest}, {Name: "TOKEN", Secret: true, Digest: sampleDigest}}
+	a.Plan.Stdin = "live"
+	a.Plan.Inputs = []palyra.Input{{Path: "run.sh", Digest: sampleDigest}, {Path: "Makefile"}}
+	a.Plan.Reads, a.Plan.Egress, a.Plan.Bindings = []string{"../up"}, []string{"ex\u0430mple.org:443"}, []string{"github"}
+	a.Plan.Mounts = []palyra.Mount{{Source: "/", Target: "/host", Writable: true}}
+	a.Plan.Tier, a.Plan.Profile = "B\n", "strict"
+	a.Plan.Limits = palyra.Limits{CPUMS: 1500, MemoryBytes: 512 << 20, Processes: 8, OpenFiles: 64, FileBytes: 1000}
+	a.Need = palyra.Need{Votes: 2, OtherPerson: true, Device: true, Separation: palyra.SeparationPassphrase, Fresh: true}
+	a.Waiting = 3
+	return bound(a)
+}
+
+// decidedApproval is one that was answered.
+func decidedApproval() palyra.Approval {
+	a := writeApproval()
+	a.Plan.Workspace.Known = true
+	a = bound(a)
+	vote := palyra.Vote{
+		ID: "01KA3V3Q6M5D8W0Z1Y2X3C4VOT", Approval: a.ID, Answer: palyra.AnswerDeny, By: "user:ann", Method: palyra.MethodCLI, At: sampleNow,
+		Digest: sampleDigest, Separation: palyra.SeparationPassphrase, Reason: "not\x07 today", PeerUID: 1000,
+	}
+	a.Votes = []palyra.Vote{vote}
+	a.Decision = palyra.Decision{
+		Approval: a.ID, Answer: palyra.AnswerDeny, Reason: "not\x07 today", By: "user:ann", Method: palyra.MethodCLI, At: sampleNow, Digest: sampleDigest,
+		Separation: palyra.SeparationPassphrase,
+	}
+	return a
+}

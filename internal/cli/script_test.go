@@ -1,0 +1,252 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience is how long a test waits for another program.
+const patience = 30 * time.Second
+
+// TestMain runs the tests with palyra in PATH, played by the test binary, and
+// beside it the daemon and the verifier, built for real.
+func TestMain(m *testing.M) {
+	testscript.Main(built{m}, map[string]func(){
+		"palyra":     func() { os.Exit(asProcess(Main)) },
+		"ask-line":   func() { os.Exit(asProcess(askLineMain)) },
+		"ask-secret": func() { os.Exit(asProcess(askSecretMain)) },
+	})
+}
+
+// asProcess does what cmd/palyra does.
+func asProcess(f func(context.Context, Process) int) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return f(ctx, Process{Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+}
+
+// askLineMain and askSecretMain are small programs that only ask.
+func askLineMain(ctx context.Context, p Process) int {
+	line, err := askLine(ctx, "word? ")
+	fmt.Fprintf(p.Stdout, "got %q %v\n", line, err)
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return exitCancelled
+	}
+	return exitOK
+}
+
+func askSecretMain(ctx context.Context, p Process) int {
+	s, err := askSecret(ctx, "secret? ")
+	_ = s.Use(func(b []byte) error { _, e := fmt.Fprintf(p.Stdout, "got %q %v\n", b, err); return e })
+	return 0
+}
+
+// built is the test run, with the other programs beside palyra.
+type built struct{ m *testing.M }
+
+// Run builds the other programs and runs the tests.
+func (b built) Run() int {
+	for _, name := range []string{"palyrad", "palyra-verify"} {
+		if err := build1(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return b.m.Run()
+}
+
+func build1(name string) error {
+	palyra, err := exec.LookPath("palyra")
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(palyra), name), "palyra/cmd/"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			home := filepath.Join(env.WorkDir, "home")
+			env.Setenv("PALYRA_HOME", home)
+			env.Setenv("NO_COLOR", "1")
+			env.Defer(func() { endDaemon(home) })
+			return os.Mkdir(home, 0o755)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": scriptExits, "getjson": scriptGet, "field": scriptField, "pending": scriptPending, "tamper": scriptTamper, "grow": scriptGrow,
+		},
+	})
+}
+
+// endDaemon ends the daemon of a home, however its script ended.
+func endDaemon(home string) {
+	cmd := exec.Command("palyra", "status", "--json", "--home", home)
+	out, err := cmd.Output()
+	if err != nil {
+		return
+	}
+	killStatus(string(out))
+}
+
+// killStatus ends the daemon that a status speaks of.
+func killStatus(status string) {
+	var s struct{ PID int }
+	if json.Unmarshal([]byte(status), &s) == nil && s.PID > 1 {
+		_ = syscall.Kill(s.PID, syscall.SIGKILL)
+	}
+}
+
+// scriptExits runs a command and checks its exit code: exits 5 palyra status.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	var exit *exec.ExitError
+	err = ts.Exec(args[1], args[2:]...)
+	switch {
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	default:
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+// dig returns the part of a JSON document that a dotted path names.
+func dig(raw []byte, path string) (string, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return "", err
+	}
+	for _, part := range strings.Split(path, ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			next, ok := x[part]
+			if !ok {
+				return "", fmt.Errorf("no %q in %s", part, raw)
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(part)
+			if part == "len" {
+				v = json.Number(strconv.Itoa(len(x)))
+				continue
+			}
+			if err != nil || i >= len(x) {
+				return "", fmt.Errorf("no %q in a list of %d", part, len(x))
+			}
+			v = x[i]
+		default:
+			return "", fmt.Errorf("%q of %v", part, v)
+		}
+	}
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	out, err := json.Marshal(v)
+	return string(out), err
+}
+
+// scriptGet sets a variable from JSON: getjson ID stdout approvals.0.approval_id.
+func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: getjson VARIABLE FILE PATH")
+	}
+	v, err := dig([]byte(ts.ReadFile(args[1])), args[2])
+	ts.Check(err)
+	ts.Setenv(args[0], v)
+}
+
+// scriptField checks a value in JSON: field stdout outcome finished.
+func scriptField(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: [!] field FILE PATH VALUE")
+	}
+	v, err := dig([]byte(ts.ReadFile(args[0])), args[1])
+	ts.Check(err)
+	if (v == args[2]) == neg {
+		ts.Fatalf("%s is %q", args[1], v)
+	}
+}
+
+// scriptPending waits until N approvals are pending and leaves the list in
+// $WORK/pending.json: pending 1.
+func scriptPending(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: pending N")
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		out, err := exec.Command("palyra", "approvals", "list", "--pending", "--json", "--home", ts.Getenv("PALYRA_HOME")).Output()
+		ts.Check(err)
+		n, err := dig(out, "approvals.len")
+		ts.Check(err)
+		if n == args[0] {
+			ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "pending.json"), out, 0o600))
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("there are %s pending approvals, not %s", n, args[0])
+		}
+	}
+}
+
+// scriptTamper changes one byte in the first occurrence of a text:
+// tamper FILE TEXT.
+func scriptTamper(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: tamper FILE TEXT")
+	}
+	raw := []byte(ts.ReadFile(args[0]))
+	i := bytes.Index(raw, []byte(args[1]))
+	if i < 0 {
+		ts.Fatalf("no %q in %s", args[1], args[0])
+	}
+	raw[i+len(args[1])/2] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
+}
+
+// scriptGrow writes an argument document of about N bytes: grow FILE N.
+func scriptGrow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: grow FILE N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(`{"text":"`+strings.Repeat("x", n)+`"}`), 0o600))
+}

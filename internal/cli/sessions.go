@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) sessions() *cobra.Command {
+	return parent("sessions", "See and close agents' sessions", a.sessionsList(), a.sessionsShow(), a.sessionsClose())
+}
+
+func (a *app) sessionsList() *cobra.Command {
+	var f client.SessionFilter
+	var principal string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List sessions", Args: takes(),
+		Example: "  palyra sessions list\n  palyra sessions list --all --json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			f.Principal = palyra.Principal(principal)
+			page, err := c.Sessions(ctx, f)
+			if err != nil {
+				return err
+			}
+			page.Sessions = some(page.Sessions)
+			return a.emit(page, func(w io.Writer) {
+				var rows [][]string
+				for _, s := range page.Sessions {
+					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Door), s.Name, strconv.FormatInt(s.Calls, 10), stamp(s.UsedAt), stamp(s.ClosedAt), s.Workspace})
+				}
+				table(w, []string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
+				a.more(page.Next)
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&f.Closed, "all", false, "also those that are closed")
+	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
+	paging(cmd, &f.Cursor, &f.Limit)
+	return cmd
+}
+
+func (a *app) sessionsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a session", Args: takes("ID"), ValidArgsFunction: a.completeSessions,
+		Example: "  palyra sessions show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			s, err := c.Session(ctx, palyra.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.emit(s, func(w io.Writer) {
+				fields(w,
+					pair{"Session", string(s.ID)}, pair{"Principal", string(s.Principal)}, pair{"Name", s.Name}, pair{"Door", string(s.Door)},
+					pair{"Workspace", s.Workspace}, pair{"Labels", joined(s.Labels)}, pair{"Calls", strconv.FormatInt(s.Calls, 10)},
+					pair{"Opened", stamp(s.OpenedAt)}, pair{"Last used", stamp(s.UsedAt)}, pair{"Closed", stamp(s.ClosedAt)})
+			})
+		}),
+	}
+}
+
+func (a *app) sessionsClose() *cobra.Command {
+	return &cobra.Command{
+		Use: "close ID", Short: "Close a session and end its grants", Args: takes("ID"), ValidArgsFunction: a.completeSessions,
+		Example: "  palyra sessions close 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			id := palyra.ID(args[0])
+			if err := c.CloseSession(ctx, id); err != nil {
+				return err
+			}
+			s, err := c.Session(ctx, id)
+			if err != nil {
+				return err
+			}
+			return a.emit(s, func(w io.Writer) { fmt.Fprintf(w, "%s: closed\n", show.Line(string(s.ID))) })
+		}),
+	}
+}

@@ -1,0 +1,44 @@
+package cli
+
+import "strings"
+
+// nearest returns the words that a mistyped one may have meant: those a few
+// letters away, else those that share a part of it.
+func nearest(typed string, words []string) []string {
+	var near, related []string
+	part, _, _ := strings.Cut(typed, ".")
+	for _, w := range words {
+		switch {
+		case distance(typed, w) <= 2:
+			near = append(near, w)
+		case part != "" && strings.Contains(w, part):
+			related = append(related, w)
+		}
+	}
+	if near != nil {
+		return near
+	}
+	return related
+}
+
+// distance is how many letters must be put in, left out or changed to make b
+// of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0] // of the row above, one to the left
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"palyra"
+)
+
+// ttyPath is the person's own terminal, whatever stdin is.
+const ttyPath = "/dev/tty"
+
+// interactive reports whether a person can be asked: they see stderr, type on
+// stdin, and did not ask for JSON.
+func (a *app) interactive() bool {
+	return !a.asJSON && isTerminal(a.Stdin) && isTerminal(a.Stderr)
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// width is how many columns w has; 0 when it is no terminal.
+func width(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// colours reports whether w should get any.
+func (a *app) colours(w io.Writer) bool {
+	if a.noColor || a.asJSON || !isTerminal(w) {
+		return false
+	}
+	for _, pair := range a.Env {
+		if name, value, _ := strings.Cut(pair, "="); name == "NO_COLOR" && value != "" || pair == "TERM=dumb" {
+			return false
+		}
+	}
+	return true
+}
+
+// style colours Palyra's own words; outside text is never styled, so that a
+// colour always means that Palyra speaks.
+type style bool
+
+func (s style) wrap(code, text string) string {
+	if !s || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s style) strong(text string) string { return s.wrap("1", text) }
+func (s style) alarm(text string) string  { return s.wrap("1;31", text) }
+func (s style) calm(text string) string   { return s.wrap("2", text) }
+
+// maxAnswer is the longest line a person may type.
+const maxAnswer = 4096
+
+// askLine asks on the terminal and returns the line typed there, without
+// spaces around it. It ends with ctx.
+func askLine(ctx context.Context, prompt string) (string, error) {
+	tty, err := openTTY()
+	if err != nil {
+		return "", err
+	}
+	defer tty.Close()
+	if _, err := io.WriteString(tty, prompt); err != nil {
+		return "", fmt.Errorf("cli: ask: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = tty.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	line, err := bufio.NewReader(io.LimitReader(tty, maxAnswer)).ReadString('\n')
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(tty)
+		return "", context.Cause(ctx)
+	case err != nil && !errors.Is(err, io.EOF):
+		return "", fmt.Errorf("cli: ask: %w", err)
+	case err != nil:
+		return "", palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "no answer was typed")
+	}
+	return strings.TrimSpace(line), nil
+}
+
+// askSecret asks for a line that is not shown. It reads the terminal only:
+// a passphrase from a pipe, a variable or a flag would be within reach of the
+// agent that the passphrase is to keep out. The terminal is silent before the
+// prompt appears, and speaks again whatever happens. It ends with ctx.
+func askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
+	tty, err := openTTY()
+	if err != nil {
+		return palyra.Secret{}, err
+	}
+	defer tty.Close()
+	loud, err := silence(tty)
+	if err != nil {
+		return palyra.Secret{}, fmt.Errorf("cli: ask: %w", err)
+	}
+	defer loud()
+	if _, err := io.WriteString(tty, prompt); err != nil {
+		return palyra.Secret{}, fmt.Errorf("cli: ask: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = tty.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	line, err := readSecret(tty)
+	_, _ = io.WriteString(tty, "\r\n")
+	if err != nil {
+		clear(line)
+		return palyra.Secret{}, palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "no passphrase was typed").WithCause(err)
+	}
+	return palyra.NewSecret(line), nil
+}
+
+// errInterrupted is Ctrl-C in a silent terminal, where it is a key like any
+// other and no signal.
+var errInterrupted = errors.New("interrupted")
+
+// secret asks for a line that is not shown. Ctrl-C ends the command, as it does
+// everywhere else.
+func (a *app) secret(ctx context.Context, prompt string) (palyra.Secret, error) {
+	s, err := askSecret(ctx, prompt)
+	if errors.Is(err, errInterrupted) && a.interrupt != nil {
+		a.interrupt()
+	}
+	return s, err
+}
+
+// maxDrain is how much that was typed to nobody is thrown away.
+const maxDrain = 64 << 10
+
+// drain throws away what was typed while nobody read: it was meant for a
+// question of ours, and the shell must not take it for a command.
+func drain() {
+	tty, err := openTTY()
+	if err != nil {
+		return
+	}
+	defer tty.Close()
+	loud, err := silence(tty) // so that half a line is given as well
+	if err != nil {
+		return
+	}
+	defer loud()
+	_ = tty.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+	_, _ = io.CopyN(io.Discard, tty, maxDrain)
+}
+
+// silence makes the terminal give every key at once and show none. The function
+// it returns undoes that.
+func silence(tty *os.File) (loud func(), err error) {
+	raw, err := tty.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var state *term.State
+	var failure error
+	if err := raw.Control(func(fd uintptr) { state, failure = term.MakeRaw(int(fd)) }); err != nil || failure != nil {
+		return nil, errors.Join(err, failure)
+	}
+	return func() {
+		_ = raw.Control(func(fd uintptr) { _ = term.Restore(int(fd), state) })
+	}, nil
+}
+
+// The keys that end or change a line in a silent terminal.
+const (
+	keyInterrupt = 0x03
+	keyEnd       = 0x04
+	keyBack      = 0x08
+	keyKill      = 0x15
+	keyDelete    = 0x7f
+)
+
+// readSecret reads keys up to Enter. The memory it grows out of is overwritten.
+func readSecret(r io.Reader) ([]byte, error) {
+	line := make([]byte, 0, maxAnswer)
+	var key [1]byte
+	for {
+		if _, err := io.ReadFull(r, key[:]); err != nil {
+			return line, err
+		}
+		switch k := key[0]; {
+		case k == '\r' || k == '\n':
+			return line, nil
+		case k == keyInterrupt:
+			return line, errInterrupted
+		case k == keyEnd && len(line) == 0:
+			return line, errors.New("given up")
+		case k == keyBack || k == keyDelete:
+			line = lastOff(line)
+		case k == keyKill:
+			clear(line)
+			line = line[:0]
+		case len(line) == maxAnswer:
+			return line, errors.New("too long")
+		case k >= ' ':
+			line = append(line, k)
+		}
+	}
+}
+
+// lastOff takes the last character off a line.
+func lastOff(line []byte) []byte {
+	_, size := utf8.DecodeLastRune(line)
+	clear(line[len(line)-size:])
+	return line[:len(line)-size]
+}
+
+// openTTY opens the person's terminal.
+func openTTY() (*os.File, error) {
+	tty, err := os.OpenFile(ttyPath, os.O_RDWR|nonblock, 0)
+	if err != nil {
+		return nil, failed(palyra.ReasonUnsupported, "there is no terminal to ask on").
+			WithRemedy("run it from a terminal").WithCause(err)
+	}
+	return tty, nil
+}

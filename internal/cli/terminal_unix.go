@@ -1,0 +1,8 @@
+//go:build unix
+
+package cli
+
+import "syscall"
+
+// nonblock lets a read of the terminal end when its time is up.
+const nonblock = syscall.O_NONBLOCK | syscall.O_NOCTTY

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/config"
+)
+
+// daemonName is the daemon's program.
+const daemonName = "palyrad"
+
+func (a *app) up() *cobra.Command {
+	var u launch
+	cmd := &cobra.Command{
+		Use: "up", Short: "Start the daemon", Args: takes(),
+		Long: "Starts the daemon and waits until it serves. On an empty state it makes you the\n" +
+			"owner, with an operator key of your own. Without --detach it runs until Ctrl-C.",
+		Example: "  palyra up --detach\n  palyra up --set approvals.wait_ms=60000",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config()
+			if err != nil {
+				return err
+			}
+			u.app, u.paths = a, c.Paths
+			return u.run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVarP(&u.detach, "detach", "d", false, "leave the daemon running in the background")
+	cmd.Flags().StringArrayVar(&u.settings, "set", nil, "KEY=VALUE: a setting of this start, stronger than any file")
+	u.patience = spanFlag(30 * time.Second)
+	cmd.Flags().Var(&u.patience, "timeout", "how long to wait until it serves")
+	return cmd
+}
+
+// launch is one start of a daemon.
+type launch struct {
+	*app
+	paths    config.Paths
+	detach   bool
+	settings []string
+	patience spanFlag
+	log      string // where a detached daemon writes
+}
+
+func (u *launch) run(ctx context.Context) error {
+	if err := u.checkSettings(); err != nil {
+		return err
+	}
+	program, err := findDaemon()
+	if err != nil {
+		return err
+	}
+	if err := u.alone(ctx); err != nil {
+		return err
+	}
+	if err := u.paths.Make(); err != nil {
+		return err
+	}
+	_, err = os.Lstat(u.paths.OperatorKey)
+	first := errors.Is(err, fs.ErrNotExist)
+	child, err := u.start(program)
+	if err != nil {
+		return err
+	}
+	status, err := u.ready(ctx, child)
+	if err != nil {
+		child.stop()
+		return err
+	}
+	if err := u.greet(status, first); err != nil {
+		return err
+	}
+	if u.detach {
+		return nil
+	}
+	return child.wait(ctx)
+}
+
+// checkSettings refuses a --set that the daemon would refuse, before anything
+// is started.
+func (u *launch) checkSettings() error {
+	flags := map[string]string{}
+	for _, s := range u.settings {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return usage("--set %q is not KEY=VALUE", s)
+		}
+		flags[key] = value
+	}
+	_, err := config.Load(config.Options{Home: u.home, Env: u.Env, Flags: flags})
+	return err
+}
+
+// alone refuses a second daemon on the same state. The daemon's own lock holds
+// in any case; this only says it sooner.
+func (u *launch) alone(ctx context.Context) error {
+	c, err := u.operator()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, done := context.WithTimeout(ctx, 2*time.Second)
+	defer done()
+	s, err := c.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "a daemon is already running here: pid %d, since %s", s.PID, stamp(s.StartedAt)).
+		WithRemedy("use it, or stop it with `palyra down`")
+}
+
+// findDaemon finds the daemon's program beside this one, or where packages put
+// it. It never looks into PATH: what stands there first may be anybody's.
+func findDaemon() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("cli: up: %w", err)
+	}
+	self, err = filepath.EvalSymlinks(self)
+	if err != nil {
+		return "", fmt.Errorf("cli: up: %w", err)
+	}
+	return daemonBeside(self)
+}
+
+// daemonBeside finds the daemon's program that belongs to a palyra.
+func daemonBeside(self string) (string, error) {
+	dir := filepath.Dir(self)
+	places := []string{filepath.Join(dir, daemonName), filepath.Join(dir, "../libexec/palyra", daemonName), filepath.Join(dir, "../libexec", daemonName)}
+	for _, p := range places {
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return p, nil
+		}
+	}
+	return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the program %s is not installed beside palyra", daemonName).
+		WithRemedy("install it in %s", dir)
+}
+
+// start starts the program. A detached one has a session of its own and writes
+// to a log; another one shares the terminal.
+func (u *launch) start(program string) (*child, error) {
+	var args []string
+	for _, s := range u.settings {
+		args = append(args, "--set", s)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Env = slices.Clone(u.Env)
+	if u.paths.Home != "" {
+		cmd.Env = append(cmd.Env, "PALYRA_HOME="+u.paths.Home)
+	}
+	if u.detach {
+		u.log = filepath.Join(filepath.Dir(u.paths.State), daemonName+".log")
+		f, err := os.OpenFile(u.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, failed(palyra.ReasonInternal, "cannot open the log: %v", err)
+		}
+		defer f.Close()
+		cmd.Stdout, cmd.Stderr = f, f
+		detached(cmd)
+	} else {
+		cmd.Stdout, cmd.Stderr = u.Stderr, u.Stderr // the daemon only talks; stdout is for our result
+		attached(cmd)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, failed(palyra.ReasonInternal, "cannot start %s: %v", program, err)
+	}
+	c := &child{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		c.err = cmd.Wait()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+// ready waits until the daemon serves.
+func (u *launch) ready(ctx context.Context, child *child) (client.Status, error) {
+	c, err := u.operator()
+	if err != nil {
+		return client.Status{}, err
+	}
+	defer c.Close()
+	patience := time.Duration(u.patience)
+	ctx, done := context.WithTimeout(ctx, patience)
+	defer done()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for told := false; ; {
+		s, err := c.Status(ctx)
+		if err == nil && s.PID == int64(child.cmd.Process.Pid) {
+			return s, nil
+		}
+		select {
+		case <-child.done:
+			return client.Status{}, u.died(child)
+		case <-ctx.Done():
+			if context.Cause(ctx) != context.DeadlineExceeded {
+				return client.Status{}, ctx.Err()
+			}
+			return client.Status{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not serve within %s", span(patience)).
+				WithRemedy("%s", u.lookAt())
+		case <-tick.C:
+		}
+		if !told {
+			u.say("palyra: starting %s, waiting up to %s", daemonName, span(patience))
+			told = true
+		}
+	}
+}
+
+// lookAt says where the daemon's own words are.
+func (u *launch) lookAt() string {
+	if u.log == "" {
+		return "see the messages above"
+	}
+	return "see " + u.log
+}
+
+// died is the error of a daemon that ended before it served, in its own last
+// words.
+func (u *launch) died(c *child) error {
+	text, remedy := lastWords(u.log)
+	if text == "" {
+		text, remedy = "the daemon ended before it served", u.lookAt()
+	}
+	return failed(palyra.ReasonInternal, "%s", text).WithRemedy("%s", remedy).WithCause(c.err)
+}
+
+// lastWords finds the daemon's last complaint in its log.
+func lastWords(path string) (text, remedy string) {
+	const enough = 8 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > enough {
+		_, _ = f.Seek(-enough, io.SeekEnd)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, enough))
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimRight(line, "\n")
+		if t, ok := strings.CutPrefix(line, daemonName+": "); ok {
+			text, remedy = t, ""
+		} else if r, ok := strings.CutPrefix(line, "  remedy: "); ok && text != "" {
+			remedy = r
+		}
+	}
+	return text, remedy
+}
+
+// started is what a start tells.
+type started struct {
+	client.Status
+	First       bool   `json:"first_start"`
+	OperatorKey string `json:"operator_key"`
+	Log         string `json:"log,omitempty"`
+}
+
+// greet says where everything is and what to do next.
+func (u *launch) greet(s client.Status, first bool) error {
+	return u.emit(started{s, first, u.paths.OperatorKey, u.log}, func(w io.Writer) {
+		fmt.Fprintf(w, "palyra is up: pid %d\n", s.PID)
+		if u.quiet {
+			return
+		}
+		fields(w, pair{"  Agent's door", s.AgentSocket}, pair{"  Operator's door", s.OperatorSocket}, pair{"  Operator key", u.paths.OperatorKey}, pair{"  Log", u.log})
+		if first {
+			fmt.Fprintf(w, "\nThis is the first start: you are the owner, and the operator key above is yours.\n"+
+				"Any program that runs as you can read it; `palyra operator protect` puts it behind\na passphrase.\n")
+		}
+		switch s.Pending {
+		case 0:
+		case 1:
+			fmt.Fprintf(w, "\nOne question is waiting for an answer: palyra approvals list --pending\n")
+		default:
+			fmt.Fprintf(w, "\n%d questions are waiting for an answer: palyra approvals list --pending\n", s.Pending)
+		}
+		fmt.Fprintf(w, "\nNext:\n"+
+			"  palyra tools call palyra.echo --input '{\"text\":\"hello\"}'\n"+
+			"  palyra workspace add DIR       a directory for agents to work in, not your home\n"+
+			"  palyra approvals watch\n")
+	})
+}

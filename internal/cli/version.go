@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"palyra/internal/show"
+)
+
+// build says which program this is.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Time     string `json:"time"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// thisBuild reads what the compiler wrote into the program.
+func (a *app) thisBuild() build {
+	b := build{Version: a.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if b.Version == "" {
+		b.Version = "dev"
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// String is the version on one line.
+func (b build) String() string {
+	return fmt.Sprintf("palyra %s %s/%s %s", show.Line(b.Version), b.OS, b.Arch, b.Go)
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Say which version this is", Args: takes(),
+		Example: "  palyra version\n  palyra version --json",
+		RunE: func(*cobra.Command, []string) error {
+			b := a.thisBuild()
+			return a.emit(b, func(w io.Writer) {
+				fmt.Fprintln(w, b)
+				fields(w, pair{"revision", b.Revision}, pair{"built from", b.Time})
+			})
+		},
+	}
+}

@@ -1,0 +1,213 @@
+// Package config is what the operator set: one typed struct, and for every
+// value where it comes from.
+//
+// A value is taken from the strongest place that names it: a flag, then the
+// environment (PALYRA_TOOL_CALL_MAX_CALLS_PER_RUN for tool_call.max_calls_per_run),
+// then the user's file, then the system's file, then the default. Files are TOML.
+//
+// Promises: an unknown key, a wrong type, a value out of range or a file that
+// somebody else could write is an error that names file and line, never a
+// silent default; the daemon does not start on a configuration that was only
+// half understood. The package also says where things live (Paths). It holds no
+// secrets and watches no files.
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"palyra"
+)
+
+// Config is the whole configuration.
+type Config struct {
+	ToolCall  ToolCall
+	Approvals Approvals
+	Tools     Tools
+	Sessions  Sessions
+	Log       Log
+	Store     Store
+
+	Paths Paths
+
+	origins map[string]origin
+}
+
+// ToolCall bounds runs and calls. A session or a call may only lower them.
+type ToolCall struct {
+	MaxCallsPerRun     int64
+	ExecutionTimeoutMS int64
+	OutputBytes        int64
+}
+
+// Approvals sets how long questions and answers hold.
+type Approvals struct {
+	WaitMS     int64
+	MaxPending int64
+	DenyHoldMS int64
+	OnceTTLMS  int64
+	MaxTTLMS   int64
+}
+
+// Tools says which tools exist for whom. Entries are names, prefixes that end
+// in ".*", or "*"; an empty list admits nothing. See Match.
+type Tools struct {
+	Allowed    []string
+	Principals []string
+	Channels   []string
+}
+
+// Sessions sets how long a session may rest.
+type Sessions struct {
+	IdleMS int64
+}
+
+// Log sets what the daemon writes to its log.
+type Log struct {
+	Level  string
+	Format string
+}
+
+// Store says where the state is kept, when not in its usual place.
+type Store struct {
+	Path string
+}
+
+// Default returns the configuration of an installation that set nothing, but
+// for Paths.
+func Default() Config {
+	return Config{
+		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20},
+		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
+		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}},
+		Sessions:  Sessions{IdleMS: 12 * 3600_000},
+		Log:       Log{Level: "info", Format: "text"},
+	}
+}
+
+// Options say where to look. The zero Options read the process's own
+// environment and the usual files.
+type Options struct {
+	Home       string            // --home: beats PALYRA_HOME
+	Flags      map[string]string // key → value, from the command line
+	Env        []string          // name=value; nil: the process's own
+	SystemFile string            // "": /etc/palyra/config.toml
+}
+
+// DefaultSystemFile is the system's configuration file.
+const DefaultSystemFile = "/etc/palyra/config.toml"
+
+// Problem is one thing wrong with a configuration.
+type Problem struct {
+	Where string `json:"where"` // file:line, variable or flag; "" when it is about no place
+	Key   string `json:"key,omitempty"`
+	Text  string `json:"text"`
+
+	unsafe   bool
+	unusable string // the directory it is about
+}
+
+// String gives the problem on one line.
+func (p Problem) String() string {
+	out := p.Text
+	if p.Key != "" {
+		out = p.Key + ": " + out
+	}
+	if p.Where != "" {
+		out = p.Where + ": " + out
+	}
+	return out
+}
+
+// Load reads the configuration. On any problem it returns an error about the
+// first one, and no configuration.
+func Load(o Options) (Config, error) {
+	c, problems := read(o)
+	if len(problems) == 0 {
+		return c, nil
+	}
+	first := problems[0]
+	reason := palyra.ReasonConfig
+	if first.unsafe {
+		reason = palyra.ReasonUnsafePermissions
+	}
+	text := first.String()
+	if dir := first.unusable; dir != "" {
+		return Config{}, palyra.Errorf(palyra.Unavailable, reason, "%s", text).
+			WithRemedy("make %s a directory of uid %d (chown, chmod 700), or name another one with PALYRA_HOME or --home", dir, os.Getuid())
+	}
+	if more := len(problems) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return Config{}, palyra.Errorf(palyra.Invalid, reason, "configuration: %s", text).
+		WithRemedy("correct it; `palyra config check` lists every problem and `palyra config show` every key")
+}
+
+// Check reads the configuration and returns everything that is wrong with it.
+func Check(o Options) []Problem {
+	_, problems := read(o)
+	return problems
+}
+
+// read goes from the weakest place to the strongest. It reads on after a
+// problem so that Check can name them all.
+func read(o Options) (Config, []Problem) {
+	c := Default()
+	c.origins = map[string]origin{}
+	env := o.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	paths, err := pathsOf(o.Home, environ(env))
+	if err != nil {
+		return Config{}, []Problem{{Text: err.Error()}}
+	}
+	paths.System = o.SystemFile
+	if paths.System == "" {
+		paths.System = DefaultSystemFile
+	}
+	problems := c.fromFile(paths.System, fromSystem)
+	problems = append(problems, c.fromFile(paths.Config, fromUser)...)
+	problems = append(problems, c.fromEnv(env)...)
+	problems = append(problems, c.fromFlags(o.Flags)...)
+	problems = append(problems, c.check()...)
+	if c.Store.Path != "" {
+		paths.State = c.Store.Path
+	}
+	c.Paths = paths
+	return c, problems
+}
+
+// Match reports whether a name is in a list of names, prefixes with ".*" and
+// "*".
+func Match(list []string, name string) bool {
+	for _, entry := range list {
+		prefix, wild := strings.CutSuffix(entry, "*")
+		if entry == name || wild && (prefix == "" || strings.HasSuffix(prefix, ".") && strings.HasPrefix(name, prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Wait is how long a question waits.
+func (a Approvals) Wait() time.Duration { return ms(a.WaitMS) }
+
+// DenyHold is how long a denied plan may not be asked for again.
+func (a Approvals) DenyHold() time.Duration { return ms(a.DenyHoldMS) }
+
+// OnceTTL is how long an answer of scope once may rest before it is used.
+func (a Approvals) OnceTTL() time.Duration { return ms(a.OnceTTLMS) }
+
+// MaxTTL is the longest a grant may last.
+func (a Approvals) MaxTTL() time.Duration { return ms(a.MaxTTLMS) }
+
+// ExecutionTimeout is how long a call may run.
+func (t ToolCall) ExecutionTimeout() time.Duration { return ms(t.ExecutionTimeoutMS) }
+
+// Idle is how long a session may rest before it is closed.
+func (s Sessions) Idle() time.Duration { return ms(s.IdleMS) }
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,60 @@
+package config
+
+// Source is a place values come from, weakest first.
+type Source string
+
+// The sources.
+const (
+	fromDefault Source = "default"
+	fromSystem  Source = "system"
+	fromUser    Source = "user"
+	fromEnv     Source = "env"
+	fromFlag    Source = "flag"
+)
+
+type origin struct {
+	source Source
+	where  string
+}
+
+// Origin is one value and the place it comes from.
+type Origin struct {
+	Key      string `json:"key"`
+	Value    any    `json:"value"`    // int64, string or []string
+	Text     string `json:"text"`     // what the key is for
+	Variable string `json:"variable"` // of the environment
+	Source   Source `json:"origin"`
+	Where    string `json:"where,omitempty"` // file:line, variable or flag
+}
+
+// Origins lists every value with its place, in the order of the documentation.
+func (c *Config) Origins() []Origin {
+	out := make([]Origin, 0, len(settings))
+	for _, s := range settings {
+		o := Origin{Key: s.key, Text: s.text, Variable: s.variable(), Source: fromDefault}
+		if from, ok := c.origins[s.key]; ok {
+			o.Source, o.Where = from.source, from.where
+		}
+		switch v := s.value(c).(type) {
+		case *int64:
+			o.Value = *v
+		case *string:
+			o.Value = *v
+		case *[]string:
+			o.Value = append([]string{}, *v...)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// check looks at every value once the strongest place has spoken.
+func (c *Config) check() []Problem {
+	var problems []Problem
+	for _, s := range settings {
+		if err := s.problem(c); err != nil {
+			problems = append(problems, Problem{Where: c.origins[s.key].where, Key: s.key, Text: err.Error()})
+		}
+	}
+	return problems
+}

@@ -1,0 +1,228 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// setting is one key: where its value stands and what it may be.
+type setting struct {
+	key      string
+	text     string
+	value    func(*Config) any // *int64, *string or *[]string
+	min, max int64
+	check    func(string) error // of a string, or of each entry of a list
+}
+
+const day = 24 * 3600_000 // in milliseconds
+
+// settings is every key there is, in the order they are shown.
+var settings = []setting{
+	{
+		key: "tool_call.max_calls_per_run", text: "calls one run may make", min: 1, max: 1_000_000,
+		value: func(c *Config) any { return &c.ToolCall.MaxCallsPerRun },
+	},
+	{
+		key: "tool_call.execution_timeout_ms", text: "how long one call may run", min: 1, max: day,
+		value: func(c *Config) any { return &c.ToolCall.ExecutionTimeoutMS },
+	},
+	{
+		key: "tool_call.output_bytes", text: "output of one call that is kept in full", min: 1024, max: 1 << 30,
+		value: func(c *Config) any { return &c.ToolCall.OutputBytes },
+	},
+	{
+		key: "approvals.wait_ms", text: "how long a question waits before it counts as denied", min: 1, max: 7 * day,
+		value: func(c *Config) any { return &c.Approvals.WaitMS },
+	},
+	{
+		key: "approvals.max_pending", text: "open questions of one principal", min: 1, max: 1_000_000,
+		value: func(c *Config) any { return &c.Approvals.MaxPending },
+	},
+	{
+		key: "approvals.deny_hold_ms", text: "how long a denied plan may not be asked for again", min: 0, max: 7 * day,
+		value: func(c *Config) any { return &c.Approvals.DenyHoldMS },
+	},
+	{
+		key: "approvals.once_ttl_ms", text: "how long an answer for one use may rest", min: 1, max: day,
+		value: func(c *Config) any { return &c.Approvals.OnceTTLMS },
+	},
+	{
+		key: "approvals.max_ttl_ms", text: "the longest a grant may last", min: 1, max: 365 * day,
+		value: func(c *Config) any { return &c.Approvals.MaxTTLMS },
+	},
+	{
+		key: "tools.allowed", text: "tools that may be called", check: name,
+		value: func(c *Config) any { return &c.Tools.Allowed },
+	},
+	{
+		key: "tools.tool_execute_principals", text: "principals that may call tools", check: name,
+		value: func(c *Config) any { return &c.Tools.Principals },
+	},
+	{
+		key: "tools.tool_execute_channels", text: "doors through which tools may be called", check: name,
+		value: func(c *Config) any { return &c.Tools.Channels },
+	},
+	{
+		key: "sessions.idle_ms", text: "how long a session may rest before it is closed", min: 1, max: 365 * day,
+		value: func(c *Config) any { return &c.Sessions.IdleMS },
+	},
+	{
+		key: "log.level", text: "debug, info, warn or error", check: oneOf("debug", "info", "warn", "error"),
+		value: func(c *Config) any { return &c.Log.Level },
+	},
+	{
+		key: "log.format", text: "text or json", check: oneOf("text", "json"),
+		value: func(c *Config) any { return &c.Log.Format },
+	},
+	{
+		key: "store.path", text: "the state database, when not in its usual place", check: absolute,
+		value: func(c *Config) any { return &c.Store.Path },
+	},
+}
+
+// find returns the setting of a key.
+func find(key string) (setting, bool) {
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
+	if i < 0 {
+		return setting{}, false
+	}
+	return settings[i], true
+}
+
+// variable is the name of the setting's environment variable.
+func (s setting) variable() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}
+
+// parse sets the value from text, as variables and flags give it. Lists are
+// separated by commas.
+func (s setting) parse(c *Config, text string) error {
+	switch v := s.value(c).(type) {
+	case *int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s is not a whole number", strconv.Quote(text))
+		}
+		*v = n
+	case *string:
+		*v = text
+	case *[]string:
+		*v = []string{}
+		for part := range strings.SplitSeq(text, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				*v = append(*v, part)
+			}
+		}
+	}
+	return nil
+}
+
+// take sets the value from a document.
+func (s setting) take(c *Config, value any) error {
+	switch v := s.value(c).(type) {
+	case *int64:
+		n, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("this must be a whole number, not %s", kindOf(value))
+		}
+		*v = n
+	case *string:
+		text, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("this must be a text in quotes, not %s", kindOf(value))
+		}
+		*v = text
+	case *[]string:
+		list, ok := value.([]any)
+		if !ok {
+			return fmt.Errorf("this must be a list of texts, not %s", kindOf(value))
+		}
+		*v = []string{}
+		for _, entry := range list {
+			text, ok := entry.(string)
+			if !ok {
+				return fmt.Errorf("this must be a list of texts, and has %s in it", kindOf(entry))
+			}
+			*v = append(*v, text)
+		}
+	}
+	return nil
+}
+
+// kindOf names the kind of a value as people do.
+func kindOf(value any) string {
+	switch value.(type) {
+	case int64:
+		return "a number"
+	case float64:
+		return "a number with a fraction"
+	case string:
+		return "a text"
+	case bool:
+		return "true or false"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a section"
+	}
+	return "a date or time"
+}
+
+// problem says what is wrong with the value, or nil.
+func (s setting) problem(c *Config) error {
+	switch v := s.value(c).(type) {
+	case *int64:
+		if *v < s.min || *v > s.max {
+			return fmt.Errorf("%d is out of range: %d to %d", *v, s.min, s.max)
+		}
+	case *string:
+		return s.check(*v)
+	case *[]string:
+		if len(*v) > maxList {
+			return fmt.Errorf("more than %d entries", maxList)
+		}
+		for _, entry := range *v {
+			if err := s.check(entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const (
+	maxList = 1000
+	maxName = 256
+)
+
+func name(s string) error {
+	body := strings.TrimSuffix(s, "*")
+	switch {
+	case s == "*":
+		return nil
+	case s == "" || len(s) > maxName || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("%s is not a name", strconv.Quote(s))
+	case strings.Contains(body, "*") || body != s && !strings.HasSuffix(body, "."):
+		return fmt.Errorf("%s: a star stands alone or at the end, after a dot", strconv.Quote(s))
+	}
+	return nil
+}
+
+func oneOf(values ...string) func(string) error {
+	return func(s string) error {
+		if slices.Contains(values, s) {
+			return nil
+		}
+		return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(values, ", "))
+	}
+}
+
+func absolute(s string) error {
+	if s == "" || filepath.IsAbs(s) && filepath.Clean(s) == s && !strings.ContainsRune(s, 0) {
+		return nil
+	}
+	return fmt.Errorf("%s is not an absolute, clean path", strconv.Quote(s))
+}

@@ -1,0 +1,135 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// mode says which characters the caller takes care of.
+type mode uint8
+
+const (
+	lineMode  mode = iota
+	blockMode      // newlines never reach render; tabs are marked; right-to-left letters stay
+)
+
+// cell is one character of a line and what is wrong with it.
+type cell struct {
+	r    rune
+	size uint8
+	kind Kind
+}
+
+// render shows one line.
+func render(s string, m mode) string {
+	if plain(s) {
+		return s
+	}
+	cells := parse(s, m)
+	var out strings.Builder
+	out.Grow(len(s) + len(s)/4)
+	column, at := 0, 0
+	for i, c := range cells {
+		before := out.Len()
+		switch {
+		case c.kind == invalid:
+			escapeByte(&out, s[at])
+		case c.r == '\t' && m == blockMode:
+			pad := tabStop - column%tabStop
+			out.WriteRune(tabMark)
+			out.WriteString(strings.Repeat(" ", pad-1))
+		case c.kind != fine:
+			escape(&out, c.r, m)
+		case c.r == '\\' && misread(cells, i, s[at+1:], m):
+			out.WriteString(`\\`)
+		default:
+			out.WriteRune(c.r)
+		}
+		column += utf8.RuneCountInString(out.String()[before:])
+		at += int(c.size)
+	}
+	return out.String()
+}
+
+// plain reports whether s is printable ASCII without a backslash, which is what
+// nearly all text is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// parse splits one line into classified characters.
+func parse(s string, m mode) []cell {
+	cells := make([]cell, 0, len(s))
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		c := cell{r: r, size: uint8(size), kind: classify(r)}
+		if r == utf8.RuneError && size == 1 {
+			c.kind = invalid
+		}
+		if c.kind == rightToLeft && m == blockMode {
+			c.kind = fine
+		}
+		cells = append(cells, c)
+		i += size
+	}
+	judgeMarks(cells)
+	judgeWords(cells)
+	return cells
+}
+
+// misread reports whether a backslash at i, followed by rest, would read as one
+// of our escapes.
+func misread(cells []cell, i int, rest string, m mode) bool {
+	if i+1 == len(cells) {
+		return false
+	}
+	if next := cells[i+1]; next.r == '\\' || next.kind != fine {
+		return next.r != '\t' || m != blockMode
+	}
+	switch rest[0] {
+	case 'u':
+		return strings.HasPrefix(rest, "u{")
+	case 'x':
+		return len(rest) >= 3 && hex(rest[1]) && hex(rest[2])
+	case 'n', 'r', 't':
+		return m == lineMode
+	}
+	return false
+}
+
+func hex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
+
+// escape writes r as text.
+func escape(out *strings.Builder, r rune, m mode) {
+	if m == lineMode {
+		switch r {
+		case '\n':
+			out.WriteString(`\n`)
+			return
+		case '\r':
+			out.WriteString(`\r`)
+			return
+		case '\t':
+			out.WriteString(`\t`)
+			return
+		}
+	}
+	if r < 0x80 {
+		escapeByte(out, byte(r))
+		return
+	}
+	fmt.Fprintf(out, `\u{%x}`, r)
+}
+
+func escapeByte(out *strings.Builder, b byte) {
+	const digits = "0123456789abcdef"
+	out.WriteString(`\x`)
+	out.WriteByte(digits[b>>4])
+	out.WriteByte(digits[b&15])
+}

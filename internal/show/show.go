@@ -1,0 +1,160 @@
+// Package show makes outside text safe to look at.
+//
+// What an approver reads was written by the party that wants approval. Left
+// alone it can move the cursor, recolour the screen, reverse the reading order,
+// hide letters or borrow them from another alphabet. This package turns all of
+// that into visible escapes, and nothing else:
+//
+//	\x1b       a control character, or a byte that is not UTF-8
+//	\u{202e}   any other character that does not show itself honestly
+//	\\         a backslash, where a single one would read as an escape
+//
+// Line is for text that must stay on one line, Block for text with lines of its
+// own, Argv for commands. Frame puts a gutter before every line, also those the
+// width of the terminal breaks, so that outside text never stands where
+// Palyra's own words stand.
+//
+// Promises: the result holds only printable characters and has no lone escape
+// bytes; Line, Block, Arg and Argv are injective, so that different inputs give
+// different results. Arg and Argv are plain ASCII, so they also look different
+// in every font that keeps ASCII apart. Line and Block keep the letters of
+// living scripts readable and catch the known look-alikes; they do not claim to
+// catch all of them. The package knows none of Palyra's words.
+package show
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	tabMark = '⇥' // stands for a tab in Block; escaped when it comes from outside
+	cutMark = '⋯' // encloses what was left out; escaped when it comes from outside
+	tabStop = 4
+)
+
+// Line renders s on one line: newlines and tabs are escaped too.
+func Line(s string) string { return render(s, lineMode) }
+
+// Block renders s and keeps its line breaks. A tab shows as a mark, padded to
+// the next stop. Letters of right-to-left scripts stay as they are, which a
+// terminal may reorder: Notes says so.
+func Block(s string) string {
+	var out strings.Builder
+	out.Grow(len(s) + len(s)/8)
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(render(line, blockMode))
+	}
+	return out.String()
+}
+
+// Arg renders one element of a command in plain ASCII, quoted unless it is a
+// bare word.
+func Arg(s string) string {
+	if s != "" && strings.Trim(s, bare) == "" {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len(s) + 2)
+	out.WriteByte('"')
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			escapeByte(&out, s[i])
+		case r == '"' || r == '\\':
+			out.WriteByte('\\')
+			out.WriteByte(byte(r))
+		case r >= ' ' && r < 0x7f:
+			out.WriteByte(byte(r))
+		default:
+			escape(&out, r, lineMode)
+		}
+		i += size
+	}
+	out.WriteByte('"')
+	return out.String()
+}
+
+const bare = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
+
+// Argv renders a command on one line. Two different commands never give the
+// same line.
+func Argv(argv []string) string {
+	parts := make([]string, len(argv))
+	for i, a := range argv {
+		parts[i] = Arg(a)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Middle renders s on one line of about n characters. What is longer loses its
+// middle, never its tail, and says how much.
+func Middle(s string, n int) string {
+	runes := utf8.RuneCountInString(s)
+	if runes <= n {
+		return Line(s)
+	}
+	head, tail := cut(s, n*2/3), cutLast(s, n-n*2/3)
+	left := len(s) - len(head) - len(tail)
+	return fmt.Sprintf("%s%c %d bytes left out %c%s", Line(head), cutMark, left, cutMark, Line(tail))
+}
+
+// MiddleOf does the same to text that is already safe.
+func MiddleOf(safe string, n int) string {
+	if utf8.RuneCountInString(safe) <= n {
+		return safe
+	}
+	head, tail := cut(safe, n*2/3), cutLast(safe, n-n*2/3)
+	for r, size := utf8.DecodeRuneInString(tail); unicode.IsMark(r); r, size = utf8.DecodeRuneInString(tail) {
+		tail = tail[size:] // its letter is left out
+	}
+	return fmt.Sprintf("%s%c %d bytes left out %c%s", head, cutMark, len(safe)-len(head)-len(tail), cutMark, tail)
+}
+
+// JSON escapes, in a JSON document, every character from DEL on that does not
+// show itself honestly. The document means the same: such characters can stand
+// only in strings, and there an escape is another spelling.
+func JSON(doc []byte) []byte {
+	out := make([]byte, 0, len(doc))
+	at := 0
+	for _, c := range parse(string(doc), lineMode) {
+		switch {
+		case c.kind == fine || c.kind == invalid || c.r < 0x7f:
+			out = append(out, doc[at:at+int(c.size)]...)
+		case c.r > 0xffff:
+			hi, lo := utf16.EncodeRune(c.r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, c.r)
+		}
+		at += int(c.size)
+	}
+	return out
+}
+
+// cut returns the first n characters of s.
+func cut(s string, n int) string {
+	i := 0
+	for ; n > 0 && i < len(s); n-- {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+	}
+	return s[:i]
+}
+
+// cutLast returns the last n characters of s.
+func cutLast(s string, n int) string {
+	i := len(s)
+	for ; n > 0 && i > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(s[:i])
+		i -= size
+	}
+	return s[i:]
+}
