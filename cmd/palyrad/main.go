@@ -1,0 +1,127 @@
+// Command palyrad is Palyra's daemon, in the foreground. 'palyra up' starts the
+// same program.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/daemon"
+)
+
+// version is stamped by the build.
+var version = "dev"
+
+const usage = `palyrad runs Palyra's daemon in the foreground.
+
+usage: palyrad [--home DIR] [--set KEY=VALUE]... [--version]
+
+  --home DIR         keep everything under DIR (default: $PALYRA_HOME, else the XDG directories)
+  --set KEY=VALUE    override a setting, such as approvals.wait_ms=60000 (see 'palyra config show')
+  --version          print the version
+
+It serves two sockets, agent.sock and operator.sock, until SIGTERM or SIGINT.
+`
+
+// settings collects repeated --set flags.
+type settings map[string]string
+
+// String implements flag.Value.
+func (s settings) String() string { return "" }
+
+// Set implements flag.Value.
+func (s settings) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return errors.New("want KEY=VALUE")
+	}
+	s[key] = value
+	return nil
+}
+
+// heapSlack lets the heap grow to five times what lives before it is collected:
+// what lives is small, and a call should not wait for the collector.
+const heapSlack = 400
+
+func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapSlack)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("palyrad", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { _, _ = fmt.Fprint(stderr, usage) }
+	home := flags.String("home", "", "")
+	show := flags.Bool("version", false, "")
+	set := settings{}
+	flags.Var(set, "set", "")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if *show {
+		_, _ = fmt.Fprintln(stdout, "palyrad", version)
+		return 0
+	}
+	if flags.NArg() > 0 {
+		flags.Usage()
+		return 2
+	}
+	if err := serve(ctx, config.Options{Home: *home, Flags: set}, stderr); err != nil {
+		e := palyra.AsError(err)
+		text := e.Text
+		if e.Reason == palyra.ReasonInternal {
+			text = err.Error() // the operator's own terminal: say what happened
+		}
+		_, _ = fmt.Fprintf(stderr, "palyrad: %s\n", text)
+		if e.Remedy != "" && e.Reason != palyra.ReasonInternal {
+			_, _ = fmt.Fprintf(stderr, "  remedy: %s\n", e.Remedy)
+		}
+		return 1
+	}
+	return 0
+}
+
+func serve(ctx context.Context, o config.Options, stderr io.Writer) (err error) {
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	d, err := daemon.New(ctx, daemon.Config{Config: cfg, Version: version, Log: logger(cfg.Log, stderr)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return d.Run(ctx)
+}
+
+func logger(c config.Log, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo // config.Load has checked it
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

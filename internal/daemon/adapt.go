@@ -1,0 +1,361 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/access"
+	"palyra/internal/approval"
+	"palyra/internal/catalog"
+	"palyra/internal/journal"
+	"palyra/internal/keyring"
+	"palyra/internal/rpc/wire"
+	"palyra/internal/run"
+
+	journalsvc "palyra/internal/rpc/journal"
+	toolsvc "palyra/internal/rpc/tools"
+)
+
+// Adapters, each named for the part it adapts to the doors' words.
+
+type catalogPart struct{ *catalog.Catalog }
+
+func (p catalogPart) Tools(context.Context) ([]palyra.Tool, error) { return p.List(), nil }
+
+func (p catalogPart) Tool(_ context.Context, name string) (palyra.Tool, error) { return p.Get(name) }
+
+type callsPart struct{ *run.Calls }
+
+func (p callsPart) List(ctx context.Context, f toolsvc.Filter) ([]*palyra.Call, bool, error) {
+	return p.Calls.List(ctx, run.Filter{Principal: f.Principal, Session: f.Session, State: f.State, Before: f.Before, Limit: f.Limit})
+}
+
+// deskPart adds to the desk what needs other parts: policy's word on who may
+// decide, and the export's key.
+type deskPart struct{ d *Daemon }
+
+func (p deskPart) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error) {
+	q := approval.Filter{
+		Answer: f.Answer, SubjectType: f.SubjectType, SubjectID: f.SubjectID, Principal: f.Principal,
+		Since: f.Since, Until: f.Until, Cursor: f.Cursor, Limit: int(f.Limit),
+	}
+	if f.Pending {
+		q.Pending = &f.Pending
+	}
+	if f.OldestFirst {
+		q.Order = approval.Oldest
+	}
+	page, next, err := p.d.desk.List(ctx, q)
+	return wire.ApprovalPage{Approvals: page, Next: next}, err
+}
+
+func (p deskPart) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+	return p.d.desk.Get(ctx, id)
+}
+
+func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
+	role, err := p.role(ctx, v.Signature.Intent.KeyID)
+	if err != nil {
+		return palyra.Approval{}, err
+	}
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []string{string(role)}, "approval.decide", "Approval", string(v.Approval)); !ok {
+		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s decide approvals", v.By)
+		for _, h := range hits {
+			e = e.WithRemedy("%s", h.Remedy)
+		}
+		return palyra.Approval{}, e
+	}
+	return p.d.desk.Decide(ctx, v)
+}
+
+// role returns the role of the operator with the key.
+func (p deskPart) role(ctx context.Context, keyID string) (palyra.Role, error) {
+	all, err := p.d.access.Operators(ctx)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(all, func(o palyra.Operator) bool { return o.KeyID == keyID && o.RemovedAt.IsZero() })
+	if i < 0 {
+		return "", palyra.Errorf(palyra.Denied, palyra.ReasonUnknownKey, "the key is not known")
+	}
+	return all[i].Role, nil
+}
+
+func (p deskPart) Watch(ctx context.Context, f func(palyra.Approval) error) error {
+	return p.d.desk.Watch(ctx, approval.Filter{}, func(c approval.Change) error {
+		switch c.Kind {
+		case approval.ChangeOpen, approval.ChangeUpdated:
+			return f(c.Approval)
+		case approval.ChangeLagged: // what was missed cannot be told in this stream; better end it than lie
+			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "the watcher fell behind").WithRemedy("watch again")
+		}
+		return nil
+	})
+}
+
+func (p deskPart) Export(ctx context.Context, w io.Writer, format string, f wire.ApprovalFilter, by palyra.Principal) error {
+	if f != (wire.ApprovalFilter{}) {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "an export holds every approval; it takes no filter").
+			WithRemedy("filter the exported lines, or use 'palyra approvals list'")
+	}
+	_, err := p.d.desk.Export(ctx, w, approval.Format(format), by, p.d.ring.Signer(keyring.Attestation))
+	return err
+}
+
+// accessPart ends with an agent what hangs on it: its sessions with their
+// questions and grants, and its calls under way.
+type accessPart struct {
+	*access.Registry
+	d *Daemon
+}
+
+// RemoveAgent ends the token first: what is cleared away after it cannot grow
+// back.
+func (p accessPart) RemoveAgent(ctx context.Context, who palyra.Principal, sig palyra.Signature) error {
+	if err := p.Registry.RemoveAgent(ctx, who, sig); err != nil {
+		return err
+	}
+	err := p.d.sessions.CloseAll(context.WithoutCancel(ctx), who, "system:daemon")
+	p.d.path.calls.CancelAll(who)
+	return err
+}
+
+type leasesPart struct{ *approval.Desk }
+
+func (p leasesPart) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error) {
+	q := approval.LeaseFilter{Session: f.Session, Principal: f.Principal, Cursor: f.Cursor, Limit: int(f.Limit)}
+	if !f.Ended {
+		live := true
+		q.Live = &live
+	}
+	page, next, err := p.Desk.Leases(ctx, q)
+	return wire.LeasePage{Leases: page, Next: next}, err
+}
+
+type journalPart struct{ *journal.Journal }
+
+func (p journalPart) Entries(ctx context.Context, q journalsvc.Query) ([]palyra.Entry, error) {
+	return p.Journal.Entries(ctx, journal.Query{From: q.From, To: q.To, Kind: q.Kind, Call: q.Call, Limit: q.Limit})
+}
+
+func (p journalPart) Head(ctx context.Context) (wire.Head, error) {
+	h, err := p.Journal.Head(ctx)
+	return wire.Head{Size: h.Size, Root: h.Root, Chain: h.Chain, Origin: h.Origin, Note: h.Note}, err
+}
+
+func (p journalPart) Proof(ctx context.Context, seq int64) (json.RawMessage, error) {
+	proof, err := p.Journal.Proof(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(proof)
+}
+
+func (p journalPart) Export(ctx context.Context, w io.Writer, from, to int64, by palyra.Principal) error {
+	h, err := p.Journal.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if to == 0 {
+		to = h.Size
+	}
+	if from == 0 {
+		from = 1
+	}
+	if _, err := p.Record(ctx, palyra.JournalExported{By: by, From: from, To: to}); err != nil {
+		return err // what leaves is on record first
+	}
+	_, err = p.Journal.Export(ctx, w, from, to)
+	return err
+}
+
+func (p journalPart) Verify(ctx context.Context, progress func(done, total int64)) (wire.Report, error) {
+	r, err := p.Journal.Verify(ctx, progress)
+	report := wire.Report{OK: err == nil && r.Problem == nil, Entries: r.Size, Root: r.Root}
+	if r.Key != "" {
+		report.KeyIDs = []string{r.Key}
+	}
+	if r.Problem != nil { // a damaged log is a report, not a failure to look
+		report.Problems = []string{r.Problem.String()}
+		return report, nil
+	}
+	return report, err
+}
+
+// statusPart says what the daemon is.
+type statusPart struct {
+	d               *Daemon
+	agent, operator string
+	stop            func()
+}
+
+func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
+	d, paths := p.d, p.d.Config.Config.Paths
+	head, err := d.journal.Head(ctx)
+	if err != nil {
+		return wire.Status{}, err
+	}
+	snap, err := d.policy.Snapshot().Digest()
+	if err != nil {
+		return wire.Status{}, err
+	}
+	pending, err := d.desk.CountPending(ctx)
+	if err != nil {
+		return wire.Status{}, err
+	}
+	level, err := p.separation(ctx)
+	if err != nil {
+		return wire.Status{}, err
+	}
+	return wire.Status{
+		Version: d.Version, StateID: d.stateID, Instance: d.instance, PID: int64(os.Getpid()), UID: int64(os.Geteuid()),
+		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
+		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
+		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: "default", Separation: level,
+		Pending: pending, Running: int64(d.path.calls.InFlight()),
+	}, nil
+}
+
+// separation is the weakest level of a key that may decide: a chain is as
+// strong as that.
+func (p statusPart) separation(ctx context.Context) (palyra.Separation, error) {
+	all, err := p.d.access.Operators(ctx)
+	if err != nil {
+		return "", err
+	}
+	weakest := palyra.SeparationOtherUID
+	for _, o := range all {
+		if o.RemovedAt.IsZero() && o.Separation.Rank() < weakest.Rank() {
+			weakest = o.Separation
+		}
+	}
+	return weakest, nil
+}
+
+func (p statusPart) Shutdown(_ context.Context, by palyra.Principal) error {
+	p.d.Log.Info("asked to stop", "by", by)
+	p.stop()
+	return nil
+}
+
+// policyPart explains and shows.
+type policyPart struct{ d *Daemon }
+
+func (p policyPart) Policy(context.Context) (wire.Policy, error) {
+	b := p.d.policy.Bundle()
+	snap, err := p.d.policy.Snapshot().Digest()
+	if err != nil {
+		return wire.Policy{}, err
+	}
+	out := wire.Policy{Bundle: b.Digest(), Snapshot: snap, Preset: "default"}
+	for name, text := range b.Files() {
+		out.Files = append(out.Files, wire.PolicyFile{Name: name, Digest: palyra.SumBytes([]byte(text)), Text: text})
+	}
+	slices.SortFunc(out.Files, func(a, b wire.PolicyFile) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Explain judges again: a call on record with the plan it was judged with, an
+// imagined one as it would resolve now. Nothing is recorded.
+func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Proposal) (wire.Explanation, error) {
+	call := &palyra.Call{Proposal: prop}
+	var err error
+	if id != "" {
+		call, err = p.onRecord(ctx, id)
+	} else {
+		err = p.imagine(ctx, call)
+	}
+	if err != nil {
+		return wire.Explanation{}, err
+	}
+	pr := call.Proposal
+	r := palyra.Request{
+		Principal: pr.Principal, Owner: pr.Owner, Call: call.ID, Session: pr.Session, Door: pr.Door, Tool: call.Tool,
+		Plan: call.Plan, Labels: pr.Labels, CallsUsed: pr.CallsUsed,
+	}
+	why := p.d.policy.Why(ctx, r)
+	detail, err := json.Marshal(why)
+	if err != nil {
+		return wire.Explanation{}, err
+	}
+	lines := []string{why.Reason, why.Remedy}
+	if id == "" && why.Verdict == palyra.Ask {
+		lines = append(lines, p.covered(ctx, call)...)
+	}
+	return wire.Explanation{
+		Call: id, Plan: call.Plan, PlanDigest: call.Digest, Verdict: p.d.policy.Judge(ctx, r), Lines: lines, Detail: detail,
+	}, nil
+}
+
+// covered says that a live grant would answer the question. What cannot be found
+// out is not said: people are then asked.
+func (p policyPart) covered(ctx context.Context, call *palyra.Call) []string {
+	session, ok, err := p.d.sessions.Peek(ctx, call.Proposal)
+	if err != nil || !ok {
+		return nil
+	}
+	asked := *call
+	asked.Proposal.Session = session.ID
+	asked.Verdict = p.d.policy.Judge(ctx, palyra.Request{
+		Principal: call.Proposal.Principal, Owner: call.Proposal.Owner, Session: session.ID, Door: call.Proposal.Door, Tool: call.Tool, Plan: call.Plan,
+	})
+	d, ok, err := p.d.desk.Cover(ctx, &asked)
+	if err != nil || !ok || asked.Verdict.Need.Fresh {
+		return nil
+	}
+	return []string{fmt.Sprintf("grant %s covers it in session %s: nobody would be asked", d.Lease, session.ID)}
+}
+
+// onRecord finds a call by its own id or by that of its approval.
+func (p policyPart) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+	call, err := p.d.path.ledger.Get(ctx, id)
+	if palyra.CodeOf(err) != palyra.NotFound {
+		return call, p.judged(call, err)
+	}
+	a, aerr := p.d.desk.Get(ctx, id)
+	if aerr != nil {
+		return nil, err
+	}
+	call, err = p.d.path.ledger.Get(ctx, a.Call)
+	return call, p.judged(call, err)
+}
+
+// judged refuses to explain a call that policy never saw.
+func (policyPart) judged(c *palyra.Call, err error) error {
+	if err != nil || c.Digest != "" {
+		return err
+	}
+	text := "the call was refused before policy saw it"
+	if c.Outcome != nil {
+		text += ": " + c.Outcome.Reason
+	}
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).WithRemedy("see 'palyra calls show %s'", c.ID)
+}
+
+func (p policyPart) imagine(ctx context.Context, c *palyra.Call) (err error) {
+	if c.Tool, err = p.d.path.catalog.Admit(ctx, c.Proposal); err != nil {
+		return err
+	}
+	c.Proposal.PeerUID = int64(os.Geteuid())
+	if c.Plan, err = p.d.path.planner.Resolve(ctx, c); err != nil {
+		return err
+	}
+	c.Digest, err = c.Plan.Digest()
+	return err
+}
+
+func (p policyPart) Snapshot(ctx context.Context, digest palyra.Digest) (palyra.Digest, palyra.Snapshot, error) {
+	if digest == "" {
+		snap := p.d.policy.Snapshot()
+		digest, err := snap.Digest()
+		return digest, snap, err
+	}
+	snap, err := p.d.kept.Get(ctx, digest)
+	return digest, snap, err
+}

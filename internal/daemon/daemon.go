@@ -1,0 +1,255 @@
+// Package daemon puts the parts together and runs them. It is the only package
+// that names leaves; nothing but the mains imports it.
+//
+// New opens the state in the order in which things depend on each other and
+// settles what an earlier daemon left; Run serves until its context ends; Close
+// gives everything back. A second daemon on the same state is refused before it
+// touches anything.
+package daemon
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"palyra"
+	"palyra/internal/access"
+	"palyra/internal/approval"
+	"palyra/internal/artifact"
+	"palyra/internal/attest"
+	"palyra/internal/config"
+	"palyra/internal/durable"
+	"palyra/internal/journal"
+	"palyra/internal/keyring"
+	"palyra/internal/policy"
+	"palyra/internal/run"
+	"palyra/internal/store"
+	"palyra/internal/store/sqlite"
+	"palyra/internal/ulid"
+	"palyra/internal/workspace"
+)
+
+//go:embed schema
+var schema embed.FS
+
+// Config says what to run.
+type Config struct {
+	Config  config.Config
+	Version string
+	Log     *slog.Logger
+}
+
+// Daemon is the parts, wired.
+type Daemon struct {
+	Config
+	stateID  string
+	instance palyra.ID
+	started  time.Time
+	lock     *durable.Held
+	db       *store.DB
+	ring     *keyring.Ring
+	journal  *journal.Journal
+	access   *access.Registry
+	policy   *policy.Engine
+	kept     *policy.Snapshots
+	desk     *approval.Desk
+	attester *attest.Attester
+	work     *workspace.Registry
+	files    *artifact.Store
+	sessions *run.Sessions
+	path     *path
+	first    bool // this start made the state
+}
+
+func now() time.Time { return time.Now() }
+
+func newID() palyra.ID { return palyra.ID(ulid.New(now())) }
+
+// New opens the state and wires the parts.
+func New(ctx context.Context, c Config) (_ *Daemon, err error) {
+	if c.Log == nil {
+		return nil, errors.New("daemon: new: no log")
+	}
+	d := &Daemon{Config: c, instance: newID(), started: now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openDesk, d.openPath, d.settle,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// openState takes the lock and opens the store.
+func (d *Daemon) openState(ctx context.Context) error {
+	paths := d.Config.Config.Paths
+	if err := paths.Make(); err != nil {
+		return err
+	}
+	held, err := durable.Lock(paths.State + ".lock")
+	if locked := (*durable.LockedError)(nil); errors.As(err, &locked) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon (pid %d) runs on this state: %s", locked.PID, filepath.Dir(paths.State)).
+			WithRemedy("use that one, stop it with 'palyra down', or set PALYRA_HOME to another directory").WithCause(err)
+	}
+	if err != nil {
+		return fmt.Errorf("daemon: lock: %w", err)
+	}
+	d.lock = held
+	if _, err := os.Lstat(paths.State); errors.Is(err, fs.ErrNotExist) {
+		d.first = true
+	}
+	engine, err := sqlite.Open(paths.State)
+	if err != nil {
+		return err
+	}
+	own, err := fs.Sub(schema, "schema")
+	if err != nil {
+		return err
+	}
+	d.db, err = store.Open(ctx, engine,
+		store.Schema{Part: "daemon", FS: own}, journal.Schema(), keyring.Schema(), access.Schema(), policy.Schema(),
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema())
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	return d.nameState(ctx)
+}
+
+// nameState gives the state its id, once: the audience of signatures and the
+// origin of the journal.
+func (d *Daemon) nameState(ctx context.Context) error {
+	read := func(tx *store.Tx) error { return tx.Get(`SELECT id FROM state WHERE one=1`, nil, &d.stateID) }
+	err := d.db.Read(ctx, read)
+	if !errors.Is(err, store.ErrNoRows) {
+		return err
+	}
+	d.first = true
+	return d.db.Write(ctx, "state.named", func(tx *store.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO state (one, id) VALUES (1, ?) ON CONFLICT DO NOTHING`, string(newID())); err != nil {
+			return err
+		}
+		return read(tx)
+	})
+}
+
+// openKeys opens the signing keys, then the journal they sign.
+func (d *Daemon) openKeys(ctx context.Context) error {
+	ring, err := keyring.Open(ctx, keyring.Config{
+		Dir: d.Config.Config.Paths.Keys, Credentials: os.Getenv("CREDENTIALS_DIRECTORY"), Name: "palyra/" + d.stateID, DB: d.db, Now: now,
+	})
+	if err != nil {
+		return err
+	}
+	d.ring = ring
+	d.journal, err = journal.New(ctx, journal.Config{
+		DB: d.db, Signer: ring.Signer(keyring.Journal), Keys: verifiers(ring, keyring.Journal), Now: now,
+	})
+	if err != nil {
+		return err
+	}
+	ring.OnRotate(func(use string) {
+		if use == keyring.Journal {
+			if err := d.journal.SetSigner(ring.Signer(use)); err != nil {
+				d.Log.Error("the journal did not take its new key", "error", err)
+			}
+		}
+	})
+	return ring.Attach(ctx, d.journal)
+}
+
+// verifiers lists the verifier lines of every key of a use, retired ones too.
+func verifiers(ring *keyring.Ring, use string) []string {
+	var lines []string
+	for _, k := range ring.List() {
+		if k.Use == use {
+			lines = append(lines, k.Verifier)
+		}
+	}
+	return lines
+}
+
+// openPolicy loads the bundle and puts it into force with the configuration.
+func (d *Daemon) openPolicy(ctx context.Context) error {
+	bundle, err := policy.Default()
+	if err != nil {
+		return err
+	}
+	if d.policy, err = policy.New(policy.Config{Bundle: bundle, Snapshot: d.snapshot()}); err != nil {
+		return err
+	}
+	if d.kept, err = policy.NewSnapshots(policy.SnapshotsConfig{DB: d.db, Journal: d.journal, Now: now}); err != nil {
+		return err
+	}
+	return d.kept.Activate(ctx, bundle, d.policy.Snapshot(), "system:daemon")
+}
+
+// snapshot is the security configuration as it is kept with every call.
+func (d *Daemon) snapshot() palyra.Snapshot {
+	c := d.Config.Config
+	return palyra.Snapshot{
+		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Channels,
+		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
+		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
+		ProcessRunner: map[string]any{"enabled": false}, WasmRuntime: map[string]any{"enabled": false},
+	}
+}
+
+// openDesk opens the approvals and the attestations.
+func (d *Daemon) openDesk(context.Context) (err error) {
+	a := d.Config.Config.Approvals
+	d.desk, err = approval.New(approval.Config{
+		DB: d.db, Journal: d.journal, Now: now, Boot: boot, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
+		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending),
+	})
+	if err != nil {
+		return err
+	}
+	d.attester, err = attest.New(attest.Config{DB: d.db, StateID: d.stateID, Signer: func() attest.Signer { return d.ring.Signer(keyring.Attestation) }})
+	return err
+}
+
+// settle ends what an earlier daemon left open and records the start.
+func (d *Daemon) settle(ctx context.Context) error {
+	bootID, _ := boot()
+	if _, err := d.journal.Record(ctx, palyra.DaemonStarted{Version: d.Version, Instance: d.instance, BootID: bootID}); err != nil {
+		return err
+	}
+	return d.path.calls.Recover(ctx, d.desk.Settled)
+}
+
+// Close stops the calls under way and closes the state. It may be called after
+// a New that failed half way.
+func (d *Daemon) Close() error {
+	var errs []error
+	if d.path != nil && d.path.calls != nil {
+		d.path.calls.Stop()
+	}
+	if d.journal != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if d.path != nil {
+			_, err := d.journal.Record(ctx, palyra.DaemonStopped{Instance: d.instance})
+			errs = append(errs, err)
+		}
+		errs = append(errs, d.journal.Close(ctx))
+	}
+	if d.db != nil {
+		errs = append(errs, d.db.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Release())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strings"
+
+	"palyra"
+	"palyra/internal/access"
+	"palyra/internal/identity"
+	"palyra/internal/journal"
+)
+
+// openAccess opens the registry and, on an empty one, makes the first owner:
+// the person the daemon runs as, with a key of their own.
+func (d *Daemon) openAccess(ctx context.Context) (err error) {
+	d.access, err = access.New(access.Config{DB: d.db, Journal: d.journal, StateID: d.stateID, Now: now})
+	if err != nil {
+		return err
+	}
+	known, err := d.access.Operators(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.checkOperators(ctx, known); err != nil || len(known) > 0 {
+		return err
+	}
+	return d.makeOwner(ctx)
+}
+
+// checkOperators holds the table of keys that may decide against the journal,
+// which is signed: a row that somebody wrote past the daemon gives nobody a say.
+func (d *Daemon) checkOperators(ctx context.Context, known []palyra.Operator) error {
+	signed := map[string]palyra.Operator{}
+	err := d.eachEntry(ctx, "operator.added", func(raw []byte) error {
+		var e palyra.OperatorAdded
+		err := json.Unmarshal(raw, &e)
+		signed[e.Operator.KeyID] = e.Operator
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	gone := map[string]bool{}
+	err = d.eachEntry(ctx, "operator.removed", func(raw []byte) error {
+		var e palyra.OperatorRemoved
+		err := json.Unmarshal(raw, &e)
+		gone[e.KeyID] = true
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range known {
+		s, ok := signed[o.KeyID]
+		if !ok || s.Principal != o.Principal || s.Role != o.Role || s.PublicKey != o.PublicKey || s.Separation != o.Separation ||
+			gone[o.KeyID] == o.RemovedAt.IsZero() {
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the operator key %s is not the one the journal knows", palyra.Clip(o.KeyID, 64)).
+				WithRemedy("somebody changed the state past the daemon; look at 'palyra journal verify' on a copy, and restore a backup")
+		}
+	}
+	return nil
+}
+
+// eachEntry walks the journal's entries of a kind.
+func (d *Daemon) eachEntry(ctx context.Context, kind string, f func(body []byte) error) error {
+	for from := int64(1); ; {
+		page, err := d.journal.Entries(ctx, journal.Query{From: from, Kind: kind, Limit: 500})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, e := range page {
+			raw, err := json.Marshal(e.Body)
+			if err != nil {
+				return err
+			}
+			if err := f(raw); err != nil {
+				return err
+			}
+			from = e.Seq + 1
+		}
+	}
+}
+
+// makeOwner makes the key file before its record: after a crash between the two
+// the file is found and used.
+func (d *Daemon) makeOwner(ctx context.Context) error {
+	file := d.Config.Config.Paths.OperatorKey
+	key, err := identity.Load(file, nil)
+	if errors.Is(err, fs.ErrNotExist) || palyra.CodeOf(err) == palyra.NotFound {
+		key, err = identity.Create(file)
+	}
+	if err != nil {
+		return fmt.Errorf("daemon: operator key: %w", err)
+	}
+	defer key.Close()
+	owner := palyra.Operator{
+		Principal: palyra.Principal("user:" + login()), Role: palyra.RoleOwner, KeyID: key.KeyID(), PublicKey: key.Public(),
+		Separation: key.Separation(),
+	}
+	o, err := d.access.AddFirstOwner(ctx, owner, int64(os.Geteuid()))
+	if err != nil {
+		return err
+	}
+	d.Log.Info("made the first owner and an operator key; protect it with 'palyra operator protect'",
+		"owner", o.Principal, "key", file, "key_id", o.KeyID, "approver_separation", o.Separation)
+	return nil
+}
+
+// login is the name of the user the daemon runs as, or its number.
+func login() string {
+	u, err := user.Current()
+	if err != nil || u.Username == "" {
+		return fmt.Sprint(os.Geteuid())
+	}
+	name := u.Username
+	if i := strings.LastIndexByte(name, '\\'); i >= 0 { // DOMAIN\name
+		name = name[i+1:]
+	}
+	return name
+}

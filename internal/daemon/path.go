@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+
+	"palyra"
+	"palyra/internal/artifact"
+	"palyra/internal/catalog"
+	"palyra/internal/gate"
+	"palyra/internal/plan"
+	"palyra/internal/run"
+	"palyra/internal/store"
+	"palyra/internal/tool"
+	toolartifact "palyra/internal/tool/artifact"
+	"palyra/internal/tool/basic"
+	"palyra/internal/tool/files"
+	"palyra/internal/workspace"
+)
+
+// path is the parts a tool call walks through.
+type path struct {
+	tools   *tool.Set
+	catalog *catalog.Catalog
+	planner *plan.Resolver
+	runner  *tool.Runner
+	ledger  *run.Ledger
+	calls   *run.Calls
+}
+
+// openPath wires the gate.
+func (d *Daemon) openPath(ctx context.Context) error {
+	c := d.Config.Config
+	var err error
+	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: d.own()})
+	if err != nil {
+		return err
+	}
+	d.files, err = artifact.New(ctx, artifact.Config{DB: d.db, Dir: filepath.Join(filepath.Dir(c.Paths.State), "artifacts"), Now: now})
+	if err != nil {
+		return err
+	}
+	p := &path{}
+	if p.tools, err = tool.NewSet(builtin(d.files)...); err != nil {
+		return err
+	}
+	p.catalog, err = catalog.New(catalog.Config{Tools: p.tools.Specs(), MaxCalls: c.ToolCall.MaxCallsPerRun})
+	if err != nil {
+		return err
+	}
+	p.planner, err = plan.New(plan.Config{
+		Workspaces: d.work, Drivers: []plan.Driver{p.tools}, Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
+	})
+	if err != nil {
+		return err
+	}
+	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Planner: p.planner, Artifacts: d.files, Now: now})
+	if err != nil {
+		return err
+	}
+	return d.openCalls(p)
+}
+
+// builtin is the list of Palyra's own tools.
+func builtin(a *artifact.Store) []tool.Tool {
+	var all []tool.Tool
+	all = append(all, basic.All()...)
+	all = append(all, files.All(files.Config{})...)
+	return append(all, toolartifact.All(a)...)
+}
+
+// openCalls puts the ledger, the gate and the calls on top of each other.
+func (d *Daemon) openCalls(p *path) (err error) {
+	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
+	d.sessions, err = run.NewSessions(run.SessionConfig{
+		DB: d.db, Journal: d.journal, Now: now, Idle: d.Config.Config.Sessions.Idle(),
+		OnClose: []func(*store.Tx, palyra.ID, string) error{
+			func(tx *store.Tx, id palyra.ID, by string) error {
+				return d.desk.EndSession(tx, id, palyra.Principal(by))
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	g, err := gate.New(gate.Config{
+		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p.runner,
+		Attester: d.attester, NewID: newID, Now: now,
+	})
+	if err != nil {
+		return err
+	}
+	p.calls, err = run.NewCalls(run.CallsConfig{
+		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, LeaseEnded: d.leaseEnded,
+	})
+	if err != nil {
+		return err
+	}
+	d.desk.OnLeaseEnd(p.calls.LeaseEnded)
+	d.desk.OnSettled(p.calls.ApprovalSettled)
+	d.path = p
+	return nil
+}
+
+// leaseEnded reports whether a lease ended other than by being used up. One that
+// cannot be looked at has ended.
+func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
+	l, err := d.desk.Lease(ctx, id)
+	return err != nil || (l.Ended != "" && l.Ended != "spent")
+}
+
+// own lists Palyra's own directories, which no workspace may touch.
+func (d *Daemon) own() []string {
+	p := d.Config.Config.Paths
+	dirs := []string{
+		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine,
+	}
+	if p.Home != "" {
+		dirs = append(dirs, p.Home)
+	}
+	return dirs
+}

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"palyra/internal/config"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/access"
+	"palyra/internal/rpc/approvals"
+	"palyra/internal/rpc/attestations"
+	"palyra/internal/rpc/journal"
+	"palyra/internal/rpc/keys"
+	"palyra/internal/rpc/policy"
+	"palyra/internal/rpc/sessions"
+	"palyra/internal/rpc/status"
+	"palyra/internal/rpc/tools"
+	"palyra/internal/rpc/workspaces"
+)
+
+// Run serves both doors until ctx ends or a part fails.
+func (d *Daemon) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	server, err := d.doors(func() { stop(nil) })
+	if err != nil {
+		return err
+	}
+	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.prune}
+	var wg sync.WaitGroup
+	errs := make([]error, len(parts))
+	for i, part := range parts {
+		wg.Go(func() {
+			if errs[i] = part(ctx); errs[i] != nil {
+				stop(errs[i])
+			}
+		})
+	}
+	d.Log.Info("palyrad serves", "version", d.Version, "agent", server.AgentSocket, "operator", server.OperatorSocket)
+	<-ctx.Done()
+	d.path.calls.Stop() // waiting requests are answered before the doors close
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Artifacts are kept for a while: the attestation binds their digest for good.
+const (
+	keepArtifacts = 30 * 24 * time.Hour
+	pruneEvery    = 6 * time.Hour
+)
+
+// prune removes old artifacts until ctx ends. A failure is logged and tried again.
+func (d *Daemon) prune(ctx context.Context) error {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for {
+		if _, err := d.files.Prune(ctx, now().Add(-keepArtifacts)); err != nil && ctx.Err() == nil {
+			d.Log.Warn("old artifacts could not be removed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// doors binds the sockets and puts every service on both.
+func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
+	paths := d.Config.Config.Paths
+	dir := paths.SocketDir()
+	c := rpc.Config{
+		AgentSocket:    filepath.Join(dir, config.AgentSocket),
+		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
+		StateID:        d.stateID, Access: d.access, Journal: d.journal, Log: d.Log, Now: now,
+	}
+	c.Services = []rpc.Service{
+		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
+		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls}),
+		approvals.New(deskPart{d}, leasesPart{d.desk}, now),
+		sessions.New(d.sessions),
+		workspaces.New(d.work),
+		access.New(accessPart{d.access, d}),
+		keys.New(d.ring),
+		journal.New(journalPart{d.journal}),
+		policy.New(policyPart{d}),
+		attestations.New(d.attester),
+	}
+	server, err := rpc.New(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := paths.SaveAddr(); err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	return server, nil
+}

@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/client"
+)
+
+// binaries are built once for the package, with the fault points in.
+var binaries struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binaries.dir != "" {
+		_ = os.RemoveAll(binaries.dir)
+	}
+	os.Exit(code)
+}
+
+func bin(t testing.TB, name string) string {
+	t.Helper()
+	binaries.once.Do(func() {
+		binaries.dir, binaries.err = os.MkdirTemp("", "palyra-e2e-")
+		if binaries.err != nil {
+			return
+		}
+		for _, b := range []string{"palyra", "palyrad", "palyra-verify"} {
+			args := []string{"build", "-o", filepath.Join(binaries.dir, b), "palyra/cmd/" + b}
+			if b == "palyrad" {
+				args = append(args[:1], append([]string{"-tags", "faults"}, args[1:]...)...)
+			}
+			cmd := exec.Command("go", args...)
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				binaries.err = fmt.Errorf("build %s: %w\n%s", b, err, out)
+				return
+			}
+		}
+	})
+	if binaries.err != nil {
+		t.Fatal(binaries.err)
+	}
+	return filepath.Join(binaries.dir, name)
+}
+
+// daemon is a palyrad on its own state directory.
+type daemon struct {
+	t    testing.TB
+	home string
+	work string // a directory to work in, outside the state
+	cmd  *exec.Cmd
+	env  []string
+	log  *bytes.Buffer
+	done chan struct{}
+}
+
+func newDaemon(t testing.TB) *daemon {
+	t.Helper()
+	root := t.TempDir()
+	d := &daemon{t: t, home: filepath.Join(root, "home"), work: filepath.Join(root, "work")}
+	for _, dir := range []string{d.home, d.work} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(d.kill)
+	return d
+}
+
+// start runs the daemon and waits until it serves. It returns false when the
+// daemon died first, which fault points make it do.
+func (d *daemon) start(env ...string) bool {
+	d.t.Helper()
+	d.env = env
+	d.command(bin(d.t, "palyrad"))
+	return d.serving()
+}
+
+// command starts the daemon's process.
+func (d *daemon) command(args ...string) {
+	d.t.Helper()
+	d.log = new(bytes.Buffer)
+	d.cmd = exec.Command(args[0], args[1:]...)
+	d.cmd.Env = append(append(os.Environ(), "PALYRA_HOME="+d.home), d.env...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait()
+		close(done)
+	}(d.cmd, d.done)
+}
+
+// serving waits until the daemon answers, or has died.
+func (d *daemon) serving() bool {
+	d.t.Helper()
+	c := d.client(client.OperatorDoor)
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		if err := c.Health(ctx); err == nil {
+			return true
+		}
+		select {
+		case <-d.done:
+			return false
+		case <-ctx.Done():
+			d.t.Fatalf("the daemon does not serve:\n%s", d.log)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// mustStart is start for a daemon that has no reason to die.
+func (d *daemon) mustStart(env ...string) {
+	d.t.Helper()
+	if !d.start(env...) {
+		d.t.Fatalf("the daemon died:\n%s", d.log)
+	}
+}
+
+// kill ends the daemon as a power cut would.
+func (d *daemon) kill() {
+	if d.cmd == nil || d.cmd.Process == nil {
+		return
+	}
+	_ = d.cmd.Process.Signal(syscall.SIGKILL)
+	<-d.done
+}
+
+// stop ends it in good order.
+func (d *daemon) stop() {
+	d.t.Helper()
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.done:
+	case <-time.After(30 * time.Second):
+		d.t.Fatalf("the daemon does not stop:\n%s", d.log)
+	}
+}
+
+func (d *daemon) client(door client.Door) *client.Client {
+	d.t.Helper()
+	cfg := client.Config{Home: d.home, Door: door}
+	if door == client.OperatorDoor {
+		if s, err := client.LoadSigner(filepath.Join(d.home, "operator.key"), nil); err == nil {
+			cfg.Signer = s
+		}
+	}
+	c, err := client.Open(cfg)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// write proposes a file, which asks under the default policy.
+func write(work, name, content string) client.CallRequest {
+	args, _ := json.Marshal(map[string]string{"path": name, "content": content})
+	return client.CallRequest{Tool: "palyra.fs.write", Arguments: args, Workspace: work, Door: palyra.DoorCLI}
+}
+
+func echo(text string) client.CallRequest {
+	args, _ := json.Marshal(map[string]string{"text": text})
+	return client.CallRequest{Tool: "palyra.echo", Arguments: args, Door: palyra.DoorCLI}
+}
+
+// verify fails the test unless the journal is whole.
+func (d *daemon) verify() {
+	d.t.Helper()
+	r, err := d.client(client.OperatorDoor).VerifyJournal(d.t.Context(), nil)
+	if err != nil {
+		d.t.Fatalf("journal: %v\n%s", err, d.log)
+	}
+	if !r.OK {
+		d.t.Fatalf("journal: %+v", r)
+	}
+}
+
+// entries reads the whole journal.
+func (d *daemon) entries() []palyra.Entry {
+	d.t.Helper()
+	var all []palyra.Entry
+	err := d.client(client.OperatorDoor).TailJournal(d.t.Context(), client.TailRequest{From: 1}, func(e palyra.Entry) error {
+		all = append(all, e)
+		return nil
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+// granted returns the calls that have a granted line.
+func (d *daemon) granted() map[palyra.ID]bool {
+	m := map[palyra.ID]bool{}
+	for _, e := range d.entries() {
+		if e.Kind == "call.granted" {
+			m[e.Call] = true
+		}
+	}
+	return m
+}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+)
+
+// A full disk under the state refuses calls with the reason, runs nothing, and
+// needs no restart when space returns. The disk is a small tmpfs that only the
+// daemon sees.
+func TestFullDisk(t *testing.T) {
+	d := newDaemon(t)
+	disk := filepath.Join(d.work, "..", "disk")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.mustStartOn(disk)
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	if _, err := agent.Call(t.Context(), echo("room"), nil); err != nil {
+		t.Fatal(err)
+	}
+	ch := propose(t.Context(), agent, write(d.work, "later.txt", "x"))
+	a := d.pending(person)
+
+	filler := fmt.Sprintf("/proc/%d/root%s/filler", d.cmd.Process.Pid, disk)
+	fill(t, filler)
+	refused := false
+	for i := range 200 { // what was reserved before may take a few more
+		_, err := agent.Call(t.Context(), echo(strings.Repeat("x", 4000+i)), nil)
+		if err == nil {
+			continue
+		}
+		e := palyra.AsError(err)
+		if e.Code != palyra.Unavailable || e.Reason != palyra.ReasonDiskFull || e.Remedy == "" {
+			t.Fatalf("the refusal does not say why: %+v", e)
+		}
+		refused = true
+		break
+	}
+	if !refused {
+		t.Fatal("a full disk refused nothing")
+	}
+	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); palyra.CodeOf(err) != palyra.Unavailable {
+		t.Errorf("a decision that cannot be kept: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(d.work, "later.txt")); err == nil {
+		t.Error("it ran without a record")
+	}
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := agent.Call(t.Context(), echo("room again"), nil); err != nil || out.Outcome != palyra.OutcomeFinished {
+		t.Fatalf("after space returned: %+v, %v\n%s", out, err, d.log)
+	}
+	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-ch; r.err != nil || r.out.Outcome != palyra.OutcomeFinished {
+		t.Fatalf("%+v", r)
+	}
+	d.verify()
+}
+
+// mustStartOn runs the daemon with its state on a tmpfs of its own.
+func (d *daemon) mustStartOn(disk string) {
+	d.t.Helper()
+	unshare := []string{"unshare", "--mount"}
+	if os.Geteuid() != 0 {
+		unshare = append(unshare, "--user", "--map-root-user")
+	}
+	script := `mount -t tmpfs -o size=4m,mode=0700 tmpfs "$1" && exec "$2" --set store.path="$1/state.db"`
+	d.command(append(unshare, "sh", "-c", script, "sh", disk, bin(d.t, "palyrad"))...)
+	if !d.serving() {
+		d.t.Fatalf("the daemon died:\n%s", d.log)
+	}
+}
+
+// fill writes a file until the disk is full.
+func fill(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for chunk := make([]byte, 1<<16); len(chunk) > 0; {
+		_, err := f.Write(chunk)
+		if errors.Is(err, syscall.ENOSPC) {
+			chunk = chunk[:len(chunk)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

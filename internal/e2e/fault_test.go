@@ -1,0 +1,296 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/client"
+)
+
+// story is a life of a state: most things a daemon makes durable, in order. It
+// stops at the first error, which a dead daemon gives it.
+func story(ctx context.Context, d *daemon) error {
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	if _, err := person.AddWorkspace(ctx, d.work, "w"); err != nil {
+		return err
+	}
+	if _, err := agent.Call(ctx, echo("hello"), nil); err != nil {
+		return err
+	}
+	var lease palyra.ID
+	for _, step := range []struct {
+		file   string
+		answer client.DecideRequest
+	}{
+		{"once", client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce}},
+		{"session", client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeSession}},
+		{"denied", client.DecideRequest{Answer: palyra.AnswerDeny}},
+	} {
+		settled, err := asked(ctx, agent, person, write(d.work, step.file, step.file), step.answer)
+		if err != nil {
+			return err
+		}
+		if step.answer.Scope == palyra.ScopeSession {
+			lease = settled.Decision.Lease
+		}
+	}
+	if _, err := person.RevokeLease(ctx, lease); err != nil {
+		return err
+	}
+	if err := cancelled(ctx, agent, person, write(d.work, "cancelled", "x")); err != nil {
+		return err
+	}
+	return household(ctx, person)
+}
+
+// household is what operators do besides deciding.
+func household(ctx context.Context, person *client.Client) error {
+	a, _, err := person.AddAgent(ctx, "worker", "")
+	if err != nil {
+		return err
+	}
+	if err := person.RemoveAgent(ctx, a.Principal); err != nil {
+		return err
+	}
+	for _, use := range []string{"journal", "attestation"} {
+		if _, err := person.RotateKey(ctx, use); err != nil {
+			return err
+		}
+	}
+	page, err := person.Sessions(ctx, client.SessionFilter{})
+	if err != nil {
+		return err
+	}
+	for _, s := range page.Sessions {
+		if err := person.CloseSession(ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// question proposes a call and returns its open approval and its answer to come.
+func question(ctx context.Context, agent, person *client.Client, r client.CallRequest) (palyra.Approval, palyra.ID, <-chan answer, error) {
+	news := make(chan client.CallEvent, 8)
+	ch := make(chan answer, 1)
+	go func() {
+		out, err := agent.Call(ctx, r, func(e client.CallEvent) { news <- e })
+		ch <- answer{out, err}
+		close(news)
+	}()
+	var call palyra.ID
+	for e := range news {
+		if e.Accepted != nil {
+			call = e.Accepted.CallID
+		}
+		if e.ApprovalRequested != nil {
+			a, err := person.Approval(ctx, e.ApprovalRequested.ApprovalID)
+			return a, call, ch, err
+		}
+	}
+	end := <-ch
+	if end.err == nil {
+		end.err = fmt.Errorf("no question: %+v", end.out)
+	}
+	return palyra.Approval{}, call, nil, end.err
+}
+
+func asked(ctx context.Context, agent, person *client.Client, r client.CallRequest, with client.DecideRequest) (palyra.Approval, error) {
+	a, _, ch, err := question(ctx, agent, person, r)
+	if err != nil {
+		return a, err
+	}
+	with.ID, with.Digest = a.ID, a.PlanDigest
+	settled, err := person.Decide(ctx, with)
+	if err != nil {
+		return a, err
+	}
+	return settled, (<-ch).err
+}
+
+func cancelled(ctx context.Context, agent, person *client.Client, r client.CallRequest) error {
+	_, call, ch, err := question(ctx, agent, person, r)
+	if err != nil {
+		return err
+	}
+	if err := agent.CancelCall(ctx, call); err != nil {
+		return err
+	}
+	return (<-ch).err
+}
+
+// check is what must hold after every crash: the journal is whole; what is on
+// disk was granted; nothing hangs between granted and its end; and a question
+// that was open can still be answered, and then its call runs.
+func check(t testing.TB, d *daemon) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	person := d.client(client.OperatorDoor)
+	d.verify()
+	granted := d.granted()
+	page, err := person.Calls(ctx, client.CallFilter{Limit: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range page.Calls {
+		for _, file := range c.Plan.Writes {
+			if _, err := os.Stat(filepath.Join(d.work, file)); err == nil && !granted[c.ID] && unique(page.Calls, file) {
+				t.Fatalf("%s ran without a granted line (call %s)", file, c.ID)
+			}
+		}
+		if !c.State.Ended() { // still a question, or resumed and on its way: both come to an end
+			finishOpen(ctx, t, d, person, c)
+		}
+	}
+	d.verify()
+}
+
+func unique(calls []palyra.Call, file string) bool {
+	n := 0
+	for _, c := range calls {
+		if slices.Contains(c.Plan.Writes, file) {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// finishOpen answers what is still open and sees the call to its end.
+func finishOpen(ctx context.Context, t testing.TB, d *daemon, person *client.Client, c palyra.Call) {
+	t.Helper()
+	a, err := person.Approval(ctx, c.Approval)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Pending() {
+		if _, err := person.Decide(ctx, allow(a, palyra.ScopeOnce, 0)); err != nil {
+			t.Fatalf("a question that survived cannot be answered: %v", err)
+		}
+	}
+	end := errors.New("seen")
+	var kind string
+	err = person.TailJournal(ctx, client.TailRequest{From: 1, Call: c.ID, Follow: true}, func(e palyra.Entry) error {
+		switch e.Kind {
+		case "call.finished", "call.refused", "call.cancelled", "call.unknown":
+			kind = e.Kind
+			return end
+		}
+		return nil
+	})
+	if !errors.Is(err, end) {
+		t.Fatalf("call %s does not go on: %v\n%s", c.ID, err, d.log)
+	}
+	if a.Pending() && kind != "call.finished" {
+		t.Fatalf("call %s ended as %s after an allow", c.ID, kind)
+	}
+}
+
+// points runs the story once and returns every fault point it passes.
+func points(t *testing.T) []string {
+	d := newDaemon(t)
+	log := filepath.Join(d.work, "..", "points")
+	d.mustStart("PALYRA_FAULT_LOG=" + log)
+	if err := story(t.Context(), d); err != nil {
+		t.Fatalf("the story fails without a fault: %v\n%s", err, d.log)
+	}
+	d.stop()
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Fields(string(raw))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestKillAtEveryDurableStep(t *testing.T) {
+	all := points(t)
+	if len(all) < 30 {
+		t.Fatalf("only %d points: %v", len(all), all)
+	}
+	for _, point := range all {
+		t.Run(strings.ReplaceAll(point, "/", "_"), func(t *testing.T) {
+			d := newDaemon(t)
+			if d.start("PALYRA_FAULT=" + point) {
+				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+				err := story(ctx, d)
+				cancel()
+				if err == nil {
+					d.stop() // the point lies on the way down
+				}
+			}
+			<-d.done
+			d.mustStart()
+			check(t, d)
+			d.stop()
+		})
+	}
+	t.Logf("%d points, each lost and kept", len(all)/2)
+}
+
+// kills is how many random kills a run makes: a sample here, all of them with
+// 'make faults'.
+func kills() int {
+	if os.Getenv("PALYRA_FAULTS") == "full" {
+		return 200
+	}
+	return 12
+}
+
+func TestRandomKillsUnderLoad(t *testing.T) {
+	d := newDaemon(t)
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	var file atomic.Int64
+	for range kills() {
+		d.mustStart()
+		load(t, d, &file, time.Duration(rng.IntN(150)+5)*time.Millisecond)
+		d.mustStart()
+		check(t, d)
+		d.kill()
+	}
+}
+
+// load works the daemon from several sides for a while, then kills it.
+func load(t *testing.T, d *daemon, file *atomic.Int64, after time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 6 {
+		agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+		wg.Go(func() {
+			for {
+				var err error
+				switch i % 3 {
+				case 0:
+					_, err = agent.Call(ctx, echo("load"), nil)
+				case 1:
+					name := fmt.Sprintf("f%d", file.Add(1))
+					_, err = asked(ctx, agent, person, write(d.work, name, name), client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
+				case 2:
+					name := fmt.Sprintf("f%d", file.Add(1))
+					err = cancelled(ctx, agent, person, write(d.work, name, name))
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	<-time.After(after)
+	d.kill()
+	wg.Wait()
+}
