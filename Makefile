@@ -1,0 +1,124 @@
+# Palyra: build, run, test. 'make help' lists the targets.
+#
+# Two commands matter to a newcomer: 'make run' and 'make test'. Both check what
+# they need first and say exactly what is missing. Nothing is fetched from the
+# network when the module cache is warm; tools are Go programs pinned in module
+# files of their own (tools/) and built by the go command, which caches them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+TOOL     = $(GO) tool -modfile=tools/go.mod
+
+# Everything is pure Go. The version is stamped here, not by the go command, so
+# that a checkout owned by somebody else builds too.
+export CGO_ENABLED = 0
+export GOFLAGS    := $(strip $(GOFLAGS) -buildvcs=false)
+
+PROGRAMS   = palyra palyrad palyra-cell palyra-verify
+BUILDFLAGS = -trimpath -ldflags "-X main.version=$(VERSION)"
+
+# Knobs: make fuzz FUZZTIME=10m, make bench BENCH=Gate, make soak SOAK=1h.
+FUZZTIME  ?= 30s
+FUZZ      ?= .
+BENCH     ?= .
+BENCHTIME ?= 2s
+SOAK      ?= 1h
+RACE      ?= ./...
+
+.PHONY: help
+help: ## list the targets
+	@echo "Palyra, the gate between agents and a machine. Start with 'make run', then read README.md."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## check what building and testing need, and install or name what is missing
+	@scripts/setup.sh
+
+.PHONY: build
+build: setup ## build palyra, palyrad, palyra-cell and palyra-verify into bin/
+	@mkdir -p bin
+	$(GO) build $(BUILDFLAGS) -o bin/ $(PROGRAMS:%=./cmd/%)
+
+.PHONY: run
+run: build ## build, start the daemon on its defaults and say what to do next
+	@scripts/run.sh
+
+.PHONY: test
+test: setup ## everything: linters, layers, all tests, a sample of fuzzing and faults
+	@$(MAKE) lint
+	@$(MAKE) test-fuzz
+	@$(MAKE) test-go
+
+.PHONY: test-go
+test-go:
+	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 10m ./...
+
+# Seeds run with the tests; this is a short look beyond them, in the packages
+# that read what comes from outside.
+.PHONY: test-fuzz
+test-fuzz:
+	@scripts/fuzz.sh 200x
+
+.PHONY: lint
+lint: setup
+	@echo "gofumpt"; bad=$$($(TOOL) gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (run 'make fmt'):" >&2; echo "$$bad" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags faults ./...
+	$(TOOL) staticcheck ./...
+
+.PHONY: check
+check: lint ## linters only: gofumpt, vet, staticcheck, govulncheck (VULNDB=file:///… for an offline database)
+	@scripts/vuln.sh
+
+.PHONY: fmt
+fmt: ## format all Go files
+	$(TOOL) gofumpt -w .
+
+.PHONY: gen
+gen: ## generate api/gen from the protos, and the man pages
+	@scripts/setup.sh gen
+	@scripts/gen.sh
+
+.PHONY: check-gen
+check-gen: gen ## generate again and refuse a difference to what is checked in
+	@git diff --exit-code --stat -- api docs/man
+	@test -z "$$(git status --porcelain -- api docs/man)" || { git status --short -- api docs/man; exit 1; }
+
+.PHONY: bench
+bench: setup ## benchmarks; BENCH=regexp BENCHTIME=2s
+	@pkgs=$$(grep -rlE --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u); \
+	if [ -z "$$pkgs" ]; then echo "bench: there are none" >&2; exit 1; fi; \
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m $$pkgs
+
+.PHONY: fuzz
+fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=regexp
+	@scripts/fuzz.sh $(FUZZTIME) '$(FUZZ)'
+
+.PHONY: faults
+faults: setup ## kill -9 at every durable step and at random times, in full
+	PALYRA_FAULTS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m ./internal/e2e
+
+.PHONY: soak
+soak: setup ## hours of load on one daemon; SOAK=1h
+	PALYRA_SOAK=$(SOAK) $(TOOL) gotestsum --format testname -- -count 1 -timeout 25h -run Soak ./internal/e2e
+
+.PHONY: race
+race: ## all tests under the race detector (needs gcc; slow); RACE=./internal/journal
+	@scripts/setup.sh race
+	CGO_ENABLED=1 $(TOOL) gotestsum --format pkgname -- -race -timeout 60m $(RACE)
+
+.PHONY: cover
+cover: setup ## test coverage, total and as coverage.html
+	$(GO) test -coverpkg ./... -coverprofile coverage.out ./...
+	$(GO) tool cover -html coverage.out -o coverage.html
+	@$(GO) tool cover -func coverage.out | tail -n 1
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist coverage.out coverage.html

@@ -1,0 +1,264 @@
+package layers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The layers, bottom to top. Parts never import each other; what one needs of
+// another it declares as an interface, and the daemon passes it in.
+var (
+	// small are tools that know nothing of Palyra: standard library only.
+	small = []string{"internal/canon", "internal/ulid", "internal/fault", "internal/durable", "internal/redact", "internal/show"}
+	// parts keep records or make decisions.
+	parts = []string{
+		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
+		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/tool", "internal/workspace",
+	}
+	// mains are programs.
+	mains = []string{"cmd/*"}
+)
+
+// edge is a row of the import table: may a package of from import one of to?
+type edge struct {
+	from, to []string
+	may      bool
+	why      string
+}
+
+// edges is the whole table. The first row that matches both ends decides;
+// nothing matching is a refusal.
+func edges() []edge {
+	words := []string{"."}
+	return []edge{
+		{[]string{"cmd/palyra-verify", "cmd/palyra-cell"}, []string{"**"}, false, "stands alone: standard library and x/sys only"},
+		{[]string{"**"}, mains, false, "nothing imports a program"},
+		{[]string{"**"}, []string{"internal/layers"}, false, "it has no code"},
+
+		{words, []string{"internal/canon"}, true, "digests are made of canonical bytes"},
+		{words, []string{"**"}, false, "the words know no part"},
+		{small, small, true, "small tools may lean on each other"},
+		{small, []string{"**"}, false, "a small tool uses the standard library only"},
+
+		{[]string{"api/**"}, []string{"api/**"}, true, "generated code"},
+		{[]string{"internal/rpc/**", "client/**"}, []string{"api/gen/**"}, true, "wire types live at the doors and in the client"},
+		{[]string{"**"}, []string{"api/**"}, false, "wire types stop at the doors and the client"},
+
+		{[]string{"internal/store"}, []string{".", "internal/fault"}, true, "the store"},
+		{[]string{"internal/store/*"}, []string{".", "internal/store"}, true, "an engine knows only the store"},
+		{[]string{"internal/store/**"}, []string{"**"}, false, "the store knows no record"},
+
+		{[]string{"internal/gate"}, words, true, "the path speaks in words"},
+		{[]string{"internal/gate"}, []string{"**"}, false, "the path imports nothing of ours but the root"},
+
+		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
+		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
+		{append(slices.Clone(parts), leavesOf(parts)...), append([]string{".", "internal/store"}, small...), true, "a part"},
+		{append(slices.Clone(parts), leavesOf(parts)...), []string{"**"}, false, "parts never import each other, nor anything above"},
+
+		{[]string{"internal/run"}, append([]string{".", "internal/store", "internal/gate"}, small...), true, "runs stand on the gate"},
+		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
+
+		{[]string{"internal/config"}, append([]string{"."}, small...), true, "configuration is read before anything exists"},
+		{[]string{"internal/config"}, []string{"**"}, false, "configuration knows no part"},
+
+		{[]string{"internal/rpc/**"}, append([]string{".", "internal/rpc/**"}, small...), true, "a door"},
+		{[]string{"internal/rpc/**"}, []string{"**"}, false, "a door knows the parts only by interfaces of its own"},
+
+		{[]string{"client/**"}, append([]string{".", "client/**", "internal/rpc/wire"}, small...), true, "the client shares the words' wire form with the doors"},
+		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/keyring"}, true, "evidence is checked without a daemon"},
+		{[]string{"client"}, []string{"internal/identity"}, true, "the client makes an operator's key file and signs with it"},
+		{[]string{"client/**"}, []string{"**"}, false, "the client knows no part"},
+
+		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable"}, true, "a command speaks through the client"},
+		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},
+
+		{[]string{"internal/daemon"}, []string{"internal/cli/**"}, false, "the daemon knows no command"},
+		{[]string{"internal/daemon"}, []string{"**"}, true, "the daemon wires everything"},
+		{[]string{"cmd/palyrad"}, []string{".", "internal/daemon", "internal/config"}, true, "a thin main"},
+		{[]string{"cmd/palyra"}, []string{".", "internal/cli/**"}, true, "a thin main"},
+		{[]string{"bench/**"}, []string{"**"}, true, "benchmarks reach everywhere"},
+	}
+}
+
+func leavesOf(dirs []string) []string {
+	var out []string
+	for _, d := range dirs {
+		out = append(out, d+"/*")
+	}
+	return out
+}
+
+func fits(patterns []string, dir, from string) bool {
+	for _, p := range patterns {
+		switch p {
+		case "**":
+			return true
+		case "<parent>":
+			if i := strings.LastIndex(from, "/"); i > 0 && from[:i] == dir {
+				return true
+			}
+		default:
+			if matches(p, dir) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayImport looks an import up in the table.
+func mayImport(from, to string) (bool, string) {
+	for _, e := range edges() {
+		if fits(e.from, from, from) && fits(e.to, to, from) {
+			return e.may, e.why
+		}
+	}
+	return false, "no rule names it: give it a place in internal/layers"
+}
+
+// ours returns the directory of an import path of this module.
+func ours(imp string) (string, bool) {
+	if imp == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imp, module+"/")
+}
+
+func imports(t *tree) []string {
+	var bad []string
+	for _, f := range t.code() {
+		for _, imp := range slices.Sorted(maps.Keys(f.imports())) {
+			to, our := ours(imp)
+			if !our || to == f.dir {
+				continue
+			}
+			if ok, why := mayImport(f.dir, to); !ok {
+				bad = append(bad, fmt.Sprintf("%s imports %s: %s", f.name, imp, why))
+			}
+		}
+	}
+	return bad
+}
+
+// depth is the longest chain of imports within the tree.
+func depth(t *tree) []string {
+	const most = 8
+	next := map[string][]string{}
+	for _, f := range t.code() {
+		for imp := range f.imports() {
+			if to, our := ours(imp); our {
+				next[f.dir] = append(next[f.dir], to)
+			}
+		}
+	}
+	known := map[string][]string{}
+	var chain func(string) []string
+	chain = func(dir string) []string {
+		if c, ok := known[dir]; ok {
+			return c
+		}
+		known[dir] = []string{dir} // a loop is the compiler's to refuse
+		var longest []string
+		for _, n := range next[dir] {
+			if c := chain(n); len(c) > len(longest) {
+				longest = c
+			}
+		}
+		known[dir] = append([]string{dir}, longest...)
+		return known[dir]
+	}
+	var bad []string
+	for _, dir := range slices.Sorted(maps.Keys(next)) {
+		if c := chain(dir); len(c) > most {
+			bad = append(bad, fmt.Sprintf("%d packages deep: %s", len(c), strings.Join(c, " → ")))
+		}
+	}
+	return bad
+}
+
+func TestImports(t *testing.T)     { hold(t, imports) }
+func TestImportDepth(t *testing.T) { hold(t, depth) }
+
+func TestImportsFires(t *testing.T) {
+	imp := func(from, to string) map[string]string {
+		return map[string]string{from + "/x.go": "package x\n\nimport _ \"" + to + "\"\n"}
+	}
+	refused := [][2]string{
+		{"internal/approval", "palyra/internal/journal"},
+		{"internal/approval", "palyra/internal/gate"},
+		{"internal/approval", "palyra/internal/store/sqlite"},
+		{"internal/tool/files", "palyra/internal/tool/basic"},
+		{"internal/tool/files", "palyra/internal/workspace"},
+		{"internal/tool", "palyra/internal/tool/files"},
+		{"internal/gate", "palyra/internal/store"},
+		{"internal/gate", "palyra/internal/canon"},
+		{"internal/run", "palyra/internal/approval"},
+		{"internal/canon", "palyra"},
+		{"internal/store", "palyra/internal/journal"},
+		{"internal/store/sqlite", "palyra/internal/journal"},
+		{"internal/rpc/tools", "palyra/internal/catalog"},
+		{"internal/journal", "palyra/api/gen/palyra/v1"},
+		{"internal/cli", "palyra/api/gen/palyra/v1"},
+		{"internal/cli", "palyra/internal/daemon"},
+		{"internal/cli", "palyra/internal/store"},
+		{"internal/cli", "palyra/internal/journal"},
+		{"internal/cli", "palyra/internal/attest"},
+		{"internal/cli", "palyra/internal/approval"},
+		{"internal/cli", "palyra/internal/keyring"},
+		{"internal/cli", "palyra/internal/identity"},
+		{"internal/cli", "palyra/internal/canon"},
+		{"client", "palyra/internal/rpc"},
+		{"client", "palyra/internal/store"},
+		{"client", "palyra/internal/journal"},
+		{"client/evidence", "palyra/internal/identity"},
+		{"client/evidence", "palyra/internal/policy"},
+		{"internal/daemon", "palyra/internal/cli"},
+		{"internal/journal", "palyra/cmd/palyrad"},
+		{"cmd/palyra-verify", "palyra"},
+		{"cmd/palyra-cell", "palyra/internal/canon"},
+		{"cmd/palyrad", "palyra/internal/cli"},
+		{"cmd/palyra", "palyra/internal/daemon"},
+		{"internal/novelty", "palyra"},
+		{"internal/config", "palyra/internal/policy"},
+	}
+	var plants []plant
+	for _, r := range refused {
+		plants = append(plants, plant{r[0] + " → " + r[1], imp(r[0], r[1]), []string{r[1]}})
+	}
+	for _, r := range [][2]string{
+		{"internal/approval", "palyra"},
+		{"internal/approval", "palyra/internal/store"},
+		{"internal/approval", "palyra/internal/canon"},
+		{"internal/tool/files", "palyra/internal/tool"},
+		{"internal/run", "palyra/internal/gate"},
+		{"internal/gate", "palyra"},
+		{"internal/rpc/tools", "palyra/api/gen/palyra/v1"},
+		{"internal/rpc/tools", "palyra/internal/rpc"},
+		{"client", "palyra/api/gen/palyra/v1"},
+		{"internal/daemon", "palyra/internal/store/sqlite"},
+		{"internal/cli", "palyra/client"},
+		{"internal/cli", "palyra/client/evidence"},
+		{"internal/cli", "palyra/internal/durable"},
+		{"client", "palyra/internal/identity"},
+		{"client/evidence", "palyra/internal/journal"},
+	} {
+		plants = append(plants, plant{r[0] + " → " + r[1], imp(r[0], r[1]), nil})
+	}
+	plants = append(plants,
+		one("the words import a part", "x.go", "package palyra\n\nimport _ \"palyra/internal/store\"\n", "the words know no part"),
+		one("a test may reach over", "internal/approval/x_test.go", "package approval\n\nimport _ \"palyra/internal/journal\"\n"),
+	)
+	fires(t, imports, plants...)
+}
+
+func TestImportDepthFires(t *testing.T) {
+	files := map[string]string{"p9/x.go": "package p\n"}
+	for i := range 9 {
+		files[fmt.Sprintf("p%d/x.go", i)] = fmt.Sprintf("package p\n\nimport _ \"palyra/p%d\"\n", i+1)
+	}
+	fires(t, depth, plant{"ten deep", files, []string{"10 packages deep", "9 packages deep"}})
+}
