@@ -17,6 +17,9 @@ import (
 // needs no restart when space returns. The disk is a small tmpfs that only the
 // daemon sees.
 func TestFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: an ordinary user can mount a small disk only in a user namespace, where the directories above it belong to nobody and the daemon refuses them")
+	}
 	d := newDaemon(t)
 	disk := filepath.Join(d.work, "..", "disk")
 	if err := os.Mkdir(disk, 0o700); err != nil {
@@ -74,9 +77,6 @@ func TestFullDisk(t *testing.T) {
 func (d *daemon) mustStartOn(disk string) {
 	d.t.Helper()
 	unshare := []string{"unshare", "--mount"}
-	if os.Geteuid() != 0 {
-		unshare = append(unshare, "--user", "--map-root-user")
-	}
 	script := `mount -t tmpfs -o size=4m,mode=0700 tmpfs "$1" && exec "$2" --set store.path="$1/state.db"`
 	d.command(append(unshare, "sh", "-c", script, "sh", disk, bin(d.t, "palyrad"))...)
 	if !d.serving() {

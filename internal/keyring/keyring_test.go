@@ -237,6 +237,7 @@ func TestCredentials(t *testing.T) {
 	f := newFixture(t)
 	creds := t.TempDir()
 	must(t, os.Chmod(creds, 0o500))
+	t.Cleanup(func() { _ = os.Chmod(creds, 0o700) }) // so that it can be removed
 	cfg := f.config()
 	cfg.Credentials = creds
 	put := func(name string, mode os.FileMode) string {
