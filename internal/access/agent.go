@@ -81,7 +81,8 @@ func (r *Registry) RemoveAgent(ctx context.Context, p palyra.Principal, sig paly
 			return err
 		}
 		if n == 0 {
-			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no agent %s", palyra.Clip(string(p), 128))
+			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no agent %s", palyra.Clip(string(p), 128)).
+				WithRemedy("see 'palyra agent list'")
 		}
 		return r.record(tx, palyra.AgentRemoved{Principal: p, By: by.Principal, Signature: sig})
 	})

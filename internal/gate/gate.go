@@ -211,6 +211,7 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	pos, err := w.record(ctx, granted(w.call)) // barrier: nothing has run before this line
 	switch {
 	case palyra.CodeOf(err) == palyra.Conflict: // the lease was spent, revoked or expired meanwhile
+		w.call.Grant = ""
 		return w.refuse(ctx, palyra.LayerGrant, err)
 	case err != nil:
 		return palyra.Outcome{}, err

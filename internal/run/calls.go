@@ -39,6 +39,7 @@ type Calls struct {
 	now      func() time.Time
 	log      *slog.Logger
 	ended    func(context.Context, palyra.ID) bool
+	rest     time.Duration // of a stranded call
 
 	ctx  context.Context // ends when the daemon stops
 	stop context.CancelCauseFunc
@@ -126,8 +127,8 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	return &Calls{
-		ended: c.LeaseEnded,
-		gate:  c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
+		ended: c.LeaseEnded, rest: strandedFor,
+		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
 		left: map[palyra.ID]bool{}, held: map[palyra.Principal]holding{},
 	}, nil
@@ -277,16 +278,27 @@ func (c *Calls) reopen(ctx context.Context, call *palyra.Call) (*flight, error) 
 	return nil, nil
 }
 
-// strand looks after a call whose walk ended with an error: if its question is
-// open in the ledger all the same, its answer makes the call go on.
+// strandedFor is how long a call whose record failed rests before it is tried
+// again: a full disk does not empty at once.
+const strandedFor = 5 * time.Second
+
+// strand looks after a call whose walk ended with an error, as on a full disk:
+// if the ledger has it as pending all the same, it goes on after a while, without
+// a restart.
 func (c *Calls) strand(id palyra.ID) {
 	call, err := c.ledger.Get(context.WithoutCancel(c.ctx), id)
-	if err != nil || call.State != palyra.Pending {
+	if err != nil || call.State != palyra.Pending || c.ctx.Err() != nil {
 		return
 	}
-	c.mu.Lock()
-	c.left[call.Approval] = true
-	c.mu.Unlock()
+	c.wg.Go(func() {
+		rest := time.NewTimer(c.rest)
+		defer rest.Stop()
+		select {
+		case <-c.ctx.Done():
+		case <-rest.C:
+			c.resume(call)
+		}
+	})
 }
 
 // land ends a flight and answers everyone who follows it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/internal/gate"
@@ -344,5 +345,27 @@ func TestKeyInAnotherWorkspaceIsAnotherCall(t *testing.T) {
 	p.Workspace = "/elsewhere"
 	if _, err := w.calls.Call(t.Context(), p, nil); palyra.AsError(err).Reason != palyra.ReasonIdempotencyReused {
 		t.Error(err)
+	}
+}
+
+// A call that was allowed while the disk was full goes on when there is room
+// again, once and without a restart.
+func TestAllowedOnAFullDiskGoesOnLater(t *testing.T) {
+	w := newWorld(t)
+	w.calls.rest = time.Millisecond
+	w.parts.full = 3
+	ch := w.call(t.Context(), w.proposal(`{"ask":true}`))
+	id := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	w.allow(id, calls[0].Digest)
+	if r := <-ch; palyra.AsError(r.err).Reason != palyra.ReasonDiskFull {
+		t.Fatalf("%+v", r)
+	}
+	if got := <-w.parts.started; got != calls[0].ID {
+		t.Errorf("%s ran, want %s", got, calls[0].ID)
+	}
+	w.calls.Stop()
+	if c, err := w.ledger.Get(t.Context(), calls[0].ID); err != nil || !c.State.Ended() || len(w.parts.started) != 0 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

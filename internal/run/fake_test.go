@@ -72,6 +72,7 @@ type parts struct {
 	started  chan palyra.ID
 	proceed  chan struct{}
 	withdrew []palyra.ID
+	full     int // how many grants the disk has no room for
 }
 
 type input struct{ Ask, Deny, Hold bool }
@@ -156,6 +157,10 @@ func (p *parts) Attest(_ context.Context, pr palyra.Predicate) (palyra.Attestati
 }
 
 func (p *parts) apply(_ *store.Tx, _ *palyra.Call, e palyra.Event) error {
+	if _, ok := e.(palyra.CallGranted); ok && p.full > 0 {
+		p.full--
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "full")
+	}
 	if w, ok := e.(palyra.ApprovalWithdrawn); ok {
 		p.withdrew = append(p.withdrew, w.Approval)
 	}

@@ -212,7 +212,8 @@ func (l *Ledger) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 		return nil, fmt.Errorf("run: get call: %w", err)
 	}
 	if c == nil {
-		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no call %s", palyra.Clip(string(id), 64))
+		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no call %s", palyra.Clip(string(id), 64)).
+			WithRemedy("see 'palyra calls list'")
 	}
 	return c, nil
 }
