@@ -21,7 +21,8 @@ type Proposal struct {
 	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit
 	CallsUsed int64           `json:"calls_used,omitempty"`
-	Labels    []string        `json:"labels,omitempty"` // the session's labels so far
+	CallsMax  int64           `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it
+	Labels    []string        `json:"labels,omitempty"`    // the session's labels so far
 }
 
 // Call is a proposal on its way: the record that survives a crash.
@@ -70,9 +71,34 @@ type Result struct {
 
 // Enforcement is what really held during a run.
 type Enforcement struct {
-	Mode       string            `json:"mode"` // strict, preflight, none
+	Mode       string            `json:"mode"` // of the network: strict, preflight, none
 	Mechanisms []string          `json:"mechanisms"`
 	Limits     map[string]string `json:"limits"` // limit → cgroup, rlimit, polled, context, none
+}
+
+// Chunk is a piece of what a running call printed: stdout or stderr, from
+// Offset on. Chunks are for people who watch; the outcome is what is signed.
+type Chunk struct {
+	Stream string `json:"stream"`
+	Offset int64  `json:"offset"`
+	Data   []byte `json:"data"`
+}
+
+// Feed is what a caller sends to a running call, in order: bytes for its stdin,
+// the end of them, a signal by name, a new size of its terminal.
+type Feed struct {
+	Data   []byte
+	End    bool
+	Signal string
+	Rows   int
+	Cols   int
+}
+
+// Watch is how somebody follows a call. Either function may be nil; both are
+// called on the follower's own goroutine, events after they are durable.
+type Watch struct {
+	Event  func(*Call, Event)
+	Output func(Chunk)
 }
 
 // Usage is what a run cost.

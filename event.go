@@ -44,6 +44,8 @@ func Catalogue() []Event {
 		ApprovalWithdrawn{},
 		GrantCreated{},
 		GrantEnded{},
+		RunStarted{},
+		RunEnded{},
 		SessionOpened{},
 		SessionClosed{},
 		WorkspaceAdded{},
@@ -245,6 +247,26 @@ type GrantEnded struct {
 	Signature *Signature `json:"signature,omitempty"`
 }
 
+// RunStarted opens a run. Input is the digest of what drives it.
+type RunStarted struct {
+	Run       ID        `json:"run_id"`
+	Session   ID        `json:"session_id"`
+	Principal Principal `json:"principal"`
+	Door      Door      `json:"door"`
+	Provider  string    `json:"provider"`
+	Input     Digest    `json:"input_digest"`
+	Budget    Budget    `json:"budget"`
+}
+
+// RunEnded ends a run.
+type RunEnded struct {
+	Run    ID       `json:"run_id"`
+	State  RunState `json:"state"`
+	Reason Reason   `json:"reason_code,omitempty"`
+	Calls  int64    `json:"calls"`
+	By     string   `json:"by,omitempty"`
+}
+
 // SessionOpened opens a session.
 type SessionOpened struct {
 	Session   ID        `json:"session_id"`
@@ -387,6 +409,12 @@ func (GrantCreated) Kind() string { return "grant.created" }
 
 // Kind implements Event.
 func (GrantEnded) Kind() string { return "grant.ended" }
+
+// Kind implements Event.
+func (RunStarted) Kind() string { return "run.started" }
+
+// Kind implements Event.
+func (RunEnded) Kind() string { return "run.ended" }
 
 // Kind implements Event.
 func (SessionOpened) Kind() string { return "session.opened" }

@@ -3,6 +3,7 @@ package palyra
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,7 +27,8 @@ type Plan struct {
 	Argv         []string        `json:"argv,omitempty"`
 	Cwd          string          `json:"cwd,omitempty"`
 	Env          []EnvVar        `json:"env,omitempty"`
-	Stdin        string          `json:"stdin,omitempty"` // digest of stdin, or "live"
+	Stdin        string          `json:"stdin,omitempty"`    // digest of stdin, or StdinLive
+	Terminal     bool            `json:"terminal,omitempty"` // runs on a terminal of its own
 	Inputs       []Input         `json:"inputs,omitempty"`
 	Reads        []string        `json:"reads,omitempty"`  // workspace-relative paths
 	Writes       []string        `json:"writes,omitempty"` // workspace-relative paths
@@ -36,6 +38,7 @@ type Plan struct {
 	Egress       []string        `json:"egress,omitempty"`   // host:port
 	Bindings     []string        `json:"bindings,omitempty"` // secrets by binding name
 	Limits       Limits          `json:"limits"`
+	Enforcement  Enforcement     `json:"enforcement,omitzero"` // promised by the tier; a run that could not keep it is refused
 
 	Detail Detail `json:"-"`
 }
@@ -47,10 +50,17 @@ type WorkspaceRef struct {
 	Known bool   `json:"known,omitempty"` // an operator registered it; otherwise it is shown as NEW
 }
 
-// Executable is a program and the digest it had when the plan was made.
+// StdinLive is the stdin of a plan whose input is fed while it runs, and so is
+// not bound.
+const StdinLive = "live"
+
+// Executable is a program and the digest it had when the plan was made. Sealed
+// says that the call itself could write the file: a copy that nothing can change
+// is run instead.
 type Executable struct {
 	Path   string `json:"path"`
 	Digest Digest `json:"digest"`
+	Sealed bool   `json:"sealed,omitempty"`
 }
 
 // EnvVar is one variable of a plan: its name, the digest of its value, and the
@@ -80,13 +90,14 @@ type Mount struct {
 
 // Limits bound a run. Zero means that the tier's default holds.
 type Limits struct {
-	WallMS      int64 `json:"wall_ms,omitempty"`
-	CPUMS       int64 `json:"cpu_ms,omitempty"`
-	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-	Processes   int64 `json:"processes,omitempty"`
-	OpenFiles   int64 `json:"open_files,omitempty"`
-	FileBytes   int64 `json:"file_bytes,omitempty"`
-	OutputBytes int64 `json:"output_bytes,omitempty"`
+	WallMS       int64 `json:"wall_ms,omitempty"`
+	CPUMS        int64 `json:"cpu_ms,omitempty"`
+	MemoryBytes  int64 `json:"memory_bytes,omitempty"`
+	Processes    int64 `json:"processes,omitempty"`
+	OpenFiles    int64 `json:"open_files,omitempty"`
+	FileBytes    int64 `json:"file_bytes,omitempty"`
+	OutputBytes  int64 `json:"output_bytes,omitempty"`  // delivered; what is over it is cut out of the middle
+	EmittedBytes int64 `json:"emitted_bytes,omitempty"` // printed in all; over it the run is ended
 }
 
 // Detail is what a plan shows to people beyond its bound fields.
@@ -118,6 +129,8 @@ func (p Plan) clone() Plan {
 	p.Mounts = slices.Clone(p.Mounts)
 	p.Egress = slices.Clone(p.Egress)
 	p.Bindings = slices.Clone(p.Bindings)
+	p.Enforcement.Mechanisms = slices.Clone(p.Enforcement.Mechanisms)
+	p.Enforcement.Limits = maps.Clone(p.Enforcement.Limits)
 	return p
 }
 

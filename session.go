@@ -77,6 +77,9 @@ type Snapshot struct {
 	MaxCallsPerRun int64          `json:"max_calls_per_run"`
 	TimeoutMS      int64          `json:"execution_timeout_ms"`
 	OutputBytes    int64          `json:"output_bytes"`
+	RunTimeoutMS   int64          `json:"run_timeout_ms"`
+	RunOutputBytes int64          `json:"run_output_bytes"`
+	ParallelCalls  int64          `json:"parallel_calls"`
 	ApprovalWaitMS int64          `json:"approval_wait_ms"`
 	MaxPending     int64          `json:"max_pending_per_principal"`
 	DenyHoldMS     int64          `json:"deny_hold_ms"`

@@ -111,6 +111,7 @@ type Request struct {
 	Owner     Principal
 	Call      ID
 	Session   ID
+	Run       ID
 	Door      Door
 	Tool      Tool
 	Plan      Plan

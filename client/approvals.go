@@ -27,17 +27,22 @@ func (c *Client) Approval(ctx context.Context, id palyra.ID) (palyra.Approval, e
 
 // Decide answers an approval (signed) and returns it as it then stands.
 func (c *Client) Decide(ctx context.Context, r DecideRequest) (palyra.Approval, error) {
+	res, err := c.approvals.DecideApproval(ctx, r.message())
+	return word[palyra.Approval](res.GetApproval(), err)
+}
+
+// message is the answer as it is signed.
+func (r DecideRequest) message() *v1.DecideApprovalRequest {
 	if r.Answer == palyra.AnswerAllow && r.Scope == "" {
 		r.Scope = palyra.ScopeOnce
 	}
 	if r.Method == "" {
 		r.Method = palyra.MethodCLI
 	}
-	res, err := c.approvals.DecideApproval(ctx, &v1.DecideApprovalRequest{
+	return &v1.DecideApprovalRequest{
 		ApprovalId: string(r.ID), Answer: string(r.Answer), Scope: string(r.Scope), TtlMs: r.TTL.Milliseconds(),
 		Widen: r.Widen, Uses: r.Uses, Reason: r.Reason, PlanDigest: string(r.Digest), Method: string(r.Method),
-	})
-	return word[palyra.Approval](res.GetApproval(), err)
+	}
 }
 
 // WatchApprovals calls f with every pending approval, then with each one that

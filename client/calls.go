@@ -30,7 +30,7 @@ func (c *Client) Tool(ctx context.Context, name string) (palyra.Tool, error) {
 func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
 	req := &v1.CallToolRequest{
 		Tool: r.Tool, Arguments: string(r.Arguments), Workspace: r.Workspace, Session: r.Session, Key: r.Key,
-		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Door),
+		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Door), StreamOutput: r.StreamOutput,
 	}
 	if !utf8.Valid(r.Arguments) { // the daemon, not the wire, refuses them
 		req.Arguments, req.RawArguments = "", r.Arguments
@@ -70,6 +70,9 @@ func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
 	case m.GetApprovalResolved() != nil:
 		e.ApprovalResolved = new(ApprovalResolved)
 		err = wire.ToWord(m.GetApprovalResolved(), e.ApprovalResolved)
+	case m.GetOutput() != nil:
+		o := m.GetOutput() // not by way of JSON: there may be much of it
+		e.Output = &palyra.Chunk{Stream: o.GetStream(), Offset: o.GetOffset(), Data: o.GetData()}
 	default:
 		return e, false, nil
 	}
@@ -77,6 +80,27 @@ func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
 		return e, false, failure(err)
 	}
 	return e, true, nil
+}
+
+// inputPiece is the most that travels at once to a call's stdin.
+const inputPiece = 64 << 10
+
+// SendInput feeds a call that is running: bytes for its stdin and the end of
+// them, a signal, a new size of its terminal. Only whoever made the call may.
+// Long data goes in pieces; the rest of the feed comes with the last one. It is
+// sent once: after an error nobody knows how much arrived.
+func (c *Client) SendInput(ctx context.Context, id palyra.ID, f palyra.Feed) error {
+	for len(f.Data) > inputPiece {
+		piece := &v1.SendInputRequest{CallId: string(id), Data: f.Data[:inputPiece]}
+		if _, err := c.tools.SendInput(ctx, piece); err != nil {
+			return failure(err)
+		}
+		f.Data = f.Data[inputPiece:]
+	}
+	_, err := c.tools.SendInput(ctx, &v1.SendInputRequest{
+		CallId: string(id), Data: f.Data, End: f.End, Signal: f.Signal, Rows: int64(f.Rows), Cols: int64(f.Cols),
+	})
+	return failure(err)
 }
 
 // CancelCall ends a call: a waiting question is withdrawn, a run is stopped.

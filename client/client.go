@@ -60,6 +60,7 @@ type Config struct {
 type Client struct {
 	cfg       Config
 	transport *http.Transport
+	duplex    *http.Transport // speaks HTTP/2, for streams that go both ways
 
 	mu       sync.Mutex // guards audience
 	audience string     // the daemon's state id, once known
@@ -75,6 +76,8 @@ type Client struct {
 	journal     palyrav1connect.JournalServiceClient
 	policy      palyrav1connect.PolicyServiceClient
 	attestation palyrav1connect.AttestationServiceClient
+	runs        palyrav1connect.RunServiceClient
+	streams     palyrav1connect.RunServiceClient // RunStream, on duplex
 }
 
 // base is the URL that stands for the socket.
@@ -92,6 +95,8 @@ func Open(cfg Config) (*Client, error) {
 		DisableKeepAlives:  true, // a kept connection would fail the first request after a restart
 		DisableCompression: true,
 	}
+	c.duplex = &http.Transport{DialContext: c.dial, DisableKeepAlives: true, DisableCompression: true, Protocols: new(http.Protocols)}
+	c.duplex.Protocols.SetUnencryptedHTTP2(true)
 	h := &http.Client{Transport: c.transport}
 	opt := connect.WithInterceptors(&signing{c})
 	c.health = grpchealth.NewClient(h, base)
@@ -105,12 +110,15 @@ func Open(cfg Config) (*Client, error) {
 	c.journal = palyrav1connect.NewJournalServiceClient(h, base, opt)
 	c.policy = palyrav1connect.NewPolicyServiceClient(h, base, opt)
 	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
+	c.runs = palyrav1connect.NewRunServiceClient(h, base, opt)
+	c.streams = palyrav1connect.NewRunServiceClient(&http.Client{Transport: c.duplex}, base, opt)
 	return c, nil
 }
 
 // Close drops idle connections.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
+	c.duplex.CloseIdleConnections()
 	return nil
 }
 

@@ -375,17 +375,17 @@ func TestCall(t *testing.T) {
 		CallID: "C1", Attestation: &rpctest.Envelope,
 	}
 	var got palyra.Proposal
-	b.parts.OnCall = func(_ context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+	b.parts.OnCall = func(_ context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 		got = p
 		c := &palyra.Call{ID: "C1", Digest: "sha256:01"}
-		watch(c, palyra.CallProposed{Call: "C1", Session: "S1"})
-		watch(c, palyra.CallJudged{Call: "C1"})
-		watch(c, palyra.ApprovalRequested{
+		w.Event(c, palyra.CallProposed{Call: "C1", Session: "S1"})
+		w.Event(c, palyra.CallJudged{Call: "C1"})
+		w.Event(c, palyra.ApprovalRequested{
 			Approval: "A1", Plan: "sha256:01", ExpiresAt: rpctest.At, Record: palyra.Approval{Prompt: palyra.Prompt{Summary: "sum"}},
 		})
 		c.Decision = palyra.Decision{Approval: "A1", Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:alice"}
-		watch(c, palyra.CallJudged{Call: "C1", Again: true})
-		watch(c, palyra.CallRefused{Call: "C1"}) // told once
+		w.Event(c, palyra.CallJudged{Call: "C1", Again: true})
+		w.Event(c, palyra.CallRefused{Call: "C1"}) // told once
 		return want, nil
 	}
 	var events []client.CallEvent
@@ -605,7 +605,7 @@ func TestFindingTheDaemon(t *testing.T) {
 func TestArgumentsThatAreNotText(t *testing.T) {
 	b := newBench(t)
 	var got []byte
-	b.parts.OnCall = func(_ context.Context, p palyra.Proposal, _ func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+	b.parts.OnCall = func(_ context.Context, p palyra.Proposal, _ palyra.Watch) (palyra.Outcome, error) {
 		got = p.Arguments
 		return palyra.Outcome{Outcome: palyra.OutcomeRefused}, nil
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"connectrpc.com/connect"
+
 	"palyra"
 	"palyra/internal/rpc/wire"
 )
@@ -70,12 +72,22 @@ func failure(err error) error {
 		return nil
 	}
 	e := wire.FromStatus(err)
+	if cut(err) {
+		return lost(err)
+	}
 	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, broken) && e.Reason != ReasonNoDaemon {
 			return lost(err)
 		}
 	}
 	return e
+}
+
+// cut reports whether the connection itself failed, in whatever words: the
+// status is the transport's own and no daemon's.
+func cut(err error) bool {
+	own, ce := (*palyra.Error)(nil), (*connect.Error)(nil)
+	return !errors.As(err, &own) && errors.As(err, &ce) && ce.Code() == connect.CodeUnavailable && !connect.IsWireError(ce)
 }
 
 func lost(err error) error {

@@ -76,31 +76,37 @@ func (c *Client) authorise(ctx context.Context, spec connect.Spec, h http.Header
 	if !ok {
 		return errors.New("client: a method without an access option")
 	}
-	if !access.Signed || c.cfg.Door != OperatorDoor {
-		return nil
+	header, err := c.intent(ctx, access, msg)
+	if err == nil && header != "" {
+		h.Set(wire.IntentHeader, header)
+	}
+	return err
+}
+
+// intent signs a message where the protocol asks this client for it; "" means
+// that it does not.
+func (c *Client) intent(ctx context.Context, access wire.Access, msg any) (string, error) {
+	if !access.Signed || c.cfg.Door != OperatorDoor || !c.cfg.AgentToken.Empty() {
+		return "", nil
 	}
 	m, ok := msg.(proto.Message)
 	if !ok {
-		return errors.New("client: not a message")
+		return "", errors.New("client: not a message")
 	}
 	if c.cfg.Signer == nil {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed and there is no operator key").
+		return "", palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed and there is no operator key").
 			WithRemedy("use the key that 'palyra up' made, or have an owner add yours")
 	}
 	audience, err := c.stateID(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	asked := time.Now()
 	header, err := sign(c.cfg.Signer, audience, access, m)
 	if err == nil && time.Since(asked) > typing { // a person typed a passphrase meanwhile: the time in it is old
 		header, err = sign(c.cfg.Signer, audience, access, m)
 	}
-	if err != nil {
-		return err
-	}
-	h.Set(wire.IntentHeader, header)
-	return nil
+	return header, err
 }
 
 // sign makes the header of a signed request.

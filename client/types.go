@@ -34,6 +34,10 @@ type (
 	CallFilter = wire.CallFilter
 	// CallPage is one page of calls.
 	CallPage = wire.CallPage
+	// RunFilter selects runs.
+	RunFilter = wire.RunFilter
+	// RunPage is one page of runs.
+	RunPage = wire.RunPage
 	// SessionFilter selects sessions.
 	SessionFilter = wire.SessionFilter
 	// SessionPage is one page of sessions.
@@ -50,6 +54,8 @@ type CallRequest struct {
 	NoWait    bool            // refuse at once where policy asks
 	Timeout   time.Duration   // may only lower the execution limit; 0: the daemon's
 	Door      palyra.Door     // cli, api, mcp or hook; empty: api
+
+	StreamOutput bool // tell what the call prints while it runs; the outcome holds it again
 }
 
 // CallEvent is news of a call under way. Exactly one field is set.
@@ -57,6 +63,7 @@ type CallEvent struct {
 	Accepted          *CallAccepted
 	ApprovalRequested *ApprovalRequested
 	ApprovalResolved  *ApprovalResolved
+	Output            *palyra.Chunk // with CallRequest.StreamOutput
 }
 
 // CallAccepted says that the call is on record.
@@ -81,6 +88,19 @@ type ApprovalResolved struct {
 	Scope      palyra.Scope     `json:"scope,omitempty"`
 	By         palyra.Principal `json:"by,omitempty"`
 	Reason     string           `json:"reason,omitempty"`
+}
+
+// RunRequest is a run to start.
+type RunRequest struct {
+	Provider  string        // what takes the turns: scripted
+	Input     string        // what drives the run, such as a script; ≤ 1 MiB
+	Title     string        // for people
+	Workspace string        // directory to work in; the daemon resolves it
+	Session   string        // a session's id, or a name of the client's own; empty: the default one
+	Key       string        // idempotency key, unique for the principal: a repeat returns the first run
+	Budget    palyra.Budget // may only lower the configured one
+	NoWait    bool          // refuse a call at once where policy asks
+	Door      palyra.Door   // cli, api, mcp or hook; empty: api
 }
 
 // DecideRequest is an operator's answer to an approval.

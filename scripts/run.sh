@@ -1,69 +1,87 @@
 #!/usr/bin/env bash
-# Starts the daemon that 'make build' built.
+# Starts the daemon that 'make build' built and plays the first demo.
 #
-# On a terminal it runs in the foreground until Ctrl-C. Without one it is
-# started in the background and tried out. With CI=true it also gets a state
-# directory of its own and is stopped again at the end. Where a daemon runs
-# already, it says so and is done.
+# The daemon goes on in the background on its embedded defaults. On a terminal
+# the demo's question is put to you; without one, or with CI=true, the demo
+# answers itself. With CI=true the daemon also gets a state directory of its own
+# and is stopped again at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 palyra=$PWD/bin/palyra
+interactive=false
+if [ "${CI:-}" != true ] && [ -t 0 ] && [ -t 1 ] && [ -t 2 ]; then
+	interactive=true
+fi
 
-# running says whether a daemon answers in this home.
-running() {
-	"$palyra" status >/dev/null 2>&1
-}
-
-if [ "${CI:-}" != true ]; then
-	where=${PALYRA_HOME:-"the XDG directories, which 'palyra config path' lists"}
-	down="${PALYRA_HOME:+PALYRA_HOME=$PALYRA_HOME }$palyra down"
-	if running; then
-		echo "run: a daemon runs already; its home is $where"
-		echo "run: use it, or stop it with: $down"
-		exit 0
+work=$(mktemp -d "${TMPDIR:-/tmp}/palyra-demo.XXXXXX")
+demo=
+cleanup() {
+	if [ -n "$demo" ]; then
+		kill "$demo" 2>/dev/null || true
 	fi
-fi
-
-if [ "${CI:-}" != true ] && [ -t 0 ] && [ -t 1 ]; then
-	cat <<TXT
-
-Palyra runs in this terminal; Ctrl-C stops it. Its home is
-$where. In a second one:
-
-  export PATH="$PWD/bin:\$PATH"${PALYRA_HOME:+ PALYRA_HOME="$PALYRA_HOME"}
-  palyra status
-  palyra tools call palyra.echo --input '{"text":"hello"}'
-  mkdir -p ~/palyra-demo && cd ~/palyra-demo && palyra workspace add .
-  palyra tools call palyra.fs.write --input '{"path":"a.txt","content":"x\n"}'
-
-The last one asks you in place; it can also be answered from a third terminal:
-
-  palyra approvals list --pending
-  palyra approvals decide ID allow
-
-README.md goes on from there.
-
-TXT
-	exec bin/palyrad
-fi
-
-if [ "${CI:-}" = true ]; then
-	PALYRA_HOME=$(mktemp -d)
-	export PALYRA_HOME
-	trap '"$palyra" down >/dev/null 2>&1 || true; rm -rf "$PALYRA_HOME"' EXIT
-fi
-
-step() {
-	echo "run: $*"
-	"$@"
+	"$palyra" workspace remove "$work" >/dev/null 2>&1 || true
+	rm -rf "$work"
+	if [ "${CI:-}" = true ]; then
+		"$palyra" down >/dev/null 2>&1 || true
+		rm -rf "$PALYRA_HOME"
+	fi
 }
-step "$palyra" up --detach
-step "$palyra" status
-step "$palyra" tools call palyra.echo --input '{"text":"hello"}'
-step "$palyra" journal verify
+trap cleanup EXIT
 if [ "${CI:-}" = true ]; then
-	echo "run: all well; the daemon is stopped"
-else
-	echo "run: all well; the daemon goes on. Stop it with: $down"
+	PALYRA_HOME=$(mktemp -d "${TMPDIR:-/tmp}/palyra-home.XXXXXX")
+	export PALYRA_HOME
 fi
+
+# field reads a value of the first open question.
+field() {
+	"$palyra" approvals list --pending --json 2>/dev/null | sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" | head -n 1
+}
+
+title() { printf '\n== %s\n' "$*"; }
+
+if "$palyra" status >/dev/null 2>&1; then
+	echo "run: a daemon runs already; the demo uses it"
+else
+	"$palyra" up --detach
+fi
+
+title "a workspace for the demo"
+printf 'Palyra stands between agents and this machine.\n' >"$work/notes.txt"
+"$palyra" workspace add "$work"
+
+title "an agent's run: one call is allowed, one asks, one is refused"
+if $interactive; then
+	"$palyra" run --script demo/first.yaml --workspace "$work"
+else
+	"$palyra" run --script demo/first.yaml --workspace "$work" &
+	demo=$!
+	for _ in $(seq 600); do
+		id=$(field approval_id) digest=$(field plan_digest)
+		if [ -n "$id" ]; then
+			echo "run: nobody is at a terminal; the demo answers its own question"
+			"$palyra" approvals decide "$id" allow --digest "$digest"
+			break
+		fi
+		kill -0 "$demo" 2>/dev/null || break
+		sleep 0.1
+	done
+	wait "$demo"
+fi
+
+title "the record of it, checked from the first line to the last"
+"$palyra" journal verify
+
+title "where to go next"
+run="palyra"
+if [ "$(command -v palyra 2>/dev/null)" != "$palyra" ]; then
+	echo "  export PATH=\"$PWD/bin:\$PATH\"${PALYRA_HOME:+ PALYRA_HOME=\"$PALYRA_HOME\"}"
+fi
+cat <<TXT
+  $run exec -- ls -l                 run a program through the gate
+  $run runs list                     what agents did; 'runs show ID' has the tape
+  $run approvals list --pending      what waits for an answer
+  $run journal tail                  the log nobody can quietly change
+  $run down                          stop the daemon
+README.md goes on from there.
+TXT

@@ -1,13 +1,23 @@
-// Command palyra-cell will be the static helper that finishes a sandbox room
-// from the inside and then becomes the program that was granted.
+// Command palyra-cell starts and ends everything that runs natively. It is
+// started by palyrad, never by hand.
 //
-// Native processes are not part of this version, so neither is the room: the
-// command tells its version and refuses everything else. It exists so that
-// builds, packages and digests already have its place. Standard library only.
+// As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor
+// 3, starts its launcher ahead, and once a program runs reaps, watches and kills
+// until nothing of the tree is left. As "launch", which only the supervisor
+// starts, it waits, then confines itself as the Spec says and becomes the program.
+//
+// It promises: Failed means that nothing ran; Ended means that nothing is left;
+// when palyrad goes, so does the tree. It does not judge: what a Spec asks for is
+// palyrad's to answer for, and all of it is applied or nothing runs.
+//
+// Standard library, x/sys and internal/cell only: it must be small and start fast.
+// (What the directives turn off reads cgroup files at every start.)
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 )
@@ -22,11 +32,22 @@ const refused = 125
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, out, errs io.Writer) int {
-	if len(args) == 1 && args[0] == "--version" {
-		_, _ = fmt.Fprintln(out, "palyra-cell", version)
-		return 0
+	if len(args) == 1 {
+		switch args[0] {
+		case "--version":
+			_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
+			return 0
+		case "supervise":
+			return supervise(errs, true)
+		case "launch":
+			return launch(errs)
+		}
 	}
-	_, _ = fmt.Fprintln(errs, "palyra-cell: this version of Palyra runs no native processes, so there is nothing for the cell to do.")
-	_, _ = fmt.Fprintln(errs, "It is started by palyrad inside a sandbox and is never run by hand.")
+	return refuse(errs, "this is a part of palyrad, which starts it; it is never run by hand")
+}
+
+// refuse says in one line why the cell does nothing.
+func refuse(errs io.Writer, why string) int {
+	_, _ = io.WriteString(errs, "palyra-cell: "+why+"\n")
 	return refused
 }

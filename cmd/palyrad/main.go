@@ -20,8 +20,12 @@ import (
 	"palyra/internal/daemon"
 )
 
-// version is stamped by the build.
-var version = "dev"
+// Stamped by the build: the version, and the SHA-256 of the palyra-cell that
+// belongs to this program. Without the second no program can be run.
+var (
+	version = "dev"
+	cell    = ""
+)
 
 const usage = `palyrad runs Palyra's daemon in the foreground.
 
@@ -106,7 +110,7 @@ func serve(ctx context.Context, o config.Options, stderr io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(ctx, daemon.Config{Config: cfg, Version: version, Log: logger(cfg.Log, stderr)})
+	d, err := daemon.New(ctx, daemon.Config{Config: cfg, Version: version, CellDigest: cell, Log: logger(cfg.Log, stderr)})
 	if err != nil {
 		return err
 	}

@@ -107,8 +107,12 @@ func (c *Catalog) Admit(ctx context.Context, p palyra.Proposal) (palyra.Tool, er
 	if err != nil {
 		return palyra.Tool{}, err
 	}
-	if p.CallsUsed < 0 || p.CallsUsed >= c.maxCalls {
-		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run has made all of its %d calls", c.maxCalls).
+	most := c.maxCalls
+	if p.CallsMax > 0 {
+		most = min(most, p.CallsMax)
+	}
+	if p.CallsUsed < 0 || p.CallsMax < 0 || p.CallsUsed >= most {
+		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run has made all of its %d calls", most).
 			WithRemedy("start a new run, or have the limit tool_call.max_calls_per_run raised")
 	}
 	if most := min(k.tool.MaxInput, HardCap); int64(len(p.Arguments)) > most {

@@ -286,3 +286,17 @@ func FuzzAdmit(f *testing.F) {
 		}
 	})
 }
+
+// A run may lower the budget, never raise it.
+func TestARunsOwnBudget(t *testing.T) {
+	c := real(t)
+	for _, x := range []struct {
+		used, most int64
+		ok         bool
+	}{{0, 1, true}, {1, 1, false}, {63, 0, true}, {64, 0, false}, {63, 100, true}, {64, 100, false}, {0, -1, false}} {
+		_, err := c.Admit(t.Context(), palyra.Proposal{Tool: "palyra.echo", Arguments: []byte(`{"text":""}`), CallsUsed: x.used, CallsMax: x.most})
+		if (err == nil) != x.ok {
+			t.Errorf("%d used of %d: %v", x.used, x.most, err)
+		}
+	}
+}

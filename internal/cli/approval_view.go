@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,7 +25,8 @@ type approvalView struct {
 	separation palyra.Separation // of the key that would decide; "" when unknown
 	now        time.Time
 	style      style
-	width      int // columns; 0: no terminal
+	width      int  // columns; 0: no terminal
+	brief      bool // long arguments lose their middle: nothing is decided here
 }
 
 func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) {
@@ -99,7 +99,9 @@ func (v *approvalView) digest(label string, d palyra.Digest) {
 		v.line(label, string(d))
 		return
 	}
-	v.put(label, "")
+	if label != "" {
+		v.put(label, "")
+	}
 	io.WriteString(v.w, "  "+string(d)+"\n")
 }
 
@@ -197,10 +199,13 @@ const newWorkspace = "new_workspace"
 func (v *approvalView) warnings() []string {
 	a := v.approval
 	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd, a.Plan.Workspace.Path},
-		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff})
+		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan))
 	var out []string
 	if err := seen(a); err != nil {
 		out = append(out, err.Error())
+	}
+	if a.Plan.Stdin == palyra.StdinLive {
+		out = append(out, "its input is LIVE: you approve what it is, not what it will be told")
 	}
 	for _, text := range texts {
 		for _, note := range show.Notes(text) {
@@ -232,9 +237,13 @@ func (v *approvalView) what() {
 	}
 	v.put("Tool", show.Arg(p.Tool)+readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
 	args := arguments(p.Arguments)
-	if v.approval.Prompt.Diff != "" && len(args) > shownArguments {
+	if (v.brief || v.approval.Prompt.Diff != "") && len(args) > shownArguments {
 		v.put("Arguments", show.MiddleOf(args, shownArguments))
-		v.paint("", "the diff below shows what they do; --json has them whole", v.style.calm)
+		where := "the diff below shows what they do; --json has them whole"
+		if v.brief {
+			where = "--json has them whole"
+		}
+		v.paint("", where, v.style.calm)
 		return
 	}
 	v.put("Arguments", args)
@@ -261,107 +270,4 @@ func capabilities(list []palyra.Capability) string {
 		out += ", " + show.Line(string(c))
 	}
 	return out
-}
-
-// process prints what would be executed, element by element.
-func (v *approvalView) process() {
-	p := v.approval.Plan
-	if p.Executable.Path != "" {
-		v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
-		v.digest("", p.Executable.Digest)
-	}
-	for i, arg := range p.Argv {
-		v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
-	}
-	v.list("Directory", nonEmpty(p.Cwd))
-	label := "Environment"
-	for _, e := range p.Env {
-		value := show.Arg(e.Name) + "=" + show.Arg(e.Value) + readable(e.Value)
-		if e.Secret {
-			value = show.Arg(e.Name) + " (secret, " + show.Line(string(e.Digest)) + ")"
-		}
-		v.put(label, value)
-		label = ""
-	}
-	v.line("Stdin", p.Stdin)
-	label = "Input file"
-	for _, in := range p.Inputs {
-		digest := string(in.Digest)
-		if digest == "" {
-			digest = "does not exist"
-		}
-		v.put(label, show.Arg(in.Path)+readable(in.Path)+"  "+show.Line(digest))
-		label = ""
-	}
-}
-
-func nonEmpty(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
-}
-
-// reach prints what the call can touch and how it is held.
-func (v *approvalView) reach() {
-	p := v.approval.Plan
-	v.list("Reads", p.Reads)
-	v.list("Writes", p.Writes)
-	v.list("Hosts", p.Egress)
-	v.list("Secrets", p.Bindings)
-	label := "Mounts"
-	for _, m := range p.Mounts {
-		how := "read only"
-		if m.Writable {
-			how = "writable"
-		}
-		v.put(label, show.Arg(m.Source)+" at "+show.Arg(m.Target)+" ("+how+")")
-		label = ""
-	}
-	v.put("Runs in", tierText(p.Tier)+profile(p.Profile))
-	v.put("Limits", limits(p.Limits))
-}
-
-func profile(name string) string {
-	if name == "" {
-		return ""
-	}
-	return ", profile " + show.Arg(name)
-}
-
-func tierText(t palyra.Tier) string {
-	switch t {
-	case palyra.TierBuiltin:
-		return "the daemon itself (trusted code of Palyra)"
-	case palyra.TierA:
-		return "tier A: WASM"
-	case palyra.TierB:
-		return "tier B: native, OS limits and kernel filters"
-	case palyra.TierC:
-		return "tier C: native, full OS sandbox"
-	case palyra.TierNode:
-		return "another machine"
-	}
-	return "tier " + show.Arg(string(t))
-}
-
-// limits puts the bounds of a run on one line.
-func limits(l palyra.Limits) string {
-	var out []string
-	add := func(name string, n int64, text string) {
-		if n != 0 {
-			out = append(out, name+" "+text)
-		}
-	}
-	add("time", l.WallMS, span(time.Duration(l.WallMS)*time.Millisecond))
-	add("CPU", l.CPUMS, span(time.Duration(l.CPUMS)*time.Millisecond))
-	add("memory", l.MemoryBytes, size(l.MemoryBytes))
-	add("processes", l.Processes, strconv.FormatInt(l.Processes, 10))
-	add("open files", l.OpenFiles, strconv.FormatInt(l.OpenFiles, 10))
-	add("file size", l.FileBytes, size(l.FileBytes))
-	add("output", l.OutputBytes, size(l.OutputBytes))
-	if out == nil {
-		return "those of the tier"
-	}
-	return strings.Join(out, ", ")
 }

@@ -24,14 +24,16 @@ func TestApprovalView(t *testing.T) {
 	golden(t, "approval-hostile.txt", render(hostileApproval(), palyra.SeparationPassphrase, 0, false))
 	golden(t, "approval-hostile-80.txt", render(hostileApproval(), palyra.SeparationDevice, 80, false))
 	golden(t, "approval-decided.txt", render(decidedApproval(), palyra.SeparationOtherUID, 0, false))
+	golden(t, "approval-process.txt", render(processApproval(), palyra.SeparationNone, 0, false))
+	golden(t, "approval-process-80.txt", render(looseApproval(), palyra.SeparationNone, 80, false))
 	golden(t, "approval-colour.txt", render(writeApproval(), "strange\x1b", 80, true))
 }
 
 // labels are how the view's own lines start.
 func labels() []string {
 	return []string{
-		"Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Input file", "Workspace", "Reads",
-		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
+		"Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
+		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
 		"Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
 	}
 }
@@ -191,6 +193,47 @@ func TestEnding(t *testing.T) {
 	} {
 		if got := ending(palyra.Approval{Decision: d}); got != want {
 			t.Errorf("%+v: %s", d, got)
+		}
+	}
+}
+
+// Everything that a plan of a program binds stands on the screen.
+func TestNothingOfAProcessIsLeftOut(t *testing.T) {
+	a := processApproval()
+	a.Plan.Argv = append(a.Plan.Argv, strings.Repeat("x", 5000)+"END")
+	a.Plan.Env = append(a.Plan.Env, palyra.EnvVar{Name: "LONG", Value: strings.Repeat("v", 3000) + "TAIL"})
+	got := render(bound(a), palyra.SeparationNone, 0, false)
+	p := a.Plan
+	want := []string{
+		p.Executable.Path, string(p.Executable.Digest), "sealed copy", p.Cwd, "CI=1", "PATH=/usr/bin:/bin", "xEND", "vTAIL", p.Stdin, "5 bytes",
+		"/bin/sh  " + string(sampleDigest), "Makefile  does not exist", "tier B", "time 2m0s", "CPU 1m0s", "memory 512 MiB", "processes 64", "output 1 MiB", "printed in all 256 MiB",
+		"landlock_abi_7, no_network, seccomp", "cpu by rlimit+polled, wall by timer", "memory, processes: only looked at", "NOT enforced   disk", "other files it reads are not bound",
+	}
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("no %q in\n%s", w, got)
+		}
+	}
+	if strings.Contains(got, "left out") {
+		t.Error("something was cut")
+	}
+}
+
+func TestStdinSize(t *testing.T) {
+	for in, want := range map[string]int64{`{"stdin":""}`: 0, `{"stdin":"h\u00e9"}`: 3, `{"stdin_b64":"AAEC"}`: 3, `{"stdin_b64":"!"}`: -1, `{}`: -1, `[`: -1, `{"stdin":7}`: -1} {
+		n, ok := stdinSize(json.RawMessage(in))
+		if ok != (want >= 0) || ok && n != want {
+			t.Errorf("%s: %d %v", in, n, ok)
+		}
+	}
+}
+
+func TestNetworkOfAPlan(t *testing.T) {
+	for mode, want := range map[string]string{"strict": "the hosts above and no others", "preflight": "NOT enforced while it runs", "none": "NOT enforced", "": "NOT enforced", "odd\x1b": `odd\x1b`} {
+		a := processApproval()
+		a.Plan.Egress, a.Plan.Enforcement.Mode = []string{"a.org:443"}, mode
+		if got := render(bound(a), "", 0, false); !strings.Contains(got, want) {
+			t.Errorf("%s: no %q in\n%s", mode, want, got)
 		}
 	}
 }

@@ -138,6 +138,7 @@ func (v *approvalView) who() {
 	}
 	v.put("Asked by", fmt.Sprintf("%s (uid %d) through %s at %s", by, a.PeerUID, show.Arg(string(a.Door)), stamp(a.RequestedAt)))
 	v.line("Session", string(a.Session))
+	v.line("Run", string(a.Run))
 	v.line("Call", string(a.Call))
 	if a.Waiting > 1 {
 		v.put("Waiting", strconv.FormatInt(a.Waiting, 10)+" calls wait for this answer")

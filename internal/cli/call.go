@@ -78,8 +78,13 @@ func (a *app) call(ctx context.Context, r client.CallRequest) error {
 // waiter follows one call from its proposal to its outcome.
 type waiter struct {
 	*app
-	client *client.Client
+	client caller
 	noWait bool
+	watch  func(client.CallEvent) // hears every event: a question before it is put, an answer when it is off the screen
+	what   string                 // what Ctrl-C does at a question; "": cancels the call
+
+	known chan struct{} // closed when the call has an id; made by wait
+	over  chan struct{} // closed when it has ended; made by wait
 
 	mu     sync.Mutex // guards the fields below
 	callID palyra.ID
@@ -88,37 +93,52 @@ type waiter struct {
 	asked  sync.WaitGroup
 }
 
-// cancelPatience is how long a cancelled call may take to say so.
-const cancelPatience = 10 * time.Second
+const (
+	// cancelPatience is how long a cancelled call may take to say so.
+	cancelPatience = 10 * time.Second
+	// idPatience is how long a call that is given up may take to get its id,
+	// without which it can only be left behind.
+	idPatience = 2 * time.Second
+)
 
 // wait returns the outcome. When ctx ends the call is cancelled, not left
 // behind: its outcome then says so.
 func (w *waiter) wait(ctx context.Context, r client.CallRequest) (palyra.Outcome, error) {
 	stream, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
+	w.known, w.over = make(chan struct{}), make(chan struct{})
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
 		w.cancel(hangUp)
 	})
 	outcome, err := w.client.Call(stream, r, func(e client.CallEvent) { w.news(ctx, e) })
+	close(w.over)
 	if !stop() {
 		<-cancelled
 	}
 	w.stopAsking()
-	if w.typed {
+	if w.forgetTyped() {
 		drain()
 	}
 	return outcome, err
 }
 
+// forgetTyped reports, once, whether a question was put to the person at the
+// terminal.
+func (w *waiter) forgetTyped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	typed := w.typed
+	w.typed = false
+	return typed
+}
+
 // cancel ends the call on the daemon's side; the outcome arrives on the stream.
 // When that cannot be done, or takes too long, it hangs up.
 func (w *waiter) cancel(hangUp context.CancelFunc) {
-	w.mu.Lock()
-	id := w.callID
-	w.mu.Unlock()
 	w.stopAsking() // so that what follows starts a line of its own
+	id := w.awaitID()
 	if id == "" {
 		hangUp()
 		return
@@ -128,28 +148,59 @@ func (w *waiter) cancel(hangUp context.CancelFunc) {
 	}
 	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
 	defer done()
+	patience := cancelPatience
 	if err := w.client.CancelCall(ctx, id); err != nil {
-		hangUp()
-		return
+		patience = time.Second // the outcome may be on its way
 	}
-	time.AfterFunc(cancelPatience, hangUp)
+	time.AfterFunc(patience, hangUp)
+}
+
+// awaitID returns the call's id; "" when it gets none in time.
+func (w *waiter) awaitID() palyra.ID {
+	late := time.NewTimer(idPatience)
+	defer late.Stop()
+	select {
+	case <-w.known:
+	case <-w.over:
+	case <-late.C:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.callID
+}
+
+// accepted notes the call's id.
+func (w *waiter) accepted(id palyra.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.callID == "" && w.known != nil {
+		close(w.known)
+	}
+	w.callID = id
 }
 
 // news tells the person what the call is waiting for.
 func (w *waiter) news(ctx context.Context, e client.CallEvent) {
 	switch {
 	case e.Accepted != nil:
-		w.mu.Lock()
-		w.callID = e.Accepted.CallID
-		w.mu.Unlock()
+		w.accepted(e.Accepted.CallID)
 	case e.ApprovalRequested != nil:
+		w.hear(e)
 		w.requested(ctx, *e.ApprovalRequested)
+		return
 	case e.ApprovalResolved != nil:
 		w.stopAsking()
 		r := *e.ApprovalResolved
 		if !w.asJSON {
 			w.say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
 		}
+	}
+	w.hear(e)
+}
+
+func (w *waiter) hear(e client.CallEvent) {
+	if w.watch != nil {
+		w.watch(e)
 	}
 }
 

@@ -113,11 +113,12 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	fields(w,
 		pair{"Call", string(x.ID)}, pair{"State", string(x.State)}, pair{"Tool", x.Proposal.Tool}, pair{"Summary", x.Detail.Summary},
 		pair{"Principal", string(x.Proposal.Principal)}, pair{"Owner", string(x.Proposal.Owner)}, pair{"Door", string(x.Proposal.Door)},
-		pair{"Session", string(x.Proposal.Session)}, pair{"Workspace", x.Proposal.Workspace}, pair{"Verdict", verdict(x)},
+		pair{"Session", string(x.Proposal.Session)}, pair{"Run", string(x.Proposal.Run)}, pair{"Workspace", x.Proposal.Workspace}, pair{"Verdict", verdict(x)},
 		pair{"Plan digest", string(x.Digest)}, pair{"Approval", string(x.Approval)}, pair{"Decision", string(x.Decision.Answer)},
 		pair{"Grant", string(x.Grant)}, pair{"Proposed", stamp(x.Proposed)}, pair{"Finished", stamp(x.Finished)},
 		pair{"Outcome", string(o.Outcome)}, pair{"Exit code", exit}, pair{"Signal", o.Signal}, pair{"Reason code", string(o.ReasonCode)},
 		pair{"Reason", o.Reason}, pair{"Remedy", o.Remedy}, pair{"Attestation", string(attestation)})
+	printPlan(w, x.Plan)
 	block(w, "Stdout", bounded(o.Stdout))
 	block(w, "Stderr", bounded(o.Stderr))
 	if len(o.Output) > 0 && string(o.Output) != "null" {
@@ -126,6 +127,19 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	if o.StdoutB64 != "" || o.StderrB64 != "" {
 		fmt.Fprintln(w, "The output is not text; --json has it as base64.")
 	}
+}
+
+// printPlan shows what a call binds, as its approver sees it; nothing before
+// there is a plan.
+func printPlan(w io.Writer, p palyra.Plan) {
+	if p.Tool == "" {
+		return
+	}
+	fmt.Fprintln(w, "Plan")
+	v := approvalView{w: w, approval: palyra.Approval{Plan: p}, width: width(w), brief: true}
+	v.what()
+	v.process()
+	v.reach()
 }
 
 // bounded keeps the start of a long output and says how much is left out.

@@ -70,6 +70,7 @@ type app struct {
 	quiet     bool
 	noColor   bool
 	loaded    *config.Config
+	signals   func() (<-chan os.Signal, func()) // of this process; nil: the real ones
 }
 
 // config loads the configuration once.
@@ -132,6 +133,7 @@ func (a *app) root() *cobra.Command {
 			"policy, shown to you where policy asks, run in its tier, and kept in a journal\n" +
 			"that can be checked by others.",
 		Example: "  palyra up --detach\n" +
+			"  palyra exec -- make test\n" +
 			"  palyra tools call palyra.echo --input '{\"text\":\"hello\"}'\n" +
 			"  palyra approvals list --pending",
 		SilenceErrors: true,
@@ -176,7 +178,7 @@ func help() *cobra.Command {
 func (a *app) all() []*cobra.Command {
 	return []*cobra.Command{
 		a.up(), a.down(), a.status(), a.version(),
-		a.tools(), a.approvals(), a.grants(), a.sessions(), a.calls(),
+		a.exec(), a.run(), a.runs(), a.tools(), a.approvals(), a.grants(), a.sessions(), a.calls(),
 		a.workspaces(), a.agents(), a.operators(), a.keys(),
 		a.journal(), a.attest(), a.policy(), a.configuration(),
 		a.man(), exitTopic(), environmentTopic(),

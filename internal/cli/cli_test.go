@@ -68,6 +68,31 @@ func TestUsageErrors(t *testing.T) {
 		{"approvals decide X deny --scope once", "belong to an allow"},
 		{"approvals decide X allow --scope session --uses -1", "--uses must not be negative"},
 		{"tools call", "NAME is missing"},
+		{"exec", "CMD is missing"},
+		{"exec --", "CMD is missing"},
+		{"exec ls -l", "unknown shorthand flag"},
+		{"exec ls", "put -- before the command: palyra exec -- ls"},
+		{"exec ls -- -l", `"ls" stands before --`},
+		{"exec --nonsense -- ls", "unknown flag: --nonsense"},
+		{"exec --tier a -- ls", `--tier "a" is neither b nor c`},
+		{"exec --env A -- ls", `--env "A" is not NAME=VALUE`},
+		{"exec --env =1 -- ls", `--env "=1" is not NAME=VALUE`},
+		{"exec --env A=1 --env A=2 -- ls", "--env gives A twice"},
+		{"exec --memory lots -- ls", "is not a size"},
+		{"exec --memory 0 -- ls", "is not a size"},
+		{"exec --processes -1 -- ls", "--processes must not be negative"},
+		{"exec --timeout never -- ls", "is not a duration"},
+		{"exec --egress= -- ls", "--egress must be host:port"},
+		{"exec -t -- ls", "-t needs a terminal on stdin"},
+		{"exec -- a\xff", "is not UTF-8"},
+		{"run", "--script is required"},
+		{"run now", `"now" is one argument too many`},
+		{"run --script x --max-calls -1", "--max-calls must not be negative"},
+		{"run --script x --wall 0", "is not a duration"},
+		{"runs", "runs: a command is missing: attach, cancel, list, show"},
+		{"runs attach", "ID is missing"},
+		{"runs attach x --after -1", "--after must not be negative"},
+		{"runs list --limit 501", "--limit must be between 0 and 500"},
 		{"keys rotate house", `"house" is neither journal nor attestation`},
 		{"journal proof 0", "entries count from 1"},
 		{"journal proof x", "entries count from 1"},
@@ -165,7 +190,7 @@ func TestNoDaemon(t *testing.T) {
 	for _, args := range []string{
 		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x", "approvals decide x allow --digest " + digest,
 		"approvals watch", "approvals export", "grants list", "grants show x", "grants revoke x", "sessions list", "sessions show x", "sessions close x",
-		"calls list", "calls show x", "calls cancel x", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
+		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x", "run --script /dev/null", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
 		"operator list", "operator remove x", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
 		"attest show x", "policy show", "policy why x", "policy snapshot",
 	} {
@@ -175,6 +200,19 @@ func TestNoDaemon(t *testing.T) {
 				t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 			}
 		})
+	}
+}
+
+// exec has a code of its own for a daemon that is not there: any other could be
+// the command's. It is told before stdin is read.
+func TestExecWithoutADaemon(t *testing.T) {
+	code, out, err := play(t, "exec", "--", "ls")
+	if code != exitPalyra || out != "" || !strings.Contains(err, "\n  remedy: ") || !strings.Contains(err, "palyra up") {
+		t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
+	}
+	code, out, err = play(t, "exec", "--json", "--", "ls")
+	if code != exitPalyra || out != "" || !strings.Contains(err, `"reason_code":"no_daemon"`) || strings.Count(err, "\n") != 1 {
+		t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 	}
 }
 

@@ -106,3 +106,13 @@ func completionExamples(root *cobra.Command) {
 		}
 	}
 }
+
+func (a *app) completeRuns(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+		page, err := c.Runs(ctx, client.RunFilter{Limit: 50})
+		return wordsOf(page.Runs, err, func(r palyra.Run) string { return string(r.ID) })
+	})
+}

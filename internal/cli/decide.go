@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -210,7 +211,7 @@ func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.Re
 // askAnswer asks until one of the two words is typed.
 func (w *waiter) askAnswer(ctx context.Context) (palyra.Answer, error) {
 	for {
-		word, err := askLine(ctx, "Type allow to allow once, deny to deny (Ctrl-C cancels the call): ")
+		word, err := askLine(ctx, "Type allow to allow once, deny to deny (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
 		if err != nil {
 			return "", err
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,8 @@ const (
 	exitNoDaemon     = 5
 	exitUnauthorised = 6
 	exitTimeout      = 124
+	exitPalyra       = 125
+	exitRefused      = 126
 	exitCancelled    = 130
 )
 
@@ -36,6 +39,8 @@ var exitText = []struct {
 	{exitNoDaemon, "no daemon answers; start one with `palyra up`"},
 	{exitUnauthorised, "the credential may not do this"},
 	{exitTimeout, "it took too long and was ended"},
+	{exitPalyra, "exec: Palyra itself failed, or cannot tell what became of the command"},
+	{exitRefused, "exec: the command was refused, denied, or not allowed in time"},
 	{exitCancelled, "it was cancelled"},
 }
 
@@ -133,6 +138,64 @@ func exitOfOutcome(o palyra.Outcome) int {
 	return exitFailure
 }
 
+// palyrasOwn are the reasons for which a call is refused through no fault of its
+// own.
+var palyrasOwn = []palyra.Reason{
+	palyra.ReasonJournalUnavailable, palyra.ReasonDiskFull, palyra.ReasonInternal, palyra.ReasonStopping, palyra.ReasonPolicyError,
+}
+
+// exitOfExec is the exit code of a command that went through the gate: its own
+// where it ended by itself, and one of four where it did not.
+func exitOfExec(o palyra.Outcome) int {
+	switch o.Outcome {
+	case palyra.OutcomeFinished:
+		return exitOfCommand(o)
+	case palyra.OutcomeCancelled:
+		return exitCancelled
+	case palyra.OutcomeTimedOut:
+		return exitTimeout
+	case palyra.OutcomeRefused:
+		if !slices.Contains(palyrasOwn, o.ReasonCode) {
+			return exitRefused
+		}
+	}
+	return exitPalyra
+}
+
+// exitOfCommand is the code of a command that ended: its own, 128+n after signal
+// n. A failure never counts as a success.
+func exitOfCommand(o palyra.Outcome) int {
+	switch {
+	case o.Signal != "" && o.ExitCode <= 128:
+		return 128 + max(signalNumbers[o.Signal], 1)
+	case o.ExitCode == 0 && o.ReasonCode != "":
+		return exitPalyra
+	}
+	return o.ExitCode & 0xff
+}
+
+// signalNumbers are those of Linux, for an outcome that names a signal only.
+var signalNumbers = map[string]int{
+	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9, "SIGUSR1": 10,
+	"SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31,
+}
+
+// execError gives an error of exec its exit code. Nothing is known of the
+// command then, so it is none of the command's.
+func execError(err error) error {
+	if _, ours := asExit(err); err == nil || ours {
+		return err
+	}
+	code := exitPalyra
+	switch e := palyra.AsError(err); {
+	case e.Reason == palyra.ReasonCancelled:
+		code = exitCancelled
+	case e.Code == palyra.Denied:
+		code = exitRefused
+	}
+	return exitError{code: code, err: err, final: true}
+}
+
 // exitTopic is the help page `palyra help exit-codes`.
 func exitTopic() *cobra.Command {
 	var b strings.Builder
@@ -143,6 +206,10 @@ func exitTopic() *cobra.Command {
 	b.WriteString("\nA call that is refused, cancelled or ended by its time has an outcome that says so:\n" +
 		"`palyra tools call --json` prints it to stdout as it prints any other, and the code\n" +
 		"tells them apart. `palyra down` without a daemon has nothing to do and ends with 0.\n")
+	b.WriteString("\n`palyra exec` ends with the command's own code, or with 128+n where signal n ended it;\n" +
+		"only 124, 125, 126 and 130 are its own, and the message or the outcome says which is\n" +
+		"meant. `palyra run` and `palyra runs attach` end with 0 for a run that is done, 1 for\n" +
+		"one that failed and 130 for one that was cancelled.\n")
 	b.WriteString("\nAn error is printed to stderr as `palyra: text` and, where there is one, a second\n" +
 		"line with the remedy. With --json it is one object there:\n\n" +
 		`  {"error":{"code":"…","reason_code":"…","text":"…","remedy":"…"}}`)

@@ -41,7 +41,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 			t.Errorf("%s: %d is not documented", c, code)
 		}
 	}
-	want := []int{0, 1, 2, 3, 4, 5, 6, 124, 130}
+	want := []int{0, 1, 2, 3, 4, 5, 6, 124, 125, 126, 130}
 	var got []int
 	for _, e := range exitText {
 		got = append(got, e.code)
@@ -109,6 +109,93 @@ func TestExitOfOutcome(t *testing.T) {
 	} {
 		if got := exitOfOutcome(c.o); got != c.want {
 			t.Errorf("%s %s: %d, want %d", c.o.Outcome, c.o.ReasonCode, got, c.want)
+		}
+	}
+}
+
+// The code of exec for everything a call can come to.
+func TestExitOfExec(t *testing.T) {
+	refused := func(r palyra.Reason) palyra.Outcome {
+		return palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: r, ExitCode: palyra.ExitRefused}
+	}
+	for _, c := range []struct {
+		o    palyra.Outcome
+		want int
+	}{
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished}, 0},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 1}, 1},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 127}, 127},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 255}, 255},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 130, Signal: "SIGINT"}, 130},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 143, Signal: "SIGTERM"}, 143},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, Signal: "SIGKILL"}, 137},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, Signal: "SIGSTRANGE"}, 129},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 137, Signal: "SIGKILL", ReasonCode: palyra.ReasonQuotaExceeded}, 137},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: 2, ReasonCode: palyra.ReasonQuotaExceeded}, 2},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished, ReasonCode: palyra.ReasonQuotaExceeded}, 125},
+		{palyra.Outcome{Outcome: palyra.OutcomeTimedOut, ReasonCode: palyra.ReasonTimedOut, ExitCode: 143, Signal: "SIGTERM"}, 124},
+		{palyra.Outcome{Outcome: palyra.OutcomeCancelled, ReasonCode: palyra.ReasonCancelled, ExitCode: 137, Signal: "SIGKILL"}, 130},
+		{palyra.Outcome{Outcome: palyra.OutcomeUnknown, ExitCode: palyra.ExitUnknown}, 125},
+		{palyra.Outcome{}, 125},
+		{palyra.Outcome{Outcome: "of tomorrow"}, 125},
+		{refused(palyra.ReasonPolicyDenied), 126},
+		{refused(palyra.ReasonApprovalDenied), 126},
+		{refused(palyra.ReasonApprovalExpired), 126},
+		{refused(palyra.ReasonApprovalNotAwaited), 126},
+		{refused(palyra.ReasonRecentlyDenied), 126},
+		{refused(palyra.ReasonTierUnavailable), 126},
+		{refused(palyra.ReasonWeakEnforcement), 126},
+		{refused(palyra.ReasonPlanChanged), 126},
+		{refused(palyra.ReasonFileNotFound), 126},
+		{refused(palyra.ReasonNotExecutable), 126},
+		{refused(palyra.ReasonSpawnFailed), 126},
+		{refused(palyra.ReasonEgressDenied), 126},
+		{refused(palyra.ReasonEnvDenied), 126},
+		{refused(palyra.ReasonStdinDenied), 126},
+		{refused("a_reason_of_tomorrow"), 126},
+		{refused(palyra.ReasonJournalUnavailable), 125},
+		{refused(palyra.ReasonDiskFull), 125},
+		{refused(palyra.ReasonInternal), 125},
+		{refused(palyra.ReasonStopping), 125},
+		{refused(palyra.ReasonPolicyError), 125},
+	} {
+		if got := exitOfExec(c.o); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.o, got, c.want)
+		}
+	}
+}
+
+func TestExecError(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{usage("x"), 2},
+		{exitError{code: 7}, 7},
+		{errors.New("x"), 125},
+		{palyra.Errorf(palyra.Unavailable, client.ReasonNoDaemon, "x"), 125},
+		{palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "x"), 125},
+		{palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "x"), 125},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "x"), 126},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "x"), 126},
+		{interrupted(errors.New("x")), 130},
+	} {
+		err := execError(c.err)
+		if got := exitOf(err); got != c.want {
+			t.Errorf("%v: %d, want %d", c.err, got, c.want)
+		}
+		if got := exitOf(interrupted(err)); err != nil && c.want != exitUsage && c.want != 7 && got != c.want {
+			t.Errorf("%v: a signal made it %d", c.err, got)
+		}
+	}
+}
+
+func TestExitOfRun(t *testing.T) {
+	for _, s := range palyra.RunStates() {
+		want := map[palyra.RunState]int{palyra.RunDone: 0, palyra.RunCancelled: 130}
+		if code, ok := want[s]; exitOfRun(s) != code && ok || !ok && exitOfRun(s) != exitFailure {
+			t.Errorf("%s: %d", s, exitOfRun(s))
 		}
 	}
 }

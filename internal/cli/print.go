@@ -145,3 +145,12 @@ func indented(raw json.RawMessage) string {
 	}
 	return b.String()
 }
+
+// encodePlain is JSON with HTML characters as they are, without a newline.
+func encodePlain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}

@@ -97,6 +97,9 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 	for name, print := range map[string]func(io.Writer) error{
 		"status":    func(w io.Writer) error { a.printStatus(w, poisoned[client.Status]()); return nil },
 		"call":      func(w io.Writer) error { printCall(w, poisoned[palyra.Call](), hostile); return nil },
+		"run":       func(w io.Writer) error { printRun(w, poisoned[palyra.Run]()); return nil },
+		"runs":      func(io.Writer) error { return a.printRuns(poisoned[client.RunPage]()) },
+		"tape":      func(io.Writer) error { return tellAll(a, poisonedTape()) },
 		"why":       func(w io.Writer) error { printWhy(w, poisoned[client.Explanation]()); return nil },
 		"predicate": func(w io.Writer) error { printPredicate(w, poisoned[palyra.Attestation]()); return nil },
 		"attest":    func(w io.Writer) error { printAttestReport(w, poisoned[evidence.AttestationReport]()); return nil },

@@ -112,3 +112,34 @@ func decidedApproval() palyra.Approval {
 	}
 	return a
 }
+
+// processApproval is a question about a program.
+func processApproval() palyra.Approval {
+	a := writeApproval()
+	a.Prompt = palyra.Prompt{
+		Title: "Run ./check.sh", Summary: "run ./check.sh --all", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"process_exec"}},
+		Explanation: "programs ask", Covers: "session: the same again in this session", Notes: []string{"other files it reads are not bound"},
+	}
+	a.Plan = palyra.Plan{
+		Tool: execTool, Arguments: json.RawMessage(`{"command":"./check.sh","args":["--all","a b"],"stdin":"hello"}`), Source: palyra.SourceBuiltin,
+		Capabilities: []palyra.Capability{palyra.ProcessExec}, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000, Known: true},
+		Executable: palyra.Executable{Path: "/home/ann/shop/check.sh", Digest: sampleDigest, Sealed: true}, Argv: []string{"./check.sh", "--all", "a b"},
+		Cwd: "/home/ann/shop", Env: []palyra.EnvVar{{Name: "CI", Value: "1"}, {Name: "PATH", Value: "/usr/bin:/bin"}}, Stdin: string(palyra.SumBytes([]byte("hello"))),
+		Inputs: []palyra.Input{{Path: "/bin/sh", Digest: sampleDigest}, {Path: "Makefile"}}, Tier: palyra.TierB,
+		Limits: palyra.Limits{WallMS: 120_000, CPUMS: 60_000, MemoryBytes: 512 << 20, Processes: 64, OutputBytes: 1 << 20, EmittedBytes: 256 << 20},
+		Enforcement: palyra.Enforcement{
+			Mode: "strict", Mechanisms: []string{"landlock_abi_7", "no_network", "seccomp"},
+			Limits: map[string]string{"wall": "timer", "memory": "polled", "processes": "polled", "cpu": "rlimit+polled", "disk": "none"},
+		},
+	}
+	return bound(a)
+}
+
+// looseApproval is one about a program that little holds.
+func looseApproval() palyra.Approval {
+	a := processApproval()
+	a.Plan.Executable.Sealed, a.Plan.Stdin, a.Plan.Terminal = false, palyra.StdinLive, true
+	a.Plan.Arguments = json.RawMessage(`{"command":"top","stdin_live":true,"terminal":{"rows":24,"cols":80}}`)
+	a.Plan.Enforcement = palyra.Enforcement{}
+	return bound(a)
+}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,12 @@ func TestShapesOfEveryCommand(t *testing.T) {
 	grant, callID := digOne(t, decided, "decision.grant_id"), digOne(t, outcome, "call_id")
 	session := digOne(t, outcome, "session_id")
 	h.palyra("workspace", "add", h.work, "--name", "w")
+	tape := h.runTape()
+	run := digOne(t, strings.SplitN(tape, "\n", 2)[0], "run_id")
+	refused, err := h.command("exec", "--json", "--", "no-such-program").Output()
+	if err == nil {
+		t.Errorf("it ran: %s", refused)
+	}
 
 	var got bytes.Buffer
 	for _, c := range []struct{ name, args string }{
@@ -85,6 +93,8 @@ func TestShapesOfEveryCommand(t *testing.T) {
 		{"sessions show", "sessions show " + session},
 		{"calls list", "calls list"},
 		{"calls show", "calls show " + callID},
+		{"runs list", "runs list"},
+		{"runs show", "runs show " + run},
 		{"workspace list", "workspace list"},
 		{"agent list", "agent list"},
 		{"operator list", "operator list"},
@@ -104,6 +114,8 @@ func TestShapesOfEveryCommand(t *testing.T) {
 	}
 	writeShape(t, &got, "approvals decide", decided)
 	writeShape(t, &got, "tools call", outcome)
+	writeShape(t, &got, "exec", string(refused))
+	writeShape(t, &got, "run", tape)
 	golden(t, "shapes.txt", got.String())
 }
 
@@ -130,7 +142,7 @@ func writeShape(t *testing.T, w *bytes.Buffer, name, text string) {
 
 // freeForm are the fields that hold what tools, signers and features put there.
 func freeForm(name string) []string {
-	free := []string{"features", "output", "body", "input_schema", "tools[].input_schema"}
+	free := []string{"features", "output", "body", "input_schema", "tools[].input_schema", "tool_proposed.arguments"}
 	for _, base := range []string{"", "approvals[].", "grants[].", "calls[]."} {
 		free = append(free, base+"plan.arguments", base+"proposal.arguments", base+"tool.input_schema", base+"votes[].signature", base+"decision.votes[].signature",
 			base+"outcome.output", base+"predicate.decision.votes[].signature")
@@ -148,4 +160,23 @@ func digOne(t *testing.T, text, path string) string {
 		t.Fatalf("%s: %q %v", path, v, err)
 	}
 	return v
+}
+
+// runTape plays a run that has everything a tape can have without a sandbox.
+func (h *house) runTape() string {
+	h.t.Helper()
+	script := filepath.Join(h.work, "steps.yaml")
+	fatal(h.t, os.WriteFile(script, []byte("title: steps\nturns:\n  - say: hello\n    calls:\n"+
+		"      - {tool: palyra.echo, with: {text: x}}\n      - {tool: palyra.fs.read, with: {path: ../x}}\n      - {tool: palyra.fs.write, with: {path: b.txt, content: x}}\n"), 0o600))
+	run := h.stream("run", "--script", script, "--json")
+	var b strings.Builder
+	for run.lines.Scan() {
+		line := run.lines.Text()
+		b.WriteString(line + "\n")
+		if id, err := dig([]byte(line), "approval_requested.approval_id"); err == nil {
+			h.palyra("approvals", "decide", id, "allow", "--scope", "session", "--reason", "fine", "--digest", digOne(h.t, line, "approval_requested.plan_digest"))
+		}
+	}
+	fatal(h.t, run.cmd.Wait())
+	return b.String()
 }

@@ -131,6 +131,7 @@ func lastOf(ctx context.Context, c *client.Client, r client.TailRequest, size, w
 // order, and the name each has there. The rest is for --json.
 var entryFields = []struct{ path, name string }{
 	{"call_id", "call"},
+	{"run_id", "run"},
 	{"approval_id", "approval"},
 	{"vote.approval_id", "approval"},
 	{"lease_id", "grant"},

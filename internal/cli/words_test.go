@@ -61,6 +61,17 @@ func sampleWhy() client.Explanation {
 func TestWords(t *testing.T) {
 	words := map[string]func(*app, io.Writer) error{
 		"call": func(_ *app, w io.Writer) error { printCall(w, sampleCall(), sampleID); return nil },
+		"call-process": func(_ *app, w io.Writer) error {
+			x := sampleCall()
+			x.Plan = processApproval().Plan
+			printCall(w, x, sampleID)
+			return nil
+		},
+		"run": func(_ *app, w io.Writer) error { printRun(w, sampleRun()); return nil },
+		"runs": func(a *app, _ io.Writer) error {
+			return a.printRuns(client.RunPage{Runs: []palyra.Run{sampleRun()}, Next: "next"})
+		},
+		"tape": func(a *app, _ io.Writer) error { return tellAll(a, sampleTape()) },
 		"call-early": func(_ *app, w io.Writer) error {
 			printCall(w, palyra.Call{ID: sampleID, State: palyra.Proposed}, "")
 			return nil
@@ -160,8 +171,8 @@ func TestLimits(t *testing.T) {
 	if got := limits(palyra.Limits{}); got != "those of the tier" {
 		t.Error(got)
 	}
-	got := limits(palyra.Limits{WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5})
-	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes"; got != want {
+	got := limits(palyra.Limits{WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5, EmittedBytes: 6})
+	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes, printed in all 6 bytes"; got != want {
 		t.Error(got)
 	}
 }

@@ -27,6 +27,7 @@ type Config struct {
 	Approvals Approvals
 	Tools     Tools
 	Sessions  Sessions
+	Process   Process
 	Log       Log
 	Store     Store
 
@@ -40,6 +41,24 @@ type ToolCall struct {
 	MaxCallsPerRun     int64
 	ExecutionTimeoutMS int64
 	OutputBytes        int64
+	RunTimeoutMS       int64
+	RunOutputBytes     int64
+	ParallelCalls      int64
+}
+
+// Process bounds native programs. A call may only lower the limits.
+type Process struct {
+	Tier         string // the tier of a call that names none; "off" runs nothing
+	CPUMS        int64
+	MemoryBytes  int64
+	Processes    int64
+	OpenFiles    int64
+	FileBytes    int64
+	EmittedBytes int64
+	GraceMS      int64
+	Cgroup       string // auto, off, or a directory of the cgroup file system
+	Warm         int64  // cells kept ready
+	Cell         string // path of palyra-cell, when not beside palyrad
 }
 
 // Approvals sets how long questions and answers hold.
@@ -79,11 +98,15 @@ type Store struct {
 // for Paths.
 func Default() Config {
 	return Config{
-		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20},
+		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000, RunOutputBytes: 64 << 20, ParallelCalls: 4},
 		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
 		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}},
 		Sessions:  Sessions{IdleMS: 12 * 3600_000},
-		Log:       Log{Level: "info", Format: "text"},
+		Process: Process{
+			Tier: "b", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
+			GraceMS: 2000, Cgroup: "auto", Warm: 2,
+		},
+		Log: Log{Level: "info", Format: "text"},
 	}
 }
 
@@ -206,6 +229,9 @@ func (a Approvals) MaxTTL() time.Duration { return ms(a.MaxTTLMS) }
 
 // ExecutionTimeout is how long a call may run.
 func (t ToolCall) ExecutionTimeout() time.Duration { return ms(t.ExecutionTimeoutMS) }
+
+// Grace is how long an ended program has between SIGTERM and SIGKILL.
+func (p Process) Grace() time.Duration { return ms(p.GraceMS) }
 
 // Idle is how long a session may rest before it is closed.
 func (s Sessions) Idle() time.Duration { return ms(s.IdleMS) }

@@ -34,6 +34,18 @@ var settings = []setting{
 		value: func(c *Config) any { return &c.ToolCall.OutputBytes },
 	},
 	{
+		key: "tool_call.run_timeout_ms", text: "how long one run may last", min: 1, max: 30 * day,
+		value: func(c *Config) any { return &c.ToolCall.RunTimeoutMS },
+	},
+	{
+		key: "tool_call.run_output_bytes", text: "output of all calls of one run", min: 1024, max: 1 << 40,
+		value: func(c *Config) any { return &c.ToolCall.RunOutputBytes },
+	},
+	{
+		key: "tool_call.parallel_calls", text: "read-only calls of one turn that run at once", min: 1, max: 64,
+		value: func(c *Config) any { return &c.ToolCall.ParallelCalls },
+	},
+	{
 		key: "approvals.wait_ms", text: "how long a question waits before it counts as denied", min: 1, max: 7 * day,
 		value: func(c *Config) any { return &c.Approvals.WaitMS },
 	},
@@ -68,6 +80,50 @@ var settings = []setting{
 	{
 		key: "sessions.idle_ms", text: "how long a session may rest before it is closed", min: 1, max: 365 * day,
 		value: func(c *Config) any { return &c.Sessions.IdleMS },
+	},
+	{
+		key: "process.tier", text: "the tier of programs whose call names none: b; off runs no programs", check: oneOf("b", "off"),
+		value: func(c *Config) any { return &c.Process.Tier },
+	},
+	{
+		key: "process.cpu_ms", text: "processor time of a program and all it starts", min: 1, max: 30 * day,
+		value: func(c *Config) any { return &c.Process.CPUMS },
+	},
+	{
+		key: "process.memory_bytes", text: "memory of a program and all it starts", min: 16 << 20, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.MemoryBytes },
+	},
+	{
+		key: "process.processes", text: "processes and threads at once", min: 8, max: 1 << 20,
+		value: func(c *Config) any { return &c.Process.Processes },
+	},
+	{
+		key: "process.open_files", text: "open files of one process", min: 32, max: 1 << 20,
+		value: func(c *Config) any { return &c.Process.OpenFiles },
+	},
+	{
+		key: "process.file_bytes", text: "size of one file it writes", min: 4096, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.FileBytes },
+	},
+	{
+		key: "process.emitted_bytes", text: "bytes printed in all before a program is ended", min: 4096, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.EmittedBytes },
+	},
+	{
+		key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000,
+		value: func(c *Config) any { return &c.Process.GraceMS },
+	},
+	{
+		key: "process.cgroup", text: "auto, off, or a delegated directory of the cgroup file system", check: autoOrAbsolute,
+		value: func(c *Config) any { return &c.Process.Cgroup },
+	},
+	{
+		key: "process.warm", text: "sandbox cells kept ready", min: 0, max: 64,
+		value: func(c *Config) any { return &c.Process.Warm },
+	},
+	{
+		key: "process.cell", text: "palyra-cell, when not beside palyrad or in ../libexec/palyra", check: absolute,
+		value: func(c *Config) any { return &c.Process.Cell },
 	},
 	{
 		key: "log.level", text: "debug, info, warn or error", check: oneOf("debug", "info", "warn", "error"),
@@ -218,6 +274,16 @@ func oneOf(values ...string) func(string) error {
 		}
 		return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(values, ", "))
 	}
+}
+
+func autoOrAbsolute(s string) error {
+	if s == "auto" || s == "off" {
+		return nil
+	}
+	if s == "" {
+		return fmt.Errorf("this must be auto, off or a path")
+	}
+	return absolute(s)
 }
 
 func absolute(s string) error {

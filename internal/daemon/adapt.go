@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -122,6 +123,7 @@ func (p accessPart) RemoveAgent(ctx context.Context, who palyra.Principal, sig p
 		return err
 	}
 	err := p.d.sessions.CloseAll(context.WithoutCancel(ctx), who, "system:daemon")
+	err = errors.Join(err, p.d.path.runs.CancelAll(context.WithoutCancel(ctx), who, "system:daemon"))
 	p.d.path.calls.CancelAll(who)
 	return err
 }
@@ -276,7 +278,7 @@ func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 	}
 	pr := call.Proposal
 	r := palyra.Request{
-		Principal: pr.Principal, Owner: pr.Owner, Call: call.ID, Session: pr.Session, Door: pr.Door, Tool: call.Tool,
+		Principal: pr.Principal, Owner: pr.Owner, Call: call.ID, Session: pr.Session, Run: pr.Run, Door: pr.Door, Tool: call.Tool,
 		Plan: call.Plan, Labels: pr.Labels, CallsUsed: pr.CallsUsed,
 	}
 	why := p.d.policy.Why(ctx, r)

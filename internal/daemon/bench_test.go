@@ -51,7 +51,7 @@ func BenchmarkGate(b *testing.B) {
 			call := func(ctx context.Context) error {
 				_, err := d.path.calls.Call(ctx, palyra.Proposal{
 					Principal: "agent:bench", Owner: "user:bench", Door: palyra.DoorAPI, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
-				}, nil)
+				}, palyra.Watch{})
 				return err
 			}
 			b.ResetTimer()

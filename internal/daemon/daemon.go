@@ -40,9 +40,10 @@ var schema embed.FS
 
 // Config says what to run.
 type Config struct {
-	Config  config.Config
-	Version string
-	Log     *slog.Logger
+	Config     config.Config
+	Version    string
+	CellDigest string // SHA-256 of the palyra-cell to run, in hex; without it no program is run
+	Log        *slog.Logger
 }
 
 // Daemon is the parts, wired.
@@ -202,7 +203,18 @@ func (d *Daemon) snapshot() palyra.Snapshot {
 		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Channels,
 		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
 		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
-		ProcessRunner: map[string]any{"enabled": false}, WasmRuntime: map[string]any{"enabled": false},
+		RunTimeoutMS: c.ToolCall.RunTimeoutMS, RunOutputBytes: c.ToolCall.RunOutputBytes, ParallelCalls: c.ToolCall.ParallelCalls,
+		ProcessRunner: processRunner(c.Process), WasmRuntime: map[string]any{"enabled": false},
+	}
+}
+
+// processRunner is the part of the snapshot about programs. Egress is none at
+// all: tier B has no network.
+func processRunner(p config.Process) map[string]any {
+	return map[string]any{
+		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": "strict", "allowed_egress_hosts": []string{},
+		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
+		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
 	}
 }
 
@@ -226,15 +238,21 @@ func (d *Daemon) settle(ctx context.Context) error {
 	if _, err := d.journal.Record(ctx, palyra.DaemonStarted{Version: d.Version, Instance: d.instance, BootID: bootID}); err != nil {
 		return err
 	}
-	return d.path.calls.Recover(ctx, d.desk.Settled)
+	if err := d.path.native.runner.Recover(ctx); err != nil { // nothing of an earlier daemon runs when its calls are told unknown
+		return err
+	}
+	if err := d.path.calls.Recover(ctx, d.desk.Settled); err != nil {
+		return err
+	}
+	return d.path.runs.Recover(ctx)
 }
 
 // Close stops the calls under way and closes the state. It may be called after
 // a New that failed half way.
 func (d *Daemon) Close() error {
 	var errs []error
-	if d.path != nil && d.path.calls != nil {
-		d.path.calls.Stop()
+	if d.path != nil {
+		errs = append(errs, d.path.close())
 	}
 	if d.journal != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

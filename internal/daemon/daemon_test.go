@@ -146,7 +146,7 @@ func TestExplain(t *testing.T) {
 	if err != nil || imagined.Verdict.Effect != palyra.Ask || len(imagined.Lines) == 0 {
 		t.Fatalf("%+v, %v", imagined, err)
 	}
-	out, err := d.path.calls.Call(t.Context(), prop, nil)
+	out, err := d.path.calls.Call(t.Context(), prop, palyra.Watch{})
 	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -157,7 +157,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	prop.Tool = "palyra.none"
-	refused, err := d.path.calls.Call(t.Context(), prop, nil)
+	refused, err := d.path.calls.Call(t.Context(), prop, palyra.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

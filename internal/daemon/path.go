@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"palyra"
 	"palyra/internal/artifact"
@@ -24,8 +25,21 @@ type path struct {
 	catalog *catalog.Catalog
 	planner *plan.Resolver
 	runner  *tool.Runner
+	native  *native
 	ledger  *run.Ledger
 	calls   *run.Calls
+	runs    *run.Runs
+}
+
+// close ends what is under way, runs first: they would only start more.
+func (p *path) close() error {
+	if p.runs != nil {
+		p.runs.Stop()
+	}
+	if p.calls != nil {
+		p.calls.Stop()
+	}
+	return p.native.close()
 }
 
 // openPath wires the gate.
@@ -44,14 +58,20 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if p.tools, err = tool.NewSet(builtin(d.files)...); err != nil {
 		return err
 	}
-	p.catalog, err = catalog.New(catalog.Config{Tools: p.tools.Specs(), MaxCalls: c.ToolCall.MaxCallsPerRun})
+	if err = d.openNative(p); err != nil {
+		return err
+	}
+	p.catalog, err = catalog.New(catalog.Config{Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs()), MaxCalls: c.ToolCall.MaxCallsPerRun})
 	if err != nil {
 		return err
 	}
 	p.planner, err = plan.New(plan.Config{
-		Workspaces: d.work, Drivers: []plan.Driver{p.tools}, Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
+		Workspaces: d.work, Drivers: []plan.Driver{p.tools, p.native.tool}, Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
 	})
 	if err != nil {
+		return err
+	}
+	if err = d.openRunner(p); err != nil {
 		return err
 	}
 	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Planner: p.planner, Artifacts: d.files, Now: now})
@@ -84,7 +104,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		return err
 	}
 	g, err := gate.New(gate.Config{
-		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p.runner,
+		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p,
 		Attester: d.attester, NewID: newID, Now: now,
 	})
 	if err != nil {
@@ -99,7 +119,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	d.desk.OnLeaseEnd(p.calls.LeaseEnded)
 	d.desk.OnSettled(p.calls.ApprovalSettled)
 	d.path = p
-	return nil
+	return d.openRuns(p)
 }
 
 // leaseEnded reports whether a lease ended other than by being used up. One that
@@ -113,7 +133,7 @@ func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
 func (d *Daemon) own() []string {
 	p := d.Config.Config.Paths
 	dirs := []string{
-		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine,
+		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(),
 	}
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)

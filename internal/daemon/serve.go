@@ -15,6 +15,7 @@ import (
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/policy"
+	"palyra/internal/rpc/runs"
 	"palyra/internal/rpc/sessions"
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
@@ -41,6 +42,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.Log.Info("palyrad serves", "version", d.Version, "agent", server.AgentSocket, "operator", server.OperatorSocket)
 	<-ctx.Done()
+	d.path.runs.Stop()
 	d.path.calls.Stop() // waiting requests are answered before the doors close
 	wg.Wait()
 	return errors.Join(errs...)
@@ -77,10 +79,12 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
 		StateID:        d.stateID, Access: d.access, Journal: d.journal, Log: d.Log, Now: now,
 	}
+	desk := approvals.New(deskPart{d}, leasesPart{d.desk}, now)
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
 		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls}),
-		approvals.New(deskPart{d}, leasesPart{d.desk}, now),
+		runs.New(runsPart{d.path.runs}, desk),
+		desk,
 		sessions.New(d.sessions),
 		workspaces.New(d.work),
 		access.New(accessPart{d.access, d}),

@@ -51,7 +51,61 @@ func story(ctx context.Context, d *daemon) error {
 	if err := cancelled(ctx, agent, person, write(d.work, "cancelled", "x")); err != nil {
 		return err
 	}
+	if err := twoRuns(ctx, d, agent, person); err != nil {
+		return err
+	}
 	return household(ctx, person)
+}
+
+// ranScript runs a program once, after a question.
+const ranScript = `turns: [{say: one, calls: [{tool: palyra.process.run, with: {command: /bin/sh, args: [-c, "echo ran >> ran; echo out"]}}]}, {say: two}]`
+
+// twoRuns is a run that comes to its end and one that is cancelled.
+func twoRuns(ctx context.Context, d *daemon, agent, person *client.Client) error {
+	for _, end := range []string{"done", "cancelled"} {
+		r, err := agent.StartRun(ctx, client.RunRequest{Provider: "scripted", Input: ranScript, Workspace: d.work, Door: palyra.DoorCLI, Session: "runs-" + end})
+		if err != nil {
+			return err
+		}
+		asked := errors.New("asked")
+		var id palyra.ID
+		err = agent.AttachRun(ctx, r.ID, 0, func(e palyra.TapeEntry) error {
+			if e.ApprovalRequested == nil {
+				return nil
+			}
+			id = e.ApprovalRequested.Approval
+			return asked
+		}, func(int64, error) { cancelOf(ctx)() })
+		if !errors.Is(err, asked) {
+			return fmt.Errorf("no question: %w", errors.Join(err, ctx.Err()))
+		}
+		if end == "cancelled" {
+			return agent.CancelRun(ctx, r.ID)
+		}
+		a, err := person.Approval(ctx, id)
+		if err != nil {
+			return err
+		}
+		if _, err := person.Decide(ctx, allow(a, palyra.ScopeOnce, 0)); err != nil {
+			return err
+		}
+		if err := agent.AttachRun(ctx, r.ID, 0, func(palyra.TapeEntry) error { return nil }, func(int64, error) { cancelOf(ctx)() }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type cancelKey struct{}
+
+// cancelOf ends the story when the daemon it is told to is gone: following a run
+// would wait for the next one.
+func cancelOf(ctx context.Context) context.CancelFunc {
+	f, _ := ctx.Value(cancelKey{}).(context.CancelFunc)
+	if f == nil {
+		return func() {}
+	}
+	return f
 }
 
 // household is what operators do besides deciding.
@@ -154,7 +208,39 @@ func check(t testing.TB, d *daemon) {
 			finishOpen(ctx, t, d, person, c)
 		}
 	}
+	finishRuns(ctx, t, d, person)
 	d.verify()
+}
+
+// finishRuns sees every run to its end, answering what it asks, and holds what
+// ran against what was granted: a program is never run twice.
+func finishRuns(ctx context.Context, t testing.TB, d *daemon, person *client.Client) {
+	t.Helper()
+	page, err := person.Runs(ctx, client.RunFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range page.Runs {
+		var last palyra.TapeEntry
+		err := person.AttachRun(ctx, r.ID, 0, func(e palyra.TapeEntry) error {
+			if e.Seq != last.Seq+1 {
+				t.Errorf("run %s: entry %d follows %d", r.ID, e.Seq, last.Seq)
+			}
+			last = e
+			if q := e.ApprovalRequested; q != nil {
+				if a, err := person.Approval(ctx, q.Approval); err == nil && a.Pending() {
+					_, _ = person.Decide(ctx, allow(a, palyra.ScopeOnce, 0))
+				}
+			}
+			return nil
+		})
+		if err != nil || last.RunFinished == nil {
+			t.Fatalf("run %s does not end: %v\n%s", r.ID, err, d.log)
+		}
+	}
+	if b, _ := os.ReadFile(filepath.Join(d.work, "ran")); strings.Count(string(b), "ran") > len(page.Runs) {
+		t.Errorf("%d runs and the program ran %d times", len(page.Runs), strings.Count(string(b), "ran"))
+	}
 }
 
 func unique(calls []palyra.Call, file string) bool {
@@ -225,7 +311,7 @@ func TestKillAtEveryDurableStep(t *testing.T) {
 			d := newDaemon(t)
 			if d.start("PALYRA_FAULT=" + point) {
 				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-				err := story(ctx, d)
+				err := story(context.WithValue(ctx, cancelKey{}, cancel), d)
 				cancel()
 				if err == nil {
 					d.stop() // the point lies on the way down

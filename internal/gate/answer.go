@@ -32,6 +32,9 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 		o.Outcome, o.ReasonCode = palyra.OutcomeTimedOut, palyra.ReasonTimedOut
 	case res.Cancelled:
 		o.Outcome, o.ReasonCode = palyra.OutcomeCancelled, palyra.ReasonCancelled
+		if why := palyra.Reason(res.KillReason); why == palyra.ReasonGrantRevoked || why == palyra.ReasonStopping {
+			o.ReasonCode = why
+		}
 	}
 	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, res.Signal, res.Truncated, res.Output
 	o.SetStreams(res.Stdout, res.Stderr)

@@ -609,3 +609,31 @@ func TestAGateWithoutAWatcher(t *testing.T) {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
+
+// Why a run was ended from outside stands in its outcome and its attestation.
+func TestWhoEndedARunIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause  error
+		reason palyra.Reason
+		kill   string
+	}{
+		"cancelled": {nil, palyra.ReasonCancelled, "cancelled"},
+		"revoked":   {palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the grant was ended"), palyra.ReasonGrantRevoked, "grant_revoked"},
+		"stopping":  {ErrStopping, palyra.ReasonStopping, "daemon_stopping"},
+		"other":     {errors.New("x"), palyra.ReasonCancelled, "cancelled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			w.execute = func(run context.Context, _ palyra.Grant) palyra.Result {
+				cancel(c.cause)
+				return failure(run, palyra.ReasonCancelled)
+			}
+			out, err := w.do(ctx)
+			p := w.journal[len(w.journal)-1].(palyra.CallFinished).Signed.Predicate
+			if err != nil || out.Outcome != palyra.OutcomeCancelled || out.ReasonCode != c.reason || p.KillReason != c.kill {
+				t.Errorf("got %+v, %v; attested %q", out, err, p.KillReason)
+			}
+		})
+	}
+}

@@ -108,7 +108,7 @@ func guard(err *error) {
 func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
 	p := w.call.Proposal
 	v := w.judgeSafely(ctx, palyra.Request{
-		Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Door: p.Door,
+		Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Run: p.Run, Door: p.Door,
 		Tool: w.call.Tool, Plan: w.call.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, Approval: facts,
 	})
 	if len(v.Errors) > 0 {
@@ -180,12 +180,27 @@ func (w *walk) run(ctx context.Context, g palyra.Grant) (res palyra.Result) {
 		}
 	}()
 	res = w.Runner.Run(runCtx, g, w.call)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		res.Cancelled = res.Cancelled || (res.Refusal == nil && res.Failure != nil)
-	} else if runCtx.Err() != nil && res.Failure != nil {
+		if res.Cancelled {
+			res.KillReason = string(endedBy(context.Cause(ctx)))
+		}
+	case runCtx.Err() != nil && res.Failure != nil:
 		res.TimedOut = true
 	}
 	return res
+}
+
+// endedBy names why a run was ended from outside.
+func endedBy(cause error) palyra.Reason {
+	if errors.Is(cause, ErrStopping) {
+		return palyra.ReasonStopping
+	}
+	if e := (*palyra.Error)(nil); errors.As(cause, &e) && e.Reason != "" {
+		return e.Reason
+	}
+	return palyra.ReasonCancelled
 }
 
 // refuse ends the call with a refusal of the layer. When even that cannot be

@@ -12,11 +12,11 @@ import (
 // another it declares as an interface, and the daemon passes it in.
 var (
 	// small are tools that know nothing of Palyra: standard library only.
-	small = []string{"internal/canon", "internal/ulid", "internal/fault", "internal/durable", "internal/redact", "internal/show"}
+	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/redact", "internal/show"}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
-		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/tool", "internal/workspace",
+		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
 	}
 	// mains are programs.
 	mains = []string{"cmd/*"}
@@ -34,7 +34,9 @@ type edge struct {
 func edges() []edge {
 	words := []string{"."}
 	return []edge{
+		{[]string{"cmd/palyra-cell"}, []string{"internal/cell"}, true, "the language it shares with the daemon"},
 		{[]string{"cmd/palyra-verify", "cmd/palyra-cell"}, []string{"**"}, false, "stands alone: standard library and x/sys only"},
+		{[]string{"internal/sandbox/sandboxtest/probe"}, []string{"**"}, false, "the program that tries to get out knows nothing of ours"},
 		{[]string{"**"}, mains, false, "nothing imports a program"},
 		{[]string{"**"}, []string{"internal/layers"}, false, "it has no code"},
 
@@ -58,6 +60,10 @@ func edges() []edge {
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
 		{append(slices.Clone(parts), leavesOf(parts)...), append([]string{".", "internal/store"}, small...), true, "a part"},
 		{append(slices.Clone(parts), leavesOf(parts)...), []string{"**"}, false, "parts never import each other, nor anything above"},
+
+		{[]string{"internal/agent"}, append([]string{".", "internal/run"}, small...), true, "the loop stands on runs"},
+		{[]string{"internal/agent/*"}, append([]string{".", "internal/agent"}, small...), true, "a provider knows the loop only"},
+		{[]string{"internal/agent/**"}, []string{"**"}, false, "the loop knows no part"},
 
 		{[]string{"internal/run"}, append([]string{".", "internal/store", "internal/gate"}, small...), true, "runs stand on the gate"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
@@ -221,6 +227,14 @@ func TestImportsFires(t *testing.T) {
 		{"cmd/palyra-verify", "palyra"},
 		{"cmd/palyra-cell", "palyra/internal/canon"},
 		{"cmd/palyrad", "palyra/internal/cli"},
+		{"internal/sandbox", "palyra/internal/tool"},
+		{"internal/sandbox/confine", "palyra/internal/tool"},
+		{"internal/sandbox", "palyra/internal/sandbox/confine"},
+		{"internal/tool/process", "palyra/internal/sandbox"},
+		{"internal/run", "palyra/internal/agent"},
+		{"internal/agent/scripted", "palyra/internal/run"},
+		{"internal/agent", "palyra/internal/gate"},
+		{"internal/cell", "palyra"},
 		{"cmd/palyra", "palyra/internal/daemon"},
 		{"internal/novelty", "palyra"},
 		{"internal/config", "palyra/internal/policy"},
@@ -230,6 +244,11 @@ func TestImportsFires(t *testing.T) {
 		plants = append(plants, plant{r[0] + " → " + r[1], imp(r[0], r[1]), []string{r[1]}})
 	}
 	for _, r := range [][2]string{
+		{"cmd/palyra-cell", "palyra/internal/cell"},
+		{"internal/sandbox/confine", "palyra/internal/sandbox"},
+		{"internal/sandbox/confine", "palyra/internal/cell"},
+		{"internal/agent", "palyra/internal/run"},
+		{"internal/agent/scripted", "palyra/internal/agent"},
 		{"internal/approval", "palyra"},
 		{"internal/approval", "palyra/internal/store"},
 		{"internal/approval", "palyra/internal/canon"},

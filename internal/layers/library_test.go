@@ -18,6 +18,7 @@ var home = map[string][]string{
 	"filippo.io/age":                                    {"internal/identity"},
 	"github.com/bluekeyes/go-gitdiff":                   {"internal/tool/files"},
 	"github.com/cedar-policy/cedar-go":                  {"internal/policy/**"},
+	"github.com/elastic/go-seccomp-bpf":                 {"internal/sandbox/confine"},
 	"github.com/google/jsonschema-go":                   {"internal/catalog"},
 	"github.com/in-toto/attestation":                    {"internal/attest"},
 	"github.com/oklog/ulid/v2":                          {"internal/ulid"},
@@ -25,6 +26,8 @@ var home = map[string][]string{
 	"github.com/pressly/goose/v3":                       {"internal/store"},
 	"github.com/secure-systems-lab/go-securesystemslib": {"internal/attest"},
 	"github.com/spf13/cobra":                            {"internal/cli/**"},
+	"go.yaml.in/yaml/v3":                                {"internal/agent/scripted"},
+	"golang.org/x/net/bpf":                              {"internal/sandbox/confine"},
 	"golang.org/x/mod/sumdb/note":                       {"internal/journal", "internal/keyring"},
 	"golang.org/x/mod/sumdb/tlog":                       {"internal/journal"},
 	"golang.org/x/term":                                 {"internal/cli/**", "internal/identity"},
@@ -33,7 +36,7 @@ var home = map[string][]string{
 	"znkr.io/diff":                                      {"internal/tool/files"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
 		"cmd/palyra-cell", "cmd/palyra-verify", "internal/durable", "internal/daemon", "internal/rpc/**", "internal/workspace",
-		"internal/tool/files", "internal/config", "internal/cli/**", "internal/sandbox/**",
+		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell",
 	},
 }
 

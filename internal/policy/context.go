@@ -78,9 +78,13 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 		"risk": f.record(), "session_id": cedar.String(r.Session),
 		"door": cedar.String(r.Door), "door_allowed": cedar.Boolean(s.doors.has(string(r.Door))),
 		"principal_allowed": cedar.Boolean(s.principals.has(string(r.Principal))),
-		"workspace_needed":  cedar.Boolean(f.workspace), "workspace_known": cedar.Boolean(p.Workspace.Known),
+		"mechanisms":        stringSet(p.Enforcement.Mechanisms), "limits": limitSet(p.Enforcement.Limits),
+		"workspace_needed": cedar.Boolean(f.workspace), "workspace_known": cedar.Boolean(p.Workspace.Known),
 	}
 	m["egress"], m["hosts"] = hostSets(egress)
+	if r.Run != "" {
+		m["run_id"] = cedar.String(r.Run)
+	}
 	if p.Workspace.Path != "" {
 		m["workspace"] = cedar.String(p.Workspace.Path)
 	}
@@ -91,6 +95,15 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 		})
 	}
 	return m
+}
+
+// limitSet writes how each limit is enforced as limit=method.
+func limitSet(limits map[string]string) cedar.Set {
+	list := make([]string, 0, len(limits))
+	for limit, method := range limits {
+		list = append(list, limit+"="+method)
+	}
+	return stringSet(list)
 }
 
 func envNames(env []palyra.EnvVar) cedar.Set {

@@ -242,3 +242,27 @@ func TestDescribe(t *testing.T) {
 		seen[s] = n
 	}
 }
+
+// A policy can demand what a tier must hold with: what is not promised is not
+// there.
+func TestEnforcementCanBeDemanded(t *testing.T) {
+	e := engine(t, load(t, permitAll+`@id("limits") @reason("memory must be bounded by the kernel") forbid (principal, action in Action::"call", resource)
+		when { context.tier == "B" } unless { context.limits.contains("memory=cgroup") && context.mechanisms.contains("seccomp") };`))
+	for name, c := range map[string]struct {
+		mechanisms []string
+		memory     string
+		want       palyra.Effect
+	}{
+		"promised":     {[]string{"seccomp"}, "cgroup", palyra.Allow},
+		"only polled":  {[]string{"seccomp"}, "polled", palyra.Deny},
+		"not at all":   {[]string{"seccomp"}, "none", palyra.Deny},
+		"no mechanism": {nil, "cgroup", palyra.Deny},
+	} {
+		r := write("a.txt")
+		r.Plan.Tier = palyra.TierB
+		r.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: c.mechanisms, Limits: map[string]string{"memory": c.memory, "disk": "none"}}
+		if v := e.Judge(t.Context(), r); v.Effect != c.want {
+			t.Errorf("%s: %s (%s)", name, v.Effect, v.Reason)
+		}
+	}
+}

@@ -20,6 +20,7 @@ const decide = "approvals.decide"
 // request is what is known of a request so far. The gate fills it from the
 // headers; admit completes it when the message is there.
 type request struct {
+	auth     *auth
 	access   wire.Access
 	peer     peer
 	caller   Caller
@@ -39,7 +40,7 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 	if !ok || !known {
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the method is not open to anybody"))
 	}
-	r := &request{access: access, peer: p}
+	r := &request{auth: a, access: access, peer: p}
 	if err := a.identify(ctx, r, h); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
@@ -203,21 +204,26 @@ func (a *auth) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingHandler implements connect.Interceptor. The handler runs after
-// its one request was received, and so after admit. A stream ends when the
+// WrapStreamingHandler implements connect.Interceptor. The handler of a stream
+// from the daemon runs after its one request was received, and so after admit;
+// in a stream both ways each message is let in by Admit. A stream ends when the
 // daemon stops.
 func (a *auth) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) (err error) {
 		r, ok := ctx.Value(requestKey{}).(*request)
-		if !ok || conn.Spec().StreamType != connect.StreamTypeServer {
+		kind := conn.Spec().StreamType
+		if !ok || (kind != connect.StreamTypeServer && kind != connect.StreamTypeBidi) {
 			return wire.ToStatus(errors.New("rpc: the gate was not passed"))
 		}
 		defer a.recovered(r, &err)
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(a.stopping, func() { cancel(errStopping) })()
-		err = next(ctx, &admitting{StreamingHandlerConn: conn, auth: a, ctx: ctx, request: r})
-		if err != nil {
+		in := &admitting{StreamingHandlerConn: conn, auth: a, ctx: ctx, request: r}
+		if kind == connect.StreamTypeBidi {
+			defer in.open()()
+		}
+		if err := next(ctx, in); err != nil {
 			return a.status(ctx, r.access, err)
 		}
 		return nil
@@ -227,25 +233,6 @@ func (a *auth) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 // WrapStreamingClient implements connect.Interceptor; the doors have no client.
 func (a *auth) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
-}
-
-// admitting is a stream whose first message is admitted or refused.
-type admitting struct {
-	connect.StreamingHandlerConn
-	auth    *auth
-	ctx     context.Context // of this stream, which it does not outlive
-	request *request
-}
-
-// Receive implements connect.StreamingHandlerConn.
-func (c *admitting) Receive(msg any) error {
-	if err := c.StreamingHandlerConn.Receive(msg); err != nil {
-		return err
-	}
-	if c.request.admitted {
-		return nil
-	}
-	return c.auth.admit(c.ctx, c.request, msg)
 }
 
 var errStopping = palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping").

@@ -50,33 +50,90 @@ type timedBody struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
 	bodies *budget
+	limit  time.Duration
 	held   int64
+	quiet  bool // between two messages of a stream
+
+	mu   sync.Mutex // guards what follows
+	end  error      // what reading gives after cut
+	over bool       // the request is, and w is not ours any more
 }
+
+type bodyKey struct{}
 
 // begin starts the clock. It is for the body alone: once that is whole the
 // server itself takes the deadline back and only watches for the end.
-func (b *timedBody) begin(limit time.Duration) { _ = b.rc.SetReadDeadline(time.Now().Add(limit)) }
+func (b *timedBody) begin() { b.deadline(time.Now().Add(b.limit)) }
+
+// between is for a stream of messages, when one is there and the next is not:
+// that may take as long as it likes, and what the last one held is given back.
+// From its first byte on the next one has its own time.
+func (b *timedBody) between() {
+	b.release()
+	b.quiet = true
+	b.deadline(time.Time{})
+}
+
+func (b *timedBody) deadline(t time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.end == nil && !b.over {
+		_ = b.rc.SetReadDeadline(t)
+	}
+}
+
+// cut ends the body with err, from any goroutine, also while it is being read.
+func (b *timedBody) cut(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.end == nil && !b.over {
+		b.end = err
+		_ = b.rc.SetReadDeadline(time.Unix(1, 0)) // long ago
+	}
+}
 
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
+		if b.quiet {
+			b.quiet = false
+			b.begin()
+		}
 		if !b.bodies.take(int64(n)) {
 			return 0, errNoRoom
 		}
 		b.held += int64(n)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		b.w.Header().Set("Connection", "close") // the rest may still come, and nobody waits for it
-		err = errSlow
+		return n, b.late()
 	}
 	return n, err
 }
 
-// release gives back what the request held, when it is over.
+// late says why the time to read is up.
+func (b *timedBody) late() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.end != nil {
+		return b.end
+	}
+	b.w.Header().Set("Connection", "close") // the rest may still come, and nobody waits for it
+	return errSlow
+}
+
+// release gives back what was received so far.
 func (b *timedBody) release() {
 	b.bodies.give(b.held)
 	b.held = 0
+}
+
+// finish is the end of the request.
+func (b *timedBody) finish() {
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock()
+	b.release()
 }
 
 // timedWriter gives every write its own deadline, so that a client that does

@@ -103,9 +103,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rc := http.NewResponseController(w)
-	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies}
-	defer body.release()
-	body.begin(g.limits.body)
+	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body}
+	defer body.finish()
+	body.begin()
+	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body))
 	r.Body = body
 	g.next.ServeHTTP(&timedWriter{ResponseWriter: w, rc: rc, limit: g.limits.write}, r)
 }

@@ -29,7 +29,7 @@ func tightServer(requests int, bodies int64) maker {
 func TestLargeArgumentsReachTheGate(t *testing.T) {
 	b := newBench(t, rpc.New)
 	got := make(chan int, 1)
-	b.parts.OnCall = func(_ context.Context, p palyra.Proposal, _ func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+	b.parts.OnCall = func(_ context.Context, p palyra.Proposal, _ palyra.Watch) (palyra.Outcome, error) {
 		got <- len(p.Arguments)
 		return palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonInputTooLarge}, nil
 	}
@@ -166,7 +166,7 @@ func TestQuietStreamsLive(t *testing.T) {
 func TestTooManyRequests(t *testing.T) {
 	b := newBench(t, tightServer(2, 1<<20))
 	inside, finish := make(chan struct{}), make(chan struct{})
-	b.parts.OnCall = func(context.Context, palyra.Proposal, func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+	b.parts.OnCall = func(context.Context, palyra.Proposal, palyra.Watch) (palyra.Outcome, error) {
 		inside <- struct{}{}
 		<-finish
 		return palyra.Outcome{}, nil

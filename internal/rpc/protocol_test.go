@@ -141,7 +141,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Errorf("no reflection: %s", body)
 		}
 	}
-	if n := len(b.server.ServiceNames()); n != 10 {
+	if n := len(b.server.ServiceNames()); n != 11 {
 		t.Errorf("%d services", n)
 	}
 }
@@ -184,7 +184,7 @@ func TestErrorsLeakNothing(t *testing.T) {
 	if got := b.send("operator", m, msg, intent(b.owner.intent(t, m, msg, "01STATE", time.Now()))); got != palyra.ReasonInternal {
 		t.Errorf("%q", got)
 	}
-	b.parts.OnCall = func(context.Context, palyra.Proposal, func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+	b.parts.OnCall = func(context.Context, palyra.Proposal, palyra.Watch) (palyra.Outcome, error) {
 		panic("secret in a panic")
 	}
 	tools := palyrav1connect.NewToolServiceClient(b.unix("agent", false), "http://palyra")

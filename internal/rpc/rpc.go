@@ -6,7 +6,9 @@
 // agent socket, or the daemon's user looking around); a method marked as signed
 // needs a person's signature over exactly this request, used once; the
 // principal's role must hold the permission that the protocol names for the
-// method. What the chain found stands in the context as a Caller.
+// method. What the chain found stands in the context as a Caller. A stream that
+// goes both ways is let in to look; each of its messages passes the chain again
+// by itself, as the request of the method it belongs to (Admit).
 //
 // Promises: a method without an access option is refused; the agent door never
 // carries a person's authority, and an agent's token never gains one; attempts
@@ -38,6 +40,7 @@ import (
 // an argument is refused by the gate, on record, and not by the wire.
 const (
 	maxCallBody = 12 << 20
+	maxRunBody  = 3 << 20 // a run's input of 1 MiB, escaped in JSON, and more
 	maxBody     = 1 << 20
 	maxHeader   = 32 << 10
 	maxStreams  = 1024 // per HTTP/2 connection
@@ -171,10 +174,14 @@ func (s *Server) mount(mux *http.ServeMux) func(string, http.Handler) {
 }
 
 func bodyLimit(spec connect.Spec) []connect.HandlerOption {
-	if spec.Procedure == palyrav1connect.ToolServiceCallToolProcedure {
-		return []connect.HandlerOption{connect.WithReadMaxBytes(maxCallBody)}
+	most := maxBody
+	switch spec.Procedure {
+	case palyrav1connect.ToolServiceCallToolProcedure:
+		most = maxCallBody
+	case palyrav1connect.RunServiceStartRunProcedure, palyrav1connect.RunServiceRunStreamProcedure:
+		most = maxRunBody
 	}
-	return []connect.HandlerOption{connect.WithReadMaxBytes(maxBody)}
+	return []connect.HandlerOption{connect.WithReadMaxBytes(most)}
 }
 
 // ServiceNames returns the full names of what is served.

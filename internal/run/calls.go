@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,10 +13,11 @@ import (
 )
 
 // ErrCancelled is the cause of a call's context when somebody cancelled it.
-var ErrCancelled = errors.New("run: cancelled")
+var ErrCancelled = palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled")
 
 // ErrLeaseEnded is the cause when the lease a running call depends on ended.
-var ErrLeaseEnded = errors.New("run: the grant it ran under was ended")
+var ErrLeaseEnded = palyra.Errorf(palyra.Expired, palyra.ReasonGrantRevoked, "the grant it ran under was ended").
+	WithRemedy("propose the call again to have it asked anew")
 
 var errStopping = palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping").
 	WithRemedy("start it again with 'palyra up'")
@@ -51,58 +51,12 @@ type Calls struct {
 	leases map[palyra.ID]map[palyra.ID]bool // lease → calls running under it
 	left   map[palyra.ID]bool               // open approvals of an earlier daemon
 	held   map[palyra.Principal]holding
+	shown  int64 // bytes of output that all flights keep
 }
 
 type flightKey struct {
 	session palyra.ID
 	key     string
-}
-
-// holding is what a principal's calls take up.
-type holding struct {
-	calls int
-	bytes int64
-}
-
-// hold books a flight's share, or gives it back with sign -1. The lock is held.
-func (c *Calls) hold(f *flight, sign int) {
-	h := c.held[f.owner]
-	h.calls += sign
-	h.bytes += int64(sign) * f.size
-	if h.calls <= 0 {
-		delete(c.held, f.owner)
-		return
-	}
-	c.held[f.owner] = h
-}
-
-// flight is a call under way.
-type flight struct {
-	id       palyra.ID
-	size     int64 // of its arguments
-	key      flightKey
-	owner    palyra.Principal
-	input    palyra.Digest
-	tool     string
-	place    string
-	lease    palyra.ID
-	cancel   context.CancelCauseFunc
-	done     chan struct{} // closed when outcome and err are set
-	outcome  palyra.Outcome
-	err      error
-	events   []watched
-	watchers map[*watcher]bool
-}
-
-type watched struct {
-	call  palyra.Call
-	event palyra.Event
-}
-
-// watcher hears a flight's events in order, on its caller's goroutine.
-type watcher struct {
-	wake chan struct{}
-	next int
 }
 
 // CallsConfig wires Calls.
@@ -126,18 +80,21 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 		c.LeaseEnded = func(context.Context, palyra.ID) bool { return false }
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	return &Calls{
+	calls := &Calls{
 		ended: c.LeaseEnded, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
 		left: map[palyra.ID]bool{}, held: map[palyra.Principal]holding{},
-	}, nil
+	}
+	c.Ledger.printed = calls.tapeOutput
+	return calls, nil
 }
 
-// Call takes a proposal through the gate and waits for its outcome. watch, if
-// not nil, hears every event after it is durable, on this goroutine. When ctx
-// ends Call returns its error and the call goes on; only Cancel stops it.
-func (c *Calls) Call(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+// Call takes a proposal through the gate and waits for its outcome. w hears, on
+// this goroutine and in order, every event after it is durable and what the call
+// prints while it runs. When ctx ends Call returns its error and the call goes
+// on; only Cancel stops it.
+func (c *Calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 	session, err := c.sessions.Resolve(ctx, p)
 	if err != nil {
 		return palyra.Outcome{}, err
@@ -147,7 +104,7 @@ func (c *Calls) Call(ctx context.Context, p palyra.Proposal, watch func(*palyra.
 	if err != nil {
 		return palyra.Outcome{}, err
 	}
-	return c.follow(ctx, f, watch)
+	return c.follow(ctx, f, w)
 }
 
 const maxKey = 256
@@ -163,15 +120,16 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.byKey[flightKey{p.Session, p.Key}]; f != nil && p.Key != "" {
-		return f, sameCall(f.tool, f.place, f.input, p)
+		return f, f.like.same(p)
 	}
 	if err := c.admissible(p); err != nil {
 		return nil, err
 	}
 	f := c.fly(palyra.ID(ulid.New(c.now())), p)
+	f.feed = make(chan palyra.Feed, feedDepth)
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		if p.Key != "" {
-			if out, found, err := c.earlier(ctx, p, watch); found || err != nil {
+			if out, found, err := c.earlier(ctx, f, p, watch); found || err != nil {
 				return out, err
 			}
 		}
@@ -181,27 +139,28 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 }
 
 // earlier finds the call a key was used for: its outcome if it ended, else the
-// call goes on here and is followed to its end.
-func (c *Calls) earlier(ctx context.Context, p palyra.Proposal, watch gate.Watcher) (palyra.Outcome, bool, error) {
+// call goes on here and is followed to its end, and f passes on what it prints.
+func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch gate.Watcher) (palyra.Outcome, bool, error) {
+	w := palyra.Watch{Event: watch, Output: func(x palyra.Chunk) { c.show(f, x) }}
 	for {
 		call, input, err := c.ledger.byKey(ctx, p.Session, p.Key)
 		if err != nil || call == nil {
 			return palyra.Outcome{}, false, err
 		}
-		if err := sameCall(call.Proposal.Tool, call.Proposal.Workspace, input, p); err != nil {
+		if err := (request{call.Proposal.Tool, call.Proposal.Workspace, call.Proposal.Run, input}).same(p); err != nil {
 			return palyra.Outcome{}, true, err
 		}
 		if call.Outcome != nil {
 			return *call.Outcome, true, nil
 		}
-		f, err := c.reopen(ctx, call)
+		first, err := c.reopen(ctx, call)
 		if err != nil {
 			return palyra.Outcome{}, true, err
 		}
-		if f == nil { // its end is on record now
+		if first == nil { // its end is on record now
 			continue
 		}
-		out, err := c.follow(ctx, f, watch)
+		out, err := c.follow(ctx, first, w)
 		if palyra.CodeOf(err) != palyra.Conflict { // Conflict: it ended as we looked; look again
 			return out, true, err
 		}
@@ -224,43 +183,25 @@ func (c *Calls) admissible(p palyra.Proposal) error {
 	return nil
 }
 
-// sameCall refuses a key that is used again for something else.
-func sameCall(tool, place string, input palyra.Digest, p palyra.Proposal) error {
-	if tool == palyra.Clip(p.Tool, 512) && place == p.Workspace && input == palyra.SumBytes(p.Arguments) {
+// request is what a key stands for.
+type request struct {
+	tool, place string
+	run         palyra.ID
+	input       palyra.Digest
+}
+
+func requestOf(p palyra.Proposal) request {
+	return request{palyra.Clip(p.Tool, 512), p.Workspace, p.Run, palyra.SumBytes(p.Arguments)}
+}
+
+// same refuses a key that is used again for something else, or by something
+// else: a run's calls are its own.
+func (r request) same(p palyra.Proposal) error {
+	if r == requestOf(p) {
 		return nil
 	}
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonIdempotencyReused, "this key was used for another call in the session").
 		WithRemedy("use a fresh key for a new call")
-}
-
-// fly registers a flight. The lock is held.
-func (c *Calls) fly(id palyra.ID, p palyra.Proposal) *flight {
-	f := &flight{
-		id: id, owner: p.Principal, tool: palyra.Clip(p.Tool, 512), input: palyra.SumBytes(p.Arguments),
-		done: make(chan struct{}), watchers: map[*watcher]bool{}, size: int64(len(p.Arguments)), place: p.Workspace,
-	}
-	c.byID[id] = f
-	c.hold(f, 1)
-	if p.Key != "" {
-		f.key = flightKey{p.Session, p.Key}
-		c.byKey[f.key] = f
-	}
-	return f
-}
-
-// launch runs a registered flight to its end. The lock is held.
-func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (palyra.Outcome, error)) {
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	f.cancel = cancel
-	c.wg.Go(func() {
-		defer cancel(nil)
-		out, err := walk(ctx, func(call *palyra.Call, e palyra.Event) { c.publish(f, call, e) })
-		if err != nil {
-			err = fmt.Errorf("run: call %s: %w", f.id, err)
-			c.strand(f.id)
-		}
-		c.land(f, out, err)
-	})
 }
 
 // reopen finds or resumes the flight of a call that has not ended. One that was
@@ -299,159 +240,4 @@ func (c *Calls) strand(id palyra.ID) {
 			c.resume(call)
 		}
 	})
-}
-
-// land ends a flight and answers everyone who follows it.
-func (c *Calls) land(f *flight, out palyra.Outcome, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byID, f.id)
-	c.hold(f, -1)
-	if c.byKey[f.key] == f {
-		delete(c.byKey, f.key)
-	}
-	if calls := c.leases[f.lease]; calls != nil {
-		delete(calls, f.id)
-		if len(calls) == 0 {
-			delete(c.leases, f.lease)
-		}
-	}
-	f.outcome, f.err = out, err
-	close(f.done)
-}
-
-// publish keeps an event for every watcher, present and future, and notes the
-// lease a call runs under. A lease that ended between the commit and this moment
-// was told to nobody: it is looked at once more.
-func (c *Calls) publish(f *flight, call *palyra.Call, e palyra.Event) {
-	c.keep(f, call, e)
-	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.ended(c.ctx, g.Lease) {
-		f.cancel(ErrLeaseEnded)
-	}
-}
-
-func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f.events = append(f.events, watched{*call, e})
-	for w := range f.watchers {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
-	}
-	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" {
-		f.lease = g.Lease
-		if c.leases[g.Lease] == nil {
-			c.leases[g.Lease] = map[palyra.ID]bool{}
-		}
-		c.leases[g.Lease][f.id] = true
-	}
-}
-
-// follow hands a flight's events to watch, from the first on, until it ends.
-func (c *Calls) follow(ctx context.Context, f *flight, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
-	w := &watcher{wake: make(chan struct{}, 1)}
-	c.mu.Lock()
-	f.watchers[w] = true
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		delete(f.watchers, w)
-		c.mu.Unlock()
-	}()
-	for {
-		c.deliver(f, w, watch)
-		select {
-		case <-ctx.Done():
-			return palyra.Outcome{}, ctx.Err()
-		case <-w.wake:
-		case <-f.done:
-			c.deliver(f, w, watch)
-			return f.outcome, f.err
-		}
-	}
-}
-
-func (c *Calls) deliver(f *flight, w *watcher, watch func(*palyra.Call, palyra.Event)) {
-	c.mu.Lock()
-	events := f.events[w.next:]
-	w.next = len(f.events)
-	c.mu.Unlock()
-	for i := range events {
-		if watch != nil {
-			watch(&events[i].call, events[i].event)
-		}
-	}
-}
-
-// Get returns a call as the ledger has it.
-func (c *Calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
-	return c.ledger.Get(ctx, id)
-}
-
-// List returns a page of calls, newest first, without what is large.
-func (c *Calls) List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error) {
-	return c.ledger.List(ctx, f)
-}
-
-// Cancel stops a call: its open question is withdrawn, its run is ended.
-func (c *Calls) Cancel(ctx context.Context, id palyra.ID) error {
-	c.mu.Lock()
-	f := c.byID[id]
-	c.mu.Unlock()
-	if f == nil {
-		call, err := c.ledger.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		if call.State.Ended() {
-			return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s has ended: %s", id, call.State)
-		}
-		if f, err = c.reopen(ctx, call); err != nil || f == nil {
-			return err
-		}
-	}
-	f.cancel(ErrCancelled)
-	select {
-	case <-f.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// LeaseEnded stops what runs under a lease that was revoked or expired.
-func (c *Calls) LeaseEnded(lease palyra.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id := range c.leases[lease] {
-		if f := c.byID[id]; f != nil {
-			f.cancel(ErrLeaseEnded)
-		}
-	}
-}
-
-// CancelAll stops every call of a principal, as when its credential ends.
-func (c *Calls) CancelAll(p palyra.Principal) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range c.byID {
-		if f.owner == p {
-			f.cancel(ErrCancelled)
-		}
-	}
-}
-
-// InFlight returns how many calls are under way.
-func (c *Calls) InFlight() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.byID)
-}
-
-// Stop ends every flight and waits. Open questions stay open.
-func (c *Calls) Stop() {
-	c.stop(gate.ErrStopping)
-	c.wg.Wait()
 }

@@ -19,7 +19,7 @@ func no(context.Context, palyra.ID) (bool, error)  { return false, nil }
 func TestCallFinishes(t *testing.T) {
 	w := newWorld(t)
 	var kinds []string
-	out, err := w.calls.Call(t.Context(), w.proposal(`{}`), func(_ *palyra.Call, e palyra.Event) { kinds = append(kinds, e.Kind()) })
+	out, err := w.calls.Call(t.Context(), w.proposal(`{}`), palyra.Watch{Event: func(_ *palyra.Call, e palyra.Event) { kinds = append(kinds, e.Kind()) }})
 	if err != nil || out.Outcome != palyra.OutcomeFinished || string(out.Output) != `"done"` {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -40,11 +40,11 @@ func TestKeyReturnsTheFirstOutcome(t *testing.T) {
 	w := newWorld(t)
 	p := w.proposal(`{}`)
 	p.Key = "k1"
-	first, err := w.calls.Call(t.Context(), p, nil)
+	first, err := w.calls.Call(t.Context(), p, palyra.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.calls.Call(t.Context(), p, nil)
+	again, err := w.calls.Call(t.Context(), p, palyra.Watch{})
 	if err != nil || again.CallID != first.CallID {
 		t.Fatalf("second call %s, %v; want %s", again.CallID, err, first.CallID)
 	}
@@ -52,7 +52,7 @@ func TestKeyReturnsTheFirstOutcome(t *testing.T) {
 		t.Errorf("ran %d times", len(w.parts.started))
 	}
 	p.Arguments = []byte(`{"deny":true}`)
-	if _, err := w.calls.Call(t.Context(), p, nil); palyra.CodeOf(err) != palyra.Conflict {
+	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.CodeOf(err) != palyra.Conflict {
 		t.Errorf("a key reused for another call: %v", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestStopLeavesTheQuestionOpenAndRestartResumes(t *testing.T) {
 	if r := <-ch; !errors.Is(r.err, gate.ErrStopping) {
 		t.Fatalf("%+v", r)
 	}
-	if _, err := w.calls.Call(t.Context(), w.proposal(`{}`), nil); err == nil {
+	if _, err := w.calls.Call(t.Context(), w.proposal(`{}`), palyra.Watch{}); err == nil {
 		t.Error("a stopped daemon took a call")
 	}
 
@@ -221,7 +221,7 @@ func TestListPages(t *testing.T) {
 	w := newWorld(t)
 	var ids []palyra.ID
 	for range 5 {
-		out, err := w.calls.Call(t.Context(), w.proposal(`{}`), nil)
+		out, err := w.calls.Call(t.Context(), w.proposal(`{}`), palyra.Watch{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestBadKey(t *testing.T) {
 	for _, k := range []string{"a\x00b", "\xff", string(make([]byte, maxKey+1))} {
 		p := w.proposal(`{}`)
 		p.Key = k
-		if _, err := w.calls.Call(t.Context(), p, nil); palyra.CodeOf(err) != palyra.Invalid {
+		if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%.10q: %v", k, err)
 		}
 	}
@@ -257,7 +257,7 @@ func TestListLeavesOutWhatIsLarge(t *testing.T) {
 	big := `{"text":"` + strings.Repeat("x", 3<<20) + `"}`
 	var last palyra.ID
 	for range 4 {
-		out, err := w.calls.Call(t.Context(), w.proposal(big), nil)
+		out, err := w.calls.Call(t.Context(), w.proposal(big), palyra.Watch{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,18 +301,18 @@ func TestEachPrincipalIsBounded(t *testing.T) {
 		w.call(t.Context(), q)
 		<-w.parts.asked
 	}
-	if _, err := w.calls.Call(t.Context(), p, nil); palyra.CodeOf(err) != palyra.Exhausted {
+	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.CodeOf(err) != palyra.Exhausted {
 		t.Errorf("call %d: %v", maxEach+1, err)
 	}
 	other := w.proposal(`{}`)
 	other.Principal = "agent:other"
-	if _, err := w.calls.Call(t.Context(), other, nil); err != nil {
+	if _, err := w.calls.Call(t.Context(), other, palyra.Watch{}); err != nil {
 		t.Errorf("another principal: %v", err)
 	}
 	w.calls.CancelAll("agent:test")
 	large := w.proposal(`{"ask":true,"text":"` + strings.Repeat("x", maxEachBytes) + `"}`)
 	large.Principal = "agent:large"
-	if _, err := w.calls.Call(t.Context(), large, nil); palyra.CodeOf(err) != palyra.Exhausted {
+	if _, err := w.calls.Call(t.Context(), large, palyra.Watch{}); palyra.CodeOf(err) != palyra.Exhausted {
 		t.Errorf("too many bytes: %v", err)
 	}
 }
@@ -339,11 +339,11 @@ func TestKeyInAnotherWorkspaceIsAnotherCall(t *testing.T) {
 	}
 	p := w.proposal(`{}`)
 	p.Session, p.Key = s.ID, "k"
-	if _, err := w.calls.Call(t.Context(), p, nil); err != nil {
+	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); err != nil {
 		t.Fatal(err)
 	}
 	p.Workspace = "/elsewhere"
-	if _, err := w.calls.Call(t.Context(), p, nil); palyra.AsError(err).Reason != palyra.ReasonIdempotencyReused {
+	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.AsError(err).Reason != palyra.ReasonIdempotencyReused {
 		t.Error(err)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,14 +18,14 @@ import (
 	"palyra/internal/ulid"
 )
 
-// tape is a Recorder that keeps the kinds of what was committed.
-type tape struct {
+// recorder is a Recorder that keeps the kinds of what was committed.
+type recorder struct {
 	mu    sync.Mutex
 	seq   int64
 	kinds []string
 }
 
-func (t *tape) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
+func (t *recorder) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
 	t.mu.Lock()
 	t.seq++
 	pos := palyra.Position{Seq: t.seq, Leaf: palyra.SumBytes([]byte(e.Kind()))}
@@ -40,7 +40,7 @@ func (t *tape) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
 	return pos, nil
 }
 
-func (t *tape) count(kind string) (n int) {
+func (t *recorder) count(kind string) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, k := range t.kinds {
@@ -56,11 +56,44 @@ type world struct {
 	t        *testing.T
 	path     string
 	db       *store.DB
-	tape     *tape
+	tape     *recorder
 	ledger   *Ledger
 	sessions *Sessions
 	calls    *Calls
+	runs     *Runs
 	parts    *parts
+	driver   Driver
+	limits   palyra.Budget
+	commit   func() error // asked before every commit
+	ran      *ran
+}
+
+// ran counts how often each call was run, by its key, over all restarts.
+type ran struct {
+	mu   sync.Mutex
+	keys map[string]int
+}
+
+func (r *ran) add(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[key]++
+}
+
+func (r *ran) times(key string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keys[key]
+}
+
+// driver is a Driver made of a function.
+type driver func(context.Context, *Live) error
+
+func (d driver) Accept(_ palyra.Run, input []byte) (Accepted, error) {
+	if string(input) == "bad" {
+		return Accepted{}, palyra.Errorf(palyra.Invalid, palyra.ReasonBadScript, "line 1: bad")
+	}
+	return Accepted{Title: "a title", Drive: d}, nil
 }
 
 // parts are the gate's neighbours. An argument {"ask":true} is asked about,
@@ -73,13 +106,23 @@ type parts struct {
 	proceed  chan struct{}
 	withdrew []palyra.ID
 	full     int // how many grants the disk has no room for
+	calls    func() *Calls
+	ran      *ran
+	meet     *sync.WaitGroup // {"meet":true} waits here for the others
 }
 
-type input struct{ Ask, Deny, Hold bool }
+type input struct {
+	Ask, Deny, Hold, Meet, Feed, Deaf, Strict bool
+	Print                                     []string
+	Size                                      int // of the output
+}
 
 func in(c *palyra.Call) (i input) { _ = json.Unmarshal(c.Proposal.Arguments, &i); return i }
 
 func (p *parts) Admit(_ context.Context, pr palyra.Proposal) (palyra.Tool, error) {
+	if pr.CallsMax > 0 && pr.CallsUsed >= pr.CallsMax {
+		return palyra.Tool{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run has made all of its %d calls", pr.CallsMax)
+	}
 	return palyra.Tool{Name: pr.Tool}, nil
 }
 
@@ -90,7 +133,7 @@ func (p *parts) Resolve(_ context.Context, c *palyra.Call) (palyra.Plan, error) 
 func (p *parts) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	i := in(&palyra.Call{Proposal: palyra.Proposal{Arguments: r.Plan.Arguments}})
 	switch {
-	case i.Deny:
+	case i.Deny || (i.Strict && r.Approval != nil):
 		return palyra.Verdict{Effect: palyra.Deny}
 	case i.Ask && r.Approval == nil:
 		return palyra.Verdict{Effect: palyra.Ask, Need: palyra.Need{Votes: 1}}
@@ -140,8 +183,18 @@ func (p *parts) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.
 		panic("no grant")
 	}
 	p.started <- c.ID
-	res := palyra.Result{Output: json.RawMessage(`"done"`), Executor: "builtin"}
-	if in(c).Hold {
+	p.ran.add(c.Proposal.Key)
+	i := in(c)
+	if i.Meet {
+		p.meet.Done()
+		p.meet.Wait()
+	}
+	res := palyra.Result{Output: json.RawMessage(`"done"`), Executor: "builtin", Stdout: make([]byte, i.Size)}
+	res.Stdout = append(res.Stdout, p.speak(c.ID, i)...)
+	if i.Deaf { // it does not stop when it should
+		<-p.proceed
+	}
+	if i.Hold {
 		select {
 		case <-p.proceed:
 		case <-ctx.Done():
@@ -150,6 +203,31 @@ func (p *parts) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.
 		}
 	}
 	return res
+}
+
+// speak prints what the call says, and echoes what it is fed until the end.
+func (p *parts) speak(id palyra.ID, i input) (all []byte) {
+	print := func(text []byte) {
+		p.calls().Output(id, palyra.Chunk{Stream: "stdout", Offset: int64(len(all)), Data: text})
+		all = append(all, text...)
+	}
+	for _, text := range i.Print {
+		print([]byte(text))
+	}
+	if !i.Feed {
+		return all
+	}
+	feed, ok := p.calls().Feed(id)
+	if !ok {
+		return append(all, "nobody feeds"...)
+	}
+	for x := range feed {
+		if x.End {
+			break
+		}
+		print(x.Data)
+	}
+	return all
 }
 
 func (p *parts) Attest(_ context.Context, pr palyra.Predicate) (palyra.Attestation, error) {
@@ -169,7 +247,15 @@ func (p *parts) apply(_ *store.Tx, _ *palyra.Call, e palyra.Event) error {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "state.db"), tape: &tape{}}
+	return newWorldWith(t, driver(func(context.Context, *Live) error { return nil }))
+}
+
+func newWorldWith(t *testing.T, d Driver) *world {
+	t.Helper()
+	w := &world{
+		t: t, path: filepath.Join(t.TempDir(), "state.db"), tape: &recorder{}, driver: d, ran: &ran{keys: map[string]int{}},
+		limits: palyra.Budget{Calls: 64, WallMS: 600_000, OutputBytes: 1 << 20, Parallel: 4},
+	}
 	w.open()
 	t.Cleanup(func() { w.close() })
 	return w
@@ -184,10 +270,13 @@ func (w *world) open() {
 	if w.db, err = store.Open(w.t.Context(), e, Schema()); err != nil {
 		w.t.Fatal(err)
 	}
+	if w.commit != nil {
+		w.db.Use(store.Hook{Commit: func(*store.Tx) error { return w.commit() }})
+	}
 	old := w.parts
 	w.parts = &parts{
 		answers: map[palyra.ID]chan palyra.Decision{}, asked: make(chan palyra.ID, 100),
-		started: make(chan palyra.ID, 100), proceed: make(chan struct{}),
+		started: make(chan palyra.ID, 1000), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
 	}
 	if old != nil {
 		w.parts.answers = old.answers
@@ -204,13 +293,39 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	if w.calls, err = NewCalls(CallsConfig{Gate: g, Ledger: w.ledger, Sessions: w.sessions, Now: time.Now, Log: log}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.runs, err = NewRuns(RunsConfig{
+		DB: w.db, Journal: w.tape, Calls: w.calls, Sessions: w.sessions, Driver: w.driver, Limits: w.limits, Now: time.Now, Log: log,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.runs.rest = 5 * time.Millisecond
+}
+
+// recover does what a daemon does at its start.
+func (w *world) recover() {
+	w.t.Helper()
+	if err := w.calls.Recover(w.t.Context(), func(_ context.Context, id palyra.ID) (bool, error) { return len(w.parts.channel(id)) > 0, nil }); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.runs.Recover(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
+func (w *world) restart() {
+	w.t.Helper()
+	w.close()
+	w.open()
+	w.recover()
+}
+
 func (w *world) close() {
+	w.runs.Stop()
 	w.calls.Stop()
 	if err := w.db.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		w.t.Error(err)
@@ -226,6 +341,94 @@ func (w *world) allow(id palyra.ID, digest palyra.Digest) {
 	w.parts.channel(id) <- palyra.Decision{Approval: id, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "L" + id, Digest: digest}
 }
 
+// approve allows whatever is asked, as long as the world is open.
+func (w *world) approve(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	asked, ledger := w.parts.asked, w.ledger
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case id := <-asked:
+				calls, err := ledger.waitingFor(ctx, id)
+				if err == nil && len(calls) > 0 && len(w.parts.channel(id)) == 0 {
+					w.allow(id, calls[0].Digest)
+				}
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// request is a plain request for a run.
+func (w *world) request(input string) StartRequest {
+	return StartRequest{Principal: "agent:test", Owner: "user:me", PeerUID: 7, Door: palyra.DoorCLI, Workspace: "/w", Provider: "fake", Input: []byte(input)}
+}
+
+// start starts a run.
+func (w *world) start(q StartRequest) palyra.Run {
+	w.t.Helper()
+	run, err := w.runs.Start(w.t.Context(), q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run
+}
+
+// attach reads a run's tape to its end.
+func (w *world) attach(id palyra.ID, after int64) []palyra.TapeEntry {
+	w.t.Helper()
+	var all []palyra.TapeEntry
+	err := w.runs.Attach(w.t.Context(), id, after, func(e palyra.TapeEntry) error {
+		all = append(all, e)
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+// ended waits for a run's end and returns it.
+func (w *world) ended(id palyra.ID) palyra.Run {
+	w.t.Helper()
+	w.attach(id, 0)
+	run, err := w.runs.Get(w.t.Context(), id)
+	if err != nil || !run.State.Ended() {
+		w.t.Fatalf("%+v, %v", run, err)
+	}
+	return run
+}
+
+// kindOf names the one thing an entry tells.
+func kindOf(e palyra.TapeEntry) string {
+	var kinds []string
+	for name, there := range map[string]bool{
+		"accepted": e.RunAccepted != nil, "text": e.ModelText != nil, "proposed": e.ToolProposed != nil, "judged": e.ToolJudged != nil,
+		"requested": e.ApprovalRequested != nil, "resolved": e.ApprovalResolved != nil, "granted": e.ToolGranted != nil,
+		"output": e.ToolOutput != nil, "attested": e.ToolAttested != nil, "finished": e.ToolFinished != nil, "ended": e.RunFinished != nil,
+	} {
+		if there {
+			kinds = append(kinds, name)
+		}
+	}
+	return strings.Join(kinds, "+")
+}
+
+// story is a tape as the names of its entries, checked to be without gaps.
+func story(t *testing.T, after int64, tape []palyra.TapeEntry) (kinds []string) {
+	t.Helper()
+	for i, e := range tape {
+		if e.Seq != after+int64(i)+1 || e.At.IsZero() || e.Run == "" {
+			t.Errorf("entry %d is %+v", i, e)
+		}
+		kinds = append(kinds, kindOf(e))
+	}
+	return kinds
+}
+
 type result struct {
 	out palyra.Outcome
 	err error
@@ -235,7 +438,7 @@ type result struct {
 func (w *world) call(ctx context.Context, p palyra.Proposal) <-chan result {
 	ch := make(chan result, 1)
 	go func() {
-		out, err := w.calls.Call(ctx, p, nil)
+		out, err := w.calls.Call(ctx, p, palyra.Watch{})
 		ch <- result{out, err}
 	}()
 	return ch

@@ -16,11 +16,15 @@ type Ledger struct {
 	db       *store.DB
 	journal  Recorder
 	projects []Projector
+	tape     *tape
+	// printed puts onto the tape what a call printed and is not there yet; nil:
+	// nothing is shown while it runs.
+	printed func(*store.Tx, palyra.ID) error
 }
 
 // NewLedger returns a Ledger over the store.
 func NewLedger(db *store.DB, journal Recorder, projects ...Projector) *Ledger {
-	return &Ledger{db: db, journal: journal, projects: projects}
+	return &Ledger{db: db, journal: journal, projects: projects, tape: newTape()}
 }
 
 // Record implements gate.Ledger. The step it is known by in fault tests is the
@@ -62,7 +66,10 @@ func (l *Ledger) append(tx *store.Tx, c *palyra.Call, e palyra.Event) (palyra.Po
 			return pos, err
 		}
 	}
-	return pos, nil
+	if c.Proposal.Run == "" {
+		return pos, nil
+	}
+	return pos, l.record(tx, c, e, pos)
 }
 
 // maxKept bounds what an ended call keeps of its arguments and its diff, so that
@@ -113,8 +120,8 @@ func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
 }
 
 const (
-	insertCall = `INSERT INTO calls (id, session, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`
+	insertCall = `INSERT INTO calls (id, session, run, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state=?, approval=?, doc=?, outcome=? WHERE id=?`
 	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=?`
 )
@@ -152,7 +159,7 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 	if p.Key != "" {
 		key = p.Key
 	}
-	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
+	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
 		string(c.Approval), string(palyra.SumBytes(p.Arguments)), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome)
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
@@ -232,77 +239,6 @@ func (l *Ledger) byKey(ctx context.Context, session palyra.ID, key string) (*pal
 	return c, palyra.Digest(input), err
 }
 
-// Filter picks calls to list, newest first. Before pages on.
-type Filter struct {
-	Principal palyra.Principal
-	Session   palyra.ID
-	State     palyra.State
-	Before    palyra.ID
-	Limit     int
-}
-
-const (
-	maxList  = 500
-	maxPage  = 4 << 20 // bytes of rows read for one page
-	maxShown = 4 << 10 // of a field of a listed call; Get has the whole
-)
-
-// List returns calls, newest first, without what is large: arguments, diffs and
-// outputs over a small bound are left out. A page ends early when its rows are
-// large; more says that there are further ones.
-func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error) {
-	if f.Limit <= 0 || f.Limit > maxList {
-		f.Limit = maxList
-	}
-	if f.Before == "" {
-		f.Before = "~" // sorts after every id
-	}
-	q := `SELECT ` + callColumns + ` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR state=?)
-		ORDER BY id DESC LIMIT ?`
-	p, s, st := string(f.Principal), string(f.Session), string(f.State)
-	size := 0
-	err = l.db.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(q, []any{string(f.Before), p, p, s, s, st, st, f.Limit + 1}, func(scan func(...any) error) error {
-			if len(page) == f.Limit || size > maxPage {
-				more = true
-				return errPageFull
-			}
-			c, n, err := scanSized(scan)
-			if err != nil {
-				return err
-			}
-			size += n
-			page = append(page, slim(c))
-			return nil
-		})
-	})
-	if errors.Is(err, errPageFull) {
-		err = nil
-	}
-	return page, more, err
-}
-
-var errPageFull = errors.New("run: the page is full")
-
-// slim takes out of a call what is too large to list.
-func slim(c *palyra.Call) *palyra.Call {
-	cut := func(raw json.RawMessage) json.RawMessage {
-		if len(raw) > maxShown {
-			return json.RawMessage("null")
-		}
-		return raw
-	}
-	c.Proposal.Arguments, c.Plan.Arguments = cut(c.Proposal.Arguments), cut(c.Plan.Arguments)
-	c.Detail.Diff = palyra.Clip(c.Detail.Diff, maxShown)
-	c.Plan.Detail = c.Detail
-	if o := c.Outcome; o != nil {
-		o.Output, o.Attestation = cut(o.Output), nil
-		o.Stdout, o.Stderr = palyra.Clip(o.Stdout, maxShown), palyra.Clip(o.Stderr, maxShown)
-		o.StdoutB64, o.StderrB64 = "", ""
-	}
-	return c
-}
-
 func (l *Ledger) query(ctx context.Context, q string, args ...any) ([]*palyra.Call, error) {
 	var calls []*palyra.Call
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
@@ -326,6 +262,20 @@ func (l *Ledger) open(ctx context.Context, states ...palyra.State) ([]*palyra.Ca
 		all = append(all, calls...)
 	}
 	return all, nil
+}
+
+// openOf returns the calls of a run that have not ended.
+func (l *Ledger) openOf(ctx context.Context, run palyra.ID) ([]palyra.ID, error) {
+	var ids []palyra.ID
+	err := l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(`SELECT id FROM calls WHERE run=? AND finished_at=0`, []any{string(run)}, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, palyra.ID(id))
+			return err
+		})
+	})
+	return ids, err
 }
 
 // asked returns the approvals that pending calls wait for.

@@ -75,7 +75,7 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 		return nil
 	}
 	f := c.fly(call.ID, call.Proposal)
-	f.events = append(f.events, watched{*call, palyra.ApprovalJoined{Approval: call.Approval, Call: call.ID}})
+	f.log = append(f.log, logged{event: &watched{*call, palyra.ApprovalJoined{Approval: call.Approval, Call: call.ID}}})
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		return c.gate.Resume(ctx, call, watch)
 	})

@@ -19,6 +19,7 @@ import (
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/policy"
+	"palyra/internal/rpc/runs"
 	"palyra/internal/rpc/sessions"
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
@@ -34,21 +35,28 @@ type Parts struct {
 	// Registry serves AccessService; a test may put a real one here.
 	Registry access.Registry
 	// OnCall, if set, takes the place of a call's outcome.
-	OnCall func(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error)
+	OnCall func(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// OnSend, if set, takes what is sent to a call.
+	OnSend func(id palyra.ID, f palyra.Feed) error
+	// OnAttach, if set, comes before a tape is told; its error ends that.
+	OnAttach func(id palyra.ID) error
 	// OnDecide, if set, answers a vote.
 	OnDecide func(v palyra.Vote) (palyra.Approval, error)
 	// Entries is the journal.
 	Entries []palyra.Entry
 
-	mu   sync.Mutex
-	seen []string
-	who  rpc.Caller
+	mu      sync.Mutex
+	seen    []string
+	who     rpc.Caller
+	tapes   map[palyra.ID]*Tape
+	started runs.StartRequest
 }
 
 // Services returns every service, on the parts.
 func (p *Parts) Services() []rpc.Service {
+	desk := approvals.New(desk{p}, leases{p}, time.Now)
 	return []rpc.Service{
-		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), approvals.New(desk{p}, leases{p}, time.Now),
+		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}), attestations.New(attest{p}),
 	}
@@ -115,12 +123,20 @@ func (c catalog) Tool(ctx context.Context, name string) (palyra.Tool, error) {
 
 type calls struct{ *Parts }
 
-func (c calls) Call(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error) {
+func (c calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 	c.note(ctx, "call "+p.Tool)
 	if c.OnCall != nil {
-		return c.OnCall(ctx, p, watch)
+		return c.OnCall(ctx, p, w)
 	}
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: p.Tool, Output: p.Arguments}, nil
+}
+
+func (c calls) Send(ctx context.Context, id palyra.ID, f palyra.Feed) error {
+	c.note(ctx, "send "+string(id))
+	if c.OnSend != nil {
+		return c.OnSend(id, f)
+	}
+	return nil
 }
 
 func (c calls) Cancel(ctx context.Context, id palyra.ID) error {

@@ -13,6 +13,7 @@ type news struct {
 	send     func(*v1.CallToolResponse) error
 	asked    palyra.ID // the approval the client was told of
 	resolved bool
+	gone     bool // the client is
 }
 
 // tell turns a durable event into news, where it is any.
@@ -56,4 +57,17 @@ func (n *news) resolve(d palyra.Decision) {
 	}}})
 }
 
-func (n *news) say(m *v1.CallToolResponse) { _ = n.send(m) }
+// print tells what the call printed.
+func (n *news) print(c palyra.Chunk) {
+	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_Output{
+		Output: &v1.CallOutput{Stream: c.Stream, Offset: c.Offset, Data: c.Data},
+	}})
+}
+
+// say sends to a client that still listens. One that did not take a message in
+// time is not waited for again.
+func (n *news) say(m *v1.CallToolResponse) {
+	if !n.gone {
+		n.gone = n.send(m) != nil
+	}
+}

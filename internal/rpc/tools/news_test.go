@@ -23,13 +23,29 @@ func told(decision palyra.Decision, events ...palyra.Event) (out []string) {
 		case m.GetApprovalResolved() != nil:
 			out = append(out, "resolved "+m.GetApprovalResolved().GetAnswer()+" "+m.GetApprovalResolved().GetBy())
 		}
-		return errors.New("the client is gone") // nobody cares
+		return nil
 	}}
 	c := &palyra.Call{ID: "C", Digest: "d", Decision: decision}
 	for _, e := range events {
 		n.tell(c, e)
 	}
 	return out
+}
+
+// A client that is gone is tried once, and nobody cares.
+func TestNewsForNobody(t *testing.T) {
+	tries := 0
+	n := &news{send: func(*v1.CallToolResponse) error {
+		tries++
+		return errors.New("the client is gone")
+	}}
+	for range 3 {
+		n.tell(&palyra.Call{}, palyra.CallProposed{Call: "C"})
+		n.print(palyra.Chunk{Stream: "stdout", Data: []byte("x")})
+	}
+	if tries != 1 {
+		t.Errorf("tried %d times", tries)
+	}
 }
 
 func TestNews(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -41,10 +42,13 @@ type Filter struct {
 
 // Calls takes calls and keeps them.
 type Calls interface {
-	// Call takes a proposal all the way and tells watch what became durable, in
-	// order, on the caller's goroutine. The call outlives ctx; only Cancel ends
-	// it. The proposal's Session is an id, a name of the client's own, or empty.
-	Call(ctx context.Context, p palyra.Proposal, watch func(*palyra.Call, palyra.Event)) (palyra.Outcome, error)
+	// Call takes a proposal all the way and tells w what became durable and what
+	// was printed, in order, on the caller's goroutine. The call outlives ctx;
+	// only Cancel ends it. The proposal's Session is an id, a name of the
+	// client's own, or empty.
+	Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// Send feeds a running call. It refuses one that takes nothing.
+	Send(ctx context.Context, id palyra.ID, f palyra.Feed) error
 	// Cancel ends a call: its question is withdrawn, its run is stopped.
 	Cancel(ctx context.Context, id palyra.ID) error
 	// Get returns a call as it stands.
@@ -95,7 +99,11 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 		return err
 	}
 	n := &news{send: stream.Send}
-	out, err := s.calls.Call(ctx, p, n.tell)
+	w := palyra.Watch{Event: n.tell}
+	if req.GetStreamOutput() {
+		w.Output = n.print
+	}
+	out, err := s.calls.Call(ctx, p, w)
 	if err != nil {
 		return err
 	}
@@ -134,6 +142,51 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 		Session: palyra.ID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
 		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(),
 	}, nil
+}
+
+// Bounds on what feeds a call.
+const (
+	maxFeed     = 64 << 10
+	maxSignal   = 16
+	maxTerminal = 1<<16 - 1
+)
+
+// SendInput implements the method.
+func (s *Service) SendInput(ctx context.Context, req *v1.SendInputRequest) (*v1.SendInputResponse, error) {
+	f, err := feed(req)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.visible(ctx, req.GetCallId()); err != nil {
+		return nil, err
+	}
+	return &v1.SendInputResponse{}, s.calls.Send(ctx, palyra.ID(req.GetCallId()), f)
+}
+
+// feed checks what is sent to a call.
+func feed(req *v1.SendInputRequest) (palyra.Feed, error) {
+	f := palyra.Feed{Data: req.GetData(), End: req.GetEnd(), Signal: req.GetSignal()}
+	rows, cols := req.GetRows(), req.GetCols()
+	switch {
+	case len(f.Data) > maxFeed:
+		return f, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the input is longer than %d bytes", maxFeed).
+			WithRemedy("send it in pieces")
+	case f.Signal != "" && !signalName(f.Signal):
+		return f, invalid("the signal is not a name like SIGINT")
+	case rows < 0 || cols < 0 || rows > maxTerminal || cols > maxTerminal || (rows == 0) != (cols == 0):
+		return f, invalid("the terminal's size does not make sense")
+	case len(f.Data) == 0 && !f.End && f.Signal == "" && rows == 0:
+		return f, invalid("there is nothing to send")
+	}
+	f.Rows, f.Cols = int(rows), int(cols)
+	return f, nil
+}
+
+// signalName reports whether s can be a signal's name. Which signals there are
+// is the runner's business.
+func signalName(s string) bool {
+	name, ok := strings.CutPrefix(s, "SIG")
+	return ok && name != "" && len(s) <= maxSignal && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
 // CancelCall implements the method.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"slices"
-	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -27,12 +26,16 @@ func AccessOf(spec connect.Spec) (Access, bool) {
 	if !ok || md == nil {
 		return Access{}, false
 	}
+	return accessOf(md)
+}
+
+func accessOf(md protoreflect.MethodDescriptor) (Access, bool) {
 	opt, ok := proto.GetExtension(md.Options(), v1.E_Access).(*v1.Access)
 	if !ok || opt.GetPermission() == "" || len(opt.GetDoors()) == 0 {
 		return Access{}, false
 	}
 	return Access{
-		Method:     strings.TrimPrefix(spec.Procedure, "/"),
+		Method:     string(md.Parent().FullName()) + "/" + string(md.Name()),
 		Permission: opt.GetPermission(),
 		Signed:     opt.GetSigned(),
 		People:     slices.Contains(opt.GetDoors(), v1.DoorKind_DOOR_KIND_OPERATOR),
@@ -48,4 +51,35 @@ func PlanDigest(m proto.Message) string {
 		return ""
 	}
 	return r.Get(fd).String()
+}
+
+// Inner returns the message that a message of RunStream carries, and who may
+// send it: whoever may call the method whose request it is. It reports false
+// when there is none.
+func Inner(m *v1.RunStreamRequest) (Access, proto.Message, bool) {
+	r := m.ProtoReflect()
+	fd := r.WhichOneof(r.Descriptor().Oneofs().ByName("message"))
+	if fd == nil {
+		return Access{}, nil, false
+	}
+	for _, file := range []protoreflect.FileDescriptor{v1.File_palyra_v1_run_proto, v1.File_palyra_v1_approvals_proto} {
+		for i := range file.Services().Len() {
+			if md, ok := takes(file.Services().Get(i), fd.Message().FullName()); ok {
+				a, ok := accessOf(md)
+				return a, r.Get(fd).Message().Interface(), ok
+			}
+		}
+	}
+	return Access{}, nil, false
+}
+
+// takes finds the method of a service that takes one request of a type.
+func takes(svc protoreflect.ServiceDescriptor, request protoreflect.FullName) (protoreflect.MethodDescriptor, bool) {
+	for i := range svc.Methods().Len() {
+		md := svc.Methods().Get(i)
+		if md.Input().FullName() == request && !md.IsStreamingClient() {
+			return md, true
+		}
+	}
+	return nil, false
 }

@@ -143,3 +143,18 @@ type SessionPage struct {
 	Sessions []palyra.Session `json:"sessions"`
 	Next     string           `json:"next_cursor"`
 }
+
+// RunFilter selects runs, newest first.
+type RunFilter struct {
+	Principal palyra.Principal `json:"principal,omitempty"`
+	Session   palyra.ID        `json:"session_id,omitempty"`
+	State     palyra.RunState  `json:"state,omitempty"`
+	Cursor    string           `json:"cursor,omitempty"`
+	Limit     int64            `json:"limit,omitempty"` // ≤ 500; 0: the daemon's default
+}
+
+// RunPage is one page of runs.
+type RunPage struct {
+	Runs []palyra.Run `json:"runs"`
+	Next string       `json:"next_cursor"`
+}

@@ -210,7 +210,9 @@ type CallToolRequest struct {
 	Door string `protobuf:"bytes,8,opt,name=door,proto3" json:"door,omitempty"`
 	// The arguments as bytes, for those that are not even text: the daemon then
 	// refuses them on record. Not together with arguments.
-	RawArguments  []byte `protobuf:"bytes,9,opt,name=raw_arguments,json=rawArguments,proto3" json:"raw_arguments,omitempty"`
+	RawArguments []byte `protobuf:"bytes,9,opt,name=raw_arguments,json=rawArguments,proto3" json:"raw_arguments,omitempty"`
+	// Tell what the call prints while it runs. The outcome holds it again.
+	StreamOutput  bool `protobuf:"varint,10,opt,name=stream_output,json=streamOutput,proto3" json:"stream_output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,6 +310,13 @@ func (x *CallToolRequest) GetRawArguments() []byte {
 	return nil
 }
 
+func (x *CallToolRequest) GetStreamOutput() bool {
+	if x != nil {
+		return x.StreamOutput
+	}
+	return false
+}
+
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -316,6 +325,7 @@ type CallToolResponse struct {
 	//	*CallToolResponse_ApprovalRequested
 	//	*CallToolResponse_ApprovalResolved
 	//	*CallToolResponse_Outcome
+	//	*CallToolResponse_Output
 	Event         isCallToolResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -394,6 +404,15 @@ func (x *CallToolResponse) GetOutcome() *Outcome {
 	return nil
 }
 
+func (x *CallToolResponse) GetOutput() *CallOutput {
+	if x != nil {
+		if x, ok := x.Event.(*CallToolResponse_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
 type isCallToolResponse_Event interface {
 	isCallToolResponse_Event()
 }
@@ -414,6 +433,10 @@ type CallToolResponse_Outcome struct {
 	Outcome *Outcome `protobuf:"bytes,4,opt,name=outcome,proto3,oneof"`
 }
 
+type CallToolResponse_Output struct {
+	Output *CallOutput `protobuf:"bytes,5,opt,name=output,proto3,oneof"`
+}
+
 func (*CallToolResponse_Accepted) isCallToolResponse_Event() {}
 
 func (*CallToolResponse_ApprovalRequested) isCallToolResponse_Event() {}
@@ -421,6 +444,70 @@ func (*CallToolResponse_ApprovalRequested) isCallToolResponse_Event() {}
 func (*CallToolResponse_ApprovalResolved) isCallToolResponse_Event() {}
 
 func (*CallToolResponse_Outcome) isCallToolResponse_Event() {}
+
+func (*CallToolResponse_Output) isCallToolResponse_Event() {}
+
+// CallOutput is a piece of what a running call printed: stdout or stderr, from
+// offset on.
+type CallOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallOutput) Reset() {
+	*x = CallOutput{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallOutput) ProtoMessage() {}
+
+func (x *CallOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallOutput.ProtoReflect.Descriptor instead.
+func (*CallOutput) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CallOutput) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *CallOutput) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *CallOutput) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
 
 // CallAccepted says that the call is on record.
 type CallAccepted struct {
@@ -433,7 +520,7 @@ type CallAccepted struct {
 
 func (x *CallAccepted) Reset() {
 	*x = CallAccepted{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	mi := &file_palyra_v1_tool_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +532,7 @@ func (x *CallAccepted) String() string {
 func (*CallAccepted) ProtoMessage() {}
 
 func (x *CallAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	mi := &file_palyra_v1_tool_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +545,7 @@ func (x *CallAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallAccepted.ProtoReflect.Descriptor instead.
 func (*CallAccepted) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CallAccepted) GetCallId() string {
@@ -490,7 +577,7 @@ type CallApprovalRequested struct {
 
 func (x *CallApprovalRequested) Reset() {
 	*x = CallApprovalRequested{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[7]
+	mi := &file_palyra_v1_tool_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +589,7 @@ func (x *CallApprovalRequested) String() string {
 func (*CallApprovalRequested) ProtoMessage() {}
 
 func (x *CallApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[7]
+	mi := &file_palyra_v1_tool_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +602,7 @@ func (x *CallApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallApprovalRequested.ProtoReflect.Descriptor instead.
 func (*CallApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CallApprovalRequested) GetApprovalId() string {
@@ -567,7 +654,7 @@ type CallApprovalResolved struct {
 
 func (x *CallApprovalResolved) Reset() {
 	*x = CallApprovalResolved{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[8]
+	mi := &file_palyra_v1_tool_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +666,7 @@ func (x *CallApprovalResolved) String() string {
 func (*CallApprovalResolved) ProtoMessage() {}
 
 func (x *CallApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[8]
+	mi := &file_palyra_v1_tool_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +679,7 @@ func (x *CallApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallApprovalResolved.ProtoReflect.Descriptor instead.
 func (*CallApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CallApprovalResolved) GetApprovalId() string {
@@ -630,6 +717,130 @@ func (x *CallApprovalResolved) GetReason() string {
 	return ""
 }
 
+type SendInputRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	CallId string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// At most 64 KiB.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// Nothing follows data.
+	End bool `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	// By name: SIGINT, SIGTERM, …
+	Signal string `protobuf:"bytes,4,opt,name=signal,proto3" json:"signal,omitempty"`
+	// Of the terminal; both or neither.
+	Rows          int64 `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
+	Cols          int64 `protobuf:"varint,6,opt,name=cols,proto3" json:"cols,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendInputRequest) Reset() {
+	*x = SendInputRequest{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendInputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendInputRequest) ProtoMessage() {}
+
+func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
+func (*SendInputRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SendInputRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *SendInputRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *SendInputRequest) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+func (x *SendInputRequest) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *SendInputRequest) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *SendInputRequest) GetCols() int64 {
+	if x != nil {
+		return x.Cols
+	}
+	return 0
+}
+
+type SendInputResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendInputResponse) Reset() {
+	*x = SendInputResponse{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendInputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendInputResponse) ProtoMessage() {}
+
+func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
+func (*SendInputResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{11}
+}
+
 type CancelCallRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
@@ -639,7 +850,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[9]
+	mi := &file_palyra_v1_tool_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +862,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[9]
+	mi := &file_palyra_v1_tool_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +875,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -682,7 +893,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	mi := &file_palyra_v1_tool_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +905,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	mi := &file_palyra_v1_tool_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +918,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{13}
 }
 
 type GetCallRequest struct {
@@ -719,7 +930,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	mi := &file_palyra_v1_tool_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +942,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	mi := &file_palyra_v1_tool_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +955,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -763,7 +974,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[12]
+	mi := &file_palyra_v1_tool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +986,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[12]
+	mi := &file_palyra_v1_tool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +999,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -811,7 +1022,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[13]
+	mi := &file_palyra_v1_tool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +1034,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[13]
+	mi := &file_palyra_v1_tool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +1047,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListCallsRequest) GetPrincipal() string {
@@ -884,7 +1095,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[14]
+	mi := &file_palyra_v1_tool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1107,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[14]
+	mi := &file_palyra_v1_tool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1120,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -937,7 +1148,7 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x0eGetToolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"6\n" +
 	"\x0fGetToolResponse\x12#\n" +
-	"\x04tool\x18\x01 \x01(\v2\x0f.palyra.v1.ToolR\x04tool\"\x84\x02\n" +
+	"\x04tool\x18\x01 \x01(\v2\x0f.palyra.v1.ToolR\x04tool\"\xa9\x02\n" +
 	"\x0fCallToolRequest\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\x1c\n" +
@@ -948,13 +1159,21 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\a \x01(\x03R\ttimeoutMs\x12\x12\n" +
 	"\x04door\x18\b \x01(\tR\x04door\x12#\n" +
-	"\rraw_arguments\x18\t \x01(\fR\frawArguments\"\xa5\x02\n" +
+	"\rraw_arguments\x18\t \x01(\fR\frawArguments\x12#\n" +
+	"\rstream_output\x18\n" +
+	" \x01(\bR\fstreamOutput\"\xd6\x02\n" +
 	"\x10CallToolResponse\x125\n" +
 	"\baccepted\x18\x01 \x01(\v2\x17.palyra.v1.CallAcceptedH\x00R\baccepted\x12Q\n" +
 	"\x12approval_requested\x18\x02 \x01(\v2 .palyra.v1.CallApprovalRequestedH\x00R\x11approvalRequested\x12N\n" +
 	"\x11approval_resolved\x18\x03 \x01(\v2\x1f.palyra.v1.CallApprovalResolvedH\x00R\x10approvalResolved\x12.\n" +
-	"\aoutcome\x18\x04 \x01(\v2\x12.palyra.v1.OutcomeH\x00R\aoutcomeB\a\n" +
-	"\x05event\"F\n" +
+	"\aoutcome\x18\x04 \x01(\v2\x12.palyra.v1.OutcomeH\x00R\aoutcome\x12/\n" +
+	"\x06output\x18\x05 \x01(\v2\x15.palyra.v1.CallOutputH\x00R\x06outputB\a\n" +
+	"\x05event\"P\n" +
+	"\n" +
+	"CallOutput\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"F\n" +
 	"\fCallAccepted\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1d\n" +
 	"\n" +
@@ -974,7 +1193,15 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x06answer\x18\x02 \x01(\tR\x06answer\x12\x14\n" +
 	"\x05scope\x18\x03 \x01(\tR\x05scope\x12\x0e\n" +
 	"\x02by\x18\x04 \x01(\tR\x02by\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\",\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x91\x01\n" +
+	"\x10SendInputRequest\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\x12\x16\n" +
+	"\x06signal\x18\x04 \x01(\tR\x06signal\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04cols\x18\x06 \x01(\x03R\x04cols\"\x13\n" +
+	"\x11SendInputResponse\",\n" +
 	"\x11CancelCallRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\"\x14\n" +
 	"\x12CancelCallResponse\")\n" +
@@ -992,7 +1219,7 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x11ListCallsResponse\x12%\n" +
 	"\x05calls\x18\x01 \x03(\v2\x0f.palyra.v1.CallR\x05calls\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor2\xb7\x04\n" +
+	"nextCursor2\x94\x05\n" +
 	"\vToolService\x12\\\n" +
 	"\tListTools\x12\x1b.palyra.v1.ListToolsRequest\x1a\x1c.palyra.v1.ListToolsResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\n" +
@@ -1002,7 +1229,10 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"tools.list\x1a\x02\x01\x02\x12Z\n" +
 	"\bCallTool\x12\x1a.palyra.v1.CallToolRequest\x1a\x1b.palyra.v1.CallToolResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
-	"runs.start\x1a\x01\x020\x01\x12b\n" +
+	"runs.start\x1a\x01\x020\x01\x12[\n" +
+	"\tSendInput\x12\x1b.palyra.v1.SendInputRequest\x1a\x1c.palyra.v1.SendInputResponse\"\x13\xea\xe0\x18\x0f\n" +
+	"\n" +
+	"runs.start\x1a\x01\x02\x12b\n" +
 	"\n" +
 	"CancelCall\x12\x1c.palyra.v1.CancelCallRequest\x1a\x1d.palyra.v1.CancelCallResponse\"\x17\xea\xe0\x18\x13\n" +
 	"\vruns.cancel\x10\x01\x1a\x02\x01\x02\x12U\n" +
@@ -1023,7 +1253,7 @@ func file_palyra_v1_tool_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_tool_proto_rawDescData
 }
 
-var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_palyra_v1_tool_proto_goTypes = []any{
 	(*ListToolsRequest)(nil),      // 0: palyra.v1.ListToolsRequest
 	(*ListToolsResponse)(nil),     // 1: palyra.v1.ListToolsResponse
@@ -1031,47 +1261,53 @@ var file_palyra_v1_tool_proto_goTypes = []any{
 	(*GetToolResponse)(nil),       // 3: palyra.v1.GetToolResponse
 	(*CallToolRequest)(nil),       // 4: palyra.v1.CallToolRequest
 	(*CallToolResponse)(nil),      // 5: palyra.v1.CallToolResponse
-	(*CallAccepted)(nil),          // 6: palyra.v1.CallAccepted
-	(*CallApprovalRequested)(nil), // 7: palyra.v1.CallApprovalRequested
-	(*CallApprovalResolved)(nil),  // 8: palyra.v1.CallApprovalResolved
-	(*CancelCallRequest)(nil),     // 9: palyra.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),    // 10: palyra.v1.CancelCallResponse
-	(*GetCallRequest)(nil),        // 11: palyra.v1.GetCallRequest
-	(*GetCallResponse)(nil),       // 12: palyra.v1.GetCallResponse
-	(*ListCallsRequest)(nil),      // 13: palyra.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),     // 14: palyra.v1.ListCallsResponse
-	(*Tool)(nil),                  // 15: palyra.v1.Tool
-	(*Outcome)(nil),               // 16: palyra.v1.Outcome
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*Call)(nil),                  // 18: palyra.v1.Call
+	(*CallOutput)(nil),            // 6: palyra.v1.CallOutput
+	(*CallAccepted)(nil),          // 7: palyra.v1.CallAccepted
+	(*CallApprovalRequested)(nil), // 8: palyra.v1.CallApprovalRequested
+	(*CallApprovalResolved)(nil),  // 9: palyra.v1.CallApprovalResolved
+	(*SendInputRequest)(nil),      // 10: palyra.v1.SendInputRequest
+	(*SendInputResponse)(nil),     // 11: palyra.v1.SendInputResponse
+	(*CancelCallRequest)(nil),     // 12: palyra.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),    // 13: palyra.v1.CancelCallResponse
+	(*GetCallRequest)(nil),        // 14: palyra.v1.GetCallRequest
+	(*GetCallResponse)(nil),       // 15: palyra.v1.GetCallResponse
+	(*ListCallsRequest)(nil),      // 16: palyra.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),     // 17: palyra.v1.ListCallsResponse
+	(*Tool)(nil),                  // 18: palyra.v1.Tool
+	(*Outcome)(nil),               // 19: palyra.v1.Outcome
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Call)(nil),                  // 21: palyra.v1.Call
 }
 var file_palyra_v1_tool_proto_depIdxs = []int32{
-	15, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
-	15, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
-	6,  // 2: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
-	7,  // 3: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
-	8,  // 4: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
-	16, // 5: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
-	17, // 6: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 7: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
-	18, // 8: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
-	0,  // 9: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
-	2,  // 10: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
-	4,  // 11: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
-	9,  // 12: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
-	11, // 13: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
-	13, // 14: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
-	1,  // 15: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
-	3,  // 16: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
-	5,  // 17: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
-	10, // 18: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
-	12, // 19: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
-	14, // 20: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	18, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
+	18, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
+	7,  // 2: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
+	8,  // 3: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
+	9,  // 4: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
+	19, // 5: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
+	6,  // 6: palyra.v1.CallToolResponse.output:type_name -> palyra.v1.CallOutput
+	20, // 7: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
+	21, // 8: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
+	21, // 9: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
+	0,  // 10: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
+	2,  // 11: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
+	4,  // 12: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
+	10, // 13: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
+	12, // 14: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
+	14, // 15: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
+	16, // 16: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
+	1,  // 17: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
+	3,  // 18: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
+	5,  // 19: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
+	11, // 20: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
+	13, // 21: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
+	15, // 22: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
+	17, // 23: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
+	17, // [17:24] is the sub-list for method output_type
+	10, // [10:17] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_tool_proto_init() }
@@ -1086,6 +1322,7 @@ func file_palyra_v1_tool_proto_init() {
 		(*CallToolResponse_ApprovalRequested)(nil),
 		(*CallToolResponse_ApprovalResolved)(nil),
 		(*CallToolResponse_Outcome)(nil),
+		(*CallToolResponse_Output)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1093,7 +1330,7 @@ func file_palyra_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_tool_proto_rawDesc), len(file_palyra_v1_tool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -210,6 +210,7 @@ type Proposal struct {
 	TimeoutMs     int64                  `protobuf:"varint,12,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	CallsUsed     int64                  `protobuf:"varint,13,opt,name=calls_used,json=callsUsed,proto3" json:"calls_used,omitempty"`
 	Labels        []string               `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty"`
+	CallsMax      int64                  `protobuf:"varint,15,opt,name=calls_max,json=callsMax,proto3" json:"calls_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +343,13 @@ func (x *Proposal) GetLabels() []string {
 	return nil
 }
 
+func (x *Proposal) GetCallsMax() int64 {
+	if x != nil {
+		return x.CallsMax
+	}
+	return 0
+}
+
 // WorkspaceRef is the workspace a plan works in.
 type WorkspaceRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -403,11 +411,13 @@ func (x *WorkspaceRef) GetKnown() bool {
 	return false
 }
 
-// Executable is a program and its digest.
+// Executable is a program and its digest. A sealed one is run from a copy that
+// nothing can change.
 type Executable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Sealed        bool                   `protobuf:"varint,3,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +464,13 @@ func (x *Executable) GetDigest() string {
 		return x.Digest
 	}
 	return ""
+}
+
+func (x *Executable) GetSealed() bool {
+	if x != nil {
+		return x.Sealed
+	}
+	return false
 }
 
 // EnvVar is one variable of a plan.
@@ -649,14 +666,17 @@ func (x *Mount) GetWritable() bool {
 
 // Limits bound a run; zero means the tier's default.
 type Limits struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	WallMs        int64                  `protobuf:"varint,1,opt,name=wall_ms,json=wallMs,proto3" json:"wall_ms,omitempty"`
-	CpuMs         int64                  `protobuf:"varint,2,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
-	MemoryBytes   int64                  `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Processes     int64                  `protobuf:"varint,4,opt,name=processes,proto3" json:"processes,omitempty"`
-	OpenFiles     int64                  `protobuf:"varint,5,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
-	FileBytes     int64                  `protobuf:"varint,6,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
-	OutputBytes   int64                  `protobuf:"varint,7,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	WallMs      int64                  `protobuf:"varint,1,opt,name=wall_ms,json=wallMs,proto3" json:"wall_ms,omitempty"`
+	CpuMs       int64                  `protobuf:"varint,2,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	MemoryBytes int64                  `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Processes   int64                  `protobuf:"varint,4,opt,name=processes,proto3" json:"processes,omitempty"`
+	OpenFiles   int64                  `protobuf:"varint,5,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
+	FileBytes   int64                  `protobuf:"varint,6,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	// Delivered; what is over it is cut out of the middle.
+	OutputBytes int64 `protobuf:"varint,7,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	// Printed in all; over it the run is ended.
+	EmittedBytes  int64 `protobuf:"varint,8,opt,name=emitted_bytes,json=emittedBytes,proto3" json:"emitted_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -740,36 +760,110 @@ func (x *Limits) GetOutputBytes() int64 {
 	return 0
 }
 
+func (x *Limits) GetEmittedBytes() int64 {
+	if x != nil {
+		return x.EmittedBytes
+	}
+	return 0
+}
+
+// Enforcement is what held, or is promised to hold, during a run.
+type Enforcement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the network: strict, preflight, none.
+	Mode       string   `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	Mechanisms []string `protobuf:"bytes,2,rep,name=mechanisms,proto3" json:"mechanisms,omitempty"`
+	// How each limit is enforced.
+	Limits        map[string]string `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Enforcement) Reset() {
+	*x = Enforcement{}
+	mi := &file_palyra_v1_word_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Enforcement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Enforcement) ProtoMessage() {}
+
+func (x *Enforcement) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Enforcement.ProtoReflect.Descriptor instead.
+func (*Enforcement) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Enforcement) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Enforcement) GetMechanisms() []string {
+	if x != nil {
+		return x.Mechanisms
+	}
+	return nil
+}
+
+func (x *Enforcement) GetLimits() map[string]string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 // Plan is the resolved form of a call.
 type Plan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tool          string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	Arguments     string                 `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	Capabilities  []string               `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Source        string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
-	ReadOnly      bool                   `protobuf:"varint,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	Workspace     *WorkspaceRef          `protobuf:"bytes,6,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	Executable    *Executable            `protobuf:"bytes,7,opt,name=executable,proto3" json:"executable,omitempty"`
-	Argv          []string               `protobuf:"bytes,8,rep,name=argv,proto3" json:"argv,omitempty"`
-	Cwd           string                 `protobuf:"bytes,9,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	Env           []*EnvVar              `protobuf:"bytes,10,rep,name=env,proto3" json:"env,omitempty"`
-	Stdin         string                 `protobuf:"bytes,11,opt,name=stdin,proto3" json:"stdin,omitempty"`
-	Inputs        []*Input               `protobuf:"bytes,12,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	Reads         []string               `protobuf:"bytes,13,rep,name=reads,proto3" json:"reads,omitempty"`
-	Writes        []string               `protobuf:"bytes,14,rep,name=writes,proto3" json:"writes,omitempty"`
-	Tier          string                 `protobuf:"bytes,15,opt,name=tier,proto3" json:"tier,omitempty"`
-	Profile       string                 `protobuf:"bytes,16,opt,name=profile,proto3" json:"profile,omitempty"`
-	Mounts        []*Mount               `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	Egress        []string               `protobuf:"bytes,18,rep,name=egress,proto3" json:"egress,omitempty"`
-	Bindings      []string               `protobuf:"bytes,19,rep,name=bindings,proto3" json:"bindings,omitempty"`
-	Limits        *Limits                `protobuf:"bytes,20,opt,name=limits,proto3" json:"limits,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Tool         string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	Arguments    string                 `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Capabilities []string               `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Source       string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	ReadOnly     bool                   `protobuf:"varint,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	Workspace    *WorkspaceRef          `protobuf:"bytes,6,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Executable   *Executable            `protobuf:"bytes,7,opt,name=executable,proto3" json:"executable,omitempty"`
+	Argv         []string               `protobuf:"bytes,8,rep,name=argv,proto3" json:"argv,omitempty"`
+	Cwd          string                 `protobuf:"bytes,9,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	Env          []*EnvVar              `protobuf:"bytes,10,rep,name=env,proto3" json:"env,omitempty"`
+	Stdin        string                 `protobuf:"bytes,11,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	Inputs       []*Input               `protobuf:"bytes,12,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	Reads        []string               `protobuf:"bytes,13,rep,name=reads,proto3" json:"reads,omitempty"`
+	Writes       []string               `protobuf:"bytes,14,rep,name=writes,proto3" json:"writes,omitempty"`
+	Tier         string                 `protobuf:"bytes,15,opt,name=tier,proto3" json:"tier,omitempty"`
+	Profile      string                 `protobuf:"bytes,16,opt,name=profile,proto3" json:"profile,omitempty"`
+	Mounts       []*Mount               `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	Egress       []string               `protobuf:"bytes,18,rep,name=egress,proto3" json:"egress,omitempty"`
+	Bindings     []string               `protobuf:"bytes,19,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	Limits       *Limits                `protobuf:"bytes,20,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Runs on a terminal of its own.
+	Terminal bool `protobuf:"varint,21,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// Promised by the tier.
+	Enforcement   *Enforcement `protobuf:"bytes,22,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_palyra_v1_word_proto_msgTypes[9]
+	mi := &file_palyra_v1_word_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +875,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[9]
+	mi := &file_palyra_v1_word_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +888,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Plan) GetTool() string {
@@ -937,6 +1031,20 @@ func (x *Plan) GetLimits() *Limits {
 	return nil
 }
 
+func (x *Plan) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *Plan) GetEnforcement() *Enforcement {
+	if x != nil {
+		return x.Enforcement
+	}
+	return nil
+}
+
 // Detail is what a plan shows to people beyond its bound fields.
 type Detail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -949,7 +1057,7 @@ type Detail struct {
 
 func (x *Detail) Reset() {
 	*x = Detail{}
-	mi := &file_palyra_v1_word_proto_msgTypes[10]
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1069,7 @@ func (x *Detail) String() string {
 func (*Detail) ProtoMessage() {}
 
 func (x *Detail) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[10]
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1082,7 @@ func (x *Detail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detail.ProtoReflect.Descriptor instead.
 func (*Detail) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Detail) GetSummary() string {
@@ -1012,7 +1120,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1132,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1145,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Need) GetVotes() int64 {
@@ -1086,7 +1194,7 @@ type Risk struct {
 
 func (x *Risk) Reset() {
 	*x = Risk{}
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1206,7 @@ func (x *Risk) String() string {
 func (*Risk) ProtoMessage() {}
 
 func (x *Risk) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1219,7 @@ func (x *Risk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Risk.ProtoReflect.Descriptor instead.
 func (*Risk) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Risk) GetLevel() string {
@@ -1144,7 +1252,7 @@ type PolicyHit struct {
 
 func (x *PolicyHit) Reset() {
 	*x = PolicyHit{}
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1264,7 @@ func (x *PolicyHit) String() string {
 func (*PolicyHit) ProtoMessage() {}
 
 func (x *PolicyHit) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1277,7 @@ func (x *PolicyHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyHit.ProtoReflect.Descriptor instead.
 func (*PolicyHit) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PolicyHit) GetId() string {
@@ -1234,7 +1342,7 @@ type PairResult struct {
 
 func (x *PairResult) Reset() {
 	*x = PairResult{}
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1354,7 @@ func (x *PairResult) String() string {
 func (*PairResult) ProtoMessage() {}
 
 func (x *PairResult) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1367,7 @@ func (x *PairResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PairResult.ProtoReflect.Descriptor instead.
 func (*PairResult) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PairResult) GetAction() string {
@@ -1309,7 +1417,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1429,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1442,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Verdict) GetEffect() string {
@@ -1423,7 +1531,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1543,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1556,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Intent) GetAudience() string {
@@ -1513,7 +1621,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1633,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1646,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Signature) GetIntent() *Intent {
@@ -1594,7 +1702,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1714,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1727,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Vote) GetVoteId() string {
@@ -1752,7 +1860,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1872,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1885,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Terms) GetPrincipal() string {
@@ -1865,7 +1973,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1985,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1998,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Decision) GetApprovalId() string {
@@ -2015,7 +2123,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2135,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2148,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Outcome) GetOutcome() string {
@@ -2221,7 +2329,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2341,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2354,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Call) GetCallId() string {
@@ -2373,7 +2481,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\finput_schema\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12&\n" +
 	"\x0fmax_input_bytes\x18\t \x01(\x03R\rmaxInputBytes\x12\x1c\n" +
 	"\tworkspace\x18\n" +
-	" \x01(\bR\tworkspace\"\xf0\x02\n" +
+	" \x01(\bR\tworkspace\"\x8d\x03\n" +
 	"\bProposal\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -2391,15 +2499,17 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"timeout_ms\x18\f \x01(\x03R\ttimeoutMs\x12\x1d\n" +
 	"\n" +
 	"calls_used\x18\r \x01(\x03R\tcallsUsed\x12\x16\n" +
-	"\x06labels\x18\x0e \x03(\tR\x06labels\"N\n" +
+	"\x06labels\x18\x0e \x03(\tR\x06labels\x12\x1b\n" +
+	"\tcalls_max\x18\x0f \x01(\x03R\bcallsMax\"N\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +
-	"\x05known\x18\x03 \x01(\bR\x05known\"8\n" +
+	"\x05known\x18\x03 \x01(\bR\x05known\"P\n" +
 	"\n" +
 	"Executable\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\"b\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"b\n" +
 	"\x06EnvVar\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
@@ -2412,7 +2522,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x05Mount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
-	"\bwritable\x18\x03 \x01(\bR\bwritable\"\xda\x01\n" +
+	"\bwritable\x18\x03 \x01(\bR\bwritable\"\xff\x01\n" +
 	"\x06Limits\x12\x17\n" +
 	"\awall_ms\x18\x01 \x01(\x03R\x06wallMs\x12\x15\n" +
 	"\x06cpu_ms\x18\x02 \x01(\x03R\x05cpuMs\x12!\n" +
@@ -2422,7 +2532,17 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"open_files\x18\x05 \x01(\x03R\topenFiles\x12\x1d\n" +
 	"\n" +
 	"file_bytes\x18\x06 \x01(\x03R\tfileBytes\x12!\n" +
-	"\foutput_bytes\x18\a \x01(\x03R\voutputBytes\"\xf5\x04\n" +
+	"\foutput_bytes\x18\a \x01(\x03R\voutputBytes\x12#\n" +
+	"\remitted_bytes\x18\b \x01(\x03R\femittedBytes\"\xb8\x01\n" +
+	"\vEnforcement\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1e\n" +
+	"\n" +
+	"mechanisms\x18\x02 \x03(\tR\n" +
+	"mechanisms\x12:\n" +
+	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
+	"\vLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x05\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2446,7 +2566,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06mounts\x18\x11 \x03(\v2\x10.palyra.v1.MountR\x06mounts\x12\x16\n" +
 	"\x06egress\x18\x12 \x03(\tR\x06egress\x12\x1a\n" +
 	"\bbindings\x18\x13 \x03(\tR\bbindings\x12)\n" +
-	"\x06limits\x18\x14 \x01(\v2\x11.palyra.v1.LimitsR\x06limits\"L\n" +
+	"\x06limits\x18\x14 \x01(\v2\x11.palyra.v1.LimitsR\x06limits\x12\x1a\n" +
+	"\bterminal\x18\x15 \x01(\bR\bterminal\x128\n" +
+	"\venforcement\x18\x16 \x01(\v2\x16.palyra.v1.EnforcementR\venforcement\"L\n" +
 	"\x06Detail\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x12\n" +
 	"\x04diff\x18\x02 \x01(\tR\x04diff\x12\x14\n" +
@@ -2621,7 +2743,7 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_palyra_v1_word_proto_goTypes = []any{
 	(*Position)(nil),              // 0: palyra.v1.Position
 	(*Tool)(nil),                  // 1: palyra.v1.Tool
@@ -2632,54 +2754,58 @@ var file_palyra_v1_word_proto_goTypes = []any{
 	(*Input)(nil),                 // 6: palyra.v1.Input
 	(*Mount)(nil),                 // 7: palyra.v1.Mount
 	(*Limits)(nil),                // 8: palyra.v1.Limits
-	(*Plan)(nil),                  // 9: palyra.v1.Plan
-	(*Detail)(nil),                // 10: palyra.v1.Detail
-	(*Need)(nil),                  // 11: palyra.v1.Need
-	(*Risk)(nil),                  // 12: palyra.v1.Risk
-	(*PolicyHit)(nil),             // 13: palyra.v1.PolicyHit
-	(*PairResult)(nil),            // 14: palyra.v1.PairResult
-	(*Verdict)(nil),               // 15: palyra.v1.Verdict
-	(*Intent)(nil),                // 16: palyra.v1.Intent
-	(*Signature)(nil),             // 17: palyra.v1.Signature
-	(*Vote)(nil),                  // 18: palyra.v1.Vote
-	(*Terms)(nil),                 // 19: palyra.v1.Terms
-	(*Decision)(nil),              // 20: palyra.v1.Decision
-	(*Outcome)(nil),               // 21: palyra.v1.Outcome
-	(*Call)(nil),                  // 22: palyra.v1.Call
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*Enforcement)(nil),           // 9: palyra.v1.Enforcement
+	(*Plan)(nil),                  // 10: palyra.v1.Plan
+	(*Detail)(nil),                // 11: palyra.v1.Detail
+	(*Need)(nil),                  // 12: palyra.v1.Need
+	(*Risk)(nil),                  // 13: palyra.v1.Risk
+	(*PolicyHit)(nil),             // 14: palyra.v1.PolicyHit
+	(*PairResult)(nil),            // 15: palyra.v1.PairResult
+	(*Verdict)(nil),               // 16: palyra.v1.Verdict
+	(*Intent)(nil),                // 17: palyra.v1.Intent
+	(*Signature)(nil),             // 18: palyra.v1.Signature
+	(*Vote)(nil),                  // 19: palyra.v1.Vote
+	(*Terms)(nil),                 // 20: palyra.v1.Terms
+	(*Decision)(nil),              // 21: palyra.v1.Decision
+	(*Outcome)(nil),               // 22: palyra.v1.Outcome
+	(*Call)(nil),                  // 23: palyra.v1.Call
+	nil,                           // 24: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_palyra_v1_word_proto_depIdxs = []int32{
-	3,  // 0: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
-	4,  // 1: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
-	5,  // 2: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
-	6,  // 3: palyra.v1.Plan.inputs:type_name -> palyra.v1.Input
-	7,  // 4: palyra.v1.Plan.mounts:type_name -> palyra.v1.Mount
-	8,  // 5: palyra.v1.Plan.limits:type_name -> palyra.v1.Limits
-	11, // 6: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
-	12, // 7: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
-	13, // 8: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
-	14, // 9: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
-	16, // 10: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	23, // 11: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
-	17, // 12: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	23, // 13: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
-	18, // 14: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
-	19, // 15: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	2,  // 16: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 17: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	9,  // 18: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	10, // 19: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	15, // 20: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	20, // 21: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 22: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	23, // 23: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	23, // 24: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	21, // 25: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	24, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
+	4,  // 2: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
+	5,  // 3: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
+	6,  // 4: palyra.v1.Plan.inputs:type_name -> palyra.v1.Input
+	7,  // 5: palyra.v1.Plan.mounts:type_name -> palyra.v1.Mount
+	8,  // 6: palyra.v1.Plan.limits:type_name -> palyra.v1.Limits
+	9,  // 7: palyra.v1.Plan.enforcement:type_name -> palyra.v1.Enforcement
+	12, // 8: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
+	13, // 9: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
+	14, // 10: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
+	15, // 11: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
+	17, // 12: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
+	25, // 13: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	18, // 14: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
+	25, // 15: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	19, // 16: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
+	20, // 17: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
+	2,  // 18: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 19: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	10, // 20: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	11, // 21: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	16, // 22: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	21, // 23: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 24: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	25, // 25: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	25, // 26: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	22, // 27: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -2694,7 +2820,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

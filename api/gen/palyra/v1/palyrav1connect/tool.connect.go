@@ -39,6 +39,8 @@ const (
 	ToolServiceGetToolProcedure = "/palyra.v1.ToolService/GetTool"
 	// ToolServiceCallToolProcedure is the fully-qualified name of the ToolService's CallTool RPC.
 	ToolServiceCallToolProcedure = "/palyra.v1.ToolService/CallTool"
+	// ToolServiceSendInputProcedure is the fully-qualified name of the ToolService's SendInput RPC.
+	ToolServiceSendInputProcedure = "/palyra.v1.ToolService/SendInput"
 	// ToolServiceCancelCallProcedure is the fully-qualified name of the ToolService's CancelCall RPC.
 	ToolServiceCancelCallProcedure = "/palyra.v1.ToolService/CancelCall"
 	// ToolServiceGetCallProcedure is the fully-qualified name of the ToolService's GetCall RPC.
@@ -57,6 +59,9 @@ type ToolServiceClient interface {
 	// last. The call lives on when the client goes away: only CancelCall ends it.
 	// A refusal is an outcome, not an error.
 	CallTool(context.Context, *v1.CallToolRequest) (*connect.ServerStreamForClient[v1.CallToolResponse], error)
+	// SendInput feeds a call that is running, its own caller only: bytes for its
+	// stdin, the end of them, a signal, a new size of its terminal.
+	SendInput(context.Context, *v1.SendInputRequest) (*v1.SendInputResponse, error)
 	// CancelCall ends a call. Agents may end their own.
 	CancelCall(context.Context, *v1.CancelCallRequest) (*v1.CancelCallResponse, error)
 	// GetCall returns a call as it stands. Agents see their own.
@@ -94,6 +99,12 @@ func NewToolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(toolServiceMethods.ByName("CallTool")),
 			connect.WithClientOptions(opts...),
 		),
+		sendInput: connect.NewClient[v1.SendInputRequest, v1.SendInputResponse](
+			httpClient,
+			baseURL+ToolServiceSendInputProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("SendInput")),
+			connect.WithClientOptions(opts...),
+		),
 		cancelCall: connect.NewClient[v1.CancelCallRequest, v1.CancelCallResponse](
 			httpClient,
 			baseURL+ToolServiceCancelCallProcedure,
@@ -120,6 +131,7 @@ type toolServiceClient struct {
 	listTools  *connect.Client[v1.ListToolsRequest, v1.ListToolsResponse]
 	getTool    *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
 	callTool   *connect.Client[v1.CallToolRequest, v1.CallToolResponse]
+	sendInput  *connect.Client[v1.SendInputRequest, v1.SendInputResponse]
 	cancelCall *connect.Client[v1.CancelCallRequest, v1.CancelCallResponse]
 	getCall    *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
 	listCalls  *connect.Client[v1.ListCallsRequest, v1.ListCallsResponse]
@@ -146,6 +158,15 @@ func (c *toolServiceClient) GetTool(ctx context.Context, req *v1.GetToolRequest)
 // CallTool calls palyra.v1.ToolService.CallTool.
 func (c *toolServiceClient) CallTool(ctx context.Context, req *v1.CallToolRequest) (*connect.ServerStreamForClient[v1.CallToolResponse], error) {
 	return c.callTool.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// SendInput calls palyra.v1.ToolService.SendInput.
+func (c *toolServiceClient) SendInput(ctx context.Context, req *v1.SendInputRequest) (*v1.SendInputResponse, error) {
+	response, err := c.sendInput.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
 }
 
 // CancelCall calls palyra.v1.ToolService.CancelCall.
@@ -185,6 +206,9 @@ type ToolServiceHandler interface {
 	// last. The call lives on when the client goes away: only CancelCall ends it.
 	// A refusal is an outcome, not an error.
 	CallTool(context.Context, *v1.CallToolRequest, *connect.ServerStream[v1.CallToolResponse]) error
+	// SendInput feeds a call that is running, its own caller only: bytes for its
+	// stdin, the end of them, a signal, a new size of its terminal.
+	SendInput(context.Context, *v1.SendInputRequest) (*v1.SendInputResponse, error)
 	// CancelCall ends a call. Agents may end their own.
 	CancelCall(context.Context, *v1.CancelCallRequest) (*v1.CancelCallResponse, error)
 	// GetCall returns a call as it stands. Agents see their own.
@@ -218,6 +242,12 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(toolServiceMethods.ByName("CallTool")),
 		connect.WithHandlerOptions(opts...),
 	)
+	toolServiceSendInputHandler := connect.NewUnaryHandlerSimple(
+		ToolServiceSendInputProcedure,
+		svc.SendInput,
+		connect.WithSchema(toolServiceMethods.ByName("SendInput")),
+		connect.WithHandlerOptions(opts...),
+	)
 	toolServiceCancelCallHandler := connect.NewUnaryHandlerSimple(
 		ToolServiceCancelCallProcedure,
 		svc.CancelCall,
@@ -244,6 +274,8 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 			toolServiceGetToolHandler.ServeHTTP(w, r)
 		case ToolServiceCallToolProcedure:
 			toolServiceCallToolHandler.ServeHTTP(w, r)
+		case ToolServiceSendInputProcedure:
+			toolServiceSendInputHandler.ServeHTTP(w, r)
 		case ToolServiceCancelCallProcedure:
 			toolServiceCancelCallHandler.ServeHTTP(w, r)
 		case ToolServiceGetCallProcedure:
@@ -269,6 +301,10 @@ func (UnimplementedToolServiceHandler) GetTool(context.Context, *v1.GetToolReque
 
 func (UnimplementedToolServiceHandler) CallTool(context.Context, *v1.CallToolRequest, *connect.ServerStream[v1.CallToolResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.ToolService.CallTool is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) SendInput(context.Context, *v1.SendInputRequest) (*v1.SendInputResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.ToolService.SendInput is not implemented"))
 }
 
 func (UnimplementedToolServiceHandler) CancelCall(context.Context, *v1.CancelCallRequest) (*v1.CancelCallResponse, error) {

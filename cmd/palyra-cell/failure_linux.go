@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// What the launcher tells the supervisor, one packet each. A launcher that goes
+// without the first has run nothing; one that goes after it without the second
+// may have.
+const (
+	sayExec   = 'x' // the next thing is exec
+	sayFailed = 'f' // followed by a failure; nothing ran
+)
+
+// failure is why the launcher did not become the program.
+type failure struct {
+	step  string
+	errno unix.Errno
+	text  string
+}
+
+const maxFailure = 1024
+
+// send tells the supervisor. It takes no memory: what is left of a launcher may
+// be under the program's own limits already.
+func (f failure) send() {
+	var b [maxFailure]byte
+	b[0] = sayFailed
+	binary.LittleEndian.PutUint32(b[1:], uint32(f.errno))
+	n := 5 + copy(b[5:64], f.step)
+	n += 1 + copy(b[n+1:], f.text)
+	say(b[:n])
+}
+
+// parseFailure reads what send sent, after its first byte.
+func parseFailure(b []byte) (failure, bool) {
+	if len(b) < 5 {
+		return failure{}, false
+	}
+	step, text, ok := bytes.Cut(b[4:], []byte{0})
+	return failure{step: string(step), errno: unix.Errno(binary.LittleEndian.Uint32(b)), text: string(text)}, ok
+}
+
+// say sends a packet to the supervisor, from whatever state the thread is in.
+func say(b []byte) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, cell.ControlFD, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+}
+
+// number32 is err's number; an error without one is EIO.
+func number32(err error) unix.Errno {
+	var e unix.Errno
+	if errors.As(err, &e) {
+		return e
+	}
+	return unix.EIO
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// hand is the one thread that reaches the tree. It is in a Landlock domain of its
+// own that only scopes signals; the launcher is started from it, so everything
+// that will ever run below is in that domain too, and nothing can leave it. A
+// kill(-1) from this thread therefore reaches all of the tree and nothing else,
+// in one step under the kernel's own lock: no process can fork past it, no number
+// can have been given to someone else.
+//
+// The thread is locked for as long as the supervisor lives: the launcher's death
+// signal is tied to it.
+type hand struct {
+	work   chan func()
+	scoped bool // the domain is there; otherwise the tree is walked
+	tid    int
+	tree   *tree
+}
+
+// newHand starts the thread and lets it enter the domain. With scope false, or
+// on a kernel that cannot scope signals, the hand works by walking /proc.
+func newHand(scope bool) (*hand, error) {
+	t, err := newTree(unix.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	h := &hand{work: make(chan func()), tree: t}
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		for f := range h.work {
+			f()
+		}
+	}()
+	h.do(func() { err = h.enter(scope && landlockABI() >= scopeABI) })
+	return h, err
+}
+
+// do runs f on the hand's thread and waits for it.
+func (h *hand) do(f func()) {
+	done := make(chan struct{})
+	h.work <- func() { f(); close(done) }
+	<-done
+}
+
+func (h *hand) enter(scope bool) error {
+	h.tid = unix.Gettid()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if !scope {
+		return nil
+	}
+	ruleset, err := newRuleset(0, 0, unix.LANDLOCK_SCOPE_SIGNAL)
+	if err != nil {
+		return fmt.Errorf("scope: %w", err)
+	}
+	defer func() { _ = unix.Close(ruleset) }()
+	if e := restrict(ruleset); e != 0 {
+		return fmt.Errorf("scope: %w", e)
+	}
+	h.scoped = outOfReach(unix.Getppid())
+	return nil
+}
+
+// outOfReach proves that the domain holds before kill(-1) is ever trusted to it:
+// our own parent, who has our uid or lies above us, must not be reachable.
+func outOfReach(parent int) bool {
+	return parent > 0 && errors.Is(unix.Kill(parent, 0), unix.EPERM)
+}
+
+// launcherEnv is for Go's runtime alone, and ends with the launcher: exec has to
+// wait for each of its threads to die, so there should be few.
+var launcherEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
+
+// start starts argv from this binary in the domain, in a session of its own, with
+// link as its descriptor 3.
+func (h *hand) start(link int, argv ...string) (pid int, err error) {
+	h.do(func() {
+		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
+			Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)},
+			Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		})
+		if err == nil && h.scoped {
+			h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started
+		}
+	})
+	return pid, err
+}
+
+// killAll sends sig to everything in the tree. It is never an error that nobody
+// was there to take it: who is left shows in wait4. On any thread but the one in
+// the domain kill(-1) would be everybody's end, so that is made sure of each time.
+func (h *hand) killAll(sig unix.Signal) {
+	h.do(func() {
+		if h.scoped && unix.Gettid() == h.tid {
+			_ = unix.Kill(-1, sig)
+			return
+		}
+		h.tree.signalAll(sig)
+	})
+}
+
+// killGroup sends sig to the process group that pid leads. From inside the
+// domain it cannot hit anyone else, even when the group is gone.
+func (h *hand) killGroup(pid int, sig unix.Signal) {
+	h.do(func() { _ = unix.Kill(-pid, sig) })
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"palyra/internal/cell"
+)
+
+// The cell and this test program again, where every user may execute them.
+var (
+	built  string // palyra-cell
+	mirror string // the test program, which is the program that cells run
+)
+
+// ordinary is a user whom no password file needs to know.
+const ordinary = 61234
+
+// The test program is also what it tests: without arguments of go test it is the
+// program inside the cell, or a cell without signal scope and its launcher.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case "supervise-unscoped":
+			os.Exit(supervise(os.Stderr, false))
+		case "launch":
+			os.Exit(launch(os.Stderr))
+		}
+	}
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "inside:") {
+		os.Exit(inside(strings.TrimPrefix(os.Args[1], "inside:"), os.Args[2:]))
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "palyra-cell")
+	if err != nil {
+		return refuse(os.Stderr, err.Error())
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	built, mirror = filepath.Join(dir, "palyra-cell"), filepath.Join(dir, "inside")
+	build := exec.Command("go", "build", "-o", built, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return refuse(os.Stderr, string(out))
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = errors.Join(os.WriteFile(mirror, self, 0o755), os.Chmod(dir, 0o755), os.Chmod(mirror, 0o755), os.Chmod(built, 0o755))
+	}
+	if err != nil {
+		return refuse(os.Stderr, err.Error())
+	}
+	return m.Run()
+}
+
+// who runs the cell.
+type who struct {
+	name     string
+	uid      int
+	unscoped bool
+}
+
+// each runs a test for every user that this machine lets us be, and for the ways
+// a hand can work.
+func each(t *testing.T, f func(t *testing.T, w who)) {
+	t.Helper()
+	users := []who{{"user", os.Getuid(), false}, {"user unscoped", os.Getuid(), true}}
+	if os.Getuid() == 0 {
+		users = []who{{"root", 0, false}, {"user", ordinary, false}, {"root unscoped", 0, true}, {"user unscoped", ordinary, true}}
+	}
+	for _, w := range users {
+		t.Run(w.name, func(t *testing.T) {
+			if !w.unscoped && landlockABI() < scopeABI {
+				t.Skip("UNPROVEN HERE: this kernel's Landlock cannot scope signals")
+			}
+			t.Parallel()
+			f(t, w)
+		})
+	}
+}
+
+// me is who the tests are, with the hand as it works on this kernel.
+var me = who{name: "me", uid: os.Getuid()}
+
+// held is a cell under test.
+type held struct {
+	t     *testing.T
+	conn  *cell.Conn
+	cmd   *exec.Cmd
+	ready cell.Report
+	log   bytes.Buffer
+
+	stdin          *os.File
+	stdout, stderr chan string
+}
+
+func start(t *testing.T, w who) *held {
+	t.Helper()
+	return startWith(t, func(c *exec.Cmd) {
+		if w.unscoped {
+			c.Path, c.Args = mirror, []string{mirror, "supervise-unscoped"}
+		}
+		if w.uid != os.Getuid() {
+			c.SysProcAttr.Credential = credential(w.uid)
+		}
+	})
+}
+
+// startWith starts a cell whose command change may change.
+func startWith(t *testing.T, change func(*exec.Cmd)) *held {
+	t.Helper()
+	ours, theirs, err := cell.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := cell.NewConn(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{t: t, conn: conn, cmd: exec.Command(built, "supervise")}
+	h.cmd.Env, h.cmd.ExtraFiles, h.cmd.Stderr = []string{}, []*os.File{theirs}, &h.log
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	change(h.cmd)
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = theirs.Close()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		_ = h.cmd.Wait()
+		if h.log.Len() > 0 {
+			t.Errorf("the cell wrote: %s", h.log.String())
+		}
+	})
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	h.ready = h.next()
+	if h.ready.Kind != cell.ReportReady || h.ready.Version != cell.Version || h.ready.Launcher <= 0 {
+		t.Fatalf("first report: %+v", h.ready)
+	}
+	return h
+}
+
+// next is the next report; of kind "" when the cell is gone.
+func (h *held) next() cell.Report {
+	h.t.Helper()
+	var r cell.Report
+	files, err := h.conn.Recv(&r)
+	if errors.Is(err, io.EOF) {
+		return cell.Report{}
+	}
+	if err != nil || len(files) > 0 {
+		h.t.Fatalf("report with %d files: %v", len(files), err)
+	}
+	return r
+}
+
+// expect reads the next report and checks its kind.
+func (h *held) expect(kind cell.ReportKind) cell.Report {
+	h.t.Helper()
+	r := h.next()
+	if r.Kind != kind {
+		h.t.Fatalf("report %+v, want %q; log: %s", r, kind, h.log.String())
+	}
+	return r
+}
+
+// code waits for the cell's own end.
+func (h *held) code() int {
+	h.t.Helper()
+	h.expect("")
+	_ = h.cmd.Wait()
+	return h.cmd.ProcessState.ExitCode()
+}
+
+func (h *held) send(o cell.Order, fds ...int) {
+	h.t.Helper()
+	if err := h.conn.Send(o, fds...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// order sends a run with pipes, and the program when there is one.
+func (h *held) order(s cell.Spec, program ...*os.File) {
+	h.t.Helper()
+	in, stdin := pipe(h.t)
+	stdout, out := pipe(h.t)
+	stderr, errs := pipe(h.t)
+	h.stdin, h.stdout, h.stderr = stdin, drain(stdout), drain(stderr)
+	h.orderWith(s, append([]*os.File{in, out, errs}, program...)...)
+}
+
+// orderWith sends a run with the descriptors given, and closes them.
+func (h *held) orderWith(s cell.Spec, files ...*os.File) {
+	h.t.Helper()
+	spec, err := cell.WriteSpec(s)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	files = append([]*os.File{spec}, files...)
+	var fds []int
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	h.send(cell.Order{Kind: cell.OrderRun}, fds...)
+	cell.CloseAll(files)
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
+	return r, w
+}
+
+// drain reads to the end. Everyone who holds the other end must be gone by then.
+func drain(f *os.File) chan string {
+	c := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(f)
+		c <- string(b)
+	}()
+	return c
+}
+
+// finished runs s to its end and returns its exit, its end and its output.
+func finished(t *testing.T, w who, s cell.Spec) (exited, ended cell.Report, out string) {
+	t.Helper()
+	h := start(t, w)
+	h.order(s)
+	h.expect(cell.ReportStarted)
+	exited, ended = h.expect(cell.ReportExited), h.expect(cell.ReportEnded)
+	if code := h.code(); code != 0 {
+		t.Errorf("the cell ended with %d", code)
+	}
+	return exited, ended, <-h.stdout + <-h.stderr
+}
+
+func credential(uid int) *syscall.Credential {
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
+}

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package main
+
+import "io"
+
+// A cell is made of Landlock, seccomp and a subreaper; other systems get their
+// own backends and no cell.
+const onlyLinux = "cells exist on Linux only"
+
+func supervise(errs io.Writer, _ bool) int { return refuse(errs, onlyLinux) }
+
+func launch(errs io.Writer) int { return refuse(errs, onlyLinux) }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// order is a packet from the daemon; with err it was none.
+type order struct {
+	cell.Order
+	files []*os.File
+	err   error
+}
+
+// orders passes orders on until the daemon is gone.
+func orders(conn *cell.Conn, to chan<- order) {
+	defer close(to)
+	for {
+		var o order
+		o.files, o.err = conn.Recv(&o.Order)
+		if gone(o.err) {
+			return
+		}
+		to <- o
+		if o.err != nil {
+			return // what follows a packet that cannot be read means nothing
+		}
+	}
+}
+
+// obey does what a packet says. One that makes no sense ends the cell: a daemon
+// that is not understood must not believe that it was.
+func (s *supervisor) obey(o order) {
+	if o.err != nil {
+		s.confused(o.err.Error())
+		return
+	}
+	if o.Kind != cell.OrderRun && o.Kind != cell.OrderPrepare && len(o.files) > 0 {
+		cell.CloseAll(o.files)
+		s.confused("descriptors that belong to no order")
+		return
+	}
+	switch o.Kind {
+	case cell.OrderRun:
+		s.run(o.files)
+	case cell.OrderPrepare:
+		s.prepare(o.files)
+	case cell.OrderStop:
+		s.stop(o.Order)
+	case cell.OrderSignal, cell.OrderResize:
+		s.pass(o.Order)
+	default:
+		s.confused("an unknown order")
+	}
+}
+
+// confused ends the cell for a packet that makes no sense.
+func (s *supervisor) confused(text string) {
+	s.broken = true
+	if !s.started {
+		s.fail("protocol", unix.EBADMSG, text)
+		return
+	}
+	if s.phase != ending {
+		s.cause(&s.stopped, "protocol")
+	}
+	s.kill()
+}
+
+// run hands the descriptors to the launcher and only then reads the Spec for
+// itself: the two readings take the same time, and see the same sealed bytes.
+func (s *supervisor) run(files []*os.File) {
+	defer func() {
+		for i, f := range files {
+			if i != stdinFD || s.terminal == nil {
+				_ = f.Close()
+			}
+		}
+	}()
+	if s.phase != idle {
+		if s.phase != ending {
+			s.confused("a second run")
+		}
+		return
+	}
+	if len(files) <= stderrFD || len(files) > mostFDs {
+		s.confused("a run without its descriptors")
+		return
+	}
+	s.phase = launching
+	if err := handOn(s.link, sayRun, files); err != nil {
+		s.fail("launcher", number32(err), "")
+		return
+	}
+	spec, err := cell.ReadSpec(files[specFD])
+	if err != nil {
+		s.fail("spec", unix.EINVAL, err.Error()) // the launcher says the same
+		return
+	}
+	s.watch.limits = spec.Watch
+	if spec.Terminal {
+		s.terminal = files[stdinFD]
+	}
+}
+
+// prepare lets the launcher make rules ahead.
+func (s *supervisor) prepare(files []*os.File) {
+	defer cell.CloseAll(files)
+	switch {
+	case s.phase == ending:
+	case s.phase != idle || len(files) != 1:
+		s.confused("a preparation without its spec, or too late")
+	default:
+		if err := handOn(s.link, sayPrepare, files); err != nil {
+			s.fail("launcher", number32(err), "")
+		}
+	}
+}
+
+// handOn sends descriptors to the launcher.
+func handOn(link *os.File, word byte, files []*os.File) error {
+	raw, err := link.SyscallConn()
+	if err != nil {
+		return err
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	var sent error
+	err = raw.Control(func(fd uintptr) {
+		sent = unix.Sendmsg(int(fd), []byte{word}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
+	})
+	if err != nil {
+		return err
+	}
+	return sent
+}
+
+// stop ends the tree politely. A second one can only be less patient.
+func (s *supervisor) stop(o cell.Order) {
+	reason := o.Reason
+	if reason == "" {
+		reason = "stopped"
+	}
+	if s.phase != ending {
+		s.cause(&s.stopped, reason)
+	}
+	if s.phase != running || o.GraceMS <= 0 {
+		s.kill()
+		return
+	}
+	s.hand.killAll(unix.SIGTERM)
+	end := time.Now().Add(time.Duration(min(o.GraceMS, mostGrace)) * time.Millisecond)
+	if s.patience.IsZero() || end.Before(s.patience) {
+		s.patience = end
+		s.timer.Reset(time.Until(end))
+	}
+}
+
+// mostGrace is longer than any run, and short enough to add to a time.
+const mostGrace = 24 * 60 * 60 * 1000
+
+// pass hands a signal or a size to the program. While it is being launched they
+// wait for it; after its end they are late, which is nobody's fault.
+func (s *supervisor) pass(o cell.Order) {
+	switch {
+	case s.phase == idle:
+		s.confused("an order for a program that was not asked for")
+	case s.phase == launching:
+		s.waiting = append(s.waiting, o)
+	case s.exited || s.phase == ending:
+	case o.Kind == cell.OrderSignal && o.Signal > 0 && o.Signal <= 64:
+		s.hand.killGroup(s.launcher, unix.Signal(o.Signal))
+	case o.Kind == cell.OrderResize && s.terminal != nil:
+		_ = unix.IoctlSetWinsize(int(s.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: o.Rows, Col: o.Cols})
+	default:
+		s.confused("an order that this program cannot take")
+	}
+}

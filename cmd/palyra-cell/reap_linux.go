@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reap is a process that ended, with what it cost.
+type reap struct {
+	pid    int
+	status unix.WaitStatus
+	rusage unix.Rusage
+	last   bool // nobody is left
+}
+
+// usage is what reaped processes cost, with the children that they waited for.
+type usage struct {
+	cpu    time.Duration
+	memory int64 // of the largest
+}
+
+func (u *usage) add(r reap) {
+	u.cpu += time.Duration(r.rusage.Utime.Nano() + r.rusage.Stime.Nano())
+	u.memory = max(u.memory, r.rusage.Maxrss<<10)
+}
+
+// reapAll waits for everyone who is or becomes a child, in this one place, and
+// closes the channel when there is nobody left: a subreaper without children has
+// no descendants. That this is so is known with the last one already, which saves
+// killing nobody.
+func reapAll(reaps chan<- reap) {
+	defer close(reaps)
+	next, ok := wait(0)
+	for ok {
+		r := next
+		if next, ok = wait(unix.WNOHANG); ok && next.pid == 0 {
+			reaps <- r
+			next, ok = wait(0)
+			continue
+		}
+		r.last = !ok
+		reaps <- r
+	}
+}
+
+// wait waits for one; false: there is nobody to wait for.
+func wait(options int) (reap, bool) {
+	for {
+		var r reap
+		var err error
+		r.pid, err = unix.Wait4(-1, &r.status, unix.WALL|options, &r.rusage)
+		if !errors.Is(err, unix.EINTR) {
+			return r, err == nil
+		}
+	}
+}
+
+// hearing is all that the launcher said before its socket closed.
+type hearing struct {
+	exec    bool // it was about to
+	failed  bool
+	failure failure
+}
+
+// listen hears the launcher. The socket closes by exec, or with the launcher.
+func listen(link *os.File, heard chan<- hearing) {
+	var h hearing
+	buf := make([]byte, maxFailure)
+	for {
+		n, err := link.Read(buf)
+		if err != nil || n == 0 {
+			heard <- h
+			return
+		}
+		switch buf[0] {
+		case sayExec:
+			h.exec = true
+		case sayFailed:
+			h.failure, h.failed = parseFailure(buf[1:n])
+		}
+	}
+}
+
+// hear draws the conclusion. Only a launcher that said that it would exec, and
+// then did not say that it failed, may have run something.
+func (s *supervisor) hear(h hearing) {
+	s.heard = nil
+	switch {
+	case h.failed:
+		s.fail(h.failure.step, h.failure.errno, h.failure.text)
+	case h.exec:
+		s.begin()
+	case s.stopped != "":
+		s.fail("stopped", 0, s.stopped)
+	default:
+		s.fail("launcher", unix.ECHILD, "the launcher ended before exec")
+	}
+}
+
+func gone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed)
+}

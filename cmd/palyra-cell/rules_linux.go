@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// rules is a Landlock ruleset in the making: made names what is in it so far.
+type rules struct {
+	made    cell.Landlock
+	ruleset int // -1: there is none yet
+}
+
+// ahead makes the rules of a Spec before there is a run for them.
+func (r *rules) ahead(f *os.File) failure {
+	defer func() { _ = f.Close() }()
+	s, err := cell.ReadSpec(f)
+	if err != nil {
+		return failure{step: "prepare", errno: unix.EINVAL, text: err.Error()}
+	}
+	r.forget()
+	return r.complete(&s.Landlock)
+}
+
+// complete makes the ruleset that want asks for, out of what there is as far as it
+// is the beginning of it. Signals are always scoped where the kernel can: the
+// supervisor's own hand shares the outer domain, and nothing that runs in the
+// cell may reach it.
+func (r *rules) complete(want *cell.Landlock) failure {
+	l := *want
+	if landlockABI() >= scopeABI {
+		l.Scoped |= unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	if !r.begins(&l) {
+		r.forget()
+		ruleset, err := newRuleset(l.FS, l.Net, l.Scoped)
+		if err != nil {
+			return failure{step: "landlock", errno: number32(err), text: "ruleset"}
+		}
+		r.ruleset = ruleset
+	}
+	for i := len(r.made.Rules); i < len(l.Rules); i++ {
+		rule := &l.Rules[i]
+		err := allow(r.ruleset, rule.Path, rule.Access)
+		if err != nil && !(rule.Optional && absent(err)) {
+			return failure{step: "landlock", errno: number32(err), text: "rule " + strconv.Itoa(i) + ": " + rule.Path}
+		}
+	}
+	r.made = l
+	return failure{}
+}
+
+// begins: what there is must hold for l too, whatever else l allows.
+func (r *rules) begins(l *cell.Landlock) bool {
+	m := &r.made
+	return r.ruleset >= 0 && m.FS == l.FS && m.Net == l.Net && m.Scoped == l.Scoped &&
+		len(m.Rules) <= len(l.Rules) && slices.Equal(m.Rules, l.Rules[:len(m.Rules)])
+}
+
+func (r *rules) forget() {
+	if r.ruleset >= 0 {
+		_ = unix.Close(r.ruleset)
+	}
+	*r = rules{ruleset: -1}
+}
+
+// absent: there is nothing to allow, or nothing that this user could reach.
+func absent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// phase is how far the one run of a cell has come.
+type phase int
+
+const (
+	idle      phase = iota // the launcher waits
+	launching              // it has its descriptors
+	running                // the program runs
+	ending                 // everything is being killed
+)
+
+// again is how long a kill may take before it is repeated.
+const again = 20 * time.Millisecond
+
+// supervisor is one cell. All its state belongs to the goroutine of loop;
+// reading orders, reaping and hearing the launcher happen beside it.
+type supervisor struct {
+	conn     *cell.Conn
+	hand     *hand
+	link     *os.File // to the launcher
+	launcher int
+
+	orders  chan order
+	reaps   chan reap
+	heard   chan hearing
+	timer   *time.Timer // grace, and then the repetition of a kill
+	ticker  *time.Ticker
+	waiting []cell.Order // signals and sizes that came while launching
+
+	phase    phase
+	started  bool
+	exited   bool
+	terminal *os.File // the program's, kept for resizing
+	watch    *watch
+	failure  *cell.Report // why it was not started
+	limit    string
+	stopped  string
+	patience time.Time // until when a stop waits
+	broken   bool      // the daemon spoke nonsense
+	killed   int
+	reaped   usage
+}
+
+// supervise serves one run. scope false is for kernels, and tests, without
+// Landlock's signal scope.
+func supervise(errs io.Writer, scope bool) int {
+	s, err := newSupervisor(scope)
+	if err != nil {
+		return refuse(errs, err.Error())
+	}
+	return s.loop()
+}
+
+func newSupervisor(scope bool) (*supervisor, error) {
+	// Nothing may look into the process that decides over the tree, and everyone
+	// whose parent dies must come to it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, err
+	}
+	// It ends with its socket and by nothing that a terminal or an init sends to
+	// a whole group: the tree would be left behind.
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
+	unix.CloseOnExec(cell.ControlFD)
+	conn, err := cell.NewConn(os.NewFile(cell.ControlFD, "control"))
+	if err != nil {
+		return nil, err
+	}
+	s := &supervisor{conn: conn, orders: make(chan order), reaps: make(chan reap), heard: make(chan hearing, 1), timer: time.NewTimer(time.Hour)}
+	s.timer.Stop()
+	if s.watch, err = newWatch(); err != nil {
+		return nil, err
+	}
+	if s.hand, err = newHand(scope); err != nil {
+		return nil, err
+	}
+	if err := s.startLauncher(); err != nil {
+		return nil, err
+	}
+	// Where it may not, the kernel chooses by size, and the supervisor is small.
+	_ = setOOMScore("-500")
+	return s, nil
+}
+
+func (s *supervisor) startLauncher() error {
+	ours, theirs, err := cell.Pair()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = theirs.Close() }()
+	s.link = ours
+	s.launcher, err = s.hand.start(int(theirs.Fd()), "palyra-cell", "launch")
+	return err
+}
+
+// loop runs the cell to its end and returns its exit code.
+func (s *supervisor) loop() int {
+	go orders(s.conn, s.orders)
+	go reapAll(s.reaps)
+	go listen(s.link, s.heard)
+	s.report(cell.Report{Kind: cell.ReportReady, Version: cell.Version, Launcher: s.launcher})
+	rehearse()
+	for {
+		select {
+		case o, ok := <-s.orders:
+			if !ok {
+				s.orders = nil
+				s.kill() // the daemon is gone
+				continue
+			}
+			s.obey(o)
+		case r, ok := <-s.reaps:
+			if !ok {
+				return s.finish()
+			}
+			s.reap(r)
+		case h := <-s.heard:
+			s.hear(h)
+		case <-s.timer.C:
+			s.kill()
+		case <-s.ticks():
+			s.look()
+		}
+	}
+}
+
+func (s *supervisor) ticks() <-chan time.Time {
+	if s.ticker == nil {
+		return nil
+	}
+	return s.ticker.C
+}
+
+// report tells the daemon. That it is gone shows on the other direction.
+func (s *supervisor) report(r cell.Report) { _ = s.conn.Send(r) }
+
+// kill is SIGKILL to everything, now and again until wait4 has nobody left.
+func (s *supervisor) kill() {
+	s.phase = ending
+	s.hand.killAll(unix.SIGKILL)
+	s.timer.Reset(again)
+}
+
+// fail ends a cell whose program has not started. The first reason stands.
+func (s *supervisor) fail(step string, errno unix.Errno, text string) {
+	if s.failure == nil {
+		if errno != 0 && text == "" {
+			text = errno.Error()
+		}
+		s.failure = &cell.Report{Kind: cell.ReportFailed, Step: step, Errno: int(errno), Text: text}
+	}
+	s.kill()
+}
+
+// begin is the moment from which the program runs.
+func (s *supervisor) begin() {
+	s.started = true
+	s.report(cell.Report{Kind: cell.ReportStarted})
+	if s.phase == ending {
+		return // it was stopped on the way, and is being killed
+	}
+	s.phase = running
+	s.ticker = time.NewTicker(s.watch.every())
+	for _, o := range s.waiting {
+		s.pass(o)
+	}
+	s.waiting = nil
+}
+
+// look ends the tree for a limit. A tree that cannot be watched is not left to
+// run unwatched.
+func (s *supervisor) look() {
+	if s.phase != running {
+		return
+	}
+	limit, err := s.watch.look(s.reaped.cpu)
+	switch {
+	case err != nil:
+		s.cause(&s.stopped, "unwatched")
+	case limit != "":
+		s.cause(&s.limit, limit)
+	default:
+		return
+	}
+	s.kill()
+}
+
+// cause notes why the tree ends. The first reason stands.
+func (s *supervisor) cause(what *string, why string) {
+	if s.limit == "" && s.stopped == "" {
+		*what = why
+	}
+}
+
+// reap takes note of a process that is no more. The program's own end is told at
+// once; what it leaves behind is killed.
+func (s *supervisor) reap(r reap) {
+	s.reaped.add(r)
+	if r.pid != s.launcher {
+		if s.exited && r.status.Signaled() && r.status.Signal() == unix.SIGKILL {
+			s.killed++
+		}
+		return
+	}
+	if s.heard != nil {
+		s.hear(<-s.heard) // its socket is closed, so there is a last word
+	}
+	if s.started {
+		s.programEnded(r)
+	}
+}
+
+func (s *supervisor) programEnded(r reap) {
+	s.exited = true
+	status := r.status
+	s.report(exit(cell.ReportExited, status))
+	if s.terminal != nil {
+		_ = s.terminal.Close()
+		s.terminal = nil
+	}
+	switch {
+	case !status.Signaled():
+	case status.Signal() == unix.SIGXCPU:
+		s.cause(&s.limit, limitCPU)
+	case status.Signal() == unix.SIGXFSZ:
+		s.cause(&s.limit, limitFileSize)
+	}
+	if s.phase = ending; !r.last {
+		s.kill()
+	}
+}
+
+func exit(kind cell.ReportKind, status unix.WaitStatus) cell.Report {
+	r := cell.Report{Kind: kind}
+	if status.Signaled() {
+		r.Signal = int(status.Signal())
+	} else {
+		r.Code = status.ExitStatus()
+	}
+	return r
+}
+
+// finish is called when nothing is left, and says so.
+func (s *supervisor) finish() int {
+	switch {
+	case s.started:
+		s.cause(&s.limit, s.watch.events())
+		s.report(cell.Report{Kind: cell.ReportEnded, Limit: s.limit, Stopped: s.stopped, Killed: s.killed, Usage: s.watch.usage(s.reaped)})
+	case s.failure != nil:
+		s.report(*s.failure)
+		return refused
+	}
+	if s.broken {
+		return refused
+	}
+	return 0
+}

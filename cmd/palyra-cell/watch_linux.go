@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// What a watched tree can be ended for.
+const (
+	limitMemory    = "memory"
+	limitProcesses = "processes"
+	limitCPU       = "cpu"
+	limitFileSize  = "file_size"
+)
+
+const (
+	everyDefault = 50 * time.Millisecond
+	clockTick    = 10 * time.Millisecond // of /proc/PID/stat, on every Linux that Go knows
+)
+
+// watch looks at a tree's cost every few milliseconds, and remembers the most it
+// saw. Where a cgroup counts, its counters are believed; a counter that cannot
+// be read is replaced by looking oneself, never by not looking.
+type watch struct {
+	limits cell.Watch
+	tree   *tree
+	page   int64
+
+	memory, tasks int64           // most at once
+	mark          int64           // resident bytes at which proportions were read last
+	last          map[int]process // of the walk before
+	spent         time.Duration   // seen being spent, by walks alone
+	cpu           time.Duration   // the tree's, by the best account
+}
+
+func newWatch() (*watch, error) {
+	t, err := newTree(unix.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	return &watch{tree: t, page: int64(os.Getpagesize())}, nil
+}
+
+func (w *watch) every() time.Duration {
+	if w.limits.EveryMS == 0 {
+		return everyDefault
+	}
+	return time.Duration(w.limits.EveryMS) * time.Millisecond
+}
+
+// look returns the limit that the tree is over, or "". reaped is the CPU time of
+// those who are gone.
+func (w *watch) look(reaped time.Duration) (string, error) {
+	if limit := w.events(); limit != "" {
+		return limit, nil
+	}
+	counted, known := w.counted()
+	if known {
+		w.cpu = counted
+	}
+	if !known || w.blind() {
+		limit, err := w.see(reaped, !known)
+		if limit != "" || err != nil {
+			return limit, err
+		}
+	}
+	if w.limits.CPUMS > 0 && w.cpu > time.Duration(w.limits.CPUMS)*time.Millisecond {
+		return limitCPU, nil
+	}
+	return "", nil
+}
+
+// blind: there is something that no counter says.
+func (w *watch) blind() bool {
+	c := w.limits.Counters
+	return w.limits.Memory > 0 || w.limits.Processes > 0 || c.PeakBytes == "" || c.PeakPids == ""
+}
+
+// see walks the tree.
+func (w *watch) see(reaped time.Duration, cpu bool) (string, error) {
+	members, err := w.tree.walk()
+	if err != nil {
+		return "", err
+	}
+	var tasks, resident, ticks int64
+	for _, p := range members {
+		tasks += p.tasks
+		resident += p.pages * w.page
+		ticks += p.own + p.waited
+	}
+	w.tasks = max(w.tasks, tasks)
+	if cpu {
+		w.cpu = max(w.cpu, reaped+time.Duration(ticks)*clockTick, w.accumulate(members))
+	}
+	switch {
+	case w.limits.Processes > 0 && tasks > w.limits.Processes:
+		return limitProcesses, nil
+	case w.weigh(members, resident):
+		return limitMemory, nil
+	}
+	return "", nil
+}
+
+// accumulate adds up what each process spent since the walk before. Sums over
+// parents and children lose who is never waited for; this one does not.
+func (w *watch) accumulate(members []process) time.Duration {
+	now := make(map[int]process, len(members))
+	for _, p := range members {
+		now[p.pid] = p
+		spent := p.own
+		if before, ok := w.last[p.pid]; ok && before.start == p.start {
+			spent -= before.own
+		}
+		w.spent += time.Duration(spent) * clockTick
+	}
+	w.last = now
+	return w.spent
+}
+
+// weigh reads how much memory the tree holds in proportion to whom it shares it
+// with, and says whether that is over the limit. It cannot be more than what is
+// resident, which costs nothing to know: proportions, which cost a walk over page
+// tables, are read only near the limit or when there is more than ever before.
+// (The resident count lags a little; hence near.)
+func (w *watch) weigh(members []process, resident int64) bool {
+	near := w.limits.Memory > 0 && resident > w.limits.Memory-w.limits.Memory/16
+	if !near && resident <= w.mark+w.mark/8 {
+		return false
+	}
+	w.mark = max(w.mark, resident)
+	var sum int64
+	for _, p := range members {
+		sum += w.proportion(p)
+	}
+	w.memory = max(w.memory, sum)
+	return w.limits.Memory > 0 && sum > w.limits.Memory
+}
+
+// proportion is a process's PSS. Who hides it is counted in full.
+func (w *watch) proportion(p process) int64 {
+	b, err := w.tree.file(strconv.Itoa(p.pid) + "/smaps_rollup")
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
+		return 0 // it is gone, and its memory with it
+	}
+	kib, ok := field(b, "Pss:")
+	if err != nil || !ok {
+		return p.pages * w.page
+	}
+	return kib << 10
+}
+
+// events reads what a cgroup has refused.
+func (w *watch) events() string {
+	if n, ok := w.counter(w.limits.Counters.OOM, "oom_kill"); ok && n > 0 {
+		return limitMemory
+	}
+	if n, ok := w.counter(w.limits.Counters.PidsMax, "max"); ok && n > 0 {
+		return limitProcesses
+	}
+	return ""
+}
+
+// counted is the CPU time by a cgroup's account.
+func (w *watch) counted() (time.Duration, bool) {
+	if n, ok := w.counter(w.limits.Counters.CPUNanos, ""); ok {
+		return time.Duration(n), true
+	}
+	n, ok := w.counter(w.limits.Counters.CPUMicros, "usage_usec")
+	return time.Duration(n) * time.Microsecond, ok
+}
+
+// counter reads a file with one number, or the number behind name.
+func (w *watch) counter(path, name string) (int64, bool) {
+	if path == "" {
+		return 0, false
+	}
+	b, err := w.tree.file(path)
+	if err != nil {
+		return 0, false
+	}
+	if name == "" {
+		return number(bytes.TrimSpace(b))
+	}
+	return field(b, name)
+}
+
+// field finds the line that begins with name and returns the number behind it.
+func field(b []byte, name string) (int64, bool) {
+	for line := range bytes.Lines(b) {
+		f := bytes.Fields(line)
+		if len(f) >= 2 && string(f[0]) == name {
+			return number(f[1])
+		}
+	}
+	return 0, false
+}
+
+// usage is the final account: counters as they stand now, else what was seen and
+// what wait4 told.
+func (w *watch) usage(reaped usage) cell.Usage {
+	u := cell.Usage{PeakMemory: max(w.memory, reaped.memory), Processes: max(w.tasks, 1)}
+	cpu := max(w.spent, reaped.cpu)
+	if counted, ok := w.counted(); ok {
+		cpu = counted
+	}
+	u.CPUMS = cpu.Milliseconds()
+	if n, ok := w.counter(w.limits.Counters.PeakBytes, ""); ok {
+		u.PeakMemory = n
+	}
+	if n, ok := w.counter(w.limits.Counters.PeakPids, ""); ok {
+		u.Processes = n
+	}
+	return u
+}

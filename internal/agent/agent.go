@@ -1,0 +1,112 @@
+// Package agent takes the turns of runs: it asks a provider what to say and
+// which tools to call, has the calls made, and shows the provider what became of
+// them, until the provider is done.
+//
+// A Provider is a model, or a script in its place (agent/scripted). Consecutive
+// calls of a turn that only read are made at once, as many as the run's budget
+// allows; everything else in order, one at a time. A refused call is not the end
+// of a run: the provider is told. An error of the provider is.
+//
+// The package judges and runs nothing: every call goes through the run to the
+// gate. It keeps no record: a run that is driven again after a restart is asked
+// its turns anew and meets the outcomes it had, so a provider must give the same
+// turns for the same transcript.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/run"
+)
+
+// Provider decides what happens in a run.
+type Provider interface {
+	// Next returns the next turn. An error fails the run with its reason.
+	Next(ctx context.Context, t Transcript) (Turn, error)
+}
+
+// Titled is a Provider that names its run for people.
+type Titled interface {
+	// Title returns one line.
+	Title() string
+}
+
+// Listener is a Provider that heeds what is said to its run while it goes on.
+type Listener interface {
+	// Listens reports whether it does.
+	Listens() bool
+}
+
+// Turn is what a provider wants: some text to be shown, calls to be made in this
+// order, and whether that was all.
+type Turn struct {
+	Text  string
+	Calls []ToolCall
+	Done  bool // the run ends after this turn
+}
+
+// ToolCall is a call to be made.
+type ToolCall struct {
+	Tool      string
+	Arguments json.RawMessage
+	Workspace string // empty: the run's
+	// Check, if set, looks at the outcome. Its error fails the run before the
+	// next call is made.
+	Check func(palyra.Outcome) error
+}
+
+// Open makes a provider from the input of a run. Its error says what is wrong
+// with the input.
+type Open func(input []byte) (Provider, error)
+
+// Tools knows what a tool does.
+type Tools interface {
+	// ReadOnly reports whether the tool changes nothing. One that is not known
+	// does.
+	ReadOnly(tool string) bool
+}
+
+// Config wires a Loop.
+type Config struct {
+	Providers map[string]Open // by name: "scripted"
+	Tools     Tools
+}
+
+// Loop drives runs.
+type Loop struct{ Config }
+
+// New returns a Loop.
+func New(c Config) (*Loop, error) {
+	if len(c.Providers) == 0 || c.Tools == nil {
+		return nil, errors.New("agent: new: incomplete config")
+	}
+	return &Loop{c}, nil
+}
+
+// Accept implements run.Driver.
+func (l *Loop) Accept(r palyra.Run, input []byte) (run.Accepted, error) {
+	open, ok := l.Providers[r.Provider]
+	if !ok {
+		known := strings.Join(slices.Sorted(maps.Keys(l.Providers)), ", ")
+		return run.Accepted{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no provider %q", palyra.Clip(r.Provider, 64)).
+			WithRemedy("use one of: %s", known)
+	}
+	p, err := open(input)
+	if err != nil {
+		return run.Accepted{}, err
+	}
+	a := run.Accepted{Drive: func(ctx context.Context, live *run.Live) error { return l.drive(ctx, live, p) }}
+	if t, ok := p.(Titled); ok {
+		a.Title = t.Title()
+	}
+	if x, ok := p.(Listener); ok {
+		a.Listens = x.Listens()
+	}
+	return a, nil
+}

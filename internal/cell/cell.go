@@ -1,0 +1,166 @@
+// Package cell is the language between palyrad and palyra-cell, the small
+// static helper that starts and ends everything that runs natively.
+//
+// Words: a cell is a supervisor process with one launcher process below it. Both
+// wait, holding nothing, until the daemon sends an Order to run with a Spec; the
+// launcher then confines itself as the Spec says and becomes the program. The
+// supervisor stays: it reaps, watches the limits, passes signals on, and kills
+// until nothing of the tree is left. A cell serves one run and ends.
+//
+// Orders and reports are small JSON documents, one per packet of a SOCK_SEQPACKET
+// socket; the Spec, which can be large, travels in its own encoding in a sealed
+// memfd beside the program's descriptors. When the socket closes the daemon is gone, and the
+// cell ends its tree.
+//
+// The package is shared by both ends and knows nothing else of Palyra.
+package cell
+
+// Version of the language. The two ends must agree exactly.
+const Version = 1
+
+// ControlFD is the descriptor on which a cell finds its socket.
+const ControlFD = 3
+
+// Most bytes of a packet and of a Spec.
+const (
+	MaxPacket = 16 << 10
+	MaxSpec   = 8 << 20
+)
+
+// OrderKind is what the daemon wants.
+type OrderKind string
+
+// The orders.
+const (
+	OrderRun    OrderKind = "run"    // with descriptors: spec, stdin, stdout, stderr and, when Spec.Sealed, the program
+	OrderSignal OrderKind = "signal" // to the program's process group
+	OrderResize OrderKind = "resize" // of the program's terminal
+	OrderStop   OrderKind = "stop"   // SIGTERM to the whole tree, GraceMS later SIGKILL until nothing is left
+
+	// OrderPrepare, with the descriptor of a spec, may come while a cell waits: the
+	// launcher makes that Spec's Landlock ruleset ahead. A run whose Landlock has
+	// the same masks and begins with the same Rules adds only the rest; any other
+	// is made anew. The rules stand for what their paths named then, so only
+	// directories and devices belong here, not files that get replaced. There is
+	// no report, but a Spec that cannot be prepared ends the cell with Failed.
+	OrderPrepare OrderKind = "prepare"
+)
+
+// Order is a packet from the daemon.
+type Order struct {
+	Kind    OrderKind `json:"kind"`
+	Signal  int       `json:"signal,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	GraceMS int64     `json:"grace_ms,omitempty"`
+	Rows    uint16    `json:"rows,omitempty"`
+	Cols    uint16    `json:"cols,omitempty"`
+}
+
+// ReportKind is what a cell says.
+type ReportKind string
+
+// The reports, in the order in which they come. After Failed or Ended the cell
+// is gone.
+const (
+	ReportReady   ReportKind = "ready"   // it waits; Launcher is the process to put into a cgroup
+	ReportStarted ReportKind = "started" // the program runs
+	ReportFailed  ReportKind = "failed"  // it was not started: Step and Errno say why; nothing ran
+	ReportExited  ReportKind = "exited"  // the program itself ended; what it left behind is being killed
+	ReportEnded   ReportKind = "ended"   // nothing of the tree is left
+)
+
+// Report is a packet from a cell.
+type Report struct {
+	Kind     ReportKind `json:"kind"`
+	Version  int        `json:"version,omitempty"`
+	Launcher int        `json:"launcher,omitempty"`
+	Step     string     `json:"step,omitempty"` // of a failure: landlock, seccomp, rlimit, uid, cwd, exec, …
+	Errno    int        `json:"errno,omitempty"`
+	Text     string     `json:"text,omitempty"`
+	Code     int        `json:"code,omitempty"`    // exit code of the program
+	Signal   int        `json:"signal,omitempty"`  // that ended it
+	Limit    string     `json:"limit,omitempty"`   // of Ended: the limit that made the cell kill: memory, processes, cpu
+	Stopped  string     `json:"stopped,omitempty"` // of Ended: the Reason of the OrderStop that did
+	Killed   int        `json:"killed,omitempty"`  // processes that had to be killed after the program's own end
+	Usage    Usage      `json:"usage,omitzero"`
+}
+
+// Usage is what the tree cost, as far as the cell could see.
+type Usage struct {
+	CPUMS      int64 `json:"cpu_ms"`
+	PeakMemory int64 `json:"peak_memory"`
+	Processes  int64 `json:"processes"` // most at once
+}
+
+// Spec is everything that decides how the program runs. The launcher applies it
+// in this order: terminal or session, rlimits, groups and uid, cwd, capabilities,
+// no_new_privs, Landlock, seccomp, exec.
+type Spec struct {
+	Version int      `json:"version"`
+	Path    string   `json:"path"`             // program, absolute; not used when Sealed
+	Sealed  bool     `json:"sealed,omitempty"` // run the descriptor that came with the order
+	Argv    []string `json:"argv"`
+	Env     []string `json:"env"`
+	Cwd     string   `json:"cwd"`
+
+	Identity *Identity `json:"identity,omitempty"` // nil: stay who we are
+	Terminal bool      `json:"terminal,omitempty"` // stdin is a terminal to be made the controlling one
+	Rlimits  []Rlimit  `json:"rlimits,omitempty"`
+	Nice     int       `json:"nice,omitempty"`
+
+	Landlock Landlock `json:"landlock"`
+	Filter   []byte   `json:"filter"` // struct sock_filter array, as the kernel takes it
+
+	Watch Watch `json:"watch"`
+}
+
+// Identity is who the program runs as. A daemon that is root becomes the
+// workspace's owner; uid 0 keeps the uid and loses every capability.
+type Identity struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+}
+
+// Rlimit is one of setrlimit's; soft and hard are the same.
+type Rlimit struct {
+	Resource int    `json:"resource"`
+	Value    uint64 `json:"value"`
+}
+
+// Landlock is a ruleset for the kernel. The masks are what is handled and so
+// denied; Rules allow. All of them must be taken by the kernel: nothing is
+// dropped silently.
+type Landlock struct {
+	FS     uint64 `json:"fs"`
+	Net    uint64 `json:"net,omitempty"`
+	Scoped uint64 `json:"scoped,omitempty"`
+	Rules  []Rule `json:"rules"`
+}
+
+// Rule allows Access below Path. A path that does not exist is an error unless
+// Optional.
+type Rule struct {
+	Path     string `json:"path"`
+	Access   uint64 `json:"access"`
+	Optional bool   `json:"optional,omitempty"`
+}
+
+// Watch is what the supervisor looks at every few milliseconds and kills for.
+// Zero limits are not watched.
+type Watch struct {
+	EveryMS   int64    `json:"every_ms"`
+	Memory    int64    `json:"memory,omitempty"`    // bytes of summed PSS, where no cgroup bounds it
+	Processes int64    `json:"processes,omitempty"` // in the tree, where no cgroup bounds it
+	CPUMS     int64    `json:"cpu_ms,omitempty"`    // of the whole tree
+	Counters  Counters `json:"counters,omitzero"`   // of a cgroup, where there is one
+}
+
+// Counters are files of a cgroup. Empty ones are not read.
+type Counters struct {
+	OOM       string `json:"oom,omitempty"`        // memory.events or memory.oom_control: an oom_kill line over 0 is "memory"
+	PidsMax   string `json:"pids_max,omitempty"`   // pids.events: a max line over 0 is "processes"
+	PeakBytes string `json:"peak_bytes,omitempty"` // one number
+	PeakPids  string `json:"peak_pids,omitempty"`  // one number
+	CPUNanos  string `json:"cpu_nanos,omitempty"`  // one number (v1 cpuacct.usage)
+	CPUMicros string `json:"cpu_micros,omitempty"` // cpu.stat with a usage_usec line (v2)
+}

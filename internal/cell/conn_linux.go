@@ -1,0 +1,202 @@
+package cell
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFDs is the most descriptors that come with a packet.
+const maxFDs = 8
+
+// Conn is one end of a cell's socket. Send and Recv may run at the same time,
+// and Send several times at once: a packet is sent whole or not at all.
+type Conn struct {
+	file   *os.File
+	raw    syscall.RawConn
+	closed atomic.Bool
+}
+
+// NewConn takes over f, a connected SOCK_SEQPACKET socket: it is closed with the
+// Conn, or here when it is nothing of the kind.
+func NewConn(f *os.File) (*Conn, error) {
+	defer func() { _ = f.Close() }()
+	fd, err := duplicate(f)
+	if err != nil {
+		return nil, fmt.Errorf("cell: socket: %w", err)
+	}
+	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		_ = unix.Close(fd)
+		return nil, errors.New("cell: socket: not SOCK_SEQPACKET")
+	}
+	// Without blocking, the runtime's poller waits and deadlines work.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("cell: socket: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "cell")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("cell: socket: %w", err)
+	}
+	return &Conn{file: file, raw: raw}, nil
+}
+
+func duplicate(f *os.File) (int, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd, dupErr := -1, error(nil)
+	if err = raw.Control(func(old uintptr) { fd, dupErr = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return -1, err
+	}
+	return fd, dupErr
+}
+
+// Pair makes the two ends of a cell's socket: one for NewConn, one to be the
+// cell's descriptor ControlFD.
+func Pair() (ours, cells *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cell: socket: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "cell"), os.NewFile(uintptr(fds[1]), "control"), nil
+}
+
+// Close closes the socket, and wakes who waits in Send or Recv with os.ErrClosed.
+// A cell at the other end kills its tree and ends.
+func (c *Conn) Close() error {
+	c.closed.Store(true)
+	return c.file.Close()
+}
+
+// say wraps what a Send or Recv failed with. The runtime has an error of its own,
+// without a public name, for a file closed under someone's hands.
+func (c *Conn) say(doing string, err error) error {
+	if c.closed.Load() {
+		err = os.ErrClosed
+	}
+	return fmt.Errorf("cell: %s: %w", doing, err)
+}
+
+// SetDeadline bounds a Send or Recv under way and those to come; zero: none.
+func (c *Conn) SetDeadline(t time.Time) error { return c.file.SetDeadline(t) }
+
+// Send sends v with descriptors, which stay the caller's.
+func (c *Conn) Send(v any, fds ...int) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("cell: send: %w", err)
+	}
+	if len(b) > MaxPacket || len(fds) > maxFDs {
+		return fmt.Errorf("cell: send: %d bytes and %d descriptors are too many", len(b), len(fds))
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	var sent error
+	err = c.raw.Write(func(fd uintptr) bool {
+		sent = retry(func() error { return unix.Sendmsg(int(fd), b, oob, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT) })
+		return !errors.Is(sent, unix.EAGAIN)
+	})
+	if err == nil {
+		err = sent
+	}
+	if err != nil {
+		return c.say("send", err)
+	}
+	return nil
+}
+
+// Recv receives into v and returns the descriptors that came along, which are
+// the caller's to close. io.EOF means that the other end is gone. A packet that
+// is cut short, is not exactly one known document, or has lost descriptors is an
+// error, and what came of it is closed.
+func (c *Conn) Recv(v any) ([]*os.File, error) {
+	buf := make([]byte, MaxPacket+1)
+	oob := make([]byte, unix.CmsgSpace(maxFDs*4))
+	var n, oobn, flags int
+	var got error
+	err := c.raw.Read(func(fd uintptr) bool {
+		got = retry(func() (err error) {
+			n, oobn, flags, _, err = unix.Recvmsg(int(fd), buf, oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+			if errors.Is(err, unix.ECONNRESET) {
+				return unix.EINTR // said once, when it went with packets of ours unread; its last ones are behind it
+			}
+			return err
+		})
+		return !errors.Is(got, unix.EAGAIN)
+	})
+	switch {
+	case err != nil:
+		return nil, c.say("receive", err)
+	case got != nil:
+		return nil, c.say("receive", got)
+	}
+	files, err := rights(oob[:oobn])
+	switch {
+	case err != nil:
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || n > MaxPacket:
+		err = errors.New("cell: receive: a packet that is too large")
+	case n == 0 && len(files) == 0:
+		err = io.EOF
+	default:
+		err = decode(buf[:n], v)
+	}
+	if err != nil {
+		CloseAll(files)
+		return nil, err
+	}
+	return files, nil
+}
+
+// rights returns the descriptors of a packet. They are in this process already,
+// so whatever is wrong with the rest they must come back or be closed.
+func rights(oob []byte) ([]*os.File, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("cell: receive: %w", err)
+	}
+	var files []*os.File
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			CloseAll(files)
+			return nil, fmt.Errorf("cell: receive: %w", err)
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, nil
+}
+
+// CloseAll closes what Recv returned.
+func CloseAll(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+func retry(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package cell
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Most of what a Spec may list. They are far above any honest use and far below
+// what would hurt.
+const (
+	maxRules     = 4096
+	maxFilter    = 4096 * filterSize // BPF_MAXINSNS
+	filterSize   = 8                 // of a struct sock_filter
+	maxRlimits   = 64
+	maxWatchStep = 10_000
+)
+
+// decode reads exactly one JSON document without unknown names into v. What an
+// end does not understand it must not half obey.
+func decode(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("cell: decode: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("cell: decode: more than one document")
+	}
+	return nil
+}
+
+// Check says what is wrong with a Spec that no launcher should try: one that
+// leaves a part of the room out is refused, not run in a weaker room.
+func (s *Spec) Check() error {
+	switch {
+	case s.Version != Version:
+		return fmt.Errorf("cell: spec: version %d, this cell speaks %d", s.Version, Version)
+	case !s.Sealed && !strings.HasPrefix(s.Path, "/"):
+		return errors.New("cell: spec: path is not absolute")
+	case !strings.HasPrefix(s.Cwd, "/"):
+		return errors.New("cell: spec: cwd is not absolute")
+	case len(s.Argv) == 0:
+		return errors.New("cell: spec: no argv")
+	case len(s.Filter) == 0 || len(s.Filter)%filterSize != 0 || len(s.Filter) > maxFilter:
+		return fmt.Errorf("cell: spec: a filter of %d bytes", len(s.Filter))
+	case len(s.Rlimits) > maxRlimits:
+		return fmt.Errorf("cell: spec: %d rlimits", len(s.Rlimits))
+	}
+	return errors.Join(s.checkStrings(), s.Landlock.check(), s.Identity.check(), s.Watch.check())
+}
+
+func (s *Spec) checkStrings() error {
+	for _, list := range [][]string{{s.Path, s.Cwd}, s.Argv, s.Env} {
+		for _, v := range list {
+			if strings.IndexByte(v, 0) >= 0 {
+				return errors.New("cell: spec: a zero byte in path, cwd, argv or env")
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Landlock) check() error {
+	if l.FS == 0 {
+		return errors.New("cell: spec: landlock handles no file access")
+	}
+	if len(l.Rules) > maxRules {
+		return fmt.Errorf("cell: spec: %d landlock rules", len(l.Rules))
+	}
+	for i, r := range l.Rules {
+		if !strings.HasPrefix(r.Path, "/") || strings.IndexByte(r.Path, 0) >= 0 {
+			return fmt.Errorf("cell: spec: landlock rule %d has no absolute path", i)
+		}
+	}
+	return nil
+}
+
+func (i *Identity) check() error {
+	// 1<<32-1 is the kernel's "leave as it is".
+	if i != nil && (i.UID < 0 || i.GID < 0 || i.UID >= 1<<32-1 || i.GID >= 1<<32-1) {
+		return fmt.Errorf("cell: spec: uid %d, gid %d", i.UID, i.GID)
+	}
+	return nil
+}
+
+func (w *Watch) check() error {
+	if w.EveryMS < 0 || w.EveryMS > maxWatchStep || w.Memory < 0 || w.Processes < 0 || w.CPUMS < 0 {
+		return errors.New("cell: spec: a watch out of range")
+	}
+	for _, p := range []string{w.Counters.OOM, w.Counters.PidsMax, w.Counters.PeakBytes, w.Counters.PeakPids, w.Counters.CPUNanos, w.Counters.CPUMicros} {
+		if p != "" && (!strings.HasPrefix(p, "/") || strings.IndexByte(p, 0) >= 0) {
+			return errors.New("cell: spec: a counter without an absolute path")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package cell
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// good is a Spec with everything in it.
+func good() Spec {
+	return Spec{
+		Version: Version, Path: "/bin/true", Argv: []string{"true", ""}, Env: []string{"A=1"}, Cwd: "/",
+		Identity: &Identity{UID: 1000, GID: 1000}, Terminal: true, Rlimits: []Rlimit{{Resource: 7, Value: math.MaxUint64}}, Nice: 5,
+		Landlock: Landlock{FS: 1<<16 - 1, Net: 3, Scoped: 3, Rules: []Rule{{Path: "/usr", Access: 13}, {Path: "/opt", Access: 13, Optional: true}}},
+		Filter:   []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
+		Watch:    Watch{EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"}},
+	}
+}
+
+func TestDecodeSpec(t *testing.T) {
+	want := good()
+	b := encodeSpec(&want)
+	got, err := DecodeSpec(b)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for n := range b {
+		if s, err := DecodeSpec(b[:n]); err == nil {
+			t.Errorf("the first %d bytes: %+v", n, s)
+		}
+	}
+	later := want
+	later.Version++
+	for name, text := range map[string]string{
+		"JSON": "{}", "two": string(b) + string(b), "a byte behind it": string(b) + "\x00",
+		"another version": string(encodeSpec(&later)), "too much": string(b) + strings.Repeat("\x00", MaxSpec),
+		"a length that overflows": string(b[:1]) + strings.Repeat("\xff", 9) + "\x01",
+	} {
+		if s, err := DecodeSpec([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// Every field of a Spec travels: one that is forgotten in the walk would silently
+// not be applied.
+func TestEveryFieldTravels(t *testing.T) {
+	var want, got Spec
+	fill(reflect.ValueOf(&want).Elem(), 1)
+	want.Version = Version
+	c := coder{reading: true, in: encodeSpec(&want)}
+	c.spec(&got)
+	if c.err != nil || len(c.in) != 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v, %v", got, want, c.err)
+	}
+}
+
+// fill puts something other than zero into everything below v.
+func fill(v reflect.Value, n int64) int64 {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n = fill(v.Field(i), n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		n = fill(v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		n = fill(v.Index(1), fill(v.Index(0), n))
+	case reflect.String:
+		v.SetString(strconv.FormatInt(n, 10))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint64:
+		v.SetUint(uint64(n))
+	default:
+		v.SetInt(-n)
+	}
+	return n + 1
+}
+
+// A Spec that would make a weaker room, or that the kernel would read otherwise
+// than it was meant, is refused before anything is tried.
+func TestCheck(t *testing.T) {
+	for name, change := range map[string]func(*Spec){
+		"another version":       func(s *Spec) { s.Version++ },
+		"no version":            func(s *Spec) { s.Version = 0 },
+		"a relative path":       func(s *Spec) { s.Path = "true" },
+		"no path":               func(s *Spec) { s.Path = "" },
+		"a relative cwd":        func(s *Spec) { s.Cwd = "." },
+		"no argv":               func(s *Spec) { s.Argv = nil },
+		"a zero in argv":        func(s *Spec) { s.Argv[1] = "a\x00b" },
+		"a zero in env":         func(s *Spec) { s.Env[0] = "A=\x00" },
+		"a zero in path":        func(s *Spec) { s.Path = "/bin/true\x00" },
+		"a zero in cwd":         func(s *Spec) { s.Cwd = "/\x00" },
+		"no filter":             func(s *Spec) { s.Filter = nil },
+		"half an instruction":   func(s *Spec) { s.Filter = s.Filter[:4] },
+		"too long a filter":     func(s *Spec) { s.Filter = make([]byte, maxFilter+filterSize) },
+		"too many rlimits":      func(s *Spec) { s.Rlimits = make([]Rlimit, maxRlimits+1) },
+		"no landlock":           func(s *Spec) { s.Landlock = Landlock{} },
+		"a relative rule":       func(s *Spec) { s.Landlock.Rules[0].Path = "usr" },
+		"a rule with a zero":    func(s *Spec) { s.Landlock.Rules[0].Path = "/usr\x00" },
+		"too many rules":        func(s *Spec) { s.Landlock.Rules = make([]Rule, maxRules+1) },
+		"no uid":                func(s *Spec) { s.Identity.UID = -1 },
+		"the kernel's no uid":   func(s *Spec) { s.Identity.UID = math.MaxUint32 },
+		"the kernel's no gid":   func(s *Spec) { s.Identity.GID = math.MaxUint32 },
+		"a uid that overflows":  func(s *Spec) { s.Identity.UID = 1 << 32 },
+		"a negative step":       func(s *Spec) { s.Watch.EveryMS = -1 },
+		"a step of a day":       func(s *Spec) { s.Watch.EveryMS = 86_400_000 },
+		"negative memory":       func(s *Spec) { s.Watch.Memory = -1 },
+		"a counter with a zero": func(s *Spec) { s.Watch.Counters.PidsMax = "/x\x00" },
+		"a relative counter":    func(s *Spec) { s.Watch.Counters.CPUNanos = "x" },
+	} {
+		s := good()
+		change(&s)
+		if err := s.Check(); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+	s := good()
+	s.Path, s.Sealed, s.Identity, s.Watch.EveryMS = "", true, nil, 0
+	if err := s.Check(); err != nil {
+		t.Errorf("a sealed one: %v", err)
+	}
+}
+
+// Whatever is decoded passes its own check, means the same when sent on, and is
+// not larger than what came.
+func FuzzSpec(f *testing.F) {
+	s := good()
+	f.Add(encodeSpec(&s))
+	f.Add(encodeSpec(&Spec{Version: Version, Sealed: true, Argv: []string{"x"}, Cwd: "/", Landlock: Landlock{FS: 1}, Filter: make([]byte, 8)}))
+	f.Add([]byte{2, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := DecodeSpec(b)
+		if err != nil {
+			return
+		}
+		if s.Version != Version || s.Landlock.FS == 0 || len(s.Filter) == 0 || len(s.Argv) == 0 {
+			t.Fatalf("%q passed", b)
+		}
+		back, err := DecodeSpec(encodeSpec(&s))
+		if err != nil || !reflect.DeepEqual(back, s) {
+			t.Fatalf("%+v became %+v, %v", s, back, err)
+		}
+		if len(s.Argv)+len(s.Env)+len(s.Landlock.Rules)+len(s.Rlimits)+len(s.Filter) > len(b) {
+			t.Fatalf("%d bytes became %+v", len(b), s)
+		}
+	})
+}
+
+func FuzzOrder(f *testing.F) {
+	f.Add([]byte(`{"kind":"stop","reason":"x","grace_ms":5}`))
+	f.Add([]byte(`{"kind":"resize","rows":70000}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var o Order
+		if decode(b, &o) == nil {
+			again(t, o, func(b []byte) (o Order, err error) { err = decode(b, &o); return o, err })
+		}
+	})
+}
+
+func FuzzReport(f *testing.F) {
+	f.Add([]byte(`{"kind":"ended","usage":{"cpu_ms":1,"peak_memory":2,"processes":3}}`))
+	f.Add([]byte(`{"kind":"ready","version":1,"launcher":2}{}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r Report
+		if decode(b, &r) == nil {
+			again(t, r, func(b []byte) (r Report, err error) { err = decode(b, &r); return r, err })
+		}
+	})
+}
+
+// again encodes v and expects the same back, but for nil and empty.
+func again[T any](t *testing.T, v T, decode func([]byte) (T, error)) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := decode(b)
+	if err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+	if second, err := json.Marshal(back); err != nil || string(second) != string(b) {
+		t.Fatalf("%s became %s, %v", b, second, err)
+	}
+}

@@ -1,0 +1,90 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// seals are what makes a memfd a document: nobody, not even who wrote it, can
+// change it between the two who read it.
+const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+
+// WriteSpec checks s and returns it as a sealed memfd.
+func WriteSpec(s Spec) (*os.File, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	b := encodeSpec(&s)
+	if len(b) > MaxSpec {
+		return nil, fmt.Errorf("cell: spec: %d bytes, more than %d", len(b), MaxSpec)
+	}
+	f, err := memory("palyra-spec")
+	if err != nil {
+		return nil, fmt.Errorf("cell: spec: %w", err)
+	}
+	if _, err = f.Write(b); err == nil {
+		err = control(f, func(fd uintptr) error { _, err := unix.FcntlInt(fd, unix.F_ADD_SEALS, seals); return err })
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("cell: spec: %w", err)
+	}
+	return f, nil
+}
+
+// memory makes an empty memfd that cannot be executed, where the kernel knows
+// such.
+func memory(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// ReadSpec reads and checks what WriteSpec wrote; f stays the caller's. The
+// position of f, which both readers of a cell share, is neither used nor moved.
+func ReadSpec(f *os.File) (Spec, error) {
+	var have int
+	var st unix.Stat_t
+	err := control(f, func(fd uintptr) (err error) {
+		if have, err = unix.FcntlInt(fd, unix.F_GET_SEALS, 0); err != nil {
+			return err
+		}
+		return unix.Fstat(int(fd), &st)
+	})
+	switch {
+	case err != nil:
+		return Spec{}, fmt.Errorf("cell: spec: not a memfd: %w", err)
+	case have&seals != seals:
+		return Spec{}, errors.New("cell: spec: not sealed")
+	case st.Size <= 0 || st.Size > MaxSpec:
+		return Spec{}, fmt.Errorf("cell: spec: %d bytes", st.Size)
+	}
+	b := make([]byte, st.Size)
+	if _, err := io.ReadFull(io.NewSectionReader(f, 0, st.Size), b); err != nil {
+		return Spec{}, fmt.Errorf("cell: spec: %w", err)
+	}
+	return DecodeSpec(b)
+}
+
+// control calls do with f's descriptor without changing f's mode.
+func control(f syscall.Conn, do func(fd uintptr) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var did error
+	if err := raw.Control(func(fd uintptr) { did = do(fd) }); err != nil {
+		return err
+	}
+	return did
+}

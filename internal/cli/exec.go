@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+)
+
+// execTool is the tool that exec calls.
+const execTool = "palyra.process.run"
+
+// execOptions is what the command line of exec says.
+type execOptions struct {
+	session, tier, workspace, cwd, key string
+	egress, env                        []string
+	timeout, cpu                       spanFlag
+	memory                             sizeFlag
+	processes                          int64
+	noWait, noStdin, terminal          bool
+}
+
+func (a *app) exec() *cobra.Command {
+	var o execOptions
+	cmd := &cobra.Command{
+		Use: "exec [flags] -- CMD [ARG]...", Short: "Run a command through the gate", Args: o.check,
+		Long: "Proposes the command as a call of " + execTool + " on the agent's door. Policy judges\n" +
+			"it, you are asked where policy asks, and it runs in its sandbox. Its output comes as\n" +
+			"it is printed; on a terminal, control sequences in it are shown rather than obeyed,\n" +
+			"unless -t gives the command a terminal of its own.\n\n" +
+			"Standard input is passed on when it is a file or a pipe: up to 1 MiB of it is read\n" +
+			"first and bound by the approval, more is fed while the command runs. Signals are\n" +
+			"passed on; while an answer is awaited Ctrl-C cancels the call, and so does a second\n" +
+			"Ctrl-C within two seconds. Nothing of your environment is passed on but --env.\n" +
+			"Shells and other programs that take instructions from their input cannot be fed\n" +
+			"while they run.\n\n" +
+			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
+			"denied or not answered in time. 124: it took too long. 130: cancelled. 125: Palyra\n" +
+			"itself failed. With --json there is one object, the outcome, and nothing else.",
+		Example: "  palyra exec -- make test\n" +
+			"  palyra exec --timeout 30s --memory 512M --env CI=1 -- go vet ./...\n" +
+			"  palyra exec --workspace ~/project --cwd src -- ls -la\n" +
+			"  git diff | palyra exec -- wc -l\n" +
+			"  palyra exec -t -- top\n" +
+			"  palyra exec --json --no-wait --no-stdin -- git status | jq .outcome",
+		RunE: func(cmd *cobra.Command, argv []string) error {
+			if err := o.conflicts(a); err != nil {
+				return err
+			}
+			return execError(a.execute(cmd.Context(), o, argv))
+		},
+		ValidArgsFunction: completeNothing,
+	}
+	o.flags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	return cmd
+}
+
+// flags adds the flags of exec.
+func (o *execOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one)")
+	f.StringVar(&o.cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
+	f.StringVar(&o.session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
+	f.StringVar(&o.tier, "tier", "", "sandbox: b or c (default: the configured one)")
+	f.StringArrayVar(&o.egress, "egress", nil, "host:port it may connect to; may be given again")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "variable NAME=VALUE it gets; may be given again")
+	f.StringVar(&o.key, "key", "", "idempotency key: a repeat returns the first outcome")
+	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.BoolVar(&o.noStdin, "no-stdin", false, "give it nothing to read")
+	f.BoolVarP(&o.terminal, "terminal", "t", false, "give it a terminal of its own")
+	f.Var(&o.timeout, "timeout", "how long it may run (this and the next only lower the limits)")
+	f.Var(&o.cpu, "cpu", "processor time of all it starts")
+	f.Var(&o.memory, "memory", "memory of all it starts: 512M, 2G")
+	f.Int64Var(&o.processes, "processes", 0, "processes and threads at once")
+	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.MarkFlagDirname("workspace")
+}
+
+// completeNothing leaves the words after -- to the shell.
+func completeNothing(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// check refuses a command line without its command. The two dashes are needed:
+// without them a flag of the command would be taken for one of ours, or the
+// other way round.
+func (o *execOptions) check(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(args) > 0:
+		return usage("put -- before the command: palyra exec -- %s", strings.Join(args, " "))
+	case dash > 0:
+		return usage("%q stands before --; the command comes after it", args[0])
+	case len(args) == 0:
+		return usage("CMD is missing: palyra exec -- CMD [ARG]...")
+	case args[0] == "":
+		return usage("CMD is empty")
+	}
+	return o.values(args)
+}
+
+// values refuses flags that cannot mean anything, and words that are not UTF-8:
+// they would become other words on the way.
+func (o *execOptions) values(argv []string) error {
+	for _, word := range slices.Concat(argv, o.env, o.egress, []string{o.cwd, o.workspace, o.session, o.key}) {
+		if !utf8.ValidString(word) {
+			return usage("%q is not UTF-8; the tool takes text only", word)
+		}
+	}
+	if !slices.Contains([]string{"", "b", "c"}, o.tier) {
+		return usage("--tier %q is neither b nor c", o.tier)
+	}
+	if o.processes < 0 {
+		return usage("--processes must not be negative")
+	}
+	if slices.Contains(o.egress, "") {
+		return usage("--egress must be host:port")
+	}
+	_, err := o.variables()
+	return err
+}
+
+// conflicts refuses flags that exclude each other, and -t where there is no
+// terminal to give.
+func (o *execOptions) conflicts(a *app) error {
+	switch {
+	case !o.terminal:
+		return nil
+	case a.asJSON:
+		return usage("-t and --json exclude each other")
+	case o.noStdin:
+		return usage("-t and --no-stdin exclude each other")
+	case !isTerminal(a.Stdin):
+		return usage("-t needs a terminal on stdin; leave it out, or run it from a terminal")
+	}
+	return nil
+}
+
+// variables are the environment of --env. One that is given twice is refused:
+// which of the two was meant is not for us to say.
+func (o *execOptions) variables() (map[string]string, error) {
+	vars := map[string]string{}
+	for _, pair := range o.env {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usage("--env %q is not NAME=VALUE", pair)
+		}
+		if _, twice := vars[name]; twice {
+			return nil, usage("--env gives %s twice", name)
+		}
+		vars[name] = value
+	}
+	return vars, nil
+}
+
+// execArguments is the input of the tool.
+type execArguments struct {
+	Command  string            `json:"command"`
+	Args     []string          `json:"args,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Stdin    string            `json:"stdin,omitempty"`
+	StdinB64 string            `json:"stdin_b64,omitempty"`
+	Live     bool              `json:"stdin_live,omitempty"`
+	Terminal *execTerminal     `json:"terminal,omitempty"`
+	Tier     string            `json:"tier,omitempty"`
+	Egress   []string          `json:"egress,omitempty"`
+	Limits   *execLimits       `json:"limits,omitempty"`
+}
+
+// execTerminal is the size of a terminal.
+type execTerminal struct {
+	Rows int `json:"rows"`
+	Cols int `json:"cols"`
+}
+
+// execLimits are the limits that the command line lowers.
+type execLimits struct {
+	CPUMS       int64 `json:"cpu_ms,omitempty"`
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	Processes   int64 `json:"processes,omitempty"`
+}
+
+// request makes the call to propose.
+func (o *execOptions) request(argv []string, in input, t *execTerminal) (client.CallRequest, error) {
+	vars, err := o.variables()
+	if err != nil {
+		return client.CallRequest{}, err
+	}
+	args := execArguments{
+		Command: argv[0], Args: argv[1:], Cwd: o.cwd, Env: vars, Live: in.live, Terminal: t, Tier: o.tier, Egress: o.egress,
+	}
+	if args.Cwd == "" {
+		args.Cwd = "."
+	}
+	if !in.live {
+		args.Stdin, args.StdinB64 = textOr64(in.head)
+	}
+	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes}); l != (execLimits{}) {
+		args.Limits = &l
+	}
+	raw, err := encodePlain(args)
+	if err != nil {
+		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
+	}
+	workspace, err := wholePath(o.workspace)
+	return client.CallRequest{
+		Tool: execTool, Arguments: raw, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Timeout: time.Duration(o.timeout), Door: palyra.DoorCLI,
+	}, err
+}
+
+// textOr64 is bytes as text, which people can read, or as base64 when they are
+// none or would be too long as JSON: control characters take six bytes each there.
+func textOr64(b []byte) (text, b64 string) {
+	const most = 3 << 20 // of the 4 MiB that the tool takes
+	if raw, err := encodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {
+		return string(b), ""
+	}
+	return "", base64.StdEncoding.EncodeToString(b)
+}
+
+// wholePath is a directory by its whole path; "" is the one the person stands in.
+func wholePath(dir string) (string, error) {
+	if dir == "" {
+		return workingDir()
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("cli: working directory: %w", err)
+	}
+	return abs, nil
+}
+
+// execute runs a command through the gate. Signals are not the end of it: they
+// are the command's, so the context that they end is left behind.
+func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
+	patient, interrupt := context.WithCancel(context.WithoutCancel(ctx))
+	defer interrupt()
+	stop := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); cause == context.Canceled || cause == context.DeadlineExceeded {
+			interrupt() // whoever runs us gives up; a signal has a cause of its own
+		}
+	})
+	defer stop()
+	a.ctx, a.interrupt = patient, interrupt
+	c, err := a.agent()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	x := &execution{waiter: &waiter{app: a, client: c, noWait: o.noWait}}
+	defer x.listen()()
+	if err := x.prepare(patient, c, o); err != nil {
+		return err
+	}
+	r, err := o.request(argv, x.input, x.size)
+	if err != nil {
+		return err
+	}
+	return x.run(patient, r)
+}

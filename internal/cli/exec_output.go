@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"hash"
+	"io"
+	"sync"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// printed is one stream of the command on its way to ours. Into a file, a pipe
+// or a terminal of the command's own the bytes go as they are; on the person's
+// terminal they are made safe piece by piece. What did not come as pieces is
+// taken from the outcome at the end, so that nothing is printed twice.
+type printed struct {
+	w      io.Writer
+	safe   bool      // made safe on its way
+	bare   bool      // no line is ended for it: not a terminal, or the command's own
+	n      int64     // bytes so far
+	sum    hash.Hash // of them
+	gap    bool      // a piece is missing: the rest comes from the outcome
+	half   []byte    // the start of a character whose end has not come
+	open   bool      // the last line has no end yet
+	broken error     // nobody takes what is printed
+}
+
+// printedTo makes a stream to w.
+func (x *execution) printedTo(w io.Writer) *printed {
+	own := x.raw != nil
+	return &printed{w: w, safe: isTerminal(w) && !own, bare: !isTerminal(w), sum: sha256.New()}
+}
+
+// chunk prints a piece. One that was printed already is left out; one that
+// leaves a gap ends the pieces.
+func (p *printed) chunk(c palyra.Chunk) {
+	data := c.Data
+	switch {
+	case p.gap || c.Offset < 0 || c.Offset > p.n:
+		p.gap = true
+		return
+	case c.Offset+int64(len(data)) <= p.n:
+		return
+	}
+	data = data[p.n-c.Offset:]
+	p.n += int64(len(data))
+	p.sum.Write(data)
+	p.put(data)
+}
+
+// rest prints what the outcome has beyond the pieces: all that was cut out of
+// the middle stands there as one line. It returns false when the outcome does
+// not go on from the pieces, which then were more than it keeps.
+func (p *printed) rest(whole []byte) bool {
+	if p.n > int64(len(whole)) {
+		return false
+	}
+	sum := sha256.Sum256(whole[:p.n])
+	if !bytes.Equal(sum[:], p.sum.Sum(nil)) {
+		return false
+	}
+	p.put(whole[p.n:])
+	p.n = int64(len(whole))
+	p.sum.Reset()
+	p.sum.Write(whole)
+	return true
+}
+
+// put writes bytes, safe where they must be. The end of a character may come
+// with the next piece, so its start is kept back.
+func (p *printed) put(b []byte) {
+	if p.broken != nil || len(b) == 0 {
+		return
+	}
+	if p.safe {
+		text := append(p.half, b...)
+		cut := len(text) - unfinished(text)
+		p.half = bytes.Clone(text[cut:])
+		b = []byte(show.Block(string(text[:cut])))
+	}
+	p.write(b)
+}
+
+// flush writes what was kept back, at the end.
+func (p *printed) flush() {
+	if len(p.half) > 0 && p.broken == nil {
+		p.write([]byte(show.Block(string(p.half))))
+		p.half = nil
+	}
+}
+
+func (p *printed) write(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	_, p.broken = p.w.Write(b)
+	p.open = b[len(b)-1] != '\n'
+}
+
+// freshLine ends an open line on a terminal, so that our own words start one.
+func (p *printed) freshLine() {
+	if p != nil && p.open && !p.bare && p.broken == nil {
+		p.write([]byte("\n"))
+	}
+}
+
+// unfinished is how many bytes at the end of b are the start of a character
+// that may yet be ended.
+func unfinished(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// spool holds pieces on their way from the connection to whoever reads our
+// output. A reader that pauses must not make the daemon take us for gone; how
+// much is kept is bounded by what the daemon sends.
+type spool struct {
+	mu     sync.Mutex
+	change *sync.Cond
+	chunks []palyra.Chunk
+	closed bool
+}
+
+func newSpool() *spool {
+	s := &spool{}
+	s.change = sync.NewCond(&s.mu)
+	return s
+}
+
+// add puts a piece at the end.
+func (s *spool) add(c palyra.Chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chunks = append(s.chunks, c)
+	s.change.Signal()
+}
+
+// close says that no more come.
+func (s *spool) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.change.Signal()
+}
+
+// next waits for the next piece; there is none after the last.
+func (s *spool) next() (palyra.Chunk, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.chunks) == 0 {
+		if s.closed {
+			return palyra.Chunk{}, false
+		}
+		s.change.Wait()
+	}
+	c := s.chunks[0]
+	s.chunks = s.chunks[1:]
+	return c, true
+}

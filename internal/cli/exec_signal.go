@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// sendPatience is how long a signal may take to reach the command.
+const sendPatience = 5 * time.Second
+
+// again is how soon after the first a second Ctrl-C means that the person has
+// had enough.
+const again = 2 * time.Second
+
+// listen takes the signals of this process for the command. The function it
+// returns ends that.
+func (x *execution) listen() (stop func()) {
+	source := x.signals
+	if source == nil {
+		source = ownSignals
+	}
+	signals, deaf := source()
+	pipes := minePipes()
+	life, end := context.WithCancel(context.Background())
+	x.deaf = sync.OnceFunc(func() {
+		deaf()
+		close(x.heard)
+	})
+	x.heard = make(chan struct{})
+	var listening sync.WaitGroup
+	listening.Go(func() { x.obey(life, signals) })
+	return func() {
+		x.deaf()
+		end()
+		listening.Wait()
+		pipes()
+	}
+}
+
+// obey passes signals on, in their order, until nobody listens any more. One
+// that is slow to arrive does not keep the next from being heard.
+func (x *execution) obey(ctx context.Context, signals <-chan os.Signal) {
+	queue := make(chan func(), cap(signals)+1)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for pass := range queue {
+			pass()
+		}
+	})
+	defer sending.Wait()
+	defer close(queue)
+	for {
+		select {
+		case s := <-signals:
+			x.enqueue(queue, x.signal(ctx, s))
+		case <-x.heard:
+			return
+		}
+	}
+}
+
+// enqueue leaves out what does not fit: so many signals say no more than fewer.
+func (x *execution) enqueue(queue chan<- func(), pass func()) {
+	if pass == nil {
+		return
+	}
+	select {
+	case queue <- pass:
+	default:
+	}
+}
+
+// ownSignals are those of this process.
+func ownSignals() (<-chan os.Signal, func()) {
+	signals := make(chan os.Signal, 16)
+	for _, s := range caught() {
+		if !signal.Ignored(s) { // nohup, and shells in the background, mean it
+			signal.Notify(signals, s)
+		}
+	}
+	return signals, func() { signal.Stop(signals) }
+}
+
+// signal obeys a signal, or returns what passes it on.
+func (x *execution) signal(ctx context.Context, s os.Signal) (pass func()) {
+	if s == resizeSignal {
+		return x.resized(ctx, x.state.running())
+	}
+	name := signalNames[s]
+	if name == "" {
+		return nil
+	}
+	ends := slices.Contains(deadly, name)
+	switch id := x.state.tell(ends); {
+	case id == "" && ends, name == "SIGINT" && x.isAgain():
+		x.giveUp()
+	case id != "":
+		return func() { x.forward(ctx, id, name) }
+	}
+	return nil
+}
+
+// deadly are the signals that end a command which does not expect them.
+var deadly = []string{"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"}
+
+// isAgain reports whether a Ctrl-C follows another one closely.
+func (x *execution) isAgain() bool {
+	now := x.Now()
+	last := x.lastStop
+	x.lastStop = now
+	return !last.IsZero() && now.Sub(last) < again
+}
+
+// giveUp cancels the call. The next signal is for this process itself.
+func (x *execution) giveUp() {
+	x.raw.restore()
+	x.interrupt()
+	x.deaf()
+}
+
+// forward sends a signal to the running command. One that would end it and does
+// not reach it ends the call.
+func (x *execution) forward(ctx context.Context, id palyra.ID, name string) {
+	ctx, done := context.WithTimeout(ctx, sendPatience)
+	defer done()
+	err := x.client.SendInput(ctx, id, palyra.Feed{Signal: name})
+	if err == nil || hasEnded(err) || x.state.running() == "" || !slices.Contains(deadly, name) {
+		return
+	}
+	x.tell("%s did not reach the command: %s", name, show.Line(palyra.AsError(err).Text))
+	x.giveUp()
+}
+
+// hasEnded reports whether a call could not be fed because it is over: its
+// outcome is on the way.
+func hasEnded(err error) bool {
+	switch palyra.AsError(err).Reason {
+	case palyra.ReasonAlreadyDecided, palyra.ReasonRunEnded, palyra.ReasonNotFound:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// rawTerminal is the person's terminal while a command has it: every key goes
+// to the command and none is shown or obeyed here. The zero value has not been
+// taken over; a nil one never is.
+type rawTerminal struct {
+	file *os.File
+
+	mu    sync.Mutex
+	state *term.State // as it was; nil while it is the person's
+	over  bool        // given back for good
+}
+
+// onTerminal makes ready for a command with a terminal of its own.
+func (x *execution) onTerminal() error {
+	f, ok := x.Stdin.(*os.File)
+	if !ok {
+		return usage("-t needs a terminal on stdin")
+	}
+	x.raw = &rawTerminal{file: f}
+	x.size = x.raw.size()
+	x.input = input{live: true, rest: f}
+	return nil
+}
+
+// size is how large the terminal is; one that does not say is taken for a
+// common one.
+func (t *rawTerminal) size() *execTerminal {
+	cols, rows, err := term.GetSize(int(t.file.Fd()))
+	if err != nil || cols <= 0 || rows <= 0 {
+		return &execTerminal{Rows: 24, Cols: 80}
+	}
+	return &execTerminal{Rows: min(rows, maxSide), Cols: min(cols, maxSide)}
+}
+
+// maxSide is the most rows or columns that a command's terminal has.
+const maxSide = 1000
+
+// take gives the terminal to the command, unless it was given back already.
+func (t *rawTerminal) take() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over || t.state != nil {
+		return nil
+	}
+	state, err := term.MakeRaw(int(t.file.Fd()))
+	t.state = state
+	return err
+}
+
+// restore gives the terminal back to the person, for good.
+func (t *rawTerminal) restore() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	if t.state != nil {
+		_ = term.Restore(int(t.file.Fd()), t.state)
+		t.state = nil
+	}
+}
+
+// takeOver waits until the command runs; by then every question is answered.
+// Only then the person's terminal is the command's.
+func (x *execution) takeOver(ctx context.Context) {
+	if !x.begun(ctx) {
+		return
+	}
+	if x.forgetTyped() {
+		drain()
+	}
+	if err := x.raw.take(); err != nil {
+		x.tell("the terminal stays as it is: %s", show.Line(err.Error()))
+	}
+	x.unveil()
+	x.feed(ctx)
+}
+
+// feed is the size as a call takes it.
+func (t *execTerminal) feed() palyra.Feed { return palyra.Feed{Rows: t.Rows, Cols: t.Cols} }
+
+// resized returns what tells the command the new size of its terminal.
+func (x *execution) resized(ctx context.Context, id palyra.ID) (pass func()) {
+	if x.raw == nil || id == "" {
+		return nil
+	}
+	size := x.raw.size()
+	return func() {
+		ctx, done := context.WithTimeout(ctx, sendPatience)
+		defer done()
+		_ = x.client.SendInput(ctx, id, size.feed()) // the next one will do
+	}
+}

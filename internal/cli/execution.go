@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// caller is what a call needs of the client.
+type caller interface {
+	// Call proposes a call and waits for its outcome.
+	Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
+	// CancelCall ends it.
+	CancelCall(ctx context.Context, id palyra.ID) error
+	// GetCall looks at it.
+	GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error)
+	// SendInput feeds it. It waits while the call does not read.
+	SendInput(ctx context.Context, id palyra.ID, f palyra.Feed) error
+}
+
+// execution is one command on its way through the gate: what it reads, what it
+// prints, and the signals in between.
+type execution struct {
+	*waiter
+	input  input
+	size   *execTerminal // of -t; nil without
+	raw    *rawTerminal  // of -t; nil without
+	stdout *printed
+	stderr *printed
+	spool  *spool        // between the call and the two
+	ready  chan struct{} // closed when output may be printed: when the terminal is the command's
+	unveil func()        // closes ready
+
+	state    execState
+	lastStop time.Time      // when the last Ctrl-C came; the listener's own
+	deaf     func()         // ends the listening to signals
+	heard    chan struct{}  // closed by deaf
+	pending  sync.WaitGroup // what feeds the call
+}
+
+// execState is how far the call has come, as far as one can tell from here.
+type execState struct {
+	mu     sync.Mutex
+	call   palyra.ID
+	asking bool // an answer is awaited
+	told   bool // a signal that ends commands was passed on
+	ended  bool
+}
+
+// prepare finds out what the command will read. A daemon that is not there is
+// told before anything is read, which may take for ever.
+func (x *execution) prepare(ctx context.Context, c *client.Client, o execOptions) error {
+	if o.terminal {
+		return x.onTerminal()
+	}
+	if o.noStdin || nothingToRead(x.Stdin) {
+		return nil
+	}
+	if err := c.Health(ctx); err != nil {
+		return x.unless(ctx, err)
+	}
+	var err error
+	x.input, err = x.readStdin(ctx)
+	return err
+}
+
+// unless is err, or the word for it when the person gave up.
+func (x *execution) unless(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return interrupted(err)
+	}
+	return err
+}
+
+// run proposes the call and follows it to its end.
+func (x *execution) run(ctx context.Context, r client.CallRequest) error {
+	x.stdout, x.stderr = x.printedTo(x.Stdout), x.printedTo(x.Stderr)
+	r.StreamOutput = !x.asJSON
+	feeding, done := context.WithCancel(ctx)
+	x.watch = func(e client.CallEvent) { x.event(feeding, e) }
+	x.spool, x.ready = newSpool(), make(chan struct{})
+	x.unveil = sync.OnceFunc(func() { close(x.ready) })
+	if x.raw == nil {
+		x.unveil()
+	}
+	var printing sync.WaitGroup
+	printing.Go(x.printAll)
+	outcome, err := x.wait(ctx, r)
+	x.state.end()
+	x.spool.close()
+	done()
+	x.pending.Wait()
+	x.unveil()
+	printing.Wait()
+	x.raw.restore()
+	if err != nil {
+		x.freshLine()
+		if id := x.state.id(); id != "" {
+			x.tell("what became of call %s: palyra calls show %s", show.Line(string(id)), show.Arg(string(id)))
+		}
+		return x.unless(ctx, err)
+	}
+	return x.finish(outcome)
+}
+
+// event takes news of the call.
+func (x *execution) event(ctx context.Context, e client.CallEvent) {
+	switch {
+	case e.Accepted != nil:
+		x.state.accept(e.Accepted.CallID)
+		x.begin(ctx)
+	case e.ApprovalRequested != nil:
+		if x.state.ask() {
+			x.giveUp()
+		}
+	case e.ApprovalResolved != nil && e.ApprovalResolved.Answer == palyra.AnswerAllow:
+		x.state.answered()
+	case e.Output != nil:
+		x.spool.add(*e.Output)
+	}
+}
+
+// printAll prints pieces until no more come.
+func (x *execution) printAll() {
+	<-x.ready
+	for c, ok := x.spool.next(); ok; c, ok = x.spool.next() {
+		x.print(c)
+	}
+}
+
+// print passes on a piece of output. When nobody takes it any more the call is
+// ended, as a command in a pipe would be.
+func (x *execution) print(c palyra.Chunk) {
+	p := x.stdout
+	if c.Stream == "stderr" {
+		p = x.stderr
+	}
+	if p.broken != nil {
+		return
+	}
+	if p.chunk(c); p.broken != nil {
+		x.tell("nobody reads the output any more: %s", show.Line(p.broken.Error()))
+		x.interrupt()
+	}
+}
+
+// begin starts what feeds the call, as soon as it has an id.
+func (x *execution) begin(ctx context.Context) {
+	if x.raw != nil {
+		x.pending.Go(func() { x.takeOver(ctx) })
+	} else if x.input.live {
+		x.pending.Go(func() { x.feed(ctx) })
+	}
+}
+
+// finish prints what is left and says how it ended.
+func (x *execution) finish(o palyra.Outcome) error {
+	code := exitOfExec(o)
+	if x.asJSON {
+		if err := x.printOutcome(o); err != nil {
+			return err
+		}
+		return exitError{code: code, final: true}
+	}
+	whole := x.stdout.rest(outcomeStream(o.Stdout, o.StdoutB64))
+	whole = x.stderr.rest(outcomeStream(o.Stderr, o.StderrB64)) && whole
+	x.stdout.flush()
+	x.stderr.flush()
+	if o.Truncated || !whole {
+		x.freshLine()
+		x.say("palyra: the output was longer than the limit and is not whole")
+	}
+	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
+		x.freshLine()
+		x.printEnding(o)
+	}
+	return exitError{code: code, final: true}
+}
+
+// freshLine starts a line on the terminal, where the command left one open.
+func (x *execution) freshLine() {
+	x.stdout.freshLine()
+	x.stderr.freshLine()
+}
+
+// outcomeStream is the bytes of one stream of an outcome.
+func outcomeStream(text, b64 string) []byte {
+	if b64 == "" {
+		return []byte(text)
+	}
+	raw, err := base64.StdEncoding.DecodeString(b64)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// accept notes the id of the call.
+func (s *execState) accept(id palyra.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call = id
+}
+
+// ask notes that an answer is awaited, and reports whether the call was told to
+// end before that was known: then nobody waits for the answer.
+func (s *execState) ask() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking = true
+	return s.told
+}
+
+// answered notes that the command may run.
+func (s *execState) answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking = false
+}
+
+// tell notes that a signal is passed on, and returns the call it is for; "" when
+// none runs.
+func (s *execState) tell(deadly bool) palyra.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asking || s.ended || s.call == "" {
+		return ""
+	}
+	s.told = s.told || deadly
+	return s.call
+}
+
+// end notes that nothing can be sent any more.
+func (s *execState) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// id is the call's; "" before it has one.
+func (s *execState) id() palyra.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call
+}
+
+// running is the call that runs, or is about to; "" while an answer is awaited
+// and after the end.
+func (s *execState) running() palyra.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asking || s.ended {
+		return ""
+	}
+	return s.call
+}
+
+// lookEvery is how often it is looked whether the call runs yet.
+const lookEvery = 25 * time.Millisecond
+
+// begun waits until the call runs, and reports false when it never will. There
+// is no news of that moment, so the call is looked at.
+func (x *execution) begun(ctx context.Context) bool {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if id := x.state.running(); id != "" {
+			call, err := x.client.GetCall(ctx, id)
+			if err != nil || call.State.Ended() {
+				return false
+			}
+			if call.State == palyra.Granted || call.State == palyra.Running {
+				return true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// send feeds the call; it waits while the command does not read. An error means
+// that it cannot be fed any more.
+func (x *execution) send(ctx context.Context, f palyra.Feed) error {
+	id := x.state.id()
+	if id == "" {
+		return errors.New("there is no call")
+	}
+	return x.client.SendInput(ctx, id, f)
+}
+
+// tell says something about the call, where people read it.
+func (x *execution) tell(format string, args ...any) {
+	if !x.asJSON {
+		x.say("palyra: "+format, args...)
+	}
+}

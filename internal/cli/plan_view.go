@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// process prints what would be executed, element by element, nothing cut.
+func (v *approvalView) process() {
+	p := v.approval.Plan
+	if p.Executable.Path != "" {
+		v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
+		v.digest("", p.Executable.Digest)
+		if p.Executable.Sealed {
+			v.put("", "sealed copy: the command could change this file, so a copy that nothing can change is run")
+		}
+	}
+	for i, arg := range p.Argv {
+		v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
+	}
+	v.list("Directory", nonEmpty(p.Cwd))
+	v.variables(p.Env)
+	v.stdin()
+	if p.Terminal {
+		v.put("Terminal", "one of its own")
+	}
+	label := "Input file"
+	for _, in := range p.Inputs {
+		digest := string(in.Digest)
+		if digest == "" {
+			digest = "does not exist"
+		}
+		v.put(label, show.Arg(in.Path)+readable(in.Path)+"  "+show.Line(digest))
+		label = ""
+	}
+}
+
+// variables prints the environment; of a secret only what it is called.
+func (v *approvalView) variables(env []palyra.EnvVar) {
+	label := "Environment"
+	for _, e := range env {
+		value := show.Arg(e.Name) + "=" + show.Arg(e.Value) + readable(e.Value)
+		if e.Secret {
+			value = show.Arg(e.Name) + " (secret, " + show.Line(string(e.Digest)) + ")"
+		}
+		v.put(label, value)
+		label = ""
+	}
+}
+
+// environment lists every text of a plan's environment.
+func environment(p palyra.Plan) []string {
+	var out []string
+	for _, e := range p.Env {
+		out = append(out, e.Name, e.Value)
+	}
+	return out
+}
+
+// inputs lists the paths of a plan's input files.
+func inputs(p palyra.Plan) []string {
+	var out []string
+	for _, in := range p.Inputs {
+		out = append(out, in.Path)
+	}
+	return out
+}
+
+// stdin says what the program reads. Live input is not part of the plan, and
+// whoever approves must know it.
+func (v *approvalView) stdin() {
+	p := v.approval.Plan
+	switch {
+	case p.Stdin == palyra.StdinLive:
+		v.shout("Stdin", "LIVE: fed while it runs; nobody has seen it, and no digest binds it")
+	case p.Stdin != "":
+		text := show.Line(p.Stdin)
+		if n, ok := stdinSize(p.Arguments); ok {
+			text = size(n) + ", " + text
+		}
+		v.put("Stdin", text)
+	case p.Executable.Path != "":
+		v.put("Stdin", "none")
+	}
+}
+
+// stdinSize is how much the arguments hold for stdin.
+func stdinSize(raw json.RawMessage) (int64, bool) {
+	var args struct {
+		Stdin    *string `json:"stdin"`
+		StdinB64 *string `json:"stdin_b64"`
+	}
+	if json.Unmarshal(raw, &args) != nil {
+		return 0, false
+	}
+	if args.Stdin != nil {
+		return int64(len(*args.Stdin)), true
+	}
+	if args.StdinB64 != nil {
+		b, err := base64.StdEncoding.DecodeString(*args.StdinB64)
+		return int64(len(b)), err == nil
+	}
+	return 0, false
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// reach prints what the call can touch and how it is held.
+func (v *approvalView) reach() {
+	p := v.approval.Plan
+	v.list("Reads", p.Reads)
+	v.list("Writes", p.Writes)
+	v.list("Hosts", p.Egress)
+	v.list("Secrets", p.Bindings)
+	label := "Mounts"
+	for _, m := range p.Mounts {
+		how := "read only"
+		if m.Writable {
+			how = "writable"
+		}
+		v.put(label, show.Arg(m.Source)+" at "+show.Arg(m.Target)+" ("+how+")")
+		label = ""
+	}
+	v.put("Runs in", tierText(p.Tier)+profile(p.Profile))
+	v.put("Limits", limits(p.Limits))
+	v.enforcement()
+}
+
+// enforcement prints what the tier promises to hold, and what it does not.
+func (v *approvalView) enforcement() {
+	p := v.approval.Plan
+	e := p.Enforcement
+	if e.Mode == "" && len(e.Mechanisms) == 0 && len(e.Limits) == 0 {
+		if p.Executable.Path != "" {
+			v.shout("NOT enforced", "anything: the plan promises nothing about how it is held")
+		}
+		return
+	}
+	v.network(e.Mode, len(p.Egress))
+	v.line("Held by", joined(e.Mechanisms))
+	var held, polled, loose []string
+	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
+		switch how := e.Limits[name]; how {
+		case "none", "":
+			loose = append(loose, show.Line(name))
+		case "polled":
+			polled = append(polled, show.Line(name))
+		default:
+			held = append(held, show.Line(name)+" by "+show.Line(how))
+		}
+	}
+	v.put("Limits held", orNone(held))
+	if polled != nil {
+		v.shout("", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
+	}
+	if loose != nil {
+		v.shout("NOT enforced", strings.Join(loose, ", "))
+	}
+}
+
+// network says how the network is kept away.
+func (v *approvalView) network(mode string, hosts int) {
+	switch {
+	case mode == "strict" && hosts == 0:
+		v.put("Network", "none (strict)")
+	case mode == "strict":
+		v.put("Network", "the hosts above and no others (strict)")
+	case mode == "preflight":
+		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)")
+	case mode == "none" || mode == "":
+		v.shout("Network", "NOT enforced")
+	default:
+		v.shout("Network", show.Line(mode))
+	}
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+func profile(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", profile " + show.Arg(name)
+}
+
+func tierText(t palyra.Tier) string {
+	switch t {
+	case palyra.TierBuiltin:
+		return "the daemon itself (trusted code of Palyra)"
+	case palyra.TierA:
+		return "tier A: WASM"
+	case palyra.TierB:
+		return "tier B: native, OS limits and kernel filters"
+	case palyra.TierC:
+		return "tier C: native, full OS sandbox"
+	case palyra.TierNode:
+		return "another machine"
+	}
+	return "tier " + show.Arg(string(t))
+}
+
+// limits puts the bounds of a run on one line.
+func limits(l palyra.Limits) string {
+	var out []string
+	add := func(name string, n int64, text string) {
+		if n != 0 {
+			out = append(out, name+" "+text)
+		}
+	}
+	add("time", l.WallMS, span(time.Duration(l.WallMS)*time.Millisecond))
+	add("CPU", l.CPUMS, span(time.Duration(l.CPUMS)*time.Millisecond))
+	add("memory", l.MemoryBytes, size(l.MemoryBytes))
+	add("processes", l.Processes, strconv.FormatInt(l.Processes, 10))
+	add("open files", l.OpenFiles, strconv.FormatInt(l.OpenFiles, 10))
+	add("file size", l.FileBytes, size(l.FileBytes))
+	add("output", l.OutputBytes, size(l.OutputBytes))
+	add("printed in all", l.EmittedBytes, size(l.EmittedBytes))
+	if out == nil {
+		return "those of the tier"
+	}
+	return strings.Join(out, ", ")
+}

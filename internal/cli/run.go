@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// maxScript is the largest script that a daemon takes.
+const maxScript = 1 << 20
+
+// runOptions is what the command line of run says.
+type runOptions struct {
+	script, workspace, session, key string
+	maxCalls                        int64
+	wall                            spanFlag
+	noWait, detach                  bool
+}
+
+// scriptForm is the help on scripts.
+const scriptForm = "A script is YAML, read strictly, at most 1 MiB:\n\n" +
+	"  title: Tidy up\n" +
+	"  workspace: /home/me/project      # for its calls; left out: the run's\n" +
+	"  turns:\n" +
+	"    - say: Looking around.\n" +
+	"      calls:\n" +
+	"        - tool: palyra.fs.read\n" +
+	"          with: {path: README.md}\n" +
+	"          expect: finished         # any other outcome fails the run\n" +
+	"        - tool: palyra.process.run\n" +
+	"          with: {command: make, args: [test]}\n" +
+	"          stop_on: refused         # this outcome fails the run, others do not\n\n" +
+	"Outcomes are finished, refused, cancelled, timed_out and unknown."
+
+func (a *app) run() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use: "run --script FILE", Short: "Start a run and follow it", Args: takes(),
+		Long: "Starts a run: the turns of a script, and the tool calls they propose, each of which\n" +
+			"goes through the gate. The daemon owns the run: it goes on when you leave with\n" +
+			"--detach, and `palyra runs attach` follows it again. Where policy asks, you can answer\n" +
+			"in place on a terminal. Ctrl-C cancels the run. With --json there is one object per\n" +
+			"line, the entries of the run's tape.\n\n" + scriptForm,
+		Example: "  palyra run --script demo/first.yaml\n" +
+			"  palyra run --script - --workspace ~/project --max-calls 10 --wall 5m < steps.yaml\n" +
+			"  palyra run --script steps.yaml --detach",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.startRun(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.script, "script", "", "file with the turns to take, or - for stdin")
+	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one)")
+	f.StringVar(&o.session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
+	f.StringVar(&o.key, "key", "", "idempotency key: a repeat follows the first run")
+	f.Int64Var(&o.maxCalls, "max-calls", 0, "how many calls it may make (this and the next only lower the limits)")
+	f.Var(&o.wall, "wall", "how long it may last")
+	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.BoolVar(&o.detach, "detach", false, "print the run's id and leave it to the daemon")
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.MarkFlagFilename("script", "yaml", "yml")
+	_ = cmd.MarkFlagDirname("workspace")
+	return cmd
+}
+
+// runRequest makes the run to start.
+func (a *app) runRequest(o runOptions) (client.RunRequest, error) {
+	if o.script == "" {
+		return client.RunRequest{}, usage("--script is required: a file with the turns to take, or - for stdin")
+	}
+	if o.maxCalls < 0 {
+		return client.RunRequest{}, usage("--max-calls must not be negative")
+	}
+	source := "@" + o.script
+	if o.script == "-" {
+		source = "-"
+	}
+	raw, err := a.readInput(source, maxScript)
+	if err != nil {
+		return client.RunRequest{}, err
+	}
+	workspace, err := wholePath(o.workspace)
+	return client.RunRequest{
+		Provider: "scripted", Input: string(raw), Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Budget: palyra.Budget{Calls: o.maxCalls, WallMS: time.Duration(o.wall).Milliseconds()}, Door: palyra.DoorCLI,
+	}, err
+}
+
+// startRun starts a run and follows it, unless told to leave it.
+func (a *app) startRun(ctx context.Context, o runOptions) error {
+	r, err := a.runRequest(o)
+	if err != nil {
+		return err
+	}
+	c, err := a.agent()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	run, err := c.StartRun(ctx, r)
+	if err != nil {
+		return err
+	}
+	if o.detach {
+		return a.emit(run, func(w io.Writer) {
+			fmt.Fprintln(w, show.Line(string(run.ID)))
+			a.say("palyra: the run goes on; follow it with `palyra runs attach %s`", show.Arg(string(run.ID)))
+		})
+	}
+	t := a.newTape(c, run)
+	t.noWait, t.what = o.noWait, "cancels the run"
+	return t.follow(ctx, 0, t.cancelRun)
+}
+
+// tracker is what a tape needs of the client.
+type tracker interface {
+	// AttachRun tells the tape of a run to its end.
+	AttachRun(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error
+	// CancelRun ends it.
+	CancelRun(ctx context.Context, id palyra.ID) error
+}
+
+// follow tells the run from the entry after a number on, and ends as the run
+// did. When ctx ends, leave says what becomes of the run and when to hang up.
+func (t *tape) follow(ctx context.Context, after int64, leave func(hangUp context.CancelFunc)) error {
+	stream, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	left := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(left)
+		leave(hangUp)
+	})
+	t.seen = after
+	err := t.runs.AttachRun(stream, t.run.ID, after, func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, t.lost)
+	if !stop() {
+		<-left
+	}
+	t.stopAsking()
+	if t.forgetTyped() {
+		drain()
+	}
+	t.release()
+	switch {
+	case err != nil:
+		return err
+	case t.end == nil:
+		return palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "the tape of run %s ended before the run", t.run.ID).
+			WithRemedy("palyra runs attach %s --after %d", t.run.ID, t.seen)
+	}
+	return exitError{code: exitOfRun(t.end.State), final: true}
+}
+
+// exitOfRun is the exit code of a run that ended.
+func exitOfRun(s palyra.RunState) int {
+	switch s {
+	case palyra.RunDone:
+		return exitOK
+	case palyra.RunCancelled:
+		return exitCancelled
+	}
+	return exitFailure
+}
+
+// cancelRun ends the run on the daemon's side; that it ended arrives on the
+// tape. When that cannot be done, or takes too long, it hangs up.
+func (t *tape) cancelRun(hangUp context.CancelFunc) {
+	t.stopAsking()
+	if !t.asJSON {
+		t.say("palyra: cancelling run %s", show.Line(string(t.run.ID)))
+	}
+	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
+	defer done()
+	patience := cancelPatience
+	if err := t.runs.CancelRun(ctx, t.run.ID); err != nil {
+		patience = time.Second // its end may be on its way
+	}
+	time.AfterFunc(patience, hangUp)
+}
+
+// leave only hangs up: the run goes on.
+func (t *tape) leave(hangUp context.CancelFunc) {
+	t.stopAsking()
+	hangUp()
+}
+
+// lost says that the connection was lost and is being made again.
+func (t *tape) lost(after int64, err error) {
+	if !t.asJSON {
+		t.say("palyra: %s; going on after entry %d as soon as a daemon answers", show.Line(palyra.AsError(err).Text), after)
+	}
+}

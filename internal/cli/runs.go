@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) runs() *cobra.Command {
+	return parent("runs", "See, follow and cancel runs", a.runsList(), a.runsShow(), a.runsAttach(), a.runsCancel())
+}
+
+func (a *app) runsList() *cobra.Command {
+	var f client.RunFilter
+	var principal, session, state string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List runs, newest first", Args: takes(),
+		Example: "  palyra runs list --state in_progress\n  palyra runs list --json | jq '.runs[].run_id'",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.RunState(state)
+			page, err := c.Runs(ctx, f)
+			if err != nil {
+				return err
+			}
+			return a.printRuns(page)
+		}),
+	}
+	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
+	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
+	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	paging(cmd, &f.Cursor, &f.Limit)
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(wordsOfStates(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func wordsOfStates() []string {
+	var out []string
+	for _, s := range palyra.RunStates() {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+// printRuns prints a page of runs.
+func (a *app) printRuns(page client.RunPage) error {
+	page.Runs = some(page.Runs)
+	return a.emit(page, func(w io.Writer) {
+		var rows [][]string
+		for _, r := range page.Runs {
+			rows = append(rows, []string{
+				string(r.ID), string(r.State), r.Provider, string(r.Principal), strconv.FormatInt(r.Calls, 10), stamp(r.CreatedAt), stamp(r.EndedAt), r.Title,
+			})
+		}
+		table(w, []string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, rows)
+		a.more(page.Next)
+	})
+}
+
+func (a *app) runsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a run", Args: takes("ID"), ValidArgsFunction: a.completeRuns,
+		Example: "  palyra runs show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := c.GetRun(ctx, palyra.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			return a.emit(r, func(w io.Writer) { printRun(w, r) })
+		}),
+	}
+}
+
+// printRun describes a run.
+func printRun(w io.Writer, r palyra.Run) {
+	fields(w,
+		pair{"Run", string(r.ID)}, pair{"State", string(r.State)}, pair{"Title", r.Title}, pair{"Provider", r.Provider},
+		pair{"Principal", string(r.Principal)}, pair{"Owner", string(r.Owner)}, pair{"Door", string(r.Door)}, pair{"Session", string(r.Session)},
+		pair{"Workspace", r.Workspace}, pair{"Key", r.Key}, pair{"Input digest", string(r.Input)}, pair{"Budget", budget(r.Budget)},
+		pair{"Calls", strconv.FormatInt(r.Calls, 10)}, pair{"Output", size(r.Output)}, pair{"Asks", asks(r.NoWait)},
+		pair{"Started", stamp(r.CreatedAt)}, pair{"Ended", stamp(r.EndedAt)}, pair{"Reason code", string(r.ReasonCode)},
+		pair{"Reason", r.Reason}, pair{"Remedy", r.Remedy}, pair{"Tape", strconv.FormatInt(r.LastSeq, 10) + " entries"})
+}
+
+// asks says what becomes of a call that policy asks about.
+func asks(noWait bool) string {
+	if noWait {
+		return "refused at once"
+	}
+	return ""
+}
+
+// budget puts the bounds of a run on one line.
+func budget(b palyra.Budget) string {
+	return limits(palyra.Limits{WallMS: b.WallMS, OutputBytes: b.OutputBytes}) + fmt.Sprintf(", calls %d, at once %d", b.Calls, b.Parallel)
+}
+
+func (a *app) runsAttach() *cobra.Command {
+	var after int64
+	cmd := &cobra.Command{
+		Use: "attach ID", Short: "Follow a run to its end", Args: takes("ID"), ValidArgsFunction: a.completeRuns,
+		Long: "Prints the tape of a run, from its start or from the entry after SEQ on, and goes on\n" +
+			"until the run ends; the exit code is then that of `palyra run`. Ctrl-C only leaves:\n" +
+			"the run goes on. With --json there is one object per line.",
+		Example: "  palyra runs attach 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra runs attach 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --after 12 --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if after < 0 {
+				return usage("--after must not be negative")
+			}
+			return a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+				return a.attachRun(ctx, c, palyra.ID(args[0]), after)
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().Int64Var(&after, "after", 0, "the last entry that you have seen")
+	return cmd
+}
+
+// attachRun follows a run that is under way, or tells one that is over.
+func (a *app) attachRun(ctx context.Context, c *client.Client, id palyra.ID, after int64) error {
+	run, err := c.GetRun(ctx, id)
+	if err != nil {
+		return err
+	}
+	if after > run.LastSeq {
+		return failed(palyra.ReasonMalformedInput, "the tape of run %s ends with entry %d so far", id, run.LastSeq)
+	}
+	t := a.newTape(c, run)
+	t.noWait, t.what = run.NoWait, "leaves; the run goes on"
+	err = t.follow(ctx, after, t.leave)
+	if ctx.Err() != nil && t.end == nil && !a.asJSON {
+		a.say("palyra: left; the run goes on. `palyra runs attach %s --after %d` follows it again", show.Arg(string(id)), t.seen)
+	}
+	return err
+}
+
+func (a *app) runsCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Cancel a run: what runs is stopped, questions are withdrawn", Args: takes("ID"), ValidArgsFunction: a.completeRuns,
+		Example: "  palyra runs cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			id := palyra.ID(args[0])
+			if err := c.CancelRun(ctx, id); err != nil {
+				return err
+			}
+			r, err := c.GetRun(ctx, id)
+			if err != nil {
+				return err
+			}
+			return a.emit(r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.ID)), show.Line(string(r.State))) })
+		}),
+	}
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// tape tells a run to a person, or to a program with --json, entry by entry.
+// What the model said and what tools printed stands behind a gutter, so that it
+// cannot pass for a line of ours. While a question stands on the terminal
+// nothing else is printed there; it follows when the question is settled.
+type tape struct {
+	*waiter
+	runs  tracker
+	run   palyra.Run
+	marks [2]string // of a call that went well, and of one that did not
+	frame show.Frame
+
+	tools map[palyra.ID]string       // what the calls under way are
+	lines map[string]*bytes.Buffer   // lines without an end, by who prints them
+	open  []client.ApprovalRequested // questions without an answer, oldest first
+	asked palyra.ID                  // the one on the terminal
+	held  bytes.Buffer               // what is printed after the question
+	seen  int64                      // the last entry
+	end   *palyra.TapeRunFinished    // the last word
+}
+
+// newTape makes a tape of a run. Questions up to the run's last entry are asked
+// only when they turn out to be open.
+func (a *app) newTape(c tracker, run palyra.Run) *tape {
+	return &tape{
+		waiter: &waiter{app: a}, runs: c, run: run, marks: a.marks(a.Stdout), frame: show.Frame{Width: width(a.Stdout)},
+		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
+	}
+}
+
+// marks are a tick and a cross where they can be shown, else words.
+func (a *app) marks(w io.Writer) [2]string {
+	if a.colours(w) && utf8Locale(a.Env) {
+		s := style(true)
+		return [2]string{"✓", s.alarm("✗")}
+	}
+	return [2]string{"ok", "FAILED"}
+}
+
+// utf8Locale reports whether the terminal is said to understand UTF-8. The first
+// variable that is set decides, as the C library has it.
+func utf8Locale(env []string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		for _, pair := range env {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok && value != "" {
+				value = strings.ToLower(value)
+				return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+			}
+		}
+	}
+	return false
+}
+
+// entry tells one entry.
+func (t *tape) entry(ctx context.Context, e palyra.TapeEntry) error {
+	t.seen = e.Seq
+	if e.RunFinished != nil {
+		t.end = e.RunFinished
+	}
+	if t.asJSON {
+		return t.printJSON(e)
+	}
+	t.tell(e)
+	t.question(ctx, e)
+	return t.release()
+}
+
+// tell prints what an entry says.
+func (t *tape) tell(e palyra.TapeEntry) {
+	switch {
+	case e.RunAccepted != nil:
+		t.put("run %s%s\n", show.Line(string(t.run.ID)), dashed(e.RunAccepted.Title))
+	case e.ModelText != nil:
+		t.spoken("", "", e.ModelText.Text, e.ModelText.Done)
+	case e.ToolProposed != nil:
+		t.proposed(*e.ToolProposed)
+	case e.ToolOutput != nil:
+		t.spoken(string(e.ToolOutput.Call)+e.ToolOutput.Stream, "  ", string(e.ToolOutput.Data), false)
+	case e.ToolFinished != nil:
+		t.finished(*e.ToolFinished)
+	case e.RunFinished != nil:
+		t.closed(*e.RunFinished)
+	}
+}
+
+func dashed(title string) string {
+	if title == "" {
+		return ""
+	}
+	return ": " + show.Line(title)
+}
+
+// put prints a line that is already safe.
+func (t *tape) put(format string, args ...any) { fmt.Fprintf(&t.held, format, args...) }
+
+// maxOpen is the longest line that waits for its end.
+const maxOpen = 4096
+
+// spoken prints outside text as its lines are ended, behind the gutter.
+func (t *tape) spoken(who, prefix, text string, done bool) {
+	line := t.lines[who]
+	if line == nil {
+		line = &bytes.Buffer{}
+		t.lines[who] = line
+	}
+	line.WriteString(text)
+	end := bytes.LastIndexByte(line.Bytes(), '\n') + 1
+	if done {
+		end = line.Len()
+	} else if line.Len()-end > maxOpen {
+		end = line.Len() - unfinished(line.Bytes())
+	}
+	if end > 0 {
+		frame := show.Frame{Prefix: prefix, Width: t.frame.Width}
+		t.put("%s", frame.Block(strings.TrimSuffix(string(line.Next(end)), "\n")))
+	}
+	if done {
+		delete(t.lines, who)
+	}
+}
+
+// shownProposal is how much of a call's arguments a line has; `palyra calls show`
+// has them whole.
+const shownProposal = 300
+
+// proposed says what the run wants to do.
+func (t *tape) proposed(p palyra.TapeProposed) {
+	t.tools[p.Call] = p.Tool
+	args := "(large arguments)"
+	if len(p.Arguments) > 0 {
+		args = show.MiddleOf(arguments(p.Arguments), shownProposal)
+	}
+	t.put("%s", t.frame.Text("> ", show.Arg(p.Tool)+" "+args))
+}
+
+// finished says how a call ended, and what to do about it.
+func (t *tape) finished(f palyra.TapeFinished) {
+	for _, stream := range []string{"stdout", "stderr"} {
+		if who := string(f.Call) + stream; t.lines[who] != nil {
+			t.spoken(who, "  ", "", true)
+		}
+	}
+	tool := t.tools[f.Call]
+	delete(t.tools, f.Call)
+	mark := t.marks[1]
+	if wentWell(f) {
+		mark = t.marks[0]
+	}
+	t.put("%s %s%s (call %s)\n", mark, show.Arg(tool), howEnded(f), show.Line(string(f.Call)))
+	if f.Truncated {
+		t.put("  its output was longer than the limit and is not whole\n")
+	}
+	if f.Remedy != "" {
+		t.put("  remedy: %s\n", show.Line(f.Remedy))
+	}
+}
+
+func wentWell(f palyra.TapeFinished) bool {
+	return f.Outcome == palyra.OutcomeFinished && f.ExitCode == 0 && f.Signal == "" && f.ReasonCode == ""
+}
+
+// howEnded is the ending of a call in words; "" when there is nothing to say.
+func howEnded(f palyra.TapeFinished) string {
+	var out []string
+	if f.Outcome != palyra.OutcomeFinished {
+		out = append(out, show.Line(string(f.Outcome)))
+	}
+	switch {
+	case f.Signal != "":
+		out = append(out, "ended by "+show.Line(f.Signal))
+	case f.Outcome == palyra.OutcomeFinished && f.ExitCode != 0:
+		out = append(out, fmt.Sprintf("exit code %d", f.ExitCode))
+	}
+	if f.Reason != "" {
+		out = append(out, show.Line(f.Reason))
+	}
+	text := strings.Join(out, ": ")
+	if text != "" {
+		text = " " + text
+	}
+	if f.ReasonCode != "" {
+		text += " (" + show.Line(string(f.ReasonCode)) + ")"
+	}
+	return text
+}
+
+// closed says how the run ended.
+func (t *tape) closed(f palyra.TapeRunFinished) {
+	text := show.Line(string(f.State))
+	if f.Reason != "" {
+		text += ": " + show.Line(f.Reason)
+	}
+	if f.ReasonCode != "" {
+		text += " (" + show.Line(string(f.ReasonCode)) + ")"
+	}
+	t.put("run %s %s, %s\n", show.Line(string(t.run.ID)), text, counted(f.Calls, "call"))
+	if f.Remedy != "" {
+		t.put("  remedy: %s\n", show.Line(f.Remedy))
+	}
+}
+
+// counted is a number of things.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// release prints what is held, unless a question stands on the terminal.
+func (t *tape) release() error {
+	if t.asked != "" && t.end == nil || t.held.Len() == 0 {
+		return nil
+	}
+	_, err := t.held.WriteTo(t.Stdout)
+	return err
+}
+
+// question keeps the list of open questions and puts the oldest one to the
+// person, as soon as what is on the tape already has been told.
+func (t *tape) question(ctx context.Context, e palyra.TapeEntry) {
+	if r := e.ApprovalRequested; r != nil && !t.isOpen(r.Approval) {
+		t.open = append(t.open, client.ApprovalRequested{
+			ApprovalID: r.Approval, PlanDigest: r.Plan, ExpiresAt: r.ExpiresAt, Summary: r.Summary, Joined: r.Joined,
+		})
+	}
+	if r := e.ApprovalResolved; r != nil {
+		t.resolved(*r)
+	}
+	if e.RunFinished != nil {
+		t.open = nil
+	}
+	if e.Seq >= t.run.LastSeq && t.asked == "" && len(t.open) > 0 {
+		_ = t.release() // what led to the question stands above it
+		t.asked = t.open[0].ApprovalID
+		t.requested(ctx, t.open[0])
+		if !t.interactive() || t.noWait {
+			t.asked, t.open = "", t.open[1:]
+		}
+	}
+}
+
+func (t *tape) isOpen(id palyra.ID) bool {
+	return slices.ContainsFunc(t.open, func(r client.ApprovalRequested) bool { return r.ApprovalID == id })
+}
+
+// resolved takes a settled question off the screen and off the list.
+func (t *tape) resolved(r palyra.TapeResolved) {
+	if t.asked == r.Approval {
+		t.stopAsking()
+		t.asked = ""
+	}
+	t.open = slices.DeleteFunc(t.open, func(o client.ApprovalRequested) bool { return o.ApprovalID == r.Approval })
+	t.put("  %s: %s%s\n", show.Line(string(r.Approval)), show.Line(string(r.Answer)), by(r.By))
+}

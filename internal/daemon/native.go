@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/confine"
+	"palyra/internal/tool/process"
+)
+
+// native is the tiers that run programs: the tool that plans them and the
+// runner that starts them.
+type native struct {
+	tool    *process.Driver
+	runner  *sandbox.Runner
+	confine *confine.Backend
+}
+
+// openNative makes ready what runs programs. A host on which a tier cannot be
+// used still starts: calls that need the tier are refused with the reason.
+func (d *Daemon) openNative(p *path) (err error) {
+	c := d.Config.Config.Process
+	n := &native{}
+	n.confine, err = confine.New(confine.Config{
+		Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), StateID: d.stateID, Log: d.Log,
+	})
+	if err != nil {
+		return err
+	}
+	p.native = n
+	n.tool, err = process.New(process.Config{
+		Tiers: p, Enabled: c.Tier != "off", Tier: palyra.TierB,
+		Limits: palyra.Limits{
+			CPUMS: c.CPUMS, MemoryBytes: c.MemoryBytes, Processes: c.Processes, OpenFiles: c.OpenFiles, FileBytes: c.FileBytes,
+			EmittedBytes: c.EmittedBytes,
+		},
+	})
+	return err
+}
+
+// openRunner puts the sandbox over its backends. It needs the planner, which
+// needs the tool above.
+func (d *Daemon) openRunner(p *path) (err error) {
+	p.native.runner, err = sandbox.New(sandbox.Config{
+		Backends: []sandbox.Backend{p.native.confine}, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
+		Dir: d.cells(), Streams: p, Grace: d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
+	})
+	return err
+}
+
+// Promise implements the process tool's Tiers.
+func (p *path) Promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
+	return p.native.runner.Promise(ctx, t, l)
+}
+
+// Output implements sandbox.Streams: whoever follows the call hears it.
+func (p *path) Output(call palyra.ID, c palyra.Chunk) { p.calls.Output(call, c) }
+
+// Feed implements sandbox.Streams.
+func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.Feed(call) }
+
+// Run implements gate.Runner: the plan's tier says who runs it.
+func (p *path) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+	switch g.Plan().Tier {
+	case palyra.TierB, palyra.TierC:
+		return p.native.runner.Run(ctx, g, c)
+	}
+	return p.runner.Run(ctx, g, c) // which refuses every tier but its own
+}
+
+// cellPath is where palyra-cell lies: as configured, beside this program, or in
+// ../libexec/palyra. PATH is never searched.
+func cellPath(c config.Process) string {
+	if c.Cell != "" {
+		return c.Cell
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "" // the tier says that it cannot be used
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	beside := filepath.Join(filepath.Dir(self), cellName)
+	if _, err := os.Stat(beside); err != nil {
+		return filepath.Join(filepath.Dir(self), "..", "libexec", "palyra", cellName)
+	}
+	return beside
+}
+
+const cellName = "palyra-cell"
+
+// cells is where runs have their private directories. A root daemon's runs are
+// of other users, who cannot reach into its state, so theirs are below /var/lib:
+// not /run, which is often mounted so that nothing there can be executed.
+func (d *Daemon) cells() string {
+	if os.Geteuid() != 0 {
+		return filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "cells")
+	}
+	base := "/var/lib"
+	if fi, err := os.Stat(base); err != nil || !fi.IsDir() {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "palyra-cells-"+d.stateID)
+}
+
+func (n *native) close() error {
+	if n == nil {
+		return nil
+	}
+	if n.runner == nil {
+		return n.confine.Close()
+	}
+	return errors.Join(n.runner.Close())
+}

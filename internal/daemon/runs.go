@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"context"
+
+	"palyra"
+	"palyra/internal/agent"
+	"palyra/internal/agent/scripted"
+	"palyra/internal/catalog"
+	"palyra/internal/run"
+
+	runsvc "palyra/internal/rpc/runs"
+)
+
+// providers says who can take an agent's turns, by name.
+func providers() map[string]agent.Open { return map[string]agent.Open{"scripted": scripted.New} }
+
+// openRuns puts the agent's loop on the calls.
+func (d *Daemon) openRuns(p *path) error {
+	loop, err := agent.New(agent.Config{Providers: providers(), Tools: knownTools{p.catalog}})
+	if err != nil {
+		return err
+	}
+	c := d.Config.Config.ToolCall
+	p.runs, err = run.NewRuns(run.RunsConfig{
+		DB: d.db, Journal: d.journal, Calls: p.calls, Sessions: d.sessions, Driver: loop, Now: now, Log: d.Log,
+		Limits: palyra.Budget{Calls: c.MaxCallsPerRun, WallMS: c.RunTimeoutMS, OutputBytes: c.RunOutputBytes, Parallel: c.ParallelCalls},
+	})
+	return err
+}
+
+// knownTools tells the loop which tools only look. What policy would ask about
+// is not among them: parallel questions help nobody.
+type knownTools struct{ *catalog.Catalog }
+
+// ReadOnly implements agent.Tools.
+func (k knownTools) ReadOnly(name string) bool {
+	t, err := k.Get(name)
+	return err == nil && t.ReadOnly && !t.Sensitive()
+}
+
+// runsPart gives runs to the doors.
+type runsPart struct{ *run.Runs }
+
+// Start implements the door's Runs.
+func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (palyra.Run, error) {
+	return p.Runs.Start(ctx, run.StartRequest{
+		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Door: r.Door, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
+		Workspace: r.Workspace, Session: palyra.ID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait,
+	})
+}
+
+// List implements the door's Runs.
+func (p runsPart) List(ctx context.Context, f runsvc.Filter) ([]palyra.Run, bool, error) {
+	return p.Runs.List(ctx, run.RunsFilter(f))
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"palyra"
+)
+
+// A daemon of an ordinary user, driven by that user's command: the same story as
+// root's. Where the tests are an ordinary user's themselves, all of them are
+// this test.
+func TestAnOrdinaryUsersDaemon(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("the tests run as an ordinary user: every other one shows it")
+	}
+	d := newDaemon(t)
+	owner := d.ownWork()
+	if err := os.Chown(d.home, owner, owner); err != nil {
+		t.Fatal(err)
+	}
+	as := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(bin(t, name), args...)
+		cmd.Env = []string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}
+		cmd.Dir = d.work
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(owner), Gid: uint32(owner)}}
+		}
+		return cmd
+	}
+	daemon := as("palyrad")
+	var log bytes.Buffer
+	daemon.Stdout, daemon.Stderr = &log, &log
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = daemon.Process.Signal(syscall.SIGTERM)
+		_ = daemon.Wait()
+	})
+	for end := time.Now().Add(20 * time.Second); as("palyra", "status").Run() != nil; {
+		if time.Now().After(end) {
+			t.Fatalf("it does not serve:\n%s", log.String())
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	run := as("palyra", "exec", "--json", "--", "/bin/sh", "-c", "id -u; id -G; env; touch mine; cat /proc/1/environ; kill -0 $PPID && echo signalled")
+	var stdout bytes.Buffer
+	run.Stdout = &stdout
+	stderr, err := run.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(stderr).ReadString('\n')
+	var event struct {
+		Approval palyra.ID     `json:"approval_id"`
+		Plan     palyra.Digest `json:"plan_digest"`
+	}
+	if err := json.Unmarshal([]byte(line), &event); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if out, err := as("palyra", "approvals", "decide", string(event.Approval), "allow", "--digest", string(event.Plan)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_ = run.Wait()
+	var out palyra.Outcome
+	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
+		t.Fatalf("%v: %s", err, stdout.String())
+	}
+	first, _, _ := strings.Cut(out.Stdout, "\n")
+	if first == "" || first == "0" || strings.Contains(out.Stdout, "secret-of-the-daemon") || strings.Contains(out.Stdout, "signalled") {
+		t.Errorf("inside: %s\n%s", out.Stdout, out.Stderr)
+	}
+	if _, err := os.Lstat(filepath.Join(d.work, "mine")); err != nil {
+		t.Error(err)
+	}
+	p := predicate(t, out)
+	if p.Executor != "sandbox_tier_b" || !slices.Contains(p.Enforcement.Mechanisms, "seccomp") {
+		t.Errorf("attested %+v", p.Enforcement)
+	}
+	if os.Geteuid() == 0 && p.Enforcement.Limits["memory"] != "polled" && p.Enforcement.Limits["memory"] != "cgroup" {
+		t.Errorf("memory is %q", p.Enforcement.Limits["memory"])
+	}
+}

@@ -1,0 +1,111 @@
+package run
+
+import (
+	"context"
+
+	"palyra"
+	"palyra/internal/gate"
+)
+
+// Get returns a call as the ledger has it.
+func (c *Calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+	return c.ledger.Get(ctx, id)
+}
+
+// List returns a page of calls, newest first, without what is large.
+func (c *Calls) List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error) {
+	return c.ledger.List(ctx, f)
+}
+
+// Cancel stops a call: its open question is withdrawn, its run is ended.
+func (c *Calls) Cancel(ctx context.Context, id palyra.ID) error {
+	c.mu.Lock()
+	f := c.byID[id]
+	c.mu.Unlock()
+	if f == nil {
+		call, err := c.ledger.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if call.State.Ended() {
+			return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s has ended: %s", id, call.State)
+		}
+		if f, err = c.reopen(ctx, call); err != nil || f == nil {
+			return err
+		}
+	}
+	f.cancel(ErrCancelled)
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// LeaseEnded stops what runs under a lease that was revoked or expired.
+func (c *Calls) LeaseEnded(lease palyra.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.leases[lease] {
+		if f := c.byID[id]; f != nil {
+			f.cancel(ErrLeaseEnded)
+		}
+	}
+}
+
+// CancelAll stops every call of a principal, as when its credential ends.
+func (c *Calls) CancelAll(p palyra.Principal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.byID {
+		if f.owner == p {
+			f.cancel(ErrCancelled)
+		}
+	}
+}
+
+// InFlight returns how many calls are under way.
+func (c *Calls) InFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.byID)
+}
+
+// Stop ends every flight and waits. Open questions stay open.
+func (c *Calls) Stop() {
+	c.stop(gate.ErrStopping)
+	c.wg.Wait()
+}
+
+// endRun cancels every call of a run, those that nobody follows too, and waits
+// until they have ended. It returns how many are still open when ctx ends.
+func (c *Calls) endRun(ctx context.Context, run palyra.ID) (open int, err error) {
+	c.mu.Lock()
+	var flights []*flight
+	for _, f := range c.byID {
+		if f.like.run == run {
+			f.cancel(ErrCancelled)
+			flights = append(flights, f)
+		}
+	}
+	c.mu.Unlock()
+	for _, f := range flights {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+		}
+	}
+	look := context.WithoutCancel(ctx)
+	ids, err := c.ledger.openOf(look, run)
+	if err != nil || len(ids) == 0 {
+		return len(ids), err
+	}
+	for _, id := range ids {
+		if err := c.Cancel(ctx, id); err != nil && palyra.CodeOf(err) != palyra.Conflict && ctx.Err() == nil {
+			return len(ids), err
+		}
+	}
+	ids, err = c.ledger.openOf(look, run)
+	return len(ids), err
+}

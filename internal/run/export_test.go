@@ -1,0 +1,58 @@
+package run
+
+import (
+	"testing"
+
+	"palyra"
+)
+
+// World is the world of this package's tests, for those that stand outside it:
+// the packages they need import this one.
+type World struct{ w *world }
+
+// NewWorld returns a world whose runs the driver drives.
+func NewWorld(t *testing.T, d Driver) World { return World{newWorldWith(t, d)} }
+
+// Runs returns its runs.
+func (x World) Runs() *Runs { return x.w.runs }
+
+// Calls returns its calls.
+func (x World) Calls() *Calls { return x.w.calls }
+
+// Request asks for a run by the provider.
+func (x World) Request(provider, input string) StartRequest {
+	q := x.w.request(input)
+	q.Provider = provider
+	return q
+}
+
+// Tape follows a run to its end.
+func (x World) Tape(id palyra.ID) []palyra.TapeEntry { return x.w.attach(id, 0) }
+
+// Asked waits until somebody is asked.
+func (x World) Asked() palyra.ID { return <-x.w.parts.asked }
+
+// Allow answers an approval.
+func (x World) Allow(approval palyra.ID) {
+	calls, err := x.w.ledger.waitingFor(x.w.t.Context(), approval)
+	if err != nil || len(calls) == 0 {
+		x.w.t.Fatalf("nothing waits for %s: %v", approval, err)
+	}
+	x.w.allow(approval, calls[0].Digest)
+}
+
+// Restart ends the daemon and starts the next.
+func (x World) Restart() { x.w.restart() }
+
+// Ran says how often a call of a run was run.
+func (x World) Ran(run palyra.ID, turn, index int64) int {
+	return x.w.ran.times(callKey(run, turn, index))
+}
+
+// Meet makes the next n calls with {"meet":true} wait for each other.
+func (x World) Meet(n int) {
+	x.w.parts.meet.Add(n)
+}
+
+// Kind names an entry.
+func Kind(e palyra.TapeEntry) string { return kindOf(e) }

@@ -1,0 +1,224 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"palyra"
+	"palyra/internal/gate"
+)
+
+// flight is a call under way.
+type flight struct {
+	id     palyra.ID
+	key    flightKey
+	like   request
+	owner  palyra.Principal
+	size   int64 // of its arguments
+	lease  palyra.ID
+	cancel context.CancelCauseFunc
+	feed   chan palyra.Feed // nil: nobody can feed it
+
+	log      []logged // what its followers hear, in order
+	watchers map[*watcher]bool
+	printed  int64         // bytes its output takes up here
+	cut      bool          // no more of it is kept
+	taped    mark          // how far its output is on the tape of its run
+	pumping  chan struct{} // wakes the pump that puts it there; nil: there is none
+
+	done    chan struct{} // closed when outcome and err are set
+	outcome palyra.Outcome
+	err     error
+}
+
+// logged is an event, or else a piece of output.
+type logged struct {
+	event *watched
+	out   palyra.Chunk
+}
+
+type watched struct {
+	call  palyra.Call
+	event palyra.Event
+}
+
+// watcher hears a flight's log in order, on its caller's goroutine.
+type watcher struct {
+	wake chan struct{}
+	next mark
+}
+
+// mark is a place in a flight's log. The last piece of output may still grow.
+type mark struct{ item, at int }
+
+// since returns what the log has from m on, and the place after it. The lock is
+// held; what it returns may be read without it, and must not be changed.
+func (f *flight) since(m mark) ([]logged, mark) {
+	var news []logged
+	for m.item < len(f.log) {
+		x := f.log[m.item]
+		if x.event == nil {
+			n := len(x.out.Data)
+			if n > m.at {
+				x.out.Offset += int64(m.at)
+				x.out.Data = x.out.Data[m.at:n:n]
+				news = append(news, x)
+			}
+			if m.at = n; m.item == len(f.log)-1 {
+				break
+			}
+		} else {
+			news = append(news, x)
+		}
+		m = mark{item: m.item + 1}
+	}
+	return news, m
+}
+
+// holding is what a principal's calls take up.
+type holding struct {
+	calls int
+	bytes int64 // of arguments
+	shown int64 // of output
+}
+
+// hold books a flight's share, or gives it back with sign -1. The lock is held.
+func (c *Calls) hold(f *flight, sign int) {
+	h := c.held[f.owner]
+	h.calls += sign
+	h.bytes += int64(sign) * f.size
+	h.shown += int64(sign) * f.printed
+	c.shown += int64(sign) * f.printed
+	if h.calls <= 0 {
+		delete(c.held, f.owner)
+		return
+	}
+	c.held[f.owner] = h
+}
+
+// fly registers a flight. The lock is held.
+func (c *Calls) fly(id palyra.ID, p palyra.Proposal) *flight {
+	f := &flight{
+		id: id, owner: p.Principal, like: requestOf(p), size: int64(len(p.Arguments)),
+		done: make(chan struct{}), watchers: map[*watcher]bool{},
+	}
+	c.byID[id] = f
+	c.hold(f, 1)
+	if p.Key != "" {
+		f.key = flightKey{p.Session, p.Key}
+		c.byKey[f.key] = f
+	}
+	return f
+}
+
+// launch runs a registered flight to its end. The lock is held.
+func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (palyra.Outcome, error)) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	f.cancel = cancel
+	c.wg.Go(func() {
+		defer cancel(nil)
+		out, err := walk(ctx, func(call *palyra.Call, e palyra.Event) { c.publish(f, call, e) })
+		if err != nil {
+			err = fmt.Errorf("run: call %s: %w", f.id, err)
+			c.strand(f.id)
+		}
+		c.land(f, out, err)
+	})
+}
+
+// land ends a flight and answers everyone who follows it.
+func (c *Calls) land(f *flight, out palyra.Outcome, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byID, f.id)
+	c.hold(f, -1)
+	if c.byKey[f.key] == f {
+		delete(c.byKey, f.key)
+	}
+	if calls := c.leases[f.lease]; calls != nil {
+		delete(calls, f.id)
+		if len(calls) == 0 {
+			delete(c.leases, f.lease)
+		}
+	}
+	f.outcome, f.err = out, err
+	close(f.done)
+}
+
+// publish keeps an event for every watcher, present and future, and notes the
+// lease a call runs under. A lease that ended between the commit and this moment
+// was told to nobody: it is looked at once more.
+func (c *Calls) publish(f *flight, call *palyra.Call, e palyra.Event) {
+	c.keep(f, call, e)
+	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.ended(c.ctx, g.Lease) {
+		f.cancel(ErrLeaseEnded)
+	}
+}
+
+func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.log = append(f.log, logged{event: &watched{*call, e}})
+	f.wake()
+	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" {
+		f.lease = g.Lease
+		if c.leases[g.Lease] == nil {
+			c.leases[g.Lease] = map[palyra.ID]bool{}
+		}
+		c.leases[g.Lease][f.id] = true
+	}
+}
+
+// wake tells the followers that there is something to hear. The lock is held.
+func (f *flight) wake() {
+	for w := range f.watchers {
+		nudge(w.wake)
+	}
+}
+
+// nudge wakes whoever waits on a channel of one, and never blocks.
+func nudge(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// follow hands a flight's log to w, from the first line on, until it ends.
+func (c *Calls) follow(ctx context.Context, f *flight, w palyra.Watch) (palyra.Outcome, error) {
+	me := &watcher{wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	f.watchers[me] = true
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(f.watchers, me)
+		c.mu.Unlock()
+	}()
+	for {
+		c.deliver(f, me, w)
+		select {
+		case <-ctx.Done():
+			return palyra.Outcome{}, ctx.Err()
+		case <-me.wake:
+		case <-f.done:
+			c.deliver(f, me, w)
+			return f.outcome, f.err
+		}
+	}
+}
+
+func (c *Calls) deliver(f *flight, me *watcher, w palyra.Watch) {
+	c.mu.Lock()
+	var news []logged
+	news, me.next = f.since(me.next)
+	c.mu.Unlock()
+	for _, x := range news {
+		switch {
+		case x.event == nil && w.Output != nil:
+			w.Output(x.out)
+		case x.event != nil && w.Event != nil:
+			w.Event(&x.event.call, x.event.event)
+		}
+	}
+}

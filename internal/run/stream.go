@@ -1,0 +1,147 @@
+package run
+
+import (
+	"bytes"
+	"context"
+
+	"palyra"
+)
+
+// Bounds on what flights keep of their output for followers. The runner hands
+// over only the head of each stream; these hold whatever it does. A flight that
+// meets one keeps no more: followers then have a clean beginning, and the
+// outcome has what is signed.
+const (
+	maxPrinted   = 4 << 20   // of a flight
+	maxShownEach = 64 << 20  // of a principal's flights
+	maxShownAll  = 256 << 20 // of all flights
+	maxPiece     = 32 << 10  // pieces are put together up to this
+	perPiece     = 128       // what a piece costs beside its bytes
+)
+
+// Output adds to what a running call has printed. Followers hear it on their
+// own goroutines; a call of a run has it on the run's tape too. It never blocks
+// for any of them.
+func (c *Calls) Output(id palyra.ID, x palyra.Chunk) {
+	c.mu.Lock()
+	f := c.byID[id]
+	c.mu.Unlock()
+	if f != nil && c.show(f, x) {
+		c.pump(f)
+	}
+}
+
+// show keeps a chunk for the followers and reports whether anything of it was.
+func (c *Calls) show(f *flight, x palyra.Chunk) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[f.owner]
+	room := min(maxPrinted-f.printed, maxShownEach-h.shown, maxShownAll-c.shown) - perPiece
+	if f.cut = f.cut || room <= 0; f.cut || len(x.Data) == 0 || c.byID[f.id] != f {
+		return false
+	}
+	if int64(len(x.Data)) > room {
+		x.Data, f.cut = x.Data[:room], true
+	}
+	cost := f.print(x)
+	f.printed += cost
+	h.shown += cost
+	c.shown += cost
+	c.held[f.owner] = h
+	f.wake()
+	return true
+}
+
+// print puts a chunk at the end of the log, onto the last piece where it follows
+// from it, and returns what that costs. The lock is held.
+func (f *flight) print(x palyra.Chunk) int64 {
+	if i := len(f.log) - 1; i >= 0 && f.log[i].event == nil {
+		last := &f.log[i].out
+		n := len(last.Data)
+		if last.Stream == x.Stream && last.Offset+int64(n) == x.Offset && n+len(x.Data) <= maxPiece {
+			before := cap(last.Data)
+			last.Data = append(last.Data, x.Data...)
+			return int64(cap(last.Data) - before)
+		}
+	}
+	own := make([]byte, len(x.Data)) // no longer than it is: what it costs is what was asked for
+	copy(own, x.Data)
+	x.Data = own
+	f.log = append(f.log, logged{out: x})
+	return int64(cap(own)) + perPiece
+}
+
+// Bounds on what waits for a runner to read it.
+const (
+	feedDepth = 8
+	maxFeed   = 32 << 10 // bytes in one Feed; Send splits what is longer
+)
+
+// Feed returns what is sent to a running call. It is false when nobody can feed
+// it: there is no such call here, or it was resumed after a restart, without the
+// client it belongs to.
+func (c *Calls) Feed(id palyra.ID) (<-chan palyra.Feed, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.byID[id]
+	if f == nil || f.feed == nil {
+		return nil, false
+	}
+	return f.feed, true
+}
+
+// Send hands x to a call under way, in the order of the calls of Send. It blocks
+// while the call does not read, until ctx or the call ends: Conflict when the call
+// is over or cannot be fed, NotFound when there is none.
+func (c *Calls) Send(ctx context.Context, id palyra.ID, x palyra.Feed) error {
+	c.mu.Lock()
+	f := c.byID[id]
+	c.mu.Unlock()
+	if f == nil {
+		return c.cannotFeed(ctx, id)
+	}
+	if f.feed == nil {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonStdinDenied, "call %s went on after a restart and takes no input", id).
+			WithRemedy("cancel it and propose it again")
+	}
+	x.Data = bytes.Clone(x.Data)
+	for len(x.Data) > maxFeed {
+		if err := f.send(ctx, palyra.Feed{Data: x.Data[:maxFeed:maxFeed]}); err != nil {
+			return err
+		}
+		x.Data = x.Data[maxFeed:]
+	}
+	return f.send(ctx, x)
+}
+
+func (f *flight) send(ctx context.Context, x palyra.Feed) error {
+	select {
+	case <-f.done:
+		return errFeedOver(f.id)
+	default:
+	}
+	select {
+	case f.feed <- x:
+		return nil
+	case <-f.done:
+		return errFeedOver(f.id)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cannotFeed says why a call that is not under way here cannot be fed.
+func (c *Calls) cannotFeed(ctx context.Context, id palyra.ID) error {
+	call, err := c.ledger.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if call.State.Ended() {
+		return errFeedOver(id)
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonStdinDenied, "call %s takes no input now: it is %s", id, call.State)
+}
+
+func errFeedOver(id palyra.ID) error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s has ended", id)
+}

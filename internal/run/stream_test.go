@@ -1,0 +1,308 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"palyra"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// heard is what a follower was told, in order.
+type heard struct {
+	kinds []string
+	text  string
+}
+
+func (h *heard) watch() palyra.Watch {
+	return palyra.Watch{
+		Event: func(_ *palyra.Call, e palyra.Event) { h.kinds = append(h.kinds, e.Kind()) },
+		Output: func(c palyra.Chunk) {
+			h.kinds = append(h.kinds, "output")
+			if c.Offset != int64(len(h.text)) {
+				h.text += fmt.Sprintf("<gap at %d>", c.Offset)
+			}
+			h.text += string(c.Data)
+		},
+	}
+}
+
+func TestFollowersHearOutputInItsPlace(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal(`{"print":["a","b","c"],"hold":true}`)
+	p.Key = "k"
+	var first heard
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.calls.Call(t.Context(), p, first.watch())
+		done <- err
+	}()
+	<-w.parts.started
+
+	// One that joins late hears everything from the first line on.
+	var late heard
+	joined := make(chan error, 1)
+	go func() {
+		_, err := w.calls.Call(t.Context(), p, late.watch())
+		joined <- err
+	}()
+	close(w.parts.proceed)
+	for _, ch := range []chan error{done, joined} {
+		if err := <-ch; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, h := range map[string]heard{"first": first, "late": late} {
+		got := slices.Compact(h.kinds)
+		want := []string{"call.proposed", "call.judged", "call.granted", "output", "call.finished"}
+		if !slices.Equal(got, want) || h.text != "abc" {
+			t.Errorf("%s heard %v and %q", name, got, h.text)
+		}
+	}
+}
+
+func TestANilWatchIsFine(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.calls.Call(t.Context(), w.proposal(`{"print":["a"]}`), palyra.Watch{}); err != nil {
+		t.Fatal(err)
+	}
+	w.calls.Output("01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Chunk{Data: []byte("x")}) // no such call
+}
+
+// A follower that does not read holds up neither the call nor the others.
+func TestASlowFollowerHoldsUpNobody(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal(`{"print":["a","b"]}`)
+	p.Key = "k"
+	stuck, free := make(chan struct{}), make(chan struct{})
+	slow := make(chan error, 1)
+	go func() {
+		_, err := w.calls.Call(t.Context(), p, palyra.Watch{Event: func(*palyra.Call, palyra.Event) {
+			select {
+			case stuck <- struct{}{}:
+				<-free
+			default:
+			}
+		}})
+		slow <- err
+	}()
+	<-stuck
+	if out, err := w.calls.Call(t.Context(), p, palyra.Watch{}); err != nil || out.Stdout != "ab" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	close(free)
+	if err := <-slow; err != nil {
+		t.Error(err)
+	}
+}
+
+// fly puts a flight into the air without a gate.
+func (w *world) fly(p palyra.Principal, id palyra.ID) *flight {
+	w.calls.mu.Lock()
+	defer w.calls.mu.Unlock()
+	return w.calls.fly(id, palyra.Proposal{Principal: p})
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	w := newWorld(t)
+	text := func(f *flight) (all []byte) {
+		news, _ := f.since(mark{})
+		for _, x := range news {
+			all = append(all, x.out.Data...)
+		}
+		return all
+	}
+	t.Run("large pieces", func(t *testing.T) {
+		f := w.fly("agent:a", "A")
+		defer w.calls.land(f, palyra.Outcome{}, nil)
+		for i := range int64(10) {
+			w.calls.Output("A", palyra.Chunk{Stream: "stdout", Offset: i << 20, Data: make([]byte, 1<<20)})
+		}
+		if n := len(text(f)); n > maxPrinted || n < maxPrinted-8*perPiece || !f.cut {
+			t.Errorf("%d bytes kept", n)
+		}
+	})
+	t.Run("tiny pieces cost what they cost", func(t *testing.T) {
+		f := w.fly("agent:a", "B")
+		defer w.calls.land(f, palyra.Outcome{}, nil)
+		for i := range int64(100_000) {
+			w.calls.Output("B", palyra.Chunk{Stream: []string{"stdout", "stderr"}[i%2], Offset: i / 2, Data: []byte("x")})
+		}
+		if n := len(f.log); n > maxPrinted/perPiece || !f.cut {
+			t.Errorf("%d pieces kept", n)
+		}
+		w.calls.Output("B", palyra.Chunk{Stream: "stdout", Data: []byte("later")})
+		if strings.Contains(string(text(f)), "later") {
+			t.Error("there is a hole in what was kept")
+		}
+	})
+	t.Run("a principal", func(t *testing.T) {
+		var all []*flight
+		for i := range 40 {
+			f := w.fly("agent:b", palyra.ID(fmt.Sprint("F", i)))
+			all = append(all, f)
+			w.calls.Output(f.id, palyra.Chunk{Stream: "stdout", Data: make([]byte, 4<<20)})
+		}
+		if n := w.calls.held["agent:b"].shown; n > maxShownEach {
+			t.Errorf("%d bytes held for one principal", n)
+		}
+		other := w.fly("agent:c", "O")
+		w.calls.Output("O", palyra.Chunk{Stream: "stdout", Data: []byte("mine")})
+		if string(text(other)) != "mine" {
+			t.Error("another principal has no room")
+		}
+		w.calls.land(all[0], palyra.Outcome{}, nil) // what it held is given back
+		if n := w.calls.held["agent:b"].shown; n > maxShownEach-maxPrinted+perPiece {
+			t.Errorf("%d bytes held after one has landed", n)
+		}
+		for _, f := range append(all[1:], other) {
+			w.calls.land(f, palyra.Outcome{}, nil)
+		}
+		if w.calls.shown != 0 || len(w.calls.held) != 0 {
+			t.Errorf("%d bytes still booked, %v", w.calls.shown, w.calls.held)
+		}
+	})
+}
+
+// However output arrives and whenever it is read, each stream reads as it was
+// written.
+func TestSinceTellsEverythingOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := &flight{}
+		var m mark
+		want, got := map[string][]byte{}, map[string][]byte{}
+		events := 0
+		read := func() {
+			var news []logged
+			news, m = f.since(m)
+			for _, x := range news {
+				if x.event != nil {
+					events--
+					continue
+				}
+				if x.out.Offset != int64(len(got[x.out.Stream])) {
+					t.Fatalf("%s goes on at %d, not %d", x.out.Stream, x.out.Offset, len(got[x.out.Stream]))
+				}
+				got[x.out.Stream] = append(got[x.out.Stream], x.out.Data...)
+			}
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				read()
+			case 1:
+				f.log = append(f.log, logged{event: &watched{}})
+				events++
+			default:
+				s := rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")
+				data := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "data")
+				f.print(palyra.Chunk{Stream: s, Offset: int64(len(want[s])), Data: data})
+				want[s] = append(want[s], data...)
+				clear(data) // the runner may use its buffer again
+			}
+		}
+		read()
+		read()
+		for s := range want {
+			if !bytes.Equal(want[s], got[s]) {
+				t.Fatalf("%s: %q, want %q", s, got[s], want[s])
+			}
+		}
+		if events != 0 {
+			t.Fatalf("%d events untold", events)
+		}
+	})
+}
+
+func TestSendFeedsARunningCall(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"feed":true}`))
+	id := <-w.parts.started
+	long := strings.Repeat("0123456789", maxFeed/4)
+	for _, x := range []palyra.Feed{{Data: []byte("in, ")}, {Data: []byte(long)}, {End: true}} {
+		if err := w.calls.Send(t.Context(), id, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := <-ch; r.err != nil || r.out.Stdout != "in, "+long {
+		t.Fatalf("%d bytes, %v", len(r.out.Stdout), r.err)
+	}
+	if err := w.calls.Send(t.Context(), id, palyra.Feed{}); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("an ended call: %v", err)
+	}
+	if err := w.calls.Send(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Feed{}); palyra.CodeOf(err) != palyra.NotFound {
+		t.Errorf("no call: %v", err)
+	}
+	if _, ok := w.calls.Feed(id); ok {
+		t.Error("an ended call can be fed")
+	}
+}
+
+func TestSendWaitsForTheReader(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"hold":true}`)) // it never reads
+	id := <-w.parts.started
+	for range feedDepth {
+		if err := w.calls.Send(t.Context(), id, palyra.Feed{Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer leave()
+	if err := w.calls.Send(ctx, id, palyra.Feed{Data: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one too many: %v", err)
+	}
+	waiting := make(chan error, 1)
+	go func() { waiting <- w.calls.Send(t.Context(), id, palyra.Feed{Data: []byte("x")}) }()
+	close(w.parts.proceed)
+	<-ch
+	if err := <-waiting; palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("the call ended meanwhile: %v", err)
+	}
+}
+
+// A call that went on after a restart has lost its client: nobody feeds it.
+func TestAResumedCallIsNotFed(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"ask":true,"feed":true}`))
+	id := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	w.close()
+	<-ch
+	w.open()
+	if err := w.calls.Send(t.Context(), calls[0].ID, palyra.Feed{End: true}); palyra.CodeOf(err) != palyra.Conflict {
+		t.Errorf("a call that waits for its answer: %v", err)
+	}
+	w.allow(id, calls[0].Digest)
+	w.recover()
+	<-w.parts.started
+	for w.calls.InFlight() > 0 {
+		if _, ok := w.calls.Feed(calls[0].ID); ok {
+			t.Error("it can be fed")
+		}
+		if err := w.calls.Send(t.Context(), calls[0].ID, palyra.Feed{}); palyra.CodeOf(err) != palyra.Conflict {
+			t.Errorf("it took input: %v", err)
+		}
+	}
+	if c, err := w.calls.Get(t.Context(), calls[0].ID); err != nil || c.Outcome.Stdout != "nobody feeds" {
+		t.Errorf("%+v, %v", c.Outcome, err)
+	}
+}
+
+func TestCausesNameTheirReason(t *testing.T) {
+	for reason, err := range map[palyra.Reason]error{palyra.ReasonCancelled: ErrCancelled, palyra.ReasonGrantRevoked: ErrLeaseEnded} {
+		if palyra.AsError(err).Reason != reason || err.Error() == "" {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package confine
+
+import (
+	"log/slog"
+
+	"palyra"
+)
+
+// executor is the backend's name in attestations.
+const executor = "sandbox_tier_b"
+
+// Cgroup modes; anything else is a cgroup v2 directory to work in.
+const (
+	CgroupAuto = "auto" // use what the host lets us make; else count and kill
+	CgroupOff  = "off"  // never make any
+)
+
+// Config is what a Backend needs.
+type Config struct {
+	Cell    string       // path of palyra-cell
+	Digest  string       // SHA-256 it must have, in hex, stamped into the daemon at build
+	Cgroup  string       // auto, off, or a directory; empty is auto
+	Warm    int          // idle cells kept ready
+	StateID string       // of the daemon's state: names cgroups and marks processes
+	Log     *slog.Logger // nil: no log
+}
+
+// cellRemedy is what to do about a cell that is not the one built with the
+// daemon.
+const cellRemedy = "build and install palyrad and palyra-cell together: make build"
+
+func unavailable(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
+}
+
+func unsupported(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, format, args...)
+}

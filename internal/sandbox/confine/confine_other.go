@@ -1,0 +1,45 @@
+//go:build !linux
+
+package confine
+
+import (
+	"context"
+	"runtime"
+
+	"palyra"
+	"palyra/internal/sandbox"
+)
+
+// Backend says on this system that there is no tier B.
+type Backend struct{}
+
+// New returns a backend whose Probe refuses.
+func New(Config) (*Backend, error) { return &Backend{}, nil }
+
+// Executor implements sandbox.Backend.
+func (*Backend) Executor() string { return executor }
+
+// Tier implements sandbox.Backend.
+func (*Backend) Tier() palyra.Tier { return palyra.TierB }
+
+// Probe implements sandbox.Backend: it always refuses.
+func (*Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+	return palyra.Enforcement{}, refusal()
+}
+
+// Start implements sandbox.Backend: it always refuses.
+func (*Backend) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
+	closeFiles(j)
+	return nil, refusal()
+}
+
+// Recover implements sandbox.Backend. There is never anything left.
+func (*Backend) Recover(context.Context) error { return nil }
+
+// Close implements sandbox.Backend.
+func (*Backend) Close() error { return nil }
+
+func refusal() error {
+	return unsupported("tier B needs Linux with Landlock and seccomp; this is %s", runtime.GOOS).
+		WithRemedy("run palyrad on Linux 5.13 or newer")
+}

@@ -1,0 +1,212 @@
+package confine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	seccomp "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data.
+const (
+	numberAt = 0
+	archAt   = 4
+	argsAt   = 16
+)
+
+// x32Bit is set in numbers of the x32 ABI, which shares its architecture with
+// amd64.
+const x32Bit = 0x40000000
+
+// What the filter can answer.
+var (
+	answerAllow = uint32(seccomp.ActionAllow)
+	answerKill  = uint32(seccomp.ActionKillProcess)
+	answerPerm  = uint32(seccomp.ActionErrno) | uint32(unix.EPERM)
+	answerNoSys = uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)
+	answerNoSup = uint32(seccomp.ActionErrno) | uint32(unix.EOPNOTSUPP)
+)
+
+// guard is a question about an argument of a call. A call is refused at the
+// first guard it does not pass, allowed at the first it passes that is enough,
+// and allowed after the last.
+type guard struct {
+	arg    int
+	mask   uint32   // bits to look at; 0 is all
+	oneOf  []uint32 // passes if it is one of these
+	noneOf []uint32 // passes if it is none of these
+	null   bool     // passes if all 64 bits are zero
+	enough bool
+}
+
+// answer is what the filter does with a call: a constant, or guards.
+type answer struct {
+	is     uint32
+	guards []guard
+}
+
+// subject is what a filter depends on besides the architecture.
+type subject struct {
+	abi          int    // Landlock's
+	owner, group uint32 // who the program runs as
+	polled       bool   // nothing but looking bounds its memory
+}
+
+// filter assembles the program for an architecture.
+func filter(a *arch.Info, s subject) ([]bpf.Instruction, error) {
+	if len(a.SyscallNames) == 0 {
+		return nil, fmt.Errorf("confine: filter: no list of system calls for %s", a.Name)
+	}
+	tree := search(spans(answers(a, s)))
+	prog := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: archAt, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(a.ID), SkipTrue: 1},
+		bpf.RetConstant{Val: answerKill},
+		bpf.LoadAbsolute{Off: numberAt, Size: 4},
+	}
+	if a.ID == arch.X86_64.ID {
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: x32Bit, SkipTrue: 1}, bpf.RetConstant{Val: answerKill})
+	}
+	return append(prog, tree...), nil
+}
+
+// answers says what happens to each number; what is not in it does not exist.
+func answers(a *arch.Info, s subject) map[uint32]answer {
+	out := map[uint32]answer{}
+	put := func(names []string, is uint32) {
+		for _, n := range names {
+			if nr, ok := a.SyscallNames[n]; ok {
+				out[uint32(nr)] = answer{is: is}
+			}
+		}
+	}
+	put(allowed, answerAllow)
+	put(truncates, answerAllow)
+	if s.abi < landlockTruncate {
+		put(truncates, answerPerm)
+	}
+	put(unmapped, answerAllow)
+	if s.polled {
+		put(unmapped, answerNoSys)
+	}
+	put(refused, answerPerm)
+	put(unsupportedCalls, answerNoSup)
+	put(absent, answerNoSys)
+	for name, gs := range guarded(s.owner, s.group) {
+		if nr, ok := a.SyscallNames[name]; ok {
+			out[uint32(nr)] = answer{guards: gs}
+		}
+	}
+	return out
+}
+
+// span is a run of numbers with the same answer, up to the next span's start.
+type span struct {
+	from uint32
+	answer
+}
+
+func spans(all map[uint32]answer) []span {
+	out := []span{{0, answer{is: answerNoSys}}}
+	add := func(nr uint32, a answer) {
+		last := &out[len(out)-1]
+		switch {
+		case a.guards == nil && last.guards == nil && a.is == last.is:
+		case last.from == nr:
+			last.answer = a
+		default:
+			out = append(out, span{nr, a})
+		}
+	}
+	next := uint32(0)
+	for _, nr := range slices.Sorted(maps.Keys(all)) {
+		if nr > next {
+			add(next, answer{is: answerNoSys})
+		}
+		add(nr, all[nr])
+		next = nr + 1
+	}
+	add(next, answer{is: answerNoSys})
+	return out
+}
+
+// search emits a binary search, so that no call costs more than a few
+// comparisons; calls with a constant answer the kernel remembers anyway.
+func search(ss []span) []bpf.Instruction {
+	if len(ss) == 1 {
+		return leaf(ss[0].answer)
+	}
+	mid := len(ss) / 2
+	low, high := search(ss[:mid]), search(ss[mid:])
+	var prog []bpf.Instruction
+	if len(low) <= 255 {
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: ss[mid].from, SkipTrue: uint8(len(low))})
+	} else { // too far for a conditional jump
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpLessThan, Val: ss[mid].from, SkipTrue: 1}, bpf.Jump{Skip: uint32(len(low))})
+	}
+	return append(append(prog, low...), high...)
+}
+
+func leaf(a answer) []bpf.Instruction {
+	if a.guards == nil {
+		return []bpf.Instruction{bpf.RetConstant{Val: a.is}}
+	}
+	rest := []bpf.Instruction{bpf.RetConstant{Val: answerAllow}}
+	for _, g := range slices.Backward(a.guards) {
+		rest = g.code(rest)
+	}
+	return rest
+}
+
+// code emits the guard with rest as what follows it.
+func (g guard) code(rest []bpf.Instruction) []bpf.Instruction {
+	pass, fail := rest, []bpf.Instruction{bpf.RetConstant{Val: answerPerm}}
+	if g.enough {
+		pass, fail = []bpf.Instruction{bpf.RetConstant{Val: answerAllow}}, rest
+	}
+	low := uint32(argsAt + 8*g.arg) // both architectures are little-endian
+	if g.null {
+		skip := uint8(len(pass))
+		return slices.Concat([]bpf.Instruction{
+			bpf.LoadAbsolute{Off: low, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: skip + 2},
+			bpf.LoadAbsolute{Off: low + 4, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: skip},
+		}, pass, fail)
+	}
+	prog := []bpf.Instruction{bpf.LoadAbsolute{Off: low, Size: 4}}
+	if g.mask != 0 {
+		prog = append(prog, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: g.mask})
+	}
+	values, near, far := g.oneOf, fail, pass
+	if len(g.noneOf) > 0 {
+		values, near, far = g.noneOf, pass, fail
+	}
+	for i, v := range values {
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - 1 - i + len(near))})
+	}
+	return slices.Concat(prog, near, far)
+}
+
+// raw is the program as the kernel takes it: an array of struct sock_filter.
+func raw(prog []bpf.Instruction) ([]byte, error) {
+	ins, err := bpf.Assemble(prog)
+	if err != nil {
+		return nil, fmt.Errorf("confine: filter: %w", err)
+	}
+	if len(ins) > unix.BPF_MAXINSNS {
+		return nil, fmt.Errorf("confine: filter: %d instructions, the kernel takes %d", len(ins), unix.BPF_MAXINSNS)
+	}
+	var out []byte
+	for _, i := range ins {
+		out = binary.NativeEndian.AppendUint16(out, i.Op)
+		out = append(out, i.Jt, i.Jf)
+		out = binary.NativeEndian.AppendUint32(out, i.K)
+	}
+	return out, nil
+}

@@ -1,0 +1,74 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// host is what was found out once about the machine.
+type host struct {
+	abi   int // Landlock's
+	arch  *arch.Info
+	rules []cell.Rule
+	stay  int    // as many of them can be made ahead
+	proc  string // where processes are seen
+}
+
+// lookAt finds out what the kernel can do. A refusal is the whole tier's.
+func lookAt() (host, *palyra.Error) {
+	h := host{proc: "/proc"}
+	var err error
+	if h.abi, err = landlockABI(); err != nil {
+		return h, unsupported("this kernel has no Landlock").
+			WithRemedy("use Linux 5.13 or newer with landlock in the lsm= list of the kernel's command line").WithCause(err)
+	}
+	if h.arch, err = architecture(runtime.GOARCH); err != nil {
+		return h, unsupported("tier B knows no system calls of %s", runtime.GOARCH).WithRemedy("use an amd64 or arm64 machine").WithCause(err)
+	}
+	if err := seccompFilters(); err != nil {
+		return h, unsupported("this kernel has no seccomp filters").WithRemedy("use a kernel with CONFIG_SECCOMP_FILTER").WithCause(err)
+	}
+	h.rules, h.stay = systemRules(system, h.abi)
+	return h, nil
+}
+
+// architecture gives the names of the system calls of those two that the lists
+// were written for; others have other calls that nobody looked at.
+func architecture(goarch string) (*arch.Info, error) {
+	switch goarch {
+	case "amd64":
+		return arch.X86_64, nil
+	case "arm64":
+		return arch.AARCH64, nil
+	}
+	return nil, fmt.Errorf("confine: no filter for %s", goarch)
+}
+
+func landlockABI() (int, error) {
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0, fmt.Errorf("confine: landlock: %w", errno)
+	}
+	if n < 1 {
+		return 0, errors.New("confine: landlock: no ABI")
+	}
+	return int(n), nil
+}
+
+// seccompFilters asks for an impossible filter: a kernel that has them fails to
+// read it, one that has not does not know the question.
+func seccompFilters() error {
+	const modeFilter = 1 // SECCOMP_SET_MODE_FILTER
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, modeFilter, 0, 0)
+	if errno == unix.EFAULT {
+		return nil
+	}
+	return fmt.Errorf("confine: seccomp: %w", errno)
+}

@@ -1,0 +1,206 @@
+package confine
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+)
+
+// Landlock ABI versions from which on something is known.
+const (
+	landlockRefer    = 2
+	landlockTruncate = 3
+	landlockNet      = 4
+	landlockIoctl    = 5
+	landlockScope    = 6
+)
+
+// Sets of rights. They are cut down to what the ABI knows and, for a path that
+// is not a directory, to what files have.
+const (
+	toList  uint64 = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	toRun          = toList | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	toWrite        = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	toWork         = toRun | toWrite | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER // neither devices nor sockets
+	toTalk   = toWrite | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	ofFiles  = unix.LANDLOCK_ACCESS_FS_EXECUTE | toTalk
+	ofDirABI = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // every right of ABI 1
+)
+
+// grant is a row of the table: what every run may do with paths of the system.
+type grant struct {
+	access uint64
+	paths  []string
+}
+
+// system is what programs need in order to be programs. /etc is a list of files
+// and not the directory, because that holds shadow, ssh keys and sudo's rules;
+// /proc is a list because the directory shows the processes of others.
+var system = []grant{
+	{toRun, words(`/usr /bin /sbin /lib /lib64 /lib32 /libx32 /opt`)},
+	{toList, words(`
+		/etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /etc/ld.so.preload
+		/etc/passwd /etc/group /etc/nsswitch.conf /etc/hosts /etc/resolv.conf /etc/host.conf
+		/etc/services /etc/protocols /etc/localtime /etc/timezone /etc/os-release /etc/debian_version
+		/etc/lsb-release /etc/redhat-release /etc/alpine-release /etc/SuSE-release /etc/arch-release
+		/etc/ssl/certs /etc/ssl/openssl.cnf /etc/ssl/cert.pem /etc/pki/tls/certs /etc/pki/ca-trust/extracted /etc/pki/tls/openssl.cnf
+		/etc/ca-certificates  /etc/crypto-policies
+		/etc/alternatives /etc/mime.types /etc/inputrc /etc/terminfo /etc/gitconfig /etc/gitattributes
+		/etc/bash.bashrc /etc/bashrc /etc/default/locale /etc/locale.conf /etc/locale.alias
+		/etc/python3 /etc/python3.9 /etc/python3.10 /etc/python3.11 /etc/python3.12 /etc/python3.13 /etc/python3.14
+		/etc/perl /etc/java /etc/java-8-openjdk /etc/java-11-openjdk /etc/java-17-openjdk /etc/java-21-openjdk /etc/java-25-openjdk
+		/etc/maven /etc/npmrc /etc/fonts
+	`)},
+	{toList, words(`
+		/proc/cpuinfo /proc/meminfo /proc/stat /proc/uptime /proc/loadavg /proc/version /proc/filesystems /proc/self
+		/proc/sys/kernel/osrelease /proc/sys/kernel/ostype /proc/sys/kernel/hostname /proc/sys/kernel/pid_max /proc/sys/kernel/random
+		/proc/sys/kernel/ngroups_max /proc/sys/kernel/cap_last_cap
+		/proc/sys/vm/overcommit_memory /proc/sys/fs/pipe-max-size
+		/sys/devices/system/cpu /sys/devices/system/node /sys/kernel/mm/transparent_hugepage/enabled
+		/sys/kernel/mm/transparent_hugepage/hpage_pmd_size /sys/kernel/mm/hugepages
+	`)},
+	{toWrite, words(`/dev/null /dev/zero /dev/full /dev/random /dev/urandom`)},
+}
+
+// ownProcess is resolved by the launcher, so it is the program's own and not the
+// daemon's.
+const ownProcess = "/proc/self"
+
+// systemRules makes rules of the table: of what exists now, without what lies
+// below a rule that gives the same or more. What appears later is not visible.
+// The first of them, as many as stay, can be made ahead of a run; a file that is
+// replaced, as in /etc, or forgotten, as in /proc, is another one afterwards.
+func systemRules(table []grant, abi int) (out []cell.Rule, stay int) {
+	for _, g := range table {
+		for _, p := range g.paths {
+			real, err := filepath.EvalSymlinks(p)
+			if err != nil || covered(out, real, g.access&handled(abi)) {
+				continue
+			}
+			if p == ownProcess {
+				real = ownProcess
+			}
+			if r, err := rule(real, g.access, abi); err == nil {
+				r.Optional = true
+				out = append(out, r)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b cell.Rule) int { return cmp.Compare(fleeting(a), fleeting(b)) })
+	stay = slices.IndexFunc(out, func(r cell.Rule) bool { return fleeting(r) > 0 })
+	if stay < 0 {
+		stay = len(out)
+	}
+	return out, stay
+}
+
+// fleeting is 1 for what may be another file when the run comes: everything but
+// directories on a disk, which the system's do not replace, and devices.
+func fleeting(r cell.Rule) int {
+	if strings.HasPrefix(r.Path, "/dev/") || r.Access&unix.LANDLOCK_ACCESS_FS_READ_DIR != 0 && !strings.HasPrefix(r.Path, "/proc/") {
+		return 0
+	}
+	return 1
+}
+
+// covered reports whether some rule already gives access below path.
+func covered(rules []cell.Rule, path string, access uint64) bool {
+	for _, r := range rules {
+		if access&^r.Access == 0 && (path == r.Path || strings.HasPrefix(path, r.Path+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// rule gives access to a path that must exist.
+func rule(path string, access uint64, abi int) (cell.Rule, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return cell.Rule{}, err
+	}
+	access &= handled(abi)
+	if !st.IsDir() {
+		access &= ofFiles
+	}
+	return cell.Rule{Path: path, Access: access}, nil
+}
+
+// handled is every right of files that an ABI knows. All are denied unless a
+// rule gives them.
+func handled(abi int) uint64 {
+	all := uint64(ofDirABI)
+	for right, from := range map[uint64]int{
+		unix.LANDLOCK_ACCESS_FS_REFER:     landlockRefer,
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE:  landlockTruncate,
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV: landlockIoctl,
+	} {
+		if abi >= from {
+			all |= right
+		}
+	}
+	return all
+}
+
+// masks is a ruleset that denies everything the ABI knows of.
+func masks(abi int) cell.Landlock {
+	l := cell.Landlock{FS: handled(abi)}
+	if abi >= landlockNet {
+		l.Net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if abi >= landlockScope {
+		l.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	return l
+}
+
+// landlock is the ruleset of a job.
+func landlock(j sandbox.Job, base []cell.Rule, abi int) (cell.Landlock, error) {
+	l := masks(abi)
+	l.Rules = slices.Clone(base)
+	own, err := ownGrants(j)
+	if err != nil {
+		return cell.Landlock{}, err
+	}
+	for _, g := range own {
+		for _, p := range g.paths {
+			if covered(l.Rules, p, g.access&l.FS) {
+				continue
+			}
+			r, err := rule(p, g.access, abi)
+			if err != nil {
+				return cell.Landlock{}, err
+			}
+			l.Rules = append(l.Rules, r)
+		}
+	}
+	return l, nil
+}
+
+// ownGrants is what a job may do besides what every job may.
+func ownGrants(j sandbox.Job) ([]grant, error) {
+	out := []grant{
+		{toWork, []string{j.Workspace, filepath.Join(j.Private, "home"), filepath.Join(j.Private, "tmp")}},
+		{toRun, []string{filepath.Join(j.Private, "exe")}},
+	}
+	if j.Sealed == nil {
+		out = append(out, grant{toRun & ofFiles, []string{j.Path}})
+	}
+	if j.Terminal {
+		name, err := os.Readlink(descriptor(j.Stdin))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, grant{toTalk, []string{"/dev/tty", name}})
+	}
+	return out, nil
+}

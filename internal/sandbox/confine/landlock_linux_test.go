@@ -1,0 +1,98 @@
+package confine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/sandbox"
+)
+
+func TestHandled(t *testing.T) {
+	for abi, want := range map[int]uint64{1: 1<<13 - 1, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1, 7: 1<<16 - 1} {
+		if got := handled(abi); got != want {
+			t.Errorf("abi %d: %#x, want %#x", abi, got, want)
+		}
+	}
+}
+
+// TestSystemTable: nothing private may be readable because it lies below
+// something that is.
+func TestSystemTable(t *testing.T) {
+	for _, g := range system {
+		for _, p := range g.paths {
+			for _, secret := range words(`/etc/shadow /etc/gshadow /etc/ssh /etc/ssl/private /etc/sudoers /etc/sudoers.d /root /home /var/lib /run /tmp
+				/proc/1 /proc/kcore /proc/sys/kernel/core_pattern /dev/mem /dev/shm /dev/pts /sys/fs/cgroup /sys/kernel/debug /boot /mnt /media /srv`) {
+				if p == secret || strings.HasPrefix(secret, p+"/") {
+					t.Errorf("%s shows %s", p, secret)
+				}
+			}
+			if g.access&^toList&^unix.LANDLOCK_ACCESS_FS_EXECUTE != 0 && !strings.HasPrefix(p, "/dev/") {
+				t.Errorf("%s can be changed", p)
+			}
+		}
+	}
+}
+
+func TestSystemRules(t *testing.T) {
+	dir := t.TempDir()
+	dir, _ = filepath.EvalSymlinks(dir)
+	for _, d := range []string{"usr/bin", "etc"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(dir+"/etc/file", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("usr/bin", dir+"/bin"); err != nil {
+		t.Fatal(err)
+	}
+	rules, stay := systemRules([]grant{
+		{toRun, []string{dir + "/usr", dir + "/bin", dir + "/missing"}},
+		{toList, []string{dir + "/etc/file", dir + "/usr/bin", "/proc/self"}},
+		{toTalk, []string{dir + "/usr"}},
+	}, 4)
+	got := map[string]uint64{}
+	for _, r := range rules {
+		got[r.Path] |= r.Access
+		if !r.Optional {
+			t.Errorf("%s must be there", r.Path)
+		}
+	}
+	if stay != 1 || rules[0].Path != dir+"/usr" {
+		t.Errorf("%d stay of %+v", stay, rules)
+	}
+	if len(rules) != 4 || got[dir+"/etc/file"] != unix.LANDLOCK_ACCESS_FS_READ_FILE || got["/proc/self"] != toList {
+		t.Errorf("%+v", rules)
+	}
+	if got[dir+"/usr"]&unix.LANDLOCK_ACCESS_FS_IOCTL_DEV != 0 {
+		t.Error("a right that ABI 4 does not know")
+	}
+}
+
+func TestLandlockOfAJob(t *testing.T) {
+	s := newStage(t)
+	j := s.job("/bin/sh")
+	defer closeFiles(j)
+	for abi, scoped := range map[int]bool{1: false, 3: false, 4: false, 6: true} {
+		l, err := landlock(j, nil, abi)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (l.Scoped != 0) != scoped || (l.Net != 0) != (abi >= 4) || l.FS != handled(abi) {
+			t.Errorf("abi %d: %+v", abi, l)
+		}
+		for _, r := range l.Rules {
+			if r.Optional || r.Access&^l.FS != 0 || r.Access == 0 {
+				t.Errorf("abi %d: %+v", abi, r)
+			}
+		}
+	}
+	if _, err := landlock(sandbox.Job{Workspace: "/nowhere", Private: s.private, Path: "/bin/sh"}, nil, 7); err == nil {
+		t.Error("a workspace that is not there")
+	}
+}

@@ -1,0 +1,144 @@
+package confine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"palyra"
+)
+
+// pool keeps idle keepers. Each serves once.
+type pool struct {
+	b    *Backend
+	size int
+	wake chan struct{}   // there is room
+	ctx  context.Context // of starting ahead; ends with the pool
+	quit context.CancelFunc
+
+	mu     sync.Mutex
+	idle   []*keeper
+	closed bool
+}
+
+// retryAfter is how long a host that could not start a cell is left alone.
+const retryAfter = time.Second
+
+func (p *pool) init(b *Backend, size int) {
+	p.b, p.size = b, size
+	p.wake = make(chan struct{}, 1)
+	p.ctx, p.quit = context.WithCancel(context.Background())
+}
+
+// start begins to fill the pool.
+func (p *pool) start() {
+	if p.size == 0 {
+		return
+	}
+	p.b.work.Go(p.fill)
+	p.refill()
+}
+
+// refillAfter keeps the start of the next cell away from the program that just
+// took one: the two would share the processor at the worst moment.
+const refillAfter = 10 * time.Millisecond
+
+// refillSoon asks for more when the program has had its start.
+func (p *pool) refillSoon() { time.AfterFunc(refillAfter, p.refill) }
+
+// refill asks for more, off the caller's path.
+func (p *pool) refill() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pool) fill() {
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wake:
+		}
+		for p.room() {
+			k, err := p.b.open(p.ctx)
+			if err == nil {
+				k.prepare()
+				p.giveBack(k)
+				continue
+			}
+			if p.ctx.Err() != nil {
+				return
+			}
+			p.b.log.Error("no cell could be kept ready", "err", err, "cause", palyra.AsError(err).Cause)
+			select {
+			case <-p.ctx.Done():
+				return
+			case <-time.After(retryAfter):
+			}
+		}
+	}
+}
+
+func (p *pool) room() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.closed && len(p.idle) < p.size
+}
+
+// take returns an idle keeper, or starts one.
+func (p *pool) take(ctx context.Context) (*keeper, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, spawnFailed("the call ended before the program was started").WithCause(err)
+	}
+	for {
+		k, closed := p.pop()
+		switch {
+		case closed:
+			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "tier B is closed")
+		case k == nil:
+			return p.b.open(ctx)
+		case k.dead():
+			p.b.log.Warn("an idle cell ended", "pid", k.proc.Pid)
+			k.discard()
+			p.refill()
+		default:
+			return k, nil
+		}
+	}
+}
+
+func (p *pool) pop() (k *keeper, closed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 && !p.closed {
+		k, p.idle = p.idle[0], p.idle[1:]
+	}
+	return k, p.closed
+}
+
+// giveBack keeps a keeper that was not used.
+func (p *pool) giveBack(k *keeper) {
+	p.mu.Lock()
+	keep := !p.closed && len(p.idle) < p.size
+	if keep {
+		p.idle = append(p.idle, k)
+	}
+	p.mu.Unlock()
+	if !keep {
+		k.discard()
+	}
+}
+
+// drain ends the idle ones and keeps no more.
+func (p *pool) drain() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle, p.closed = nil, true
+	p.mu.Unlock()
+	p.quit()
+	for _, k := range idle {
+		k.discard()
+	}
+}

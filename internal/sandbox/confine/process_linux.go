@@ -1,0 +1,225 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+)
+
+// stopSlack is how long after SIGKILL a cell may take to see its tree gone. A
+// process that the kernel cannot end, in a dead file system for one, is reported
+// as a lost cell.
+const stopSlack = 20 * time.Second
+
+// process is a started job.
+type process struct {
+	k       *keeper
+	holds   palyra.Enforcement
+	limits  palyra.Limits
+	memory  int64 // bytes, where nothing but looking bounds them
+	begun   time.Time
+	started chan error    // one answer: nil when the program runs
+	done    chan struct{} // closed when exit and err are set
+
+	mu       sync.Mutex
+	stopped  string // reason of the first Stop
+	deadline *time.Timer
+
+	exit sandbox.Exit
+	err  error
+}
+
+// run sends the order and waits until the program runs.
+func (k *keeper) run(ctx context.Context, s cell.Spec, j sandbox.Job, e palyra.Enforcement) (sandbox.Process, error) {
+	f, err := cell.WriteSpec(s)
+	if err != nil {
+		k.discard()
+		return nil, spawnFailed("the job cannot be written down").WithCause(err)
+	}
+	err = k.conn.Send(cell.Order{Kind: cell.OrderRun}, jobFiles(f, j)...)
+	_ = f.Close()
+	if err != nil {
+		k.discard()
+		k.b.pool.refill()
+		return nil, spawnFailed("the cell ended while it waited").WithCause(errors.Join(errStale, err))
+	}
+	p := &process{k: k, holds: e, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1), done: make(chan struct{})}
+	k.b.track(p, true)
+	k.b.work.Go(p.follow)
+	select {
+	case err = <-p.started:
+	case <-ctx.Done():
+		p.Stop(reasonOf(ctx), 0)
+		err = <-p.started
+	}
+	k.b.pool.refillSoon()
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// reasonOf names the end of a context as the Runner does.
+func reasonOf(ctx context.Context) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "wall_clock"
+	}
+	return "cancelled"
+}
+
+// follow reads the cell's reports to the end. A cell that goes without a last
+// word is lost: whether the program ran is then not known, so started is
+// answered with nil and Wait tells.
+func (p *process) follow() {
+	defer p.k.bury()
+	defer p.k.b.track(p, false)
+	ended := false
+	for r := range p.k.reports {
+		switch r.Kind {
+		case cell.ReportStarted:
+			p.answer(nil)
+		case cell.ReportFailed:
+			p.answer(explain(r))
+			ended = true
+		case cell.ReportExited:
+			p.exited(r)
+		case cell.ReportEnded:
+			p.ended(r)
+			ended = true
+		}
+		if ended {
+			break
+		}
+	}
+	if !ended {
+		p.lost()
+	}
+	p.mu.Lock()
+	if p.deadline != nil {
+		p.deadline.Stop()
+	}
+	p.mu.Unlock()
+	close(p.done)
+	p.answer(nil)
+	p.k.close()
+}
+
+// answer tells run, once.
+func (p *process) answer(err error) {
+	select {
+	case p.started <- err:
+	default:
+	}
+}
+
+func (p *process) exited(r cell.Report) {
+	p.exit.Code, p.exit.Signal = r.Code, signalName(r.Signal)
+}
+
+func (p *process) ended(r cell.Report) {
+	p.exit.Limit, p.exit.Stopped, p.exit.Left = r.Limit, r.Stopped, r.Killed
+	p.exit.Usage = palyra.Usage{
+		WallMS: time.Since(p.begun).Milliseconds(), CPUMS: r.Usage.CPUMS, PeakMemory: r.Usage.PeakMemory, Processes: r.Usage.Processes,
+	}
+	p.exit.Enforcement = p.holds
+	if r.Limit == "processes" { // the cgroup saw them come between two looks
+		p.exit.Usage.Processes = max(r.Usage.Processes, p.limits.Processes)
+	}
+	failed := p.exit.Code != 0 || p.exit.Signal != ""
+	if p.memory > 0 && r.Usage.PeakMemory > p.memory && failed && r.Limit == "" && r.Stopped == "" {
+		p.exit.Limit = "memory" // it was over between two looks, and the rlimit behind them ended it
+	}
+}
+
+// lost ends the tree of a cell that is gone.
+func (p *process) lost() {
+	left := p.k.b.end(p.k)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exit = sandbox.Exit{Stopped: p.stopped, Left: left, Enforcement: p.holds}
+	e := palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost; what was left of it was ended").
+		WithRemedy("look for the reason in the daemon's log; how far the program came is not known")
+	if left > 0 {
+		e = palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost, and %d processes of it could not be ended", left).
+			WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
+	}
+	p.err = e
+}
+
+// Signal implements sandbox.Process.
+func (p *process) Signal(name string) error {
+	n := unix.SignalNum(name)
+	if n == 0 {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no signal %q", palyra.Clip(name, 32)).WithRemedy("use a name like SIGINT")
+	}
+	return p.order(cell.Order{Kind: cell.OrderSignal, Signal: int(n)})
+}
+
+// Resize implements sandbox.Process.
+func (p *process) Resize(rows, cols int) error {
+	if rows < 0 || cols < 0 || rows > math.MaxUint16 || cols > math.MaxUint16 {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a terminal cannot have %d rows and %d columns", rows, cols)
+	}
+	return p.order(cell.Order{Kind: cell.OrderResize, Rows: uint16(rows), Cols: uint16(cols)})
+}
+
+func (p *process) order(o cell.Order) error {
+	select {
+	case <-p.done:
+		return ended()
+	default:
+	}
+	if err := p.k.conn.Send(o); err != nil {
+		return ended().WithCause(err)
+	}
+	return nil
+}
+
+func ended() *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonRunEnded, "the program has ended")
+}
+
+// Stop implements sandbox.Process. A later one can only shorten the grace.
+func (p *process) Stop(reason string, grace time.Duration) {
+	grace = max(0, grace)
+	p.mu.Lock()
+	if p.stopped == "" {
+		p.stopped = reason
+	}
+	if p.deadline == nil {
+		p.deadline = time.AfterFunc(grace+stopSlack, p.giveUp)
+	} else if grace == 0 {
+		p.deadline.Reset(stopSlack)
+	}
+	o := cell.Order{Kind: cell.OrderStop, Reason: p.stopped, GraceMS: grace.Milliseconds()}
+	p.mu.Unlock()
+	_ = p.order(o) // it has ended: that is what was wanted
+}
+
+// giveUp closes the socket on a cell that does not come to an end, and then
+// kills it; follow sees it as lost.
+func (p *process) giveUp() {
+	p.k.b.log.Error("a cell does not stop and is given up", "pid", p.k.proc.Pid)
+	_ = p.k.proc.Kill() // gone already is as good
+}
+
+// Wait implements sandbox.Process.
+func (p *process) Wait() (sandbox.Exit, error) {
+	<-p.done
+	return p.exit, p.err
+}
+
+func signalName(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return unix.SignalName(unix.Signal(n))
+}

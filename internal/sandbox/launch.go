@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// launch is one run on its way. Until the job is handed to the backend every
+// descriptor is closed here; afterwards the backend closes those of the job.
+type launch struct {
+	*Runner
+	backend Backend
+	call    palyra.ID
+	plan    palyra.Plan
+	who     identity
+	room    *room
+	input   []byte // bound stdin
+	feed    <-chan palyra.Feed
+	own     ends
+	job     Job
+	handed  bool
+}
+
+// live reports whether whoever called may send bytes that the plan does not bind.
+func (l *launch) live() bool { return l.plan.Stdin == palyra.StdinLive }
+
+// prepare makes everything that the job needs. What fails here fails before
+// anything ran.
+func (l *launch) prepare(ctx context.Context) (err error) {
+	env, err := environment(l.plan)
+	if err != nil {
+		return err
+	}
+	if err = l.bindStdin(); err != nil {
+		return err
+	}
+	if l.who, err = whoRuns(l.plan.Workspace); err != nil {
+		return err
+	}
+	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
+		return err
+	}
+	l.use(l.room.name, true)
+	private := l.room.path
+	env = append(env, "HOME="+filepath.Join(private, "home"), "TMPDIR="+filepath.Join(private, "tmp"))
+	slices.Sort(env)
+	l.job = Job{
+		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
+		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path, Private: private,
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Expect: ofBackend(l.plan.Enforcement),
+	}
+	if err = l.openProgram(ctx); err != nil {
+		return err
+	}
+	if err = l.openStreams(); err != nil {
+		return err
+	}
+	return ctx.Err() // the last look before something runs
+}
+
+// bindStdin takes the bytes the plan binds, and whoever feeds the run.
+func (l *launch) bindStdin() error {
+	if l.Streams != nil {
+		if feed, ok := l.Streams.Feed(l.call); ok {
+			l.feed = feed
+		}
+	}
+	if l.live() {
+		if l.feed == nil {
+			return palyra.Errorf(palyra.Conflict, palyra.ReasonInterrupted, "the caller that would feed the run is gone").
+				WithRemedy("propose the call again and stay connected")
+		}
+		return nil
+	}
+	input, err := l.Stdin(l.plan)
+	if err != nil {
+		return err
+	}
+	if l.plan.Stdin == "" && len(input) == 0 {
+		return nil
+	}
+	if string(palyra.SumBytes(input)) != l.plan.Stdin {
+		return planChanged([]string{"stdin"})
+	}
+	l.input = input
+	return nil
+}
+
+// openProgram makes sure that what will run is what the plan says.
+func (l *launch) openProgram(ctx context.Context) (err error) {
+	exe := l.plan.Executable
+	if !exe.Sealed {
+		return l.sums.verify(ctx, exe, l.who)
+	}
+	l.job.Path, l.job.Sealed, err = seal(ctx, exe, l.room)
+	return err
+}
+
+// openStreams makes the three streams, or the terminal that is all of them.
+func (l *launch) openStreams() (err error) {
+	var theirs [3]*os.File
+	if l.plan.Terminal {
+		rows, cols := 0, 0
+		if l.Size != nil {
+			rows, cols = l.Size(l.plan)
+		}
+		l.own, theirs, err = openTerminal(rows, cols, l.who)
+	} else {
+		l.own, theirs, err = openPipes(l.live() || len(l.input) > 0)
+	}
+	l.job.Stdin, l.job.Stdout, l.job.Stderr = theirs[0], theirs[1], theirs[2]
+	return err
+}
+
+// run starts the job and stays with it until nothing of it is left.
+func (l *launch) run(ctx context.Context) palyra.Result {
+	started := l.Now()
+	l.handed = true
+	proc, err := l.backend.Start(ctx, l.job)
+	if err != nil {
+		return l.refused(started, l.call, notStarted(ctx, l.plan, err))
+	}
+	p := newPump(l, proc)
+	exit, err := p.wait(ctx)
+	return l.result(started, p, exit, err)
+}
+
+// clean closes what is still ours and has the room taken away.
+func (l *launch) clean() {
+	l.own.close()
+	if !l.handed {
+		closeAll(l.job.Stdin, l.job.Stdout, l.job.Stderr, l.job.Sealed)
+	}
+	if l.room != nil {
+		l.discard(l.room.name)
+	}
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close() // nothing was written that anyone waits for
+		}
+	}
+}
+
+// ours are the variables that a plan may not set: they say where a run's own
+// things are.
+var ours = []string{"PATH", "HOME", "TMPDIR"}
+
+// environment is the run's, but for the two that depend on its room.
+func environment(p palyra.Plan) ([]string, error) {
+	env := []string{"PATH=" + Path}
+	seen := map[string]bool{}
+	for _, v := range p.Env {
+		switch {
+		case v.Secret:
+			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "%s is a secret, and there is no vault to take it from", show(v.Name)).
+				WithRemedy("propose the call without it")
+		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0) || seen[v.Name]:
+			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonEnvDenied, "%s cannot be a variable of a run", show(v.Name))
+		case slices.Contains(ours, v.Name):
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "%s is set by the sandbox", v.Name).
+				WithRemedy("propose the call without it")
+		}
+		seen[v.Name] = true
+		env = append(env, v.Name+"="+v.Value)
+	}
+	if !seen["LANG"] {
+		env = append(env, "LANG=C.UTF-8")
+	}
+	if p.Terminal && !seen["TERM"] {
+		env = append(env, "TERM=xterm-256color")
+	}
+	return env, nil
+}

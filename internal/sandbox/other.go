@@ -1,0 +1,51 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"palyra"
+)
+
+// Native runs need Linux so far. Elsewhere a Runner can be made, so that the
+// daemon starts, and refuses every run.
+
+func unsupported() error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "native programs cannot be run on this system").
+		WithRemedy("run the daemon on Linux")
+}
+
+type identity struct{ uid, gid int }
+
+func whoRuns(palyra.WorkspaceRef) (identity, error) { return identity{}, unsupported() }
+
+type rooms struct{}
+
+func openRooms(string) (*rooms, error)                 { return &rooms{}, nil }
+func (*rooms) make(palyra.ID, identity) (*room, error) { return nil, unsupported() }
+func (*rooms) list() ([]string, error)                 { return nil, nil }
+func (*rooms) remove(string) error                     { return nil }
+func (*rooms) close() error                            { return nil }
+
+type sums struct{}
+
+func newSums(func() time.Time) *sums { return &sums{} }
+
+func (*sums) verify(context.Context, palyra.Executable, identity) error { return unsupported() }
+
+func seal(context.Context, palyra.Executable, *room) (string, *os.File, error) {
+	return "", nil, unsupported()
+}
+
+func openPipes(bool) (ends, [3]*os.File, error) { return ends{}, [3]*os.File{}, unsupported() }
+
+func openTerminal(int, int, identity) (ends, [3]*os.File, error) {
+	return ends{}, [3]*os.File{}, unsupported()
+}
+
+func hungUp(error) bool { return false }
+
+func signalNumber(string) int { return 0 }

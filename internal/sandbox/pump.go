@@ -1,0 +1,167 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"palyra"
+)
+
+// ends are the daemon's ends of a run's streams. On a terminal one descriptor is
+// in and out, and there is no err.
+type ends struct {
+	in, out, err *os.File
+	terminal     bool
+}
+
+func (e ends) close() {
+	closeAll(e.in, e.err)
+	if !e.terminal {
+		closeAll(e.out)
+	}
+}
+
+// pump carries what goes in and out of a process, and ends it when it must.
+type pump struct {
+	*launch
+	proc           Process
+	stdout, stderr *capture
+	emitted, fed   atomic.Int64
+	stop           sync.Once
+	ended          chan struct{} // nothing of the tree is left
+}
+
+func newPump(l *launch, proc Process) *pump {
+	streams := 2
+	if l.plan.Terminal {
+		streams = 1
+	}
+	most := l.plan.Limits.OutputBytes
+	return &pump{
+		launch: l, proc: proc, ended: make(chan struct{}),
+		stdout: newCapture(most, streams), stderr: newCapture(most, streams),
+	}
+}
+
+// wait pumps until nothing of the tree is left and everything it printed is in.
+func (p *pump) wait(ctx context.Context) (Exit, error) {
+	var work sync.WaitGroup
+	work.Go(func() { p.read(p.own.out, "stdout", p.stdout) })
+	if p.own.err != nil {
+		work.Go(func() { p.read(p.own.err, "stderr", p.stderr) })
+	}
+	work.Go(func() { p.follow() })
+	work.Go(func() { p.watch(ctx) })
+	exit, err := p.proc.Wait()
+	p.wake() // before they are told, or the deadline might meet one who already reads the rest
+	close(p.ended)
+	work.Wait()
+	return exit, err
+}
+
+// wake gets everybody who waits for a descriptor to look whether it is over.
+func (p *pump) wake() {
+	past := time.Unix(1, 0)
+	for _, f := range []*os.File{p.own.out, p.own.err} {
+		if f != nil {
+			_ = f.SetReadDeadline(past)
+		}
+	}
+	if p.own.in != nil {
+		_ = p.own.in.SetWriteDeadline(past) // closed already: nobody waits
+	}
+}
+
+// watch ends the tree when the context ends.
+func (p *pump) watch(ctx context.Context) {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		reason := stopCancel
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			reason = stopWall
+		}
+		p.proc.Stop(reason, p.Grace)
+	}
+}
+
+const (
+	readSize  = 64 << 10
+	chunkSize = 32 << 10
+	// Of a stream whose writers are all dead at most a pipe's worth is left. It is
+	// read while it comes; one that stays open and silent has a writer outside the
+	// tree, and nobody waits for that.
+	drainMost = 1 << 20
+	drainWait = 200 * time.Millisecond
+)
+
+// buffers are for reading; what is kept of them is copied.
+var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
+
+// read takes in a stream to its end.
+func (p *pump) read(f *os.File, stream string, c *capture) {
+	kept := buffers.Get().(*[readSize]byte)
+	defer buffers.Put(kept)
+	buf := kept[:]
+	for last := 0; last < drainMost; {
+		final := p.dead()
+		if final {
+			_ = f.SetReadDeadline(time.Now().Add(drainWait))
+		}
+		n, err := f.Read(buf)
+		p.take(stream, c, buf[:n])
+		if final {
+			last += n
+		}
+		switch {
+		case err == nil, !final && errors.Is(err, os.ErrDeadlineExceeded): // woken: now for the rest
+		case errors.Is(err, io.EOF), hungUp(err), errors.Is(err, os.ErrDeadlineExceeded):
+			return
+		default:
+			p.Log.Warn("a run's output could not be read to its end", "call", string(p.call), "stream", stream, "err", err)
+			return
+		}
+	}
+}
+
+func (p *pump) dead() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// take counts, keeps and shows what was printed. Only the head is shown while the
+// program runs: of the rest nobody knows yet whether it will be delivered.
+func (p *pump) take(stream string, c *capture, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	offset := c.total
+	head := c.write(b)
+	p.emitted.Add(int64(len(b)))
+	if p.over() {
+		p.stop.Do(func() { p.proc.Stop(stopOutput, 0) })
+	}
+	if p.Streams == nil {
+		return
+	}
+	for chunk := range slices.Chunk(head, chunkSize) {
+		p.Streams.Output(p.call, palyra.Chunk{Stream: stream, Offset: offset, Data: slices.Clone(chunk)})
+		offset += int64(len(chunk))
+	}
+}
+
+// over reports whether more was printed than the run may print.
+func (p *pump) over() bool {
+	most := p.plan.Limits.EmittedBytes
+	return most > 0 && p.emitted.Load() > most
+}

@@ -1,0 +1,148 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"palyra"
+)
+
+// Why a run was stopped from outside, as it stands in attestations.
+const (
+	stopWall   = "wall_clock"
+	stopCancel = "cancelled"
+	stopOutput = "output"
+	cellLost   = "cell_lost"
+)
+
+// refused is the result of a run that did not start. The caller gets the reason;
+// what lies behind it is for the log.
+func (r *Runner) refused(begun time.Time, call palyra.ID, err error) palyra.Result {
+	layer := palyra.LayerTier
+	e := palyra.AsError(err)
+	switch e.Reason {
+	case palyra.ReasonEgressDenied:
+		layer = palyra.LayerEgress
+	case palyra.ReasonQuotaExceeded:
+		layer = palyra.LayerLimit
+	}
+	if e.Cause != nil && e.Reason != palyra.ReasonPlanChanged {
+		r.Log.Warn("a run was not started", "call", string(call), "reason", string(e.Reason), "err", e.Cause)
+	}
+	refusal := palyra.RefusalOf(layer, e)
+	return palyra.Result{Refusal: &refusal, Started: begun, Finished: r.Now()}
+}
+
+// notStarted gives a backend's error the form that people can read.
+func notStarted(ctx context.Context, p palyra.Plan, err error) error {
+	if e := (*palyra.Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	if err := stopped(ctx, p, err); errors.As(err, new(*palyra.Error)) {
+		return err
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "the program could not be started").
+		WithRemedy("see the daemon's log").WithCause(err)
+}
+
+// result says what happened.
+func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra.Result {
+	res := palyra.Result{
+		Executor: l.backend.Executor(), Started: started, Finished: l.Now(),
+		ExitCode: exit.Code, Signal: exit.Signal, Usage: exit.Usage, Enforcement: l.held(exit.Enforcement),
+	}
+	if exit.Signal != "" {
+		res.ExitCode = signalExit(exit)
+	}
+	var cutOut, cutErr bool
+	res.Stdout, cutOut = p.stdout.bytes()
+	res.Stderr, cutErr = p.stderr.bytes()
+	res.Truncated = cutOut || cutErr
+	res.Usage.WallMS = res.Finished.Sub(started).Milliseconds()
+	res.Usage.BytesIn, res.Usage.BytesOut = p.fed.Load(), p.emitted.Load()
+	l.blame(&res, p, exit, err)
+	return res
+}
+
+// signalExit is the exit code that shells give for a signal.
+func signalExit(e Exit) int {
+	if n := signalNumber(e.Signal); n > 0 {
+		return 128 + n
+	}
+	if e.Code != 0 {
+		return e.Code
+	}
+	return 255 // a signal without a number of its own is still no success
+}
+
+// blame says what ended a run that did not end by itself. What stopped it comes
+// before a limit: limits are also run into while a program is being stopped.
+func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
+	fail := func(layer palyra.Layer, reason string, e *palyra.Error) {
+		f := palyra.RefusalOf(layer, e)
+		res.Failure, res.KillReason = &f, reason
+	}
+	switch {
+	case err != nil:
+		l.Log.Error("a cell was lost", "call", string(l.call), "err", err)
+		fail(palyra.LayerTier, cellLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "the cell was lost; the run was ended").
+			WithRemedy("see what it did before you propose it again"))
+		if res.ExitCode == 0 {
+			res.ExitCode = palyra.ExitUnknown // nobody knows how the program ended
+		}
+	case exit.Stopped == stopWall:
+		res.TimedOut = true
+		fail(palyra.LayerLimit, stopWall, timedOut(l.plan))
+	case exit.Stopped == stopCancel:
+		res.Cancelled = true
+		fail(palyra.LayerTier, stopCancel, cancelled())
+	case p.over(): // by count, so that a program that ends just before it is stopped fares no better
+		fail(palyra.LayerLimit, stopOutput, quota(stopOutput, l.plan.Limits))
+	case exit.Limit != "":
+		fail(palyra.LayerLimit, exit.Limit, quota(exit.Limit, l.plan.Limits))
+	case exit.Stopped != "":
+		fail(palyra.LayerTier, exit.Stopped, cancelled())
+	default:
+		if lacks := missing(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its word: say so
+			l.Log.Error("less held than was promised", "call", string(l.call), "missing", lacks)
+			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less held during the run than was promised: %s", some(lacks)).
+				WithRemedy("see the daemon's log"))
+		}
+	}
+}
+
+// quota says which limit ended a run.
+func quota(limit string, l palyra.Limits) *palyra.Error {
+	text, remedy := fmt.Sprintf("ended by its %s limit", show(limit)), "ask for less at once"
+	name := map[string]struct{ text, key string }{
+		"memory":    {fmt.Sprintf("memory limit of %d bytes", l.MemoryBytes), "memory_bytes"},
+		"processes": {fmt.Sprintf("limit of %d processes", l.Processes), "processes"},
+		"cpu":       {fmt.Sprintf("CPU limit of %d ms", l.CPUMS), "cpu_ms"},
+		"file_size": {fmt.Sprintf("file size limit of %d bytes", l.FileBytes), "file_bytes"},
+		stopOutput:  {fmt.Sprintf("limit of %d printed bytes", l.EmittedBytes), "emitted_bytes"},
+	}[limit]
+	if name.text != "" {
+		text, remedy = "ended by its "+name.text, fmt.Sprintf("ask for less at once, or for a higher limits.%s where the configuration allows it", name.key)
+	}
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "%s", text).WithRemedy("%s", remedy)
+}
+
+// held is what the backend says held, and what this package adds. A backend that
+// says nothing claims nothing.
+func (l *launch) held(e palyra.Enforcement) palyra.Enforcement {
+	if e.Mode == "" {
+		e.Mode = "none"
+	}
+	if e.Limits == nil {
+		e.Limits = map[string]string{}
+	}
+	e.Mechanisms = append([]string{}, e.Mechanisms...)
+	if l.plan.Executable.Sealed && !slices.Contains(e.Mechanisms, Sealed) {
+		e.Mechanisms = append(e.Mechanisms, Sealed)
+	}
+	slices.Sort(e.Mechanisms)
+	return e
+}

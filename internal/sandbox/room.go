@@ -1,0 +1,52 @@
+package sandbox
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+
+	"palyra"
+)
+
+// room is the private directory of a run.
+//
+// For a daemon that is root, home and tmp are the run's user's; the room itself
+// and exe stay the daemon's, and that user's group may only pass through. So
+// neither the program nor anything else of that user can put another file where a
+// script was checked. For any other daemon all of it has one owner, and what keeps
+// the program out of exe is the backend.
+type room struct {
+	name string // in rooms
+	path string // absolute, without links
+	who  identity
+}
+
+// The directories of a room.
+const (
+	homeDir = "home"
+	tmpDir  = "tmp"
+	exeDir  = "exe"
+)
+
+// roomName is a name that was never used and that nobody can guess.
+func roomName(call palyra.ID) (string, error) {
+	if !plainID(string(call)) {
+		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the call's id cannot name a directory")
+	}
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	return string(call) + "-" + hex.EncodeToString(b[:]), nil
+}
+
+// isRoom reports whether a name is one that roomName makes.
+func isRoom(name string) bool {
+	id, random, ok := strings.Cut(name, "-")
+	return ok && plainID(id) && len(random) == 16 && strings.Trim(random, "0123456789abcdef") == ""
+}
+
+func plainID(s string) bool {
+	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+	return s != "" && len(s) <= 64 && strings.Trim(s, alphabet) == ""
+}

@@ -1,0 +1,207 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// rooms is the directory that rooms are in. It is held by descriptor, and rooms
+// are made and removed below that, not by path.
+type rooms struct {
+	dir    *os.File
+	path   string
+	closed string // a directory above that others cannot pass, or none
+}
+
+// roomsMode lets others pass and not look.
+const roomsMode = 0o711
+
+// openRooms makes the directory where it is missing and refuses it when it is not
+// ours alone.
+func openRooms(path string) (*rooms, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("directory %q is not absolute", path)
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	path = filepath.Join(parent, filepath.Base(path))
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, unsafeDir(path, "it is not a directory, or a link to one").WithCause(err)
+	}
+	d := &rooms{dir: os.NewFile(uintptr(fd), path), path: path}
+	if err := d.secure(); err != nil {
+		return nil, errors.Join(err, d.dir.Close())
+	}
+	d.closed = barred(parent)
+	return d, nil
+}
+
+func (d *rooms) secure() error {
+	var st unix.Stat_t
+	switch err := unix.Fstat(d.fd(), &st); {
+	case err != nil:
+		return err
+	case int(st.Uid) != os.Geteuid():
+		return unsafeDir(d.path, fmt.Sprintf("it belongs to uid %d", st.Uid))
+	case st.Mode&0o022 != 0:
+		return unsafeDir(d.path, "others may write to it")
+	}
+	return unix.Fchmod(d.fd(), roomsMode)
+}
+
+func (d *rooms) fd() int { return int(d.dir.Fd()) }
+
+func unsafeDir(path, why string) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s cannot hold the private directories of runs: %s", show(path), why).
+		WithRemedy("remove it; it is made again")
+}
+
+// barred returns the first directory, from path upwards, that other users cannot
+// pass through.
+func barred(path string) string {
+	for {
+		if fi, err := os.Stat(path); err != nil || fi.Mode()&0o001 == 0 {
+			return path
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return ""
+		}
+		path = up
+	}
+}
+
+// make makes a room for a run.
+func (d *rooms) make(call palyra.ID, who identity) (*room, error) {
+	if d.closed != "" && who.uid != os.Geteuid() {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions, "uid %d could not reach its private directory: %s is closed to it", who.uid, show(d.closed)).
+			WithRemedy("let others pass through it ('chmod o+x %s'), or have the daemon keep runs elsewhere", show(d.closed))
+	}
+	name, err := roomName(call)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Mkdirat(d.fd(), name, 0o700); err != nil {
+		return nil, fmt.Errorf("sandbox: room: %w", err)
+	}
+	r := &room{name: name, path: filepath.Join(d.path, name), who: who}
+	if err := d.furnish(r); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox: room: %w", err), d.remove(name))
+	}
+	return r, nil
+}
+
+// furnish makes what is in a room, and opens the room itself last.
+func (d *rooms) furnish(r *room) error {
+	dir, err := openDir(d.fd(), r.name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	fd, us, them := int(dir.Fd()), os.Geteuid(), r.who
+	for _, sub := range []struct {
+		name string
+		uid  int
+		mode uint32
+	}{{homeDir, them.uid, 0o700}, {tmpDir, them.uid, 0o700}, {exeDir, us, 0o750}} {
+		if err := unix.Mkdirat(fd, sub.name, 0o700); err != nil {
+			return err
+		}
+		if err := own(fd, sub.name, sub.uid, them.gid, sub.mode); err != nil {
+			return err
+		}
+	}
+	return own(d.fd(), r.name, us, them.gid, 0o710)
+}
+
+// own gives a directory that was just made, where only we can reach it, its owner
+// and mode, whatever the umask is. Only root gives anything away.
+func own(dir int, name string, uid, gid int, mode uint32) error {
+	if os.Geteuid() != 0 {
+		return unix.Fchmodat(dir, name, mode&0o700, 0)
+	}
+	return errors.Join(unix.Fchownat(dir, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW), unix.Fchmodat(dir, name, mode, 0))
+}
+
+// list returns the names of all rooms.
+func (d *rooms) list() ([]string, error) {
+	f, err := openDir(d.fd(), ".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && isRoom(e.Name()) { // anything else is not ours to remove
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// remove takes a room away with all that is in it. What is the run's user's is
+// removed by that user's rights.
+func (d *rooms) remove(name string) error {
+	dir, err := openDir(d.fd(), name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sandbox: remove %s: %w", name, err)
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return fmt.Errorf("sandbox: remove %s: %w", name, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, clearOut(int(dir.Fd()), e))
+	}
+	errs = append(errs, unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sandbox: remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// clearOut removes one entry of a room.
+func clearOut(dir int, name string) error {
+	if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) == nil { // as most runs leave it
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unix.Unlinkat(dir, name, 0)
+	}
+	top, err := openDir(dir, name)
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	if err := as(identity{int(st.Uid), int(st.Gid)}, func() error { return sweep(top) }); err != nil {
+		return err
+	}
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+}
+
+func (d *rooms) close() error { return d.dir.Close() }

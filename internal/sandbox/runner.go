@@ -1,0 +1,239 @@
+// Package sandbox runs granted plans as native processes.
+//
+// Words: a Backend is the driver of a tier; a Job is a program resolved, checked
+// and ready to start, and a Process one that did. A room is the private directory
+// of one run: home and tmp below it are the program's own, exe holds a copy of a
+// script that the program could otherwise change. A capture is what is delivered
+// of a stream: its head, its tail, and between them a line that says how much was
+// left out.
+//
+// What is the same for every native tier is here, once, in Runner; what differs is
+// in the backends, a leaf package each.
+//
+// Promises. Nothing starts without a grant for the call, nor when the call
+// resolves to another plan than the one that was judged, nor when the bytes of
+// the program are not those of the plan, nor when less would hold than the plan
+// says. A program that the call could write runs from a copy that nothing of the
+// run can change. The environment is the fixed one and what the plan lists; the
+// descriptors are stdin, stdout and stderr. The end of the context ends the whole
+// tree; output is counted to the byte and kept in bounded memory; no reader waits
+// for a pipe that somebody else holds. The room is gone soon afterwards, and its
+// removal reaches nothing outside it, whatever the program left there.
+//
+// It does not confine anything itself, judge a plan, give network (a plan that
+// wants some is refused), or know secrets (a plan that needs some is refused).
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"palyra"
+)
+
+// Path is where programs are looked for, and the PATH of every run.
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Sealed is the mechanism that Runner itself adds to a run: its program was a
+// copy that nothing of the run could change.
+const Sealed = "sealed_executable"
+
+// Planner resolves a call anew at launch.
+type Planner interface {
+	// Resolve returns everything that decides what the call will do.
+	Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error)
+}
+
+// Config wires a Runner.
+type Config struct {
+	Backends []Backend // at most one for a tier
+	Planner  Planner
+	Stdin    func(palyra.Plan) ([]byte, error)  // the bytes that plan.Stdin is the digest of
+	Size     func(palyra.Plan) (rows, cols int) // of a terminal at first; nil or 0: 24 by 80
+	Dir      string                             // where rooms are; made and checked here
+	Streams  Streams                            // nil: nobody follows
+	Grace    time.Duration                      // from SIGTERM to SIGKILL; 0: two seconds
+	Now      func() time.Time
+	Log      *slog.Logger // nil: nothing is logged
+}
+
+const defaultGrace = 2 * time.Second
+
+// Runner implements the gate's runner for native tiers.
+type Runner struct {
+	Config
+	backends map[palyra.Tier]Backend
+	rooms    *rooms
+	sums     *sums
+
+	mu     sync.Mutex
+	closed bool
+	live   map[string]bool // rooms in use, by name
+	busy   sync.WaitGroup  // runs, and removals that outlive theirs
+	sweeps chan struct{}   // one for each removal under way
+}
+
+// maxSweeps bounds the removals under way. Over it a run waits for one to end, so
+// that programs that fill their rooms cannot outrun it.
+const maxSweeps = 8
+
+// New returns a Runner. It makes c.Dir when it is missing, and refuses one that
+// is not the daemon's own.
+func New(c Config) (*Runner, error) {
+	if c.Planner == nil || c.Stdin == nil || c.Dir == "" || c.Now == nil {
+		return nil, errors.New("sandbox: new: a part is missing")
+	}
+	if c.Grace <= 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Runner{Config: c, backends: map[palyra.Tier]Backend{}, sums: newSums(c.Now), live: map[string]bool{}, sweeps: make(chan struct{}, maxSweeps)}
+	for _, b := range c.Backends {
+		if r.backends[b.Tier()] != nil {
+			return nil, fmt.Errorf("sandbox: new: tier %s has two backends", b.Tier())
+		}
+		r.backends[b.Tier()] = b
+	}
+	var err error
+	if r.rooms, err = openRooms(c.Dir); err != nil {
+		return nil, fmt.Errorf("sandbox: new: %w", err)
+	}
+	return r, nil
+}
+
+// Run implements the gate's runner: it re-derives the plan, refuses when it
+// changed, runs the program in its tier and says what happened.
+func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+	begun := r.Now()
+	if !r.enter() {
+		return r.refused(begun, c.ID, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping"))
+	}
+	defer r.busy.Done()
+	b, err := r.check(ctx, g, c)
+	if err != nil {
+		return r.refused(begun, c.ID, err)
+	}
+	l := &launch{Runner: r, backend: b, call: c.ID, plan: g.Plan()}
+	defer l.clean()
+	if err := l.prepare(ctx); err != nil {
+		return r.refused(begun, c.ID, stopped(ctx, l.plan, err))
+	}
+	return l.run(ctx)
+}
+
+// Promise says what would hold for a run in the tier with these limits, or why
+// the tier cannot be used here.
+func (r *Runner) Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
+	b, err := r.backend(tier)
+	if err != nil {
+		return palyra.Enforcement{}, err
+	}
+	return b.Probe(ctx, l)
+}
+
+func (r *Runner) backend(tier palyra.Tier) (Backend, error) {
+	if b := r.backends[tier]; b != nil {
+		return b, nil
+	}
+	return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "there is no tier %s on this host", palyra.Clip(string(tier), 16)).
+		WithRemedy("ask for a tier that this daemon has")
+}
+
+// Recover ends and removes what an earlier daemon left behind: first what may
+// still run, then the rooms. A room that resists is logged and left; processes
+// that do are an error, and no room is then touched.
+func (r *Runner) Recover(ctx context.Context) error {
+	var errs []error
+	for _, b := range r.Backends {
+		if err := b.Recover(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("tier %s: %w", b.Tier(), err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sandbox: recover: %w", err)
+	}
+	names, err := r.rooms.list()
+	if err != nil {
+		return fmt.Errorf("sandbox: recover: %w", err)
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return fmt.Errorf("sandbox: recover: %w", ctx.Err())
+		}
+		if !r.inUse(name) {
+			r.remove(name)
+		}
+	}
+	return nil
+}
+
+// Close waits for the runs that are under way and gives the backends back. Later
+// runs are refused.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	r.busy.Wait()
+	if again {
+		return nil
+	}
+	var errs []error
+	for _, b := range r.Backends {
+		errs = append(errs, b.Close())
+	}
+	errs = append(errs, r.rooms.close())
+	return errors.Join(errs...)
+}
+
+// enter counts a run in, unless the runner is closed.
+func (r *Runner) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.busy.Add(1)
+	}
+	return !r.closed
+}
+
+func (r *Runner) inUse(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live[name]
+}
+
+func (r *Runner) use(name string, on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if on {
+		r.live[name] = true
+	} else {
+		delete(r.live, name)
+	}
+}
+
+// discard removes the room of a run that is over, beside the answer: a tree of a
+// million files holds nobody up. Close waits for it, and an earlier end leaves it
+// to Recover.
+func (r *Runner) discard(name string) {
+	r.sweeps <- struct{}{}
+	r.busy.Go(func() { // within a run that is counted, so Close cannot miss it
+		defer func() { <-r.sweeps }()
+		r.remove(name)
+		r.use(name, false)
+	})
+}
+
+// remove takes a room away. What cannot be removed is no reason to fail a call
+// that ran: it is logged, and Recover tries again.
+func (r *Runner) remove(name string) {
+	if err := r.rooms.remove(name); err != nil {
+		r.Log.Warn("a run's private directory could not be removed", "dir", name, "err", err)
+	}
+}

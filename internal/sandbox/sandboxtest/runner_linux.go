@@ -1,0 +1,280 @@
+package sandboxtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/sandbox"
+)
+
+// desk is a runner on the bench's backend, and the planner it asks: the plan is
+// the one that was granted unless a test changes the world.
+type desk struct {
+	*bench
+	r     *sandbox.Runner
+	rooms string
+	now   func(palyra.Plan) palyra.Plan
+	stdin []byte
+}
+
+// Resolve implements sandbox.Planner.
+func (d *desk) Resolve(_ context.Context, c *palyra.Call) (palyra.Plan, error) {
+	if d.now != nil {
+		return d.now(c.Plan), nil
+	}
+	return c.Plan, nil
+}
+
+func newDesk(t *testing.T, b *bench) *desk {
+	t.Helper()
+	d := &desk{bench: b, rooms: b.base + "/rooms"}
+	var err error
+	d.r, err = sandbox.New(sandbox.Config{
+		Backends: []sandbox.Backend{b.backend}, Planner: d, Dir: d.rooms, Grace: 100 * time.Millisecond, Now: time.Now,
+		Stdin: func(palyra.Plan) ([]byte, error) { return d.stdin, nil },
+		Size:  func(palyra.Plan) (int, int) { return 30, 100 },
+	})
+	check(t, err)
+	t.Cleanup(func() {
+		if err := d.r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// plan is a plan for a program, as the process tool would make it.
+func (d *desk) plan(t *testing.T, lower func(*palyra.Limits), argv ...string) palyra.Plan {
+	t.Helper()
+	path := argv[0]
+	if !filepath.IsAbs(path) {
+		path = "/usr/bin/" + path
+	}
+	path, err := filepath.EvalSymlinks(path)
+	check(t, err)
+	data, err := os.ReadFile(path)
+	check(t, err)
+	l := roomy
+	l.WallMS, l.OutputBytes, l.EmittedBytes = patience.Milliseconds(), 64<<10, 32<<20
+	if lower != nil {
+		lower(&l)
+	}
+	holds, err := d.r.Promise(t.Context(), d.backend.Tier(), l)
+	check(t, err)
+	return palyra.Plan{
+		Tool: "palyra.process.run", Arguments: []byte("{}"), Tier: d.backend.Tier(), Argv: argv, Cwd: d.ws, Limits: l, Enforcement: holds,
+		Workspace:  palyra.WorkspaceRef{Path: d.ws, Owner: int64(d.who.uid), Known: true},
+		Executable: palyra.Executable{Path: path, Digest: palyra.SumBytes(data), Sealed: strings.HasPrefix(path, d.ws)},
+	}
+}
+
+// run grants a plan and runs it. Afterwards nothing may be left, running or on
+// disk.
+func (d *desk) run(t *testing.T, ctx context.Context, p palyra.Plan) palyra.Result {
+	t.Helper()
+	digest, err := p.Digest()
+	check(t, err)
+	c := &palyra.Call{ID: palyra.ID("C" + random()), Plan: p, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
+	g, err := palyra.NewGrant("G1", c, time.Now())
+	check(t, err)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	res := d.r.Run(ctx, g, c)
+	if all := left(t, d.mark); len(all) > 0 {
+		t.Errorf("%v: %d left: %s", p.Argv, len(all), clip(strings.Join(all, ", ")))
+	}
+	eventually(t, "the run's private directory is gone", func() bool {
+		rooms, err := os.ReadDir(d.rooms)
+		check(t, err)
+		return len(rooms) == 0
+	})
+	return res
+}
+
+func throughRunner(t *testing.T, b *bench) {
+	d := newDesk(t, b)
+	for name, test := range map[string]func(*testing.T, *desk){
+		"a result":           aResult,
+		"bombs":              bombsThroughRunner,
+		"a flood of output":  floodOfOutput,
+		"the wall clock":     wallClock,
+		"cancelled":          cancelled,
+		"a daemon's streams": heldStreams,
+		"a changed plan":     changedPlan,
+		"a changed program":  changedProgram,
+		"a terminal":         aTerminal,
+		"another terminal":   otherTerminal,
+		"a script":           aScript,
+		"stdin":              boundStdin,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d.now, d.stdin = nil, nil
+			test(t, d)
+		})
+	}
+}
+
+func aResult(t *testing.T, d *desk) {
+	p := d.plan(t, nil, d.probe, "fail", "7", "why")
+	res := d.run(t, t.Context(), p)
+	if res.Refusal != nil || res.Failure != nil || res.ExitCode != 7 || string(res.Stderr) != "why\n" {
+		t.Errorf("%+v, %+v", res, res.Refusal)
+	}
+	if res.Executor != d.backend.Executor() || res.Enforcement.Mode != p.Enforcement.Mode || !slices.Contains(res.Enforcement.Mechanisms, sandbox.Sealed) {
+		t.Errorf("executor %s, %+v", res.Executor, res.Enforcement)
+	}
+	for _, m := range p.Enforcement.Mechanisms {
+		if !slices.Contains(res.Enforcement.Mechanisms, m) {
+			t.Errorf("%s was promised and did not hold", m)
+		}
+	}
+	res = d.run(t, t.Context(), d.plan(t, nil, "touch", "made"))
+	if st := owner(t, d.ws+"/made"); res.ExitCode != 0 || st != d.who.uid {
+		t.Errorf("the file is of %d, want %d; %+v", st, d.who.uid, res.Refusal)
+	}
+}
+
+func bombsThroughRunner(t *testing.T, d *desk) {
+	ticks := d.ticker(t)
+	for _, bomb := range []bomb{bombs[0], bombs[5]} {
+		argv := strings.Fields(bomb.argv)
+		argv[0] = d.probe
+		res := d.run(t, t.Context(), d.plan(t, bomb.lower, argv...))
+		if res.KillReason != bomb.limit || res.Failure == nil || res.Failure.Reason != palyra.ReasonQuotaExceeded || res.ExitCode == 0 {
+			t.Errorf("%s: kill reason %q, failure %+v, refusal %+v, code %d", bomb.name, res.KillReason, res.Failure, res.Refusal, res.ExitCode)
+		}
+	}
+	ticks.steady(t)
+}
+
+// floodOfOutput prints 1 GiB.
+func floodOfOutput(t *testing.T, d *desk) {
+	ticks := d.ticker(t)
+	p := d.plan(t, nil, d.probe, "flood", "1024")
+	res := d.run(t, t.Context(), p)
+	if res.KillReason != "output" || res.Failure == nil || res.Failure.Reason != palyra.ReasonQuotaExceeded || !res.Truncated {
+		t.Errorf("kill reason %q, failure %+v, truncated %v", res.KillReason, res.Failure, res.Truncated)
+	}
+	if n := int64(len(res.Stdout)); n > p.Limits.OutputBytes+100 || n == 0 {
+		t.Errorf("%d bytes are delivered of at most %d", n, p.Limits.OutputBytes)
+	}
+	if n := res.Usage.BytesOut; n < p.Limits.EmittedBytes || n > 4*p.Limits.EmittedBytes {
+		t.Errorf("%d bytes came out with a limit of %d", n, p.Limits.EmittedBytes)
+	}
+	ticks.steady(t)
+}
+
+func wallClock(t *testing.T, d *desk) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	res := d.run(t, ctx, d.plan(t, nil, d.probe, "spray", "5"))
+	if !res.TimedOut || res.Cancelled || res.KillReason != "wall_clock" || res.Signal != "SIGKILL" {
+		t.Errorf("timed out %v, cancelled %v, kill reason %q, signal %q, %+v", res.TimedOut, res.Cancelled, res.KillReason, res.Signal, res.Refusal)
+	}
+}
+
+func cancelled(t *testing.T, d *desk) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
+	res := d.run(t, ctx, d.plan(t, nil, d.probe, "hop", "4", "4000", "stay"))
+	if !res.Cancelled || res.TimedOut || res.KillReason != "cancelled" {
+		t.Errorf("cancelled %v, timed out %v, kill reason %q, %+v", res.Cancelled, res.TimedOut, res.KillReason, res.Refusal)
+	}
+}
+
+// heldStreams: what stays behind with the program's stdout holds up nobody.
+func heldStreams(t *testing.T, d *desk) {
+	res := d.run(t, t.Context(), d.plan(t, nil, d.probe, "daemon", "4", "keep"))
+	if string(res.Stdout) != "ready\n" || res.ExitCode != 0 || res.Usage.WallMS > 5000 {
+		t.Errorf("%q, code %d, %d ms", res.Stdout, res.ExitCode, res.Usage.WallMS)
+	}
+}
+
+func changedPlan(t *testing.T, d *desk) {
+	d.now = func(p palyra.Plan) palyra.Plan { p.Cwd += "/sub"; return p }
+	res := d.run(t, t.Context(), d.plan(t, nil, "touch", "changed"))
+	refusedAsChanged(t, d, res)
+}
+
+func changedProgram(t *testing.T, d *desk) {
+	script := d.file(t, "script", "#!/bin/sh\ntouch changed\n")
+	check(t, os.Chmod(script, 0o755))
+	p := d.plan(t, nil, script)
+	check(t, os.WriteFile(script, []byte("#!/bin/sh\ntouch changed # later\n"), 0o755))
+	refusedAsChanged(t, d, d.run(t, t.Context(), p))
+}
+
+func refusedAsChanged(t *testing.T, d *desk, res palyra.Result) {
+	t.Helper()
+	if res.Refusal == nil || res.Refusal.Reason != palyra.ReasonPlanChanged {
+		t.Errorf("refusal %+v", res.Refusal)
+	}
+	if _, err := os.Stat(d.ws + "/changed"); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func aTerminal(t *testing.T, d *desk) {
+	p := d.plan(t, nil, "sh", "-c", "tty; stty size; test -t 0 && test -t 1 && test -t 2 && echo three; echo x > /dev/tty")
+	p.Terminal = true
+	res := d.run(t, t.Context(), p)
+	out := string(res.Stdout)
+	if !strings.Contains(out, "/dev/pts/") || !strings.Contains(out, "30 100") || !strings.Contains(out, "three") || res.ExitCode != 0 {
+		t.Errorf("%q, code %d, %+v", out, res.ExitCode, res.Refusal)
+	}
+}
+
+// otherTerminal: a program on a terminal of its own does not get those of others.
+func otherTerminal(t *testing.T, d *desk) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	check(t, err)
+	defer func() { _ = master.Close() }()
+	check(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	check(t, err)
+	path := "/dev/pts/" + strconv.Itoa(n)
+	d.own(t, path)
+	for _, terminal := range []bool{false, true} {
+		p := d.plan(t, nil, d.probe, "try", "device", path, "+", "device", "/dev/ptmx")
+		p.Terminal = terminal
+		for _, v := range verdicts(t, string(d.run(t, t.Context(), p).Stdout), 2) {
+			if v.Errno == "" {
+				t.Errorf("another terminal can be opened; on an own one: %v", terminal)
+			}
+		}
+	}
+	for _, v := range d.outsideAs(t, d.who, []string{"device " + path, "device /dev/ptmx"}) {
+		if v.Errno != "" {
+			t.Errorf("control: %s", v.Error)
+		}
+	}
+}
+
+// aScript runs from a copy that it cannot change, and can change itself.
+func aScript(t *testing.T, d *desk) {
+	script := d.file(t, "selfish", "#!/bin/sh\necho one\necho 'echo two' >> "+d.ws+"/selfish && echo kept\n")
+	check(t, os.Chmod(script, 0o755))
+	res := d.run(t, t.Context(), d.plan(t, nil, script))
+	if string(res.Stdout) != "one\nkept\n" || res.ExitCode != 0 {
+		t.Errorf("%q %q, code %d, %+v", res.Stdout, res.Stderr, res.ExitCode, res.Refusal)
+	}
+}
+
+func boundStdin(t *testing.T, d *desk) {
+	d.stdin = []byte(strings.Repeat("line\n", 40_000)) // more than a pipe holds
+	p := d.plan(t, nil, "wc", "-c")
+	p.Stdin = string(palyra.SumBytes(d.stdin))
+	res := d.run(t, t.Context(), p)
+	if strings.TrimSpace(string(res.Stdout)) != "200000" {
+		t.Errorf("%q, %+v", res.Stdout, res.Refusal)
+	}
+}

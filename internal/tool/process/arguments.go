@@ -1,0 +1,245 @@
+package process
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/internal/show"
+	"palyra/internal/tool"
+)
+
+const (
+	maxArgs     = 4096
+	maxArg      = 128<<10 - 1 // MAX_ARG_STRLEN of the kernel, without the zero at the end
+	maxArgTotal = 1 << 20     // arguments and environment; the kernel takes a quarter of the stack limit, usually 2 MiB
+	maxPath     = 4096
+	maxStdin    = 1 << 20
+	maxEgress   = 32
+	maxSide     = 1000 // rows or columns of a terminal
+)
+
+// arguments of a call, as the schema has them. Pointers tell "not given" from
+// empty.
+type arguments struct {
+	Command   string            `json:"command"`
+	Args      []string          `json:"args"`
+	Cwd       string            `json:"cwd"`
+	Env       map[string]string `json:"env"`
+	Stdin     *string           `json:"stdin"`
+	StdinB64  *string           `json:"stdin_b64"`
+	StdinLive bool              `json:"stdin_live"`
+	Terminal  *size             `json:"terminal"`
+	Tier      string            `json:"tier"`
+	Egress    []string          `json:"egress"`
+	Script    *string           `json:"script"`
+	Limits    tighter           `json:"limits"`
+	TimeoutMS *int64            `json:"timeout_ms"`
+}
+
+type size struct {
+	Rows int `json:"rows"`
+	Cols int `json:"cols"`
+}
+
+// decode reads a plan's arguments and refuses what no program could be given.
+// The catalog has checked them against the schema; the bounds are checked again
+// where more than a message depends on them.
+func decode(p palyra.Plan) (arguments, error) {
+	var a arguments
+	if err := tool.Arguments(p, &a); err != nil {
+		return a, err
+	}
+	if (a.Command == "") == (a.Script == nil) || a.Script != nil && len(a.Args) > 0 {
+		return a, malformed("give either command, with args, or script")
+	}
+	if len(a.Args) > maxArgs {
+		return a, malformed("%d arguments are too many", len(a.Args)).WithRemedy("give at most %d", maxArgs)
+	}
+	for i, s := range append([]string{a.Command}, a.Args...) {
+		if err := text("argument "+strconv.Itoa(i), s, maxArg); err != nil {
+			return a, err
+		}
+	}
+	for _, s := range []string{a.Command, a.Cwd} {
+		if err := text("a path", s, maxPath); err != nil {
+			return a, err
+		}
+	}
+	if a.Tier != "" && a.Tier != "b" && a.Tier != "c" {
+		return a, malformed("there is no tier %q for programs", palyra.Clip(a.Tier, 32)).WithRemedy("say b or c, or nothing")
+	}
+	return a, a.terminal()
+}
+
+// text checks a string that is to reach a program.
+func text(what, s string, most int) error {
+	switch {
+	case len(s) > most:
+		return malformed("%s has %d bytes", what, len(s)).WithRemedy("give at most %d; put long text into a file or into stdin", most)
+	case strings.IndexByte(s, 0) >= 0:
+		return malformed("%s contains a NUL character, which no program can be given", what)
+	case !utf8.ValidString(s):
+		return malformed("%s is not valid UTF-8", what)
+	}
+	return nil
+}
+
+func (a arguments) terminal() error {
+	t := a.Terminal
+	if t == nil {
+		return nil
+	}
+	if t.Rows < 0 || t.Cols < 0 || t.Rows > maxSide || t.Cols > maxSide {
+		return malformed("a terminal has 1 to %d rows and columns", maxSide)
+	}
+	if a.Stdin != nil || a.StdinB64 != nil {
+		return malformed("what a terminal is given comes while the program runs").WithRemedy("give stdin_live with terminal, or no terminal")
+	}
+	return nil
+}
+
+// argv is the command as it will see itself.
+func (a arguments) argv() []string { return append([]string{a.Command}, a.Args...) }
+
+func (a arguments) tier(by palyra.Tier) palyra.Tier {
+	switch a.Tier {
+	case "b":
+		return palyra.TierB
+	case "c":
+		return palyra.TierC
+	}
+	return by
+}
+
+// fits bounds arguments and environment together, counted as the kernel does.
+func (a arguments) fits(env []palyra.EnvVar) error {
+	const pointer = 8
+	total := len(a.Command) + 1 + pointer
+	for _, s := range a.Args {
+		total += len(s) + 1 + pointer
+	}
+	for _, v := range env {
+		total += len(v.Name) + len("=") + len(v.Value) + 1 + pointer
+	}
+	if total > maxArgTotal {
+		return malformed("arguments and environment have %d bytes together", total).
+			WithRemedy("give at most %d; put long text into a file or into stdin", maxArgTotal)
+	}
+	return nil
+}
+
+// bytes are what stdin is given; nil when it is live or nothing.
+func (a arguments) bytes() ([]byte, error) {
+	given := 0
+	for _, is := range []bool{a.Stdin != nil, a.StdinB64 != nil, a.StdinLive} {
+		if is {
+			given++
+		}
+	}
+	var b []byte
+	switch {
+	case given > 1:
+		return nil, malformed("give one of stdin, stdin_b64 and stdin_live")
+	case a.Stdin != nil:
+		b = []byte(*a.Stdin)
+	case a.StdinB64 != nil:
+		var err error
+		if b, err = base64.StdEncoding.Strict().DecodeString(*a.StdinB64); err != nil {
+			return nil, malformed("stdin_b64 is not base64").WithRemedy("use the standard alphabet, with padding").WithCause(err)
+		}
+	}
+	if len(b) > maxStdin {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonInputTooLarge, "stdin has %d bytes", len(b)).
+			WithRemedy("give at most %d, put it into a file, or give stdin_live", maxStdin)
+	}
+	return b, nil
+}
+
+// input is the plan's stdin: a digest, live, or nothing.
+func (a arguments) input() (string, error) {
+	b, err := a.bytes()
+	switch {
+	case err != nil:
+		return "", err
+	case a.StdinLive:
+		return palyra.StdinLive, nil
+	case len(b) == 0:
+		return "", nil
+	}
+	return string(palyra.SumBytes(b)), nil
+}
+
+// egress checks the hosts asked for. Tier B has no network to give.
+func (a arguments) egress(t palyra.Tier) ([]string, error) {
+	if len(a.Egress) > maxEgress {
+		return nil, malformed("%d hosts are too many", len(a.Egress)).WithRemedy("give at most %d", maxEgress)
+	}
+	for _, e := range a.Egress {
+		host, port, ok := strings.Cut(e, ":")
+		n, err := strconv.ParseUint(port, 10, 16)
+		if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != port || !hostName(host) {
+			return nil, malformed("%s is not host:port", show.Arg(palyra.Clip(e, 128))).WithRemedy("give a lower-case host name and a port, for example example.org:443")
+		}
+	}
+	if len(a.Egress) > 0 && t == palyra.TierB {
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "programs in tier B have no network: %s cannot be reached", show.Arg(a.Egress[0])).
+			WithRemedy("call without egress, or ask for tier c where it is available")
+	}
+	hosts := slices.Clone(a.Egress)
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
+}
+
+func hostName(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Stdin returns what a planned run is given on stdin: nil when that is nothing
+// or comes live. It is checked against the plan's digest.
+func (d *Driver) Stdin(p palyra.Plan) ([]byte, error) {
+	a, err := decode(p)
+	if err != nil {
+		return nil, err
+	}
+	b, err := a.bytes()
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	if string(palyra.SumBytes(b)) != p.Stdin {
+		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "stdin is not what the plan has bound").
+			WithRemedy("propose the call anew")
+	}
+	return b, nil
+}
+
+// Size returns the size of a planned run's terminal; nothing when it has none.
+func (d *Driver) Size(p palyra.Plan) (rows, cols int) {
+	a, err := decode(p)
+	if err != nil || a.Terminal == nil {
+		return 0, 0
+	}
+	rows, cols = a.Terminal.Rows, a.Terminal.Cols
+	if rows == 0 {
+		rows = 24
+	}
+	if cols == 0 {
+		cols = 80
+	}
+	return rows, cols
+}
+
+func malformed(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, format, args...).WithRemedy("see 'palyra tools show %s'", Name)
+}

@@ -1,0 +1,66 @@
+package process
+
+import (
+	"container/list"
+	"sync"
+
+	"palyra"
+)
+
+// fileKey stands for a file's content: when none of these changed, the content did not,
+// as far as whoever cannot write the file is concerned.
+type fileKey struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds
+}
+
+// content is what is known of a file's bytes.
+type content struct {
+	digest palyra.Digest
+	head   string // the first bytes, as the kernel looks at them
+}
+
+// cache keeps the digests of the files last used. It is safe for concurrent use.
+type cache struct {
+	mu    sync.Mutex
+	most  int
+	order *list.List // of *entry, last used first
+	byKey map[fileKey]*list.Element
+}
+
+type entry struct {
+	key   fileKey
+	value content
+}
+
+func newCache(most int) *cache {
+	return &cache{most: most, order: list.New(), byKey: map[fileKey]*list.Element{}}
+}
+
+func (c *cache) get(k fileKey) (content, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byKey[k]
+	if !ok {
+		return content{}, false
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*entry).value, true
+}
+
+func (c *cache) put(k fileKey, v content) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[k]; ok {
+		e.Value.(*entry).value = v
+		c.order.MoveToFront(e)
+		return
+	}
+	c.byKey[k] = c.order.PushFront(&entry{k, v})
+	if c.order.Len() > c.most {
+		last := c.order.Back()
+		c.order.Remove(last)
+		delete(c.byKey, last.Value.(*entry).key)
+	}
+}

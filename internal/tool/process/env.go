@@ -1,0 +1,118 @@
+package process
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+const maxEnv = 128
+
+// environment checks the variables of a call and returns them in order. PATH is
+// among them only when the configuration has another than the usual one: that
+// one is what a run gets without being told, as HOME, TMPDIR and LANG.
+func (a arguments) environment(lookup []string) ([]palyra.EnvVar, error) {
+	if len(a.Env) > maxEnv {
+		return nil, malformed("%d environment variables are too many", len(a.Env)).WithRemedy("give at most %d", maxEnv)
+	}
+	var env []palyra.EnvVar
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		value := a.Env[name]
+		if err := envAllowed(name); err != nil {
+			return nil, err
+		}
+		if err := text("the value of "+name, value, maxArg-len(name)-len("=")); err != nil {
+			return nil, err
+		}
+		env = append(env, variable(name, value))
+	}
+	if where := strings.Join(lookup, ":"); where != Path {
+		env = append(env, variable("PATH", where))
+		slices.SortFunc(env, func(a, b palyra.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return env, nil
+}
+
+func variable(name, value string) palyra.EnvVar {
+	return palyra.EnvVar{Name: name, Digest: palyra.SumBytes([]byte(value)), Value: value}
+}
+
+// envAllowed refuses names that no program can use, names that change what
+// programs mean, and names of secrets.
+func envAllowed(name string) error {
+	if len(name) > 256 || !identifier(name) {
+		return malformed("%s cannot be the name of an environment variable", show.Arg(palyra.Clip(name, 64))).
+			WithRemedy("use letters, digits and underscores, and no digit first")
+	}
+	if why := meddling(name); why != "" {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "the variable %s is refused: %s", name, why).
+			WithRemedy("leave it out; where the program has an option for it, give that as an argument")
+	}
+	if secretive(name) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "the variable %s looks like a secret, and would be recorded in clear", name).
+			WithRemedy("leave it out; secrets are given by binding, which comes with the vault")
+	}
+	return nil
+}
+
+func identifier(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// meddling says why a name is refused; empty when it is not.
+func meddling(name string) string {
+	for _, r := range refusedEnv {
+		if slices.Contains(r.except, name) {
+			continue
+		}
+		for _, pattern := range strings.Fields(r.names) {
+			if matches(pattern, name) || r.anyCase && matches(strings.ToUpper(pattern), strings.ToUpper(name)) {
+				return r.why
+			}
+		}
+	}
+	return ""
+}
+
+// matches compares a name with a pattern that may have a star at either end.
+func matches(pattern, name string) bool {
+	inner, tail := strings.CutPrefix(pattern, "*")
+	inner, head := strings.CutSuffix(inner, "*")
+	switch {
+	case head && tail:
+		return strings.Contains(name, inner)
+	case head:
+		return strings.HasPrefix(name, inner)
+	case tail:
+		return strings.HasSuffix(name, inner)
+	}
+	return name == inner
+}
+
+// secretive reports whether a word of the name says that the value is secret.
+// MAX_TOKENS and TOKENIZERS_PARALLELISM are not.
+func secretive(name string) bool {
+	name = strings.ToUpper(name)
+	for _, two := range secretPairs {
+		if strings.Contains("_"+name+"_", "_"+two+"_") {
+			return true
+		}
+	}
+	for word := range strings.SplitSeq(name, "_") {
+		for _, w := range secretWords {
+			if strings.HasSuffix(word, w) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// fail puts a system error about a path into words. Errors that are already in
+// words pass unchanged.
+func fail(op, p string, err error) error {
+	if e := (*palyra.Error)(nil); err == nil || errors.As(err, &e) {
+		return err
+	}
+	say := func(code palyra.Code, reason palyra.Reason, format string) *palyra.Error {
+		return palyra.Errorf(code, reason, format, quote(p)).WithCause(err)
+	}
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return say(palyra.NotFound, palyra.ReasonFileNotFound, "%s does not exist").WithRemedy("check the path; it is relative to cwd")
+	case errors.Is(err, unix.ELOOP):
+		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s goes round in links").WithRemedy("name the file by its real path")
+	case errors.Is(err, unix.ENOTDIR):
+		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s is not a directory, or passes something that is none").WithRemedy("check the path")
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return say(palyra.Invalid, palyra.ReasonPathInvalid, "%s is too long").WithRemedy("check the path")
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return say(palyra.Denied, palyra.ReasonPermission, "the workspace's owner, as whom programs run, may not "+op+" %s").
+			WithRemedy("change the permissions of the file or of a directory above it, or choose another")
+	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
+		return irregular(p).WithCause(err)
+	}
+	return fmt.Errorf("process: %s: %w", op, err)
+}
+
+func irregular(p string) *palyra.Error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonNotRegularFile, "%s is not a regular file", quote(p)).WithRemedy("name a program")
+}
+
+func unrunnable(p, why string) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be run: %s", quote(p), why)
+}
+
+// unsteady says that a file changed while it was looked at.
+func unsteady(p string) *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s changed while it was looked at", quote(p)).
+		WithRemedy("call again when nothing else is writing it")
+}
+
+func tooLarge(p string, most int64) *palyra.Error {
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is larger than %d bytes and is not hashed", quote(p), most).
+		WithRemedy("use a smaller file")
+}

@@ -1,0 +1,84 @@
+package process
+
+import (
+	"fmt"
+
+	"palyra"
+)
+
+// tighter is the limits that a call may name.
+type tighter struct {
+	CPUMS        *int64 `json:"cpu_ms"`
+	MemoryBytes  *int64 `json:"memory_bytes"`
+	Processes    *int64 `json:"processes"`
+	OpenFiles    *int64 `json:"open_files"`
+	FileBytes    *int64 `json:"file_bytes"`
+	EmittedBytes *int64 `json:"emitted_bytes"`
+}
+
+// bounds pairs the limits that are this driver's with their places.
+func bounds(l *palyra.Limits) []struct {
+	name  string
+	value *int64
+} {
+	return []struct {
+		name  string
+		value *int64
+	}{
+		{"cpu_ms", &l.CPUMS},
+		{"memory_bytes", &l.MemoryBytes},
+		{"processes", &l.Processes},
+		{"open_files", &l.OpenFiles},
+		{"file_bytes", &l.FileBytes},
+		{"emitted_bytes", &l.EmittedBytes},
+	}
+}
+
+// withDefaults fills in the limits that the configuration leaves open.
+func withDefaults(l palyra.Limits) (palyra.Limits, error) {
+	defaults := most
+	usual := bounds(&defaults)
+	for i, b := range bounds(&l) {
+		if *b.value < 0 {
+			return l, fmt.Errorf("process: new: the limit %s is negative", b.name)
+		}
+		if *b.value == 0 {
+			*b.value = *usual[i].value
+		}
+	}
+	return l, nil
+}
+
+// lower returns the limits of a call: the configured ones and those that came
+// with the plan, lowered as the call asks. A call that asks for more, or for
+// nothing at all, is refused: it would not get what it counts on.
+func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
+	wall, output := l.WallMS, l.OutputBytes
+	l = most
+	l.WallMS, l.OutputBytes = wall, output
+	asked := []*int64{
+		a.Limits.CPUMS, a.Limits.MemoryBytes, a.Limits.Processes, a.Limits.OpenFiles, a.Limits.FileBytes, a.Limits.EmittedBytes,
+	}
+	for i, b := range bounds(&l) {
+		if err := lowered("limits."+b.name, b.value, asked[i]); err != nil {
+			return palyra.Limits{}, err
+		}
+	}
+	if err := lowered("timeout_ms", &l.WallMS, a.TimeoutMS); err != nil {
+		return palyra.Limits{}, err
+	}
+	return l, nil
+}
+
+func lowered(name string, limit, asked *int64) error {
+	switch {
+	case asked == nil:
+		return nil
+	case *asked <= 0:
+		return malformed("%s must be more than nothing", name).WithRemedy("give from 1 to %d, or leave it out", *limit)
+	case *asked > *limit:
+		return malformed("%s is over what a run may use", name).WithRemedy("give at most %d, or leave it out", *limit)
+	}
+	*limit = *asked
+	return nil
+}

@@ -1,0 +1,58 @@
+package process
+
+import (
+	"path"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// within reports whether a clean path is top or lies in it.
+func within(p, top string) bool {
+	return p == top || strings.HasPrefix(p, strings.TrimSuffix(top, "/")+"/")
+}
+
+// relative returns a path as plans have it: relative to the workspace when it
+// lies there, else absolute.
+func relative(abs, workspace string) string {
+	if abs == workspace {
+		return "."
+	}
+	if within(abs, workspace) {
+		return strings.TrimPrefix(abs, strings.TrimSuffix(workspace, "/")+"/")
+	}
+	return abs
+}
+
+// directory turns the working directory that a call names into an absolute path
+// below the workspace. asked is how the caller spelled the workspace. It looks at
+// text only; links are met when the path is walked.
+func directory(cwd, workspace, asked string) (string, error) {
+	if cwd == "" {
+		return workspace, nil
+	}
+	if !path.IsAbs(cwd) {
+		abs := path.Join(workspace, cwd)
+		if !within(abs, workspace) {
+			return "", outside(cwd)
+		}
+		return abs, nil
+	}
+	cwd = path.Clean(cwd)
+	for _, top := range []string{workspace, path.Clean(asked)} {
+		if path.IsAbs(top) && within(cwd, top) {
+			return path.Join(workspace, relative(cwd, top)), nil
+		}
+	}
+	return "", outside(cwd)
+}
+
+func outside(p string) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "the directory %s lies outside the workspace", quote(p)).
+		WithRemedy("give one relative to the workspace")
+}
+
+// quote shows a path in an error: short, and with nothing that could pass for
+// something else.
+func quote(p string) string { return show.Arg(palyra.Clip(p, 200)) }

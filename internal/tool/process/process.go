@@ -1,0 +1,220 @@
+// Package process has the tool palyra.process.run: it resolves a command into a
+// plan that says exactly which program runs, on what, and under which limits.
+// The running itself is a sandbox's.
+//
+// Words: the program is the file that the kernel is given; its chain is the
+// interpreters that "#!" lines lead to; the inputs are the files whose content is
+// known to decide what the program does (a script operand, a Makefile); the run's
+// user is who the program will run as: the workspace's owner where the daemon is
+// root, else the daemon's own user. A program is sealed when that user could
+// change or replace it: a copy that nothing can change is run then.
+//
+// Promises. Planning looks and changes nothing; the same call in the same world
+// gives the same plan. A path is walked one component at a time from open
+// directories, so what was checked is what was read. Nothing is looked at that
+// the run's user could not look at: a digest tells nobody about files of others.
+// Only regular files are opened. A digest is taken from a cache only for a file
+// that the run's user cannot write, and only while the file's identity, size and
+// times are the same.
+//
+// What it does not do. Access lists are not evaluated: they can make a file
+// count as writable, never as readable. Files that a program reads on its own
+// account, shared libraries, modules and included files among them, are not
+// bound; the plan says so. Programs that run other programs (env, xargs) are named,
+// not followed. Interpreters under another name than their own are not known as
+// interpreters.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// Name of the tool.
+const Name = "palyra.process.run"
+
+// Path is where commands without a slash are looked up, and the PATH of a run
+// whose plan names no other.
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Tiers says what a tier would enforce.
+type Tiers interface {
+	// Promise says what would hold for a run in the tier with these limits, or
+	// why the tier cannot be used. Equal hosts give equal answers.
+	Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error)
+}
+
+// Config wires a Driver. Zero fields get the defaults.
+type Config struct {
+	Tiers   Tiers
+	Path    []string      // directories to look commands up in; default those of Path
+	Limits  palyra.Limits // most a run may use, and what it gets by default; not wall and output, which are the resolver's
+	Tier    palyra.Tier   // where a call runs that names no tier; default B
+	Enabled bool          // false: every call is refused
+}
+
+// most is the default limits.
+var most = palyra.Limits{
+	CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 512, OpenFiles: 4096, FileBytes: 1 << 30, EmittedBytes: 64 << 20,
+}
+
+const (
+	maxExecutable = 4 << 30 // larger programs are not hashed
+	maxScript     = 1 << 30 // nor larger inputs
+	cacheSize     = 1024
+)
+
+// Driver plans calls of the tool. It implements the planner's driver.
+type Driver struct {
+	Config
+	tool    palyra.Tool
+	digests *cache
+	now     func() time.Time // tests set it
+	maxExe  int64
+}
+
+// New returns a Driver.
+func New(c Config) (*Driver, error) {
+	if c.Tiers == nil {
+		return nil, errors.New("process: new: a part is missing")
+	}
+	if c.Tier == "" {
+		c.Tier = palyra.TierB
+	}
+	if c.Tier != palyra.TierB && c.Tier != palyra.TierC {
+		return nil, fmt.Errorf("process: new: tier %q does not run native programs", c.Tier)
+	}
+	if len(c.Path) == 0 {
+		c.Path = strings.Split(Path, ":")
+	}
+	for _, dir := range c.Path {
+		if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\x00") {
+			return nil, fmt.Errorf("process: new: %q cannot be a directory of the lookup path", dir)
+		}
+	}
+	if c.Limits.WallMS != 0 || c.Limits.OutputBytes != 0 {
+		return nil, errors.New("process: new: wall clock and output are limited by the resolver")
+	}
+	var err error
+	if c.Limits, err = withDefaults(c.Limits); err != nil {
+		return nil, err
+	}
+	return &Driver{Config: c, tool: spec(c.Tier), digests: newCache(cacheSize), now: time.Now, maxExe: maxExecutable}, nil
+}
+
+// Specs returns the tool's description.
+func (d *Driver) Specs() []palyra.Tool { return []palyra.Tool{d.tool} }
+
+// Tool returns the tool's description. A disabled tool is known as well, so that
+// its calls are refused with a reason.
+func (d *Driver) Tool(name string) (palyra.Tool, bool) {
+	if name != Name {
+		return palyra.Tool{}, false
+	}
+	return d.tool, true
+}
+
+// Plan resolves the call's command. It looks at the world and changes nothing.
+func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
+	if p.Tool != Name {
+		return palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool %q here", palyra.Clip(p.Tool, 128))
+	}
+	if !d.Enabled {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "running programs is switched off").
+			WithRemedy("an operator can set process.tier = \"b\"")
+	}
+	if !path.IsAbs(p.Workspace.Path) {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "the call has no workspace").WithRemedy("name one: --workspace DIR")
+	}
+	a, err := decode(*p)
+	if err != nil {
+		return err
+	}
+	if err := d.fill(ctx, a, p); err != nil {
+		return err
+	}
+	if err := d.resolve(ctx, c.Proposal.Workspace, a, p); err != nil {
+		return err
+	}
+	d.describe(p)
+	return nil
+}
+
+// fill sets what follows from the arguments, the configuration and the tier.
+func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (err error) {
+	p.ReadOnly = false // whatever the program does, it may write
+	p.Tier = a.tier(d.Tier)
+	p.Argv = a.argv()
+	if p.Limits, err = a.lower(d.Limits, p.Limits); err != nil {
+		return err
+	}
+	if p.Env, err = a.environment(d.Path); err != nil {
+		return err
+	}
+	if err := a.fits(p.Env); err != nil {
+		return err
+	}
+	if a.Script != nil {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "scripts run in tier C only, which is not there yet").
+			WithRemedy("write the script to a file of the workspace and run it: command sh, args [FILE]; or name one program as command")
+	}
+	if p.Enforcement, err = d.promise(ctx, p.Tier, p.Limits); err != nil {
+		return err
+	}
+	if p.Egress, err = a.egress(p.Tier); err != nil {
+		return err
+	}
+	p.Stdin, err = a.input()
+	p.Terminal = a.Terminal != nil
+	return err
+}
+
+// promise asks the tier, and keeps a copy of its answer.
+func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
+	e, err := d.Tiers.Promise(ctx, t, l)
+	if err != nil {
+		return palyra.Enforcement{}, err
+	}
+	e.Mechanisms, e.Limits = slices.Clone(e.Mechanisms), maps.Clone(e.Limits)
+	return e, nil
+}
+
+const summaryLength = 240
+
+// describe writes what people are shown. All of it follows from the plan; notes
+// that the resolving made stand between.
+func (d *Driver) describe(p *palyra.Plan) {
+	p.Detail.Summary = "run " + show.MiddleOf(show.Argv(p.Argv), summaryLength)
+	notes := []string{
+		"may change any file of the workspace; which ones is not known beforehand (not bound)",
+		"other files that it reads than the inputs listed are not bound",
+	}
+	if p.Stdin == palyra.StdinLive {
+		notes = append(notes, "its input comes while it runs (stdin: live) and is not bound")
+	}
+	if p.Executable.Sealed {
+		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run")
+	}
+	if p.Workspace.Owner == 0 {
+		notes = append(notes, "runs as root, without capabilities: the workspace is root's")
+	}
+	notes = append(notes, p.Detail.Notes...)
+	for _, limit := range slices.Sorted(maps.Keys(p.Enforcement.Limits)) {
+		switch p.Enforcement.Limits[limit] {
+		case "polled":
+			notes = append(notes, limit+" is polled, not enforced by the kernel")
+		case "none":
+			notes = append(notes, limit+" is not limited")
+		}
+	}
+	p.Detail.Notes = notes
+}

@@ -1,0 +1,93 @@
+package process
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// settled is how old a change must be for a digest to be kept: two changes within
+// one tick of the kernel's clock leave the same times.
+const settled = 2 * time.Second
+
+// read returns the digest and the first bytes of a regular file. It is hashed
+// each time unless the run's user could not have changed it since.
+func (w *world) read(p *place, most int64) (content, error) {
+	if p.st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return content{}, irregular(p.real)
+	}
+	if !w.user.may(mayRead, &p.st) {
+		return content{}, unix.EACCES
+	}
+	if p.st.Size > most {
+		return content{}, tooLarge(p.real, most)
+	}
+	key := keyOf(&p.st)
+	if !p.writable {
+		if c, ok := w.digests.get(key); ok {
+			return c, nil
+		}
+	}
+	c, err := hash(w.ctx, p, most)
+	if err != nil {
+		return content{}, err
+	}
+	if !p.writable && w.now().Sub(time.Unix(0, key.ctime)) > settled {
+		w.digests.put(key, c)
+	}
+	return c, nil
+}
+
+// hash reads the file. It must be the one that was found, before and after.
+func hash(ctx context.Context, p *place, most int64) (content, error) {
+	fd, err := openat(p.dir, p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return content{}, err
+	}
+	f := os.NewFile(uintptr(fd), p.real)
+	defer func() { _ = f.Close() }()
+	if !same(fd, &p.st) {
+		return content{}, unsteady(p.real)
+	}
+	sum, head := sha256.New(), make([]byte, 0, headSize)
+	buf := make([]byte, 256<<10)
+	for total := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return content{}, err
+		}
+		n, err := f.Read(buf)
+		sum.Write(buf[:n])
+		head = append(head, buf[:min(n, headSize-len(head))]...)
+		if total += int64(n); total > most {
+			return content{}, tooLarge(p.real, most)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return content{}, err
+		}
+	}
+	if !same(fd, &p.st) {
+		return content{}, unsteady(p.real)
+	}
+	return content{palyra.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))), string(head)}, nil
+}
+
+func keyOf(st *unix.Stat_t) fileKey {
+	return fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// same reports whether the open file is the one that was found, unchanged.
+func same(fd int, found *unix.Stat_t) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode == found.Mode && st.Uid == found.Uid && st.Gid == found.Gid && keyOf(&st) == keyOf(found)
+}

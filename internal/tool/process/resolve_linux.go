@@ -1,0 +1,89 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// resolve looks at the file system: the working directory, the program, its
+// chain and its inputs.
+func (d *Driver) resolve(ctx context.Context, asked string, a arguments, p *palyra.Plan) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	user, err := runUser(p.Workspace)
+	if err != nil {
+		return err
+	}
+	w := &world{Driver: d, ctx: ctx, user: user, workspace: p.Workspace.Path}
+	if err := w.enter(p.Workspace, asked, a.Cwd); err != nil {
+		return err
+	}
+	p.Cwd = w.cwd
+	prog, err := w.find(a.Command, p)
+	if err != nil {
+		return err
+	}
+	p.Executable = palyra.Executable{Path: prog.real, Digest: prog.digest, Sealed: prog.writable}
+	if err := w.chain(prog, p); err != nil {
+		return err
+	}
+	r, known := ruleFor(a.Command, prog.real)
+	if !known {
+		return nil
+	}
+	if p.Stdin == palyra.StdinLive && r.live {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(a.Command)).
+			WithRemedy("give the input as stdin, or put the instructions into a file and name it as an argument")
+	}
+	return w.inputs(r, p)
+}
+
+// enter finds the working directory. Both it and the workspace must be what their
+// paths say: a link in the workspace's own path is a swap.
+func (w *world) enter(ref palyra.WorkspaceRef, asked, cwd string) error {
+	top, err := w.walk(ref.Path)
+	if err != nil {
+		return fail("enter", ref.Path, err)
+	}
+	defer top.close()
+	if top.real != ref.Path || os.Geteuid() == 0 && int64(top.st.Uid) != ref.Owner {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not what it was", quote(ref.Path)).
+			WithRemedy("check the directory and propose the call anew")
+	}
+	abs, err := directory(cwd, ref.Path, asked)
+	if err != nil {
+		return err
+	}
+	at, err := w.walk(abs)
+	if err != nil {
+		return fail("enter", abs, err)
+	}
+	defer at.close()
+	switch {
+	case at.st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fail("enter", abs, unix.ENOTDIR)
+	case !within(at.real, ref.Path):
+		return outside(cwd)
+	case !w.user.may(mayExecute, &at.st):
+		return fail("enter", abs, unix.EACCES)
+	}
+	w.cwd = at.real
+	return nil
+}
+
+// note adds something that people should know of a plan, once.
+func note(p *palyra.Plan, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, has := range p.Detail.Notes {
+		if has == text {
+			return
+		}
+	}
+	p.Detail.Notes = append(p.Detail.Notes, text)
+}

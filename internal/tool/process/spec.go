@@ -1,0 +1,50 @@
+package process
+
+import (
+	"encoding/json"
+
+	"palyra"
+)
+
+const maxInput = 4 << 20 // room for 1 MiB of stdin in base64, or with many escapes, and the arguments
+
+const schema = `{
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "command": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Program to run. A bare name is looked up in the system's program directories; a path with a slash is relative to cwd. No shell is involved."},
+    "args": {"type": "array", "maxItems": 4096, "items": {"type": "string", "maxLength": 131071}, "description": "Arguments, one per element, passed on exactly as given: no quoting, globbing or variables."},
+    "cwd": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Directory to run in, relative to the workspace. Default: the workspace."},
+    "env": {"type": "object", "maxProperties": 128, "additionalProperties": {"type": "string", "maxLength": 131071}, "description": "Environment variables to add. Names that make programs run or load other code, and names of secrets, are refused."},
+    "stdin": {"type": "string", "maxLength": 1048576, "description": "Text for standard input, without NUL. Default: none."},
+    "stdin_b64": {"type": "string", "maxLength": 1398104, "description": "Bytes for standard input, in base64, instead of stdin."},
+    "stdin_live": {"type": "boolean", "description": "Feed standard input while the program runs. Refused for shells and other interpreters."},
+    "terminal": {"type": "object", "additionalProperties": false, "properties": {
+      "rows": {"type": "integer", "minimum": 1, "maximum": 1000},
+      "cols": {"type": "integer", "minimum": 1, "maximum": 1000}
+    }, "description": "Run on a terminal of this size. Default: no terminal."},
+    "tier": {"type": "string", "enum": ["b", "c"], "description": "Sandbox tier to run in. Default: the configured one."},
+    "egress": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 3, "maxLength": 260}, "description": "Hosts to reach, as host:port. Default: no network."},
+    "script": {"type": "string", "minLength": 1, "maxLength": 131071, "description": "Shell script to run instead of a command. Needs tier c."},
+    "limits": {"type": "object", "additionalProperties": false, "properties": {
+      "cpu_ms": {"type": "integer"},
+      "memory_bytes": {"type": "integer"},
+      "processes": {"type": "integer"},
+      "open_files": {"type": "integer"},
+      "file_bytes": {"type": "integer"},
+      "emitted_bytes": {"type": "integer"}
+    }, "description": "Tighter limits for this run; they can only be lowered."},
+    "timeout_ms": {"type": "integer", "description": "Wall clock limit in milliseconds; it can only be lowered."}
+  }
+}`
+
+// spec describes the tool.
+func spec(tier palyra.Tier) palyra.Tool {
+	return palyra.Tool{
+		Name: Name, Title: "Run program", Source: palyra.SourceBuiltin, Tier: tier, Workspace: true,
+		Description: "Runs a program in a sandbox, in the workspace, without network. Returns its exit code or signal, stdout and stderr, " +
+			"also when it fails. The program may read and write the workspace; the rest of the system it can read only where programs need it.",
+		Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead},
+		InputSchema:  json.RawMessage(schema), MaxInput: maxInput,
+	}
+}

@@ -1,0 +1,188 @@
+package process
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+const (
+	maxLinks = 40  // as many as the kernel follows
+	maxDepth = 200 // directories above a file; each is held open for a moment
+)
+
+// world is the file system as the run's user sees it.
+type world struct {
+	*Driver
+	ctx       context.Context
+	user      who
+	workspace string // real path
+	cwd       string // real path, once it is known
+}
+
+// place is something that was found. Its descriptors only name it: nothing was
+// opened for reading.
+type place struct {
+	real     string // path without links
+	dir      int    // the directory it lies in
+	name     string
+	st       unix.Stat_t
+	writable bool // the run's user could change it or put something else in its place
+	shaky    bool // the run's user could change a link that led here
+	open     []step
+}
+
+// step is a component of a real path.
+type step struct {
+	fd   int
+	name string
+	st   unix.Stat_t
+}
+
+func (p *place) close() {
+	for _, s := range p.open {
+		_ = unix.Close(s.fd)
+	}
+	p.open = nil
+}
+
+// walk finds what an absolute path stands for, following links, and checks at
+// every directory that the run's user may pass. It holds the directories open, so
+// that what it says holds for what is opened from there. Errors are the kernel's.
+func (w *world) walk(abs string) (*place, error) {
+	root, err := look(unix.AT_FDCWD, "/")
+	if err != nil {
+		return nil, err
+	}
+	p := &place{open: []step{root}}
+	if err := w.follow(p, abs); err != nil {
+		p.close()
+		return nil, err
+	}
+	top := len(p.open) - 1
+	p.dir, p.name, p.st = p.open[max(top-1, 0)].fd, p.open[top].name, p.open[top].st
+	p.real, p.writable = w.weigh(p.open)
+	return p, nil
+}
+
+// weigh returns the path of open components and whether the run's user could
+// change one of them.
+func (w *world) weigh(open []step) (real string, writable bool) {
+	real = "/"
+	for _, s := range open {
+		real = path.Join(real, s.name)
+		writable = writable || w.user.couldWrite(real, &s.st)
+	}
+	return real, writable || within(real, w.workspace)
+}
+
+// follow adds the components of a path to what is open.
+func (w *world) follow(p *place, abs string) error {
+	todo := strings.Split(abs, "/")
+	for links := 0; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		here := p.open[len(p.open)-1]
+		switch {
+		case name == "":
+			continue
+		case here.st.Mode&unix.S_IFMT != unix.S_IFDIR:
+			return unix.ENOTDIR
+		case !w.user.may(mayExecute, &here.st):
+			return unix.EACCES
+		case name == ".":
+			continue
+		case name == "..":
+			if len(p.open) > 1 {
+				_ = unix.Close(here.fd)
+				p.open = p.open[:len(p.open)-1]
+			}
+			continue
+		case len(p.open) > maxDepth || len(todo) > maxPath:
+			return unix.ENAMETOOLONG
+		}
+		s, err := look(here.fd, name)
+		if err != nil {
+			return err
+		}
+		p.open = append(p.open, s)
+		if s.st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			if len(p.open) == 2 && (name == "proc" || name == "dev" || name == "sys") {
+				return errShifting
+			}
+			continue
+		}
+		if links++; links > maxLinks {
+			return unix.ELOOP
+		}
+		target, err := w.leave(p)
+		if err != nil {
+			return err
+		}
+		todo = append(strings.Split(target, "/"), todo...)
+	}
+	return nil
+}
+
+// leave goes back from a link, the last that is open, to where its target starts.
+func (w *world) leave(p *place) (target string, err error) {
+	keep := len(p.open) - 1
+	if target, err = readlink(p.open[keep].fd); err != nil {
+		return "", err
+	}
+	_, loose := w.weigh(p.open[:keep]) // who can write the directory can replace the link
+	p.shaky = p.shaky || loose
+	if path.IsAbs(target) {
+		keep = 1
+	}
+	for _, gone := range p.open[keep:] {
+		_ = unix.Close(gone.fd)
+	}
+	p.open = p.open[:keep]
+	return target, nil
+}
+
+// errShifting is for paths in /proc, /dev and /sys, which stand for something
+// else in every process.
+var errShifting = palyra.Errorf(palyra.Invalid, palyra.ReasonPathInvalid, "paths in /proc, /dev and /sys stand for something else in every process").
+	WithRemedy("name the file itself")
+
+// look opens a name of a directory without following or reading it.
+func look(dir int, name string) (step, error) {
+	fd, err := openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return step{}, err
+	}
+	s := step{fd: fd, name: name}
+	if err := unix.Fstat(fd, &s.st); err != nil {
+		_ = unix.Close(fd)
+		return step{}, err
+	}
+	return s, nil
+}
+
+func readlink(fd int) (string, error) {
+	b := make([]byte, maxPath)
+	n, err := unix.Readlinkat(fd, "", b)
+	switch {
+	case err != nil:
+		return "", err
+	case n == len(b):
+		return "", unix.ENAMETOOLONG
+	}
+	return string(b[:n]), nil
+}
+
+// openat opens one component, closed on exec, repeated when a signal breaks in.
+func openat(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
