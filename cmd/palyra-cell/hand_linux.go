@@ -58,11 +58,16 @@ func (h *hand) enter(scope bool) error {
 	if !scope {
 		return nil
 	}
-	ruleset, err := newRuleset(0, 0, unix.LANDLOCK_SCOPE_SIGNAL)
+	// Every ruleset denies moving files between directories unless it says
+	// otherwise; this one is about signals only, so it does.
+	ruleset, err := newRuleset(unix.LANDLOCK_ACCESS_FS_REFER, 0, unix.LANDLOCK_SCOPE_SIGNAL)
 	if err != nil {
 		return fmt.Errorf("scope: %w", err)
 	}
 	defer func() { _ = unix.Close(ruleset) }()
+	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_REFER); err != nil {
+		return fmt.Errorf("scope: %w", err)
+	}
 	if e := restrict(ruleset); e != 0 {
 		return fmt.Errorf("scope: %w", e)
 	}

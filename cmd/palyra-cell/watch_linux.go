@@ -59,6 +59,9 @@ func (w *watch) every() time.Duration {
 // those who are gone.
 func (w *watch) look(reaped time.Duration) (string, error) {
 	if limit := w.events(); limit != "" {
+		if w.limits.Counters.PeakPids == "" {
+			_, _ = w.see(reaped, false) // how many there were is known now or never
+		}
 		return limit, nil
 	}
 	counted, known := w.counted()
@@ -130,17 +133,36 @@ func (w *watch) accumulate(members []process) time.Duration {
 // tables, are read only near the limit or when there is more than ever before.
 // (The resident count lags a little; hence near.)
 func (w *watch) weigh(members []process, resident int64) bool {
+	tables := w.tables(members)
+	resident += tables
 	near := w.limits.Memory > 0 && resident > w.limits.Memory-w.limits.Memory/16
 	if !near && resident <= w.mark+w.mark/8 {
 		return false
 	}
 	w.mark = max(w.mark, resident)
-	var sum int64
+	sum := tables
 	for _, p := range members {
 		sum += w.proportion(p)
 	}
 	w.memory = max(w.memory, sum)
 	return w.limits.Memory > 0 && sum > w.limits.Memory
+}
+
+// tables is what the members' page tables take, which nothing else counts:
+// touching one page in every two megabytes costs a page of tables each. It is
+// only looked at where the limit hangs on it.
+func (w *watch) tables(members []process) int64 {
+	var sum int64
+	for _, p := range members {
+		if w.limits.Memory <= 0 {
+			break
+		}
+		b, err := w.tree.file(strconv.Itoa(p.pid) + "/status")
+		if kib, ok := field(b, "VmPTE:"); err == nil && ok {
+			sum += kib << 10
+		}
+	}
+	return sum
 }
 
 // proportion is a process's PSS. Who hides it is counted in full.

@@ -59,6 +59,7 @@ type Process struct {
 	Cgroup       string // auto, off, or a directory of the cgroup file system
 	Warm         int64  // cells kept ready
 	Cell         string // path of palyra-cell, when not beside palyrad
+	Dir          string // private directories of runs, when not in their usual place
 }
 
 // Approvals sets how long questions and answers hold.

@@ -126,6 +126,10 @@ var settings = []setting{
 		value: func(c *Config) any { return &c.Process.Cell },
 	},
 	{
+		key: "process.dir", text: "where runs have their private homes, when not in the usual place", check: absolute,
+		value: func(c *Config) any { return &c.Process.Dir },
+	},
+	{
 		key: "log.level", text: "debug, info, warn or error", check: oneOf("debug", "info", "warn", "error"),
 		value: func(c *Config) any { return &c.Log.Level },
 	},

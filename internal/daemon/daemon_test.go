@@ -17,7 +17,7 @@ import (
 
 func open(t *testing.T, home string) (*Daemon, error) {
 	t.Helper()
-	cfg, err := config.Load(config.Options{Home: home, Env: []string{}})
+	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{"process.dir": filepath.Join(t.TempDir(), "cells")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,9 @@ const cellName = "palyra-cell"
 // of other users, who cannot reach into its state, so theirs are below /var/lib:
 // not /run, which is often mounted so that nothing there can be executed.
 func (d *Daemon) cells() string {
+	if dir := d.Config.Config.Process.Dir; dir != "" {
+		return dir
+	}
 	if os.Geteuid() != 0 {
 		return filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "cells")
 	}

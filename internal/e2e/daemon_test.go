@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -74,19 +75,25 @@ func buildAll(dir string) error {
 
 // daemon is a palyrad on its own state directory.
 type daemon struct {
-	t    testing.TB
-	home string
-	work string // a directory to work in, outside the state
-	cmd  *exec.Cmd
-	env  []string
-	log  *bytes.Buffer
-	done chan struct{}
+	t     testing.TB
+	home  string
+	work  string // a directory to work in, outside the state
+	cells string // where runs have their private directories
+	cmd   *exec.Cmd
+	env   []string
+	log   *bytes.Buffer
+	done  chan struct{}
 }
 
 func newDaemon(t testing.TB) *daemon {
 	t.Helper()
 	root := t.TempDir()
-	d := &daemon{t: t, home: filepath.Join(root, "home"), work: filepath.Join(root, "work")}
+	d := &daemon{t: t, home: filepath.Join(root, "home"), work: filepath.Join(root, "work"), cells: filepath.Join(root, "cells")}
+	for dir := root; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o711); err != nil { // the way to both, for somebody who is not root
+			t.Fatal(err)
+		}
+	}
 	for _, dir := range []string{d.home, d.work} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -110,7 +117,7 @@ func (d *daemon) command(args ...string) {
 	d.t.Helper()
 	d.log = new(bytes.Buffer)
 	d.cmd = exec.Command(args[0], args[1:]...)
-	d.cmd.Env = append(append(os.Environ(), "PALYRA_HOME="+d.home), d.env...)
+	d.cmd.Env = append(append(os.Environ(), "PALYRA_HOME="+d.home, "PALYRA_PROCESS_DIR="+d.cells), d.env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

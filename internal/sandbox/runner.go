@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -189,6 +190,7 @@ func (r *Runner) Close() error {
 		errs = append(errs, b.Close())
 	}
 	errs = append(errs, r.rooms.close())
+	_ = os.Remove(r.Dir) // it stays where a room could not be removed
 	return errors.Join(errs...)
 }
 

@@ -17,7 +17,6 @@ type host struct {
 	abi   int // Landlock's
 	arch  *arch.Info
 	rules []cell.Rule
-	stay  int    // as many of them can be made ahead
 	proc  string // where processes are seen
 }
 
@@ -35,7 +34,7 @@ func lookAt() (host, *palyra.Error) {
 	if err := seccompFilters(); err != nil {
 		return h, unsupported("this kernel has no seccomp filters").WithRemedy("use a kernel with CONFIG_SECCOMP_FILTER").WithCause(err)
 	}
-	h.rules, h.stay = systemRules(system, h.abi)
+	h.rules = systemRules(system, h.abi)
 	return h, nil
 }
 

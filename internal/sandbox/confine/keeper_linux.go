@@ -35,6 +35,8 @@ type keeper struct {
 	group    *group        // nil: without cgroups
 	counters cell.Counters // of group
 	limits   palyra.Limits // that are set in group
+	ahead    []identity    // of what its rules were made for ahead; nil: none were
+	since    time.Time     // then
 	reports  chan cell.Report
 	gone     chan struct{} // closed when the cell is reaped
 	closed   atomic.Bool   // by us
@@ -176,7 +178,8 @@ func (k *keeper) prepare() {
 		return // and no job will get further
 	}
 	room := masks(k.b.host.abi)
-	room.Rules = k.b.host.rules[:k.b.host.stay]
+	room.Rules = k.b.host.rules
+	k.ahead, k.since = identities(room.Rules), time.Now()
 	f, err := cell.WriteSpec(cell.Spec{
 		Version: cell.Version, Path: "/", Argv: []string{"-"}, Env: []string{}, Cwd: "/", Landlock: room, Filter: filter,
 		Watch: cell.Watch{EveryMS: watchEveryMS},
@@ -187,6 +190,14 @@ func (k *keeper) prepare() {
 	if err != nil {
 		k.b.log.Warn("a cell could not be prepared", "err", err)
 	}
+}
+
+// aheadFor is how long rules that were made ahead count.
+const aheadFor = time.Minute
+
+// anew reports whether a run must not rest on rules that were made ahead.
+func (k *keeper) anew() bool {
+	return k.ahead == nil || time.Since(k.since) > aheadFor || !slices.Equal(k.ahead, identities(k.b.host.rules))
 }
 
 // dead reports whether an idle keeper has ended.

@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,9 +76,7 @@ const ownProcess = "/proc/self"
 
 // systemRules makes rules of the table: of what exists now, without what lies
 // below a rule that gives the same or more. What appears later is not visible.
-// The first of them, as many as stay, can be made ahead of a run; a file that is
-// replaced, as in /etc, or forgotten, as in /proc, is another one afterwards.
-func systemRules(table []grant, abi int) (out []cell.Rule, stay int) {
+func systemRules(table []grant, abi int) (out []cell.Rule) {
 	for _, g := range table {
 		for _, p := range g.paths {
 			real, err := filepath.EvalSymlinks(p)
@@ -95,21 +92,25 @@ func systemRules(table []grant, abi int) (out []cell.Rule, stay int) {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b cell.Rule) int { return cmp.Compare(fleeting(a), fleeting(b)) })
-	stay = slices.IndexFunc(out, func(r cell.Rule) bool { return fleeting(r) > 0 })
-	if stay < 0 {
-		stay = len(out)
-	}
-	return out, stay
+	return out
 }
 
-// fleeting is 1 for what may be another file when the run comes: everything but
-// directories on a disk, which the system's do not replace, and devices.
-func fleeting(r cell.Rule) int {
-	if strings.HasPrefix(r.Path, "/dev/") || r.Access&unix.LANDLOCK_ACCESS_FS_READ_DIR != 0 && !strings.HasPrefix(r.Path, "/proc/") {
-		return 0
+// identity is which file a path names.
+type identity struct{ dev, ino uint64 }
+
+// identities looks the paths of rules up. A rule holds for the file that was
+// there when it was made, and files in /etc get replaced.
+func identities(rules []cell.Rule) []identity {
+	out := make([]identity, 0, len(rules))
+	for _, r := range rules {
+		var st unix.Stat_t
+		if !strings.HasPrefix(r.Path, "/proc/") && unix.Stat(r.Path, &st) == nil {
+			out = append(out, identity{st.Dev, st.Ino})
+		} else {
+			out = append(out, identity{})
+		}
 	}
-	return 1
+	return out
 }
 
 // covered reports whether some rule already gives access below path.
@@ -163,8 +164,9 @@ func masks(abi int) cell.Landlock {
 	return l
 }
 
-// landlock is the ruleset of a job.
-func landlock(j sandbox.Job, base []cell.Rule, abi int) (cell.Landlock, error) {
+// landlock is the ruleset of a job. It begins with base, which a launcher may
+// have made ahead, or, where that shall not count, ends with it.
+func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landlock, error) {
 	l := masks(abi)
 	l.Rules = slices.Clone(base)
 	own, err := ownGrants(j)
@@ -182,6 +184,9 @@ func landlock(j sandbox.Job, base []cell.Rule, abi int) (cell.Landlock, error) {
 			}
 			l.Rules = append(l.Rules, r)
 		}
+	}
+	if anew {
+		l.Rules = slices.Concat(l.Rules[len(base):], l.Rules[:len(base)])
 	}
 	return l, nil
 }

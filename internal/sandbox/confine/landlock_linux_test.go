@@ -3,11 +3,14 @@ package confine
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 )
 
@@ -51,7 +54,7 @@ func TestSystemRules(t *testing.T) {
 	if err := os.Symlink("usr/bin", dir+"/bin"); err != nil {
 		t.Fatal(err)
 	}
-	rules, stay := systemRules([]grant{
+	rules := systemRules([]grant{
 		{toRun, []string{dir + "/usr", dir + "/bin", dir + "/missing"}},
 		{toList, []string{dir + "/etc/file", dir + "/usr/bin", "/proc/self"}},
 		{toTalk, []string{dir + "/usr"}},
@@ -62,9 +65,6 @@ func TestSystemRules(t *testing.T) {
 		if !r.Optional {
 			t.Errorf("%s must be there", r.Path)
 		}
-	}
-	if stay != 1 || rules[0].Path != dir+"/usr" {
-		t.Errorf("%d stay of %+v", stay, rules)
 	}
 	if len(rules) != 4 || got[dir+"/etc/file"] != unix.LANDLOCK_ACCESS_FS_READ_FILE || got["/proc/self"] != toList {
 		t.Errorf("%+v", rules)
@@ -79,7 +79,7 @@ func TestLandlockOfAJob(t *testing.T) {
 	j := s.job("/bin/sh")
 	defer closeFiles(j)
 	for abi, scoped := range map[int]bool{1: false, 3: false, 4: false, 6: true} {
-		l, err := landlock(j, nil, abi)
+		l, err := landlock(j, nil, abi, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,52 @@ func TestLandlockOfAJob(t *testing.T) {
 			}
 		}
 	}
-	if _, err := landlock(sandbox.Job{Workspace: "/nowhere", Private: s.private, Path: "/bin/sh"}, nil, 7); err == nil {
+	if _, err := landlock(sandbox.Job{Workspace: "/nowhere", Private: s.private, Path: "/bin/sh"}, nil, 7, false); err == nil {
 		t.Error("a workspace that is not there")
+	}
+}
+
+// TestRulesMadeAhead: they count while each path still names the same file, and
+// for a while only: /proc forgets its files unseen.
+func TestRulesMadeAhead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	write := func() {
+		if err := os.WriteFile(file+".new", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	rules := []cell.Rule{{Path: file, Access: 4}, {Path: "/proc/cpuinfo", Access: 4}}
+	k := &keeper{b: &Backend{host: host{rules: rules}}}
+	if !k.anew() {
+		t.Error("nothing was made ahead")
+	}
+	k.ahead, k.since = identities(rules), time.Now()
+	if k.anew() {
+		t.Error("nothing has changed")
+	}
+	k.since = time.Now().Add(-aheadFor - time.Second)
+	if !k.anew() {
+		t.Error("it is too long ago")
+	}
+	k.since = time.Now()
+	write()
+	if !k.anew() {
+		t.Error("the file was replaced")
+	}
+	s := newStage(t)
+	j := s.job("/bin/sh")
+	defer closeFiles(j)
+	for _, anew := range []bool{false, true} {
+		l, err := landlock(j, rules, 7, anew)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (l.Rules[0] != rules[0]) != anew || !slices.Contains(l.Rules, rules[0]) || !slices.Contains(l.Rules, rules[1]) {
+			t.Errorf("anew %v: %+v", anew, l.Rules)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	if err != nil {
 		return cell.Spec{}, err
 	}
-	room, err := landlock(j, b.host.rules, b.host.abi)
+	room, err := landlock(j, b.host.rules, b.host.abi, k.anew())
 	if err != nil {
 		return cell.Spec{}, spawnFailed("a directory of the run is not there").WithCause(err)
 	}
