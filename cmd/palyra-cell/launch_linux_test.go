@@ -304,6 +304,18 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// The domain that scopes signals must not take away what a Spec allows: moving and
+// linking between directories, which any domain denies that does not allow it.
+func TestMovingBetweenDirectories(t *testing.T) {
+	each(t, func(t *testing.T, w who) {
+		s := shell("mkdir a b && echo x > a/f && mv a/f b/f && ln b/f a/g && cat a/g")
+		s.Cwd = public(t)
+		if _, _, out := finished(t, w, s); out != "x\n" {
+			t.Errorf("%q", out)
+		}
+	})
+}
+
 func TestSeccomp(t *testing.T) {
 	s := shell("uname; echo $?")
 	s.Filter = refuseCall(unix.SYS_UNAME)

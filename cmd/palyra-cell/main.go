@@ -38,7 +38,7 @@ func run(args []string, out, errs io.Writer) int {
 			_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
 			return 0
 		case "supervise":
-			return supervise(errs, landlockABI())
+			return supervise(errs, true)
 		case "launch":
 			return launch(errs)
 		}

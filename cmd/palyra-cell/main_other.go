@@ -8,8 +8,6 @@ import "io"
 // own backends and no cell.
 const onlyLinux = "cells exist on Linux only"
 
-func landlockABI() int { return 0 }
-
-func supervise(errs io.Writer, _ int) int { return refuse(errs, onlyLinux) }
+func supervise(errs io.Writer, _ bool) int { return refuse(errs, onlyLinux) }
 
 func launch(errs io.Writer) int { return refuse(errs, onlyLinux) }

@@ -53,16 +53,17 @@ type supervisor struct {
 	reaped   usage
 }
 
-// supervise serves one run, on a kernel whose Landlock has the version abi.
-func supervise(errs io.Writer, abi int) int {
-	s, err := newSupervisor(abi)
+// supervise serves one run. scope false is for kernels, and tests, without
+// Landlock's signal scope.
+func supervise(errs io.Writer, scope bool) int {
+	s, err := newSupervisor(scope)
 	if err != nil {
 		return refuse(errs, err.Error())
 	}
 	return s.loop()
 }
 
-func newSupervisor(abi int) (*supervisor, error) {
+func newSupervisor(scope bool) (*supervisor, error) {
 	// Nothing may look into the process that decides over the tree, and everyone
 	// whose parent dies must come to it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -84,7 +85,7 @@ func newSupervisor(abi int) (*supervisor, error) {
 	if s.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if s.hand, err = newHand(abi); err != nil {
+	if s.hand, err = newHand(scope); err != nil {
 		return nil, err
 	}
 	if err := s.startLauncher(); err != nil {

@@ -166,7 +166,7 @@ func (x *execution) finish(o palyra.Outcome) error {
 		if err := x.printOutcome(o); err != nil {
 			return err
 		}
-		return exitError{code: code, final: true}
+		return exitError{code: code}
 	}
 	whole := x.stdout.rest(outcomeStream(o.Stdout, o.StdoutB64))
 	whole = x.stderr.rest(outcomeStream(o.Stderr, o.StderrB64)) && whole
@@ -180,7 +180,7 @@ func (x *execution) finish(o palyra.Outcome) error {
 		x.freshLine()
 		x.printEnding(o)
 	}
-	return exitError{code: code, final: true}
+	return exitError{code: code}
 }
 
 // freshLine starts a line on the terminal, where the command left one open.

@@ -193,7 +193,7 @@ func execError(err error) error {
 	case e.Code == palyra.Denied:
 		code = exitRefused
 	}
-	return exitError{code: code, err: err, final: true}
+	return exitError{code: code, err: err}
 }
 
 // exitTopic is the help page `palyra help exit-codes`.

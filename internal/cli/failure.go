@@ -17,8 +17,6 @@ type exitError struct {
 	code int
 	text string // "" when nothing is left to print
 	err  error  // said instead of text
-	// final says that the code stands whatever signals came meanwhile.
-	final bool
 }
 
 // Error implements error.
@@ -62,7 +60,7 @@ func failed(reason palyra.Reason, format string, args ...any) *palyra.Error {
 
 // interrupted turns the end of the person's patience into its own exit code.
 func interrupted(err error) error {
-	if s, ok := asExit(err); ok && (s.final || s.code != exitFailure) {
+	if s, ok := asExit(err); ok && s.code != exitFailure {
 		return err
 	}
 	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "interrupted").WithCause(err)

@@ -152,7 +152,7 @@ func (t *tape) follow(ctx context.Context, after int64, leave func(hangUp contex
 		return palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "the tape of run %s ended before the run", t.run.ID).
 			WithRemedy("palyra runs attach %s --after %d", t.run.ID, t.seen)
 	}
-	return exitError{code: exitOfRun(t.end.State), final: true}
+	return exitError{code: exitOfRun(t.end.State)}
 }
 
 // exitOfRun is the exit code of a run that ended.

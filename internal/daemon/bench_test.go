@@ -2,19 +2,23 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"palyra"
 	"palyra/internal/config"
+	"palyra/internal/policy"
 	"palyra/internal/store"
 )
 
@@ -64,6 +68,76 @@ func BenchmarkGate(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // the sum of both means nothing
 		})
 	}
+}
+
+// BenchmarkProgram is a gated call of a program without the client and the door:
+// plan, judge, record, sandbox, sign, record. In the same run it is held against
+// a plain fork and exec of the program, and the gate's share is told apart.
+func BenchmarkProgram(b *testing.B) {
+	d := programDaemon(b)
+	work := filepath.Join(b.TempDir(), "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	call := func(tool, args string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			out, err := d.path.calls.Call(ctx, palyra.Proposal{
+				Principal: "agent:bench", Owner: "user:bench", Door: palyra.DoorAPI, Tool: tool, Arguments: json.RawMessage(args), Workspace: work,
+				PeerUID: int64(os.Geteuid()),
+			}, palyra.Watch{})
+			if err == nil && (out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0) {
+				err = fmt.Errorf("%+v", out)
+			}
+			return err
+		}
+	}
+	plain := spread(b, 1, b.N, func(context.Context) error { return exec.Command("/bin/true").Run() })
+	gate := spread(b, 1, b.N, call("palyra.echo", `{"text":"x"}`))
+	whole := spread(b, 1, b.N, call("palyra.process.run", `{"command":"/bin/true"}`))
+	report(b, "plain", plain)
+	report(b, "gate", gate)
+	report(b, "program", whole)
+	b.ReportMetric(float64(at(whole, 50))/float64(at(plain, 50)), "ratio-p50")
+	b.ReportMetric(0, "ns/op")
+}
+
+// programDaemon runs programs without a question.
+func programDaemon(b *testing.B) *Daemon {
+	b.Helper()
+	dir := b.TempDir()
+	cell := filepath.Join(dir, cellName)
+	build := exec.Command("go", "build", "-o", cell, "palyra/cmd/palyra-cell")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	raw, err := os.ReadFile(cell)
+	if err != nil {
+		b.Fatal(err)
+	}
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{Home: home, Env: []string{}, Flags: map[string]string{
+		"process.dir": filepath.Join(dir, "cells"), "process.cell": cell, "process.warm": "4",
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d, err := New(b.Context(), Config{Config: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = d.Close() })
+	bundle, err := policy.Load(fstest.MapFS{"all.cedar": {Data: []byte(`@id("all") permit (principal, action, resource);`)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := d.policy.Swap(policy.Config{Bundle: bundle, Snapshot: d.policy.Snapshot()}); err != nil {
+		b.Fatal(err)
+	}
+	return d
 }
 
 // bareCommit writes one short row through the same store.
