@@ -3,10 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
 )
 
 // hand is the one thread that reaches the tree. It is in a Landlock domain of its
@@ -85,19 +89,47 @@ func outOfReach(parent int) bool {
 // wait for each of its threads to die, so there should be few.
 var launcherEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
-// start starts argv from this binary in the domain, in a session of its own, with
-// link as its descriptor 3.
-func (h *hand) start(link int, argv ...string) (pid int, err error) {
+// start starts argv from this binary in the domain and in the cgroups, in a
+// session of its own, with link as its descriptor 3.
+func (h *hand) start(link int, groups []string, argv ...string) (pid int, err error) {
 	h.do(func() {
-		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
-			Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)},
-			Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
-		})
+		sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+		var into *os.File
+		if into, err = enterGroups(groups); err != nil {
+			return
+		}
+		if into != nil {
+			defer func() { _ = into.Close() }()
+			sys.UseCgroupFD, sys.CgroupFD = true, int(into.Fd())
+		}
+		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)}, Sys: sys})
 		if err == nil && h.scoped {
 			h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started
 		}
 	})
 	return pid, err
+}
+
+// enterGroups puts the calling thread into v1 cgroups, which its children are
+// then born in, and opens the v2 one to be born into; nil when there is none. The
+// thread stays in them for as long as the supervisor lives.
+func enterGroups(groups []string) (into *os.File, err error) {
+	for _, g := range groups {
+		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {
+			if err = os.WriteFile(tasks, []byte("0"), 0); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		dir, ok := strings.CutPrefix(g, cell.IntoArg)
+		if !ok || into != nil {
+			return nil, errors.New("a command line that is not the daemon's")
+		}
+		if into, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+			return nil, err
+		}
+	}
+	return into, nil
 }
 
 // killAll sends sig to everything in the tree. It is never an error that nobody
@@ -116,5 +148,8 @@ func (h *hand) killAll(sig unix.Signal) {
 // killGroup sends sig to the process group that pid leads. From inside the
 // domain it cannot hit anyone else, even when the group is gone.
 func (h *hand) killGroup(pid int, sig unix.Signal) {
+	if pid <= 1 {
+		return // of nobody, or everybody
+	}
 	h.do(func() { _ = unix.Kill(-pid, sig) })
 }

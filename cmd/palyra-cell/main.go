@@ -20,6 +20,9 @@ package main
 import (
 	"io"
 	"os"
+	"strings"
+
+	"palyra/internal/cell"
 )
 
 // version is set at build time.
@@ -32,18 +35,29 @@ const refused = 125
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, out, errs io.Writer) int {
+	if len(args) > 0 && args[0] == "supervise" && places(args[1:]) {
+		return supervise(errs, true, args[1:]...)
+	}
 	if len(args) == 1 {
 		switch args[0] {
 		case "--version":
 			_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
 			return 0
-		case "supervise":
-			return supervise(errs, true)
 		case "launch":
 			return launch(errs)
 		}
 	}
 	return refuse(errs, "this is a part of palyrad, which starts it; it is never run by hand")
+}
+
+// places reports whether every argument names a cgroup.
+func places(args []string) bool {
+	for _, a := range args {
+		if !strings.HasPrefix(a, cell.TasksArg+"/") && !strings.HasPrefix(a, cell.IntoArg+"/") {
+			return false
+		}
+	}
+	return true
 }
 
 // refuse says in one line why the cell does nothing.

@@ -8,6 +8,6 @@ import "io"
 // own backends and no cell.
 const onlyLinux = "cells exist on Linux only"
 
-func supervise(errs io.Writer, _ bool) int { return refuse(errs, onlyLinux) }
+func supervise(errs io.Writer, _ bool, _ ...string) int { return refuse(errs, onlyLinux) }
 
 func launch(errs io.Writer) int { return refuse(errs, onlyLinux) }

@@ -55,15 +55,16 @@ type supervisor struct {
 
 // supervise serves one run. scope false is for kernels, and tests, without
 // Landlock's signal scope.
-func supervise(errs io.Writer, scope bool) int {
-	s, err := newSupervisor(scope)
+// groups are the cgroups to be born in, as they stand on the command line.
+func supervise(errs io.Writer, scope bool, groups ...string) int {
+	s, err := newSupervisor(scope, groups)
 	if err != nil {
 		return refuse(errs, err.Error())
 	}
 	return s.loop()
 }
 
-func newSupervisor(scope bool) (*supervisor, error) {
+func newSupervisor(scope bool, groups []string) (*supervisor, error) {
 	// Nothing may look into the process that decides over the tree, and everyone
 	// whose parent dies must come to it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -88,7 +89,7 @@ func newSupervisor(scope bool) (*supervisor, error) {
 	if s.hand, err = newHand(scope); err != nil {
 		return nil, err
 	}
-	if err := s.startLauncher(); err != nil {
+	if err := s.startLauncher(groups); err != nil {
 		return nil, err
 	}
 	// Where it may not, the kernel chooses by size, and the supervisor is small.
@@ -96,14 +97,14 @@ func newSupervisor(scope bool) (*supervisor, error) {
 	return s, nil
 }
 
-func (s *supervisor) startLauncher() error {
+func (s *supervisor) startLauncher(groups []string) error {
 	ours, theirs, err := cell.Pair()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = theirs.Close() }()
 	s.link = ours
-	s.launcher, err = s.hand.start(int(theirs.Fd()), "palyra-cell", "launch")
+	s.launcher, err = s.hand.start(int(theirs.Fd()), groups, "palyra-cell", "launch")
 	return err
 }
 

@@ -21,6 +21,16 @@ const Version = 1
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
 
+// What may follow "supervise" on a cell's command line: the cgroups in which its
+// launcher is to be born. TasksArg names the tasks file of a v1 cgroup, which the
+// thread that starts the launcher enters first; IntoArg the directory of a v2
+// one. Both cost the kernel next to nothing, whereas moving a process that exists
+// waits for a grace period.
+const (
+	TasksArg = "tasks="
+	IntoArg  = "into="
+)
+
 // Most bytes of a packet and of a Spec.
 const (
 	MaxPacket = 16 << 10

@@ -385,12 +385,12 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 func TestExecInterruptedBeforeTheQuestion(t *testing.T) {
 	rpctest.Question = question()
 	s := openStage(t, nil)
-	s.asks()
 	told := make(chan palyra.Feed, 1)
 	s.before = func(x *played) {
 		x.print("stdout", "ready")
 		told <- x.fed(t)
 	}
+	s.asks()
 	cmd := s.command("exec", "--", "x")
 	out, err := cmd.StdoutPipe()
 	fatal(t, err)

@@ -21,7 +21,7 @@ func BenchmarkLaunch(b *testing.B) {
 	s := newStage(b)
 	var plain, fromWarm, fromCold []time.Duration
 	for b.Loop() {
-		until(b, "the pool is full", func() bool { return !ready.pool.room() })
+		until(b, "the pool is full", func() bool { return ready.pool.room() == 0 })
 		pause(20*time.Millisecond, nil) // its launchers have made ahead what they can: a cell that waits is idle
 		plain = append(plain, timed(func() {
 			if err := exec.Command("/bin/true").Run(); err != nil {
@@ -31,7 +31,7 @@ func BenchmarkLaunch(b *testing.B) {
 		j := trueJob(b, s)
 		fromWarm = append(fromWarm, timed(func() { run(b, ready, j) }))
 		j = trueJob(b, s)
-		until(b, "the pool is full", func() bool { return !ready.pool.room() })
+		until(b, "the pool is full", func() bool { return ready.pool.room() == 0 })
 		fromCold = append(fromCold, timed(func() { run(b, none, j) }))
 	}
 	p, w, c0 := median(plain), median(fromWarm), median(fromCold)

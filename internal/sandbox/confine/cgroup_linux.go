@@ -80,19 +80,31 @@ func (g *group) file(parent, name string) string {
 	return filepath.Join(parent, g.name, name)
 }
 
-// enter moves a process in, everywhere.
-func (g *group) enter(pid int) error {
+// places is where the launcher is to be born, in the cell's language.
+func (g *group) places() []string {
+	var out []string
 	for _, d := range g.dirs() {
-		if err := set(g.file(d, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
-			return err
+		if g.version == 2 || d == g.tree {
+			out = append(out, cell.IntoArg+filepath.Join(d, g.name))
+		} else {
+			out = append(out, cell.TasksArg+g.file(d, "tasks"))
 		}
 	}
-	return nil
+	return out
+}
+
+// watchers is how many tasks of the cell itself are in the group: on v1 the
+// thread that starts the launcher.
+func (g *group) watchers() int64 {
+	if g.version == 1 {
+		return 1
+	}
+	return 0
 }
 
 // limit writes what bounds the whole group.
 func (g *group) limit(l palyra.Limits) error {
-	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Processes, 10)
+	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Processes+g.watchers(), 10)
 	if g.pids != "" {
 		if err := set(g.file(g.pids, "pids.max"), pids); err != nil {
 			return err

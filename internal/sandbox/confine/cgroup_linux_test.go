@@ -117,7 +117,11 @@ func TestVersion2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(g.enter(12), g.limit(palyra.Limits{MemoryBytes: 100, Processes: 7}), g.kill()); err != nil {
+	if got := g.places(); len(got) != 1 || got[0] != "into="+c.memory+"/1" {
+		t.Errorf("born in %q", got)
+	}
+	procs := os.WriteFile(filepath.Join(c.memory, "1", "cgroup.procs"), []byte("12"), 0o644) // as the kernel would say it
+	if err := errors.Join(procs, g.limit(palyra.Limits{MemoryBytes: 100, Processes: 7}), g.kill()); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
@@ -192,8 +196,14 @@ func TestVersion1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(g.enter(12), g.limit(palyra.Limits{MemoryBytes: 100, Processes: 7})); err != nil {
+	if got := g.places(); len(got) != 3 || got[0] != "tasks="+root+"/memory/palyra-x/1/tasks" {
+		t.Errorf("born in %q", got)
+	}
+	if err := g.limit(palyra.Limits{MemoryBytes: 100, Processes: 7}); err != nil {
 		t.Fatal(err)
+	}
+	if got := content(t, root+"/pids/palyra-x/1/pids.max"); got != "8" { // and the thread that starts it
+		t.Errorf("tasks: %q", got)
 	}
 	if got := content(t, root+"/memory/palyra-x/1/memory.memsw.limit_in_bytes"); got != "100" {
 		t.Errorf("swap: %q", got)

@@ -61,29 +61,34 @@ func (b *Backend) open(ctx context.Context) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	proc, err := b.exec(theirs)
-	if err != nil {
+	k := &keeper{b: b, conn: conn, mark: b.newMark(), reports: make(chan cell.Report, reportsAtMost), gone: make(chan struct{})}
+	k.enclose()
+	if k.proc, err = b.exec(theirs, k.group); err != nil {
 		_ = conn.Close()
+		close(k.gone)
+		k.bury()
 		return nil, fmt.Errorf("confine: start cell: %w", err)
 	}
-	k := &keeper{b: b, proc: proc, conn: conn, mark: b.newMark(), reports: make(chan cell.Report, reportsAtMost), gone: make(chan struct{})}
 	b.work.Go(k.listen)
 	if err := k.ready(ctx); err != nil {
 		k.discard()
 		return nil, err
 	}
-	k.enclose()
 	return k, nil
 }
 
 // exec runs the sealed image with the other end of the socket and nothing else.
-func (b *Backend) exec(control *os.File) (*os.Process, error) {
+func (b *Backend) exec(control *os.File, g *group) (*os.Process, error) {
+	argv := []string{"palyra-cell", "supervise"}
+	if g != nil {
+		argv = append(argv, g.places()...)
+	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = null.Close() }()
-	return os.StartProcess(descriptor(b.image), []string{"palyra-cell", "supervise"}, &os.ProcAttr{
+	return os.StartProcess(descriptor(b.image), argv, &os.ProcAttr{
 		Dir: "/", Env: []string{}, Files: []*os.File{null, b.logs, b.logs, control}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }
@@ -144,19 +149,13 @@ func (k *keeper) ready(ctx context.Context) error {
 	}
 }
 
-// enclose moves the launcher into cgroups of its own while it is idle, because
-// moving is slow. A keeper for which that fails has none, and a plan that was
-// promised some will be refused.
+// enclose makes the cgroups in which the launcher will be born. A keeper for
+// which that fails has none, and a plan that was promised some will be refused.
 func (k *keeper) enclose() {
 	if len(k.b.cg.dirs()) == 0 {
 		return
 	}
 	g, err := k.b.cg.group(fmt.Sprintf("%s-%d", k.b.name, uint32(k.mark)))
-	if err == nil {
-		if err = g.enter(k.launcher); err != nil {
-			_ = g.remove(0) // the launcher may be in some of it: Recover looks again
-		}
-	}
 	if err != nil {
 		k.b.log.Error("a cell is without cgroups", "err", err)
 		return

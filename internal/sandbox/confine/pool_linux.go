@@ -2,6 +2,7 @@ package confine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -43,8 +44,18 @@ func (p *pool) start() {
 // took one: the two would share the processor at the worst moment.
 const refillAfter = 10 * time.Millisecond
 
-// refillSoon asks for more when the program has had its start.
-func (p *pool) refillSoon() { time.AfterFunc(refillAfter, p.refill) }
+// refillSoon asks for more when the program has had its start; at once where
+// nothing is left, because the next call would wait longer for a cold start.
+func (p *pool) refillSoon() {
+	p.mu.Lock()
+	empty := len(p.idle) == 0
+	p.mu.Unlock()
+	if empty {
+		p.refill()
+		return
+	}
+	time.AfterFunc(refillAfter, p.refill)
+}
 
 // refill asks for more, off the caller's path.
 func (p *pool) refill() {
@@ -61,11 +72,9 @@ func (p *pool) fill() {
 			return
 		case <-p.wake:
 		}
-		for p.room() {
-			k, err := p.b.open(p.ctx)
+		for n := p.room(); n > 0; n = p.room() {
+			err := p.add(n)
 			if err == nil {
-				k.prepare()
-				p.giveBack(k)
 				continue
 			}
 			if p.ctx.Err() != nil {
@@ -81,10 +90,34 @@ func (p *pool) fill() {
 	}
 }
 
-func (p *pool) room() bool {
+// add starts n keepers at once: moving a process into a cgroup waits for a grace
+// period of the kernel, some ten milliseconds, which those that come together
+// share.
+func (p *pool) add(n int) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			k, err := p.b.open(p.ctx)
+			if err == nil {
+				k.prepare()
+				p.giveBack(k)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// room is how many more can be kept.
+func (p *pool) room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.closed && len(p.idle) < p.size
+	if p.closed {
+		return 0
+	}
+	return p.size - len(p.idle)
 }
 
 // take returns an idle keeper, or starts one.

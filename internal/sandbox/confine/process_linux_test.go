@@ -171,7 +171,7 @@ func TestUsualLimits(t *testing.T) {
 	c.Warm = 1
 	b := open(t, c)
 	for _, mb := range []int64{64, 512, 512, 128, 1024} {
-		until(t, "the pool is full", func() bool { return !b.pool.room() })
+		until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
 		s := newStage(t)
 		j := s.job("/usr/bin/python3", "-c", "b=[bytearray(1<<20) for i in range(200)]\nprint(1)")
 		j.Limits.MemoryBytes = mb << 20
@@ -464,7 +464,7 @@ func TestWarmCells(t *testing.T) {
 	c := config(t)
 	c.Warm = 2
 	b := open(t, c)
-	full := func() { until(t, "the pool is full", func() bool { return !b.pool.room() }) }
+	full := func() { until(t, "the pool is full", func() bool { return b.pool.room() == 0 }) }
 	full()
 	first, second := b.pool.idle[0], b.pool.idle[1]
 	if err := unix.Kill(first.proc.Pid, unix.SIGKILL); err != nil {
@@ -492,10 +492,10 @@ func TestClose(t *testing.T) {
 	c := config(t)
 	c.Warm = 1
 	b := open(t, c)
-	until(t, "the pool is full", func() bool { return !b.pool.room() })
+	until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
 	s := newStage(t)
 	p := s.start(b, "trap '' TERM; echo ready; sleep 1000")
-	until(t, "the pool is full", func() bool { return !b.pool.room() })
+	until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
 	k := b.pool.idle[0]
 	if err := errors.Join(b.Close(), b.Close()); err != nil {
 		t.Error(err)
