@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -69,7 +70,7 @@ func (h *hand) enter(scope bool) error {
 		return fmt.Errorf("scope: %w", err)
 	}
 	defer func() { _ = unix.Close(ruleset) }()
-	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_REFER); err != nil {
+	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_REFER, true); err != nil {
 		return fmt.Errorf("scope: %w", err)
 	}
 	if e := restrict(ruleset); e != 0 {
@@ -103,6 +104,9 @@ func (h *hand) start(link int, groups []string, argv ...string) (pid int, err er
 			sys.UseCgroupFD, sys.CgroupFD = true, int(into.Fd())
 		}
 		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)}, Sys: sys})
+		if err == nil {
+			err = leaveGroups(groups)
+		}
 		if err == nil && h.scoped {
 			h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started
 		}
@@ -110,9 +114,21 @@ func (h *hand) start(link int, groups []string, argv ...string) (pid int, err er
 	return pid, err
 }
 
+// leaveGroups takes the thread out again, into the group above, which bounds
+// nothing: in the run's own memory group it could be killed for what the run uses.
+func leaveGroups(groups []string) error {
+	for _, g := range groups {
+		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(tasks), "..", "tasks"), []byte("0"), 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // enterGroups puts the calling thread into v1 cgroups, which its children are
-// then born in, and opens the v2 one to be born into; nil when there is none. The
-// thread stays in them for as long as the supervisor lives.
+// then born in, and opens the v2 one to be born into; nil when there is none.
 func enterGroups(groups []string) (into *os.File, err error) {
 	for _, g := range groups {
 		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {

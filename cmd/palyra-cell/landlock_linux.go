@@ -37,9 +37,18 @@ func newRuleset(fs, net, scoped uint64) (int, error) {
 	return int(fd), nil
 }
 
+// openPath opens what path names, for reference only; a plain path has no links in it.
+func openPath(path string, plain bool) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	if plain {
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	return unix.Openat2(unix.AT_FDCWD, path, &how)
+}
+
 // allow adds a rule: access below the file or directory that path names now.
-func allow(ruleset int, path string, access uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+func allow(ruleset int, path string, access uint64, plain bool) error {
+	fd, err := openPath(path, plain)
 	if err != nil {
 		return err
 	}

@@ -31,9 +31,10 @@ const (
 // from here to exec runs on one thread: what is applied to it is what exec keeps.
 func launch(errs io.Writer) int {
 	runtime.LockOSThread()
-	// A supervisor spared by the kernel must not make the program so. Writing
-	// needs to come before hiding; that it may fail is no loss of protection.
-	_ = setOOMScore("0")
+	// When the machine runs out of memory the program goes first, not the daemon
+	// and not the supervisor. Writing needs to come before hiding; that it may
+	// fail is no loss of protection.
+	_ = setOOMScore("500")
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return refuse(errs, "dumpable: "+err.Error())
 	}

@@ -165,7 +165,7 @@ func TestOOMScore(t *testing.T) {
 	})
 	h.order(open("/bin/cat", "/proc/self/oom_score_adj"))
 	h.expect(cell.ReportStarted)
-	if out := <-h.stdout; out != "0\n" {
+	if out := <-h.stdout; out != "500\n" {
 		t.Errorf("the program's score is %q", out)
 	}
 	if exec.Command("/bin/sh", "-c", "echo -300 2>/dev/null > /proc/self/oom_score_adj").Run() != nil {
@@ -471,4 +471,29 @@ func FuzzFailure(f *testing.F) {
 			t.Errorf("%+v of %q", got, b)
 		}
 	})
+}
+
+// A workspace or a working directory that became a link since it was checked is
+// not followed.
+func TestLinksAreNotFollowed(t *testing.T) {
+	dir := public(t)
+	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	if err := os.Mkdir(real, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	for step, change := range map[string]func(*cell.Spec){
+		"cwd":      func(s *cell.Spec) { s.Cwd = link },
+		"landlock": func(s *cell.Spec) { s.Landlock.Rules = append(s.Landlock.Rules, cell.Rule{Path: link, Access: 4, Plain: true}) },
+	} {
+		s := shell("exit 0")
+		change(&s)
+		h := start(t, me)
+		h.order(s)
+		if r := h.expect(cell.ReportFailed); r.Step != step || r.Errno != int(unix.ELOOP) {
+			t.Errorf("%s: %+v", step, r)
+		}
+	}
 }

@@ -47,7 +47,7 @@ func (r *rules) complete(want *cell.Landlock) failure {
 	}
 	for i := len(r.made.Rules); i < len(l.Rules); i++ {
 		rule := &l.Rules[i]
-		err := allow(r.ruleset, rule.Path, rule.Access)
+		err := allow(r.ruleset, rule.Path, rule.Access, rule.Plain)
 		if err != nil && !(rule.Optional && absent(err)) {
 			return failure{step: "landlock", errno: number32(err), text: "rule " + strconv.Itoa(i) + ": " + rule.Path}
 		}

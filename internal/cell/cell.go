@@ -111,7 +111,7 @@ type Spec struct {
 	Sealed  bool     `json:"sealed,omitempty"` // run the descriptor that came with the order
 	Argv    []string `json:"argv"`
 	Env     []string `json:"env"`
-	Cwd     string   `json:"cwd"`
+	Cwd     string   `json:"cwd"` // no part of it may be a symbolic link
 
 	Identity *Identity `json:"identity,omitempty"` // nil: stay who we are
 	Terminal bool      `json:"terminal,omitempty"` // stdin is a terminal to be made the controlling one
@@ -148,11 +148,13 @@ type Landlock struct {
 }
 
 // Rule allows Access below Path. A path that does not exist is an error unless
-// Optional.
+// Optional. One that others than the system can change is Plain: no part of it
+// may be a symbolic link, or it could lead elsewhere by the time it is opened.
 type Rule struct {
 	Path     string `json:"path"`
 	Access   uint64 `json:"access"`
 	Optional bool   `json:"optional,omitempty"`
+	Plain    bool   `json:"plain,omitempty"`
 }
 
 // Watch is what the supervisor looks at every few milliseconds and kills for.

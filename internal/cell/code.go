@@ -67,7 +67,7 @@ func (c *coder) spec(s *Spec) {
 	c.uint64(&s.Landlock.FS)
 	c.uint64(&s.Landlock.Net)
 	c.uint64(&s.Landlock.Scoped)
-	list(c, &s.Landlock.Rules, func(c *coder, r *Rule) { c.string(&r.Path); c.uint64(&r.Access); c.bool(&r.Optional) })
+	list(c, &s.Landlock.Rules, func(c *coder, r *Rule) { c.string(&r.Path); c.uint64(&r.Access); c.bool(&r.Optional); c.bool(&r.Plain) })
 	c.bytes(&s.Filter)
 	c.watch(&s.Watch)
 }

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -27,7 +29,7 @@ func (d *Daemon) openNative(p *path) (err error) {
 	c := d.Config.Config.Process
 	n := &native{}
 	n.confine, err = confine.New(confine.Config{
-		Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), StateID: d.stateID, Log: d.Log,
+		Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), StateID: d.mark(), Log: d.Log,
 	})
 	if err != nil {
 		return err
@@ -68,7 +70,11 @@ func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.
 func (p *path) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
 	switch g.Plan().Tier {
 	case palyra.TierB, palyra.TierC:
-		return p.native.runner.Run(ctx, g, c)
+		res := p.native.runner.Run(ctx, g, c)
+		if g.Plan().Workspace.Owner == int64(os.Geteuid()) {
+			p.guard(ctx, c)
+		}
+		return res
 	}
 	return p.runner.Run(ctx, g, c) // which refuses every tier but its own
 }
@@ -94,6 +100,13 @@ func cellPath(c config.Process) string {
 }
 
 const cellName = "palyra-cell"
+
+// mark names this daemon's runs to those who look for what an earlier one left.
+// A copy of the state elsewhere has the same id and other runs.
+func (d *Daemon) mark() string {
+	sum := sha256.Sum256([]byte(d.cells()))
+	return fmt.Sprintf("%s-%x", d.stateID, sum[:4])
+}
 
 // cells is where runs have their private directories. A root daemon's runs are
 // of other users, who cannot reach into its state, so theirs are below /var/lib:

@@ -29,6 +29,7 @@ type path struct {
 	ledger  *run.Ledger
 	calls   *run.Calls
 	runs    *run.Runs
+	guard   func(context.Context, *palyra.Call) // looks after a program of our own user
 }
 
 // close ends what is under way, runs first: they would only start more.
@@ -54,7 +55,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &path{}
+	p := &path{guard: d.guard}
 	if p.tools, err = tool.NewSet(builtin(d.files)...); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type launch struct {
 	feed    <-chan palyra.Feed
 	own     ends
 	job     Job
+	booked  int64 // bytes of a copy
 	handed  bool
 }
 
@@ -97,6 +98,9 @@ func (l *launch) openProgram(ctx context.Context) (err error) {
 	if !exe.Sealed {
 		return l.sums.verify(ctx, exe, l.who)
 	}
+	if l.booked, err = l.copies.take(exe.Path); err != nil {
+		return err
+	}
 	l.job.Path, l.job.Sealed, err = seal(ctx, exe, l.room)
 	return err
 }
@@ -132,6 +136,7 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 
 // clean closes what is still ours and has the room taken away.
 func (l *launch) clean() {
+	l.copies.giveBack(l.booked)
 	l.own.close()
 	if !l.handed {
 		closeAll(l.job.Stdin, l.job.Stdout, l.job.Stderr, l.job.Sealed)

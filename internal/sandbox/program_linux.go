@@ -19,8 +19,8 @@ import (
 	"palyra"
 )
 
-// maxSealed bounds a copy: it is kept in memory, and the call chose the file.
-const maxSealed = 512 << 20
+// maxSealed bounds a copy; budget bounds all of them together.
+const maxSealed = 256 << 20
 
 // fileID is what a file cannot lose while its content changes unseen.
 type fileID struct {

@@ -279,7 +279,7 @@ func TestACellThatWasLost(t *testing.T) {
 	b := newBox(t)
 	b.back.lost = errors.New("control socket: detail")
 	b.sh("echo out")
-	res := b.failed(t.Context(), palyra.LayerTier, palyra.ReasonSpawnFailed, "cell_lost", "the cell was lost; the run was ended")
+	res := b.failed(t.Context(), palyra.LayerTier, palyra.ReasonInterrupted, "cell_lost", "the cell was lost; the run was ended")
 	want(t, "stdout", string(res.Stdout), "out\n")
 	want(t, "exit code", res.ExitCode, palyra.ExitUnknown)
 	want(t, "enforcement", res.Enforcement, palyra.Enforcement{Mode: "none", Mechanisms: []string{}, Limits: map[string]string{}})

@@ -88,7 +88,7 @@ func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	switch {
 	case err != nil:
 		l.Log.Error("a cell was lost", "call", string(l.call), "err", err)
-		fail(palyra.LayerTier, cellLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "the cell was lost; the run was ended").
+		fail(palyra.LayerTier, cellLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the cell was lost; the run was ended").
 			WithRemedy("see what it did before you propose it again"))
 		if res.ExitCode == 0 {
 			res.ExitCode = palyra.ExitUnknown // nobody knows how the program ended

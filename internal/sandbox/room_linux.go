@@ -44,6 +44,10 @@ func openRooms(path string) (*rooms, error) {
 	if err := d.secure(); err != nil {
 		return nil, errors.Join(err, d.dir.Close())
 	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil { // what is in it would be taken for left behind
+		return nil, errors.Join(palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "another daemon keeps the private directories of its runs in %s", show(path)).
+			WithRemedy("stop that one, or set process.dir to a directory of this daemon's own").WithCause(err), d.dir.Close())
+	}
 	d.closed = barred(parent)
 	return d, nil
 }

@@ -70,6 +70,7 @@ type Runner struct {
 	backends map[palyra.Tier]Backend
 	rooms    *rooms
 	sums     *sums
+	copies   budget
 
 	mu     sync.Mutex
 	closed bool
@@ -189,8 +190,8 @@ func (r *Runner) Close() error {
 	for _, b := range r.Backends {
 		errs = append(errs, b.Close())
 	}
+	_ = os.Remove(r.Dir) // while it is still locked; it stays where a room could not be removed
 	errs = append(errs, r.rooms.close())
-	_ = os.Remove(r.Dir) // it stays where a room could not be removed
 	return errors.Join(errs...)
 }
 

@@ -29,10 +29,10 @@ var places = []string{
 var credentials = []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud", ".local/share/keyrings"}
 
 // refuse says why dir, owned by owner, can never be a workspace.
-func (r *Registry) refuse(dir string, owner int64) error {
+func (r *Registry) refuse(g *glance, dir string, owner int64) error {
 	const remedy = "name a project directory of your own, for example %s"
 	for _, own := range r.Own {
-		if touches(dir, own) {
+		if g.touches(dir, own) {
 			return denied("%s contains or lies in Palyra's own directory %s", show(dir), own).
 				WithRemedy("name a directory apart from it")
 		}
@@ -41,11 +41,11 @@ func (r *Registry) refuse(dir string, owner int64) error {
 		return denied("%s is a home directory", show(dir)).WithRemedy(remedy, filepath.Join(dir, "project"))
 	}
 	for _, home := range homes(r.euid, owner) {
-		if within(home, dir) {
+		if g.within(home, dir) {
 			return denied("%s is a home directory, or contains one", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
 		}
 		for _, c := range credentials {
-			if within(dir, filepath.Join(home, c)) {
+			if g.within(dir, filepath.Join(home, c)) {
 				return denied("%s holds credentials", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
 			}
 		}
@@ -93,25 +93,52 @@ func homes(uids ...int64) []string {
 	return list
 }
 
+// glance is one look at the file system: what a name stands for is asked once,
+// because the same few directories lie above everything that is compared.
+type glance struct {
+	real map[string]string
+	info map[string]os.FileInfo // nil: it cannot be looked at
+}
+
+func newGlance() *glance { return &glance{map[string]string{}, map[string]os.FileInfo{}} }
+
+func (g *glance) stat(path string) os.FileInfo {
+	fi, known := g.info[path]
+	if !known {
+		fi, _ = os.Stat(path) // what cannot be looked at is the same as nothing
+		g.info[path] = fi
+	}
+	return fi
+}
+
+func (g *glance) resolve(path string) string {
+	real, known := g.real[path]
+	if !known {
+		real = path
+		if p, err := filepath.EvalSymlinks(path); err == nil {
+			real = p
+		}
+		g.real[path] = real
+	}
+	return real
+}
+
 // touches reports whether one directory contains the other, or they are one.
-func touches(a, b string) bool { return within(a, b) || within(b, a) }
+func (g *glance) touches(a, b string) bool { return g.within(a, b) || g.within(b, a) }
 
 // within reports whether dir is top or lies in it, by name and by what the names
 // stand for: links, bind mounts and file systems that ignore case give one
 // directory several names.
-func within(dir, top string) bool {
+func (g *glance) within(dir, top string) bool {
 	if under(dir, top) {
 		return true
 	}
-	want, err := os.Stat(top)
-	if err != nil {
+	want := g.stat(top)
+	if want == nil {
 		return false
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if fi, err := os.Stat(dir); err == nil && os.SameFile(fi, want) {
+	for dir = g.resolve(dir); ; dir = filepath.Dir(dir) {
+		if fi := g.stat(dir); fi != nil && os.SameFile(fi, want) {
 			return true
 		}
 		if dir == filepath.Dir(dir) {

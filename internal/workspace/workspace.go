@@ -114,7 +114,8 @@ func (r *Registry) locate(path string) (real string, owner int64, err error) {
 		return "", 0, denied("the workspace %s is not an absolute path", show(path)).WithRemedy("give an absolute path")
 	}
 	path = filepath.Clean(path)
-	if err := r.refuse(path, r.euid); err != nil { // before looking: what is there is nobody's business
+	look := newGlance()
+	if err := r.refuse(look, path, r.euid); err != nil { // before looking: what is there is nobody's business
 		return "", 0, err
 	}
 	missing := denied("%s is not an existing directory", show(path)).WithRemedy("make it first, or name another")
@@ -128,7 +129,7 @@ func (r *Registry) locate(path string) (real string, owner int64, err error) {
 	if owner, err = ownerOf(fi); err != nil {
 		return "", 0, err
 	}
-	return real, owner, r.refuse(real, owner)
+	return real, owner, r.refuse(look, real, owner)
 }
 
 func denied(format string, args ...any) *palyra.Error {

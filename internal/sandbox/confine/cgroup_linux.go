@@ -93,18 +93,9 @@ func (g *group) places() []string {
 	return out
 }
 
-// watchers is how many tasks of the cell itself are in the group: on v1 the
-// thread that starts the launcher.
-func (g *group) watchers() int64 {
-	if g.version == 1 {
-		return 1
-	}
-	return 0
-}
-
 // limit writes what bounds the whole group.
 func (g *group) limit(l palyra.Limits) error {
-	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Processes+g.watchers(), 10)
+	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Processes, 10)
 	if g.pids != "" {
 		if err := set(g.file(g.pids, "pids.max"), pids); err != nil {
 			return err

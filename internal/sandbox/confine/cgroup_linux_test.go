@@ -202,7 +202,7 @@ func TestVersion1(t *testing.T) {
 	if err := g.limit(palyra.Limits{MemoryBytes: 100, Processes: 7}); err != nil {
 		t.Fatal(err)
 	}
-	if got := content(t, root+"/pids/palyra-x/1/pids.max"); got != "8" { // and the thread that starts it
+	if got := content(t, root+"/pids/palyra-x/1/pids.max"); got != "7" {
 		t.Errorf("tasks: %q", got)
 	}
 	if got := content(t, root+"/memory/palyra-x/1/memory.memsw.limit_in_bytes"); got != "100" {

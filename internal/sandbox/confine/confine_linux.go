@@ -218,6 +218,9 @@ func (k *keeper) limit(l palyra.Limits, tasks int64) error {
 			WithRemedy("see the daemon's log").WithCause(err)
 	}
 	k.limits = l
+	if l.Processes < launchTasks {
+		return nil // no launcher could be born under it
+	}
 	k.b.mu.Lock()
 	k.b.usual = l
 	k.b.mu.Unlock()

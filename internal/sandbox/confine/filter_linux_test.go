@@ -2,7 +2,6 @@ package confine
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -106,7 +105,7 @@ func TestGuards(t *testing.T) {
 		{"openat", []uint64{0, 1, unix.O_CREAT, 0o4755}, answerPerm},
 		{"openat", []uint64{0, 1, unix.O_TMPFILE, 0o4755}, answerPerm},
 		{"openat", []uint64{0, 1, unix.O_DIRECTORY, 0o4755}, answerAllow},
-		{"fchmod", []uint64{3, 0o2755}, answerAllow},
+		{"fchmod", []uint64{3, 0o2755}, answerPerm},
 		{"fchmod", []uint64{3, 0o4755}, answerPerm},
 		{"fchmodat2", []uint64{3, 1, 0o6755}, answerPerm},
 		{"fchown", []uint64{3, 1000, 1001}, answerAllow},
@@ -239,7 +238,7 @@ func TestFilterRefusesUnknownArchitectures(t *testing.T) {
 	}
 	for _, name := range []string{"riscv64", "386", ""} {
 		if a, err := architecture(name); err == nil {
-			t.Error(fmt.Sprintf("%q is %s", name, a.Name))
+			t.Errorf("%q is %s", name, a.Name)
 		}
 	}
 }

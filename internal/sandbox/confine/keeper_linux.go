@@ -69,6 +69,7 @@ func (b *Backend) open(ctx context.Context) (*keeper, error) {
 		k.bury()
 		return nil, fmt.Errorf("confine: start cell: %w", err)
 	}
+	_ = theirs.Close() // or its end would not show while we hold it
 	b.work.Go(k.listen)
 	if err := k.ready(ctx); err != nil {
 		k.discard()

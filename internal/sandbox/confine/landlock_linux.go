@@ -57,7 +57,7 @@ var system = []grant{
 		/etc/bash.bashrc /etc/bashrc /etc/default/locale /etc/locale.conf /etc/locale.alias
 		/etc/python3 /etc/python3.9 /etc/python3.10 /etc/python3.11 /etc/python3.12 /etc/python3.13 /etc/python3.14
 		/etc/perl /etc/java /etc/java-8-openjdk /etc/java-11-openjdk /etc/java-17-openjdk /etc/java-21-openjdk /etc/java-25-openjdk
-		/etc/maven /etc/npmrc /etc/fonts
+		/etc/fonts
 	`)},
 	{toList, words(`
 		/proc/cpuinfo /proc/meminfo /proc/stat /proc/uptime /proc/loadavg /proc/version /proc/filesystems /proc/self
@@ -182,6 +182,7 @@ func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landloc
 			if err != nil {
 				return cell.Landlock{}, err
 			}
+			r.Plain = p == j.Workspace // a run beside this one may own what lies above it
 			l.Rules = append(l.Rules, r)
 		}
 	}

@@ -99,7 +99,7 @@ func TestMarksAreOfTheState(t *testing.T) {
 			t.Errorf("%s: the top bit is set", id)
 		}
 	}
-	if stateMark("a") != stateMark("a") {
+	if first := stateMark("a"); stateMark("a") != first {
 		t.Error("a mark is not the state's")
 	}
 	b := &Backend{live: map[uint64]bool{}, state: 5}

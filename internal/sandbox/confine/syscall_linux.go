@@ -83,7 +83,7 @@ const (
 // choose.
 func guarded(owner, group uint32) map[string][]guard {
 	self := func(arg int) guard { return guard{arg: arg, oneOf: []uint32{0}} } // a pid of 0 is the caller; another process is not its business
-	noSetuid := func(arg int) guard { return guard{arg: arg, mask: unix.S_ISUID, oneOf: []uint32{0}} }
+	noSetuid := func(arg int) guard { return guard{arg: arg, mask: unix.S_ISUID | unix.S_ISGID, oneOf: []uint32{0}} }
 	opensOnly := func(arg int) guard { return guard{arg: arg, mask: makesFile, oneOf: []uint32{0}, enough: true} }
 	owned := func(arg int) []guard {
 		return []guard{{arg: arg, oneOf: []uint32{owner, anyID}}, {arg: arg + 1, oneOf: []uint32{group, anyID}}}

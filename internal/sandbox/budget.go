@@ -1,0 +1,41 @@
+package sandbox
+
+import (
+	"os"
+	"sync"
+
+	"palyra"
+)
+
+// maxSealedAll bounds the copies of programs that runs hold at once: they are
+// kept in memory, outside of every run's own limits, and calls choose the files.
+const maxSealedAll = 1 << 30
+
+// budget counts the bytes of copies.
+type budget struct {
+	mu   sync.Mutex
+	held int64
+}
+
+// take books the size of the file at path and returns it, or refuses. A file
+// that grows afterwards is not the plan's and is refused for that.
+func (b *budget) take(path string) (int64, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0, executableChanged(path, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held+fi.Size() > maxSealedAll {
+		return 0, palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "copies of programs take %d bytes already", b.held).
+			WithRemedy("wait for some runs to end, or install the program where the call cannot write")
+	}
+	b.held += fi.Size()
+	return fi.Size(), nil
+}
+
+func (b *budget) giveBack(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= n
+}
