@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ func (t *tape) add(tx *store.Tx, run palyra.ID, e palyra.TapeEntry) error {
 		return err
 	}
 	e.Run, e.At = run, t.now().UTC()
-	body, err := json.Marshal(e)
+	body, err := encodeEntry(e)
 	if err != nil {
 		return fmt.Errorf("run: encode tape: %w", err)
 	}
@@ -172,4 +173,15 @@ func (r *Runs) Attach(ctx context.Context, id palyra.ID, after int64, f func(pal
 			return errStopping
 		}
 	}
+}
+
+// encodeEntry writes an entry as people read it: arguments keep their signs.
+func encodeEntry(e palyra.TapeEntry) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

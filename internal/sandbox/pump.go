@@ -139,8 +139,9 @@ func (p *pump) dead() bool {
 	}
 }
 
-// take counts, keeps and shows what was printed. Only the head is shown while the
-// program runs: of the rest nobody knows yet whether it will be delivered.
+// take counts, keeps and shows what was printed. But for a terminal only the head
+// is shown while the program runs: of the rest nobody knows yet whether it will be
+// delivered.
 func (p *pump) take(stream string, c *capture, b []byte) {
 	if len(b) == 0 {
 		return
@@ -153,6 +154,9 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	}
 	if p.Streams == nil {
 		return
+	}
+	if p.plan.Terminal { // somebody sits before it: a screen that stops half way is of no use
+		head = b
 	}
 	for chunk := range slices.Chunk(head, chunkSize) {
 		p.Streams.Output(p.call, palyra.Chunk{Stream: stream, Offset: offset, Data: slices.Clone(chunk)})
