@@ -105,8 +105,8 @@ fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=
 	@scripts/fuzz.sh $(FUZZTIME) '$(FUZZ)'
 
 .PHONY: faults
-faults: setup ## kill -9 at every durable step and at random times, in full
-	PALYRA_FAULTS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m ./internal/e2e
+faults: setup ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
+	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m ./internal/e2e ./internal/sandbox/sandboxtest
 
 .PHONY: soak
 soak: setup ## hours of load on one daemon; SOAK=1h

@@ -33,10 +33,8 @@ if [ "${CI:-}" = true ]; then
 	export PALYRA_HOME
 fi
 
-# field reads a value of the first open question.
-field() {
-	"$palyra" approvals list --pending --json 2>/dev/null | sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" | head -n 1
-}
+# field NAME reads a value out of a line of JSON.
+field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" | head -n 1; }
 
 title() { printf '\n== %s\n' "$*"; }
 
@@ -54,18 +52,19 @@ title "an agent's run: one call is allowed, one asks, one is refused"
 if $interactive; then
 	"$palyra" run --script demo/first.yaml --workspace "$work"
 else
-	"$palyra" run --script demo/first.yaml --workspace "$work" &
+	run=$("$palyra" run --script demo/first.yaml --workspace "$work" --detach --json | field run_id)
+	"$palyra" runs attach "$run" </dev/null 2>&1 | cat &
 	demo=$!
-	for _ in $(seq 600); do
-		id=$(field approval_id) digest=$(field plan_digest)
-		if [ -n "$id" ]; then
-			echo "run: nobody is at a terminal; the demo answers its own question"
-			"$palyra" approvals decide "$id" allow --digest "$digest"
+	# The run's own tape says which question is its own; no other is answered.
+	asked=
+	while read -r line; do
+		if [[ $line == *'"approval_requested"'* ]]; then
+			asked=$line
 			break
 		fi
-		kill -0 "$demo" 2>/dev/null || break
-		sleep 0.1
-	done
+	done < <("$palyra" runs attach "$run" --json </dev/null 2>/dev/null)
+	echo "run: nobody is at a terminal; the demo answers its own question"
+	"$palyra" approvals decide "$(field approval_id <<<"$asked")" allow --digest "$(field plan_digest <<<"$asked")" </dev/null 2>&1 | cat
 	wait "$demo"
 fi
 
@@ -79,7 +78,7 @@ if [ "$(command -v palyra 2>/dev/null)" != "$palyra" ]; then
 fi
 cat <<TXT
   $run exec -- ls -l                 run a program through the gate
-  $run runs list                     what agents did; 'runs show ID' has the tape
+  $run runs list                     what agents did; 'runs attach ID' tells it again
   $run approvals list --pending      what waits for an answer
   $run journal tail                  the log nobody can quietly change
   $run down                          stop the daemon

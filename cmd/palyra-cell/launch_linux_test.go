@@ -485,8 +485,10 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for step, change := range map[string]func(*cell.Spec){
-		"cwd":      func(s *cell.Spec) { s.Cwd = link },
-		"landlock": func(s *cell.Spec) { s.Landlock.Rules = append(s.Landlock.Rules, cell.Rule{Path: link, Access: 4, Plain: true}) },
+		"cwd": func(s *cell.Spec) { s.Cwd = link },
+		"landlock": func(s *cell.Spec) {
+			s.Landlock.Rules = append(s.Landlock.Rules, cell.Rule{Path: link, Access: 4, Plain: true})
+		},
 	} {
 		s := shell("exit 0")
 		change(&s)

@@ -108,6 +108,7 @@ func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.Decide
 			WithRemedy("leave --digest out and look at the plan")
 	}
 	a.viewApproval(a.Stderr, p, a.separation())
+	drain() // what was typed before this was on the screen is no answer to it
 	word, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", r.Answer, r.Answer, reachText(r)))
 	if err != nil {
 		return "", err
@@ -189,6 +190,7 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 		return err
 	}
 	w.viewApproval(w.Stderr, p, w.separation())
+	drain() // what was typed before this was on the screen is no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
 		if r.Answer, err = w.askAnswer(ctx); err == nil {

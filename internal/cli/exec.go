@@ -42,15 +42,18 @@ func (a *app) exec() *cobra.Command {
 			"passed on; while an answer is awaited Ctrl-C cancels the call, and so does a second\n" +
 			"Ctrl-C within two seconds. Nothing of your environment is passed on but --env.\n" +
 			"Shells and other programs that take instructions from their input cannot be fed\n" +
-			"while they run.\n\n" +
+			"while they run. A script of the workspace that is run by its own name runs from a\n" +
+			"copy: one that looks for files beside itself is better called by its interpreter.\n\n" +
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
 			"denied or not answered in time. 124: it took too long. 130: cancelled. 125: Palyra\n" +
-			"itself failed. With --json there is one object, the outcome, and nothing else.",
+			"itself failed, or a file or pipe did not get all of the output: what is longer than\n" +
+			"tool_call.output_bytes is better written to a file of the workspace. With --json\n" +
+			"there is one object, the outcome, and nothing else.",
 		Example: "  palyra exec -- make test\n" +
-			"  palyra exec --timeout 30s --memory 512M --env CI=1 -- go vet ./...\n" +
+			"  palyra exec --timeout 30s --memory 512M --env CI=1 -- make -j2 check\n" +
 			"  palyra exec --workspace ~/project --cwd src -- ls -la\n" +
 			"  git diff | palyra exec -- wc -l\n" +
-			"  palyra exec -t -- top\n" +
+			"  palyra exec -t -- less README.md\n" +
 			"  palyra exec --json --no-wait --no-stdin -- git status | jq .outcome",
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			if err := o.conflicts(a); err != nil {

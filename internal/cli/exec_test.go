@@ -86,8 +86,11 @@ func TestExecStreams(t *testing.T) {
 				return o
 			})
 			code, out, errs := s.main(nil, "exec", "--", "x")
-			if c.truncated {
-				errs = strings.TrimSuffix(errs, "palyra: the output was longer than the limit and is not whole\n")
+			if c.truncated { // into a pipe: no more than came whole, and no success
+				if code != exitPalyra || out != "head" || !strings.Contains(errs, "tool_call.output_bytes and is not whole") {
+					t.Errorf("exit %d\nstdout %q\nstderr %q", code, out, errs)
+				}
+				return
 			}
 			if code != exitOK || out != c.stdout || errs != c.stderr {
 				t.Errorf("exit %d\nstdout %q\nstderr %q", code, out, errs)
@@ -104,7 +107,7 @@ func TestExecStreamsMoreThanIsKept(t *testing.T) {
 		o.Truncated = true
 		return o
 	})
-	if code, out, errs := s.main(nil, "exec", "--", "x"); code != 0 || out != strings.Repeat("x", 100) || !strings.Contains(errs, "is not whole") {
+	if code, out, errs := s.main(nil, "exec", "--", "x"); code != exitPalyra || out != strings.Repeat("x", 100) || !strings.Contains(errs, "is not whole") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }

@@ -190,6 +190,10 @@ func (t *tape) leave(hangUp context.CancelFunc) {
 
 // lost says that the connection was lost and is being made again.
 func (t *tape) lost(after int64, err error) {
+	if t.missed == after+1 {
+		return // said already
+	}
+	t.missed = after + 1
 	if !t.asJSON {
 		t.say("palyra: %s; going on after entry %d as soon as a daemon answers", show.Line(palyra.AsError(err).Text), after)
 	}

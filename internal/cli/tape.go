@@ -24,13 +24,14 @@ type tape struct {
 	marks [2]string // of a call that went well, and of one that did not
 	frame show.Frame
 
-	tools map[palyra.ID]string       // what the calls under way are
-	lines map[string]*bytes.Buffer   // lines without an end, by who prints them
-	open  []client.ApprovalRequested // questions without an answer, oldest first
-	asked palyra.ID                  // the one on the terminal
-	held  bytes.Buffer               // what is printed after the question
-	seen  int64                      // the last entry
-	end   *palyra.TapeRunFinished    // the last word
+	tools  map[palyra.ID]string       // what the calls under way are
+	lines  map[string]*bytes.Buffer   // lines without an end, by who prints them
+	open   []client.ApprovalRequested // questions without an answer, oldest first
+	asked  palyra.ID                  // the one on the terminal
+	held   bytes.Buffer               // what is printed after the question
+	seen   int64                      // the last entry
+	missed int64                      // one more than the entry after which a lost connection was told of
+	end    *palyra.TapeRunFinished    // the last word
 }
 
 // newTape makes a tape of a run. Questions up to the run's last entry are asked

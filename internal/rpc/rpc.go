@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -145,6 +146,7 @@ func (s *Server) handler() http.Handler {
 		connect.WithRequestGate(a.gate),
 		connect.WithInterceptors(a),
 		connect.WithConditionalHandlerOptions(bodyLimit),
+		connect.WithCompressMinBytes(math.MaxInt32), // over a local socket compressing only costs
 	}
 	for _, svc := range s.Services {
 		path, h := svc.Mount(opts...)

@@ -143,8 +143,8 @@ func (r *Runner) backend(tier palyra.Tier) (Backend, error) {
 	if b := r.backends[tier]; b != nil {
 		return b, nil
 	}
-	return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "there is no tier %s on this host", palyra.Clip(string(tier), 16)).
-		WithRemedy("ask for a tier that this daemon has")
+	return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "this version has no tier %s", palyra.Clip(string(tier), 16)).
+		WithRemedy("leave the tier out, or ask for tier b")
 }
 
 // Recover ends and removes what an earlier daemon left behind: first what may

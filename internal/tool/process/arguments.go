@@ -187,7 +187,7 @@ func (a arguments) egress(t palyra.Tier) ([]string, error) {
 	}
 	if len(a.Egress) > 0 && t == palyra.TierB {
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "programs in tier B have no network: %s cannot be reached", show.Arg(a.Egress[0])).
-			WithRemedy("call without egress, or ask for tier c where it is available")
+			WithRemedy("call without egress: this version gives programs no network")
 	}
 	hosts := slices.Clone(a.Egress)
 	slices.Sort(hosts)

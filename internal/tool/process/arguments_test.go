@@ -161,7 +161,7 @@ func TestBadArguments(t *testing.T) {
 		{`{"command":"x","terminal":{"cols":1001}}`, palyra.ReasonMalformedInput, Name},
 		{`{"command":"x","terminal":{},"stdin":""}`, palyra.ReasonMalformedInput, "stdin_live"},
 		{`{"command":"x","tier":"a"}`, palyra.ReasonMalformedInput, "b or c"},
-		{`{"command":"x","egress":["example.org:443"]}`, palyra.ReasonEgressDenied, "tier c"},
+		{`{"command":"x","egress":["example.org:443"]}`, palyra.ReasonEgressDenied, "no network"},
 		{`{"command":"x","timeout_ms":120001}`, palyra.ReasonMalformedInput, "120000"},
 		{`{"command":"x","timeout_ms":0}`, palyra.ReasonMalformedInput, "120000"},
 	} {

@@ -34,10 +34,37 @@ func TestChain(t *testing.T) {
 		}
 		b.put("e", "#!/usr/bin/env ./x\n", 0o755)
 		b.inputs(b.must(run("./e")), map[string]string{env: envBytes, "x": script, sh: shBytes})
-		b.put("e", "#!/usr/bin/env -u A sh\n", 0o755)
+		b.put("e", "#!/usr/bin/env -S --frob sh\n", 0o755)
 		p = b.must(run("./e"))
 		b.inputs(p, map[string]string{env: envBytes})
 		b.noted(p, "through env is not bound", true)
+		b.put("e", "#!/usr/bin/env -u A sh\n", 0o755) // one argument: env runs the script again, for ever
+		p = b.must(run("./e"))
+		b.inputs(p, map[string]string{env: envBytes})
+		b.noted(p, "not followed further", true)
+	})
+}
+
+// The rest of a "#!" line is an argument of the interpreter: what it interprets is
+// bound, what it sets is judged, and its input is as little known beforehand.
+func TestArgumentsOfALine(t *testing.T) {
+	each(t, func(b *box) {
+		sh, shBytes := b.system("sh")
+		env, envBytes := b.system("env")
+		b.put("evil.sh", "true", 0o644)
+		b.put("x", "#!/bin/sh ./evil.sh\n", 0o755)
+		b.inputs(b.must(run("./x")), map[string]string{sh: shBytes, "evil.sh": "true"})
+		b.put("x", "#!/usr/bin/env -S sh ./evil.sh\n", 0o755)
+		b.inputs(b.must(run("./x")), map[string]string{env: envBytes, sh: shBytes, "evil.sh": "true"})
+		b.link("/bin/sh", "find")
+		b.put("x", "#!./find ./evil.sh\n", 0o755)
+		b.inputs(b.must(run("./x")), map[string]string{sh: shBytes, "evil.sh": "true"})
+		for _, line := range []string{"#!/bin/sh", "#!/bin/sh -s", "#!./find", "#!/usr/bin/env sh"} {
+			b.put("x", line+"\n", 0o755)
+			b.refused(palyra.ReasonStdinDenied, "stdin", args{"command": "./x", "stdin_live": true})
+		}
+		b.put("x", "#!/usr/bin/env -S LD_PRELOAD=./x.so sh\n", 0o755)
+		b.refused(palyra.ReasonEnvDenied, "leave it out", run("./x"))
 	})
 }
 

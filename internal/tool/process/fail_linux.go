@@ -51,6 +51,11 @@ func unsteady(p string) *palyra.Error {
 }
 
 func tooLarge(p string, most int64) *palyra.Error {
-	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is larger than %d bytes and is not hashed", quote(p), most).
-		WithRemedy("use a smaller file")
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is larger than %d MiB: it is not hashed, and so cannot be bound to the plan", quote(p), most>>20).
+		WithRemedy("use a smaller program or script; what is only data can be read by a small one")
+}
+
+func tooMuch() *palyra.Error {
+	return palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "the program and its inputs are larger than %d MiB together: they are not hashed, and so cannot be bound to the plan", maxHashed>>20).
+		WithRemedy("use fewer or smaller scripts in one call")
 }

@@ -10,20 +10,11 @@ import (
 	"palyra/internal/show"
 )
 
-// inputs binds the files that the command is known to interpret.
-func (w *world) inputs(r rule, p *palyra.Plan) error {
-	f := r.scan(p.Argv[1:])
-	base := w.cwd
-	if f.dir != "" {
-		base = path.Clean(w.abs(f.dir))
-		if at, err := w.walk(w.abs(f.dir)); err == nil {
-			base = at.real
-			at.close()
-		}
-	}
-	if f.wrapped != "" {
-		note(p, "runs another program: %s (not bound)", show.Arg(palyra.Clip(f.wrapped, 200)))
-	}
+const maxMaybe = 16 // arguments that are looked at when it is not certain which one is the script
+
+// inputs binds the files that the command is known to interpret. base is the
+// directory they are relative to.
+func (w *world) inputs(r rule, f findings, base string, p *palyra.Plan) error {
 	for _, name := range f.files {
 		if _, err := w.input(base, name, p); err != nil {
 			return err
@@ -34,10 +25,66 @@ func (w *world) inputs(r rule, p *palyra.Plan) error {
 			return err
 		}
 	}
+	if err := w.maybe(f, base, p); err != nil {
+		return err
+	}
 	if f.defaults {
 		return w.usual(r, base, p)
 	}
 	return nil
+}
+
+// base is the directory that a command's files are relative to.
+func (w *world) base(f findings) string {
+	if f.dir == "" {
+		return w.cwd
+	}
+	at, err := w.walk(w.abs(f.dir))
+	if err != nil {
+		return path.Clean(w.abs(f.dir))
+	}
+	defer at.close()
+	return at.real
+}
+
+// maybe binds the arguments that are files of the workspace, where an option that
+// is not understood leaves open which one is the script.
+func (w *world) maybe(f findings, base string, p *palyra.Plan) error {
+	names := f.maybe[:min(len(f.maybe), maxMaybe)]
+	found := false
+	for _, name := range names {
+		is, err := w.regular(base, name)
+		if err != nil || !is {
+			continue
+		}
+		if _, err := w.input(base, name, p); err != nil {
+			return err
+		}
+		found = true
+	}
+	switch {
+	case len(f.maybe) > maxMaybe:
+		note(p, "an option is not understood: of the arguments after it the first %d are bound that are files of the workspace, the others are not", maxMaybe)
+	case f.unsure || found:
+		note(p, "an option is not understood: every argument after it that is a file of the workspace is bound")
+	}
+	return nil
+}
+
+// regular reports whether a name is that of a regular file in the workspace.
+func (w *world) regular(base, name string) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
+	if !path.IsAbs(name) {
+		name = base + "/" + name
+	}
+	at, err := w.walk(name)
+	if err != nil {
+		return false, err
+	}
+	defer at.close()
+	return at.st.Mode&unix.S_IFMT == unix.S_IFREG && within(at.real, w.workspace), nil
 }
 
 // state is what an input turned out to be.
@@ -74,13 +121,14 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 		note(p, "%s is not a regular file and is not bound", show.Line(at.real))
 		return unbound, nil
 	}
+	if at.real == p.Executable.Path { // bound already
+		return bound, nil
+	}
 	c, err := w.read(at, min(maxScript, w.maxExe))
 	if err != nil {
 		return missing, w.lost(abs, err, p)
 	}
-	if at.real != p.Executable.Path {
-		bind(p, palyra.Input{Path: relative(at.real, w.workspace), Digest: c.digest})
-	}
+	bind(p, palyra.Input{Path: relative(at.real, w.workspace), Digest: c.digest})
 	return bound, nil
 }
 

@@ -3,6 +3,7 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -150,8 +151,36 @@ func TestWrappersAreNamed(t *testing.T) {
 	each(t, func(b *box) {
 		b.noted(b.must(run("env A=b sh x")), "runs another program: sh", true)
 		b.noted(b.must(run("timeout 5 touch x")), "runs another program: touch", true)
-		b.noted(b.must(args{"command": "nice", "args": []string{"\x1b[2J\nx"}}), `runs another program: "\x1b[2J\nx"`, true)
+		b.noted(b.must(args{"command": "xargs", "args": []string{"\x1b[2J\nx"}}), `runs another program: "\x1b[2J\nx" (not bound)`, true)
 		b.noted(b.must(run("touch x")), "runs another program", false)
+	})
+}
+
+// Where an option leaves open which argument is the script, all that can be are
+// bound, within reason.
+func TestUncertainOperand(t *testing.T) {
+	each(t, func(b *box) {
+		b.tools("python3", "node")
+		for _, name := range []string{"x.py", "y.py", "d/z.py"} {
+			b.put(name, name, 0o644)
+		}
+		outside := filepath.Join(b.out, "o.py")
+		b.ok(os.WriteFile(outside, []byte("out"), 0o644), os.Chmod(outside, 0o644))
+		const unsure = "an option is not understood"
+		p := b.must(run("bin/python3 --frob x.py y.py d gone d/z.py /dev/null " + outside))
+		b.inputs(p, map[string]string{"x.py": "x.py", "y.py": "y.py", "d/z.py": "d/z.py"})
+		b.noted(p, unsure, true)
+		p = b.must(run("bin/python3 --frob=y.py x.py"))
+		b.inputs(p, map[string]string{"x.py": "x.py", "y.py": "y.py"})
+		b.noted(p, unsure, true)
+		for _, line := range []string{"bin/python3 x.py --frob y.py", "bin/python3 --version x.py"} {
+			p = b.must(run(line))
+			b.inputs(p, map[string]string{"x.py": "x.py"})
+			b.noted(p, unsure, false)
+		}
+		p = b.must(run("bin/python3 --frob x.py" + strings.Repeat(" x.py", maxMaybe-1) + " y.py"))
+		b.inputs(p, map[string]string{"x.py": "x.py"})
+		b.noted(p, "the others are not", true)
 	})
 }
 
@@ -162,6 +191,9 @@ func TestHugeInput(t *testing.T) {
 		b.put("huge.py", "", 0o644)
 		b.ok(os.Truncate(b.path("huge.py"), maxScript+1))
 		b.refused(palyra.ReasonFileTooLarge, "smaller", run("bin/python3 huge.py"))
+		if _, err := b.plan(run("bin/python3 huge.py")); !strings.Contains(err.Error(), "256 MiB") {
+			b.Error(err)
+		}
 	})
 }
 

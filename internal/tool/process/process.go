@@ -15,14 +15,21 @@
 // the run's user could not look at: a digest tells nobody about files of others.
 // Only regular files are opened. A digest is taken from a cache only for a file
 // that the run's user cannot write, and only while the file's identity, size and
-// times are the same.
+// times are the same. At most two plans of a driver hash at a time.
+//
+// Programs go by every name they have: the one they are called by, those of the
+// links passed on the way, the file's own, and those of an interpreter on the
+// lookup path that is the very same file (a hard link, a bind mount). What any of
+// them says is bound is bound, and what any refuses is refused. Programs that
+// only run another (env, timeout, nice and the like) are followed to that one.
 //
 // What it does not do. Access lists are not evaluated: they can make a file
 // count as writable, never as readable. Files that a program reads on its own
 // account, shared libraries, modules and included files among them, are not
-// bound; the plan says so. Programs that run other programs (env, xargs) are named,
-// not followed. Interpreters under another name than their own are not known as
-// interpreters.
+// bound; the plan says so. Programs that run others in ways of their own (xargs,
+// find, sudo), and wrappers with options that are not understood, are named and
+// not followed. Copies of an interpreter under another name are not known as
+// interpreters: only names and the identity of files are compared, not bytes.
 package process
 
 import (
@@ -68,8 +75,10 @@ var most = palyra.Limits{
 }
 
 const (
-	maxExecutable = 4 << 30 // larger programs are not hashed
-	maxScript     = 1 << 30 // nor larger inputs
+	maxExecutable = 1 << 30   // larger programs are not hashed
+	maxScript     = 256 << 20 // nor larger inputs
+	maxHashed     = 2 << 30   // nor more than this for one plan
+	maxHashing    = 2         // plans that hash at a time
 	cacheSize     = 1024
 )
 
@@ -78,6 +87,8 @@ type Driver struct {
 	Config
 	tool    palyra.Tool
 	digests *cache
+	known   *listing
+	hashing chan struct{}    // as many as hash at the moment
 	now     func() time.Time // tests set it
 	maxExe  int64
 }
@@ -108,7 +119,10 @@ func New(c Config) (*Driver, error) {
 	if c.Limits, err = withDefaults(c.Limits); err != nil {
 		return nil, err
 	}
-	return &Driver{Config: c, tool: spec(c.Tier), digests: newCache(cacheSize), now: time.Now, maxExe: maxExecutable}, nil
+	return &Driver{
+		Config: c, tool: spec(c.Tier), digests: newCache(cacheSize), known: newListing(), hashing: make(chan struct{}, maxHashing),
+		now: time.Now, maxExe: maxExecutable,
+	}, nil
 }
 
 // Specs returns the tool's description.
@@ -188,21 +202,26 @@ func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (p
 	return e, nil
 }
 
-const summaryLength = 240
-
 // describe writes what people are shown. All of it follows from the plan; notes
 // that the resolving made stand between.
 func (d *Driver) describe(p *palyra.Plan) {
-	p.Detail.Summary = "run " + show.MiddleOf(show.Argv(p.Argv), summaryLength)
+	input, err := d.Stdin(*p)
+	if err != nil { // the digest is of these very bytes
+		input = nil
+	}
+	p.Detail.Summary = "run " + commandLine(p.Argv, input)
 	notes := []string{
 		"may change any file of the workspace; which ones is not known beforehand (not bound)",
 		"other files that it reads than the inputs listed are not bound",
+	}
+	if len(input) > 0 {
+		notes = append(notes, told(input))
 	}
 	if p.Stdin == palyra.StdinLive {
 		notes = append(notes, "its input comes while it runs (stdin: live) and is not bound")
 	}
 	if p.Executable.Sealed {
-		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run")
+		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run (a script then does not find what lies beside it: sh FILE would)")
 	}
 	if p.Workspace.Owner == 0 {
 		notes = append(notes, "runs as root, without capabilities: the workspace is root's")

@@ -1,8 +1,6 @@
 package process
 
 import (
-	"errors"
-	"fmt"
 	"path"
 	"strings"
 
@@ -12,12 +10,12 @@ import (
 	"palyra/internal/show"
 )
 
-const maxChain = 4 // interpreters that lead to one another by "#!" lines
-
 // program is a file that can be executed.
 type program struct {
 	content
 	real     string
+	names    []string // that it was found by: those of links, and its own
+	known    []string // further names that the very same file has as an interpreter
 	writable bool
 	shaky    bool // reached through a link that the run's user could change
 }
@@ -29,7 +27,7 @@ func (w *world) find(command string, p *palyra.Plan) (program, error) {
 		return w.program(w.abs(command), command, p)
 	}
 	var refused error
-	for _, dir := range w.Path {
+	for _, dir := range w.lookup {
 		prog, err := w.program(path.Join(dir, command), command, p)
 		if err == nil || w.ctx.Err() != nil {
 			return prog, err
@@ -45,7 +43,7 @@ func (w *world) find(command string, p *palyra.Plan) (program, error) {
 	if refused != nil {
 		return program{}, refused
 	}
-	e := palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "there is no program %s in %s", quote(command), strings.Join(w.Path, ":"))
+	e := palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "there is no program %s in %s", quote(command), strings.Join(w.lookup, ":"))
 	if here, err := w.walk(w.abs(command)); err == nil {
 		here.close()
 		return program{}, e.WithRemedy("for the file in the working directory say ./%s", command)
@@ -85,7 +83,7 @@ func (w *world) program(abs, asked string, p *palyra.Plan) (program, error) {
 		return program{}, fail("read", asked, err)
 	}
 	privileged(at, p)
-	return program{content: c, real: at.real, writable: at.writable, shaky: at.shaky}, nil
+	return program{content: c, real: at.real, names: at.names, known: w.aliases(&at.st), writable: at.writable, shaky: at.shaky}, nil
 }
 
 func mountedNoexec(at *place) bool {
@@ -99,71 +97,5 @@ func privileged(at *place, p *palyra.Plan) {
 	_, err := unix.Lgetxattr(at.real, "security.capability", nil)
 	if at.st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 || err == nil {
 		note(p, "%s has privileges of its own (set-id bits or file capabilities), which it does not get in the sandbox", show.Line(at.real))
-	}
-}
-
-// chain follows "#!" lines from a program to the native one that runs in the end
-// and binds every interpreter on the way.
-func (w *world) chain(prog program, p *palyra.Plan) error {
-	for depth := 0; ; depth++ {
-		in, found, ok := shebang([]byte(prog.head))
-		switch {
-		case !found && elf([]byte(prog.head)):
-			return nil
-		case !found:
-			return unrunnable(prog.real, "it is neither a native program nor a script with a #! line").
-				WithRemedy("name its interpreter as command and the file as an argument, or begin it with #!/bin/sh")
-		case !ok:
-			return unrunnable(prog.real, "its #! line names no interpreter, or one that is too long")
-		case depth == maxChain:
-			return unrunnable(prog.real, fmt.Sprintf("more than %d interpreters lead to one another", maxChain))
-		}
-		next, err := w.interpreter(prog.real, in, p)
-		if err != nil || next == nil {
-			return err
-		}
-		prog = *next
-	}
-}
-
-// interpreter finds and binds what a "#!" line names. Through env it is the
-// program that env runs. Nil: what comes next cannot be said.
-func (w *world) interpreter(script string, in interpreter, p *palyra.Plan) (*program, error) {
-	prog, err := w.program(w.abs(in.path), in.path, p) // never looked up: the kernel takes a bare name for one in cwd
-	if err != nil {
-		return nil, unusable(script, in.path, err)
-	}
-	w.bindProgram(prog, p)
-	if path.Base(in.path) != "env" && path.Base(prog.real) != "env" {
-		return &prog, nil
-	}
-	name, ok := envOperand(in.arg)
-	if !ok {
-		note(p, "which program the #! line of %s runs through env is not bound", show.Line(script))
-		return nil, nil
-	}
-	if prog, err = w.find(name, p); err != nil {
-		return nil, unusable(script, name, err)
-	}
-	w.bindProgram(prog, p)
-	return &prog, nil
-}
-
-// unusable says that an interpreter cannot be used, and why.
-func unusable(script, name string, err error) error {
-	if e := (*palyra.Error)(nil); !errors.As(err, &e) {
-		return err
-	}
-	e := unrunnable(script, fmt.Sprintf("its interpreter %s: %s", quote(name), palyra.AsError(err).Text)).WithCause(err)
-	if strings.HasSuffix(name, "\r") {
-		return e.WithRemedy("write the file with plain line ends (LF, not CRLF)")
-	}
-	return e.WithRemedy("install the interpreter or change the #! line")
-}
-
-func (w *world) bindProgram(prog program, p *palyra.Plan) {
-	bind(p, palyra.Input{Path: relative(prog.real, w.workspace), Digest: prog.digest})
-	if prog.writable || prog.shaky {
-		note(p, "the interpreter %s is bound, but the workspace's owner could change it or the way to it", show.Line(prog.real))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,8 @@ func (b *box) at(abs string) (*world, *place) {
 	ref, _ := b.Resolve(b.Context(), "", 0)
 	user, err := runUser(ref)
 	b.ok(err)
-	w := &world{Driver: b.d, ctx: b.Context(), user: user, workspace: b.dir, cwd: b.dir}
+	w := b.d.world(b.Context(), user, b.dir)
+	w.cwd = b.dir
 	p, err := w.walk(abs)
 	b.ok(err)
 	b.Cleanup(p.close)
@@ -168,6 +170,58 @@ func TestHashingEndsWithItsContext(t *testing.T) {
 	if _, err := w.read(p, maxExecutable); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// Only so many hash at a time, and who waits can leave.
+func TestHashingTakesTurns(t *testing.T) {
+	if got := driver(t, Config{}).hashing; cap(got) != 2 {
+		t.Errorf("%d may hash at a time", cap(got))
+	}
+	b := newBox(t, os.Geteuid())
+	b.put("f", "x", 0o755)
+	synctest.Test(t, func(t *testing.T) {
+		b.d.hashing = make(chan struct{}, maxHashing)
+		for range maxHashing {
+			b.d.hashing <- struct{}{}
+		}
+		w, p := b.at(b.path("f"))
+		ctx, cancel := context.WithCancel(t.Context())
+		read := func(ctx context.Context) chan error {
+			mine, done := *w, make(chan error, 1)
+			mine.ctx, mine.hashed = ctx, new(int64) // plans of their own
+			go func() {
+				_, err := mine.read(p, 100)
+				done <- err
+			}()
+			return done
+		}
+		leaves, stays := read(ctx), read(t.Context())
+		synctest.Wait()
+		if len(leaves)+len(stays) != 0 {
+			t.Error("hashed out of turn")
+		}
+		cancel()
+		if err := <-leaves; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		<-b.d.hashing
+		if err := <-stays; err != nil || len(b.d.hashing) != maxHashing-1 { // the turn is given back
+			t.Errorf("%v, %d hash", err, len(b.d.hashing))
+		}
+	})
+}
+
+// One plan cannot have the same large file hashed over and over.
+func TestHashingHasABudget(t *testing.T) {
+	b := newBox(t, os.Geteuid())
+	b.put("f", "x", 0o644)
+	w, p := b.at(b.path("f"))
+	*w.hashed = maxHashed - 1
+	if _, err := w.read(p, 100); err != nil {
+		t.Error(err)
+	}
+	_, err := w.read(p, 100)
+	wants(t, "over", err, palyra.ReasonFileTooLarge, "fewer")
 }
 
 func BenchmarkPlan(b *testing.B) {

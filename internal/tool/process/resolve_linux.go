@@ -20,7 +20,7 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, p *paly
 	if err != nil {
 		return err
 	}
-	w := &world{Driver: d, ctx: ctx, user: user, workspace: p.Workspace.Path}
+	w := d.world(ctx, user, p.Workspace.Path)
 	if err := w.enter(p.Workspace, asked, a.Cwd); err != nil {
 		return err
 	}
@@ -30,18 +30,13 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, p *paly
 		return err
 	}
 	p.Executable = palyra.Executable{Path: prog.real, Digest: prog.digest, Sealed: prog.writable}
-	if err := w.chain(prog, p); err != nil {
-		return err
-	}
-	r, known := ruleFor(a.Command, prog.real)
-	if !known {
-		return nil
-	}
-	if p.Stdin == palyra.StdinLive && r.live {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(a.Command)).
-			WithRemedy("give the input as stdin, or put the instructions into a file and name it as an argument")
-	}
-	return w.inputs(r, p)
+	return w.invoke(invocation{program: prog, called: a.Command, args: a.Args}, p)
+}
+
+// world returns the file system as the user sees it, before the working directory
+// is known.
+func (d *Driver) world(ctx context.Context, user who, workspace string) *world {
+	return &world{Driver: d, ctx: ctx, user: user, workspace: workspace, lookup: d.Path, hashed: new(int64)}
 }
 
 // enter finds the working directory. Both it and the workspace must be what their

@@ -77,7 +77,7 @@ var rules = []rule{
 			"conditions": isValue, "input-type": isValue, "env-file": isFile, "env-file-if-exists": isFile, "run": isInline,
 			"experimental-config-file": isFile, "openssl-config": isFile, "stack-trace-limit": isValue, "title": isValue, "unhandled-rejections": isValue, "dns-result-order": isValue,
 		},
-		switches: "check enable-source-maps expose-gc experimental-strip-types experimental-vm-modules help inspect inspect-brk interactive max-old-space-size no-deprecation no-warnings " +
+		switches: "check enable-source-maps expose-gc experimental-strip-types experimental-vm-modules help inspect inspect-brk interactive no-deprecation no-warnings " +
 			"preserve-symlinks test throw-deprecation trace-deprecation trace-exit trace-uncaught trace-warnings use-strict v8-options version watch",
 	},
 	// deno-run(1), bun run.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,8 +11,8 @@ import (
 func scanned(t *testing.T, line string) findings {
 	t.Helper()
 	words := strings.Split(line, " ")
-	r, ok := ruleFor(words[0])
-	if !ok {
+	r := ruleFor(words[0])
+	if r == nil {
 		t.Fatalf("no rule for %s", words[0])
 	}
 	return r.scan(words[1:])
@@ -64,6 +65,27 @@ func TestScan(t *testing.T) {
 		"make --makefile=other.mk":                  {files: []string{"other.mk"}},
 		"make -kC sub -Csub2 -f x":                  {files: []string{"x"}, dir: "sub/sub2"},
 		"make -C sub -C /abs":                       {dir: "/abs", defaults: true},
+		"make --makef=evil.mk":                      {files: []string{"evil.mk"}},
+		"make --makef evil.mk":                      {files: []string{"evil.mk"}},
+		"make --fil x --dir sub":                    {files: []string{"x"}, dir: "sub"},
+		"make --touch --no-print -f x":              {files: []string{"x"}},
+		"make -file x":                              {files: []string{"ile"}}, // as getopt reads it
+		"sed --fil=x data":                          {files: []string{"x"}},
+		"sed --fil x data":                          {files: []string{"x"}},
+		"sed --f x data":                            {}, // also --follow-symlinks: sed refuses it
+		"sed -file x":                               {files: []string{"ile"}},
+		"awk --fi x data":                           {}, // also --field-separator
+		"awk --fil x data":                          {files: []string{"x"}},
+		"bash --rcf rc x.sh":                        {files: []string{"rc"}, operand: "x.sh"},
+		"bash -rcfile rc x.sh":                      {files: []string{"rc"}, operand: "x.sh"},
+		"node --frob x.js y.js":                     {unsure: true, maybe: []string{"x.js", "y.js"}, operand: "x.js"},
+		"node --frob=x.js y.js":                     {maybe: []string{"x.js"}, operand: "y.js"},
+		"node y.js --frob x.js":                     {operand: "y.js"},
+		"python --frob -c x.py":                     {unsure: true, maybe: []string{"-c", "x.py"}},
+		"python -c code --frob x.py":                {},
+		"go run --frob main.go":                     {files: []string{"main.go"}, unsure: true, maybe: []string{"main.go"}},
+		"go build --frob main.go":                   {},
+		"go run -exec wrap main.go":                 {files: []string{"main.go"}, wrapped: "wrap"},
 		"make -f":                                   {defaults: true},
 		"npm run build":                             {defaults: true},
 		"npm --prefix sub test":                     {dir: "sub", defaults: true},
@@ -84,19 +106,43 @@ func TestScan(t *testing.T) {
 		"lua -e x y.lua":                            {operand: "y.lua"},
 		"php -d a=b x.php":                          {operand: "x.php"},
 		"cargo run --manifest-path a/C.toml":        {files: []string{"a/C.toml"}},
-		"env -i A=b -u C sh -c x":                   {wrapped: "sh"},
-		"env -C sub sh":                             {dir: "sub", wrapped: "sh"},
+		"env -i -u C A=b B=c sh -c x=y":             {cleared: true, env: []string{"A", "B"}, wrapped: "sh", rest: []string{"-c", "x=y"}},
+		"env -i A=b -u C sh -c x":                   {cleared: true, env: []string{"A"}, wrapped: "-u", rest: []string{"C", "sh", "-c", "x"}}, // no options after an operand
+		"env - A=b sh x":                            {cleared: true, env: []string{"A"}, wrapped: "sh", rest: []string{"x"}},
+		"env -u PATH sh":                            {cleared: true, wrapped: "sh", rest: []string{}},
+		"env --uns=PATH --ignore-env sh":            {cleared: true, wrapped: "sh", rest: []string{}},
+		"env -C a --chd=b sh x":                     {dir: "b", wrapped: "sh", rest: []string{"x"}},
+		"env --argv0=x sh":                          {unsure: true, wrapped: "sh", rest: []string{}},
+		"env -ivx sh":                               {cleared: true, unsure: true, wrapped: "sh", rest: []string{}},
+		"env -Ssh x":                                {wrapped: "sh", rest: []string{"x"}},
+		"env -S $X x":                               {unsure: true, wrapped: "x", rest: []string{}},
+		"env -C sub sh":                             {dir: "sub", wrapped: "sh", rest: []string{}},
 		"env":                                       {},
-		"env -S sh":                                 {},
-		"nice -n 5 make":                            {wrapped: "make"},
-		"timeout -k 1 5 sh x":                       {wrapped: "sh"},
+		"env -S sh":                                 {wrapped: "sh", rest: []string{}},
+		"nice -n 5 make":                            {wrapped: "make", rest: []string{}},
+		"nice -15 make x":                           {wrapped: "make", rest: []string{"x"}},
+		"nice --adj 5 make x":                       {wrapped: "make", rest: []string{"x"}},
+		"nice A=b make":                             {wrapped: "A=b", rest: []string{"make"}}, // only env takes assignments
+		"timeout -k 1 5 sh x":                       {wrapped: "sh", rest: []string{"x"}},
+		"timeout --preserve --sig=KILL 5 sh -x":     {wrapped: "sh", rest: []string{"-x"}},
+		"timeout 5 -k sh":                           {wrapped: "-k", rest: []string{"sh"}},
+		"timeout --frob 5 sh":                       {unsure: true, wrapped: "sh", rest: []string{}},
+		"nohup sh x":                                {wrapped: "sh", rest: []string{"x"}},
+		"setsid -wf sh x":                           {wrapped: "sh", rest: []string{"x"}},
+		"stdbuf -oL --err=0 sh x":                   {wrapped: "sh", rest: []string{"x"}},
+		"time -f %e -o out sh x":                    {wrapped: "sh", rest: []string{"x"}},
+		"ionice -c 3 -t sh x":                       {wrapped: "sh", rest: []string{"x"}},
+		"ionice -p 1":                               {unsure: true, wrapped: "1", rest: []string{}},
+		"chrt -f 10 sh x":                           {wrapped: "sh", rest: []string{"x"}},
+		"chrt -i sh x":                              {unsure: true, wrapped: "x", rest: []string{}}, // new versions take no number here
 		"timeout 5":                                 {},
-		"xargs -n 1 rm -f":                          {wrapped: "rm"},
+		"xargs -n 1 rm -f":                          {wrapped: "rm", rest: []string{"-f"}},
 		"find . -name x -exec rm {} ;":              {wrapped: "rm"},
 		"find . -name x":                            {},
-		"busybox sh -c x":                           {wrapped: "sh"},
-		"taskset 0x1 sh":                            {wrapped: "sh"},
-		"flock lock sh":                             {wrapped: "sh"},
+		"busybox sh -c x":                           {wrapped: "sh", rest: []string{"-c", "x"}},
+		"taskset 0x1 sh":                            {wrapped: "sh", rest: []string{}},
+		"taskset -c 0,1 sh":                         {wrapped: "sh", rest: []string{}},
+		"flock lock sh":                             {wrapped: "sh", rest: []string{}},
 	} {
 		if diff := cmp.Diff(want, scanned(t, line), cmp.AllowUnexported(findings{})); diff != "" {
 			t.Errorf("%s: %s", line, diff)
@@ -108,16 +154,38 @@ func TestRuleFor(t *testing.T) {
 	for name, want := range map[string]string{
 		"python3": "python", "/usr/bin/python3.11": "python", "pypy3": "pypy", "sqlite3": "sqlite", "lua5.4": "lua", "m4": "m4", "gawk": "awk", "GAWK": "", "pythonic": "", "": "", "3": "", "cat": "",
 	} {
-		r, ok := ruleFor(name)
-		if ok != (want != "") || want != "" && !strings.Contains(" "+r.names+" ", want) {
-			t.Errorf("%s: %q", name, r.names)
+		r := ruleFor(name)
+		if (r != nil) != (want != "") || want != "" && !strings.Contains(" "+r.names+" ", want) {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if r, _ := ruleFor("sh", "/usr/bin/python3"); !strings.HasPrefix(r.names, "sh ") {
-		t.Error("the name it is called by comes first")
-	}
-	if r, ok := ruleFor("other", "/usr/bin/python3"); !ok || !strings.HasPrefix(r.names, "python") {
-		t.Error("the real name counts as well")
+}
+
+func TestRulesFor(t *testing.T) {
+	for _, c := range []struct {
+		names, same string
+		want        string // the first name of each rule
+	}{
+		{"find bash", "", "find sh"},
+		{"sh /usr/bin/python3", "", "sh python"},
+		{"other /usr/bin/python3", "", "python"},
+		{"sh dash bash", "sh dash", "sh"},
+		{"cat cat", "perl perl5.36.0", "perl"},
+		{"cat cat", "", ""},
+		{"cat busybox", "busybox sh awk env", ""}, // the name it is called by says which program it is
+		{"awk busybox", "busybox sh awk env", "awk"},
+		{"busybox busybox", "busybox sh awk env", "busybox"},
+		{"busybox bash", "sh bash", "busybox sh"}, // a name alone makes nothing a file of many programs
+		{"find coreutils bash", "", "find busybox sh"},
+	} {
+		var got []string
+		for _, r := range rulesFor(strings.Fields(c.names), strings.Fields(c.same)) {
+			first, _, _ := strings.Cut(r.names, " ")
+			got = append(got, first)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s (%s): %v, want %s", c.names, c.same, got, c.want)
+		}
 	}
 }
 
@@ -131,18 +199,24 @@ func TestRules(t *testing.T) {
 			}
 			seen[name] = true
 		}
-		letters := r.inline + r.file + r.dir + r.value + r.next + r.attached
+		letters := r.inline + r.file + r.dir + r.value + r.next + r.attached + r.flags + r.clear + r.unset + r.split
 		for i, c := range letters {
 			if strings.ContainsRune(letters[i+1:], c) {
 				t.Errorf("%s: -%c is two things", r.names, c)
 			}
 		}
-		if r.wraps && (r.script || !r.live) || r.script && r.suffix != "" || len(r.tries)+len(r.within) > 0 && !r.script || r.up && len(r.defaults) == 0 {
+		if r.wraps && (r.script || !r.live) || r.script && r.suffix != "" || len(r.tries)+len(r.within) > 0 && !r.script || r.up && len(r.defaults) == 0 ||
+			r.follow && (!r.wraps || r.inline != "") || r.number && r.skip != 1 || r.flags != "" && !r.follow {
 			t.Errorf("%s: %+v", r.names, r)
+		}
+		for flag := range strings.FieldsSeq(r.switches) {
+			if _, twice := r.long[flag]; twice {
+				t.Errorf("%s: --%s is two things", r.names, flag)
+			}
 		}
 	}
 	for _, name := range strings.Fields("sh bash dash zsh python3 node perl ruby env xargs nice timeout busybox make awk sed") {
-		if r, ok := ruleFor(name); !ok || !r.live {
+		if r := ruleFor(name); r == nil || !r.live {
 			t.Errorf("%s may be fed live", name)
 		}
 	}
@@ -154,13 +228,15 @@ func FuzzScan(f *testing.F) {
 	f.Add("make", "-C\nsub\n-f\nx\n--")
 	f.Add("go", "run\na.go")
 	f.Add("env", "-i\nA=b\nsh")
+	f.Add("env", "-S sh -x\nA=b\nsh")
+	f.Add("node", "--frob\nx\n--ev\ny")
 	f.Fuzz(func(t *testing.T, name, text string) {
-		r, ok := ruleFor(name)
-		if !ok {
+		r := ruleFor(name)
+		if r == nil {
 			return
 		}
 		got := r.scan(strings.Split(text, "\n"))
-		for _, s := range append(got.files, got.operand, got.wrapped) {
+		for _, s := range slices.Concat(got.files, got.maybe, got.rest, got.env, []string{got.operand, got.wrapped}) {
 			if !strings.Contains(text, s) {
 				t.Fatalf("%q in %q", s, text)
 			}

@@ -1,9 +1,6 @@
 package process
 
-import (
-	"bytes"
-	"strings"
-)
+import "bytes"
 
 // headSize is how much of a file the kernel looks at to see what it is
 // (BINPRM_BUF_SIZE).
@@ -44,32 +41,3 @@ func shebang(file []byte) (in interpreter, found, ok bool) {
 
 // elf reports whether a file's first bytes are those of a native program.
 func elf(file []byte) bool { return bytes.HasPrefix(file, []byte("\x7fELF")) }
-
-// envOperand returns the program that env(1) runs for the argument of a "#!"
-// line; false when that cannot be said for certain. The kernel passes the whole
-// rest of the line as one argument; env splits it only after -S.
-func envOperand(arg string) (string, bool) {
-	rest, split := arg, false
-	for _, option := range []string{"-S", "-vS", "--split-string=", "--split-string "} {
-		if after, is := strings.CutPrefix(arg, option); is {
-			rest, split = after, true
-			break
-		}
-	}
-	if !split {
-		return arg, arg != "" && arg[0] != '-' && !strings.Contains(arg, "=")
-	}
-	if strings.ContainsAny(rest, "\\\"'$#\x00\n\v\f\r") { // quotes and variables of -S
-		return "", false
-	}
-	for _, word := range strings.Fields(rest) {
-		switch {
-		case word == "-i" || word == "--ignore-environment" || word == "--":
-		case strings.HasPrefix(word, "-"):
-			return "", false
-		case !strings.Contains(word, "="):
-			return word, true
-		}
-	}
-	return "", false
-}

@@ -22,6 +22,8 @@ type world struct {
 	user      who
 	workspace string // real path
 	cwd       string // real path, once it is known
+	lookup    []string
+	hashed    *int64 // bytes that this plan has hashed
 }
 
 // place is something that was found. Its descriptors only name it: nothing was
@@ -30,6 +32,7 @@ type place struct {
 	real     string // path without links
 	dir      int    // the directory it lies in
 	name     string
+	names    []string // of the links that stood for it, and its own
 	st       unix.Stat_t
 	writable bool // the run's user could change it or put something else in its place
 	shaky    bool // the run's user could change a link that led here
@@ -66,6 +69,7 @@ func (w *world) walk(abs string) (*place, error) {
 	top := len(p.open) - 1
 	p.dir, p.name, p.st = p.open[max(top-1, 0)].fd, p.open[top].name, p.open[top].st
 	p.real, p.writable = w.weigh(p.open)
+	p.names = append(p.names, p.name)
 	return p, nil
 }
 
@@ -118,6 +122,9 @@ func (w *world) follow(p *place, abs string) error {
 		}
 		if links++; links > maxLinks {
 			return unix.ELOOP
+		}
+		if strings.Trim(strings.Join(todo, ""), ".") == "" { // the last component
+			p.names = append(p.names, name)
 		}
 		target, err := w.leave(p)
 		if err != nil {

@@ -1,0 +1,173 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+const (
+	maxChain = 4 // interpreters that lead to one another by "#!" lines
+	maxWraps = 4 // programs that only run another, one in the other
+)
+
+// invocation is a program that runs with its arguments: the command itself, the
+// interpreter that its "#!" line names, or what either runs in turn.
+type invocation struct {
+	program
+	called string   // its name as it will see it
+	args   []string // without that name
+	script string   // whose "#!" line led here; empty: none
+	wraps  int      // programs passed that only run another
+}
+
+// invoke binds what an invocation interprets, then follows "#!" lines to the native
+// program that runs in the end and binds every interpreter on the way.
+func (w *world) invoke(v invocation, p *palyra.Plan) error {
+	for depth := 0; ; depth++ {
+		in, found, ok := shebang([]byte(v.head))
+		switch {
+		case !found && !elf([]byte(v.head)):
+			return unrunnable(v.real, "it is neither a native program nor a script with a #! line").
+				WithRemedy("name its interpreter as command and the file as an argument, or begin it with #!/bin/sh")
+		case found && !ok:
+			return unrunnable(v.real, "its #! line names no interpreter, or one that is too long").
+				WithRemedy("begin the file with #! and the path of a program")
+		case found && depth == maxChain:
+			return unrunnable(v.real, fmt.Sprintf("more than %d interpreters lead to one another", maxChain)).
+				WithRemedy("name the native interpreter in the #! line")
+		}
+		if err := w.apply(v, p); err != nil || !found {
+			return err
+		}
+		next, err := w.interpreter(v, in, p)
+		if err != nil {
+			return err
+		}
+		v = next
+	}
+}
+
+// interpreter finds and binds what a "#!" line names. The kernel gives it the rest
+// of the line as one argument, then the script and the script's arguments.
+func (w *world) interpreter(v invocation, in interpreter, p *palyra.Plan) (invocation, error) {
+	prog, err := w.program(w.abs(in.path), in.path, p) // never looked up: the kernel takes a bare name for one in cwd
+	if err != nil {
+		return invocation{}, unusable(v.real, in.path, err)
+	}
+	w.bindProgram(prog, p)
+	var args []string
+	if in.arg != "" {
+		args = append(args, in.arg)
+	}
+	args = append(append(args, v.real), v.args...)
+	return invocation{program: prog, called: in.path, args: args, script: v.real, wraps: v.wraps}, nil
+}
+
+// apply does what the rules of all names of a program say: the strictest of their
+// refusals and all of their inputs.
+func (w *world) apply(v invocation, p *palyra.Plan) error {
+	found := rulesFor(append([]string{v.called}, v.names...), v.known)
+	for _, r := range found {
+		if p.Stdin == palyra.StdinLive && r.live {
+			return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(v.called)).
+				WithRemedy("give the input as stdin, or put the instructions into a file and name it as an argument")
+		}
+	}
+	for _, r := range found {
+		f := r.scan(v.args)
+		base := w.base(f)
+		if err := w.inputs(*r, f, base, p); err != nil {
+			return err
+		}
+		err := w.wrapped(v, r, f, base, p)
+		if e := (*palyra.Error)(nil); len(found) > 1 && errors.As(err, &e) && e.Reason == palyra.ReasonFileNotFound {
+			note(p, "runs another program: %s (not bound, there is none)", show.Arg(palyra.Clip(f.wrapped, 200)))
+			err = nil // by another of its names it may not run any
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrapped follows a program that only runs another, or names the other one where
+// it cannot be followed.
+func (w *world) wrapped(v invocation, r *rule, f findings, base string, p *palyra.Plan) error {
+	if r.follow { // whether or not it comes to a program
+		for _, name := range f.env {
+			if err := envAllowed(name); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case r.wraps && r.follow && f.unsure:
+		note(p, "which program is run through %s is not bound: its options are not all understood", show.Arg(palyra.Clip(path.Base(v.called), 200)))
+		return nil
+	case f.wrapped == "":
+		return nil
+	case !r.follow:
+		note(p, "runs another program: %s (not bound)", show.Arg(palyra.Clip(f.wrapped, 200)))
+		return nil
+	case v.wraps == maxWraps:
+		note(p, "runs another program: %s (not followed further)", show.Arg(palyra.Clip(f.wrapped, 200)))
+		return nil
+	}
+	inner := *w
+	inner.cwd = base
+	if f.cleared {
+		inner.lookup = unsetPath
+	}
+	next := invocation{program: v.program, called: f.wrapped, args: f.rest, script: v.script, wraps: v.wraps + 1}
+	if !r.applets {
+		prog, err := inner.find(f.wrapped, p)
+		if err != nil {
+			return unreached(v, f.wrapped, err)
+		}
+		next.program = prog
+		inner.bindProgram(prog, p)
+		note(p, "runs another program: %s (bound)", show.Arg(palyra.Clip(f.wrapped, 200)))
+	}
+	return inner.invoke(next, p)
+}
+
+// unsetPath is where execvp(3) of the GNU C library looks when there is no PATH.
+var unsetPath = []string{"/bin", "/usr/bin"}
+
+// unreached says that the program which another one runs cannot be run: it is held
+// to what a command is held to.
+func unreached(v invocation, name string, err error) error {
+	if v.script != "" {
+		return unusable(v.script, name, err)
+	}
+	return err
+}
+
+// unusable says that an interpreter cannot be used, and why.
+func unusable(script, name string, err error) error {
+	if e := (*palyra.Error)(nil); !errors.As(err, &e) {
+		return err
+	}
+	e := unrunnable(script, fmt.Sprintf("its interpreter %s: %s", quote(name), palyra.AsError(err).Text)).WithCause(err)
+	if strings.HasSuffix(name, "\r") {
+		return e.WithRemedy("write the file with plain line ends (LF, not CRLF)")
+	}
+	return e.WithRemedy("install the interpreter or change the #! line")
+}
+
+// bindProgram binds a program that is run by another one, or by the kernel for a
+// script.
+func (w *world) bindProgram(prog program, p *palyra.Plan) {
+	if prog.real != p.Executable.Path {
+		bind(p, palyra.Input{Path: relative(prog.real, w.workspace), Digest: prog.digest})
+	}
+	if prog.writable || prog.shaky {
+		note(p, "the program %s is bound, but the workspace's owner could change it or the way to it", show.Line(prog.real))
+	}
+}

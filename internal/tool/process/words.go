@@ -1,0 +1,61 @@
+package process
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Most of what people are shown of a command and of what it is told. Whoever
+// prints it makes it safe; here it is only cut, and says so in plain letters.
+const (
+	summaryLength = 240
+	inputInLine   = 60
+	inputInNote   = 4 << 10
+)
+
+// commandLine is one line for people: the command and, where it is told
+// something on stdin, the beginning of that. A shell's input is its program.
+func commandLine(argv []string, input []byte) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = a
+		if a == "" || strings.ContainsFunc(a, unclear) {
+			words[i] = strconv.Quote(a)
+		}
+	}
+	line := shorten(strings.Join(words, " "), summaryLength)
+	switch {
+	case len(input) == 0:
+	case !utf8.Valid(input):
+		line += fmt.Sprintf(" < %d bytes that are not text", len(input))
+	default:
+		line += " < " + strconv.Quote(shorten(string(input), inputInLine))
+	}
+	return line
+}
+
+// unclear reports whether a character makes it hard to see where a word ends.
+func unclear(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
+}
+
+// told is what a program gets on stdin, for people.
+func told(input []byte) string {
+	if !utf8.Valid(input) {
+		return fmt.Sprintf("on stdin it gets %d bytes that are not text", len(input))
+	}
+	return fmt.Sprintf("on stdin it gets %d bytes: %s", len(input), strconv.Quote(shorten(string(input), inputInNote)))
+}
+
+// shorten cuts the middle out of a long text.
+func shorten(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
+	return fmt.Sprintf("%s [%d bytes left out] %s", head, len(s)-len(head)-len(tail), tail)
+}
