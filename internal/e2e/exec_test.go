@@ -227,6 +227,7 @@ func TestChangedBetweenAnswerAndLaunch(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.change()
+			defer os.Remove(filepath.Join(d.work, "GNUmakefile"))
 			if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
 				t.Fatal(err)
 			}
