@@ -191,8 +191,8 @@ func TestRlimits(t *testing.T) {
 
 func TestNice(t *testing.T) {
 	s := open("/usr/bin/nice")
-	s.Nice = 7
-	if _, _, out := finished(t, me, s); out != "7\n" {
+	s.Nice = 19
+	if _, _, out := finished(t, me, s); out != "19\n" { // the least there is, wherever the tests started from
 		t.Errorf("niceness %q", out)
 	}
 }
