@@ -116,7 +116,7 @@ func endDaemon(home string) {
 func killStatus(status string) {
 	var s struct{ PID int }
 	if json.Unmarshal([]byte(status), &s) == nil && s.PID > 1 {
-		_ = syscall.Kill(s.PID, syscall.SIGKILL)
+		endProcess(s.PID)
 	}
 }
 
@@ -249,4 +249,20 @@ func scriptGrow(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(`{"text":"`+strings.Repeat("x", n)+`"}`), 0o600))
+}
+
+// endProcess ends a daemon, in good order where it still can: one that is killed
+// leaves cgroups behind.
+func endProcess(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGTERM)
+	for end := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
+			return // over, and nobody has asked for it yet
+		}
+		if time.Now().After(end) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
 }

@@ -99,7 +99,7 @@ func newDaemon(t testing.TB) *daemon {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(d.kill)
+	t.Cleanup(d.end)
 	return d
 }
 
@@ -164,6 +164,20 @@ func (d *daemon) kill() {
 	}
 	_ = d.cmd.Process.Signal(syscall.SIGKILL)
 	<-d.done
+}
+
+// end is for the end of a test: in good order where the daemon still can, so
+// that no cgroup of it is left behind.
+func (d *daemon) end() {
+	if d.cmd == nil || d.cmd.Process == nil {
+		return
+	}
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.done:
+	case <-time.After(10 * time.Second):
+		d.kill()
+	}
 }
 
 // stop ends it in good order.
