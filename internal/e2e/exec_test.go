@@ -523,11 +523,17 @@ func TestExecForwardsSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := person.Decide(t.Context(), allow(d.pending(person), palyra.ScopeOnce, 0)); err != nil {
 		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(stderr); lines.Scan() && !strings.Contains(lines.Text(), ": allow"); { // until it knows, a signal is its own
 	}
 	d.started("started", 1)
 	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
