@@ -63,8 +63,10 @@ else
 			break
 		fi
 	done < <("$palyra" runs attach "$run" --json </dev/null 2>/dev/null)
-	echo "run: nobody is at a terminal; the demo answers its own question"
-	"$palyra" approvals decide "$(field approval_id <<<"$asked")" allow --digest "$(field plan_digest <<<"$asked")" </dev/null 2>&1 | cat
+	if [ -n "$asked" ]; then
+		echo "run: nobody is at a terminal; the demo answers its own question"
+		"$palyra" approvals decide "$(field approval_id <<<"$asked")" allow --digest "$(field plan_digest <<<"$asked")" </dev/null 2>&1 | cat
+	fi
 	wait "$demo"
 fi
 

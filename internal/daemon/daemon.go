@@ -65,7 +65,8 @@ type Daemon struct {
 	files    *artifact.Store
 	sessions *run.Sessions
 	path     *path
-	first    bool // this start made the state
+	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
+	first    bool                   // this start made the state
 }
 
 func now() time.Time { return time.Now() }

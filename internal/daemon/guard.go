@@ -10,8 +10,7 @@ import (
 	"palyra"
 )
 
-// private are Palyra's own directories and files that nobody else may enter or
-// read.
+// private are Palyra's own directories and files.
 func (d *Daemon) private() []string {
 	p := d.Config.Config.Paths
 	all := []string{filepath.Dir(p.State), p.State, p.Keys, filepath.Dir(p.OperatorKey), p.OperatorKey, p.Run, p.SocketDir()}
@@ -22,17 +21,34 @@ func (d *Daemon) private() []string {
 	return append(all, keys...)
 }
 
+// modes are those of the private paths when the daemon started: what their owner
+// chose, which the start has checked.
+func (d *Daemon) modes() map[string]fs.FileMode {
+	out := map[string]fs.FileMode{}
+	for _, path := range d.private() {
+		if fi, err := os.Lstat(path); err == nil {
+			out[path] = fi.Mode().Perm()
+		}
+	}
+	return out
+}
+
 // guard looks at them after a program of the daemon's own user ran: in tier B a
 // program can change the modes of its user's files, wherever they are. A mode
-// that lets others in is set back, and the attempt is on record.
+// that lets in more than at the start is set back, and the attempt is on record.
+// What was made since is for its owner alone.
 func (d *Daemon) guard(ctx context.Context, c *palyra.Call) {
 	for _, path := range d.private() {
 		fi, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err == nil && fi.Mode()&fs.ModeSymlink == 0 && fi.Mode().Perm()&0o077 != 0 {
-			err = os.Chmod(path, fi.Mode().Perm()&^0o077)
+		may, known := d.chosen[path]
+		if !known {
+			may = 0o700
+		}
+		if err == nil && fi.Mode()&fs.ModeSymlink == 0 && fi.Mode().Perm()&^may != 0 {
+			err = os.Chmod(path, fi.Mode().Perm()&may)
 			d.alert(ctx, c, path)
 		}
 		if err != nil {

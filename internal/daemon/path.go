@@ -55,6 +55,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.chosen = d.modes()
 	p := &path{guard: d.guard}
 	if p.tools, err = tool.NewSet(builtin(d.files)...); err != nil {
 		return err

@@ -78,12 +78,18 @@ func TestASwappedWorkspaceLeadsNowhere(t *testing.T) {
 // files are closed again and the attempt is on record.
 func TestOpenedKeysAreClosedAgain(t *testing.T) {
 	d := newDaemon(t)
+	if err := os.Chmod(d.home, 0o755); err != nil { // its owner's choice, and nobody's to change
+		t.Fatal(err)
+	}
 	d.mustStart()
 	key := filepath.Join(d.home, "operator.key")
 	d.allowed(d.program("/bin/chmod", "0644", key))
 	fi, err := os.Stat(key)
 	if err != nil || fi.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+	if fi, err := os.Stat(d.home); err != nil || fi.Mode().Perm() != 0o755 {
+		t.Errorf("the home: %v, %v", fi.Mode(), err)
 	}
 	alerts := 0
 	for _, e := range d.entries() {
