@@ -54,7 +54,8 @@ run: build ## build, start the daemon on its defaults, show a short demo and say
 	@scripts/run.sh
 
 .PHONY: test
-test: setup ## everything: linters, layers, all tests, a sample of fuzzing and faults
+test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
+	@scripts/setup.sh test
 	@$(MAKE) lint
 	@$(MAKE) test-fuzz
 	@$(MAKE) test-go
@@ -95,7 +96,8 @@ check-gen: gen ## generate again and refuse a difference to what is checked in
 	@test -z "$$(git status --porcelain -- api docs/man)" || { git status --short -- api docs/man; exit 1; }
 
 .PHONY: bench
-bench: setup ## benchmarks; BENCH=regexp BENCHTIME=2s
+bench: ## benchmarks; BENCH=regexp BENCHTIME=2s
+	@scripts/setup.sh test
 	@pkgs=$$(grep -rlE --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u); \
 	if [ -z "$$pkgs" ]; then echo "bench: there are none" >&2; exit 1; fi; \
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m $$pkgs
@@ -105,11 +107,13 @@ fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=
 	@scripts/fuzz.sh $(FUZZTIME) '$(FUZZ)'
 
 .PHONY: faults
-faults: setup ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
+faults: ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
+	@scripts/setup.sh test
 	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m ./internal/e2e ./internal/sandbox/sandboxtest
 
 .PHONY: soak
-soak: setup ## hours of load on one daemon; SOAK=1h
+soak: ## hours of load on one daemon; SOAK=1h
+	@scripts/setup.sh test
 	PALYRA_SOAK=$(SOAK) $(TOOL) gotestsum --format testname -- -count 1 -timeout 25h -run Soak ./internal/e2e
 
 .PHONY: race

@@ -71,6 +71,8 @@ type Predicate struct {
 	OutputDigest    Digest       `json:"output_digest"`
 	OutcomeDigest   Digest       `json:"outcome_sha256"` // of the outcome as delivered, without the attestation
 	Egress          []EgressFlow `json:"egress"`
+	EgressOmitted   int64        `json:"egress_omitted"` // flows beyond those listed
+	Quarantined     []string     `json:"sealed_path_created"`
 	StartedAt       string       `json:"started_at"`
 	FinishedAt      string       `json:"finished_at"`
 	Granted         Position     `json:"granted"`
@@ -79,8 +81,10 @@ type Predicate struct {
 
 // EgressFlow is one connection of a run, as the guard saw it.
 type EgressFlow struct {
-	Host    string `json:"host"`
+	Door    string `json:"door"` // how it came: connect, http, socks, direct, dns, fetch
+	Host    string `json:"host"` // the name that was decided on
 	Port    int    `json:"port"`
+	Address string `json:"address"` // that was dialled; empty: none was
 	In      int64  `json:"bytes_in"`
 	Out     int64  `json:"bytes_out"`
 	Verdict string `json:"verdict"`

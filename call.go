@@ -65,6 +65,10 @@ type Result struct {
 	Executor    string
 	Enforcement Enforcement
 	Usage       Usage
+	Egress      []EgressFlow // connections, as the guard saw them
+	Omitted     int64        // more of them than are listed
+	Quarantined []string     // sealed paths that the run made; they were taken out of the workspace
+	Posture     Digest       // of the signed probe results that held for the tier
 	Started     time.Time
 	Finished    time.Time
 }

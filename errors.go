@@ -181,4 +181,8 @@ const (
 	ReasonWeakEnforcement    Reason = "weak_enforcement"
 	ReasonRunEnded           Reason = "run_ended"
 	ReasonBadScript          Reason = "bad_script"
+	ReasonBadProfile         Reason = "bad_profile"
+	ReasonSealDenied         Reason = "seal_denied"
+	ReasonPosture            Reason = "posture_insufficient"
+	ReasonFetchFailed        Reason = "fetch_failed"
 )

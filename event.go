@@ -58,6 +58,7 @@ func Catalogue() []Event {
 		DoorFlood{},
 		ApprovalsExported{},
 		JournalExported{},
+		PostureChecked{},
 	}
 }
 
@@ -353,6 +354,15 @@ type JournalExported struct {
 	To   int64     `json:"to"`
 }
 
+// PostureChecked records what the sandbox tiers held when a program inside them
+// tried to get out. The posture itself is kept by its digest.
+type PostureChecked struct {
+	Posture Digest    `json:"posture_digest"`
+	By      Principal `json:"by"`     // who asked for it
+	Held    []Tier    `json:"held"`   // tiers in which everything held
+	Failed  []string  `json:"failed"` // what did not: "C", a tier that cannot be used, or "C/memory", one of its probes
+}
+
 // Kind implements Event.
 func (DaemonStarted) Kind() string { return "daemon.started" }
 
@@ -451,3 +461,6 @@ func (ApprovalsExported) Kind() string { return "approvals.exported" }
 
 // Kind implements Event.
 func (JournalExported) Kind() string { return "journal.exported" }
+
+// Kind implements Event.
+func (PostureChecked) Kind() string { return "posture.checked" }

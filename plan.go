@@ -34,9 +34,14 @@ type Plan struct {
 	Writes       []string        `json:"writes,omitempty"` // workspace-relative paths
 	Tier         Tier            `json:"tier"`
 	Profile      string          `json:"profile,omitempty"`
+	Asks         bool            `json:"asks,omitempty"` // the profile wants an answer of its own for every run
 	Mounts       []Mount         `json:"mounts,omitempty"`
-	Egress       []string        `json:"egress,omitempty"`   // host:port
-	Bindings     []string        `json:"bindings,omitempty"` // secrets by binding name
+	Files        []RoomFile      `json:"files,omitempty"`        // small files that only the sandbox sees
+	Seals        []string        `json:"seals,omitempty"`        // names below the workspace that stay as they are, at any depth
+	UnixSockets  bool            `json:"unix_sockets,omitempty"` // may use sockets of the file system that it can see
+	AgentSocket  bool            `json:"agent_socket,omitempty"` // is an agent itself, with a door of its own to Palyra
+	Egress       []string        `json:"egress,omitempty"`       // host:port; host may be *.suffix or an address
+	Bindings     []string        `json:"bindings,omitempty"`     // secrets by binding name
 	Limits       Limits          `json:"limits"`
 	Enforcement  Enforcement     `json:"enforcement,omitzero"` // promised by the tier; a run that could not keep it is refused
 
@@ -88,6 +93,13 @@ type Mount struct {
 	Writable bool   `json:"writable,omitempty"`
 }
 
+// RoomFile is a small file that a sandbox shows at Target, read-only: a generated
+// configuration. It is never a secret.
+type RoomFile struct {
+	Target string `json:"target"`
+	Text   string `json:"text"`
+}
+
 // Limits bound a run. Zero means that the tier's default holds.
 type Limits struct {
 	WallMS       int64 `json:"wall_ms,omitempty"`
@@ -127,6 +139,8 @@ func (p Plan) clone() Plan {
 	p.Reads = slices.Clone(p.Reads)
 	p.Writes = slices.Clone(p.Writes)
 	p.Mounts = slices.Clone(p.Mounts)
+	p.Files = slices.Clone(p.Files)
+	p.Seals = slices.Clone(p.Seals)
 	p.Egress = slices.Clone(p.Egress)
 	p.Bindings = slices.Clone(p.Bindings)
 	p.Enforcement.Mechanisms = slices.Clone(p.Enforcement.Mechanisms)

@@ -76,6 +76,7 @@ type Client struct {
 	journal     palyrav1connect.JournalServiceClient
 	policy      palyrav1connect.PolicyServiceClient
 	attestation palyrav1connect.AttestationServiceClient
+	sandbox     palyrav1connect.SandboxServiceClient
 	runs        palyrav1connect.RunServiceClient
 	streams     palyrav1connect.RunServiceClient // RunStream, on duplex
 }
@@ -110,6 +111,7 @@ func Open(cfg Config) (*Client, error) {
 	c.journal = palyrav1connect.NewJournalServiceClient(h, base, opt)
 	c.policy = palyrav1connect.NewPolicyServiceClient(h, base, opt)
 	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
+	c.sandbox = palyrav1connect.NewSandboxServiceClient(h, base, opt)
 	c.runs = palyrav1connect.NewRunServiceClient(h, base, opt)
 	c.streams = palyrav1connect.NewRunServiceClient(&http.Client{Transport: c.duplex}, base, opt)
 	return c, nil

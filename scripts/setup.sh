@@ -2,7 +2,8 @@
 # Checks that what a target needs is here. What is missing is installed where
 # that is safe (Debian or Ubuntu, as root) and named exactly everywhere else.
 #
-#   scripts/setup.sh            what building and testing need
+#   scripts/setup.sh            what building and running need
+#   scripts/setup.sh test       also the programs that tests run in the sandbox
 #   scripts/setup.sh race       also a C compiler, which the race detector needs
 #   scripts/setup.sh gen        also Node, which the protocol generator needs
 set -euo pipefail
@@ -10,13 +11,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 missing=()
 
+# install PACKAGE; the lists are fetched where they are missing or out of date.
+install() {
+	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1" >/dev/null 2>&1 && return
+	apt-get update >/dev/null 2>&1 &&
+		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1" >/dev/null 2>&1
+}
+
 # need PROGRAM PACKAGE REASON
 need() {
 	command -v "$1" >/dev/null 2>&1 && return
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 		echo "setup: installing $2 ($3)" >&2
-		if DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2" >/dev/null 2>&1 &&
-			command -v "$1" >/dev/null 2>&1; then
+		if install "$2" && command -v "$1" >/dev/null 2>&1; then
 			return
 		fi
 	fi
@@ -42,10 +49,25 @@ fi
 need_go
 need git git "the version stamp"
 if [ "$(uname -s)" = Linux ]; then
-	need unshare util-linux "tests that fill a disk of their own"
+	need /usr/bin/bwrap bubblewrap "tier C of the sandbox"
 fi
+
+# What tests do inside the sandbox is what developers do there.
+need_tests() {
+	[ "$(uname -s)" = Linux ] || return 0
+	need unshare util-linux "tests that fill a disk of their own"
+	need ip iproute2 "tests with networks of their own"
+	need /usr/bin/make make "everyday work in the sandbox"
+	need /usr/bin/python3 python3 "everyday work in the sandbox"
+	need /usr/bin/node nodejs "everyday work in the sandbox"
+	need /usr/bin/npm npm "everyday work in the sandbox"
+	need /usr/bin/rg ripgrep "everyday work in the sandbox"
+	need /usr/bin/curl curl "tests of the egress guard"
+}
+
 for want in "$@"; do
 	case $want in
+	test) need_tests ;;
 	race) need gcc gcc "the race detector" ;;
 	gen) need npx npm "the protocol generator" ;;
 	*)

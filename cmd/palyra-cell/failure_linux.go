@@ -28,6 +28,25 @@ type failure struct {
 
 const maxFailure = 1024
 
+// failed is the failure of a step, none when err is nil. text says with what.
+func failed(step, text string, err error) failure {
+	if err == nil {
+		return failure{}
+	}
+	if text != "" {
+		text += ": "
+	}
+	return failure{step: step, errno: number32(err), text: text + err.Error()}
+}
+
+// said is what people read.
+func (f failure) said() string {
+	if f.text == "" && f.errno != 0 {
+		return f.errno.Error()
+	}
+	return f.text
+}
+
 // send tells the supervisor. It takes no memory: what is left of a launcher may
 // be under the program's own limits already.
 func (f failure) send() {

@@ -3,15 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"palyra/internal/cell"
 )
 
 // hand is the one thread that reaches the tree. It is in a Landlock domain of its
@@ -26,6 +21,7 @@ import (
 type hand struct {
 	work   chan func()
 	scoped bool // the domain is there; otherwise the tree is walked
+	first  bool // this is process 1 of a pid namespace that holds the tree and nothing else
 	tid    int
 	tree   *tree
 }
@@ -49,10 +45,13 @@ func newHand(scope bool) (*hand, error) {
 }
 
 // do runs f on the hand's thread and waits for it.
-func (h *hand) do(f func()) {
+func (h *hand) do(f func()) { h.begin(f)() }
+
+// begin has f run on the hand's thread, and returns how to wait for it.
+func (h *hand) begin(f func()) (wait func()) {
 	done := make(chan struct{})
 	h.work <- func() { f(); close(done) }
-	<-done
+	return func() { <-done }
 }
 
 func (h *hand) enter(scope bool) error {
@@ -92,68 +91,39 @@ var launcherEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // start starts argv from this binary in the domain and in the cgroups, in a
 // session of its own, with link as its descriptor 3.
-func (h *hand) start(link int, groups []string, argv ...string) (pid int, err error) {
-	h.do(func() {
-		sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-		var into *os.File
-		if into, err = enterGroups(groups); err != nil {
-			return
-		}
-		if into != nil {
-			defer func() { _ = into.Close() }()
-			sys.UseCgroupFD, sys.CgroupFD = true, int(into.Fd())
-		}
-		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)}, Sys: sys})
-		if err == nil {
-			err = leaveGroups(groups)
-		}
-		if err == nil && h.scoped {
-			h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started
-		}
-	})
+func (h *hand) start(link int, g groups, argv ...string) (pid int, err error) {
+	h.do(func() { pid, err = h.fork(link, g, argv...) })
 	return pid, err
 }
 
-// leaveGroups takes the thread out again, into the group above, which bounds
-// nothing: in the run's own memory group it could be killed for what the run uses.
-func leaveGroups(groups []string) error {
-	for _, g := range groups {
-		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {
-			if err := os.WriteFile(filepath.Join(filepath.Dir(tasks), "..", "tasks"), []byte("0"), 0); err != nil {
-				return err
-			}
-		}
+// fork is start, on the hand's thread.
+func (h *hand) fork(link int, g groups, argv ...string) (pid int, err error) {
+	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	into, err := g.enter()
+	if err != nil {
+		return 0, err
 	}
-	return nil
-}
-
-// enterGroups puts the calling thread into v1 cgroups, which its children are
-// then born in, and opens the v2 one to be born into; nil when there is none.
-func enterGroups(groups []string) (into *os.File, err error) {
-	for _, g := range groups {
-		if tasks, ok := strings.CutPrefix(g, cell.TasksArg); ok {
-			if err = os.WriteFile(tasks, []byte("0"), 0); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		dir, ok := strings.CutPrefix(g, cell.IntoArg)
-		if !ok || into != nil {
-			return nil, errors.New("a command line that is not the daemon's")
-		}
-		if into, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-			return nil, err
-		}
+	if into != nil {
+		defer func() { _ = into.Close() }()
+		sys.UseCgroupFD, sys.CgroupFD = true, int(into.Fd())
 	}
-	return into, nil
+	pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)}, Sys: sys})
+	if err == nil {
+		err = g.leave(pid)
+	}
+	if err == nil && h.scoped {
+		h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started
+	}
+	return pid, err
 }
 
 // killAll sends sig to everything in the tree. It is never an error that nobody
 // was there to take it: who is left shows in wait4. On any thread but the one in
-// the domain kill(-1) would be everybody's end, so that is made sure of each time.
+// the domain, and in any process but the first of its own pid namespace, kill(-1)
+// would be everybody's end, so that is made sure of each time.
 func (h *hand) killAll(sig unix.Signal) {
 	h.do(func() {
-		if h.scoped && unix.Gettid() == h.tid {
+		if (h.scoped && unix.Gettid() == h.tid) || (h.first && unix.Getpid() == 1) {
 			_ = unix.Kill(-1, sig)
 			return
 		}

@@ -43,6 +43,10 @@ func inside(name string, args []string) int {
 		return burners()
 	case "reach":
 		return reach(args)
+	case "dial":
+		return dial(args)
+	case "serve":
+		return serve(args)
 	case "daemon":
 		return daemon(args)
 	default:

@@ -29,7 +29,8 @@ const (
 
 // launch waits for the supervisor's packet and becomes the program. Everything
 // from here to exec runs on one thread: what is applied to it is what exec keeps.
-func launch(errs io.Writer) int {
+// In a room it may have to lay a sealed program over its path first.
+func launch(errs io.Writer, room bool) int {
 	runtime.LockOSThread()
 	// When the machine runs out of memory the program goes first, not the daemon
 	// and not the supervisor. Writing needs to come before hiding; that it may
@@ -44,7 +45,12 @@ func launch(errs io.Writer) int {
 	unix.CloseOnExec(cell.ControlFD)
 	parent := unix.Getppid()
 	cleared := bounding()
-	rehearse()
+	if room && cleared == 0 {
+		cleared = mountsOnly()
+	}
+	if !expected(cell.ControlFD) {
+		rehearse()
+	}
 	ahead := rules{ruleset: -1}
 	fds, f := ahead.await(cell.ControlFD)
 	if f.step == "" && fds == nil {
@@ -52,7 +58,7 @@ func launch(errs io.Writer) int {
 	}
 	var p *program
 	if f.step == "" {
-		p, f = prepare(fds, &ahead)
+		p, f = prepare(fds, &ahead, room)
 	}
 	switch {
 	case f.step != "":
@@ -65,6 +71,12 @@ func launch(errs io.Writer) int {
 	f.send()
 	_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, refused, 0, 0)
 	return refused
+}
+
+// expected: what it is here for has come already, and there is no time to lose.
+func expected(link int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(link), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
 }
 
 // await blocks until the descriptors of a run come; nil without a failure: never.
@@ -114,7 +126,7 @@ func receive(link int) (word byte, fds []int, err error) {
 // are opened here, while a root daemon's launcher still is root: a program may be
 // allowed below a directory whose parents it cannot pass. A failure without a step
 // is none.
-func prepare(fds []int, ahead *rules) (*program, failure) {
+func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 	if len(fds) <= stderrFD {
 		return nil, failure{step: "receive", errno: unix.EBADMSG}
 	}
@@ -129,6 +141,12 @@ func prepare(fds []int, ahead *rules) (*program, failure) {
 	if s.Sealed {
 		p.sealed = fds[programFD]
 	}
+	if s.Cover {
+		// Before the rules, which are to mean what lies at the paths now.
+		if f := p.cover(room); f.step != "" {
+			return nil, f
+		}
+	}
 	if err := p.pointers(); err != nil {
 		return nil, failure{step: "argv", errno: unix.EINVAL}
 	}
@@ -138,10 +156,39 @@ func prepare(fds []int, ahead *rules) (*program, failure) {
 	return p, f
 }
 
+// cover lays the sealed program over its path, and runs what is there then.
+func (p *program) cover(room bool) failure {
+	if !room {
+		return failure{step: "cover", errno: unix.ENOSYS, text: "there is no room to cover anything in"}
+	}
+	if err := cover(p.sealed, p.spec.Path); err != nil {
+		return failed("cover", p.spec.Path, err)
+	}
+	p.sealed = -1
+	return failure{}
+}
+
 // rehearse reads a Spec and makes a ruleset while there is time, so that the code
 // and the memory for the real ones are there when they count. Nothing depends on
 // it: what fails here fails again, and is told, there.
 func rehearse() {
+	f, err := cell.WriteSpec(specimen())
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	s, err := cell.ReadSpec(f)
+	if err != nil {
+		return
+	}
+	_ = (&program{spec: s}).pointers()
+	r := rules{ruleset: -1}
+	_ = r.complete(&s.Landlock)
+	r.forget()
+}
+
+// specimen is a Spec like many.
+func specimen() cell.Spec {
 	s := cell.Spec{
 		Version: cell.Version, Path: "/proc/self/exe", Argv: []string{"a"}, Env: []string{"A=1"}, Cwd: "/",
 		Identity: &cell.Identity{}, Rlimits: []cell.Rlimit{{}}, Filter: make([]byte, 4096),
@@ -151,18 +198,7 @@ func rehearse() {
 	for i := range s.Landlock.Rules {
 		s.Landlock.Rules[i] = cell.Rule{Path: "/usr/lib", Access: unix.LANDLOCK_ACCESS_FS_EXECUTE, Optional: true}
 	}
-	f, err := cell.WriteSpec(s)
-	if err != nil {
-		return
-	}
-	defer func() { _ = f.Close() }()
-	if s, err = cell.ReadSpec(f); err != nil {
-		return
-	}
-	_ = (&program{spec: s}).pointers()
-	r := rules{ruleset: -1}
-	_ = r.complete(&s.Landlock)
-	r.forget()
+	return s
 }
 
 // setOOMScore says how much the kernel should prefer this process when it needs

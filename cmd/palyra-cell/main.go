@@ -3,8 +3,11 @@
 //
 // As "supervise" it is a cell's supervisor: it speaks internal/cell on descriptor
 // 3, starts its launcher ahead, and once a program runs reaps, watches and kills
-// until nothing of the tree is left. As "launch", which only the supervisor
-// starts, it waits, then confines itself as the Spec says and becomes the program.
+// until nothing of the tree is left. As "inside" it is the same for a room: process
+// 1 of namespaces that bubblewrap made, where it first hides and seals paths and
+// opens doors. As "launch", which only the supervisor starts, it waits, then
+// confines itself as the Spec says and becomes the program. As "probe" it is itself
+// a program in the sandbox and tries what must not work there.
 //
 // It promises: Failed means that nothing ran; Ended means that nothing is left;
 // when palyrad goes, so does the tree. It does not judge: what a Spec asks for is
@@ -20,6 +23,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"palyra/internal/cell"
@@ -38,14 +42,19 @@ func run(args []string, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] == "supervise" && places(args[1:]) {
 		return supervise(errs, true, args[1:]...)
 	}
-	if len(args) == 1 {
-		switch args[0] {
-		case "--version":
-			_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
-			return 0
-		case "launch":
-			return launch(errs)
-		}
+	if len(args) > 0 && args[0] == "probe" {
+		return probe(args[1:], out)
+	}
+	switch {
+	case slices.Equal(args, []string{"--version"}):
+		_, _ = io.WriteString(out, "palyra-cell "+version+"\n")
+		return 0
+	case slices.Equal(args, []string{"launch"}):
+		return launch(errs, false)
+	case slices.Equal(args, []string{"launch", "room"}):
+		return launch(errs, true)
+	case len(args) == 2 && args[0] == cell.InsideArg && isMark(args[1]):
+		return reside(errs)
 	}
 	return refuse(errs, "this is a part of palyrad, which starts it; it is never run by hand")
 }
@@ -59,6 +68,9 @@ func places(args []string) bool {
 	}
 	return true
 }
+
+// isMark: the mark is there for its daemon, who finds the cell by it.
+func isMark(mark string) bool { return len(mark) > 0 && len(mark) <= 128 }
 
 // refuse says in one line why the cell does nothing.
 func refuse(errs io.Writer, why string) int {

@@ -101,7 +101,11 @@ func (s *supervisor) run(files []*os.File) {
 		s.fail("spec", unix.EINVAL, err.Error()) // the launcher says the same
 		return
 	}
-	s.watch.limits = spec.Watch
+	if err := s.watch.set(spec.Watch); err != nil {
+		s.cause(&s.stopped, "unwatched") // should the launcher be faster than the kill
+		s.fail("spec", unix.EINVAL, err.Error())
+		return
+	}
 	if spec.Terminal {
 		s.terminal = files[stdinFD]
 	}

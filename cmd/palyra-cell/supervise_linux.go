@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"os/signal"
@@ -61,16 +63,36 @@ func supervise(errs io.Writer, scope bool, groups ...string) int {
 	if err != nil {
 		return refuse(errs, err.Error())
 	}
+	s.follow()
+	s.report(cell.Report{Kind: cell.ReportReady, Version: cell.Version, Launcher: s.launcher})
+	rehearse()
+	rehearsePackets()
 	return s.loop()
 }
 
-func newSupervisor(scope bool, groups []string) (*supervisor, error) {
-	// Nothing may look into the process that decides over the tree, and everyone
-	// whose parent dies must come to it.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+func newSupervisor(scope bool, groups named) (*supervisor, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+	s, err := newCell()
+	if err != nil {
+		return nil, err
+	}
+	if s.hand, err = newHand(scope); err != nil {
+		return nil, err
+	}
+	if err := s.startLauncher(groups); err != nil {
+		return nil, err
+	}
+	// Where it may not, the kernel chooses by size, and the supervisor is small.
+	_ = setOOMScore("-500")
+	return s, nil
+}
+
+// newCell is a supervisor that has no hand and no launcher yet.
+func newCell() (*supervisor, error) {
+	// Nothing may look into the process that decides over the tree.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, err
 	}
 	// It ends with its socket and by nothing that a terminal or an init sends to
@@ -86,35 +108,35 @@ func newSupervisor(scope bool, groups []string) (*supervisor, error) {
 	if s.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if s.hand, err = newHand(scope); err != nil {
-		return nil, err
-	}
-	if err := s.startLauncher(groups); err != nil {
-		return nil, err
-	}
-	// Where it may not, the kernel chooses by size, and the supervisor is small.
-	_ = setOOMScore("-500")
 	return s, nil
 }
 
-func (s *supervisor) startLauncher(groups []string) error {
-	ours, theirs, err := cell.Pair()
+// startLauncher starts it. Everyone whose parent dies comes to this process.
+func (s *supervisor) startLauncher(g groups) error {
+	theirs, err := s.newLink()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = theirs.Close() }()
-	s.link = ours
-	s.launcher, err = s.hand.start(int(theirs.Fd()), groups, "palyra-cell", "launch")
+	s.launcher, err = s.hand.start(int(theirs.Fd()), g, "palyra-cell", "launch")
 	return err
+}
+
+// newLink makes the socket to the launcher, and returns its end.
+func (s *supervisor) newLink() (theirs *os.File, err error) {
+	s.link, theirs, err = cell.Pair()
+	return theirs, err
+}
+
+// follow starts what happens beside the loop.
+func (s *supervisor) follow() {
+	go orders(s.conn, s.orders)
+	go reapAll(s.reaps)
+	go listen(s.link, s.heard)
 }
 
 // loop runs the cell to its end and returns its exit code.
 func (s *supervisor) loop() int {
-	go orders(s.conn, s.orders)
-	go reapAll(s.reaps)
-	go listen(s.link, s.heard)
-	s.report(cell.Report{Kind: cell.ReportReady, Version: cell.Version, Launcher: s.launcher})
-	rehearse()
 	for {
 		select {
 		case o, ok := <-s.orders:
@@ -139,6 +161,14 @@ func (s *supervisor) loop() int {
 	}
 }
 
+// rehearsePackets reads an order and writes a report, for the same reason.
+func rehearsePackets() {
+	b, err := json.Marshal(cell.Report{Kind: cell.ReportEnded})
+	if err == nil {
+		_ = json.NewDecoder(bytes.NewReader(b)).Decode(new(cell.Order))
+	}
+}
+
 func (s *supervisor) ticks() <-chan time.Time {
 	if s.ticker == nil {
 		return nil
@@ -159,9 +189,7 @@ func (s *supervisor) kill() {
 // fail ends a cell whose program has not started. The first reason stands.
 func (s *supervisor) fail(step string, errno unix.Errno, text string) {
 	if s.failure == nil {
-		if errno != 0 && text == "" {
-			text = errno.Error()
-		}
+		text = failure{errno: errno, text: text}.said()
 		s.failure = &cell.Report{Kind: cell.ReportFailed, Step: step, Errno: int(errno), Text: text}
 	}
 	s.kill()

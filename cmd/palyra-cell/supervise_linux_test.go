@@ -92,6 +92,15 @@ func TestEndsAtOnce(t *testing.T) {
 		if err := h.cmd.Process.Signal(unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = h.cmd.Process.Signal(unix.SIGCONT) }) // or nobody could wait for it
+		until(t, "the cell to stand still", func() bool {
+			for _, s := range threads(t, h.cmd.Process.Pid) {
+				if !strings.HasPrefix(s["State"], "T") {
+					return false
+				}
+			}
+			return true
+		})
 		kill(t, "sleep\x00"+gone)
 		_, _ = h.stdin.WriteString("\n")
 		stat := "/proc/" + strconv.Itoa(h.ready.Launcher) + "/stat"

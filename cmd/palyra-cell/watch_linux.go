@@ -32,6 +32,7 @@ type watch struct {
 	limits cell.Watch
 	tree   *tree
 	page   int64
+	extra  handed // counters that came with a room
 
 	memory, tasks int64           // most at once
 	mark          int64           // resident bytes at which proportions were read last
@@ -203,7 +204,7 @@ func (w *watch) counter(path, name string) (int64, bool) {
 	if path == "" {
 		return 0, false
 	}
-	b, err := w.tree.file(path)
+	b, err := w.read(path)
 	if err != nil {
 		return 0, false
 	}
@@ -211,6 +212,32 @@ func (w *watch) counter(path, name string) (int64, bool) {
 		return number(bytes.TrimSpace(b))
 	}
 	return field(b, name)
+}
+
+// read reads a counter, by its path or from the descriptor that came for it.
+func (w *watch) read(path string) ([]byte, error) {
+	i, extra := cell.ExtraIndex(path)
+	if !extra {
+		return w.tree.file(path)
+	}
+	if !w.extra.counter(i) {
+		return nil, unix.EBADF
+	}
+	n, err := unix.Pread(int(w.extra.files[i].Fd()), w.tree.buf, 0)
+	return w.tree.buf[:max(n, 0)], err
+}
+
+// set takes a Spec's limits over. Counters that did not come with the room would
+// silently not count.
+func (w *watch) set(limits cell.Watch) error {
+	c := &limits.Counters
+	for _, path := range []string{c.OOM, c.PidsMax, c.PeakBytes, c.PeakPids, c.CPUNanos, c.CPUMicros} {
+		if i, extra := cell.ExtraIndex(path); extra && !w.extra.counter(i) {
+			return errors.New("cell: spec: a counter that did not come with the room")
+		}
+	}
+	w.limits = limits
+	return nil
 }
 
 // field finds the line that begins with name and returns the number behind it.

@@ -16,7 +16,7 @@
 package cell
 
 // Version of the language. The two ends must agree exactly.
-const Version = 1
+const Version = 2
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
@@ -47,6 +47,11 @@ const (
 	OrderResize OrderKind = "resize" // of the program's terminal
 	OrderStop   OrderKind = "stop"   // SIGTERM to the whole tree, GraceMS later SIGKILL until nothing is left
 
+	// OrderBuild, with the descriptors of a sealed Room and of what its Extra
+	// names, comes first to a cell that was started inside a room. The answer is
+	// ReportBuilt with the sockets of the room's Doors, or Failed.
+	OrderBuild OrderKind = "build"
+
 	// OrderPrepare, with the descriptor of a spec, may come while a cell waits: the
 	// launcher makes that Spec's Landlock ruleset ahead. A run whose Landlock has
 	// the same masks and begins with the same Rules adds only the rest; any other
@@ -73,6 +78,7 @@ type ReportKind string
 // is gone.
 const (
 	ReportReady   ReportKind = "ready"   // it waits; Launcher is the process to put into a cgroup
+	ReportBuilt   ReportKind = "built"   // the room is finished; descriptors: one socket for each of its Doors, in order
 	ReportStarted ReportKind = "started" // the program runs
 	ReportFailed  ReportKind = "failed"  // it was not started: Step and Errno say why; nothing ran
 	ReportExited  ReportKind = "exited"  // the program itself ended; what it left behind is being killed
@@ -109,6 +115,7 @@ type Spec struct {
 	Version int      `json:"version"`
 	Path    string   `json:"path"`             // program, absolute; not used when Sealed
 	Sealed  bool     `json:"sealed,omitempty"` // run the descriptor that came with the order
+	Cover   bool     `json:"cover,omitempty"`  // with Sealed, in a room: its content is first laid over Path, read-only, and Path is run
 	Argv    []string `json:"argv"`
 	Env     []string `json:"env"`
 	Cwd     string   `json:"cwd"` // no part of it may be a symbolic link

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// A Spec is read twice between an order and the program, so it is not JSON but a
+// A Spec is read twice between an order and the program, so it (and a Room) is not JSON but a
 // plain row of its fields: numbers as varints, everything else behind its length.
 // One walk over the fields, spec, both writes and reads, so that the two cannot
 // differ; what is there must be read to its last byte.
@@ -18,7 +18,7 @@ type coder struct {
 	err     error
 }
 
-var errShort = errors.New("cell: spec: cut short")
+var errShort = errors.New("cell: a document cut short")
 
 // encodeSpec returns s as bytes.
 func encodeSpec(s *Spec) []byte {
@@ -35,11 +35,8 @@ func DecodeSpec(b []byte) (Spec, error) {
 	var s Spec
 	c := coder{reading: true, in: b}
 	c.spec(&s)
-	switch {
-	case c.err != nil:
-		return Spec{}, c.err
-	case len(c.in) > 0:
-		return Spec{}, fmt.Errorf("cell: spec: %d bytes too many", len(c.in))
+	if err := c.end(); err != nil {
+		return Spec{}, err
 	}
 	if err := s.Check(); err != nil {
 		return Spec{}, err
@@ -47,16 +44,31 @@ func DecodeSpec(b []byte) (Spec, error) {
 	return s, nil
 }
 
-// spec walks all fields. The version comes first: of another one nothing else is
-// understood.
+// end says what went wrong with a document that was read.
+func (c *coder) end() error {
+	if c.err == nil && len(c.in) > 0 {
+		return fmt.Errorf("cell: a document with %d bytes too many", len(c.in))
+	}
+	return c.err
+}
+
+// version comes first: of another one nothing else is understood.
+func (c *coder) version(v *int) bool {
+	c.int(v)
+	if c.reading && c.err == nil && *v != Version {
+		c.fail(fmt.Errorf("cell: version %d, this cell speaks %d", *v, Version))
+	}
+	return c.err == nil
+}
+
+// spec walks all fields.
 func (c *coder) spec(s *Spec) {
-	c.int(&s.Version)
-	if c.reading && c.err == nil && s.Version != Version {
-		c.fail(fmt.Errorf("cell: spec: version %d, this cell speaks %d", s.Version, Version))
+	if !c.version(&s.Version) {
 		return
 	}
 	c.string(&s.Path)
 	c.bool(&s.Sealed)
+	c.bool(&s.Cover)
 	list(c, &s.Argv, (*coder).string)
 	list(c, &s.Env, (*coder).string)
 	c.string(&s.Cwd)
@@ -137,7 +149,7 @@ func (c *coder) bool(v *bool) {
 	}
 	c.uint64(&n)
 	if n > 1 {
-		c.fail(errors.New("cell: spec: neither true nor false"))
+		c.fail(errors.New("cell: neither true nor false"))
 	}
 	*v = n == 1
 }

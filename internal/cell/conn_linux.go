@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFDs is the most descriptors that come with a packet.
-const maxFDs = 8
+// maxFDs is the most descriptors that come with a packet: the sockets of a room's
+// doors, or a room and its Extra.
+const maxFDs = max(MaxDoors, MaxExtra+1)
 
 // Conn is one end of a cell's socket. Send and Recv may run at the same time,
 // and Send several times at once: a packet is sent whole or not at all.

@@ -39,8 +39,10 @@ func (s *Spec) Check() error {
 	switch {
 	case s.Version != Version:
 		return fmt.Errorf("cell: spec: version %d, this cell speaks %d", s.Version, Version)
-	case !s.Sealed && !strings.HasPrefix(s.Path, "/"):
+	case (!s.Sealed || s.Cover) && !strings.HasPrefix(s.Path, "/"):
 		return errors.New("cell: spec: path is not absolute")
+	case s.Cover && !s.Sealed:
+		return errors.New("cell: spec: nothing to cover with")
 	case !strings.HasPrefix(s.Cwd, "/"):
 		return errors.New("cell: spec: cwd is not absolute")
 	case len(s.Argv) == 0:
@@ -92,8 +94,8 @@ func (w *Watch) check() error {
 		return errors.New("cell: spec: a watch out of range")
 	}
 	for _, p := range []string{w.Counters.OOM, w.Counters.PidsMax, w.Counters.PeakBytes, w.Counters.PeakPids, w.Counters.CPUNanos, w.Counters.CPUMicros} {
-		if p != "" && (!strings.HasPrefix(p, "/") || strings.IndexByte(p, 0) >= 0) {
-			return errors.New("cell: spec: a counter without an absolute path")
+		if _, extra := ExtraIndex(p); p != "" && !extra && (!strings.HasPrefix(p, "/") || strings.IndexByte(p, 0) >= 0) {
+			return errors.New("cell: spec: a counter that is neither an absolute path nor one of the room's")
 		}
 	}
 	return nil

@@ -19,20 +19,40 @@ func WriteSpec(s Spec) (*os.File, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	b := encodeSpec(&s)
-	if len(b) > MaxSpec {
-		return nil, fmt.Errorf("cell: spec: %d bytes, more than %d", len(b), MaxSpec)
-	}
-	f, err := memory("palyra-spec")
+	f, err := document("palyra-spec", encodeSpec(&s))
 	if err != nil {
 		return nil, fmt.Errorf("cell: spec: %w", err)
+	}
+	return f, nil
+}
+
+// WriteRoom checks r and returns it as a sealed memfd.
+func WriteRoom(r Room) (*os.File, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	f, err := document("palyra-room", encodeRoom(&r))
+	if err != nil {
+		return nil, fmt.Errorf("cell: room: %w", err)
+	}
+	return f, nil
+}
+
+// document puts b into a memfd and seals it.
+func document(name string, b []byte) (*os.File, error) {
+	if len(b) > MaxSpec {
+		return nil, fmt.Errorf("%d bytes, more than %d", len(b), MaxSpec)
+	}
+	f, err := memory(name)
+	if err != nil {
+		return nil, err
 	}
 	if _, err = f.Write(b); err == nil {
 		err = control(f, func(fd uintptr) error { _, err := unix.FcntlInt(fd, unix.F_ADD_SEALS, seals); return err })
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("cell: spec: %w", err)
+		return nil, err
 	}
 	return f, nil
 }
@@ -53,6 +73,24 @@ func memory(name string) (*os.File, error) {
 // ReadSpec reads and checks what WriteSpec wrote; f stays the caller's. The
 // position of f, which both readers of a cell share, is neither used nor moved.
 func ReadSpec(f *os.File) (Spec, error) {
+	b, err := content(f)
+	if err != nil {
+		return Spec{}, fmt.Errorf("cell: spec: %w", err)
+	}
+	return DecodeSpec(b)
+}
+
+// ReadRoom reads and checks what WriteRoom wrote; f stays the caller's.
+func ReadRoom(f *os.File) (Room, error) {
+	b, err := content(f)
+	if err != nil {
+		return Room{}, fmt.Errorf("cell: room: %w", err)
+	}
+	return DecodeRoom(b)
+}
+
+// content is what a sealed document holds.
+func content(f *os.File) ([]byte, error) {
 	var have int
 	var st unix.Stat_t
 	err := control(f, func(fd uintptr) (err error) {
@@ -63,17 +101,17 @@ func ReadSpec(f *os.File) (Spec, error) {
 	})
 	switch {
 	case err != nil:
-		return Spec{}, fmt.Errorf("cell: spec: not a memfd: %w", err)
+		return nil, fmt.Errorf("not a memfd: %w", err)
 	case have&seals != seals:
-		return Spec{}, errors.New("cell: spec: not sealed")
+		return nil, errors.New("not sealed")
 	case st.Size <= 0 || st.Size > MaxSpec:
-		return Spec{}, fmt.Errorf("cell: spec: %d bytes", st.Size)
+		return nil, fmt.Errorf("%d bytes", st.Size)
 	}
 	b := make([]byte, st.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, st.Size), b); err != nil {
-		return Spec{}, fmt.Errorf("cell: spec: %w", err)
+		return nil, err
 	}
-	return DecodeSpec(b)
+	return b, nil
 }
 
 // control calls do with f's descriptor without changing f's mode.

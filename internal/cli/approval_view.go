@@ -199,7 +199,7 @@ const newWorkspace = "new_workspace"
 func (v *approvalView) warnings() []string {
 	a := v.approval
 	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd, a.Plan.Workspace.Path},
-		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan))
+		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan), furniture(a.Plan))
 	var out []string
 	if err := seen(a); err != nil {
 		out = append(out, err.Error())

@@ -26,6 +26,7 @@ func TestApprovalView(t *testing.T) {
 	golden(t, "approval-decided.txt", render(decidedApproval(), palyra.SeparationOtherUID, 0, false))
 	golden(t, "approval-process.txt", render(processApproval(), palyra.SeparationNone, 0, false))
 	golden(t, "approval-process-80.txt", render(looseApproval(), palyra.SeparationNone, 80, false))
+	golden(t, "approval-room.txt", render(roomApproval(), palyra.SeparationNone, 80, false))
 	golden(t, "approval-colour.txt", render(writeApproval(), "strange\x1b", 80, true))
 }
 
@@ -34,7 +35,7 @@ func labels() []string {
 	return []string{
 		"Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
 		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
-		"Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
+		"Script", "File", "Sealed", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
 	}
 }
 
@@ -53,6 +54,15 @@ func TestOutsideTextStaysInItsPlace(t *testing.T) {
 		a.Prompt.Title, a.Prompt.Diff, a.Prompt.Explanation = text.Draw(t, "title"), text.Draw(t, "diff"), text.Draw(t, "why")
 		a.Plan.Argv = rapid.SliceOfN(text, 0, 4).Draw(t, "argv")
 		a.Plan.Tool, a.Plan.Writes = text.Draw(t, "tool"), []string{text.Draw(t, "path")}
+		a.Plan.Profile, a.Plan.Seals, a.Plan.UnixSockets = text.Draw(t, "profile"), rapid.SliceOfN(text, 0, 3).Draw(t, "seals"), true
+		a.Plan.Files = []palyra.RoomFile{{Target: text.Draw(t, "target"), Text: text.Draw(t, "text")}}
+		if script := strings.ToValidUTF8(text.Draw(t, "script"), "?"); rapid.Bool().Draw(t, "scripted") {
+			raw, err := json.Marshal(map[string]string{"script": script})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Plan.Arguments, a.Plan.Argv = raw, []string{"/bin/sh", "-c", script}
+		}
 		const width = 76
 		got := render(a, palyra.SeparationNone, width, false)
 		for _, line := range strings.Split(strings.TrimSuffix(got, "\n"), "\n") {

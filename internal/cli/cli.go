@@ -180,7 +180,7 @@ func (a *app) all() []*cobra.Command {
 		a.up(), a.down(), a.status(), a.version(),
 		a.exec(), a.run(), a.runs(), a.tools(), a.approvals(), a.grants(), a.sessions(), a.calls(),
 		a.workspaces(), a.agents(), a.operators(), a.keys(),
-		a.journal(), a.attest(), a.policy(), a.configuration(),
+		a.journal(), a.attest(), a.policy(), a.sandbox(), a.setup(), a.configuration(),
 		a.man(), exitTopic(), environmentTopic(),
 	}
 }

@@ -2,18 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-
-	"palyra"
-	"palyra/client"
 )
 
 // execTool is the tool that exec calls.
@@ -22,11 +15,13 @@ const execTool = "palyra.process.run"
 // execOptions is what the command line of exec says.
 type execOptions struct {
 	session, tier, workspace, cwd, key string
+	profile, script                    string
 	egress, env                        []string
 	timeout, cpu                       spanFlag
 	memory                             sizeFlag
 	processes                          int64
-	noWait, noStdin, terminal          bool
+	noWait, noStdin, terminal, limits  bool
+	agent                              bool // the command is an agent itself
 }
 
 func (a *app) exec() *cobra.Command {
@@ -42,8 +37,14 @@ func (a *app) exec() *cobra.Command {
 			"passed on; while an answer is awaited Ctrl-C cancels the call, and so does a second\n" +
 			"Ctrl-C within two seconds. Nothing of your environment is passed on but --env.\n" +
 			"Shells and other programs that take instructions from their input cannot be fed\n" +
-			"while they run. A script of the workspace that is run by its own name runs from a\n" +
-			"copy: one that looks for files beside itself is better called by its interpreter.\n\n" +
+			"while they run. --script runs a script with /bin/sh instead of a command; whoever\n" +
+			"approves it sees it.\n\n" +
+			"In tier C the command sees the system's programs, the workspace and what its profile\n" +
+			"mounts, and nothing else of your home: see 'palyra setup' and 'palyra sandbox\n" +
+			"profiles'. It reaches the hosts of --egress and of its profile and no others. Hooks,\n" +
+			"CI and editor settings of the workspace stay as they are; new ones are taken away.\n" +
+			"In tier B it has no network, and a script of the workspace that is run by its own\n" +
+			"name does not find files beside itself: call it by its interpreter.\n\n" +
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
 			"denied or not answered in time. 124: it took too long. 130: cancelled. 125: Palyra\n" +
 			"itself failed, or a file or pipe did not get all of the output: what is longer than\n" +
@@ -53,6 +54,8 @@ func (a *app) exec() *cobra.Command {
 			"  palyra exec --timeout 30s --memory 512M --env CI=1 -- make -j2 check\n" +
 			"  palyra exec --workspace ~/project --cwd src -- ls -la\n" +
 			"  git diff | palyra exec -- wc -l\n" +
+			"  palyra exec --profile node --egress example.org:443 -- npm install\n" +
+			"  palyra exec --script build.sh\n" +
 			"  palyra exec -t -- less README.md\n" +
 			"  palyra exec --json --no-wait --no-stdin -- git status | jq .outcome",
 		RunE: func(cmd *cobra.Command, argv []string) error {
@@ -75,6 +78,7 @@ func (o *execOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.tier, "tier", "", "sandbox: b or c (default: the configured one)")
+	f.StringVar(&o.profile, "profile", "", "what its sandbox is furnished with, or none (default: by the command)")
 	f.StringArrayVar(&o.egress, "egress", nil, "host:port it may connect to; may be given again")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "variable NAME=VALUE it gets; may be given again")
 	f.StringVar(&o.key, "key", "", "idempotency key: a repeat returns the first outcome")
@@ -85,9 +89,16 @@ func (o *execOptions) flags(cmd *cobra.Command) {
 	f.Var(&o.cpu, "cpu", "processor time of all it starts")
 	f.Var(&o.memory, "memory", "memory of all it starts: 512M, 2G")
 	f.Int64Var(&o.processes, "processes", 0, "processes and threads at once")
+	f.BoolVar(&o.limits, "require-limits", false, "refuse to run where the kernel does not hold memory and processes")
+	f.StringVar(&o.script, "script", "", "file with a shell script to run instead of CMD, or - for stdin")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(shippedProfiles, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("workspace")
+	_ = cmd.MarkFlagFilename("script")
 }
+
+// shippedProfiles are the profiles that every daemon has.
+var shippedProfiles = []string{"dev", "git", "git-setup", "go", "node", "none", "python", "rust"}
 
 // completeNothing leaves the words after -- to the shell.
 func completeNothing(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -98,6 +109,12 @@ func completeNothing(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 // without them a flag of the command would be taken for one of ours, or the
 // other way round.
 func (o *execOptions) check(cmd *cobra.Command, args []string) error {
+	if cmd.Flags().Changed("script") {
+		if err := o.checkScript(args); err != nil {
+			return err
+		}
+		return o.values(args)
+	}
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case dash < 0 && len(args) > 0:
@@ -115,7 +132,7 @@ func (o *execOptions) check(cmd *cobra.Command, args []string) error {
 // values refuses flags that cannot mean anything, and words that are not UTF-8:
 // they would become other words on the way.
 func (o *execOptions) values(argv []string) error {
-	for _, word := range slices.Concat(argv, o.env, o.egress, []string{o.cwd, o.workspace, o.session, o.key}) {
+	for _, word := range slices.Concat(argv, o.env, o.egress, []string{o.cwd, o.workspace, o.session, o.key, o.profile}) {
 		if !utf8.ValidString(word) {
 			return usage("%q is not UTF-8; the tool takes text only", word)
 		}
@@ -166,85 +183,6 @@ func (o *execOptions) variables() (map[string]string, error) {
 	return vars, nil
 }
 
-// execArguments is the input of the tool.
-type execArguments struct {
-	Command  string            `json:"command"`
-	Args     []string          `json:"args,omitempty"`
-	Cwd      string            `json:"cwd,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`
-	Stdin    string            `json:"stdin,omitempty"`
-	StdinB64 string            `json:"stdin_b64,omitempty"`
-	Live     bool              `json:"stdin_live,omitempty"`
-	Terminal *execTerminal     `json:"terminal,omitempty"`
-	Tier     string            `json:"tier,omitempty"`
-	Egress   []string          `json:"egress,omitempty"`
-	Limits   *execLimits       `json:"limits,omitempty"`
-}
-
-// execTerminal is the size of a terminal.
-type execTerminal struct {
-	Rows int `json:"rows"`
-	Cols int `json:"cols"`
-}
-
-// execLimits are the limits that the command line lowers.
-type execLimits struct {
-	CPUMS       int64 `json:"cpu_ms,omitempty"`
-	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-	Processes   int64 `json:"processes,omitempty"`
-}
-
-// request makes the call to propose.
-func (o *execOptions) request(argv []string, in input, t *execTerminal) (client.CallRequest, error) {
-	vars, err := o.variables()
-	if err != nil {
-		return client.CallRequest{}, err
-	}
-	args := execArguments{
-		Command: argv[0], Args: argv[1:], Cwd: o.cwd, Env: vars, Live: in.live, Terminal: t, Tier: o.tier, Egress: o.egress,
-	}
-	if args.Cwd == "" {
-		args.Cwd = "."
-	}
-	if !in.live {
-		args.Stdin, args.StdinB64 = textOr64(in.head)
-	}
-	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes}); l != (execLimits{}) {
-		args.Limits = &l
-	}
-	raw, err := encodePlain(args)
-	if err != nil {
-		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
-	}
-	workspace, err := wholePath(o.workspace)
-	return client.CallRequest{
-		Tool: execTool, Arguments: raw, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
-		Timeout: time.Duration(o.timeout), Door: palyra.DoorCLI,
-	}, err
-}
-
-// textOr64 is bytes as text, which people can read, or as base64 when they are
-// none or would be too long as JSON: control characters take six bytes each there.
-func textOr64(b []byte) (text, b64 string) {
-	const most = 3 << 20 // of the 4 MiB that the tool takes
-	if raw, err := encodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {
-		return string(b), ""
-	}
-	return "", base64.StdEncoding.EncodeToString(b)
-}
-
-// wholePath is a directory by its whole path; "" is the one the person stands in.
-func wholePath(dir string) (string, error) {
-	if dir == "" {
-		return workingDir()
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("cli: working directory: %w", err)
-	}
-	return abs, nil
-}
-
 // execute runs a command through the gate. Signals are not the end of it: they
 // are the command's, so the context that they end is left behind.
 func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
@@ -264,10 +202,14 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	defer c.Close()
 	x := &execution{waiter: &waiter{app: a, client: c, noWait: o.noWait}}
 	defer x.listen()()
+	script, err := x.readScript(patient, c, &o)
+	if err != nil {
+		return err
+	}
 	if err := x.prepare(patient, c, o); err != nil {
 		return err
 	}
-	r, err := o.request(argv, x.input, x.size)
+	r, err := o.request(argv, script, x.input, x.size)
 	if err != nil {
 		return err
 	}

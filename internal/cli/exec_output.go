@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"hash"
 	"io"
 	"sync"
@@ -166,4 +167,21 @@ func (s *spool) next() (palyra.Chunk, bool) {
 	c := s.chunks[0]
 	s.chunks = s.chunks[1:]
 	return c, true
+}
+
+// takenAway names what the command made and did not leave behind.
+func (x *execution) takenAway(paths []string) {
+	const shown = 10
+	if len(paths) == 0 {
+		return
+	}
+	x.freshLine()
+	fmt.Fprintln(x.Stderr, "palyra: the command made or changed what is sealed; it is in quarantine, not in the workspace:")
+	for _, p := range paths[:min(shown, len(paths))] {
+		fmt.Fprintln(x.Stderr, "  "+show.Arg(p))
+	}
+	if n := len(paths) - shown; n > 0 {
+		fmt.Fprintf(x.Stderr, "  and %d more\n", n)
+	}
+	fmt.Fprintln(x.Stderr, "  remedy: a profile that unseals it asks first, for example --profile git-setup")
 }

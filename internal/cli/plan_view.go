@@ -26,6 +26,7 @@ func (v *approvalView) process() {
 	for i, arg := range p.Argv {
 		v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
 	}
+	v.script()
 	v.list("Directory", nonEmpty(p.Cwd))
 	v.variables(p.Env)
 	v.stdin()
@@ -123,18 +124,13 @@ func (v *approvalView) reach() {
 	p := v.approval.Plan
 	v.list("Reads", p.Reads)
 	v.list("Writes", p.Writes)
-	v.list("Hosts", p.Egress)
+	v.hosts()
 	v.list("Secrets", p.Bindings)
-	label := "Mounts"
-	for _, m := range p.Mounts {
-		how := "read only"
-		if m.Writable {
-			how = "writable"
-		}
-		v.put(label, show.Arg(m.Source)+" at "+show.Arg(m.Target)+" ("+how+")")
-		label = ""
+	v.room()
+	v.put("Runs in", tierText(p.Tier)+inProfile(p.Profile))
+	if p.Asks {
+		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
 	}
-	v.put("Runs in", tierText(p.Tier)+profile(p.Profile))
 	v.put("Limits", limits(p.Limits))
 	v.enforcement()
 }
@@ -149,7 +145,7 @@ func (v *approvalView) enforcement() {
 		}
 		return
 	}
-	v.network(e.Mode, len(p.Egress))
+	v.network(e.Mode, p)
 	v.line("Held by", joined(e.Mechanisms))
 	var held, polled, loose []string
 	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
@@ -172,14 +168,16 @@ func (v *approvalView) enforcement() {
 }
 
 // network says how the network is kept away.
-func (v *approvalView) network(mode string, hosts int) {
+func (v *approvalView) network(mode string, p palyra.Plan) {
 	switch {
-	case mode == "strict" && hosts == 0:
+	case mode == "strict" && len(p.Egress) == 0:
 		v.put("Network", "none (strict)")
 	case mode == "strict":
 		v.put("Network", "the hosts above and no others (strict)")
 	case mode == "preflight":
 		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)")
+	case mode == "none" && p.Tier == palyra.TierC:
+		v.shout("Network", "NOT enforced: it may reach any public host; what it reaches is on record (none)")
 	case mode == "none" || mode == "":
 		v.shout("Network", "NOT enforced")
 	default:
@@ -194,7 +192,7 @@ func orNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-func profile(name string) string {
+func inProfile(name string) string {
 	if name == "" {
 		return ""
 	}

@@ -28,6 +28,7 @@ type Config struct {
 	Tools     Tools
 	Sessions  Sessions
 	Process   Process
+	Egress    Egress
 	Log       Log
 	Store     Store
 
@@ -60,6 +61,20 @@ type Process struct {
 	Warm         int64  // cells kept ready
 	Cell         string // path of palyra-cell, when not beside palyrad
 	Dir          string // private directories of runs, when not in their usual place
+	Bwrap        string // bubblewrap
+	TmpBytes     int64  // of the private home and /tmp in tier C, each
+	Posture      string // require, or off
+}
+
+// Egress says how programs reach others.
+type Egress struct {
+	Mode          string
+	AllowedHosts  []string
+	PrivateRanges []string
+	HostNetwork   string // on or off
+	Ask           string // on or off
+	Resolver      string
+	Upstream      string
 }
 
 // Approvals sets how long questions and answers hold.
@@ -104,10 +119,11 @@ func Default() Config {
 		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}},
 		Sessions:  Sessions{IdleMS: 12 * 3600_000},
 		Process: Process{
-			Tier: "b", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
-			GraceMS: 2000, Cgroup: "auto", Warm: 2,
+			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
+			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
 		},
-		Log: Log{Level: "info", Format: "text"},
+		Egress: Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
+		Log:    Log{Level: "info", Format: "text"},
 	}
 }
 

@@ -20,7 +20,10 @@ type setting struct {
 const day = 24 * 3600_000 // in milliseconds
 
 // settings is every key there is, in the order they are shown.
-var settings = []setting{
+var settings = slices.Concat(callSettings, sandboxSettings, daemonSettings)
+
+// callSettings are about calls and who may make them.
+var callSettings = []setting{
 	{
 		key: "tool_call.max_calls_per_run", text: "calls one run may make", min: 1, max: 1_000_000,
 		value: func(c *Config) any { return &c.ToolCall.MaxCallsPerRun },
@@ -81,54 +84,10 @@ var settings = []setting{
 		key: "sessions.idle_ms", text: "how long a session may rest before it is closed", min: 1, max: 365 * day,
 		value: func(c *Config) any { return &c.Sessions.IdleMS },
 	},
-	{
-		key: "process.tier", text: "the tier of programs whose call names none: b; off runs no programs", check: oneOf("b", "off"),
-		value: func(c *Config) any { return &c.Process.Tier },
-	},
-	{
-		key: "process.cpu_ms", text: "processor time of a program and all it starts", min: 1, max: 30 * day,
-		value: func(c *Config) any { return &c.Process.CPUMS },
-	},
-	{
-		key: "process.memory_bytes", text: "memory of a program and all it starts", min: 16 << 20, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.MemoryBytes },
-	},
-	{
-		key: "process.processes", text: "processes and threads at once", min: 8, max: 1 << 20,
-		value: func(c *Config) any { return &c.Process.Processes },
-	},
-	{
-		key: "process.open_files", text: "open files of one process", min: 32, max: 1 << 20,
-		value: func(c *Config) any { return &c.Process.OpenFiles },
-	},
-	{
-		key: "process.file_bytes", text: "size of one file it writes", min: 4096, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.FileBytes },
-	},
-	{
-		key: "process.emitted_bytes", text: "bytes printed in all before a program is ended", min: 4096, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.EmittedBytes },
-	},
-	{
-		key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000,
-		value: func(c *Config) any { return &c.Process.GraceMS },
-	},
-	{
-		key: "process.cgroup", text: "auto, off, or a delegated directory of the cgroup file system", check: autoOrAbsolute,
-		value: func(c *Config) any { return &c.Process.Cgroup },
-	},
-	{
-		key: "process.warm", text: "sandbox cells kept ready", min: 0, max: 64,
-		value: func(c *Config) any { return &c.Process.Warm },
-	},
-	{
-		key: "process.cell", text: "palyra-cell, when not beside palyrad or in ../libexec/palyra", check: absolute,
-		value: func(c *Config) any { return &c.Process.Cell },
-	},
-	{
-		key: "process.dir", text: "where runs have their private homes, when not in the usual place", check: absolute,
-		value: func(c *Config) any { return &c.Process.Dir },
-	},
+}
+
+// daemonSettings are about the daemon itself.
+var daemonSettings = []setting{
 	{
 		key: "log.level", text: "debug, info, warn or error", check: oneOf("debug", "info", "warn", "error"),
 		value: func(c *Config) any { return &c.Log.Level },

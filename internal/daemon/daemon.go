@@ -28,6 +28,7 @@ import (
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
 	"palyra/internal/policy"
+	"palyra/internal/posture"
 	"palyra/internal/run"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -65,6 +66,8 @@ type Daemon struct {
 	files    *artifact.Store
 	sessions *run.Sessions
 	path     *path
+	posture  *posture.Store
+	insiders insiders
 	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
 	first    bool                   // this start made the state
 }
@@ -85,7 +88,7 @@ func New(ctx context.Context, c Config) (_ *Daemon, err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openDesk, d.openPath, d.settle,
+		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openDesk, d.openPath, d.openPosture, d.settle,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -122,7 +125,7 @@ func (d *Daemon) openState(ctx context.Context) error {
 	}
 	d.db, err = store.Open(ctx, engine,
 		store.Schema{Part: "daemon", FS: own}, journal.Schema(), keyring.Schema(), access.Schema(), policy.Schema(),
-		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema())
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -188,7 +191,7 @@ func (d *Daemon) openPolicy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.policy, err = policy.New(policy.Config{Bundle: bundle, Snapshot: d.snapshot()}); err != nil {
+	if d.policy, err = policy.New(policy.Config{Bundle: bundle, Snapshot: d.snapshot(), Probed: d.holds}); err != nil {
 		return err
 	}
 	if d.kept, err = policy.NewSnapshots(policy.SnapshotsConfig{DB: d.db, Journal: d.journal, Now: now}); err != nil {
@@ -205,17 +208,17 @@ func (d *Daemon) snapshot() palyra.Snapshot {
 		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
 		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
 		RunTimeoutMS: c.ToolCall.RunTimeoutMS, RunOutputBytes: c.ToolCall.RunOutputBytes, ParallelCalls: c.ToolCall.ParallelCalls,
-		ProcessRunner: processRunner(c.Process), WasmRuntime: map[string]any{"enabled": false},
+		ProcessRunner: processRunner(c.Process, c.Egress), WasmRuntime: map[string]any{"enabled": false},
 	}
 }
 
-// processRunner is the part of the snapshot about programs. Egress is none at
-// all: tier B has no network.
-func processRunner(p config.Process) map[string]any {
+// processRunner is the part of the snapshot about programs.
+func processRunner(p config.Process, e config.Egress) map[string]any {
 	return map[string]any{
-		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": "strict", "allowed_egress_hosts": []string{},
+		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": e.Mode, "allowed_egress_hosts": e.AllowedHosts, "egress": egressSnapshot(e),
 		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
 		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
+		"bwrap": p.Bwrap, "tmp_bytes": p.TmpBytes, "posture": p.Posture,
 	}
 }
 

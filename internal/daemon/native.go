@@ -10,17 +10,21 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
+	"palyra/internal/egress"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/bubble"
 	"palyra/internal/sandbox/confine"
+	"palyra/internal/seal"
 	"palyra/internal/tool/process"
 )
 
 // native is the tiers that run programs: the tool that plans them and the
 // runner that starts them.
 type native struct {
-	tool    *process.Driver
-	runner  *sandbox.Runner
-	confine *confine.Backend
+	tool     *process.Driver
+	runner   *sandbox.Runner
+	guard    *egress.Guard
+	backends []sandbox.Backend
 }
 
 // openNative makes ready what runs programs. A host on which a tier cannot be
@@ -28,15 +32,20 @@ type native struct {
 func (d *Daemon) openNative(p *path) (err error) {
 	c := d.Config.Config.Process
 	n := &native{}
-	n.confine, err = confine.New(confine.Config{
-		Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), StateID: d.mark(), Log: d.Log,
-	})
+	p.native = n
+	if err = d.openBackends(n); err != nil {
+		return err
+	}
+	if n.guard, err = d.openGuard(p); err != nil {
+		return err
+	}
+	profiles, err := d.openProfiles()
 	if err != nil {
 		return err
 	}
-	p.native = n
 	n.tool, err = process.New(process.Config{
-		Tiers: p, Enabled: c.Tier != "off", Tier: palyra.TierB,
+		Tiers: p, Enabled: c.Tier != "off", Tier: tierOf(c.Tier), Profiles: rooms{profiles}, Hosts: n.guard, Seals: seal.Default, Agent: agentTools(),
+		Wall: d.Config.Config.ToolCall.ExecutionTimeoutMS, AgentWall: d.Config.Config.ToolCall.RunTimeoutMS,
 		Limits: palyra.Limits{
 			CPUMS: c.CPUMS, MemoryBytes: c.MemoryBytes, Processes: c.Processes, OpenFiles: c.OpenFiles, FileBytes: c.FileBytes,
 			EmittedBytes: c.EmittedBytes,
@@ -45,12 +54,46 @@ func (d *Daemon) openNative(p *path) (err error) {
 	return err
 }
 
+func tierOf(setting string) palyra.Tier {
+	if setting == "b" {
+		return palyra.TierB
+	}
+	return palyra.TierC
+}
+
+// openBackends makes the drivers of the native tiers.
+func (d *Daemon) openBackends(n *native) error {
+	c := d.Config.Config.Process
+	b, err := confine.New(confine.Config{
+		Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), StateID: d.mark(), Log: d.Log,
+	})
+	if err != nil {
+		return err
+	}
+	n.backends = append(n.backends, b)
+	room, err := bubble.New(bubble.Config{
+		Bwrap: c.Bwrap, Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), WarmBytes: warmBytes, StateID: d.mark(),
+		Dir: filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "seals"), Quarantine: d.Config.Config.Paths.Quarantine, Tmp: c.TmpBytes, Log: d.Log,
+	})
+	if err != nil {
+		return err
+	}
+	n.backends = append(n.backends, room)
+	return nil
+}
+
+// warmBytes is what rooms that wait for their program may take together.
+const warmBytes = 256 << 20
+
 // openRunner puts the sandbox over its backends. It needs the planner, which
 // needs the tool above.
 func (d *Daemon) openRunner(p *path) (err error) {
 	p.native.runner, err = sandbox.New(sandbox.Config{
-		Backends: []sandbox.Backend{p.native.confine}, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
-		Dir: d.cells(), Streams: p, Grace: d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
+		Backends: p.native.backends, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
+		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress.Mode}, Streams: p,
+		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
+		Probed: d.Config.Config.Process.Posture == "require",
+		Grace:  d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
 	})
 	return err
 }
@@ -129,8 +172,12 @@ func (n *native) close() error {
 	if n == nil {
 		return nil
 	}
-	if n.runner == nil {
-		return n.confine.Close()
+	if n.runner != nil {
+		return n.runner.Close()
 	}
-	return errors.Join(n.runner.Close())
+	var errs []error
+	for _, b := range n.backends {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"palyra"
 	"palyra/internal/artifact"
 	"palyra/internal/catalog"
+	"palyra/internal/egress"
 	"palyra/internal/gate"
 	"palyra/internal/plan"
 	"palyra/internal/run"
@@ -15,6 +16,7 @@ import (
 	"palyra/internal/tool"
 	toolartifact "palyra/internal/tool/artifact"
 	"palyra/internal/tool/basic"
+	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/workspace"
 )
@@ -57,10 +59,10 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	}
 	d.chosen = d.modes()
 	p := &path{guard: d.guard}
-	if p.tools, err = tool.NewSet(builtin(d.files)...); err != nil {
+	if err = d.openNative(p); err != nil {
 		return err
 	}
-	if err = d.openNative(p); err != nil {
+	if p.tools, err = tool.NewSet(builtin(d.files, p.native.guard)...); err != nil {
 		return err
 	}
 	p.catalog, err = catalog.New(catalog.Config{Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs()), MaxCalls: c.ToolCall.MaxCallsPerRun})
@@ -84,10 +86,11 @@ func (d *Daemon) openPath(ctx context.Context) error {
 }
 
 // builtin is the list of Palyra's own tools.
-func builtin(a *artifact.Store) []tool.Tool {
+func builtin(a *artifact.Store, g *egress.Guard) []tool.Tool {
 	var all []tool.Tool
 	all = append(all, basic.All()...)
 	all = append(all, files.All(files.Config{})...)
+	all = append(all, fetch.All(fetching(g))...)
 	return append(all, toolartifact.All(a)...)
 }
 
@@ -135,7 +138,7 @@ func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
 func (d *Daemon) own() []string {
 	p := d.Config.Config.Paths
 	dirs := []string{
-		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(),
+		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.caches(),
 	}
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)

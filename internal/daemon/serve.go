@@ -16,6 +16,7 @@ import (
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/policy"
 	"palyra/internal/rpc/runs"
+	"palyra/internal/rpc/sandbox"
 	"palyra/internal/rpc/sessions"
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
@@ -30,7 +31,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.prune}
+	d.insiders.server.Store(server)
+	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.prune, d.tryOut}
 	var wg sync.WaitGroup
 	errs := make([]error, len(parts))
 	for i, part := range parts {
@@ -92,6 +94,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		journal.New(journalPart{d.journal}),
 		policy.New(policyPart{d}),
 		attestations.New(d.attester),
+		sandbox.New(d.posture),
 	}
 	server, err := rpc.New(c)
 	if err != nil {

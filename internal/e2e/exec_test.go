@@ -87,11 +87,16 @@ func predicate(t testing.TB, out palyra.Outcome) palyra.Predicate {
 // The command of the issue, on the built binaries: it waits, is allowed, runs as
 // the workspace's owner, and the attestation names what really held.
 func TestExecWaitsRunsAndIsAttested(t *testing.T) {
+	t.Run("tier b", func(t *testing.T) { execIsAttested(t, "b", "sandbox_tier_b", "no_network") })
+	t.Run("tier c", func(t *testing.T) { execIsAttested(t, "c", "sandbox_tier_c_linux_bubblewrap", "net_namespace") })
+}
+
+func execIsAttested(t *testing.T, tier, executor, network string) {
 	d := newDaemon(t)
 	owner := d.ownWork()
 	d.mustStart()
 	person := d.client(client.OperatorDoor)
-	touch := []string{"exec", "--json", "--workspace", d.work, "--", "/usr/bin/touch", "made-by-palyra"}
+	touch := []string{"exec", "--json", "--tier", tier, "--workspace", d.work, "--", "/usr/bin/touch", "made-by-palyra"}
 
 	cmd := d.palyra(touch...)
 	var stdout bytes.Buffer
@@ -135,10 +140,10 @@ func TestExecWaitsRunsAndIsAttested(t *testing.T) {
 		t.Errorf("the file belongs to uid %d, the workspace to %d", uid, owner)
 	}
 	p := predicate(t, out)
-	if p.Executor != "sandbox_tier_b" || p.Tier != palyra.TierB || p.Enforcement.Mode != "strict" {
+	if p.Executor != executor || string(p.Tier) != strings.ToUpper(tier) || p.Enforcement.Mode != "strict" {
 		t.Errorf("attested: executor %q, tier %q, %+v", p.Executor, p.Tier, p.Enforcement)
 	}
-	for _, m := range []string{"no_new_privs", "seccomp", "no_network", "private_tmp", "clean_env"} {
+	for _, m := range []string{"no_new_privs", "seccomp", network, "private_tmp", "clean_env"} {
 		if !slices.Contains(p.Enforcement.Mechanisms, m) {
 			t.Errorf("the attestation does not name %s: %v", m, p.Enforcement.Mechanisms)
 		}

@@ -20,6 +20,11 @@ import (
 // root's. Where the tests are an ordinary user's themselves, all of them are
 // this test.
 func TestAnOrdinaryUsersDaemon(t *testing.T) {
+	t.Run("tier b", func(t *testing.T) { ordinaryDaemon(t, "b", "sandbox_tier_b") })
+	t.Run("tier c", func(t *testing.T) { ordinaryDaemon(t, "c", "sandbox_tier_c_linux_bubblewrap") })
+}
+
+func ordinaryDaemon(t *testing.T, tier, executor string) {
 	if os.Geteuid() != 0 {
 		t.Log("the tests run as an ordinary user: every other one shows it")
 	}
@@ -53,7 +58,7 @@ func TestAnOrdinaryUsersDaemon(t *testing.T) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	run := as("palyra", "exec", "--json", "--", "/bin/sh", "-c", "id -u; id -G; env; touch mine; cat /proc/1/environ; kill -0 $PPID && echo signalled")
+	run := as("palyra", "exec", "--json", "--tier", tier, "--", "/bin/sh", "-c", "id -u; id -G; env; touch mine; cat /proc/1/environ; kill -0 $PPID && echo signalled")
 	var stdout bytes.Buffer
 	run.Stdout = &stdout
 	stderr, err := run.StderrPipe()
@@ -87,7 +92,7 @@ func TestAnOrdinaryUsersDaemon(t *testing.T) {
 		t.Error(err)
 	}
 	p := predicate(t, out)
-	if p.Executor != "sandbox_tier_b" || !slices.Contains(p.Enforcement.Mechanisms, "seccomp") {
+	if p.Executor != executor || !slices.Contains(p.Enforcement.Mechanisms, "seccomp") {
 		t.Errorf("attested %+v", p.Enforcement)
 	}
 	if os.Geteuid() == 0 && p.Enforcement.Limits["memory"] != "polled" && p.Enforcement.Limits["memory"] != "cgroup" {

@@ -10,6 +10,7 @@ func blank(c *palyra.Call) palyra.Outcome {
 	return palyra.Outcome{
 		Tool: palyra.Clip(c.Proposal.Tool, 512), SessionID: c.Proposal.Session, CallID: c.ID, ApprovalID: c.Approval,
 		GrantID: c.Grant, PlanDigest: c.Digest, JournalPosition: c.Granted.Seq,
+		Quarantined: []string{},
 	}
 }
 
@@ -37,6 +38,7 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 		}
 	}
 	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, res.Signal, res.Truncated, res.Output
+	o.Quarantined = append([]string{}, res.Quarantined...)
 	o.SetStreams(res.Stdout, res.Stderr)
 	return o
 }
@@ -54,7 +56,8 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
 		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: res.Signal, TimedOut: res.TimedOut, KillReason: clip(res.KillReason),
 		Usage: res.Usage, StdoutDigest: palyra.SumBytes(res.Stdout), StderrDigest: palyra.SumBytes(res.Stderr),
-		OutputDigest: palyra.SumBytes(res.Output), OutcomeDigest: body, Egress: []palyra.EgressFlow{},
+		OutputDigest: palyra.SumBytes(res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
+		Quarantined: append([]string{}, res.Quarantined...), PostureDigest: res.Posture,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
 	}
 	if c.Decision.Answer != palyra.AnswerPending {
@@ -63,6 +66,9 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 	}
 	return p, nil // execution_sha256 is the attester's to fill in
 }
+
+// flows is never nil: a predicate says that there were none.
+func flows(f []palyra.EgressFlow) []palyra.EgressFlow { return append([]palyra.EgressFlow{}, f...) }
 
 func denied(v palyra.Verdict) error {
 	e := palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "policy denies this call")

@@ -17,6 +17,7 @@ var (
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
+		"internal/egress", "internal/posture", "internal/profile", "internal/seal",
 	}
 	// mains are programs.
 	mains = []string{"cmd/*"}
@@ -57,6 +58,8 @@ func edges() []edge {
 		{[]string{"internal/gate"}, []string{"**"}, false, "the path imports nothing of ours but the root"},
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
+		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells"}, true, "tiers that start cells share how"},
+		{[]string{"internal/sandbox/bubble", "internal/profile"}, []string{"internal/seal"}, true, "what a run must leave as it is"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
 		{append(slices.Clone(parts), leavesOf(parts)...), append([]string{".", "internal/store"}, small...), true, "a part"},
 		{append(slices.Clone(parts), leavesOf(parts)...), []string{"**"}, false, "parts never import each other, nor anything above"},
@@ -75,10 +78,11 @@ func edges() []edge {
 		{[]string{"internal/rpc/**"}, []string{"**"}, false, "a door knows the parts only by interfaces of its own"},
 
 		{[]string{"client/**"}, append([]string{".", "client/**", "internal/rpc/wire"}, small...), true, "the client shares the words' wire form with the doors"},
-		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/keyring"}, true, "evidence is checked without a daemon"},
+		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/keyring", "internal/posture"}, true, "evidence is checked without a daemon"},
 		{[]string{"client"}, []string{"internal/identity"}, true, "the client makes an operator's key file and signs with it"},
 		{[]string{"client/**"}, []string{"**"}, false, "the client knows no part"},
 
+		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
 		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable"}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},
 

@@ -78,7 +78,10 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 		"risk": f.record(), "session_id": cedar.String(r.Session),
 		"door": cedar.String(r.Door), "door_allowed": cedar.Boolean(s.doors.has(string(r.Door))),
 		"principal_allowed": cedar.Boolean(s.principals.has(string(r.Principal))),
-		"mechanisms":        stringSet(p.Enforcement.Mechanisms), "limits": limitSet(p.Enforcement.Limits),
+		"profile":           cedar.String(p.Profile), "asks": cedar.Boolean(p.Asks), "network": cedar.String(p.Enforcement.Mode),
+		"probed":       cedar.Boolean(s.probed != nil && s.probed(p.Tier)),
+		"unix_sockets": cedar.Boolean(p.UnixSockets),
+		"mechanisms":   stringSet(p.Enforcement.Mechanisms), "limits": limitSet(p.Enforcement.Limits),
 		"workspace_needed": cedar.Boolean(f.workspace), "workspace_known": cedar.Boolean(p.Workspace.Known),
 	}
 	m["egress"], m["hosts"] = hostSets(egress)

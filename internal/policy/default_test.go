@@ -185,6 +185,22 @@ func TestDefaultDestructive(t *testing.T) {
 	}
 }
 
+// A profile that opens what is sealed needs an answer of its own, for one call.
+func TestDefaultProfilesThatAsk(t *testing.T) {
+	e := engine(t, defaults(t))
+	r := write("ok.txt")
+	r.Plan.Tier, r.Plan.Profile, r.Plan.Asks, r.Plan.Enforcement.Mode = palyra.TierC, "git-setup", true, "strict"
+	if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask || v.Need != (palyra.Need{Votes: 1, Fresh: true}) {
+		t.Errorf("%s %+v", v.Effect, v.Need)
+	}
+	for scope, want := range map[palyra.Scope]palyra.Effect{palyra.ScopeOnce: palyra.Allow, palyra.ScopeSession: palyra.Deny} {
+		r.Approval = &palyra.ApprovalFacts{Votes: 1, Scope: scope, Fresh: true}
+		if v := e.Judge(t.Context(), r); v.Effect != want {
+			t.Errorf("%s: %s", scope, v.Effect)
+		}
+	}
+}
+
 // anyRequest draws a request of any shape a plan can have.
 func anyRequest(t *rapid.T) palyra.Request {
 	caps := rapid.SliceOfDistinct(rapid.SampledFrom([]palyra.Capability{

@@ -266,3 +266,31 @@ func TestEnforcementCanBeDemanded(t *testing.T) {
 		}
 	}
 }
+
+// A policy can demand that a tier was tried out, and a profile that opens seals
+// is never covered by an earlier answer.
+func TestPostureCanBeDemanded(t *testing.T) {
+	b := load(t, permitAll+`@id("probed") @reason("the tier must have been tried out") forbid (principal, action in Action::"call", resource)
+		when { context.tier == "C" && (!context.probed || context.network != "strict") };`)
+	for name, c := range map[string]struct {
+		probed func(palyra.Tier) bool
+		mode   string
+		want   palyra.Effect
+	}{
+		"held":           {func(palyra.Tier) bool { return true }, "strict", palyra.Allow},
+		"not held":       {func(palyra.Tier) bool { return false }, "strict", palyra.Deny},
+		"nobody asked":   {nil, "strict", palyra.Deny},
+		"not enforced":   {func(palyra.Tier) bool { return true }, "none", palyra.Deny},
+		"of another one": {func(t palyra.Tier) bool { return t == palyra.TierB }, "strict", palyra.Deny},
+	} {
+		e := engine(t, b)
+		if err := e.Swap(Config{Bundle: b, Snapshot: e.Snapshot(), Probed: c.probed}); err != nil {
+			t.Fatal(err)
+		}
+		r := write("a.txt")
+		r.Plan.Tier, r.Plan.Enforcement.Mode = palyra.TierC, c.mode
+		if v := e.Judge(t.Context(), r); v.Effect != c.want {
+			t.Errorf("%s: %s (%s)", name, v.Effect, v.Reason)
+		}
+	}
+}

@@ -33,7 +33,8 @@ import (
 // nothing in.
 type Config struct {
 	Bundle   *Bundle
-	Snapshot palyra.Snapshot // its Bundle field is filled in by New
+	Snapshot palyra.Snapshot        // its Bundle field is filled in by New
+	Probed   func(palyra.Tier) bool // is the tier known to hold; nil: none is
 }
 
 // Engine judges. Its methods may be called from many goroutines.
@@ -48,6 +49,7 @@ type state struct {
 	tools      names
 	principals names
 	doors      names
+	probed     func(palyra.Tier) bool
 }
 
 // New returns an Engine.
@@ -72,6 +74,7 @@ func (e *Engine) Swap(c Config) error {
 		return fmt.Errorf("policy: snapshot: %w", err)
 	}
 	e.live.Store(&state{
+		probed: c.Probed,
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), doors: newNames(s.Channels),
 	})

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"net"
+	"net/netip"
 	"path"
 	"path/filepath"
 	"slices"
@@ -105,6 +107,15 @@ func (f *findings) place(r palyra.Request) {
 	if p.Tier == palyra.TierB {
 		f.add(1, "no_full_sandbox", "tier B")
 	}
+	if p.UnixSockets {
+		f.add(2, "unix_sockets", "")
+	}
+	if p.Asks {
+		f.add(2, "opens_seals", p.Profile)
+	}
+	if m := p.Enforcement.Mode; p.Tier == palyra.TierC && m != "strict" {
+		f.add(2, "network_not_enforced", m)
+	}
 	if p.Stdin == stdinLive {
 		f.add(2, "stdin_live", "")
 	}
@@ -115,6 +126,9 @@ func (f *findings) reach(r palyra.Request) {
 	p := r.Plan
 	for _, h := range distinct(p.Egress) {
 		f.add(1, "egress", h)
+		if private(h) { // nobody but this machine and its neighbours is there: other services, the cloud's own keys
+			f.add(3, "private_address", h)
+		}
 	}
 	for _, s := range distinct(p.Bindings) {
 		f.add(2, "secret", s)
@@ -130,6 +144,17 @@ func (f *findings) reach(r palyra.Request) {
 	if f.sensitive && slices.Contains(r.Labels, "untrusted-input") {
 		f.add(2, "after_untrusted_input", "")
 	}
+}
+
+// private reports whether a host is given as an address that is not public.
+func private(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(name)
+	a = a.Unmap()
+	return err == nil && (!a.IsGlobalUnicast() || a.IsPrivate())
 }
 
 func (f findings) rank() int {

@@ -144,3 +144,19 @@ func TestContextReachesPolicies(t *testing.T) {
 		}
 	}
 }
+
+// An address that is nobody's but this machine's and its neighbours' is the most
+// that can be asked for.
+func TestPrivateAddressesAreCritical(t *testing.T) {
+	e := engine(t, defaults(t))
+	for host, want := range map[string]palyra.RiskLevel{
+		"example.org:443": palyra.RiskMedium, "192.0.2.1:443": palyra.RiskMedium, "127.0.0.1:80": palyra.RiskCritical, "10.1.2.3:80": palyra.RiskCritical,
+		"169.254.169.254:80": palyra.RiskCritical, "[::1]:80": palyra.RiskCritical, "[::ffff:10.0.0.1]:80": palyra.RiskCritical, "[fd00::1]:80": palyra.RiskCritical,
+	} {
+		r := echo()
+		r.Plan.Egress = []string{host}
+		if v := e.Judge(t.Context(), r); v.Risk.Level != want {
+			t.Errorf("%s: %s %v", host, v.Risk.Level, v.Risk.Factors)
+		}
+	}
+}

@@ -65,6 +65,8 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 			return a.alert(r, nil, err)
 		}
 		r.caller.Principal, r.caller.Owner, r.caller.Role = agent.Principal, agent.Owner, palyra.RoleAgent
+	case r.peer.bound != nil:
+		r.caller.Principal, r.caller.Owner, r.caller.Role = r.peer.bound.Principal, r.peer.bound.Owner, palyra.RoleAgent
 	case r.peer.agent:
 		agent, err := a.Access.LocalAgent(ctx)
 		if err != nil {

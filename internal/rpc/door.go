@@ -17,7 +17,9 @@ import (
 // door is one socket and its server.
 type door struct {
 	name     string
-	agent    bool // whoever comes in is an agent
+	agent    bool          // whoever comes in is an agent
+	bound    *palyra.Agent // whoever comes in is this one
+	uid      int64         // whom it serves
 	path     string
 	listener net.Listener
 	server   *http.Server
@@ -27,6 +29,7 @@ type door struct {
 type peer struct {
 	uid   int64 // -1: the kernel would not say
 	agent bool  // came by the agent door
+	bound *palyra.Agent
 }
 
 type peerKey struct{}
@@ -42,8 +45,15 @@ func (d *door) open(h http.Handler, s *Server, bodies *budget) error {
 	if d.listener, err = listen(d.path); err != nil {
 		return err
 	}
+	d.uid = int64(os.Geteuid())
+	d.prepare(h, s, bodies)
+	return nil
+}
+
+// prepare makes the door's server.
+func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 	g := &guard{
-		next: h, door: d, euid: int64(os.Geteuid()), alarm: s.alarm, limits: s.limits, bodies: bodies,
+		next: h, door: d, euid: d.uid, alarm: s.alarm, limits: s.limits, bodies: bodies,
 		slots: make(chan struct{}, s.limits.requests), errs: connect.NewErrorWriter(),
 	}
 	d.server = &http.Server{
@@ -55,12 +65,11 @@ func (d *door) open(h http.Handler, s *Server, bodies *budget) error {
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent})
+			return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound})
 		},
 	}
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetUnencryptedHTTP2(true)
-	return nil
 }
 
 func (d *door) close() error {

@@ -217,7 +217,7 @@ func methods(t *testing.T) []method {
 		}
 		return true
 	})
-	if len(out) < 48 {
+	if len(out) < 50 {
 		t.Fatalf("only %d methods", len(out))
 	}
 	return out

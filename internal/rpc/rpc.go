@@ -108,6 +108,8 @@ type Server struct {
 	alarm    *alarm
 	health   *grpchealth.StaticChecker
 	names    []string
+	chain    http.Handler
+	bodies   *budget
 	stopping context.Context // ends when Run begins to stop
 	stop     context.CancelFunc
 }
@@ -122,13 +124,12 @@ func newServer(c Config, l limits) (*Server, error) {
 	s := &Server{Config: c, limits: l}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.alarm = &alarm{record: s.record, now: c.Now}
-	handler := s.handler()
-	bodies := &budget{left: l.bodies}
+	s.chain, s.bodies = s.handler(), &budget{left: l.bodies}
 	for _, d := range []*door{
 		{name: "agent", path: c.AgentSocket, agent: true},
 		{name: "operator", path: c.OperatorSocket},
 	} {
-		if err := d.open(handler, s, bodies); err != nil {
+		if err := d.open(s.chain, s, s.bodies); err != nil {
 			s.stop()
 			return nil, errors.Join(err, s.close())
 		}

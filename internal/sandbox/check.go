@@ -26,7 +26,7 @@ func (r *Runner) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (Bac
 	if err != nil {
 		return nil, err
 	}
-	if err := runnable(plan); err != nil {
+	if err := r.runnable(plan, b); err != nil {
 		return nil, err
 	}
 	now, err := r.Planner.Resolve(ctx, c)
@@ -41,10 +41,13 @@ func (r *Runner) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (Bac
 		return nil, planChanged(changes(plan, now))
 	}
 	held, err := b.Probe(ctx, plan.Limits)
+	if err == nil {
+		err = r.probed(plan.Tier)
+	}
 	if err != nil {
 		return nil, stopped(ctx, plan, err)
 	}
-	if lacks := missing(ofBackend(plan.Enforcement), held); len(lacks) > 0 {
+	if lacks := missing(without(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
 			WithRemedy("propose the call anew: it is then judged by what holds now")
 	}
@@ -52,7 +55,7 @@ func (r *Runner) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (Bac
 }
 
 // runnable refuses what no native run can honour, before anything is looked at.
-func runnable(p palyra.Plan) error {
+func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 	bad := func(what string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the plan cannot be run: %s", what)
 	}
@@ -69,15 +72,29 @@ func runnable(p palyra.Plan) error {
 		return bad("an argument has a NUL byte")
 	case p.Enforcement.Mode == "":
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the plan says nothing about what the tier enforces")
-	case len(p.Egress) > 0:
+	case len(p.Egress) > 0 && (!walled(b) || r.Guard == nil):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "a run in tier %s has no network", p.Tier).
-			WithRemedy("propose the call without egress")
+			WithRemedy("propose the call without egress, or in tier c")
 	case len(p.Bindings) > 0:
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonEnvDenied, "there is no vault to take secrets from").
 			WithRemedy("propose the call without bindings")
-	case len(p.Mounts) > 0 || p.Profile != "":
+	case p.AgentSocket && (!walled(b) || r.Agents == nil):
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).WithRemedy("propose the call in tier c")
+	case !walled(b) && (len(p.Mounts)+len(p.Files)+len(p.Seals) > 0 || p.Profile != "" || p.UnixSockets):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no profiles and no mounts", p.Tier).
-			WithRemedy("propose the call without a profile")
+			WithRemedy("propose the call without a profile, or in tier c")
+	}
+	return r.mountable(p)
+}
+
+// mountable refuses what a run may not be given to write: only caches of its own
+// workspace, which the daemon keeps for it.
+func (r *Runner) mountable(p palyra.Plan) error {
+	for _, m := range p.Mounts {
+		if m.Writable && (r.Caches == "" || m.Source == r.Caches || !within(r.Caches, m.Source)) {
+			return palyra.Errorf(palyra.Denied, palyra.ReasonBadProfile, "%s would be writable, and is not a cache that Palyra keeps", show(m.Source)).
+				WithRemedy("make it a cache of the profile, or mount it read-only")
+		}
 	}
 	return nil
 }
@@ -127,6 +144,10 @@ func planChanged(what []string) *palyra.Error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s", text).WithRemedy(again)
 }
 
+func executableChanged(path string, cause error) error {
+	return planChanged([]string{"the executable " + show(path)}).WithCause(cause)
+}
+
 // changes names what differs between the plan that was judged and the one that
 // would run now, most telling first.
 func changes(judged, now palyra.Plan) []string {
@@ -153,7 +174,9 @@ func changes(judged, now palyra.Plan) []string {
 	note(!sameEnforcement(judged.Enforcement, now.Enforcement), "what the tier enforces")
 	note(!slices.Equal(judged.Egress, now.Egress), "the hosts it may reach")
 	note(!slices.Equal(judged.Bindings, now.Bindings), "the secrets it gets")
-	note(judged.Profile != now.Profile || !slices.Equal(judged.Mounts, now.Mounts), "the directories it sees")
+	note(judged.Profile != now.Profile || !slices.Equal(judged.Mounts, now.Mounts) || !slices.Equal(judged.Files, now.Files), "the directories it sees")
+	note(!slices.Equal(judged.Seals, now.Seals), "the paths that are sealed")
+	note(judged.UnixSockets != now.UnixSockets || judged.AgentSocket != now.AgentSocket, "the sockets it may use")
 	note(!slices.Equal(judged.Reads, now.Reads) || !slices.Equal(judged.Writes, now.Writes), "the files it names")
 	return what
 }
@@ -192,9 +215,9 @@ func sameEnforcement(a, b palyra.Enforcement) bool {
 	return a.Mode == b.Mode && slices.Equal(a.Mechanisms, b.Mechanisms) && maps.Equal(a.Limits, b.Limits)
 }
 
-// ofBackend is the part of a promise that the backend keeps; the rest is ours.
-func ofBackend(e palyra.Enforcement) palyra.Enforcement {
-	e.Mechanisms = slices.DeleteFunc(slices.Clone(e.Mechanisms), func(m string) bool { return m == Sealed })
+// without is a promise but for some mechanisms.
+func without(e palyra.Enforcement, names ...string) palyra.Enforcement {
+	e.Mechanisms = slices.DeleteFunc(slices.Clone(e.Mechanisms), func(m string) bool { return slices.Contains(names, m) })
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // Backend is a native tier's driver. What is the same for all of them is in
@@ -35,9 +36,15 @@ type Job struct {
 	Argv      []string
 	Env       []string
 	Cwd       string
-	UID, GID  int64  // who to run as; other than the daemon only where that is root
-	Workspace string // may be read, written and executed from
-	Private   string // the run's own directory: home and tmp below it are writable, exe is not
+	UID, GID  int64                  // who to run as; other than the daemon only where that is root
+	Workspace string                 // may be read, written and executed from
+	Private   string                 // the run's own directory: home and tmp below it are writable, exe is not
+	Mounts    []palyra.Mount         // more that it may see; only where the tier has a room of its own
+	Files     []palyra.RoomFile      // small files laid into the room
+	Seals     []string               // names below the workspace that must be as before when the run is over
+	Unix      bool                   // may use unix sockets of the file system
+	Doors     []cell.Door            // sockets to be made in the run's own network, listened on from outside
+	Open      func([]*os.File) error // takes them over, in the order of Doors, before the program runs
 	Limits    palyra.Limits
 	Terminal  bool     // Stdin is a terminal to be made the controlling one
 	Stdin     *os.File // the three are Start's to close, in every case, as is Sealed
@@ -62,13 +69,60 @@ type Process interface {
 
 // Exit is how a job ended.
 type Exit struct {
-	Code        int    // exit code of the program
-	Signal      string // that ended it, by name: "SIGKILL"
-	Limit       string // that made the cell kill it: memory, processes, cpu, file_size
-	Stopped     string // the reason given to Stop
-	Left        int    // processes that had to be killed after the program's own end
+	Code        int      // exit code of the program
+	Signal      string   // that ended it, by name: "SIGKILL"
+	Limit       string   // that made the cell kill it: memory, processes, cpu, file_size
+	Stopped     string   // the reason given to Stop
+	Left        int      // processes that had to be killed after the program's own end
+	Quarantined []string // sealed paths that the run made, relative to the workspace; they are not there any more
 	Usage       palyra.Usage
 	Enforcement palyra.Enforcement // what really held
+}
+
+// Walled is a backend whose runs have a file system and a network of their own.
+type Walled interface {
+	// Room says so.
+	Room() bool
+}
+
+// What a walled run calls its own.
+const (
+	RoomHome = "/home/agent"
+	RoomTmp  = "/tmp"
+	// RoomPalyra is the PALYRA_HOME of a run that is an agent itself: there is
+	// nothing in it but the socket.
+	RoomPalyra = "/run/palyra"
+)
+
+// agentSocket is where a command looks for it below PALYRA_HOME.
+const agentSocket = RoomPalyra + "/run/agent.sock"
+
+// Guard is the only way out of a run's own network.
+type Guard interface {
+	// Mode is how the guard decides: strict, preflight or none.
+	Mode() string
+	// Open makes a gateway for a run, or refuses the hosts that its plan names.
+	Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (Gateway, error)
+}
+
+// Gateway lets one run out as far as its plan says.
+type Gateway interface {
+	// Doors are the sockets it needs inside. Equal plans need equal doors.
+	Doors() []cell.Door
+	// Serve takes the sockets over and answers on them. It does not block.
+	Serve(sockets []*os.File) error
+	// Env has the variables that lead programs to it, which are secret.
+	Env() []string
+	// Close ends every connection and returns what went through; more says how
+	// many flows are not listed.
+	Close() (flows []palyra.EgressFlow, more int64)
+}
+
+// Agents answers runs that are agents themselves.
+type Agents interface {
+	// Serve takes over a listening unix socket of a run's room: whoever comes in
+	// by it as uid is the call's principal. stop ends what is under way.
+	Serve(c *palyra.Call, uid int64, socket *os.File) (stop func(), err error)
 }
 
 // Streams connects a run to whoever follows it.

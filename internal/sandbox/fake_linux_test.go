@@ -33,6 +33,7 @@ type fake struct {
 	holdOut  bool   // somebody outside the tree keeps stdout open
 	recovers error
 	onStart  func(Job)
+	walled   bool // runs have no private directory
 
 	mu        sync.Mutex
 	jobs      []Job
@@ -97,12 +98,12 @@ func (b *fake) Start(ctx context.Context, j Job) (Process, error) {
 // inspect checks what Start may rely on.
 func (b *fake) inspect(j Job) {
 	b.t.Helper()
-	for name, path := range map[string]string{"path": j.Path, "cwd": j.Cwd, "workspace": j.Workspace, "private": j.Private} {
+	for name, path := range map[string]string{"path": j.Path, "cwd": j.Cwd, "workspace": j.Workspace} {
 		if !filepath.IsAbs(path) {
 			b.t.Errorf("%s %q is not absolute", name, path)
 		}
 	}
-	if real, err := filepath.EvalSymlinks(j.Private); err != nil || real != j.Private {
+	if real, err := filepath.EvalSymlinks(j.Private); !b.walled && (err != nil || real != j.Private || !filepath.IsAbs(real)) {
 		b.t.Errorf("the room %s is really %s, %v", j.Private, real, err)
 	}
 	for i, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {
@@ -113,8 +114,10 @@ func (b *fake) inspect(j Job) {
 			b.t.Errorf("stream %d: flags %x, %v", i, flags, err)
 		}
 	}
-	if slices.Contains(j.Expect.Mechanisms, Sealed) {
-		b.t.Errorf("a backend is asked for %s, which is the runner's", Sealed)
+	for _, m := range []string{Sealed, Guarded} {
+		if slices.Contains(j.Expect.Mechanisms, m) {
+			b.t.Errorf("a backend is asked for %s, which is the runner's", m)
+		}
 	}
 	if j.Sealed != nil {
 		const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE | unix.F_SEAL_SEAL

@@ -2,12 +2,14 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // launch is one run on its way. Until the job is handed to the backend every
@@ -16,6 +18,7 @@ type launch struct {
 	*Runner
 	backend Backend
 	call    palyra.ID
+	from    *palyra.Call
 	plan    palyra.Plan
 	who     identity
 	room    *room
@@ -23,6 +26,10 @@ type launch struct {
 	feed    <-chan palyra.Feed
 	own     ends
 	job     Job
+	agent   func()  // ends its door as an agent
+	gateway Gateway // of a walled run, when there is a guard
+	flows   []palyra.EgressFlow
+	more    int64 // flows that are not listed
 	booked  int64 // bytes of a copy
 	handed  bool
 }
@@ -33,7 +40,7 @@ func (l *launch) live() bool { return l.plan.Stdin == palyra.StdinLive }
 // prepare makes everything that the job needs. What fails here fails before
 // anything ran.
 func (l *launch) prepare(ctx context.Context) (err error) {
-	env, err := environment(l.plan)
+	env, err := environment(l.plan, walled(l.backend))
 	if err != nil {
 		return err
 	}
@@ -43,18 +50,21 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	if l.who, err = whoRuns(l.plan.Workspace); err != nil {
 		return err
 	}
-	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
-		return err
-	}
-	l.use(l.room.name, true)
-	private := l.room.path
-	env = append(env, "HOME="+filepath.Join(private, "home"), "TMPDIR="+filepath.Join(private, "tmp"))
-	slices.Sort(env)
 	l.job = Job{
 		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
-		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path, Private: private,
-		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Expect: ofBackend(l.plan.Enforcement),
+		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
+		Mounts: l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Expect: without(l.plan.Enforcement, Sealed, Guarded),
 	}
+	if walled(l.backend) {
+		err = l.enterRoom(ctx)
+	} else {
+		err = l.makeRoom()
+	}
+	if err != nil {
+		return err
+	}
+	slices.Sort(l.job.Env)
 	if err = l.openProgram(ctx); err != nil {
 		return err
 	}
@@ -62,6 +72,73 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	return ctx.Err() // the last look before something runs
+}
+
+// makeRoom gives a run that has no file system of its own a private directory.
+func (l *launch) makeRoom() (err error) {
+	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
+		return err
+	}
+	l.use(l.room.name, true)
+	l.job.Private = l.room.path
+	l.job.Env = append(l.job.Env, "HOME="+filepath.Join(l.room.path, homeDir), "TMPDIR="+filepath.Join(l.room.path, tmpDir))
+	return nil
+}
+
+// enterRoom gives a walled run what it finds in its room: its caches, and the
+// doors through which alone it reaches others.
+func (l *launch) enterRoom(ctx context.Context) (err error) {
+	l.job.Env = append(l.job.Env, "HOME="+RoomHome, "TMPDIR="+RoomTmp)
+	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
+	for _, m := range l.plan.Mounts {
+		if !m.Writable {
+			continue
+		}
+		if err := makeCache(l.Caches, m.Source, l.who); err != nil {
+			return fmt.Errorf("sandbox: cache %s: %w", m.Source, err)
+		}
+	}
+	if l.Guard != nil {
+		if l.gateway, err = l.Guard.Open(ctx, l.from, l.plan); err != nil {
+			return err
+		}
+		l.job.Doors, l.job.Open = l.gateway.Doors(), l.gateway.Serve
+		l.job.Env = append(l.job.Env, l.gateway.Env()...)
+	}
+	if l.plan.AgentSocket {
+		l.openAgentDoor()
+	}
+	return nil
+}
+
+// openAgentDoor adds the door at which the run is an agent.
+func (l *launch) openAgentDoor() {
+	others, open := len(l.job.Doors), l.job.Open
+	l.job.Doors = append(slices.Clone(l.job.Doors), cell.Door{Path: agentSocket})
+	l.job.Env = append(l.job.Env, "PALYRA_HOME="+RoomPalyra)
+	l.job.Open = func(sockets []*os.File) (err error) {
+		if len(sockets) != others+1 {
+			closeAll(sockets...)
+			return fmt.Errorf("sandbox: %d sockets for %d doors", len(sockets), others+1)
+		}
+		if l.agent, err = l.Agents.Serve(l.from, int64(l.who.uid), sockets[others]); err != nil || open == nil {
+			closeAll(sockets[:others]...)
+			return err
+		}
+		return open(sockets[:others])
+	}
+}
+
+// closeGateway ends what the run had open, once.
+func (l *launch) closeGateway() {
+	if l.agent != nil {
+		l.agent()
+		l.agent = nil
+	}
+	if l.gateway != nil {
+		l.flows, l.more = l.gateway.Close()
+		l.gateway = nil
+	}
 }
 
 // bindStdin takes the bytes the plan binds, and whoever feeds the run.
@@ -95,14 +172,30 @@ func (l *launch) bindStdin() error {
 // openProgram makes sure that what will run is what the plan says.
 func (l *launch) openProgram(ctx context.Context) (err error) {
 	exe := l.plan.Executable
+	exe.Path = outside(l.plan.Mounts, exe.Path)
 	if !exe.Sealed {
-		return l.sums.verify(ctx, exe, l.who)
+		return l.sums.verify(ctx, exe, l.who, walled(l.backend))
 	}
 	if l.booked, err = l.copies.take(exe.Path); err != nil {
 		return err
 	}
+	if l.room == nil { // the backend lays the copy over the path
+		l.job.Sealed, err = sealCopy(ctx, exe)
+		return err
+	}
 	l.job.Path, l.job.Sealed, err = seal(ctx, exe, l.room)
 	return err
+}
+
+// outside is the path on the host of what a room shows at path.
+func outside(mounts []palyra.Mount, path string) string {
+	at, real := "", path
+	for _, m := range mounts {
+		if within(m.Target, path) && len(m.Target) > len(at) {
+			at, real = m.Target, m.Source+strings.TrimPrefix(path, m.Target)
+		}
+	}
+	return real
 }
 
 // openStreams makes the three streams, or the terminal that is all of them.
@@ -131,11 +224,13 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 	}
 	p := newPump(l, proc)
 	exit, err := p.wait(ctx)
+	l.closeGateway()
 	return l.result(started, p, exit, err)
 }
 
 // clean closes what is still ours and has the room taken away.
 func (l *launch) clean() {
+	l.closeGateway()
 	l.copies.giveBack(l.booked)
 	l.own.close()
 	if !l.handed {
@@ -158,9 +253,10 @@ func closeAll(files ...*os.File) {
 // things are.
 var ours = []string{"PATH", "HOME", "TMPDIR"}
 
-// environment is the run's, but for the two that depend on its room.
-func environment(p palyra.Plan) ([]string, error) {
-	env := []string{"PATH=" + Path}
+// environment is the run's, but for the two that depend on its room. A profile,
+// which only walled runs have, may bring a PATH.
+func environment(p palyra.Plan, walled bool) ([]string, error) {
+	var env []string
 	seen := map[string]bool{}
 	for _, v := range p.Env {
 		switch {
@@ -169,12 +265,15 @@ func environment(p palyra.Plan) ([]string, error) {
 				WithRemedy("propose the call without it")
 		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0) || seen[v.Name]:
 			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonEnvDenied, "%s cannot be a variable of a run", show(v.Name))
-		case slices.Contains(ours, v.Name):
+		case slices.Contains(ours, v.Name) && (v.Name != "PATH" || !walled):
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "%s is set by the sandbox", v.Name).
 				WithRemedy("propose the call without it")
 		}
 		seen[v.Name] = true
 		env = append(env, v.Name+"="+v.Value)
+	}
+	if !seen["PATH"] {
+		env = append(env, "PATH="+Path)
 	}
 	if !seen["LANG"] {
 		env = append(env, "LANG=C.UTF-8")

@@ -34,11 +34,15 @@ type sums struct{}
 
 func newSums(func() time.Time) *sums { return &sums{} }
 
-func (*sums) verify(context.Context, palyra.Executable, identity) error { return unsupported() }
+func (*sums) verify(context.Context, palyra.Executable, identity, bool) error { return unsupported() }
 
 func seal(context.Context, palyra.Executable, *room) (string, *os.File, error) {
 	return "", nil, unsupported()
 }
+
+func sealCopy(context.Context, palyra.Executable) (*os.File, error) { return nil, unsupported() }
+
+func makeCache(string, string, identity) error { return unsupported() }
 
 func openPipes(bool) (ends, [3]*os.File, error) { return ends{}, [3]*os.File{}, unsupported() }
 

@@ -45,8 +45,9 @@ func newSums(now func() time.Time) *sums { return &sums{now: now, of: map[fileID
 
 // verify makes sure that the file at the executable's path is the plan's. The
 // program is started by that path: the plan says that who runs can replace
-// neither the file nor what leads to it.
-func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity) error {
+// neither the file nor what leads to it. Fixed says that the run sees it read-only,
+// whoever owns it: then a change by somebody else shows in its times.
+func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity, fixed bool) error {
 	f, st, err := openRegular(exe.Path)
 	if err != nil {
 		return err
@@ -54,7 +55,8 @@ func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity) 
 	defer f.Close()
 	id := idOf(st)
 	digest, known := s.get(id)
-	if !known || mayWrite(st, who) {
+	may := mayWrite(st, who) && !fixed
+	if !known || may {
 		if digest, err = sum(ctx, f, io.Discard, math.MaxInt64); err != nil {
 			return err
 		}
@@ -63,7 +65,7 @@ func (s *sums) verify(ctx context.Context, exe palyra.Executable, who identity) 
 	if err := unix.Lstat(exe.Path, &after); err != nil || idOf(&after) != id || digest != exe.Digest {
 		return executableChanged(exe.Path, err)
 	}
-	if !mayWrite(st, who) && s.settled(st.Ctim) {
+	if !may && s.settled(st.Ctim) {
 		s.put(id, digest)
 	}
 	return nil
@@ -103,15 +105,11 @@ func mayWrite(st *unix.Stat_t, who identity) bool {
 // program into memory, a script, which its interpreter opens by name, into the
 // room. What was copied is what is compared.
 func seal(ctx context.Context, exe palyra.Executable, r *room) (path string, sealed *os.File, err error) {
-	f, st, err := openRegular(exe.Path)
+	f, err := openForCopy(exe)
 	if err != nil {
 		return "", nil, err
 	}
 	defer f.Close()
-	if st.Size > maxSealed {
-		return "", nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is too large to be run from a copy: %d bytes of at most %d", show(exe.Path), st.Size, int64(maxSealed)).
-			WithRemedy("install it where the call cannot write")
-	}
 	var magic [2]byte
 	if _, err := f.ReadAt(magic[:], 0); err == nil && string(magic[:]) == "#!" {
 		path, err = sealScript(ctx, f, exe, r)
@@ -119,6 +117,29 @@ func seal(ctx context.Context, exe palyra.Executable, r *room) (path string, sea
 	}
 	sealed, err = sealMemory(ctx, f, exe)
 	return exe.Path, sealed, err
+}
+
+// sealCopy copies a program of either kind into memory.
+func sealCopy(ctx context.Context, exe palyra.Executable) (*os.File, error) {
+	f, err := openForCopy(exe)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return sealMemory(ctx, f, exe)
+}
+
+func openForCopy(exe palyra.Executable) (*os.File, error) {
+	f, st, err := openRegular(exe.Path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size > maxSealed {
+		err := palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s is too large to be run from a copy: %d bytes of at most %d", show(exe.Path), st.Size, int64(maxSealed)).
+			WithRemedy("install it where the call cannot write")
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // sealMemory copies a program into a file without a name that nobody can write
@@ -227,8 +248,4 @@ func openRegular(path string) (*os.File, *unix.Stat_t, error) {
 		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonNotExecutable, "%s cannot be read, so it cannot be compared with the plan", show(path)).WithCause(err)
 	}
 	return f, &st, nil
-}
-
-func executableChanged(path string, cause error) error {
-	return planChanged([]string{"the executable " + show(path)}).WithCause(cause)
 }

@@ -192,17 +192,17 @@ func TestDigestsAreRememberedOnlyForFilesTheUserCannotWrite(t *testing.T) {
 		}
 		s := newSums(c.now)
 		for range 2 {
-			if err := s.verify(t.Context(), exe, c.who); err != nil {
+			if err := s.verify(t.Context(), exe, c.who, false); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		want(t, name, len(s.of), c.kept)
 		for id := range s.of { // it is really asked, and believed
 			s.of[id] = palyra.SumBytes([]byte("y"))
-			if err := s.verify(t.Context(), exe, c.who); palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
+			if err := s.verify(t.Context(), exe, c.who, false); palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
 				t.Errorf("%s: %v", name, err)
 			}
-			if err := s.verify(t.Context(), exe, identity{us, us}); err != nil { // who may write is not believed
+			if err := s.verify(t.Context(), exe, identity{us, us}, false); err != nil { // who may write is not believed
 				t.Errorf("%s: %v", name, err)
 			}
 		}

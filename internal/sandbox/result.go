@@ -52,6 +52,7 @@ func notStarted(ctx context.Context, p palyra.Plan, err error) error {
 func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra.Result {
 	res := palyra.Result{
 		Executor: l.backend.Executor(), Started: started, Finished: l.Now(),
+		Egress: l.flows, Omitted: l.more, Quarantined: exit.Quarantined,
 		ExitCode: exit.Code, Signal: exit.Signal, Usage: exit.Usage, Enforcement: l.held(exit.Enforcement),
 	}
 	if exit.Signal != "" {
@@ -63,6 +64,9 @@ func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra
 	res.Truncated = cutOut || cutErr
 	res.Usage.WallMS = res.Finished.Sub(started).Milliseconds()
 	res.Usage.BytesIn, res.Usage.BytesOut = p.fed.Load(), p.emitted.Load()
+	if l.Posture != nil {
+		res.Posture, _ = l.Posture(l.plan.Tier)
+	}
 	l.blame(&res, p, exit, err)
 	return res
 }
@@ -139,7 +143,7 @@ func (l *launch) held(e palyra.Enforcement) palyra.Enforcement {
 	if e.Limits == nil {
 		e.Limits = map[string]string{}
 	}
-	e.Mechanisms = append([]string{}, e.Mechanisms...)
+	e = l.ours(l.backend, e)
 	if l.plan.Executable.Sealed && !slices.Contains(e.Mechanisms, Sealed) {
 		e.Mechanisms = append(e.Mechanisms, Sealed)
 	}

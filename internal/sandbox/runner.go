@@ -20,8 +20,13 @@
 // for a pipe that somebody else holds. The room is gone soon afterwards, and its
 // removal reaches nothing outside it, whatever the program left there.
 //
-// It does not confine anything itself, judge a plan, give network (a plan that
-// wants some is refused), or know secrets (a plan that needs some is refused).
+// A walled run, one with a file system and a network of its own, reaches others
+// only through the Guard's gateway, which is open for as long as the run lasts and
+// keeps the log of its flows.
+//
+// It does not confine anything itself, judge a plan, decide about hosts, give
+// network to runs that are not walled, or know secrets (a plan that needs some is
+// refused).
 package sandbox
 
 import (
@@ -30,6 +35,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +49,9 @@ const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // copy that nothing of the run could change.
 const Sealed = "sealed_executable"
 
+// Guarded is another: what leaves a walled run's network passes a guard.
+const Guarded = "egress_guard"
+
 // Planner resolves a call anew at launch.
 type Planner interface {
 	// Resolve returns everything that decides what the call will do.
@@ -53,11 +62,17 @@ type Planner interface {
 type Config struct {
 	Backends []Backend // at most one for a tier
 	Planner  Planner
-	Stdin    func(palyra.Plan) ([]byte, error)  // the bytes that plan.Stdin is the digest of
-	Size     func(palyra.Plan) (rows, cols int) // of a terminal at first; nil or 0: 24 by 80
-	Dir      string                             // where rooms are; made and checked here
-	Streams  Streams                            // nil: nobody follows
-	Grace    time.Duration                      // from SIGTERM to SIGKILL; 0: two seconds
+	Stdin    func(palyra.Plan) ([]byte, error)                   // the bytes that plan.Stdin is the digest of
+	Size     func(palyra.Plan) (rows, cols int)                  // of a terminal at first; nil or 0: 24 by 80
+	Dir      string                                              // where rooms are; made and checked here
+	Caches   string                                              // below which mounts may be written; empty: none may
+	Own      palyra.Executable                                   // the program that Try runs; the zero one: nothing can be tried
+	Agents   Agents                                              // nil: no run can be an agent itself
+	Guard    Guard                                               // nil: no run has any network
+	Posture  func(palyra.Tier) (digest palyra.Digest, held bool) // what probing the tier found; nil: nobody probed
+	Probed   bool                                                // refuse tiers that Posture does not know to hold
+	Streams  Streams                                             // nil: nobody follows
+	Grace    time.Duration                                       // from SIGTERM to SIGKILL; 0: two seconds
 	Now      func() time.Time
 	Log      *slog.Logger // nil: nothing is logged
 }
@@ -121,7 +136,7 @@ func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra
 	if err != nil {
 		return r.refused(begun, c.ID, err)
 	}
-	l := &launch{Runner: r, backend: b, call: c.ID, plan: g.Plan()}
+	l := &launch{Runner: r, backend: b, call: c.ID, from: c, plan: g.Plan()}
 	defer l.clean()
 	if err := l.prepare(ctx); err != nil {
 		return r.refused(begun, c.ID, stopped(ctx, l.plan, err))
@@ -136,7 +151,44 @@ func (r *Runner) Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits)
 	if err != nil {
 		return palyra.Enforcement{}, err
 	}
-	return b.Probe(ctx, l)
+	e, err := b.Probe(ctx, l)
+	if err == nil {
+		err = r.probed(tier)
+	}
+	if err != nil {
+		return palyra.Enforcement{}, err
+	}
+	return r.ours(b, e), nil
+}
+
+// probed refuses a tier that is not known to hold, where that is demanded.
+func (r *Runner) probed(t palyra.Tier) error {
+	if !r.Probed {
+		return nil
+	}
+	if r.Posture != nil {
+		if _, held := r.Posture(t); held {
+			return nil
+		}
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonPosture, "tier %s is not known to hold on this machine since it started", t).
+		WithRemedy("run 'palyra sandbox doctor' and mend what it finds, or set process.posture = \"off\"")
+}
+
+// ours adds what the Runner itself sees to, on top of what a backend does.
+func (r *Runner) ours(b Backend, e palyra.Enforcement) palyra.Enforcement {
+	e.Mechanisms = slices.Clone(e.Mechanisms)
+	if walled(b) && r.Guard != nil {
+		e.Mode = r.Guard.Mode()
+		e.Mechanisms = append(e.Mechanisms, Guarded)
+	}
+	slices.Sort(e.Mechanisms)
+	return e
+}
+
+func walled(b Backend) bool {
+	w, ok := b.(Walled)
+	return ok && w.Room()
 }
 
 func (r *Runner) backend(tier palyra.Tier) (Backend, error) {

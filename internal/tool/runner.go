@@ -64,13 +64,17 @@ func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra
 	if m, ok := t.(Confined); ok {
 		res.Enforcement.Mechanisms = m.Mechanisms(plan)
 	}
-	out, err := guarded(ctx, t, EnvOf(c), plan)
+	env := EnvOf(c)
+	var flows flowLog
+	env.Flow = flows.add
+	out, err := guarded(ctx, t, env, plan)
 	if err != nil {
 		failure := palyra.RefusalOf(palyra.LayerTier, ended(ctx, plan, err))
 		res.Failure, res.ExitCode = &failure, 1
 	}
 	res.Usage.BytesIn, res.Usage.BytesOut = int64(len(plan.Arguments)), int64(len(out))
 	res.Output, res.Truncated = r.deliver(ctx, c, plan, out)
+	res.Egress, res.Omitted = flows.list, flows.more
 	res.Finished = r.Now()
 	res.Usage.WallMS = res.Finished.Sub(res.Started).Milliseconds()
 	return res

@@ -50,6 +50,10 @@ type Env struct {
 	Call    palyra.ID
 	Session palyra.ID
 	Asked   string // the workspace directory as the caller spelled it
+
+	// Flow, which is set for Run only, is told of every connection that the tool
+	// made or was refused.
+	Flow func(palyra.EgressFlow)
 }
 
 // EnvOf returns the environment of a call.

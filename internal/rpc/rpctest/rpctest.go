@@ -20,6 +20,7 @@ import (
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/policy"
 	"palyra/internal/rpc/runs"
+	"palyra/internal/rpc/sandbox"
 	"palyra/internal/rpc/sessions"
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
@@ -58,7 +59,7 @@ func (p *Parts) Services() []rpc.Service {
 	return []rpc.Service{
 		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry), keys.New(ring{p}),
-		journal.New(log{p}), policy.New(policyPart{p}), attestations.New(attest{p}),
+		journal.New(log{p}), policy.New(policyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}),
 	}
 }
 

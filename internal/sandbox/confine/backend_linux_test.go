@@ -3,7 +3,6 @@ package confine
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
-	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -104,7 +103,7 @@ func TestWrongCell(t *testing.T) {
 					t.Errorf("%+v", e)
 				}
 			}
-			if name != "a directory" && palyra.AsError(probed).Remedy != cellRemedy {
+			if name != "a directory" && palyra.AsError(probed).Remedy != cells.CellRemedy {
 				t.Error(palyra.AsError(probed).Remedy)
 			}
 			if _, err := j.Stdin.Stat(); !errors.Is(err, os.ErrClosed) {
@@ -136,7 +135,7 @@ func TestImageIsTheCopy(t *testing.T) {
 	if code, out := s.script(backend, "echo still"); code != 0 || out != "still" {
 		t.Errorf("%d %s", code, out)
 	}
-	if _, err := unix.Write(int(backend.image.Fd()), []byte("x")); !errors.Is(err, unix.EPERM) {
+	if _, err := unix.Write(int(backend.fleet.Image.Fd()), []byte("x")); !errors.Is(err, unix.EPERM) {
 		t.Errorf("the image can be written: %v", err)
 	}
 }
@@ -212,35 +211,8 @@ func TestPromise(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/true")
 	j.Expect, _ = b.Probe(t.Context(), palyra.Limits{})
-	if x := run(t, b, j); x.Code != 0 || weaker(x.Enforcement, j.Expect) != "" {
+	if x := run(t, b, j); x.Code != 0 || cells.Weaker(x.Enforcement, j.Expect) != "" {
 		t.Errorf("what was promised is not what was kept: %+v", x)
-	}
-}
-
-func TestWeaker(t *testing.T) {
-	base := palyra.Enforcement{Mode: "strict", Mechanisms: []string{"a", "b"}, Limits: map[string]string{"memory": "cgroup", "cpu": "rlimit+polled", "wall": "timer"}}
-	for _, c := range []struct {
-		name  string
-		keeps bool
-		have  func(*palyra.Enforcement)
-	}{
-		{"the same", true, func(*palyra.Enforcement) {}},
-		{"more mechanisms", true, func(e *palyra.Enforcement) { e.Mechanisms = append(e.Mechanisms, "c") }},
-		{"fewer mechanisms", false, func(e *palyra.Enforcement) { e.Mechanisms = e.Mechanisms[:1] }},
-		{"polled memory", false, func(e *palyra.Enforcement) { e.Limits["memory"] = "polled" }},
-		{"a missing limit", false, func(e *palyra.Enforcement) { delete(e.Limits, "memory") }},
-		{"stronger cpu", true, func(e *palyra.Enforcement) { e.Limits["cpu"] = "cgroup" }},
-		{"another timer", false, func(e *palyra.Enforcement) { e.Limits["wall"] = "cgroup" }},
-		{"another mode", false, func(e *palyra.Enforcement) { e.Mode = "none" }},
-	} {
-		e := palyra.Enforcement{Mode: base.Mode, Mechanisms: slices.Clone(base.Mechanisms), Limits: maps.Clone(base.Limits)}
-		c.have(&e)
-		if why := weaker(e, base); (why == "") != c.keeps {
-			t.Errorf("%s: %q", c.name, why)
-		}
-	}
-	if why := weaker(base, palyra.Enforcement{}); why != "" {
-		t.Errorf("nothing was promised: %s", why)
 	}
 }
 
@@ -256,54 +228,18 @@ func TestProbe(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	want := "polled"
-	if b.cg.memory != "" {
+	if b.fleet.Groups.Memory != "" {
 		want = "cgroup"
 	}
-	if e.Limits["memory"] != want || slices.Contains(e.Mechanisms, "cgroup_v1") != (b.cg.version == 1) {
-		t.Errorf("%+v for %+v", e, b.cg)
+	if e.Limits["memory"] != want || slices.Contains(e.Mechanisms, "cgroup_v1") != (b.fleet.Groups.Version == 1) {
+		t.Errorf("%+v for %+v", e, b.fleet.Groups)
 	}
 	e.Limits["memory"], e.Mechanisms[0] = "none", "none"
 	if again, _ := b.Probe(t.Context(), palyra.Limits{}); again.Limits["memory"] != want || again.Mechanisms[0] == "none" {
 		t.Error("Probe hands out its own memory")
 	}
-	old := enforcement(host{abi: 3}, cgroups{})
+	old := enforcement(&cells.Fleet{Host: cells.Host{ABI: 3}}, cells.Cgroups{})
 	if slices.Contains(old.Mechanisms, "landlock_signal_scope") || !slices.Contains(old.Mechanisms, "landlock_abi_3") {
 		t.Errorf("an old kernel: %v", old.Mechanisms)
-	}
-}
-
-func TestRlimits(t *testing.T) {
-	find := func(resource int, c cgroups) (uint64, bool) {
-		for _, r := range rlimits(palyra.Limits{CPUMS: 1500, MemoryBytes: 100, Processes: 5, OpenFiles: 7, FileBytes: 9}, 42, c, 11) {
-			if r.Resource == resource {
-				return r.Value, true
-			}
-		}
-		return 0, false
-	}
-	for resource, want := range map[int]uint64{
-		unix.RLIMIT_CPU: 3, unix.RLIMIT_DATA: 400 + dataSlack, unix.RLIMIT_NOFILE: 7, unix.RLIMIT_FSIZE: 9, unix.RLIMIT_CORE: 0, markLimit: 42,
-		unix.RLIMIT_NPROC: 11 + 5 + spareTasks,
-	} {
-		if got, ok := find(resource, cgroups{}); !ok || got != want {
-			t.Errorf("%d: %d, want %d", resource, got, want)
-		}
-	}
-	for _, resource := range []int{unix.RLIMIT_NPROC, unix.RLIMIT_DATA} {
-		if _, ok := find(resource, cgroups{memory: "/m", pids: "/p"}); ok {
-			t.Errorf("a cgroup counts, and so does rlimit %d", resource)
-		}
-	}
-	if got := lowered([]cell.Rlimit{{Resource: unix.RLIMIT_NOFILE, Value: 1 << 60}, {Resource: unix.RLIMIT_CORE, Value: 0}}); got[0].Value >= 1<<60 || got[1].Value != 0 {
-		t.Errorf("more than the daemon has itself: %+v", got)
-	}
-	if l := withDefaults(palyra.Limits{MemoryBytes: 5, CPUMS: -1}); l.MemoryBytes != 5 || l.CPUMS != defaultCPUMS || l.Processes != defaultProcesses {
-		t.Errorf("%+v", l)
-	}
-	if n := tasksOf("/proc", int64(os.Geteuid())); n < 2 {
-		t.Errorf("this process alone has more than %d threads", n)
-	}
-	if n := tasksOf("/nowhere", 0); n != 0 {
-		t.Errorf("%d tasks nowhere", n)
 	}
 }

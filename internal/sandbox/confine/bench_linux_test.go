@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
 
 // BenchmarkLaunch compares, in one run and in turns, a plain fork and exec of
@@ -22,7 +23,7 @@ func BenchmarkLaunch(b *testing.B) {
 	var plain, fromWarm, fromCold []time.Duration
 	for b.Loop() {
 		until(b, "the pool is full", func() bool { return ready.pool.room() == 0 })
-		pause(20*time.Millisecond, nil) // its launchers have made ahead what they can: a cell that waits is idle
+		cells.Pause(20*time.Millisecond, nil) // its launchers have made ahead what they can: a cell that waits is idle
 		plain = append(plain, timed(func() {
 			if err := exec.Command("/bin/true").Run(); err != nil {
 				b.Fatal(err)

@@ -3,7 +3,7 @@ package confine
 import (
 	"log/slog"
 
-	"palyra"
+	"palyra/internal/sandbox/cells"
 )
 
 // executor is the backend's name in attestations.
@@ -11,8 +11,8 @@ const executor = "sandbox_tier_b"
 
 // Cgroup modes; anything else is a cgroup v2 directory to work in.
 const (
-	CgroupAuto = "auto" // use what the host lets us make; else count and kill
-	CgroupOff  = "off"  // never make any
+	CgroupAuto = cells.CgroupAuto // use what the host lets us make; else count and kill
+	CgroupOff  = cells.CgroupOff  // never make any
 )
 
 // Config is what a Backend needs.
@@ -23,16 +23,4 @@ type Config struct {
 	Warm    int          // idle cells kept ready
 	StateID string       // of the daemon's state: names cgroups and marks processes
 	Log     *slog.Logger // nil: no log
-}
-
-// cellRemedy is what to do about a cell that is not the one built with the
-// daemon.
-const cellRemedy = "build and install palyrad and palyra-cell together: make build"
-
-func unavailable(format string, args ...any) *palyra.Error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
-}
-
-func unsupported(format string, args ...any) *palyra.Error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, format, args...)
 }

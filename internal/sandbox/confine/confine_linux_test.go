@@ -20,6 +20,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
 
 // Variables by which a test process that became an ordinary user finds what root
@@ -108,7 +109,7 @@ func open(t testing.TB, c Config) *Backend {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-		for _, d := range b.cg.dirs() {
+		for _, d := range b.fleet.Groups.Dirs() {
 			if _, err := os.Stat(d); err == nil {
 				t.Errorf("the cgroup %s is left behind", d)
 			}
@@ -254,7 +255,7 @@ func (s *stage) script(b *Backend, text string) (int, string) {
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.After(20 * time.Second); !f(); {
-		if !pause(2*time.Millisecond, end) {
+		if !cells.Pause(2*time.Millisecond, end) {
 			t.Fatalf("never: %s", what)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
 
 // Backend says on this system that there is no tier B.
@@ -29,7 +30,7 @@ func (*Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error
 
 // Start implements sandbox.Backend: it always refuses.
 func (*Backend) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
-	closeFiles(j)
+	cells.CloseFiles(j)
 	return nil, refusal()
 }
 
@@ -40,6 +41,6 @@ func (*Backend) Recover(context.Context) error { return nil }
 func (*Backend) Close() error { return nil }
 
 func refusal() error {
-	return unsupported("tier B needs Linux with Landlock and seccomp; this is %s", runtime.GOOS).
+	return cells.Unsupported("tier B needs Linux with Landlock and seccomp; this is %s", runtime.GOOS).
 		WithRemedy("run palyrad on Linux 5.13 or newer")
 }

@@ -10,29 +10,7 @@ import (
 
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
-)
-
-// Landlock ABI versions from which on something is known.
-const (
-	landlockRefer    = 2
-	landlockTruncate = 3
-	landlockNet      = 4
-	landlockIoctl    = 5
-	landlockScope    = 6
-)
-
-// Sets of rights. They are cut down to what the ABI knows and, for a path that
-// is not a directory, to what files have.
-const (
-	toList  uint64 = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	toRun          = toList | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	toWrite        = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	toWork         = toRun | toWrite | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
-		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
-		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER // neither devices nor sockets
-	toTalk   = toWrite | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	ofFiles  = unix.LANDLOCK_ACCESS_FS_EXECUTE | toTalk
-	ofDirABI = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // every right of ABI 1
+	"palyra/internal/sandbox/cells"
 )
 
 // grant is a row of the table: what every run may do with paths of the system.
@@ -45,8 +23,8 @@ type grant struct {
 // and not the directory, because that holds shadow, ssh keys and sudo's rules;
 // /proc is a list because the directory shows the processes of others.
 var system = []grant{
-	{toRun, words(`/usr /bin /sbin /lib /lib64 /lib32 /libx32 /opt`)},
-	{toList, words(`
+	{cells.ToRun, strings.Fields(`/usr /bin /sbin /lib /lib64 /lib32 /libx32 /opt`)},
+	{cells.ToList, strings.Fields(`
 		/etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /etc/ld.so.preload
 		/etc/passwd /etc/group /etc/nsswitch.conf /etc/hosts /etc/resolv.conf /etc/host.conf
 		/etc/services /etc/protocols /etc/localtime /etc/timezone /etc/os-release /etc/debian_version
@@ -59,7 +37,7 @@ var system = []grant{
 		/etc/perl /etc/java /etc/java-8-openjdk /etc/java-11-openjdk /etc/java-17-openjdk /etc/java-21-openjdk /etc/java-25-openjdk
 		/etc/fonts
 	`)},
-	{toList, words(`
+	{cells.ToList, strings.Fields(`
 		/proc/cpuinfo /proc/meminfo /proc/stat /proc/uptime /proc/loadavg /proc/version /proc/filesystems /proc/self
 		/proc/sys/kernel/osrelease /proc/sys/kernel/ostype /proc/sys/kernel/hostname /proc/sys/kernel/pid_max /proc/sys/kernel/random
 		/proc/sys/kernel/ngroups_max /proc/sys/kernel/cap_last_cap
@@ -67,7 +45,7 @@ var system = []grant{
 		/sys/devices/system/cpu /sys/devices/system/node /sys/kernel/mm/transparent_hugepage/enabled
 		/sys/kernel/mm/transparent_hugepage/hpage_pmd_size /sys/kernel/mm/hugepages
 	`)},
-	{toWrite, words(`/dev/null /dev/zero /dev/full /dev/random /dev/urandom`)},
+	{cells.ToWrite, strings.Fields(`/dev/null /dev/zero /dev/full /dev/random /dev/urandom`)},
 }
 
 // ownProcess is resolved by the launcher, so it is the program's own and not the
@@ -80,7 +58,7 @@ func systemRules(table []grant, abi int) (out []cell.Rule) {
 	for _, g := range table {
 		for _, p := range g.paths {
 			real, err := filepath.EvalSymlinks(p)
-			if err != nil || covered(out, real, g.access&handled(abi)) {
+			if err != nil || covered(out, real, g.access&cells.Handled(abi)) {
 				continue
 			}
 			if p == ownProcess {
@@ -129,45 +107,17 @@ func rule(path string, access uint64, abi int) (cell.Rule, error) {
 	if err != nil {
 		return cell.Rule{}, err
 	}
-	access &= handled(abi)
+	access &= cells.Handled(abi)
 	if !st.IsDir() {
-		access &= ofFiles
+		access &= cells.OfFiles
 	}
 	return cell.Rule{Path: path, Access: access}, nil
-}
-
-// handled is every right of files that an ABI knows. All are denied unless a
-// rule gives them.
-func handled(abi int) uint64 {
-	all := uint64(ofDirABI)
-	for right, from := range map[uint64]int{
-		unix.LANDLOCK_ACCESS_FS_REFER:     landlockRefer,
-		unix.LANDLOCK_ACCESS_FS_TRUNCATE:  landlockTruncate,
-		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV: landlockIoctl,
-	} {
-		if abi >= from {
-			all |= right
-		}
-	}
-	return all
-}
-
-// masks is a ruleset that denies everything the ABI knows of.
-func masks(abi int) cell.Landlock {
-	l := cell.Landlock{FS: handled(abi)}
-	if abi >= landlockNet {
-		l.Net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
-	}
-	if abi >= landlockScope {
-		l.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
-	}
-	return l
 }
 
 // landlock is the ruleset of a job. It begins with base, which a launcher may
 // have made ahead, or, where that shall not count, ends with it.
 func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landlock, error) {
-	l := masks(abi)
+	l := cells.Masks(abi)
 	l.Rules = slices.Clone(base)
 	own, err := ownGrants(j)
 	if err != nil {
@@ -195,18 +145,18 @@ func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landloc
 // ownGrants is what a job may do besides what every job may.
 func ownGrants(j sandbox.Job) ([]grant, error) {
 	out := []grant{
-		{toWork, []string{j.Workspace, filepath.Join(j.Private, "home"), filepath.Join(j.Private, "tmp")}},
-		{toRun, []string{filepath.Join(j.Private, "exe")}},
+		{cells.ToWork, []string{j.Workspace, filepath.Join(j.Private, "home"), filepath.Join(j.Private, "tmp")}},
+		{cells.ToRun, []string{filepath.Join(j.Private, "exe")}},
 	}
 	if j.Sealed == nil {
-		out = append(out, grant{toRun & ofFiles, []string{j.Path}})
+		out = append(out, grant{cells.ToRun & cells.OfFiles, []string{j.Path}})
 	}
 	if j.Terminal {
-		name, err := os.Readlink(descriptor(j.Stdin))
+		name, err := os.Readlink(cells.Descriptor(j.Stdin))
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, grant{toTalk, []string{"/dev/tty", name}})
+		out = append(out, grant{cells.ToTalk, []string{"/dev/tty", name}})
 	}
 	return out, nil
 }

@@ -12,28 +12,21 @@ import (
 
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
-
-func TestHandled(t *testing.T) {
-	for abi, want := range map[int]uint64{1: 1<<13 - 1, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1, 7: 1<<16 - 1} {
-		if got := handled(abi); got != want {
-			t.Errorf("abi %d: %#x, want %#x", abi, got, want)
-		}
-	}
-}
 
 // TestSystemTable: nothing private may be readable because it lies below
 // something that is.
 func TestSystemTable(t *testing.T) {
 	for _, g := range system {
 		for _, p := range g.paths {
-			for _, secret := range words(`/etc/shadow /etc/gshadow /etc/ssh /etc/ssl/private /etc/sudoers /etc/sudoers.d /root /home /var/lib /run /tmp
+			for _, secret := range strings.Fields(`/etc/shadow /etc/gshadow /etc/ssh /etc/ssl/private /etc/sudoers /etc/sudoers.d /root /home /var/lib /run /tmp
 				/proc/1 /proc/kcore /proc/sys/kernel/core_pattern /dev/mem /dev/shm /dev/pts /sys/fs/cgroup /sys/kernel/debug /boot /mnt /media /srv`) {
 				if p == secret || strings.HasPrefix(secret, p+"/") {
 					t.Errorf("%s shows %s", p, secret)
 				}
 			}
-			if g.access&^toList&^unix.LANDLOCK_ACCESS_FS_EXECUTE != 0 && !strings.HasPrefix(p, "/dev/") {
+			if g.access&^cells.ToList&^unix.LANDLOCK_ACCESS_FS_EXECUTE != 0 && !strings.HasPrefix(p, "/dev/") {
 				t.Errorf("%s can be changed", p)
 			}
 		}
@@ -55,9 +48,9 @@ func TestSystemRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := systemRules([]grant{
-		{toRun, []string{dir + "/usr", dir + "/bin", dir + "/missing"}},
-		{toList, []string{dir + "/etc/file", dir + "/usr/bin", "/proc/self"}},
-		{toTalk, []string{dir + "/usr"}},
+		{cells.ToRun, []string{dir + "/usr", dir + "/bin", dir + "/missing"}},
+		{cells.ToList, []string{dir + "/etc/file", dir + "/usr/bin", "/proc/self"}},
+		{cells.ToTalk, []string{dir + "/usr"}},
 	}, 4)
 	got := map[string]uint64{}
 	for _, r := range rules {
@@ -66,7 +59,7 @@ func TestSystemRules(t *testing.T) {
 			t.Errorf("%s must be there", r.Path)
 		}
 	}
-	if len(rules) != 4 || got[dir+"/etc/file"] != unix.LANDLOCK_ACCESS_FS_READ_FILE || got["/proc/self"] != toList {
+	if len(rules) != 4 || got[dir+"/etc/file"] != unix.LANDLOCK_ACCESS_FS_READ_FILE || got["/proc/self"] != cells.ToList {
 		t.Errorf("%+v", rules)
 	}
 	if got[dir+"/usr"]&unix.LANDLOCK_ACCESS_FS_IOCTL_DEV != 0 {
@@ -77,13 +70,13 @@ func TestSystemRules(t *testing.T) {
 func TestLandlockOfAJob(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/sh")
-	defer closeFiles(j)
+	defer cells.CloseFiles(j)
 	for abi, scoped := range map[int]bool{1: false, 3: false, 4: false, 6: true} {
 		l, err := landlock(j, nil, abi, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (l.Scoped != 0) != scoped || (l.Net != 0) != (abi >= 4) || l.FS != handled(abi) {
+		if (l.Scoped != 0) != scoped || (l.Net != 0) != (abi >= 4) || l.FS != cells.Handled(abi) {
 			t.Errorf("abi %d: %+v", abi, l)
 		}
 		for _, r := range l.Rules {
@@ -111,7 +104,7 @@ func TestRulesMadeAhead(t *testing.T) {
 	}
 	write()
 	rules := []cell.Rule{{Path: file, Access: 4}, {Path: "/proc/cpuinfo", Access: 4}}
-	k := &keeper{b: &Backend{host: host{rules: rules}}}
+	k := &keeper{b: &Backend{rules: rules}}
 	if !k.anew() {
 		t.Error("nothing was made ahead")
 	}
@@ -130,7 +123,7 @@ func TestRulesMadeAhead(t *testing.T) {
 	}
 	s := newStage(t)
 	j := s.job("/bin/sh")
-	defer closeFiles(j)
+	defer cells.CloseFiles(j)
 	for _, anew := range []bool{false, true} {
 		l, err := landlock(j, rules, 7, anew)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/sandbox/cells"
 )
 
 // pool keeps idle keepers. Each serves once.
@@ -36,7 +37,7 @@ func (p *pool) start() {
 	if p.size == 0 {
 		return
 	}
-	p.b.work.Go(p.fill)
+	p.b.fleet.Go(p.fill)
 	p.refill()
 }
 
@@ -80,7 +81,7 @@ func (p *pool) fill() {
 			if p.ctx.Err() != nil {
 				return
 			}
-			p.b.log.Error("no cell could be kept ready", "err", err, "cause", palyra.AsError(err).Cause)
+			p.b.fleet.Log.Error("no cell could be kept ready", "err", err, "cause", palyra.AsError(err).Cause)
 			select {
 			case <-p.ctx.Done():
 				return
@@ -123,18 +124,18 @@ func (p *pool) room() int {
 // take returns an idle keeper, or starts one.
 func (p *pool) take(ctx context.Context) (*keeper, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, spawnFailed("the call ended before the program was started").WithCause(err)
+		return nil, cells.SpawnFailed("the call ended before the program was started").WithCause(err)
 	}
 	for {
 		k, closed := p.pop()
 		switch {
 		case closed:
-			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "tier B is closed")
+			return nil, p.b.fleet.Stopping()
 		case k == nil:
 			return p.b.open(ctx)
-		case k.dead():
-			p.b.log.Warn("an idle cell ended", "pid", k.proc.Pid)
-			k.discard()
+		case k.Dead():
+			p.b.fleet.Log.Warn("an idle cell ended", "pid", k.Body.Pid())
+			k.Discard()
 			p.refill()
 		default:
 			return k, nil
@@ -160,7 +161,7 @@ func (p *pool) giveBack(k *keeper) {
 	}
 	p.mu.Unlock()
 	if !keep {
-		k.discard()
+		k.Discard()
 	}
 }
 
@@ -172,6 +173,6 @@ func (p *pool) drain() {
 	p.mu.Unlock()
 	p.quit()
 	for _, k := range idle {
-		k.discard()
+		k.Discard()
 	}
 }

@@ -20,6 +20,9 @@ import (
 // probeVar makes the test binary a program that tries things from inside a run.
 const probeVar = "PALYRA_TEST_PROBE"
 
+// rlimitLocks carries the mark.
+const rlimitLocks = 10
+
 // call is a system call tried from inside, and the answer it must get there.
 type call struct {
 	name string
@@ -71,14 +74,14 @@ func calls() []call {
 		{"a pair of datagrams", unix.SYS_SOCKETPAIR, [6]uintptr{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, 0, pairs}, unix.EPERM},
 		{"TIOCSTI", unix.SYS_IOCTL, [6]uintptr{0, unix.TIOCSTI}, unix.EPERM},
 		{"TIOCSTI, high bits set", unix.SYS_IOCTL, [6]uintptr{0, high | unix.TIOCSTI}, unix.EPERM},
-		{"TIOCLINUX", unix.SYS_IOCTL, [6]uintptr{0, tiocLinux}, unix.EPERM},
+		{"TIOCLINUX", unix.SYS_IOCTL, [6]uintptr{0, 0x541c}, unix.EPERM},
 		{"an ordinary ioctl", unix.SYS_IOCTL, [6]uintptr{here, unix.TCGETS}, unix.EBADF},
 		{"personality", unix.SYS_PERSONALITY, [6]uintptr{0x0400000}, unix.EPERM},
 		{"ask for the personality", unix.SYS_PERSONALITY, [6]uintptr{0xffffffff}, 0},
 		{"limit the supervisor", unix.SYS_PRLIMIT64, [6]uintptr{parent, unix.RLIMIT_NOFILE, limits}, unix.EPERM},
-		{"put off the mark", unix.SYS_PRLIMIT64, [6]uintptr{0, markLimit, limits}, unix.EPERM},
-		{"put off the mark, high bits set", unix.SYS_PRLIMIT64, [6]uintptr{0, high | markLimit, limits}, unix.EPERM},
-		{"put off the mark the old way", unix.SYS_SETRLIMIT, [6]uintptr{markLimit, limits}, unix.EPERM},
+		{"put off the mark", unix.SYS_PRLIMIT64, [6]uintptr{0, rlimitLocks, limits}, unix.EPERM},
+		{"put off the mark, high bits set", unix.SYS_PRLIMIT64, [6]uintptr{0, high | rlimitLocks, limits}, unix.EPERM},
+		{"put off the mark the old way", unix.SYS_SETRLIMIT, [6]uintptr{rlimitLocks, limits}, unix.EPERM},
 		{"read an own limit", unix.SYS_PRLIMIT64, [6]uintptr{0, unix.RLIMIT_NOFILE, 0, limits}, 0},
 		{"make the supervisor slow", unix.SYS_SETPRIORITY, [6]uintptr{unix.PRIO_PROCESS, parent, 19}, unix.EPERM},
 		{"pin the supervisor", unix.SYS_SCHED_SETAFFINITY, [6]uintptr{parent, 8, limits}, unix.EPERM},
@@ -125,7 +128,7 @@ func probe(what string) int {
 	case "int80":
 		int80()
 	case "x32":
-		_, _, e := syscall.RawSyscall(x32Bit|unix.SYS_GETPID, 0, 0, 0)
+		_, _, e := syscall.RawSyscall(0x40000000|unix.SYS_GETPID, 0, 0, 0)
 		fmt.Println("survived", e)
 	case "state":
 		status, _ := os.ReadFile("/proc/self/status")

@@ -2,29 +2,29 @@ package confine
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
 
-// watchEveryMS is how often the cell looks.
-const watchEveryMS = 50
+const (
+	watchEveryMS = 50   // how often the cell looks
+	spareTasks   = 1024 // for the user's other work, which grows after the counting and shares the limit
+)
 
 // spec writes down a job for a keeper.
 func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
-	filter, err := b.filterFor(subject{b.host.abi, uint32(j.UID), uint32(j.GID), k.groups().memory == ""})
+	filter, err := b.fleet.Filter(cells.Subject{Owner: uint32(j.UID), Group: uint32(j.GID), Polled: k.Cgroups().Memory == ""})
 	if err != nil {
 		return cell.Spec{}, err
 	}
-	room, err := landlock(j, b.host.rules, b.host.abi, k.anew())
+	room, err := landlock(j, b.rules, b.fleet.Host.ABI, k.anew())
 	if err != nil {
-		return cell.Spec{}, spawnFailed("a directory of the run is not there").WithCause(err)
+		return cell.Spec{}, cells.SpawnFailed("a directory of the run is not there").WithCause(err)
 	}
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
@@ -34,23 +34,21 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	if s.Env == nil {
 		s.Env = []string{}
 	}
-	if b.uid == 0 {
+	if b.fleet.UID == 0 {
 		s.Identity = &cell.Identity{UID: int(j.UID), GID: int(j.GID)}
 	}
 	var tasks int64
-	if k.groups().pids == "" || j.Limits.Processes < launchTasks {
+	if k.Cgroups().Pids == "" {
+		tasks = b.fleet.Tasks(j.UID) + j.Limits.Processes + spareTasks
+	}
+	if k.Cgroups().Pids == "" || j.Limits.Processes < cells.LaunchTasks {
 		s.Watch.Processes = j.Limits.Processes
 	}
-	if k.groups().pids == "" {
-		tasks = b.tasks(j.UID)
-	}
-	if k.groups().memory == "" {
+	if k.Cgroups().Memory == "" {
 		s.Watch.Memory = j.Limits.MemoryBytes
 	}
-	if k.group != nil {
-		s.Watch.Counters = k.counters
-	}
-	s.Rlimits = lowered(rlimits(j.Limits, k.mark, k.groups(), tasks))
+	s.Watch.Counters = k.Counters()
+	s.Rlimits = k.Rlimits(j.Limits, tasks)
 	return s, nil
 }
 
@@ -73,7 +71,7 @@ func (b *Backend) check(j sandbox.Job) error {
 		return bad("no arguments, not even the program's name")
 	case j.UID < 0 || j.GID < 0 || j.UID > maxID || j.GID > maxID:
 		return bad("no such user or group")
-	case b.uid != 0 && j.UID != b.uid:
+	case b.fleet.UID != 0 && j.UID != b.fleet.UID:
 		return bad("only root can run a program as somebody else")
 	}
 	return nil
@@ -81,58 +79,16 @@ func (b *Backend) check(j sandbox.Job) error {
 
 const maxID = 1<<32 - 2
 
-func spawnFailed(format string, args ...any) *palyra.Error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
-}
-
-// jobFiles are what goes with an order to run. The program's streams block:
-// programs do not expect anything else.
-func jobFiles(spec *os.File, j sandbox.Job) []int {
-	fds := []int{int(spec.Fd())}
-	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {
-		_ = unix.SetNonblock(int(f.Fd()), false) // cannot fail for an open file
-		fds = append(fds, int(f.Fd()))
-	}
-	if j.Sealed != nil {
-		fds = append(fds, int(j.Sealed.Fd()))
-	}
-	return fds
-}
-
-// filterFor assembles the filter once for every user.
-func (b *Backend) filterFor(s subject) ([]byte, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if f, ok := b.filters[s]; ok {
-		return f, nil
-	}
-	prog, err := filter(b.host.arch, s)
-	if err != nil {
-		return nil, err
-	}
-	f, err := raw(prog)
-	if err != nil {
-		return nil, err
-	}
-	if len(b.filters) >= maxFilters {
-		clear(b.filters)
-	}
-	b.filters[s] = f
-	return f, nil
-}
-
-const maxFilters = 64
-
 // explain turns a cell's failure into what a person can act on.
 func explain(r cell.Report) error {
 	why := r.Text
-	if errno := errnoText(r.Errno); errno != "" {
+	if errno := cells.ErrnoText(r.Errno); errno != "" {
 		why = errno
 	}
 	if r.Step == "exec" {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here: %s", palyra.Clip(why, 200)).
 			WithRemedy("tier B can run programs of the system (/usr, /bin, /opt) and of the workspace")
 	}
-	return spawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).
+	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).
 		WithCause(fmt.Errorf("confine: cell: %s: %s", r.Step, r.Text))
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -149,7 +151,7 @@ func waitChildless(t *testing.T) {
 	defer tick.Stop()
 	deadline := time.After(5 * time.Second)
 	for {
-		all := children(t, os.Getpid())
+		all := slices.DeleteFunc(children(t, os.Getpid()), ofSuite)
 		if len(all) == 0 {
 			return
 		}
@@ -160,6 +162,17 @@ func waitChildless(t *testing.T) {
 			return
 		}
 	}
+}
+
+// servers are processes that the suite keeps from class to class, by pid.
+var servers sync.Map
+
+// ofSuite reports whether a line of children is one of them.
+func ofSuite(line string) bool {
+	first, _, _ := strings.Cut(line, " ")
+	pid, err := strconv.Atoi(first)
+	_, known := servers.Load(pid)
+	return err == nil && known
 }
 
 // children lists the children of a process that still run.

@@ -2,11 +2,8 @@ package sandboxtest
 
 import (
 	"os"
-	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // forAll are calls whose arguments make the kernel answer anybody with something
@@ -84,24 +81,5 @@ func foreignABIs(t *testing.T, b *bench) {
 		if e.Signal != "SIGSYS" || e.stdout != "" {
 			t.Errorf("%s: signal %q, code %d, stdout %q", abi, e.Signal, e.Code, clip(e.stdout))
 		}
-	}
-}
-
-// sharedMemory: what lives in the kernel is not a way to the outside.
-func sharedMemory(t *testing.T, b *bench) {
-	key := 0x50000000 + os.Getpid()
-	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
-	check(t, err)
-	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
-	mem, err := unix.SysvShmAttach(id, 0, 0)
-	check(t, err)
-	copy(mem, b.secret)
-	check(t, unix.SysvShmDetach(mem))
-	b.deny(t, []denial{{"read shared memory of the host", "sysvshm " + strconv.Itoa(key), "", works}})
-	if !b.Namespaces { // a tier with namespaces of its own may have its own objects
-		b.deny(t, []denial{
-			{"make shared memory that outlives the run", "sysvnew", "", works},
-			{"open a message queue", "syscall mq_open", "EPERM|ENOSYS", differs},
-		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 // otherRuns: runs of the same user, at the same time, are strangers to each
 // other, and the end of one is not the end of another.
 func otherRuns(t *testing.T, b *bench) {
-	stays := b.start(t, order{argv: []string{b.probe, "stubborn", "stays"}})
+	stays := b.start(t, order{argv: []string{"sh", "-c", "echo x > $HOME/live; exec " + b.probe + " stubborn stays"}})
 	stays.ready(t)
 	readable(t, stays.private+"/home/file", b.secret)
 	pid := b.pidOf(t, "stubborn stays")
@@ -20,6 +20,7 @@ func otherRuns(t *testing.T, b *bench) {
 		{"read the environment of another run", "proc " + pid + " environ", "", works},
 		{"change limits of another run", "prlimit " + pid, "", works},
 		{"read the home of another live run", "read " + stays.private + "/home/file", "", works},
+		{"read what another live run keeps at home", "read $HOME/live", "", unshown},
 	})
 	var all sync.WaitGroup
 	for range 4 {

@@ -29,6 +29,7 @@ type order struct {
 	stdin  string
 	cwd    string // below the workspace
 	slow   bool   // it may take minutes
+	change func(*sandbox.Job)
 }
 
 // ended is what came of it.
@@ -89,11 +90,27 @@ func (b *bench) job(t *testing.T, o order) (sandbox.Job, *stream, *stream) {
 	check(t, err)
 	errR, errW, err := os.Pipe()
 	check(t, err)
-	return sandbox.Job{
+	home, tmp := b.ownPlaces(private)
+	j := sandbox.Job{
 		Call: call, Path: path, Argv: o.argv, Cwd: b.ws + o.cwd, UID: int64(b.who.uid), GID: int64(b.who.gid), Workspace: b.ws, Private: private,
-		Env:    append([]string{"PATH=" + sandbox.Path, "HOME=" + private + "/home", "TMPDIR=" + private + "/tmp", "LANG=C.UTF-8"}, o.env...),
+		Env:    append([]string{"PATH=" + sandbox.Path, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, o.env...),
 		Limits: o.limits, Stdin: input(t, o.stdin), Stdout: outW, Stderr: errW,
-	}, readAll(outR), readAll(errR)
+	}
+	if home == sandbox.RoomHome {
+		j.Private = ""
+	}
+	if o.change != nil {
+		o.change(&j)
+	}
+	return j, readAll(outR), readAll(errR)
+}
+
+// ownPlaces are a run's home and temporary directory.
+func (b *bench) ownPlaces(private string) (home, tmp string) {
+	if _, shared := b.Lacks[ownFiles]; shared {
+		return private + "/home", private + "/tmp"
+	}
+	return sandbox.RoomHome, sandbox.RoomTmp
 }
 
 // input is a descriptor from which a text can be read, and nothing after it.
@@ -120,7 +137,7 @@ func (b *bench) start(t *testing.T, o order) *running {
 	if err != nil {
 		t.Fatalf("start %v: %v", o.argv, err)
 	}
-	r := &running{p, j.Private, patience, out, stderr}
+	r := &running{p, b.base + "/private-" + string(j.Call), patience, out, stderr}
 	if o.slow {
 		r.patience *= 6
 	}

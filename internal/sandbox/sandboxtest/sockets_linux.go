@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/sandbox"
 )
 
 // host is what can be reached outside: listeners on every kind of address.
@@ -92,9 +95,12 @@ func sockets(t *testing.T, b *bench) {
 		}
 	}
 	b.deny(t, rest)
-	if !b.Namespaces {
+	if b.lacks(t, ownNetwork) {
 		b.deny(t, noNetwork(h))
+		return
 	}
+	b.deny(t, otherNetlinks())
+	unixSockets(t, b, h)
 }
 
 // noNetwork are what a tier without a network denies; in a network of its own a
@@ -110,4 +116,32 @@ func noNetwork(h host) []denial {
 		{"send a datagram to the host", "udp4 " + h.udp, "", works},
 		{"listen on a port", "listen4", "", works},
 	}
+}
+
+// otherNetlinks are doors to parts of the kernel that a program has no business
+// with, whichever network it is in.
+func otherNetlinks() []denial {
+	var all []denial
+	for no := 1; no <= 22; no++ {
+		all = append(all, denial{fmt.Sprintf("make a netlink socket of protocol %d", no), fmt.Sprintf("socket netlink raw %d", no), "", unshown}) // the kernel may have none
+	}
+	return append(all,
+		denial{"ask about the host's sockets", "socket netlink dgram " + strconv.Itoa(unix.NETLINK_SOCK_DIAG), "", works},
+		denial{"listen to the host's devices", "socket netlink dgram " + strconv.Itoa(unix.NETLINK_KOBJECT_UEVENT), "", works},
+		denial{"make a raw socket of version 6", "socket inet6 raw 58", "", worksRoot},
+		denial{"make a unix socket by a pair of another family", "socket netlink stream 0", "", unshown},
+	)
+}
+
+// unixSockets: where a run may have them, they still reach only what it sees.
+func unixSockets(t *testing.T, b *bench, h host) {
+	o := order{change: func(j *sandbox.Job) { j.Unix = true }}
+	b.allowAs(t, o, "pair", "listenunix "+b.ws+"/sock", "local unix="+b.ws+"/sock2", "local unix=$TMPDIR/sock", "local unix=@"+b.mark+"own")
+	b.denyAs(t, o, []denial{
+		{"connect to the operator's socket where sockets are allowed", "unix " + h.path, "", works},
+		{"connect to an abstract socket where sockets are allowed", "unix " + h.abstract, "", works},
+		{"send to a named socket where sockets are allowed", "pairsend dgram " + h.dgram, "", works},
+		{"send to an abstract socket where sockets are allowed", "pairsend dgram " + h.abstractDgram, "", works},
+		{"make a raw socket where sockets are allowed", "socket inet raw 1", "", worksRoot},
+	})
 }

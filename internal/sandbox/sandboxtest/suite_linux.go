@@ -15,11 +15,20 @@ type Factory struct {
 	// Open returns the backend of a daemon whose state has this id. The suite
 	// closes it; opened again with the same id it is the daemon's next life.
 	Open func(t *testing.T, state string) sandbox.Backend
-	// Lacks are denials that the tier does not give, with the reason.
+	// Lacks are denials, bounds and work that the tier does not give, with the
+	// reason: whole features (see lacks_linux.go) or single rows by their names.
 	Lacks map[string]string
-	// Namespaces says that programs have a network and IPC of their own: they may
-	// make internet sockets and shared memory, which reach nothing of the host.
-	Namespaces bool
+	// Tmp is how many bytes the backend gives to each of a run's own file systems,
+	// where it has any.
+	Tmp int64
+	// Seals are the names that the backend is told to keep.
+	Seals []string
+	// Guard returns a way out of a run's network which resolves Granted to
+	// 127.0.0.1, as it does every other name, and may connect there.
+	Guard func(t *testing.T, resolver string) sandbox.Guard
+
+	ledger *ledger
+	hasty  bool // nothing is done thoroughly
 }
 
 // classes are the parts of the suite, in order of cost.
@@ -31,19 +40,26 @@ var classes = []struct {
 	{"descriptors", descriptors},
 	{"environment", environment},
 	{"files", files},
+	{"room", room},
 	{"links", links},
 	{"devices", devices},
 	{"sockets", sockets},
+	{"network", network},
+	{"egress", egress},
 	{"processes", processes},
 	{"signals", signals},
 	{"system calls", systemCalls},
 	{"foreign ABIs", foreignABIs},
 	{"setuid programs", setuidPrograms},
 	{"IPC", sharedMemory},
+	{"keyrings", keyrings},
+	{"seals", seals},
+	{"trusted later", trustedLater},
 	{"other runs", otherRuns},
 	{"everyday work", everydayWork},
 	{"failures", failures},
 	{"limits", limits},
+	{"floods", floods},
 	{"survivors", survivors},
 	{"death of the daemon", daemonDeath},
 	{"runner", throughRunner},
@@ -51,18 +67,35 @@ var classes = []struct {
 
 // Run runs the suite.
 func Run(t *testing.T, f Factory) {
+	f.ledger = &ledger{}
 	if playDaemon(t, f) {
 		return
 	}
 	probe := Build(t, "palyra/internal/sandbox/sandboxtest/probe")
+	seedCache(t, probe)
 	if os.Geteuid() != 0 {
 		t.Run("as a user", func(t *testing.T) { runClasses(t, f, probe, self()) })
 		return
 	}
 	user := ordinary(t)
-	t.Run("root for a user", func(t *testing.T) { runClasses(t, f, probe, user) })
-	t.Run("root for root", func(t *testing.T) { runClasses(t, f, probe, self()) })
-	t.Run("as a user", func(t *testing.T) { again(t, probe, user) })
+	cable(t, probe)
+	whole := t.Run("root for a user", func(t *testing.T) { runClasses(t, f, probe, user) })
+	whole = t.Run("root for root", func(t *testing.T) { runClasses(t, f, probe, self()) }) && whole
+	whole = t.Run("as a user", func(t *testing.T) { again(t, f, probe, user) }) && whole
+	if whole && everything() {
+		f.ledger.complete(t, f.Lacks)
+	}
+}
+
+// everything reports whether no part was left out on the command line.
+func everything() bool {
+	for _, arg := range os.Args {
+		if strings.HasPrefix(arg, "-test.run") || strings.HasPrefix(arg, "-test.skip") {
+			_, pattern, _ := strings.Cut(arg, "=")
+			return !strings.Contains(pattern, "/")
+		}
+	}
+	return true
 }
 
 func runClasses(t *testing.T, f Factory, probe string, who person) {
@@ -72,18 +105,18 @@ func runClasses(t *testing.T, f Factory, probe string, who person) {
 }
 
 // again runs this test in a new process as somebody else.
-func again(t *testing.T, probe string, who person) {
+func again(t *testing.T, f Factory, probe string, who person) {
 	dir := passable(t)
 	binary := dir + "/test"
 	copyFile(t, "/proc/self/exe", binary, 0o755)
-	top, _, _ := strings.Cut(t.Name(), "/")
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+top+"$", "-test.v", "-test.count=1", "-test.timeout=10m")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run="+sameParts(t), "-test.v", "-test.count=1", "-test.timeout=10m")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), builtVar+"="+builtDir(), "HOME="+who.home, "TMPDIR=")
 	cmd.SysProcAttr = who.credential()
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	text := string(out)
+	f.ledger.read(text)
 	if err != nil || !strings.Contains(text, "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, text)
 		return
@@ -93,4 +126,17 @@ func again(t *testing.T, probe string, who person) {
 			t.Log(strings.TrimSpace(line))
 		}
 	}
+}
+
+// sameParts is the pattern of the command line, for this test.
+func sameParts(t *testing.T) string {
+	top, _, _ := strings.Cut(t.Name(), "/")
+	for _, arg := range os.Args {
+		if pattern, ok := strings.CutPrefix(arg, "-test.run="); ok {
+			if _, rest, parts := strings.Cut(pattern, "/"); parts {
+				return "^" + top + "$/" + rest
+			}
+		}
+	}
+	return "^" + top + "$"
 }

@@ -2,7 +2,6 @@ package process
 
 import (
 	"encoding/base64"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,24 +19,30 @@ const (
 	maxStdin    = 1 << 20
 	maxEgress   = 32
 	maxSide     = 1000 // rows or columns of a terminal
+	maxProfile  = 64
 )
+
+const profileChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 // arguments of a call, as the schema has them. Pointers tell "not given" from
 // empty.
 type arguments struct {
-	Command   string            `json:"command"`
-	Args      []string          `json:"args"`
-	Cwd       string            `json:"cwd"`
-	Env       map[string]string `json:"env"`
-	Stdin     *string           `json:"stdin"`
-	StdinB64  *string           `json:"stdin_b64"`
-	StdinLive bool              `json:"stdin_live"`
-	Terminal  *size             `json:"terminal"`
-	Tier      string            `json:"tier"`
-	Egress    []string          `json:"egress"`
-	Script    *string           `json:"script"`
-	Limits    tighter           `json:"limits"`
-	TimeoutMS *int64            `json:"timeout_ms"`
+	Command       string            `json:"command"`
+	Args          []string          `json:"args"`
+	Cwd           string            `json:"cwd"`
+	Env           map[string]string `json:"env"`
+	Stdin         *string           `json:"stdin"`
+	StdinB64      *string           `json:"stdin_b64"`
+	StdinLive     bool              `json:"stdin_live"`
+	Terminal      *size             `json:"terminal"`
+	Tier          string            `json:"tier"`
+	Profile       string            `json:"profile"`
+	Egress        []string          `json:"egress"`
+	Script        *string           `json:"script"`
+	RequireLimits bool              `json:"require_limits"`
+	AgentSocket   bool              `json:"agent_socket"`
+	Limits        tighter           `json:"limits"`
+	TimeoutMS     *int64            `json:"timeout_ms"`
 }
 
 type size struct {
@@ -69,8 +74,16 @@ func decode(p palyra.Plan) (arguments, error) {
 			return a, err
 		}
 	}
+	if a.Script != nil {
+		if err := text("the script", *a.Script, maxArg-1); err != nil {
+			return a, err
+		}
+	}
 	if a.Tier != "" && a.Tier != "b" && a.Tier != "c" {
 		return a, malformed("there is no tier %q for programs", palyra.Clip(a.Tier, 32)).WithRemedy("say b or c, or nothing")
+	}
+	if len(a.Profile) > maxProfile || strings.Trim(a.Profile, profileChars) != "" {
+		return a, malformed("%s cannot be the name of a profile", show.Arg(palyra.Clip(a.Profile, 64))).WithRemedy("see 'palyra sandbox profiles'")
 	}
 	return a, a.terminal()
 }
@@ -102,8 +115,27 @@ func (a arguments) terminal() error {
 	return nil
 }
 
+// shell runs scripts. It is part of every system and every room.
+const shell = "/bin/sh"
+
+// command is the program that is called and what it is given. A script is an
+// argument of the shell's, so that it is bound; it cannot pass for an option.
+func (a arguments) command() (name string, args []string) {
+	if a.Script == nil {
+		return a.Command, a.Args
+	}
+	script := *a.Script
+	if strings.HasPrefix(script, "-") || strings.HasPrefix(script, "+") {
+		script = "\n" + script
+	}
+	return shell, []string{"-c", script}
+}
+
 // argv is the command as it will see itself.
-func (a arguments) argv() []string { return append([]string{a.Command}, a.Args...) }
+func (a arguments) argv() []string {
+	name, args := a.command()
+	return append([]string{name}, args...)
+}
 
 func (a arguments) tier(by palyra.Tier) palyra.Tier {
 	switch a.Tier {
@@ -116,10 +148,10 @@ func (a arguments) tier(by palyra.Tier) palyra.Tier {
 }
 
 // fits bounds arguments and environment together, counted as the kernel does.
-func (a arguments) fits(env []palyra.EnvVar) error {
+func fits(argv []string, env []palyra.EnvVar) error {
 	const pointer = 8
-	total := len(a.Command) + 1 + pointer
-	for _, s := range a.Args {
+	total := 0
+	for _, s := range argv {
 		total += len(s) + 1 + pointer
 	}
 	for _, v := range env {
@@ -171,39 +203,6 @@ func (a arguments) input() (string, error) {
 		return "", nil
 	}
 	return string(palyra.SumBytes(b)), nil
-}
-
-// egress checks the hosts asked for. Tier B has no network to give.
-func (a arguments) egress(t palyra.Tier) ([]string, error) {
-	if len(a.Egress) > maxEgress {
-		return nil, malformed("%d hosts are too many", len(a.Egress)).WithRemedy("give at most %d", maxEgress)
-	}
-	for _, e := range a.Egress {
-		host, port, ok := strings.Cut(e, ":")
-		n, err := strconv.ParseUint(port, 10, 16)
-		if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != port || !hostName(host) {
-			return nil, malformed("%s is not host:port", show.Arg(palyra.Clip(e, 128))).WithRemedy("give a lower-case host name and a port, for example example.org:443")
-		}
-	}
-	if len(a.Egress) > 0 && t == palyra.TierB {
-		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "programs in tier B have no network: %s cannot be reached", show.Arg(a.Egress[0])).
-			WithRemedy("call without egress: this version gives programs no network")
-	}
-	hosts := slices.Clone(a.Egress)
-	slices.Sort(hosts)
-	return slices.Compact(hosts), nil
-}
-
-func hostName(s string) bool {
-	if s == "" || len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return false
-		}
-	}
-	return true
 }
 
 // Stdin returns what a planned run is given on stdin: nil when that is nothing

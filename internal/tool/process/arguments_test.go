@@ -70,7 +70,8 @@ func filled(t testing.TB, d *Driver, args string) (palyra.Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	return p, d.fill(t.Context(), a, &p)
+	_, err = d.fill(t.Context(), a, &p)
+	return p, err
 }
 
 func wants(t testing.TB, what string, err error, reason palyra.Reason, remedy string) {
@@ -161,7 +162,14 @@ func TestBadArguments(t *testing.T) {
 		{`{"command":"x","terminal":{"cols":1001}}`, palyra.ReasonMalformedInput, Name},
 		{`{"command":"x","terminal":{},"stdin":""}`, palyra.ReasonMalformedInput, "stdin_live"},
 		{`{"command":"x","tier":"a"}`, palyra.ReasonMalformedInput, "b or c"},
-		{`{"command":"x","egress":["example.org:443"]}`, palyra.ReasonEgressDenied, "no network"},
+		{`{"command":"x","egress":["example.org:443"]}`, palyra.ReasonEgressDenied, "tier c"},
+		{`{"command":"x","profile":"go"}`, palyra.ReasonTierUnavailable, "tier c"},
+		{`{"command":"x","profile":"../x"}`, palyra.ReasonMalformedInput, "palyra sandbox profiles"},
+		{`{"command":"x","profile":"` + strings.Repeat("x", maxProfile+1) + `"}`, palyra.ReasonMalformedInput, "palyra sandbox profiles"},
+		{`{"command":"x","require_limits":true}`, palyra.ReasonWeakEnforcement, "require_limits"},
+		{`{"script":"` + strings.Repeat("x", maxArg) + `"}`, palyra.ReasonMalformedInput, "131070"},
+		{`{"script":"\u0000"}`, palyra.ReasonMalformedInput, Name},
+		{`{"script":"x","args":["y"]}`, palyra.ReasonMalformedInput, Name},
 		{`{"command":"x","timeout_ms":120001}`, palyra.ReasonMalformedInput, "120000"},
 		{`{"command":"x","timeout_ms":0}`, palyra.ReasonMalformedInput, "120000"},
 	} {
@@ -322,7 +330,7 @@ func TestSize(t *testing.T) {
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{
 		`{"command":"x","args":["y"],"env":{"A":"b"},"cwd":"d"}`, `{"command":"x","stdin_b64":"YQ==","limits":{"cpu_ms":1}}`,
-		`{"script":"x"}`, `{"command":"x","terminal":{"rows":1},"stdin_live":true,"egress":["a:1"],"tier":"c"}`, `{"command":"\u0000"}`, `null`, ``,
+		`{"script":"x"}`, `{"script":"-x","tier":"c","profile":"none"}`, `{"command":"x","tier":"c","profile":"full","require_limits":true,"env":{"GOROOT":"x"}}`, `{"command":"x","terminal":{"rows":1},"stdin_live":true,"egress":["a:1"],"tier":"c"}`, `{"command":"\u0000"}`, `null`, ``,
 	} {
 		f.Add([]byte(s))
 	}

@@ -9,16 +9,22 @@ import (
 	"palyra/internal/show"
 )
 
-const maxEnv = 128
+const (
+	maxEnv     = 128
+	maxEnvName = 256
+)
 
-// environment checks the variables of a call and returns them in order. PATH is
-// among them only when the configuration has another than the usual one: that
+// environment checks the variables of a call and of its profile and returns them
+// in order. PATH is among them only when it is another than the usual one: that
 // one is what a run gets without being told, as HOME, TMPDIR and LANG.
-func (a arguments) environment(lookup []string) ([]palyra.EnvVar, error) {
+func (a arguments) environment(lookup []string, room Room) ([]palyra.EnvVar, error) {
 	if len(a.Env) > maxEnv {
 		return nil, malformed("%d environment variables are too many", len(a.Env)).WithRemedy("give at most %d", maxEnv)
 	}
-	var env []palyra.EnvVar
+	env, err := room.environment(a.Env)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		value := a.Env[name]
 		if err := envAllowed(name); err != nil {
@@ -31,7 +37,37 @@ func (a arguments) environment(lookup []string) ([]palyra.EnvVar, error) {
 	}
 	if where := strings.Join(lookup, ":"); where != Path {
 		env = append(env, variable("PATH", where))
-		slices.SortFunc(env, func(a, b palyra.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	}
+	slices.SortFunc(env, func(a, b palyra.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	return env, nil
+}
+
+// environment is the profile's part. Names that are refused from callers may be
+// in it, but not those that the sandbox sets itself nor secrets, which would be
+// recorded in clear. A call may not set what its profile sets to something else.
+func (r Room) environment(called map[string]string) ([]palyra.EnvVar, error) {
+	if len(r.Env) > maxEnv {
+		return nil, badProfile(r, "%d environment variables are too many", len(r.Env))
+	}
+	var env []palyra.EnvVar
+	for _, v := range r.Env {
+		value, twice := called[v.Name]
+		switch {
+		case len(v.Name) > maxEnvName || !identifier(v.Name) || text("a value", v.Value, maxArg-len(v.Name)-len("=")) != nil:
+			return nil, badProfile(r, "%s cannot be a variable of a run", show.Arg(palyra.Clip(v.Name, 64)))
+		case refusedEnv[0].has(v.Name):
+			return nil, badProfile(r, "%s is set by the sandbox itself", v.Name)
+		case v.Secret || secretive(v.Name):
+			return nil, badProfile(r, "%s looks like a secret, and would be recorded in clear", v.Name)
+		case slices.ContainsFunc(env, func(has palyra.EnvVar) bool { return has.Name == v.Name }):
+			return nil, badProfile(r, "it sets %s twice", v.Name)
+		case twice && value == v.Value:
+			continue // it stands among the call's own
+		case twice:
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEnvDenied, "the variable %s is set by the profile %s", v.Name, quote(r.Name)).
+				WithRemedy("leave it out, or call with another profile")
+		}
+		env = append(env, variable(v.Name, v.Value))
 	}
 	return env, nil
 }
@@ -43,7 +79,7 @@ func variable(name, value string) palyra.EnvVar {
 // envAllowed refuses names that no program can use, names that change what
 // programs mean, and names of secrets.
 func envAllowed(name string) error {
-	if len(name) > 256 || !identifier(name) {
+	if len(name) > maxEnvName || !identifier(name) {
 		return malformed("%s cannot be the name of an environment variable", show.Arg(palyra.Clip(name, 64))).
 			WithRemedy("use letters, digits and underscores, and no digit first")
 	}
@@ -71,16 +107,23 @@ func identifier(s string) bool {
 // meddling says why a name is refused; empty when it is not.
 func meddling(name string) string {
 	for _, r := range refusedEnv {
-		if slices.Contains(r.except, name) {
-			continue
-		}
-		for _, pattern := range strings.Fields(r.names) {
-			if matches(pattern, name) || r.anyCase && matches(strings.ToUpper(pattern), strings.ToUpper(name)) {
-				return r.why
-			}
+		if r.has(name) {
+			return r.why
 		}
 	}
 	return ""
+}
+
+func (r refusal) has(name string) bool {
+	if slices.Contains(r.except, name) {
+		return false
+	}
+	for pattern := range strings.FieldsSeq(r.names) {
+		if matches(pattern, name) || r.anyCase && matches(strings.ToUpper(pattern), strings.ToUpper(name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // matches compares a name with a pattern that may have a star at either end.

@@ -19,6 +19,10 @@ func fail(op, p string, err error) error {
 		return palyra.Errorf(code, reason, format, quote(p)).WithCause(err)
 	}
 	switch {
+	case errors.Is(err, errHidden), errors.Is(err, errSelected):
+		return unrunnable(p, "the sandbox does not show it").WithRemedy(showIt).WithCause(err)
+	case errors.Is(err, errGenerated):
+		return unrunnable(p, "it is a file that the profile makes for every run").WithRemedy("name a program").WithCause(err)
 	case errors.Is(err, unix.ENOENT):
 		return say(palyra.NotFound, palyra.ReasonFileNotFound, "%s does not exist").WithRemedy("check the path; it is relative to cwd")
 	case errors.Is(err, unix.ELOOP):
@@ -35,6 +39,8 @@ func fail(op, p string, err error) error {
 	}
 	return fmt.Errorf("process: %s: %w", op, err)
 }
+
+const showIt = "put it into the workspace; let 'palyra setup' mount the toolchains of your home; or choose a profile that mounts it (--profile)"
 
 func irregular(p string) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonNotRegularFile, "%s is not a regular file", quote(p)).WithRemedy("name a program")

@@ -105,9 +105,14 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 		abs = base + "/" + name
 	}
 	at, err := w.walk(abs)
-	if errors.Is(err, errShifting) {
+	switch {
+	case errors.Is(err, errShifting), errors.Is(err, errSelected):
 		note(p, "%s is not bound: it stands for something else in every process", show.Line(palyra.Clip(abs, 200)))
 		return unbound, nil
+	case errors.Is(err, errGenerated): // the plan has its text
+		return bound, nil
+	case errors.Is(err, errHidden):
+		note(p, "%s is not there for the program: the sandbox does not show it", show.Line(palyra.Clip(abs, 200)))
 	}
 	if err != nil {
 		return missing, w.lost(abs, err, p)
@@ -134,8 +139,8 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 
 // lost binds a file as missing when that is what the error comes to.
 func (w *world) lost(abs string, err error, p *palyra.Plan) error {
-	for _, none := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP, unix.ENAMETOOLONG} {
-		if errors.Is(err, none) {
+	for _, gone := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP, unix.ENAMETOOLONG, errHidden} {
+		if errors.Is(err, gone) {
 			bind(p, palyra.Input{Path: relative(path.Clean(abs), w.workspace)})
 			return nil
 		}

@@ -73,7 +73,7 @@ func (w *world) interpreter(v invocation, in interpreter, p *palyra.Plan) (invoc
 func (w *world) apply(v invocation, p *palyra.Plan) error {
 	found := rulesFor(append([]string{v.called}, v.names...), v.known)
 	for _, r := range found {
-		if p.Stdin == palyra.StdinLive && r.live {
+		if p.Stdin == palyra.StdinLive && r.live && !p.AgentSocket { // an agent is spoken to by its person
 			return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(v.called)).
 				WithRemedy("give the input as stdin, or put the instructions into a file and name it as an argument")
 		}
@@ -157,6 +157,9 @@ func unusable(script, name string, err error) error {
 	e := unrunnable(script, fmt.Sprintf("its interpreter %s: %s", quote(name), palyra.AsError(err).Text)).WithCause(err)
 	if strings.HasSuffix(name, "\r") {
 		return e.WithRemedy("write the file with plain line ends (LF, not CRLF)")
+	}
+	if errors.Is(err, errHidden) {
+		return e.WithRemedy("%s", showIt)
 	}
 	return e.WithRemedy("install the interpreter or change the #! line")
 }

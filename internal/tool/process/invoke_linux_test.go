@@ -75,10 +75,10 @@ func TestFreshListingIsNotKept(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("p/bash", native(""), 0o755)
 	w, _ := b.at(b.path("p/bash"))
-	if got := w.interpreters(b.path("p")); len(got) != 1 || len(b.d.known.byDir) != 0 {
+	if got, _ := w.interpreters(b.path("p")); len(got) != 1 || len(b.d.known.byDir) != 0 {
 		t.Errorf("%v, %d kept", got, len(b.d.known.byDir))
 	}
-	if got := w.interpreters(b.path("gone")); got != nil {
+	if got, _ := w.interpreters(b.path("gone")); got != nil {
 		t.Error(got)
 	}
 }

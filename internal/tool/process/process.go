@@ -7,15 +7,21 @@
 // known to decide what the program does (a script operand, a Makefile); the run's
 // user is who the program will run as: the workspace's owner where the daemon is
 // root, else the daemon's own user. A program is sealed when that user could
-// change or replace it: a copy that nothing can change is run then.
+// change or replace it: a copy that nothing can change is run then. In tier C a
+// run has a room: what it sees of the file system, which is the system's programs,
+// the workspace and what its profile mounts; and a profile is what the operator
+// furnishes the rooms of some commands with.
 //
 // Promises. Planning looks and changes nothing; the same call in the same world
 // gives the same plan. A path is walked one component at a time from open
 // directories, so what was checked is what was read. Nothing is looked at that
 // the run's user could not look at: a digest tells nobody about files of others.
 // Only regular files are opened. A digest is taken from a cache only for a file
-// that the run's user cannot write, and only while the file's identity, size and
-// times are the same. At most two plans of a driver hash at a time.
+// that the run's user cannot write, or that its room shows read-only, and only
+// while the file's identity, size and times are the same. At most two plans of a
+// driver hash at a time. In tier C paths mean what they mean in the room: what it
+// does not show is refused as a program and missing as an input, whether or not
+// there is such a file outside.
 //
 // Programs go by every name they have: the one they are called by, those of the
 // links passed on the way, the file's own, and those of an interpreter on the
@@ -36,14 +42,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"palyra"
-	"palyra/internal/show"
 )
 
 // Name of the tool.
@@ -62,11 +65,17 @@ type Tiers interface {
 
 // Config wires a Driver. Zero fields get the defaults.
 type Config struct {
-	Tiers   Tiers
-	Path    []string      // directories to look commands up in; default those of Path
-	Limits  palyra.Limits // most a run may use, and what it gets by default; not wall and output, which are the resolver's
-	Tier    palyra.Tier   // where a call runs that names no tier; default B
-	Enabled bool          // false: every call is refused
+	Tiers     Tiers
+	Profiles  Profiles // nil: there are none
+	Hosts     Hosts    // nil: any host may be asked for by its plain name
+	Wall      int64    // milliseconds that a call has by default; agents may have AgentWall instead
+	AgentWall int64
+	Agent     []palyra.Mount // programs for runs that are agents themselves
+	Seals     []string       // names below the workspace that stay as they are in a run without a profile; tier C
+	Path      []string       // directories to look commands up in; default those of Path
+	Limits    palyra.Limits  // most a run may use, and what it gets by default; not wall and output, which are the resolver's
+	Tier      palyra.Tier    // where a call runs that names no tier; default B
+	Enabled   bool           // false: every call is refused
 }
 
 // most is the default limits.
@@ -144,7 +153,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	}
 	if !d.Enabled {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "running programs is switched off").
-			WithRemedy("an operator can set process.tier = \"b\"")
+			WithRemedy("an operator can set process.tier")
 	}
 	if !path.IsAbs(p.Workspace.Path) {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "the call has no workspace").WithRemedy("name one: --workspace DIR")
@@ -153,87 +162,13 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	if err != nil {
 		return err
 	}
-	if err := d.fill(ctx, a, p); err != nil {
-		return err
-	}
-	if err := d.resolve(ctx, c.Proposal.Workspace, a, p); err != nil {
-		return err
-	}
-	d.describe(p)
-	return nil
-}
-
-// fill sets what follows from the arguments, the configuration and the tier.
-func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (err error) {
-	p.ReadOnly = false // whatever the program does, it may write
-	p.Tier = a.tier(d.Tier)
-	p.Argv = a.argv()
-	if p.Limits, err = a.lower(d.Limits, p.Limits); err != nil {
-		return err
-	}
-	if p.Env, err = a.environment(d.Path); err != nil {
-		return err
-	}
-	if err := a.fits(p.Env); err != nil {
-		return err
-	}
-	if a.Script != nil {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "scripts run in tier C only, which is not there yet").
-			WithRemedy("write the script to a file of the workspace and run it: command sh, args [FILE]; or name one program as command")
-	}
-	if p.Enforcement, err = d.promise(ctx, p.Tier, p.Limits); err != nil {
-		return err
-	}
-	if p.Egress, err = a.egress(p.Tier); err != nil {
-		return err
-	}
-	p.Stdin, err = a.input()
-	p.Terminal = a.Terminal != nil
-	return err
-}
-
-// promise asks the tier, and keeps a copy of its answer.
-func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
-	e, err := d.Tiers.Promise(ctx, t, l)
+	lookup, err := d.fill(ctx, a, p)
 	if err != nil {
-		return palyra.Enforcement{}, err
+		return err
 	}
-	e.Mechanisms, e.Limits = slices.Clone(e.Mechanisms), maps.Clone(e.Limits)
-	return e, nil
-}
-
-// describe writes what people are shown. All of it follows from the plan; notes
-// that the resolving made stand between.
-func (d *Driver) describe(p *palyra.Plan) {
-	input, err := d.Stdin(*p)
-	if err != nil { // the digest is of these very bytes
-		input = nil
+	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {
+		return err
 	}
-	p.Detail.Summary = "run " + commandLine(p.Argv, input)
-	notes := []string{
-		"may change any file of the workspace; which ones is not known beforehand (not bound)",
-		"other files that it reads than the inputs listed are not bound",
-	}
-	if len(input) > 0 {
-		notes = append(notes, told(input))
-	}
-	if p.Stdin == palyra.StdinLive {
-		notes = append(notes, "its input comes while it runs (stdin: live) and is not bound")
-	}
-	if p.Executable.Sealed {
-		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run (a script then does not find what lies beside it: sh FILE would)")
-	}
-	if p.Workspace.Owner == 0 {
-		notes = append(notes, "runs as root, without capabilities: the workspace is root's")
-	}
-	notes = append(notes, p.Detail.Notes...)
-	for _, limit := range slices.Sorted(maps.Keys(p.Enforcement.Limits)) {
-		switch p.Enforcement.Limits[limit] {
-		case "polled":
-			notes = append(notes, limit+" is polled, not enforced by the kernel")
-		case "none":
-			notes = append(notes, limit+" is not limited")
-		}
-	}
-	p.Detail.Notes = notes
+	d.describe(a, p)
+	return nil
 }

@@ -48,6 +48,9 @@ func (w *world) find(command string, p *palyra.Plan) (program, error) {
 		here.close()
 		return program{}, e.WithRemedy("for the file in the working directory say ./%s", command)
 	}
+	if w.view != nil {
+		return program{}, e.WithRemedy("install it, give the path of a program, or let 'palyra setup' mount the toolchains of your home")
+	}
 	return program{}, e.WithRemedy("install it, or give the path of a program")
 }
 
@@ -94,7 +97,7 @@ func mountedNoexec(at *place) bool {
 // privileged notes set-id bits and file capabilities. They are harmless: with
 // no_new_privs the kernel ignores them.
 func privileged(at *place, p *palyra.Plan) {
-	_, err := unix.Lgetxattr(at.real, "security.capability", nil)
+	_, err := unix.Lgetxattr(at.host, "security.capability", nil)
 	if at.st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 || err == nil {
 		note(p, "%s has privileges of its own (set-id bits or file capabilities), which it does not get in the sandbox", show.Line(at.real))
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -63,7 +64,7 @@ func (w *world) hashInTurn(p *place, most int64) (content, error) {
 
 // hash reads the file. It must be the one that was found, before and after.
 func hash(ctx context.Context, p *place, most int64) (content, error) {
-	fd, err := openat(p.dir, p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	fd, err := p.reopen()
 	if err != nil {
 		return content{}, err
 	}
@@ -95,6 +96,16 @@ func hash(ctx context.Context, p *place, most int64) (content, error) {
 		return content{}, unsteady(p.real)
 	}
 	return content{palyra.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))), string(head)}, nil
+}
+
+// reopen opens for reading what was found. What is mounted by itself has no
+// directory to be opened from.
+func (p *place) reopen() (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
+	if p.dir != none {
+		return openat(p.dir, p.name, flags|unix.O_NOFOLLOW)
+	}
+	return openat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", p.open[len(p.open)-1].fd), flags)
 }
 
 func keyOf(st *unix.Stat_t) fileKey {

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +11,7 @@ import (
 
 // resolve looks at the file system: the working directory, the program, its
 // chain and its inputs.
-func (d *Driver) resolve(ctx context.Context, asked string, a arguments, p *palyra.Plan) error {
+func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup []string, p *palyra.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -25,18 +24,23 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, p *paly
 		return err
 	}
 	p.Cwd = w.cwd
-	prog, err := w.find(a.Command, p)
+	if p.Tier == palyra.TierC {
+		w.view = newView(*p)
+	}
+	w.lookup, w.dirs = lookup, w.outside(lookup)
+	command, args := a.command()
+	prog, err := w.find(command, p)
 	if err != nil {
 		return err
 	}
 	p.Executable = palyra.Executable{Path: prog.real, Digest: prog.digest, Sealed: prog.writable}
-	return w.invoke(invocation{program: prog, called: a.Command, args: a.Args}, p)
+	return w.invoke(invocation{program: prog, called: command, args: args}, p)
 }
 
 // world returns the file system as the user sees it, before the working directory
 // is known.
 func (d *Driver) world(ctx context.Context, user who, workspace string) *world {
-	return &world{Driver: d, ctx: ctx, user: user, workspace: workspace, lookup: d.Path, hashed: new(int64)}
+	return &world{Driver: d, ctx: ctx, user: user, workspace: workspace, lookup: d.Path, dirs: d.Path, hashed: new(int64)}
 }
 
 // enter finds the working directory. Both it and the workspace must be what their
@@ -70,15 +74,4 @@ func (w *world) enter(ref palyra.WorkspaceRef, asked, cwd string) error {
 	}
 	w.cwd = at.real
 	return nil
-}
-
-// note adds something that people should know of a plan, once.
-func note(p *palyra.Plan, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	for _, has := range p.Detail.Notes {
-		if has == text {
-			return
-		}
-	}
-	p.Detail.Notes = append(p.Detail.Notes, text)
 }

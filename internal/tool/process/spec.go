@@ -12,7 +12,7 @@ const schema = `{
   "type": "object",
   "additionalProperties": false,
   "properties": {
-    "command": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Program to run. A bare name is looked up in the system's program directories; a path with a slash is relative to cwd. No shell is involved."},
+    "command": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Program to run. A bare name is looked up in the program directories of the system and of the profile; a path with a slash is relative to cwd. No shell is involved."},
     "args": {"type": "array", "maxItems": 4096, "items": {"type": "string", "maxLength": 131071}, "description": "Arguments, one per element, passed on exactly as given: no quoting, globbing or variables."},
     "cwd": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Directory to run in, relative to the workspace. Default: the workspace."},
     "env": {"type": "object", "maxProperties": 128, "additionalProperties": {"type": "string", "maxLength": 131071}, "description": "Environment variables to add. Names that make programs run or load other code, and names of secrets, are refused."},
@@ -24,8 +24,11 @@ const schema = `{
       "cols": {"type": "integer", "minimum": 1, "maximum": 1000}
     }, "description": "Run on a terminal of this size. Default: no terminal."},
     "tier": {"type": "string", "enum": ["b", "c"], "description": "Sandbox tier to run in. Default: the configured one."},
-    "egress": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 3, "maxLength": 260}, "description": "Hosts to reach, as host:port. Default: no network."},
-    "script": {"type": "string", "minLength": 1, "maxLength": 131071, "description": "Shell script to run instead of a command. Needs tier c."},
+    "profile": {"type": "string", "minLength": 1, "maxLength": 64, "description": "What the sandbox is furnished with: toolchains, caches, hosts. Default: by the command; none for nothing. Needs tier c."},
+    "egress": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 3, "maxLength": 260}, "description": "Hosts to reach, as host:port; the host may be *.suffix or an address. Default: those of the profile. Needs tier c."},
+    "script": {"type": "string", "minLength": 1, "maxLength": 131070, "description": "Script to run with /bin/sh, instead of a command. Needs tier c."},
+    "require_limits": {"type": "boolean", "description": "Refuse to run where the kernel does not hold memory and processes of the whole run."},
+    "agent_socket": {"type": "boolean", "description": "The program is an agent itself: it gets a door of its own to Palyra, at which it is whoever makes this call. Needs tier c."},
     "limits": {"type": "object", "additionalProperties": false, "properties": {
       "cpu_ms": {"type": "integer"},
       "memory_bytes": {"type": "integer"},
@@ -42,8 +45,9 @@ const schema = `{
 func spec(tier palyra.Tier) palyra.Tool {
 	return palyra.Tool{
 		Name: Name, Title: "Run program", Source: palyra.SourceBuiltin, Tier: tier, Workspace: true,
-		Description: "Runs a program in a sandbox, in the workspace, without network. Returns its exit code or signal, stdout and stderr, " +
-			"also when it fails. The program may read and write the workspace; the rest of the system it can read only where programs need it.",
+		Description: "Runs a program in a sandbox, in the workspace, without network but for the hosts that are asked for. Returns its exit code or signal, " +
+			"stdout and stderr, also when it fails. The program may read and write the workspace, but not what makes others run code (hooks, CI and editor settings); " +
+			"the rest of the system it can read only where programs need it.",
 		Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead},
 		InputSchema:  json.RawMessage(schema), MaxInput: maxInput,
 	}

@@ -22,15 +22,18 @@ type world struct {
 	user      who
 	workspace string // real path
 	cwd       string // real path, once it is known
+	view      *view  // what the run's room shows; nil: the whole system
 	lookup    []string
-	hashed    *int64 // bytes that this plan has hashed
+	dirs      []string // of the lookup path, where they really lie
+	hashed    *int64   // bytes that this plan has hashed
 }
 
 // place is something that was found. Its descriptors only name it: nothing was
 // opened for reading.
 type place struct {
 	real     string // path without links
-	dir      int    // the directory it lies in
+	host     string // where that lies outside the room
+	dir      int    // the directory it lies in; none: it is mounted by itself
 	name     string
 	names    []string // of the links that stood for it, and its own
 	st       unix.Stat_t
@@ -41,14 +44,25 @@ type place struct {
 
 // step is a component of a real path.
 type step struct {
-	fd   int
-	name string
-	st   unix.Stat_t
+	fd      int // none: a directory that is only there in the room
+	name    string
+	real    string
+	host    string // where it lies outside the room
+	mounted bool   // it does not lie in the directory that the step before is
+	st      unix.Stat_t
+}
+
+const none = -1
+
+func (s step) close() {
+	if s.fd != none {
+		_ = unix.Close(s.fd)
+	}
 }
 
 func (p *place) close() {
 	for _, s := range p.open {
-		_ = unix.Close(s.fd)
+		s.close()
 	}
 	p.open = nil
 }
@@ -57,7 +71,7 @@ func (p *place) close() {
 // every directory that the run's user may pass. It holds the directories open, so
 // that what it says holds for what is opened from there. Errors are the kernel's.
 func (w *world) walk(abs string) (*place, error) {
-	root, err := look(unix.AT_FDCWD, "/")
+	root, err := w.root()
 	if err != nil {
 		return nil, err
 	}
@@ -66,22 +80,52 @@ func (w *world) walk(abs string) (*place, error) {
 		p.close()
 		return nil, err
 	}
-	top := len(p.open) - 1
-	p.dir, p.name, p.st = p.open[max(top-1, 0)].fd, p.open[top].name, p.open[top].st
-	p.real, p.writable = w.weigh(p.open)
+	top := p.open[len(p.open)-1]
+	p.dir, p.name, p.st = p.open[max(len(p.open)-2, 0)].fd, top.name, top.st
+	if top.mounted {
+		p.dir = none
+	}
+	p.real, p.host, p.writable = top.real, top.host, w.writable(p.open)
 	p.names = append(p.names, p.name)
 	return p, nil
 }
 
-// weigh returns the path of open components and whether the run's user could
-// change one of them.
-func (w *world) weigh(open []step) (real string, writable bool) {
-	real = "/"
-	for _, s := range open {
-		real = path.Join(real, s.name)
-		writable = writable || w.user.couldWrite(real, &s.st)
+// writable reports whether the run's user could change one of the open
+// components; in a room, whether the run could.
+func (w *world) writable(open []step) bool {
+	last := open[len(open)-1]
+	if w.view != nil {
+		return w.view.writable(last.host)
 	}
-	return real, writable || within(real, w.workspace)
+	for _, s := range open {
+		if w.user.couldWrite(s.real, &s.st) {
+			return true
+		}
+	}
+	return within(last.real, w.workspace)
+}
+
+// root is where every walk begins.
+func (w *world) root() (step, error) {
+	if w.view != nil {
+		return bare("/"), nil
+	}
+	s, err := look(unix.AT_FDCWD, "/")
+	s.real, s.host = "/", "/"
+	return s, err
+}
+
+// child opens a name of the directory that is open last.
+func (w *world) child(here step, name string) (step, error) {
+	real := path.Join(here.real, name)
+	if w.view != nil {
+		if s, found, err := w.shown(here, real, name); found || err != nil {
+			return s, err
+		}
+	}
+	s, err := look(here.fd, name)
+	s.real, s.host = real, path.Join(here.host, name)
+	return s, err
 }
 
 // follow adds the components of a path to what is open.
@@ -102,14 +146,14 @@ func (w *world) follow(p *place, abs string) error {
 			continue
 		case name == "..":
 			if len(p.open) > 1 {
-				_ = unix.Close(here.fd)
+				here.close()
 				p.open = p.open[:len(p.open)-1]
 			}
 			continue
 		case len(p.open) > maxDepth || len(todo) > maxPath:
 			return unix.ENAMETOOLONG
 		}
-		s, err := look(here.fd, name)
+		s, err := w.child(here, name)
 		if err != nil {
 			return err
 		}
@@ -141,13 +185,12 @@ func (w *world) leave(p *place) (target string, err error) {
 	if target, err = readlink(p.open[keep].fd); err != nil {
 		return "", err
 	}
-	_, loose := w.weigh(p.open[:keep]) // who can write the directory can replace the link
-	p.shaky = p.shaky || loose
+	p.shaky = p.shaky || w.writable(p.open[:keep]) // who can write the directory can replace the link
 	if path.IsAbs(target) {
 		keep = 1
 	}
 	for _, gone := range p.open[keep:] {
-		_ = unix.Close(gone.fd)
+		gone.close()
 	}
 	p.open = p.open[:keep]
 	return target, nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"palyra"
 )
 
 // Most of what people are shown of a command and of what it is told. Whoever
@@ -26,15 +28,18 @@ func commandLine(argv []string, input []byte) string {
 			words[i] = strconv.Quote(a)
 		}
 	}
-	line := shorten(strings.Join(words, " "), summaryLength)
+	return shorten(strings.Join(words, " "), summaryLength) + fed(input)
+}
+
+// fed is the beginning of what a command is told on stdin.
+func fed(input []byte) string {
 	switch {
 	case len(input) == 0:
+		return ""
 	case !utf8.Valid(input):
-		line += fmt.Sprintf(" < %d bytes that are not text", len(input))
-	default:
-		line += " < " + strconv.Quote(shorten(string(input), inputInLine))
+		return fmt.Sprintf(" < %d bytes that are not text", len(input))
 	}
-	return line
+	return " < " + strconv.Quote(shorten(string(input), inputInLine))
 }
 
 // unclear reports whether a character makes it hard to see where a word ends.
@@ -58,4 +63,15 @@ func shorten(s string, most int) string {
 	}
 	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
 	return fmt.Sprintf("%s [%d bytes left out] %s", head, len(s)-len(head)-len(tail), tail)
+}
+
+// note adds something that people should know of a plan, once.
+func note(p *palyra.Plan, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, has := range p.Detail.Notes {
+		if has == text {
+			return
+		}
+	}
+	p.Detail.Notes = append(p.Detail.Notes, text)
 }

@@ -856,7 +856,16 @@ type Plan struct {
 	// Runs on a terminal of its own.
 	Terminal bool `protobuf:"varint,21,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// Promised by the tier.
-	Enforcement   *Enforcement `protobuf:"bytes,22,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
+	Enforcement *Enforcement `protobuf:"bytes,22,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
+	// Small files that only the sandbox sees.
+	Files []*RoomFile `protobuf:"bytes,23,rep,name=files,proto3" json:"files,omitempty"`
+	// Names below the workspace that stay as they are.
+	Seals       []string `protobuf:"bytes,24,rep,name=seals,proto3" json:"seals,omitempty"`
+	UnixSockets bool     `protobuf:"varint,25,opt,name=unix_sockets,json=unixSockets,proto3" json:"unix_sockets,omitempty"`
+	// The profile wants an answer of its own for every run.
+	Asks bool `protobuf:"varint,26,opt,name=asks,proto3" json:"asks,omitempty"`
+	// Is an agent itself, with a door of its own.
+	AgentSocket   bool `protobuf:"varint,27,opt,name=agent_socket,json=agentSocket,proto3" json:"agent_socket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1045,6 +1054,94 @@ func (x *Plan) GetEnforcement() *Enforcement {
 	return nil
 }
 
+func (x *Plan) GetFiles() []*RoomFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Plan) GetSeals() []string {
+	if x != nil {
+		return x.Seals
+	}
+	return nil
+}
+
+func (x *Plan) GetUnixSockets() bool {
+	if x != nil {
+		return x.UnixSockets
+	}
+	return false
+}
+
+func (x *Plan) GetAsks() bool {
+	if x != nil {
+		return x.Asks
+	}
+	return false
+}
+
+func (x *Plan) GetAgentSocket() bool {
+	if x != nil {
+		return x.AgentSocket
+	}
+	return false
+}
+
+// RoomFile is a small file that a sandbox shows, read-only.
+type RoomFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Target        string                 `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoomFile) Reset() {
+	*x = RoomFile{}
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoomFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoomFile) ProtoMessage() {}
+
+func (x *RoomFile) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoomFile.ProtoReflect.Descriptor instead.
+func (*RoomFile) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RoomFile) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *RoomFile) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Detail is what a plan shows to people beyond its bound fields.
 type Detail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1057,7 +1154,7 @@ type Detail struct {
 
 func (x *Detail) Reset() {
 	*x = Detail{}
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1166,7 @@ func (x *Detail) String() string {
 func (*Detail) ProtoMessage() {}
 
 func (x *Detail) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1179,7 @@ func (x *Detail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detail.ProtoReflect.Descriptor instead.
 func (*Detail) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Detail) GetSummary() string {
@@ -1120,7 +1217,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1229,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1242,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Need) GetVotes() int64 {
@@ -1194,7 +1291,7 @@ type Risk struct {
 
 func (x *Risk) Reset() {
 	*x = Risk{}
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1303,7 @@ func (x *Risk) String() string {
 func (*Risk) ProtoMessage() {}
 
 func (x *Risk) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1316,7 @@ func (x *Risk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Risk.ProtoReflect.Descriptor instead.
 func (*Risk) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Risk) GetLevel() string {
@@ -1252,7 +1349,7 @@ type PolicyHit struct {
 
 func (x *PolicyHit) Reset() {
 	*x = PolicyHit{}
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1361,7 @@ func (x *PolicyHit) String() string {
 func (*PolicyHit) ProtoMessage() {}
 
 func (x *PolicyHit) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1374,7 @@ func (x *PolicyHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyHit.ProtoReflect.Descriptor instead.
 func (*PolicyHit) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PolicyHit) GetId() string {
@@ -1342,7 +1439,7 @@ type PairResult struct {
 
 func (x *PairResult) Reset() {
 	*x = PairResult{}
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1451,7 @@ func (x *PairResult) String() string {
 func (*PairResult) ProtoMessage() {}
 
 func (x *PairResult) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1464,7 @@ func (x *PairResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PairResult.ProtoReflect.Descriptor instead.
 func (*PairResult) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PairResult) GetAction() string {
@@ -1417,7 +1514,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1526,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1539,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Verdict) GetEffect() string {
@@ -1531,7 +1628,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1640,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1653,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Intent) GetAudience() string {
@@ -1621,7 +1718,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1730,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1743,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Signature) GetIntent() *Intent {
@@ -1702,7 +1799,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1811,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1824,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Vote) GetVoteId() string {
@@ -1860,7 +1957,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1969,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1982,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Terms) GetPrincipal() string {
@@ -1973,7 +2070,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2082,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2095,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Decision) GetApprovalId() string {
@@ -2117,13 +2214,15 @@ type Outcome struct {
 	PlanDigest      string                 `protobuf:"bytes,20,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
 	JournalPosition int64                  `protobuf:"varint,21,opt,name=journal_position,json=journalPosition,proto3" json:"journal_position,omitempty"`
 	Attestation     string                 `protobuf:"bytes,22,opt,name=attestation,proto3" json:"attestation,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Sealed paths that the run made; they were taken away.
+	SealedPathCreated []string `protobuf:"bytes,23,rep,name=sealed_path_created,json=sealedPathCreated,proto3" json:"sealed_path_created,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2234,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2247,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Outcome) GetOutcome() string {
@@ -2305,6 +2404,13 @@ func (x *Outcome) GetAttestation() string {
 	return ""
 }
 
+func (x *Outcome) GetSealedPathCreated() []string {
+	if x != nil {
+		return x.SealedPathCreated
+	}
+	return nil
+}
+
 // Call is a proposal on its way.
 type Call struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2329,7 +2435,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2447,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2460,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Call) GetCallId() string {
@@ -2542,7 +2648,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x06\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2568,7 +2674,15 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\bbindings\x18\x13 \x03(\tR\bbindings\x12)\n" +
 	"\x06limits\x18\x14 \x01(\v2\x11.palyra.v1.LimitsR\x06limits\x12\x1a\n" +
 	"\bterminal\x18\x15 \x01(\bR\bterminal\x128\n" +
-	"\venforcement\x18\x16 \x01(\v2\x16.palyra.v1.EnforcementR\venforcement\"L\n" +
+	"\venforcement\x18\x16 \x01(\v2\x16.palyra.v1.EnforcementR\venforcement\x12)\n" +
+	"\x05files\x18\x17 \x03(\v2\x13.palyra.v1.RoomFileR\x05files\x12\x14\n" +
+	"\x05seals\x18\x18 \x03(\tR\x05seals\x12!\n" +
+	"\funix_sockets\x18\x19 \x01(\bR\vunixSockets\x12\x12\n" +
+	"\x04asks\x18\x1a \x01(\bR\x04asks\x12!\n" +
+	"\fagent_socket\x18\x1b \x01(\bR\vagentSocket\"6\n" +
+	"\bRoomFile\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"L\n" +
 	"\x06Detail\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x12\n" +
 	"\x04diff\x18\x02 \x01(\tR\x04diff\x12\x14\n" +
@@ -2678,7 +2792,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\v \x01(\tR\n" +
 	"separation\x12%\n" +
 	"\x05votes\x18\f \x03(\v2\x0f.palyra.v1.VoteR\x05votes\x12&\n" +
-	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\x81\x05\n" +
+	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\xb1\x05\n" +
 	"\aOutcome\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
@@ -2708,7 +2822,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\vplan_digest\x18\x14 \x01(\tR\n" +
 	"planDigest\x12)\n" +
 	"\x10journal_position\x18\x15 \x01(\x03R\x0fjournalPosition\x12&\n" +
-	"\vattestation\x18\x16 \x01(\tB\x04\xf0\xe0\x18\x01R\vattestation\"\xee\x04\n" +
+	"\vattestation\x18\x16 \x01(\tB\x04\xf0\xe0\x18\x01R\vattestation\x12.\n" +
+	"\x13sealed_path_created\x18\x17 \x03(\tR\x11sealedPathCreated\"\xee\x04\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12/\n" +
 	"\bproposal\x18\x02 \x01(\v2\x13.palyra.v1.ProposalR\bproposal\x12\x14\n" +
@@ -2743,7 +2858,7 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_palyra_v1_word_proto_goTypes = []any{
 	(*Position)(nil),              // 0: palyra.v1.Position
 	(*Tool)(nil),                  // 1: palyra.v1.Tool
@@ -2756,24 +2871,25 @@ var file_palyra_v1_word_proto_goTypes = []any{
 	(*Limits)(nil),                // 8: palyra.v1.Limits
 	(*Enforcement)(nil),           // 9: palyra.v1.Enforcement
 	(*Plan)(nil),                  // 10: palyra.v1.Plan
-	(*Detail)(nil),                // 11: palyra.v1.Detail
-	(*Need)(nil),                  // 12: palyra.v1.Need
-	(*Risk)(nil),                  // 13: palyra.v1.Risk
-	(*PolicyHit)(nil),             // 14: palyra.v1.PolicyHit
-	(*PairResult)(nil),            // 15: palyra.v1.PairResult
-	(*Verdict)(nil),               // 16: palyra.v1.Verdict
-	(*Intent)(nil),                // 17: palyra.v1.Intent
-	(*Signature)(nil),             // 18: palyra.v1.Signature
-	(*Vote)(nil),                  // 19: palyra.v1.Vote
-	(*Terms)(nil),                 // 20: palyra.v1.Terms
-	(*Decision)(nil),              // 21: palyra.v1.Decision
-	(*Outcome)(nil),               // 22: palyra.v1.Outcome
-	(*Call)(nil),                  // 23: palyra.v1.Call
-	nil,                           // 24: palyra.v1.Enforcement.LimitsEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*RoomFile)(nil),              // 11: palyra.v1.RoomFile
+	(*Detail)(nil),                // 12: palyra.v1.Detail
+	(*Need)(nil),                  // 13: palyra.v1.Need
+	(*Risk)(nil),                  // 14: palyra.v1.Risk
+	(*PolicyHit)(nil),             // 15: palyra.v1.PolicyHit
+	(*PairResult)(nil),            // 16: palyra.v1.PairResult
+	(*Verdict)(nil),               // 17: palyra.v1.Verdict
+	(*Intent)(nil),                // 18: palyra.v1.Intent
+	(*Signature)(nil),             // 19: palyra.v1.Signature
+	(*Vote)(nil),                  // 20: palyra.v1.Vote
+	(*Terms)(nil),                 // 21: palyra.v1.Terms
+	(*Decision)(nil),              // 22: palyra.v1.Decision
+	(*Outcome)(nil),               // 23: palyra.v1.Outcome
+	(*Call)(nil),                  // 24: palyra.v1.Call
+	nil,                           // 25: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_palyra_v1_word_proto_depIdxs = []int32{
-	24, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	25, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
 	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
 	4,  // 2: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
 	5,  // 3: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
@@ -2781,31 +2897,32 @@ var file_palyra_v1_word_proto_depIdxs = []int32{
 	7,  // 5: palyra.v1.Plan.mounts:type_name -> palyra.v1.Mount
 	8,  // 6: palyra.v1.Plan.limits:type_name -> palyra.v1.Limits
 	9,  // 7: palyra.v1.Plan.enforcement:type_name -> palyra.v1.Enforcement
-	12, // 8: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
-	13, // 9: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
-	14, // 10: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
-	15, // 11: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
-	17, // 12: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	25, // 13: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
-	18, // 14: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	25, // 15: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
-	19, // 16: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
-	20, // 17: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	2,  // 18: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 19: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	10, // 20: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	11, // 21: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	16, // 22: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	21, // 23: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 24: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	25, // 25: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	25, // 26: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	22, // 27: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	11, // 8: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
+	13, // 9: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
+	14, // 10: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
+	15, // 11: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
+	16, // 12: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
+	18, // 13: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
+	26, // 14: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	19, // 15: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
+	26, // 16: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	20, // 17: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
+	21, // 18: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
+	2,  // 19: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 20: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	10, // 21: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	12, // 22: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	17, // 23: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	22, // 24: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 25: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	26, // 26: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	26, // 27: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	23, // 28: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -2820,7 +2937,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,6 +22,9 @@ func acts() map[string]func([]string) int {
 		"vfork": vfork, "execs": execs, "orphans": orphans,
 		"forkbomb": forkBomb, "memory": memory, "memorytree": memoryTree, "memoryshared": memoryShared, "memoryfile": memoryFile, "memorytables": memoryTables, "memorysockets": memorySockets, "zombies": zombies, "threadbomb": threadBomb, "burnunseen": burnUnseen,
 		"burn": burn, "burntree": burnTree, "burnthreads": burnThreads, "flood": flood,
+		"hoard": hoard, "fillfs": fillFS, "fillinodes": fillInodes, "fillattributes": fillAttributes,
+		"memorypipes": memoryPipes, "memorysegments": memorySegments, "memoryconnections": memoryConnections,
+		"serve": serve, "gocache": goCache,
 	}
 }
 

@@ -14,8 +14,6 @@ func kernelOps() map[string]operation {
 		"syscall":   {1, call},
 		"ioctl":     {1, ioctl},
 		"namespace": {1, namespace},
-		"sysvshm":   {1, sysvShm},
-		"sysvnew":   {0, sysvNew},
 	}
 }
 
@@ -123,28 +121,4 @@ func namespace(a []string) (string, error) {
 		c.SysProcAttr.Cloneflags |= spaces[s]
 	}
 	return "", c.Run()
-}
-
-// sysvShm reads the segment of a key.
-func sysvShm(a []string) (string, error) {
-	id, err := unix.SysvShmGet(number(a[0]), 0, 0)
-	if err != nil {
-		return "", err
-	}
-	b, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.SysvShmDetach(b) }()
-	text, _, _ := strings.Cut(string(b), "\x00")
-	return text, nil
-}
-
-func sysvNew([]string) (string, error) {
-	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600)
-	if err != nil {
-		return "", err
-	}
-	_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
-	return "", err
 }

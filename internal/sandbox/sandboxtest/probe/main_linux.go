@@ -53,11 +53,11 @@ func fail(format string, args ...any) int {
 	return failed
 }
 
-// try makes attempts one after the other; "+" stands between them, and $HOME in a
-// word is the run's own.
+// try makes attempts one after the other; "+" stands between them, and $HOME
+// and $TMPDIR in a word are the run's own.
 func try(words []string) int {
 	for i, w := range words {
-		words[i] = strings.ReplaceAll(w, "$HOME", os.Getenv("HOME"))
+		words[i] = strings.NewReplacer("$HOME", os.Getenv("HOME"), "$TMPDIR", os.Getenv("TMPDIR")).Replace(w)
 	}
 	out := json.NewEncoder(os.Stdout)
 	all := ops()
@@ -104,7 +104,7 @@ type operation struct {
 
 func ops() map[string]operation {
 	all := map[string]operation{}
-	for _, some := range []map[string]operation{fileOps(), linkOps(), socketOps(), processOps(), kernelOps(), selfOps()} {
+	for _, some := range []map[string]operation{fileOps(), linkOps(), lookOps(), socketOps(), networkOps(), processOps(), kernelOps(), ipcOps(), hoardOps(), selfOps()} {
 		for name, op := range some {
 			all[name] = op
 		}

@@ -1,0 +1,28 @@
+package evidence
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+
+	"palyra"
+	"palyra/internal/posture"
+)
+
+// MaxPosture is the largest text that VerifyPosture looks at, in bytes.
+const MaxPosture = posture.MaxInput
+
+// attestationUse is the use of the keys that sign postures.
+const attestationUse = "attestation"
+
+// VerifyPosture checks the DSSE envelope of a posture. Whether the posture is
+// still that of its host only the daemon there can say.
+func VerifyPosture(raw []byte, t Trust) (palyra.SignedPosture, error) {
+	var keys []ed25519.PublicKey
+	for _, k := range t.keys {
+		pub, err := base64.StdEncoding.Strict().DecodeString(k.PublicKey)
+		if err == nil && (k.Use == "" || k.Use == attestationUse) {
+			keys = append(keys, pub)
+		}
+	}
+	return posture.Verify(raw, keys...)
+}

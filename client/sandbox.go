@@ -1,0 +1,29 @@
+package client
+
+import (
+	"context"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+)
+
+// RunDoctor has the daemon try its sandbox tiers out (signed); without a tier,
+// all of them. It takes some seconds.
+func (c *Client) RunDoctor(ctx context.Context, tiers ...palyra.Tier) (palyra.SignedPosture, error) {
+	req := &v1.RunDoctorRequest{}
+	for _, t := range tiers {
+		req.Tiers = append(req.Tiers, string(t))
+	}
+	res, err := c.sandbox.RunDoctor(ctx, req)
+	return word[palyra.SignedPosture](res.GetPosture(), err)
+}
+
+// Postures returns what was found last in each tier, or the one result with
+// that digest.
+func (c *Client) Postures(ctx context.Context, digest palyra.Digest) ([]palyra.SignedPosture, error) {
+	res, err := c.sandbox.GetPosture(ctx, &v1.GetPostureRequest{Digest: string(digest)})
+	list, err := word[struct {
+		Postures []palyra.SignedPosture `json:"postures"`
+	}](res, err)
+	return list.Postures, err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// builder finishes a room. The first step that fails ends it: a room that lacks
+// a part is none.
+type builder struct {
+	hand   *hand
+	cell   *supervisor
+	room   *cell.Room
+	groups handed
+	spaces func() failure // waits for the namespaces
+
+	netlink  int
+	doors    []*os.File
+	specimen *os.File
+}
+
+// begin makes the hand's own namespaces inside bubblewrap's, which belong to a
+// user namespace above this one. That takes a while and is always the same, so it
+// begins before the room is known. Nothing that is mounted outside from then on
+// appears in the room.
+func (b *builder) begin() {
+	var err error
+	wait := b.hand.begin(func() {
+		if err = unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS); err == nil {
+			err = unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_PRIVATE})
+		}
+	})
+	b.spaces = func() failure { wait(); return failed("namespace", "", err) }
+}
+
+// build does all there is to do in the room's own namespaces, and then takes
+// away what it takes to do it. Only making processes, sockets and mounts needs
+// the hand's thread; sockets are used from here while it mounts.
+func (b *builder) build() ([]*os.File, failure) {
+	if f := b.spaces(); f.step != "" {
+		return nil, f
+	}
+	link, err := b.cell.newLink()
+	if err != nil {
+		return nil, failed("launcher", "", err)
+	}
+	var made, furnished failure
+	sockets := make(chan struct{})
+	wait := b.hand.begin(func() {
+		if made = b.launcher(int(link.Fd())); made.step == "" {
+			made = b.sockets()
+		}
+		close(sockets)
+		if made.step == "" {
+			furnished = b.paths()
+		}
+	})
+	<-sockets
+	_ = link.Close()
+	if made.step == "" {
+		made = b.connect()
+	}
+	b.specimen, _ = cell.WriteSpec(specimen())
+	wait()
+	for _, f := range []failure{made, furnished} {
+		if f.step != "" {
+			cell.CloseAll(b.doors)
+			return nil, f
+		}
+	}
+	b.groups.close()
+	b.cell.watch.extra = b.groups
+	return b.doors, b.disarm()
+}
+
+// launcher is started as early as there is a place for it: what the hand mounts
+// later is there for it too.
+func (b *builder) launcher(link int) failure {
+	var err error
+	b.cell.launcher, err = b.hand.fork(link, b.groups, "palyra-cell", "launch", "room")
+	if err != nil && (errors.Is(err, errGroup) || len(b.groups.of(cell.ExtraInto)) > 0) {
+		return failed("cgroup", "", err)
+	}
+	return failed("launcher", "", err)
+}
+
+// paths does what is to be done to paths of the room.
+func (b *builder) paths() failure {
+	if text, err := hide(b.room.Hide); err != nil {
+		return failed("hide", text, err)
+	}
+	if text, err := fix(b.room.ReadOnly); err != nil {
+		return failed("hide", text, err)
+	}
+	return b.seal()
+}
+
+// rehearse reads a Spec while there is time, as supervisors do. What it is read
+// from was made before the filter, which allows no such thing.
+func (b *builder) rehearse() {
+	if b.specimen != nil {
+		_, _ = cell.ReadSpec(b.specimen)
+		_ = b.specimen.Close()
+	}
+}
+
+// seal lays every sealed path, and every directory on the way to one, over
+// itself. A mount point can be neither renamed nor removed nor replaced, and a
+// read-only one not be changed either.
+func (b *builder) seal() failure {
+	if len(b.room.Seals) == 0 {
+		return failure{}
+	}
+	var workspace unix.Statx_t
+	dir, err := unix.Openat2(unix.AT_FDCWD, b.room.Workspace, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		defer func() { _ = unix.Close(dir) }()
+		err = unix.Statx(dir, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &workspace)
+	}
+	if err == nil && workspace.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		err = unix.EINVAL // then it could be moved as a whole
+	}
+	if err != nil {
+		return failed("seal", b.room.Workspace, err)
+	}
+	for i := range b.room.Seals {
+		s := &b.room.Seals[i]
+		if err := sealOne(dir, s); err != nil {
+			return failed("seal", s.Path, err)
+		}
+	}
+	return failure{}
+}
+
+func sealOne(workspace int, s *cell.Seal) error {
+	err := at(workspace, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
+		if st.Dev != s.Dev || st.Ino != s.Ino {
+			return unix.ESTALE
+		}
+		attributes := uint64(0)
+		if s.ReadOnly {
+			attributes = readOnly
+		}
+		return over(fd, fd, attributes)
+	})
+	for _, changed := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV} {
+		if errors.Is(err, changed) {
+			return unix.ESTALE
+		}
+	}
+	return err
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// attach lays a tree, which belongs to nobody yet, over what target refers to.
+func attach(tree, target int) error {
+	return unix.MoveMount(tree, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// clone makes a mount of what fd refers to, with all that is mounted below it,
+// and gives it attributes.
+func clone(fd int, attributes uint64) (tree int, err error) {
+	tree, err = unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil || attributes == 0 {
+		return tree, err
+	}
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(tree))
+	}
+	return tree, nil
+}
+
+// over lays a copy of the mount at source, with attributes, over target.
+func over(source, target int, attributes uint64) error {
+	tree, err := clone(source, attributes)
+	if err != nil {
+		return err
+	}
+	return errors.Join(attach(tree, target), unix.Close(tree))
+}
+
+// What nothing in a room needs of what is laid over its paths.
+const (
+	inert    = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+)
+
+// scratch makes a small file system in memory that is mounted nowhere: what is
+// in it can be reached by the descriptor alone, until it is laid over something.
+func scratch() (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Close(fs) }()
+	for _, option := range [][2]string{{"mode", "0755"}, {"nr_inodes", "8"}} {
+		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
+			return -1, err
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+}
+
+// hide lays an empty file or directory over each of the paths.
+func hide(paths []string) (text string, err error) {
+	if len(paths) == 0 {
+		return "", nil
+	}
+	fs, err := scratch()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(fs) }()
+	file, err := unix.Openat(fs, "file", unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(file) }()
+	if err := unix.Mkdirat(fs, "directory", 0o555); err != nil {
+		return "", err
+	}
+	directory, err := unix.Openat(fs, "directory", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(directory) }()
+	return eachPath(paths, func(target int, st *unix.Stat_t) error {
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			return over(directory, target, inert)
+		}
+		return over(file, target, inert)
+	})
+}
+
+// fix makes each of the paths read-only where it is.
+func fix(paths []string) (text string, err error) {
+	return eachPath(paths, func(target int, _ *unix.Stat_t) error { return over(target, target, unix.MOUNT_ATTR_RDONLY) })
+}
+
+// eachPath calls do with each of the paths that is there, and names the one that
+// failed. What cannot be opened cannot be passed over either: only what is
+// missing is.
+func eachPath(paths []string, do func(target int, st *unix.Stat_t) error) (text string, err error) {
+	for _, p := range paths {
+		err := at(unix.AT_FDCWD, p, unix.RESOLVE_NO_SYMLINKS, do)
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			return p, err
+		}
+	}
+	return "", nil
+}
+
+// at opens path, for reference and without following its last part, and calls do
+// with it.
+func at(dir int, path string, resolve uint64, do func(fd int, st *unix.Stat_t) error) error {
+	fd, err := unix.Openat2(dir, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	return do(fd, &st)
+}
+
+// cover lays the content of a sealed program over path, so that scripts find
+// themselves where they are expected. The copy is in a file system that only this
+// thread ever could write to, and not after it is in place.
+func cover(program int, path string) error {
+	fs, err := scratch()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fs) }()
+	file, err := copied(program, fs)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(file) }()
+	return at(unix.AT_FDCWD, path, unix.RESOLVE_NO_SYMLINKS, func(target int, st *unix.Stat_t) error {
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return unix.EINVAL
+		}
+		return over(file, target, readOnly)
+	})
+}
+
+// copied makes an executable copy of program in fs and returns it, opened for
+// reference only: nobody who wrote it may still be there when it is executed.
+func copied(program, fs int) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(program, &st); err != nil {
+		return -1, err
+	}
+	to, err := unix.Openat(fs, "program", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o555)
+	if err != nil {
+		return -1, err
+	}
+	var from int64
+	for from < st.Size {
+		n, err := unix.Sendfile(to, program, &from, int(min(st.Size-from, 1<<30)))
+		if err == nil && n == 0 {
+			err = unix.EIO
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return -1, errors.Join(err, unix.Close(to))
+		}
+	}
+	if err := unix.Close(to); err != nil {
+		return -1, err
+	}
+	return unix.Openat(fs, "program", unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}

@@ -1,0 +1,92 @@
+package cell
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// InsideArg is the first argument of a cell that is process 1 of its own
+// namespaces, which bubblewrap made; the second is the mark by which its daemon
+// finds it again.
+const InsideArg = "inside"
+
+// MaxDoors bounds the sockets of a room: they travel in one packet.
+const MaxDoors = 64
+
+// Room is what is left to do inside namespaces that exist already, before
+// anything may run there: the cell makes a mount and a network namespace of its
+// own inside the given ones, seals paths of the workspace and opens doors. All of
+// it happens by descriptor and without following links. Afterwards the cell has
+// a launcher that waits, as any cell has, and no capability and no way back. (The
+// launcher keeps what Spec.Cover takes until it becomes the program.)
+//
+// The run may be ordered right behind the room: it begins once the room is built,
+// and not at all when it cannot be.
+type Room struct {
+	Version   int      `json:"version"`
+	Workspace string   `json:"workspace"` // a mount of the room
+	Seals     []Seal   `json:"seals,omitempty"`
+	Doors     []Door   `json:"doors,omitempty"`
+	Hide      []string `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
+	ReadOnly  []string `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
+	Range     string   `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
+	Hostname  string   `json:"hostname,omitempty"`  // empty: as it was found
+	// Filter is for the cell itself, on all its threads, from the moment the room
+	// is built; struct sock_filter array, empty: none. Calls says what it must
+	// let pass.
+	Filter []byte `json:"filter,omitempty"`
+	// Extra says what the descriptors after the room's own are for, in order.
+	Extra []string `json:"extra,omitempty"`
+}
+
+// What Extra may name. Tasks and Into are the cgroups in which the launcher is to
+// be born (see TasksArg and IntoArg), Leave the tasks files to which the thread
+// goes back, as many as Tasks; Procs is the cgroup.procs file of a v2 cgroup into
+// which the launcher is moved instead, where being born there is not allowed (a
+// directory of another owner, or outside of the cgroup namespace). The others are
+// files for Counters, which a Spec then names by ExtraPath.
+const (
+	ExtraTasks   = "tasks"
+	ExtraLeave   = "leave"
+	ExtraInto    = "into"
+	ExtraProcs   = "procs"
+	ExtraCounter = "counter"
+)
+
+// MaxExtra bounds what Extra may name.
+const MaxExtra = 32
+
+// ExtraPath is how a Counter names the i-th of the room's Extra descriptors.
+func ExtraPath(i int) string { return extraPrefix + strconv.Itoa(i) }
+
+const extraPrefix = "extra/"
+
+// ExtraIndex reads what ExtraPath wrote.
+func ExtraIndex(path string) (int, bool) {
+	digits, ok := strings.CutPrefix(path, extraPrefix)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.Atoi(digits)
+	return i, err == nil && i >= 0 && i < MaxExtra && ExtraPath(i) == path
+}
+
+// Seal keeps a path of the workspace in place. Every directory on the way to a
+// sealed path is one as well, without ReadOnly: a mount point cannot be renamed.
+// Parents come before what is in them. Dev and Ino are what was found there; a
+// path that is something else by now fails the build with step "seal" and ESTALE.
+type Seal struct {
+	Path     string `json:"path"` // relative to the workspace
+	ReadOnly bool   `json:"read_only,omitempty"`
+	Dev      uint64 `json:"dev"`
+	Ino      uint64 `json:"ino"`
+}
+
+// Door is a socket to be made in the room: in its network at Addr or, with Path, a
+// unix socket in its /run, with the directories that lead there.
+type Door struct {
+	UDP  bool           `json:"udp,omitempty"`
+	Addr netip.AddrPort `json:"addr,omitzero"`
+	Path string         `json:"path,omitempty"`
+}

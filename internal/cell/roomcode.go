@@ -1,0 +1,186 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"strings"
+)
+
+// Most of what a Room may list.
+const (
+	maxSeals    = 4096
+	maxMasks    = 256
+	maxPath     = 4096
+	maxHostname = 64
+)
+
+// encodeRoom returns r as bytes, in the manner of a Spec.
+func encodeRoom(r *Room) []byte {
+	c := coder{out: make([]byte, 0, 4096+len(r.Filter)+64*len(r.Seals))}
+	c.room(r)
+	return c.out
+}
+
+// DecodeRoom reads a Room and checks it.
+func DecodeRoom(b []byte) (Room, error) {
+	if len(b) > MaxSpec {
+		return Room{}, fmt.Errorf("cell: room: %d bytes, more than %d", len(b), MaxSpec)
+	}
+	var r Room
+	c := coder{reading: true, in: b}
+	c.room(&r)
+	if err := c.end(); err != nil {
+		return Room{}, err
+	}
+	if err := r.Check(); err != nil {
+		return Room{}, err
+	}
+	return r, nil
+}
+
+// room walks all fields.
+func (c *coder) room(r *Room) {
+	if !c.version(&r.Version) {
+		return
+	}
+	c.string(&r.Workspace)
+	list(c, &r.Seals, func(c *coder, s *Seal) { c.string(&s.Path); c.bool(&s.ReadOnly); c.uint64(&s.Dev); c.uint64(&s.Ino) })
+	list(c, &r.Doors, func(c *coder, d *Door) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
+	list(c, &r.Hide, (*coder).string)
+	list(c, &r.ReadOnly, (*coder).string)
+	c.string(&r.Range)
+	c.string(&r.Hostname)
+	c.bytes(&r.Filter)
+	list(c, &r.Extra, (*coder).string)
+}
+
+// addr walks an address and port as people write them; an invalid one is empty.
+func (c *coder) addr(v *netip.AddrPort) {
+	var text string
+	if v.IsValid() {
+		text = v.String()
+	}
+	c.string(&text)
+	if !c.reading || c.err != nil || text == "" {
+		return
+	}
+	var err error
+	if *v, err = netip.ParseAddrPort(text); err != nil {
+		c.fail(errors.New("cell: room: an address that is none"))
+	}
+}
+
+// Check says what is wrong with a Room that no cell should try to build.
+func (r *Room) Check() error {
+	switch {
+	case r.Version != Version:
+		return fmt.Errorf("cell: room: version %d, this cell speaks %d", r.Version, Version)
+	case !inRoom(r.Workspace):
+		return errors.New("cell: room: the workspace is not a clean absolute path")
+	case len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
+		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
+	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):
+		return errors.New("cell: room: a hostname that is none")
+	}
+	return errors.Join(r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
+}
+
+// inRoom: p is a clean absolute path and not the room itself.
+func inRoom(p string) bool {
+	return len(p) > 1 && len(p) < maxPath && p[0] == '/' && path.Clean(p) == p && strings.IndexByte(p, 0) < 0
+}
+
+func notHostname(r rune) bool {
+	return r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+// checkSeals also holds the promise that makes seals worth something: whatever
+// lies on the way to one is one, and comes first.
+func (r *Room) checkSeals() error {
+	if len(r.Seals) > maxSeals {
+		return fmt.Errorf("cell: room: %d seals, more than %d", len(r.Seals), maxSeals)
+	}
+	seen := make(map[string]bool, len(r.Seals))
+	for i := range r.Seals {
+		p := r.Seals[i].Path
+		up := path.Dir(p)
+		switch {
+		case p == "." || !inRoom("/"+p) || p[0] == '/':
+			return fmt.Errorf("cell: room: seal %d is not a clean path in the workspace", i)
+		case seen[p]:
+			return fmt.Errorf("cell: room: seal %d is there twice", i)
+		case up != "." && !seen[up]:
+			return fmt.Errorf("cell: room: seal %d comes without the directory that it is in", i)
+		}
+		seen[p] = true
+	}
+	return nil
+}
+
+// maxSocket is the longest path that fits the address of a unix socket.
+const maxSocket = 107
+
+func (r *Room) checkDoors() error {
+	if len(r.Doors) > MaxDoors {
+		return fmt.Errorf("cell: room: %d doors, more than %d", len(r.Doors), MaxDoors)
+	}
+	seen := make(map[Door]bool, len(r.Doors))
+	for i, d := range r.Doors {
+		if d.Path != "" {
+			if d.UDP || d.Addr.IsValid() || !inRoom(d.Path) || !strings.HasPrefix(d.Path, "/run/") || len(d.Path) > maxSocket || seen[d] {
+				return fmt.Errorf("cell: room: door %d has no path of its own", i)
+			}
+			seen[d] = true
+			continue
+		}
+		if a := d.Addr.Addr(); !d.Addr.IsValid() || d.Addr.Port() == 0 || a.Zone() != "" || a.Is4In6() || seen[d] {
+			return fmt.Errorf("cell: room: door %d has no address of its own", i)
+		}
+		seen[d] = true
+	}
+	if r.Range == "" {
+		return nil
+	}
+	p, err := netip.ParsePrefix(r.Range)
+	if err != nil || !p.Addr().Is4() || p.Bits() < 8 || p.Masked() != p || p.String() != r.Range {
+		return errors.New("cell: room: a range that is none")
+	}
+	return nil
+}
+
+func (r *Room) checkMasks() error {
+	for _, list := range [][]string{r.Hide, r.ReadOnly} {
+		if len(list) > maxMasks {
+			return fmt.Errorf("cell: room: %d masks, more than %d", len(list), maxMasks)
+		}
+		for i, p := range list {
+			if !inRoom(p) {
+				return fmt.Errorf("cell: room: mask %d is not a clean absolute path", i)
+			}
+		}
+	}
+	return nil
+}
+
+// checkExtra: a thread that enters cgroups must find out again, and there is one
+// way into a v2 one.
+func (r *Room) checkExtra() error {
+	if len(r.Extra) > MaxExtra {
+		return fmt.Errorf("cell: room: %d extra descriptors, more than %d", len(r.Extra), MaxExtra)
+	}
+	count := map[string]int{}
+	for i, name := range r.Extra {
+		switch name {
+		case ExtraTasks, ExtraLeave, ExtraInto, ExtraProcs, ExtraCounter:
+			count[name]++
+		default:
+			return fmt.Errorf("cell: room: extra descriptor %d is for nothing known", i)
+		}
+	}
+	if count[ExtraTasks] != count[ExtraLeave] || count[ExtraInto]+count[ExtraProcs] > 1 {
+		return errors.New("cell: room: cgroups that cannot all be entered and left")
+	}
+	return nil
+}

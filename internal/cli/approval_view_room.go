@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// script prints a shell script with lines of its own. It stands among the
+// arguments as well, in escapes: there it is exact, here it can be read.
+func (v *approvalView) script() {
+	if s, ok := scriptOf(v.approval.Plan); ok {
+		v.block("Script", fmt.Sprintf("%d bytes:", len(s)), s)
+	}
+}
+
+// scriptOf is the script that a plan runs: the one of the arguments, where that
+// is what the shell is given.
+func scriptOf(p palyra.Plan) (string, bool) {
+	var args struct {
+		Script *string `json:"script"`
+	}
+	if json.Unmarshal(p.Arguments, &args) != nil || args.Script == nil || len(p.Argv) != 3 || p.Argv[1] != "-c" {
+		return "", false
+	}
+	return *args.Script, strings.TrimPrefix(p.Argv[2], "\n") == *args.Script
+}
+
+// block prints a labelled line that is already safe and below it outside text,
+// every line behind the gutter.
+func (v *approvalView) block(label, safe, text string) {
+	v.put(label, safe)
+	frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.width}
+	io.WriteString(v.w, frame.Block(strings.TrimSuffix(text, "\n")))
+}
+
+// room prints what a run sees and may change beyond its workspace, and what it
+// may not change there.
+func (v *approvalView) room() {
+	p := v.approval.Plan
+	label := "Mounts"
+	for _, m := range p.Mounts {
+		how := "read only"
+		if m.Writable {
+			how = "writable"
+		}
+		v.put(label, show.Arg(m.Source)+" at "+show.Arg(m.Target)+" ("+how+")")
+		label = ""
+	}
+	for _, f := range p.Files {
+		v.block("File", fmt.Sprintf("%s%s (read only), %d bytes:", show.Arg(f.Target), readable(f.Target), len(f.Text)), f.Text)
+	}
+	v.sealed()
+	if p.UnixSockets {
+		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there")
+	}
+}
+
+// sealed prints what of the workspace stays as it is.
+func (v *approvalView) sealed() {
+	p := v.approval.Plan
+	switch {
+	case len(p.Seals) > 0:
+		names := make([]string, len(p.Seals))
+		for i, s := range p.Seals {
+			names[i] = show.Arg(s)
+		}
+		v.put("Sealed", strings.Join(names, ", "))
+	case p.Tier == palyra.TierC:
+		v.shout("Sealed", "nothing: it may leave hooks and settings that other programs run")
+	}
+}
+
+// hosts prints where a run may connect to.
+func (v *approvalView) hosts() {
+	label := "Hosts"
+	for _, h := range v.approval.Plan.Egress {
+		text := show.Arg(h) + readable(h)
+		if strings.HasPrefix(h, "*.") {
+			text += " (every name that ends so)"
+		}
+		v.put(label, text)
+		label = ""
+	}
+}
+
+// furniture lists every text that a room is made of.
+func furniture(p palyra.Plan) []string {
+	out := []string{p.Profile}
+	for _, m := range p.Mounts {
+		out = append(out, m.Source, m.Target)
+	}
+	for _, f := range p.Files {
+		out = append(out, f.Target, f.Text)
+	}
+	return append(out, p.Seals...)
+}

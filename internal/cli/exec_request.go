@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/client"
+)
+
+// execArguments is the input of the tool.
+type execArguments struct {
+	Command  string            `json:"command,omitempty"`
+	Args     []string          `json:"args,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Stdin    string            `json:"stdin,omitempty"`
+	StdinB64 string            `json:"stdin_b64,omitempty"`
+	Live     bool              `json:"stdin_live,omitempty"`
+	Terminal *execTerminal     `json:"terminal,omitempty"`
+	Tier     string            `json:"tier,omitempty"`
+	Profile  string            `json:"profile,omitempty"`
+	Egress   []string          `json:"egress,omitempty"`
+	Script   string            `json:"script,omitempty"`
+	Held     bool              `json:"require_limits,omitempty"`
+	Agent    bool              `json:"agent_socket,omitempty"`
+	Limits   *execLimits       `json:"limits,omitempty"`
+}
+
+// execTerminal is the size of a terminal.
+type execTerminal struct {
+	Rows int `json:"rows"`
+	Cols int `json:"cols"`
+}
+
+// execLimits are the limits that the command line lowers.
+type execLimits struct {
+	CPUMS       int64 `json:"cpu_ms,omitempty"`
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	Processes   int64 `json:"processes,omitempty"`
+}
+
+// request makes the call to propose: of a script, or of a command.
+func (o *execOptions) request(argv []string, script string, in input, t *execTerminal) (client.CallRequest, error) {
+	vars, err := o.variables()
+	if err != nil {
+		return client.CallRequest{}, err
+	}
+	args := execArguments{
+		Cwd: o.cwd, Env: vars, Live: in.live, Terminal: t, Tier: o.tier, Profile: o.profile, Egress: o.egress, Script: script, Held: o.limits, Agent: o.agent,
+	}
+	if script == "" {
+		args.Command, args.Args = argv[0], argv[1:]
+	}
+	if args.Cwd == "" {
+		args.Cwd = "."
+	}
+	if !in.live {
+		args.Stdin, args.StdinB64 = textOr64(in.head)
+	}
+	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes}); l != (execLimits{}) {
+		args.Limits = &l
+	}
+	raw, err := encodePlain(args)
+	if err != nil {
+		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
+	}
+	workspace, err := wholePath(o.workspace)
+	return client.CallRequest{
+		Tool: execTool, Arguments: raw, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Timeout: time.Duration(o.timeout), Door: palyra.DoorCLI,
+	}, err
+}
+
+// textOr64 is bytes as text, which people can read, or as base64 when they are
+// none or would be too long as JSON: control characters take six bytes each there.
+func textOr64(b []byte) (text, b64 string) {
+	const most = 3 << 20 // of the 4 MiB that the tool takes
+	if raw, err := encodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {
+		return string(b), ""
+	}
+	return "", base64.StdEncoding.EncodeToString(b)
+}
+
+// wholePath is a directory by its whole path; "" is the one the person stands in.
+func wholePath(dir string) (string, error) {
+	if dir == "" {
+		return workingDir()
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("cli: working directory: %w", err)
+	}
+	return abs, nil
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// A script is proposed as it is, from a file or from stdin; what comes from stdin
+// is not the script's to read.
+func TestExecScript(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome { return finished(3, "out\n", "") })
+	file := filepath.Join(s.work, "a b.sh")
+	const text = "echo '<é>'\n-x\n"
+	fatal(t, os.WriteFile(file, []byte(text), 0o600))
+	if code, out, errs := s.main(strings.NewReader("fed"), "exec", "--script", file, "--profile", "none"); code != 3 || out != "out\n" || errs != "" {
+		t.Fatalf("%d %q %q", code, out, errs)
+	}
+	x := s.running()
+	if got := string(x.p.Arguments); got != `{"cwd":".","stdin":"fed","profile":"none","script":"echo '<é>'\n-x\n"}` {
+		t.Error(got)
+	}
+	if code, _, errs := s.main(strings.NewReader(text), "exec", "--script", "-"); code != 3 || errs != "" {
+		t.Fatalf("%d %q", code, errs)
+	}
+	x = s.running()
+	if got := string(x.p.Arguments); got != `{"cwd":".","script":"echo '<é>'\n-x\n"}` {
+		t.Error(got)
+	}
+}
+
+func TestExecScriptRefused(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome {
+		t.Error("proposed")
+		return finished(0, "", "")
+	})
+	write := func(name, text string) string {
+		p := filepath.Join(s.work, name)
+		fatal(t, os.WriteFile(p, []byte(text), 0o600))
+		return p
+	}
+	for _, c := range []struct {
+		args  []string
+		stdin string
+		code  int
+		says  string
+	}{
+		{[]string{"--script", ""}, "", exitUsage, "needs a file"},
+		{[]string{"--script", "x", "--", "ls"}, "", exitUsage, "exclude"},
+		{[]string{"--script", "x", "ls"}, "", exitUsage, "exclude"},
+		{[]string{"--script", "-", "-t"}, "", exitUsage, "stdin is the script"},
+		{[]string{"--script", "x", "--profile", "\xff"}, "", exitUsage, "UTF-8"},
+		{[]string{"--script", filepath.Join(s.work, "gone")}, "", exitPalyra, "no such file"},
+		{[]string{"--script", s.work}, "", exitPalyra, "cannot read"},
+		{[]string{"--script", write("empty", " \n\t")}, "", exitPalyra, "is empty"},
+		{[]string{"--script", write("nul", "a\x00b")}, "", exitPalyra, "not text"},
+		{[]string{"--script", write("latin", "a\xe9b")}, "", exitPalyra, "not text"},
+		{[]string{"--script", write("long", strings.Repeat("x", maxShellScript+1))}, "", exitPalyra, "larger than"},
+		{[]string{"--script", "-"}, "", exitPalyra, "is empty"},
+		{[]string{"--script", "-"}, strings.Repeat("x", maxShellScript+1), exitPalyra, "larger than"},
+		{[]string{"--script", "-"}, strings.Repeat("x", maxStdin+2), exitPalyra, "larger than"},
+	} {
+		code, _, errs := s.main(strings.NewReader(c.stdin), append([]string{"exec"}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: exit %d, %q; want %d with %q", c.args, code, errs, c.code, c.says)
+		}
+	}
+	if _, err := scriptText([]byte(strings.Repeat("x", maxShellScript))); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was taken away is named, safely and not without end.
+func TestExecNamesWhatWasTakenAway(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome {
+		o := finished(0, "out", "")
+		o.Quarantined = []string{".git/hooks/pre-commit", "a\x1b[2J", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}
+		return o
+	})
+	code, out, errs := s.main(nil, "exec", "--", "x")
+	if code != exitOK || out != "out" || !strings.Contains(errs, ".git/hooks/pre-commit\n") || !strings.Contains(errs, "and 2 more") || strings.Contains(errs, "\x1b") || !strings.Contains(errs, "remedy") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+}

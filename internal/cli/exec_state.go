@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"sync"
+
+	"palyra"
+)
+
+// execState is how far the call has come, as far as one can tell from here.
+type execState struct {
+	mu     sync.Mutex
+	call   palyra.ID
+	asking bool // an answer is awaited
+	told   bool // a signal that ends commands was passed on
+	ended  bool
+}
+
+// accept notes the id of the call.
+func (s *execState) accept(id palyra.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call = id
+}
+
+// ask notes that an answer is awaited, and reports whether the call was told to
+// end before that was known: then nobody waits for the answer.
+func (s *execState) ask() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking = true
+	return s.told
+}
+
+// answered notes that the command may run.
+func (s *execState) answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking = false
+}
+
+// tell notes that a signal is passed on, and returns the call it is for; "" when
+// none runs.
+func (s *execState) tell(deadly bool) palyra.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asking || s.ended || s.call == "" {
+		return ""
+	}
+	s.told = s.told || deadly
+	return s.call
+}
+
+// end notes that nothing can be sent any more.
+func (s *execState) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// id is the call's; "" before it has one.
+func (s *execState) id() palyra.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call
+}
+
+// running is the call that runs, or is about to; "" while an answer is awaited
+// and after the end.
+func (s *execState) running() palyra.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asking || s.ended {
+		return ""
+	}
+	return s.call
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	profiles "palyra/internal/profile"
+)
+
+func (a *app) sandboxProfiles() *cobra.Command {
+	return &cobra.Command{
+		Use: "profiles [NAME]", Short: "List the profiles of sandboxes, or show one", Args: takes("[NAME]"),
+		Long: "A profile says what a sandbox of tier C has beside the workspace: toolchains, caches,\n" +
+			"variables, hosts. It is chosen by the command's name, or with --profile. Your own\n" +
+			"profiles are the files profiles/*.toml beside config.toml; they replace those that\n" +
+			"are shipped under the same name. Needs no daemon, and shows what the daemon of the\n" +
+			"same configuration uses.",
+		Example: "  palyra sandbox profiles\n  palyra sandbox profiles git-setup",
+		RunE: func(_ *cobra.Command, args []string) error {
+			list, err := a.profileList()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return a.emit(map[string][]profiles.Info{"profiles": list}, func(w io.Writer) { printProfiles(w, list) })
+			}
+			i := slices.IndexFunc(list, func(p profiles.Info) bool { return p.Name == args[0] })
+			if i < 0 {
+				return palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there is no profile %q", args[0]).
+					WithRemedy("see 'palyra sandbox profiles'")
+			}
+			return a.emit(list[i], func(w io.Writer) { printProfile(w, list[i]) })
+		},
+	}
+}
+
+// profileList reads the profiles that a daemon of this configuration would.
+func (a *app) profileList() ([]profiles.Info, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	set, err := profiles.New(profiles.Config{
+		Dir:  profileDir(c.Paths),
+		Home: func(int64) (string, error) { return "", errors.New("nothing is resolved here") },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return set.List()
+}
+
+func printProfiles(w io.Writer, list []profiles.Info) {
+	var rows [][]string
+	for _, p := range list {
+		rows = append(rows, []string{p.Name, strings.Join(p.Commands, " "), p.Source, p.Description})
+	}
+	table(w, []string{"PROFILE", "FOR", "FROM", "DESCRIPTION"}, rows)
+}
+
+func printProfile(w io.Writer, p profiles.Info) {
+	git := ""
+	if p.GitConfig {
+		git = "name, address and two settings of yours"
+	}
+	flags := []string{}
+	if p.Asks {
+		flags = append(flags, "always asks")
+	}
+	if p.UnixSockets {
+		flags = append(flags, "may use unix sockets")
+	}
+	fields(
+		w,
+		pair{"profile", p.Name},
+		pair{"description", p.Description},
+		pair{"from", p.Source},
+		pair{"commands", strings.Join(p.Commands, " ")},
+		pair{"includes", strings.Join(p.Includes, " ")},
+		pair{"mounts", strings.Join(p.Mounts, " ")},
+		pair{"caches", strings.Join(p.Caches, " ")},
+		pair{"variables", strings.Join(p.Env, " ")},
+		pair{"path", strings.Join(p.Path, " ")},
+		pair{"hosts", strings.Join(p.Egress, " ")},
+		pair{"seals", strings.Join(p.Seals, " ")},
+		pair{"unseals", strings.Join(p.Unseal, " ")},
+		pair{"files", strings.Join(p.Files, " ")},
+		pair{"git", git},
+		pair{"flags", strings.Join(flags, ", ")},
+	)
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/client/evidence"
+	"palyra/internal/show"
+)
+
+func (a *app) sandbox() *cobra.Command {
+	return parent("sandbox", "What the sandbox tiers of this machine really hold", a.sandboxDoctor(), a.sandboxPosture(), a.sandboxVerify(), a.sandboxProfiles())
+}
+
+func (a *app) sandboxDoctor() *cobra.Command {
+	var tier string
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Try the sandbox tiers out from inside", Args: takes(),
+		Long: "Has the daemon run a program in each tier that tries to get out: to read a planted\n" +
+			"secret, to reach planted listeners and sockets, to take more memory and processes\n" +
+			"than it may, and more. Prints what held, and what to do about what did not. The\n" +
+			"result is signed and kept; attestations carry its digest. Ends with 1 when\n" +
+			"something did not hold.",
+		Example: "  palyra sandbox doctor\n  palyra sandbox doctor --tier c --json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			tiers, err := tierFlag(tier)
+			if err != nil {
+				return err
+			}
+			p, err := c.RunDoctor(ctx, tiers...)
+			if err != nil {
+				return err
+			}
+			return a.printDoctor(p)
+		}),
+	}
+	cmd.Flags().StringVar(&tier, "tier", "", "try only this tier: b or c (default: all)")
+	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// tierFlag reads --tier.
+func tierFlag(text string) ([]palyra.Tier, error) {
+	switch strings.ToLower(text) {
+	case "":
+		return nil, nil
+	case "b":
+		return []palyra.Tier{palyra.TierB}, nil
+	case "c":
+		return []palyra.Tier{palyra.TierC}, nil
+	}
+	return nil, usage("--tier %q is neither b nor c", text)
+}
+
+// printDoctor prints a posture and fails when something did not hold.
+func (a *app) printDoctor(p palyra.SignedPosture) error {
+	if err := a.emit(p, func(w io.Writer) { printPosture(w, p) }); err != nil {
+		return err
+	}
+	if !p.Posture.Held() {
+		return exitError{code: exitFailure} // the table says what
+	}
+	return nil
+}
+
+func printPosture(w io.Writer, p palyra.SignedPosture) {
+	for _, t := range p.Posture.Tiers {
+		printTier(w, t)
+		fmt.Fprintln(w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Posture.Facts)) {
+		if value := p.Posture.Facts[name]; value != "" {
+			fmt.Fprintf(w, "%s: %s\n", show.Line(name), show.Line(value))
+		}
+	}
+	fmt.Fprintf(w, "at: %s\n", second(p.Posture.At))
+	if !p.Current {
+		fmt.Fprintln(w, "NOT CURRENT: the machine has changed since; run palyra sandbox doctor")
+	}
+	fmt.Fprintf(w, "%s\n", show.Line(string(p.Digest)))
+}
+
+func printTier(w io.Writer, t palyra.TierPosture) {
+	name := show.Line(string(t.Tier))
+	if !t.Available {
+		fmt.Fprintf(w, "Tier %s: NOT AVAILABLE: %s\n", name, show.Line(t.Text))
+		remedy(w, t.Remedy)
+		return
+	}
+	failed := len(t.Failed())
+	switch {
+	case failed > 0:
+		fmt.Fprintf(w, "Tier %s: %d of %d probes DID NOT HOLD\n", name, failed, len(t.Probes))
+	default:
+		fmt.Fprintf(w, "Tier %s: all %d probes held\n", name, len(t.Probes))
+	}
+	var rows [][]string
+	for _, pr := range t.Probes {
+		held := "held"
+		if !pr.Held {
+			held = "NOT HELD"
+		}
+		rows = append(rows, []string{pr.Name, held, pr.Detail})
+	}
+	table(w, []string{"PROBE", "RESULT", "DETAIL"}, rows)
+	var limits []string
+	for _, limit := range slices.Sorted(maps.Keys(t.Limits)) {
+		limits = append(limits, limit+" "+t.Limits[limit])
+	}
+	fields(w, pair{"Network", t.Mode}, pair{"Limits", joined(limits)}, pair{"Mechanisms", joined(t.Mechanisms)})
+	var said []string
+	for _, pr := range t.Probes {
+		if !pr.Held && !slices.Contains(said, pr.Remedy) {
+			said = append(said, pr.Remedy)
+			remedy(w, pr.Remedy)
+		}
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(w, "  note: %s\n", show.Line(n))
+	}
+}
+
+func remedy(w io.Writer, text string) {
+	if text != "" {
+		fmt.Fprintf(w, "  remedy: %s\n", show.Line(text))
+	}
+}
+
+func (a *app) sandboxPosture() *cobra.Command {
+	var envelope bool
+	cmd := &cobra.Command{
+		Use: "posture [DIGEST]", Short: "Show what the doctor found last, or one result by its digest", Args: takes("[DIGEST]"),
+		Example: "  palyra sandbox posture\n  palyra sandbox posture sha256:… --envelope > posture.json",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			digest := palyra.Digest(strings.Join(args, ""))
+			if len(args) > 0 && !digest.Valid() {
+				return usage("%q is not a digest", args[0])
+			}
+			list, err := c.Postures(ctx, digest)
+			if err != nil {
+				return err
+			}
+			if envelope {
+				return a.printEnvelope(list)
+			}
+			return a.emit(map[string][]palyra.SignedPosture{"postures": some(list)}, func(w io.Writer) {
+				for _, p := range list {
+					printPosture(w, p)
+				}
+				if len(list) == 0 {
+					a.say("nothing was tried out yet; run `palyra sandbox doctor`")
+				}
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&envelope, "envelope", false, "print the signed envelope only")
+	return cmd
+}
+
+func (a *app) printEnvelope(list []palyra.SignedPosture) error {
+	if len(list) != 1 {
+		return failed(palyra.ReasonNotFound, "there are %d postures in force", len(list)).WithRemedy("name one by its digest; `palyra sandbox posture` lists them")
+	}
+	return a.printJSON(list[0].Envelope)
+}
+
+func (a *app) sandboxVerify() *cobra.Command {
+	var keys []string
+	cmd := &cobra.Command{
+		Use: "verify FILE", Short: "Check a signed posture; needs no daemon", Args: takes("FILE"),
+		Long: "Checks the envelope that `palyra sandbox posture --envelope` printed against the\n" +
+			"keys you trust. Any change but white space between tokens is found. - reads stdin.",
+		Example: "  palyra sandbox verify posture.json --key trust.json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			trust, err := readTrust(keys)
+			if err != nil {
+				return err
+			}
+			raw, err := a.readFile(args[0], evidence.MaxPosture)
+			if err != nil {
+				return err
+			}
+			p, err := evidence.VerifyPosture(raw, trust)
+			if err != nil {
+				return unproven(err)
+			}
+			return a.emit(goodPosture{true, p.Digest, p.Posture.Held(), p.Envelope.Signatures[0].KeyID, p.Posture}, func(w io.Writer) {
+				fmt.Fprintf(w, "good: the posture is what %s signed\n", show.Line(p.Envelope.Signatures[0].KeyID))
+				p.Current = true // nothing here can say that it is not
+				printPosture(w, p)
+			})
+		},
+	}
+	keyFlag(cmd, &keys)
+	return cmd
+}
+
+// goodPosture is a posture that was checked.
+type goodPosture struct {
+	OK      bool           `json:"ok"`
+	Digest  palyra.Digest  `json:"digest"`
+	Held    bool           `json:"held"`
+	KeyID   string         `json:"key_id"`
+	Posture palyra.Posture `json:"posture"`
+}

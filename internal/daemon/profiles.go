@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"palyra"
+	"palyra/internal/profile"
+	"palyra/internal/tool/process"
+)
+
+// openProfiles reads the sandbox profiles: those that come with Palyra and the
+// operator's own.
+func (d *Daemon) openProfiles() (*profile.Set, error) {
+	return profile.New(profile.Config{
+		Dir: filepath.Join(filepath.Dir(d.Config.Config.Paths.Config), "profiles"), Caches: d.caches(), Home: homeOf,
+	})
+}
+
+// homeOf is where a user's own things are.
+func homeOf(uid int64) (string, error) {
+	u, err := user.LookupId(strconv.FormatInt(uid, 10))
+	if err != nil {
+		return "", err
+	}
+	return u.HomeDir, nil
+}
+
+// rooms are profiles as the process tool knows them.
+type rooms struct{ *profile.Set }
+
+// Resolve implements process.Profiles.
+func (r rooms) Resolve(name string, ws palyra.WorkspaceRef) (process.Room, error) {
+	p, err := r.Set.Resolve(name, ws)
+	if err != nil {
+		return process.Room{}, err
+	}
+	return process.Room{
+		Name: p.Name, Mounts: p.Mounts, Files: p.Files, Seals: p.Seals, Env: p.Env, Path: p.Path, Egress: p.Egress,
+		UnixSockets: p.UnixSockets, Asks: p.Asks, Notes: p.Notes,
+	}, nil
+}
+
+// caches is where runs keep what is worth keeping between them, by workspace:
+// beside the private directories, for the same reasons.
+func (d *Daemon) caches() string { return d.cells() + "-caches" }

@@ -1,0 +1,218 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// door is a socket that a session answers on.
+type door struct {
+	cell.Door
+	kind doorKind
+}
+
+type doorKind int
+
+const (
+	proxyDoor doorKind = iota
+	nameDoor
+	directDoor
+)
+
+// plan lists the doors of a session: the proxy, the name server, every address
+// at 80, 443 and the low ports that rules name, and for other ports the address
+// of each name that has a rule for it, since a run's own servers use such ports.
+// Granted addresses have no door of their own: the proxy leads to them.
+func (s *Session) plan() []door {
+	server := offset(s.book.base, serverOffset)
+	doors := []door{
+		{cell.Door{Addr: netip.AddrPortFrom(server, proxyPort)}, proxyDoor},
+		{cell.Door{Addr: netip.AddrPortFrom(server, dnsPort), UDP: true}, nameDoor},
+		{cell.Door{Addr: netip.AddrPortFrom(server, dnsPort)}, nameDoor},
+	}
+	low, own := []int{80, 443}, []door{}
+	for _, r := range s.rules {
+		switch {
+		case r.literal():
+		case r.port < 1024 && r.port != dnsPort:
+			low = append(low, r.port)
+		case !r.below:
+			at, _ := s.book.address(r.name)
+			own = append(own, door{cell.Door{Addr: netip.AddrPortFrom(at, uint16(r.port))}, directDoor})
+		}
+	}
+	slices.Sort(low)
+	for _, p := range slices.Compact(low) {
+		doors = append(doors, door{cell.Door{Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(p))}, directDoor})
+	}
+	return append(doors, own...)
+}
+
+// Serve takes over the sockets of Doors, in their order, and answers on them
+// until Close. It does not block. The files are closed in every case.
+func (s *Session) Serve(sockets []*os.File) error {
+	defer func() {
+		for _, f := range sockets {
+			_ = f.Close()
+		}
+	}()
+	if len(sockets) != len(s.doors) {
+		return fmt.Errorf("egress: serve: %d sockets for %d doors", len(sockets), len(s.doors))
+	}
+	var starts []func()
+	for i, d := range s.doors {
+		start, err := s.take(d, sockets[i])
+		if err != nil {
+			return fmt.Errorf("egress: serve: door %s: %w", d.Addr, err)
+		}
+		starts = append(starts, start)
+	}
+	for _, start := range starts {
+		if !s.spawn(start) {
+			return ended()
+		}
+	}
+	return nil
+}
+
+// backlog is how many clients may wait at a door.
+const backlog = 512
+
+// take makes a door of a socket. What it opened is closed with the session.
+func (s *Session) take(d door, f *os.File) (func(), error) {
+	if d.UDP {
+		c, err := net.FilePacketConn(f)
+		if err != nil {
+			return nil, err
+		}
+		u, ok := c.(*net.UDPConn)
+		if !s.track(c) || !ok {
+			return nil, errors.New("not a UDP socket")
+		}
+		return func() { s.answerUDP(u) }, nil
+	}
+	if err := listen(f, backlog); err != nil {
+		return nil, err
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := l.(*net.TCPListener)
+	if !s.track(l) || !ok {
+		return nil, errors.New("not a listening TCP socket")
+	}
+	port := int(d.Addr.Port())
+	switch d.kind {
+	case nameDoor:
+		return func() { s.accept(t, s.answerTCP) }, nil
+	case directDoor:
+		return func() { s.accept(t, func(c *net.TCPConn) { s.direct(c, port) }) }, nil
+	default:
+		return func() { s.accept(t, s.proxy) }, nil
+	}
+}
+
+// accept serves the clients of a door, each once there is room for it.
+func (s *Session) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
+	for s.ctx.Err() == nil {
+		c, err := l.AcceptTCP()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || !s.pause(50*time.Millisecond) {
+				return
+			}
+			continue // out of descriptors, or a client that was gone again
+		}
+		if !s.track(c) || !s.occupy() {
+			return
+		}
+		if !s.spawn(func() {
+			defer s.vacate()
+			defer s.drop(c)
+			serve(c)
+		}) {
+			s.vacate()
+			s.drop(c)
+		}
+	}
+}
+
+// occupy waits for room for one more connection, in the session and in all.
+func (s *Session) occupy() bool {
+	select {
+	case s.slots <- struct{}{}:
+	case <-s.ctx.Done():
+		return false
+	}
+	select {
+	case s.guard.slots <- struct{}{}:
+		return true
+	case <-s.ctx.Done():
+		<-s.slots
+		return false
+	}
+}
+
+func (s *Session) vacate() {
+	<-s.guard.slots
+	<-s.slots
+}
+
+// pause waits; false means that the session ended meanwhile.
+func (s *Session) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// direct serves a client that went straight to what it takes for the host's
+// address. There is no way to tell it why it is refused but a reset.
+func (s *Session) direct(c *net.TCPConn, port int) {
+	at := addrOf(c.LocalAddr())
+	name, ok := s.book.name(at)
+	if !ok {
+		s.refused(doorDirect, target{host{addr: at}, port}, errors.New("nobody asked for a name with this address"))
+		reset(c)
+		return
+	}
+	up, f, p, err := s.connect(s.ctx, doorDirect, target{host{name: name}, port})
+	if err != nil {
+		reset(c)
+		return
+	}
+	defer s.drop(up)
+	s.tunnel(s.stream(c), up, f, p)
+}
+
+// reset closes a connection so that the other side sees an error, not an end.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+// resolveTarget reads what a client of the proxy wants. A synthetic address
+// stands for its name.
+func (s *Session) resolveTarget(h host, port int) (target, error) {
+	if h.literal() && s.book.inRange(h.addr) {
+		name, ok := s.book.name(h.addr)
+		if !ok {
+			return target{h, port}, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "nobody asked for a name with the address %s", h).
+				WithRemedy("look the name up first, or give the proxy the name")
+		}
+		h = host{name: name}
+	}
+	return target{h, port}, nil
+}

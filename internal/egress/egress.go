@@ -1,0 +1,233 @@
+// Package egress is the guard: the only way out of a run's own network.
+//
+// Words: a Guard holds what the operator set. A Session serves one run: it knows
+// the rules of the run's plan (host:port, *.suffix:port, address:port) and
+// answers at Doors, which are sockets in the run's own network. A target is a
+// host and a port that somebody wants to reach; a flow is the record of one
+// connection. The doors are a proxy (HTTP CONNECT, plain HTTP and SOCKS5 on one
+// port), a name server that gives out synthetic addresses, and direct doors at
+// those addresses for programs that know of no proxy.
+//
+// Promises, in mode strict: a target is decided by its name before anything is
+// looked up, and names that are not let through never leave this process, not
+// even as a question to a name server. The guard looks names up itself, dials
+// only addresses that it checked, and refuses those that are not of the public
+// Internet, or are this machine's own, unless they were granted literally or the
+// operator named their range. What a client says first must fit what was let
+// through: the name in a TLS ClientHello (also in a second one, after the server
+// asked for it), the Host of every plain HTTP request of a connection. Every
+// connection is counted and recorded, refused ones with the name. Everything a
+// client can send is bounded in size and time; nothing of a session is left
+// after Close.
+//
+// In the modes preflight and none any name may be reached, by the same doors and
+// with the same checks of addresses.
+//
+// What it does not do: it does not look into TLS, so the Host inside is the
+// server's business, as is what a granted server passes on; TLS that begins
+// later in a connection (STARTTLS) is not seen; UDP does not get out at all.
+// With an upstream proxy names are looked up by that proxy, and an address is
+// checked only as far as this machine can look the name up too.
+package egress
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"palyra"
+)
+
+// The modes.
+const (
+	Strict    = "strict"    // only what the plan names
+	Preflight = "preflight" // what the plan names is checked before the start; later any name
+	None      = "none"      // any name
+)
+
+// Ask puts a question to people while a connection waits: may this run reach
+// host:port? Nil is yes, for the rest of the run; any error is no. It returns
+// soon after ctx ends.
+type Ask func(ctx context.Context, c *palyra.Call, host string, port int) error
+
+// Config is what the operator sets. Zero values are the strict ones.
+type Config struct {
+	Mode          string         // one of the modes; empty: strict
+	Allowed       []string       // host or *.suffix, optional :port; bounds what plans may name. Empty: anything may be asked for
+	HostNetwork   bool           // in mode none: private addresses and this machine's own may be reached
+	PrivateRanges []netip.Prefix // that may be reached by names as well
+	Resolver      string         // address:port of a name server; empty: the system's
+	Upstream      string         // http://[user:password@]host:port or socks5://…, through which everything leaves
+	Ask           Ask            // nil: nobody is asked, what is not granted is refused
+	MaxConns      int            // of a session at a time
+	MaxFlows      int            // listed of a session; more are added up
+	Now           func() time.Time
+	Log           *slog.Logger
+}
+
+const (
+	defaultConns = 256
+	defaultFlows = 256
+	totalConns   = 1024 // of all sessions
+)
+
+// Guard opens sessions.
+type Guard struct {
+	cfg      Config
+	allowed  []rule
+	upstream *upstream
+	names    *resolver
+	own      *own
+	dialer   *net.Dialer
+	dialTCP  func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error)
+	slots    chan struct{} // one for each connection under way
+	buffers  *buffers
+	base     netip.Addr // where synthetic addresses begin
+	times    times
+}
+
+// New makes a guard.
+func New(c Config) (*Guard, error) {
+	g := &Guard{cfg: withDefaults(c), times: usual, buffers: newBuffers(), base: firstSynthetic}
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if g.upstream, err = parseUpstream(c.Upstream); err != nil {
+		return nil, err
+	}
+	g.dialer = &net.Dialer{KeepAlive: 30 * time.Second}
+	g.dialTCP = func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+		return g.dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	}
+	g.names = newResolver(c.Resolver, g.dialer, g.cfg.Now)
+	g.own = &own{list: net.InterfaceAddrs, now: g.cfg.Now}
+	g.slots = make(chan struct{}, max(totalConns, g.cfg.MaxConns))
+	return g, nil
+}
+
+func withDefaults(c Config) Config {
+	if c.Mode == "" {
+		c.Mode = Strict
+	}
+	if c.MaxConns <= 0 {
+		c.MaxConns = defaultConns
+	}
+	if c.MaxFlows <= 0 {
+		c.MaxFlows = defaultFlows
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// check refuses settings that are not clear.
+func (g *Guard) check() error {
+	c := g.cfg
+	bad := func(format string, args ...any) *palyra.Error {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "egress: "+format, args...)
+	}
+	switch c.Mode {
+	case Strict, Preflight, None:
+	default:
+		return bad("there is no mode %q", palyra.Clip(c.Mode, maxShown)).WithRemedy("use strict, preflight or none")
+	}
+	if c.HostNetwork && c.Mode != None {
+		return bad("host_network is for mode none only").WithRemedy("name the ranges that may be reached instead")
+	}
+	for _, p := range c.PrivateRanges {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			return bad("%s is not a range", p).WithRemedy("write ranges as 10.0.0.0/8 or fd00::/8")
+		}
+	}
+	if _, err := netip.ParseAddrPort(c.Resolver); c.Resolver != "" && err != nil {
+		return bad("the resolver %q is not address:port", palyra.Clip(c.Resolver, maxShown)).WithRemedy("write it as 192.0.2.53:53")
+	}
+	for _, s := range c.Allowed {
+		r, err := parseAllowed(s)
+		if err != nil {
+			return bad("allowed hosts: %s", err).WithRemedy("write host, host:port, *.suffix or *.suffix:port").WithCause(err)
+		}
+		g.allowed = append(g.allowed, r)
+	}
+	return nil
+}
+
+// Check reads the hosts that a plan is to name and returns them in their one
+// spelling, in order and without repeats. What cannot be read, or what the
+// operator does not allow, is an error that names it.
+func (g *Guard) Check(hosts []string) ([]string, error) {
+	rules, err := g.rules(hosts)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(rules))
+	for i, r := range rules {
+		out[i] = r.String()
+	}
+	return out, nil
+}
+
+func (g *Guard) rules(hosts []string) ([]rule, error) {
+	rules, err := parseRules(hosts)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if !g.mayName(r) {
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not among the hosts that the operator allows", r).
+				WithRemedy("the operator can add it to allowed_egress_hosts in the configuration")
+		}
+	}
+	return rules, nil
+}
+
+// mayName reports whether the operator lets plans and questions name r.
+func (g *Guard) mayName(r rule) bool {
+	for _, a := range g.allowed {
+		if r.within(a) {
+			return true
+		}
+	}
+	return len(g.allowed) == 0
+}
+
+// Preflight looks up what a plan names, in mode preflight only, and fails for
+// the first that cannot be reached. A suffix cannot be looked up.
+func (g *Guard) Preflight(ctx context.Context, hosts []string) error {
+	if g.cfg.Mode != Preflight {
+		return nil
+	}
+	rules, err := g.rules(hosts)
+	if err != nil {
+		return err
+	}
+	for _, r := range rules {
+		if r.below || g.upstream != nil {
+			continue
+		}
+		if _, err := g.addresses(ctx, r.target, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open makes a session for a run that may reach what its plan names. Without a
+// call nobody is asked.
+func (g *Guard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (*Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithCause(err)
+	}
+	rules, err := g.rules(p.Egress)
+	if err != nil {
+		return nil, err
+	}
+	return newSession(g, c, rules)
+}

@@ -1,0 +1,88 @@
+package egress
+
+import "errors"
+
+// shake checks and passes on the ClientHello, and a second one if the server
+// asks for it: it could name another host.
+func (t *tunnel) shake() bool {
+	if !t.greet() {
+		return false
+	}
+	t.answer()
+	select {
+	case <-t.heard:
+	case <-t.back:
+	}
+	return !t.again.Load() || t.greetAgain()
+}
+
+// greet reads one ClientHello.
+func (t *tunnel) greet() bool {
+	for have := 0; ; {
+		b, err := t.client.more(have)
+		if err != nil {
+			return false
+		}
+		h, size, err := parseHello(b)
+		switch {
+		case errors.Is(err, errMore):
+			have = len(b)
+			continue
+		case err != nil:
+			t.mismatch("", "its TLS ClientHello cannot be read")
+			return false
+		}
+		return t.fits(h) && t.pass(size)
+	}
+}
+
+// fits compares a ClientHello with the name that was let through.
+func (t *tunnel) fits(h hello) bool {
+	switch name, err := parseHost(h.name); {
+	case h.hidden:
+		t.mismatch("", "its TLS ClientHello hides the name (ECH)")
+	case h.names == 0:
+		t.mismatch("", "its TLS ClientHello does not say for which host")
+	case err != nil:
+		t.mismatch("", "the name in its TLS ClientHello cannot be read")
+	case name != t.permit.host:
+		t.mismatch(name.String(), "its TLS ClientHello is for another host")
+	default:
+		return true
+	}
+	return false
+}
+
+// greetAgain passes on what may come before a second ClientHello, and that.
+func (t *tunnel) greetAgain() bool {
+	t.client.within(t.guard.times.head)
+	for have := 0; ; {
+		b, err := t.client.more(have)
+		if err != nil {
+			return false
+		}
+		kind, body, err := record(b)
+		switch {
+		case kind == recordHandshake:
+			return t.greet()
+		case errors.Is(err, errMore):
+			have = len(b)
+			continue
+		case err != nil, kind != recordCipher && kind != recordAlert && kind != recordData:
+			t.mismatch("", "its TLS records cannot be read")
+			return false
+		case !t.pass(recordHead + len(body)):
+			return false
+		}
+		have = 0
+	}
+}
+
+// pass hands the next bytes of the client on.
+func (t *tunnel) pass(n int) bool {
+	b, _ := t.client.br.Peek(n)
+	sent, err := t.up.Write(b)
+	t.flow.out.Add(int64(sent))
+	_, _ = t.client.br.Discard(n)
+	return err == nil && sent == n
+}

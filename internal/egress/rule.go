@@ -1,0 +1,110 @@
+package egress
+
+import (
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// maxRules bounds what a plan may name.
+const maxRules = 256
+
+// rule is what a run may reach: a host, or every name below a suffix, at a port.
+type rule struct {
+	target
+	below bool // the names below target's, at any depth, and not the name itself
+}
+
+// String writes a rule as plans do.
+func (r rule) String() string {
+	if r.below {
+		return "*." + r.target.String()
+	}
+	return r.target.String()
+}
+
+// covers reports whether the rule lets t through. Port 0, which only an
+// operator's rule has, is any.
+func (r rule) covers(t target) bool {
+	if r.port != 0 && r.port != t.port {
+		return false
+	}
+	if !r.below {
+		return r.host == t.host
+	}
+	return !t.literal() && strings.HasSuffix(t.name, "."+r.name)
+}
+
+// within reports whether everything that r lets through, outer does.
+func (r rule) within(outer rule) bool {
+	if outer.port != 0 && outer.port != r.port {
+		return false
+	}
+	if r.below {
+		return outer.below && (r.name == outer.name || strings.HasSuffix(r.name, "."+outer.name))
+	}
+	return outer.covers(r.target)
+}
+
+func covered(rules []rule, t target) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool { return r.covers(t) })
+}
+
+// parseRule reads an entry of a plan.
+func parseRule(s string) (rule, error) {
+	if strings.ContainsAny(s, " \t/") {
+		return rule{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q names more than a host and a port", palyra.Clip(s, maxShown)).
+			WithRemedy("write host:port; methods and paths cannot be told apart inside TLS and are not supported yet")
+	}
+	rest, below := strings.CutPrefix(s, "*.")
+	t, err := parseTarget(rest)
+	if err != nil {
+		return rule{}, err
+	}
+	return rule{t, below}, suffixFit(s, t.host, below)
+}
+
+// parseAllowed reads an entry of the operator's list, whose port may be left out.
+func parseAllowed(s string) (rule, error) {
+	rest, below := strings.CutPrefix(s, "*.")
+	if _, _, ok := splitTarget(rest); ok {
+		t, err := parseTarget(rest)
+		return rule{t, below}, err
+	}
+	h, err := parseHost(rest)
+	if err == nil && below && h.literal() {
+		err = badHost(s, "an address has nothing below it")
+	}
+	return rule{target{host: h}, below}, err
+}
+
+// suffixFit refuses suffixes that are no limit: an address, or a whole top level.
+func suffixFit(s string, h host, below bool) error {
+	switch {
+	case below && h.literal():
+		return badHost(s, "an address has nothing below it")
+	case below && !strings.Contains(h.name, "."):
+		return badHost(s, "everything below a top-level domain is no limit")
+	}
+	return nil
+}
+
+// parseRules reads a plan's list and returns it in order and without repeats, so
+// that equal plans are equal.
+func parseRules(list []string) ([]rule, error) {
+	if len(list) > maxRules {
+		return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "%d hosts are too many", len(list)).
+			WithRemedy("name at most %d", maxRules)
+	}
+	rules := make([]rule, 0, len(list))
+	for _, s := range list {
+		r, err := parseRule(s)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, r)
+	}
+	slices.SortFunc(rules, func(a, b rule) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(rules), nil
+}

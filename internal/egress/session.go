@@ -1,0 +1,251 @@
+package egress
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// times are how long the guard waits for what.
+type times struct {
+	first time.Duration // for a client of the proxy to begin
+	head  time.Duration // for what a client began to be whole: a request's head, a ClientHello, a SOCKS exchange
+	quiet time.Duration // at 80 and 443, for the client to speak before the server may
+	idle  time.Duration // for anything to happen on a connection
+	look  time.Duration // between looks at that
+	dial  time.Duration // for a connection
+}
+
+var usual = times{
+	first: time.Minute, head: 15 * time.Second, quiet: 500 * time.Millisecond,
+	idle: 15 * time.Minute, look: time.Minute, dial: 20 * time.Second,
+}
+
+// Session lets one run out, as far as its plan says.
+type Session struct {
+	guard     *Guard
+	call      *palyra.Call // nil: nobody is asked
+	rules     []rule
+	token     string
+	ctx       context.Context // ends with the session
+	cancel    context.CancelFunc
+	ledger    *ledger
+	book      *book
+	questions questions
+	slots     chan struct{} // one for each connection under way
+	doors     []door
+
+	mu     sync.Mutex // guards the fields below; a leaf lock
+	closed bool
+	open   map[io.Closer]struct{} // closed with the session
+	work   sync.WaitGroup
+}
+
+func newSession(g *Guard, c *palyra.Call, rules []rule) (*Session, error) {
+	var names []string
+	for _, r := range rules {
+		if !r.below && !r.literal() && (len(names) == 0 || names[len(names)-1] != r.name) {
+			names = append(names, r.name)
+		}
+	}
+	s := &Session{
+		guard: g, call: c, rules: rules, token: rand.Text(), ledger: newLedger(g.cfg.MaxFlows), book: newBook(g.base, names),
+		questions: questions{asked: map[target]*question{}}, slots: make(chan struct{}, g.cfg.MaxConns), open: map[io.Closer]struct{}{},
+	}
+	if s.doors = s.plan(); len(s.doors) > cell.MaxDoors {
+		return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the hosts that the plan names need %d doors", len(s.doors)).
+			WithRemedy("name fewer hosts with ports of their own: %d doors are the most", cell.MaxDoors)
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Doors are the sockets that the session needs in the run's own network. Equal
+// plans need equal doors.
+func (s *Session) Doors() []cell.Door {
+	out := make([]cell.Door, len(s.doors))
+	for i, d := range s.doors {
+		out[i] = d.Door
+	}
+	return out
+}
+
+// Env has the variables that lead programs to the proxy. They hold the session's
+// token.
+func (s *Session) Env() []string {
+	at := netip.AddrPortFrom(offset(s.book.base, serverOffset), proxyPort).String()
+	who := url.UserPassword(proxyUser, s.token)
+	web := (&url.URL{Scheme: "http", User: who, Host: at}).String()
+	socks := (&url.URL{Scheme: "socks5h", User: who, Host: at}).String()
+	const direct = "localhost,127.0.0.1,::1"
+	return []string{
+		"HTTP_PROXY=" + web, "HTTPS_PROXY=" + web, "ALL_PROXY=" + socks, "NO_PROXY=" + direct,
+		"http_proxy=" + web, "https_proxy=" + web, "all_proxy=" + socks, "no_proxy=" + direct,
+		"NODE_USE_ENV_PROXY=1",
+	}
+}
+
+// DialContext connects to a "host:port" for a tool that is part of the daemon:
+// decided, looked up, checked, counted like any other connection. Networks other
+// than TCP are refused.
+func (s *Session) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	if !isTCP(network) {
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "only TCP gets out")
+	}
+	t, err := parseTarget(addr)
+	if err != nil {
+		return nil, err
+	}
+	if !s.enter() {
+		return nil, ended()
+	}
+	defer s.leave()
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	defer func() { stop(); cancel() }()
+	up, f, _, err := s.connect(ctx, doorFetch, t)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{Conn: up, session: s, flow: f}, nil
+}
+
+func ended() *palyra.Error {
+	return palyra.Errorf(palyra.Expired, palyra.ReasonRunEnded, "the run has ended, and its connections with it")
+}
+
+// connect decides on a target and dials it. The connection is the session's to
+// close as well; the caller gives it back with drop.
+func (s *Session) connect(ctx context.Context, door string, t target) (*net.TCPConn, *flow, permit, error) {
+	p, err := s.decide(ctx, t)
+	if err != nil {
+		s.refused(door, t, err)
+		return nil, nil, p, err
+	}
+	up, address, err := s.guard.dial(ctx, p)
+	if err != nil {
+		if palyra.AsError(err).Reason == palyra.ReasonEgressDenied {
+			s.refused(door, t, err)
+		} else {
+			s.ledger.start(door, t, "")
+		}
+		return nil, nil, p, err
+	}
+	if !s.track(up) {
+		return nil, nil, p, ended()
+	}
+	return up, s.ledger.start(door, t, address), p, nil
+}
+
+// refused records a refusal, and logs the first of its kind.
+func (s *Session) refused(door string, t target, err error) {
+	if s.ledger.refuse(door, t.host.String(), t.port) {
+		s.guard.cfg.Log.Info("egress: refused", "door", door, "host", t.host.String(), "port", strconv.Itoa(t.port), "why", err.Error())
+	}
+}
+
+// spawn runs work that Close waits for; false means that the session is closed.
+func (s *Session) spawn(work func()) bool {
+	if !s.enter() {
+		return false
+	}
+	go func() {
+		defer s.leave()
+		work()
+	}()
+	return true
+}
+
+// enter announces work that Close is to wait for.
+func (s *Session) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Add(1)
+	return true
+}
+
+func (s *Session) leave() { s.work.Done() }
+
+// track makes the session close c when it ends. False means that it has ended,
+// and c is closed.
+func (s *Session) track(c io.Closer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close()
+		return false
+	}
+	s.open[c] = struct{}{}
+	return true
+}
+
+// drop closes what was tracked.
+func (s *Session) drop(c io.Closer) {
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	_ = c.Close()
+}
+
+// Close ends every connection and returns what went through; more says how many
+// flows were added to listed ones or are not listed. It can be called again.
+func (s *Session) Close() (flows []palyra.EgressFlow, more int64) {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.open {
+		_ = c.Close()
+	}
+	clear(s.open)
+	s.mu.Unlock()
+	s.cancel()
+	s.work.Wait()
+	return s.ledger.list()
+}
+
+// counted is a connection that a tool of the daemon holds.
+type counted struct {
+	net.Conn
+	session *Session
+	flow    *flow
+	once    sync.Once
+}
+
+// Read implements net.Conn.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.flow.in.Add(int64(n))
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.flow.out.Add(int64(n))
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	err := net.ErrClosed
+	c.once.Do(func() {
+		c.session.drop(c.Conn)
+		err = nil
+	})
+	if err != nil {
+		return fmt.Errorf("egress: close: %w", err)
+	}
+	return nil
+}

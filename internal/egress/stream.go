@@ -1,0 +1,174 @@
+package egress
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bytes of a buffer, which bound what is looked at before anything goes on: a
+// request's head, a ClientHello. And of one copy before the clock is looked at.
+const (
+	bufferSize = 32 << 10
+	copyStep   = 8 << 20
+	chunkSize  = 8 << 10
+	slowStart  = 128 << 10 // bytes through a buffer before the kernel takes over
+)
+
+// buffers wait to be used again.
+type buffers struct{ readers, chunks sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{
+		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, bufferSize) }},
+		chunks:  sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }},
+	}
+}
+
+func (b *buffers) chunk() *[]byte {
+	c, _ := b.chunks.Get().(*[]byte)
+	return c
+}
+
+func (b *buffers) give(c *[]byte) {
+	if c != nil {
+		b.chunks.Put(c)
+	}
+}
+
+// stream is a connection that can be looked into before it is read.
+type stream struct {
+	*net.TCPConn
+	br    *bufio.Reader
+	owner *buffers
+}
+
+func (s *Session) stream(c *net.TCPConn) *stream { return s.guard.buffers.stream(c) }
+
+func (b *buffers) stream(c *net.TCPConn) *stream {
+	br, _ := b.readers.Get().(*bufio.Reader)
+	br.Reset(c)
+	return &stream{c, br, b}
+}
+
+// release gives the buffer back. What is in it is lost.
+func (c *stream) release() {
+	if c.br != nil {
+		c.br.Reset(nil)
+		c.owner.readers.Put(c.br)
+		c.br = nil
+	}
+}
+
+// within bounds everything that is read until it is called again; 0 is no bound.
+func (c *stream) within(d time.Duration) {
+	var t time.Time
+	if d > 0 {
+		t = time.Now().Add(d)
+	}
+	_ = c.SetReadDeadline(t)
+}
+
+var errTooLong = errors.New("egress: too long")
+
+// more returns everything that was received and not read, and at least one byte
+// more than have. Nothing of it counts as read.
+func (c *stream) more(have int) ([]byte, error) {
+	if have >= c.br.Size() {
+		return nil, errTooLong
+	}
+	if _, err := c.br.Peek(have + 1); err != nil {
+		return nil, err
+	}
+	return c.br.Peek(c.br.Buffered())
+}
+
+// linger closes a connection whose client has more to say than anybody will read,
+// so that it still gets what it was told.
+func (c *stream) linger(d time.Duration) {
+	_ = c.CloseWrite()
+	c.within(d)
+	_, _ = io.CopyN(io.Discard, c.TCPConn, 16*bufferSize)
+}
+
+// activity is when something last happened on a connection.
+type activity struct {
+	at         atomic.Int64 // nanoseconds
+	idle, look time.Duration
+}
+
+func (s *Session) activity() *activity {
+	a := &activity{idle: s.guard.times.idle, look: s.guard.times.look}
+	a.touch()
+	return a
+}
+
+func (a *activity) touch()     { a.at.Store(time.Now().UnixNano()) }
+func (a *activity) over() bool { return time.Since(time.Unix(0, a.at.Load())) >= a.idle }
+
+// move copies at most limit bytes, or until src ends: at first through a buffer,
+// which is all that most connections need, then in the kernel, where the bytes
+// do not come here at all.
+func (b *buffers) move(dst, src *net.TCPConn, limit int64, n *atomic.Int64, a *activity) (int64, error) {
+	buf := b.chunk()
+	defer func() { b.give(buf) }()
+	total := int64(0)
+	for total < limit {
+		step := limit - total
+		_ = src.SetReadDeadline(time.Now().Add(a.look))
+		var moved int64
+		var err error
+		if total < slowStart {
+			step = min(step, int64(len(*buf)))
+			moved, err = hand(dst, src, (*buf)[:step])
+		} else {
+			b.give(buf)
+			buf = nil
+			step = min(step, copyStep)
+			moved, err = io.Copy(dst, &io.LimitedReader{R: src, N: step})
+			if err == nil && moved < step {
+				err = io.EOF
+			}
+		}
+		n.Add(moved)
+		total += moved
+		if moved > 0 {
+			a.touch()
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case errors.Is(err, os.ErrDeadlineExceeded) && !a.over():
+		case err != nil:
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// hand passes on what there is.
+func hand(dst, src *net.TCPConn, buf []byte) (int64, error) {
+	got, err := src.Read(buf)
+	if got == 0 {
+		return 0, err
+	}
+	sent, werr := dst.Write(buf[:got])
+	if werr != nil {
+		err = werr
+	}
+	return int64(sent), err
+}
+
+// pipe copies from src to dst until src ends, and passes the end on.
+func (b *buffers) pipe(dst, src *net.TCPConn, n *atomic.Int64, a *activity) error {
+	if _, err := b.move(dst, src, math.MaxInt64, n, a); err != nil {
+		return err
+	}
+	return dst.CloseWrite()
+}

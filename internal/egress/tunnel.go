@@ -1,0 +1,212 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"palyra"
+)
+
+// tunnel is a connection between a client inside and a server outside.
+type tunnel struct {
+	*Session
+	client *stream
+	up     *net.TCPConn
+	flow   *flow
+	permit permit
+	active *activity
+
+	back  chan struct{} // not nil: bytes from the server are passed on; closed when that has ended
+	heard chan struct{} // closed when it is known what the server wants
+	again atomic.Bool   // the server asks for a second ClientHello
+	spoke bool          // the server sent something; to be read after back is closed
+}
+
+// tunnel connects a client with a server that it was let through to, until both
+// have ended. With a named permit, what the client says first must fit the name.
+func (s *Session) tunnel(c *stream, up *net.TCPConn, f *flow, p permit) {
+	defer c.release()
+	t := &tunnel{Session: s, client: c, up: up, flow: f, permit: p, active: s.activity()}
+	defer t.end()
+	if p.check && !t.checked() {
+		return
+	}
+	t.answer()
+	t.forward()
+}
+
+// checked listens to how the client begins and reports whether it may go on.
+func (t *tunnel) checked() bool {
+	kind, err := t.listen()
+	if err != nil {
+		return false
+	}
+	switch kind {
+	case secure:
+		return t.shake()
+	case web:
+		if t.takeBack() {
+			t.relay()
+		}
+		return false // everything was relayed
+	}
+	first, _ := t.client.br.Peek(t.client.br.Buffered())
+	if t.named() && len(first) > 0 && !(t.permit.port == 443 && isSSH(first)) {
+		t.mismatch("", "it speaks neither TLS nor HTTP")
+		return false
+	}
+	return true
+}
+
+// named reports whether the port is one where clients begin by naming the host.
+func (t *tunnel) named() bool { return t.permit.port == 80 || t.permit.port == 443 }
+
+// listen waits for the client to say enough to be told what it speaks. A server
+// that speaks first is heard: at once, or where clients speak first after a
+// little while.
+func (t *tunnel) listen() (speech, error) {
+	if t.named() {
+		t.client.within(t.guard.times.quiet)
+	} else {
+		t.answer()
+		t.client.within(t.active.look)
+	}
+	for have := 0; ; {
+		b, err := t.client.more(have)
+		switch {
+		case err == nil && have == 0:
+			t.client.within(t.guard.times.head)
+		case err == nil:
+		case have == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !t.active.over():
+			t.answer()
+			t.client.within(t.active.look)
+			continue
+		case errors.Is(err, io.EOF) && (have == 0 || !t.named()):
+			return opaque, nil // it only listens, or has said all it has to say
+		case have > 0:
+			t.mismatch("", "it does not say in time, and in few enough bytes, what it is")
+			return unclear, err
+		default:
+			return unclear, err
+		}
+		if kind := classify(b); kind != unclear {
+			return kind, nil
+		}
+		have = len(b)
+	}
+}
+
+// mismatch refuses a connection that was let through by one name and is for
+// another, and tells a TLS client as well as it can be told.
+func (t *tunnel) mismatch(name, why string) {
+	other := t.permit.target
+	if name != "" {
+		other.host = host{name: name}
+	}
+	t.refused(t.flow.record.Door, other, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s: %s", t.permit.target, why))
+	const fatal, accessDenied = 2, 49
+	if first, _ := t.client.br.Peek(t.client.br.Buffered()); classify(first) == secure {
+		_, _ = t.client.Write([]byte{recordAlert, recordMajor, 1, 0, 2, fatal, accessDenied})
+		return
+	}
+	reset(t.client.TCPConn)
+}
+
+// answer begins to pass on what the server says.
+func (t *tunnel) answer() {
+	if t.back != nil {
+		return
+	}
+	t.back, t.heard = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(t.back)
+		if err := t.hear(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.cut()
+		}
+	}()
+}
+
+// hear passes on what the server says.
+func (t *tunnel) hear() error {
+	if err := t.hearFirst(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return t.client.CloseWrite()
+		}
+		return err
+	}
+	return t.guard.buffers.pipe(t.client.TCPConn, t.up, &t.flow.in, t.active)
+}
+
+// hearFirst passes on so much that a wish for a second ClientHello is known.
+func (t *tunnel) hearFirst() error {
+	chunk := t.guard.buffers.chunk()
+	defer t.guard.buffers.give(chunk)
+	buf, have := *chunk, 0
+	for {
+		n, err := t.up.Read(buf[have:])
+		if n > 0 {
+			t.spoke = true
+			if _, err := t.client.Write(buf[have : have+n]); err != nil {
+				return err
+			}
+			t.flow.in.Add(int64(n))
+			t.active.touch()
+			have += n
+			if again, known := asksAgain(buf[:have]); known {
+				t.again.Store(again)
+				close(t.heard)
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// takeBack stops passing on what the server says, so that it can be read as
+// answers to requests. A server that has already spoken does not answer requests.
+func (t *tunnel) takeBack() bool {
+	if t.back == nil {
+		return true
+	}
+	_ = t.up.SetReadDeadline(time.Unix(1, 0))
+	<-t.back
+	_ = t.up.SetReadDeadline(time.Time{})
+	t.back = nil
+	return !t.spoke
+}
+
+// forward passes on what the client says until it ends.
+func (t *tunnel) forward() {
+	if n := t.client.br.Buffered(); n > 0 && !t.pass(n) {
+		t.cut()
+		return
+	}
+	t.client.release()
+	if err := t.guard.buffers.pipe(t.up, t.client.TCPConn, &t.flow.out, t.active); err != nil {
+		t.cut()
+	}
+}
+
+// cut ends both sides at once, and lets neither take it for an orderly end.
+func (t *tunnel) cut() {
+	reset(t.client.TCPConn)
+	reset(t.up)
+}
+
+// end waits for the server's side, which ends when both are closed if it has not
+// before.
+func (t *tunnel) end() {
+	if t.back == nil {
+		return
+	}
+	if t.client.br != nil { // it was refused
+		_ = t.up.Close()
+	}
+	<-t.back
+}

@@ -1,0 +1,256 @@
+package bubble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
+)
+
+// Backend is tier C on Linux.
+type Backend struct {
+	fleet  *cells.Fleet
+	config Config
+	filter []byte        // for the cells themselves
+	no     *palyra.Error // why the tier cannot be used; nil: it can
+	noUser *palyra.Error // why it cannot be used for others than root
+
+	mu    sync.Mutex
+	bwrap *bwrap
+	facts map[string]string
+	bases map[string]*base // of runs under way, by workspace and what is sealed
+
+	records map[string]bool // names of those that are ours
+	spares  chan *record
+
+	pool pool
+}
+
+var _ interface {
+	sandbox.Backend
+	sandbox.Walled
+} = (*Backend)(nil)
+
+// New returns tier C as far as this host has it; Probe says how far.
+func New(c Config) (*Backend, error) {
+	if c.Warm < 0 || c.WarmBytes < 0 || c.Tmp < 0 {
+		return nil, errors.New("bubble: new: a negative number of cells or bytes")
+	}
+	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Quarantine) {
+		return nil, errors.New("bubble: new: a directory is missing or not absolute")
+	}
+	if c.Tmp == 0 {
+		c.Tmp = defaultTmp
+	}
+	if c.WarmBytes == 0 {
+		c.WarmBytes = defaultWarmBytes
+	}
+	f, err := cells.NewFleet(cells.Config{
+		Tier: "tier C", Cell: c.Cell, Digest: c.Digest, Cgroup: c.Cgroup, StateID: c.StateID, Kind: "-c", Inside: true, Log: c.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.MkdirAll(c.Dir, 0o700), os.MkdirAll(c.Quarantine, 0o700)); err != nil {
+		return nil, fmt.Errorf("bubble: new: %w", err)
+	}
+	b := &Backend{fleet: f, config: c, bases: map[string]*base{}, records: map[string]bool{}, spares: make(chan *record, maxSpares)}
+	b.pool.init(b, c.Warm, c.WarmBytes)
+	if b.no = b.prepare(); b.no != nil {
+		f.Log.Warn("tier C cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)
+		return b, nil
+	}
+	b.pool.start()
+	return b, nil
+}
+
+// prepare finds out once what the host gives, by making a room: for root, and for
+// an ordinary user, who may be refused what root is given.
+func (b *Backend) prepare() (no *palyra.Error) {
+	if no = b.fleet.Prepare(); no != nil {
+		return no
+	}
+	var err error
+	if b.filter, err = b.fleet.Only(cell.Calls()); err != nil {
+		return cells.Unsupported("no filter can be made for the cell").WithRemedy("use an amd64 or arm64 machine").WithCause(err)
+	}
+	w, no := findBwrap(b.config.Bwrap)
+	if no != nil {
+		return no
+	}
+	b.use(w)
+	gid := int64(os.Getegid())
+	if b.fleet.UID != 0 {
+		return w.try(context.Background(), b.fleet.UID, gid)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { no = w.try(context.Background(), 0, 0) })
+	both.Go(func() { b.noUser = w.try(context.Background(), roomNobody, roomNobody) })
+	both.Wait()
+	if b.noUser != nil && no == nil {
+		b.fleet.Log.Warn("tier C cannot be used for others than root", "why", b.noUser.Text, "remedy", b.noUser.Remedy, "err", b.noUser.Cause)
+	}
+	return no
+}
+
+// use makes w the bubblewrap to build with.
+func (b *Backend) use(w *bwrap) {
+	var kernel unix.Utsname
+	_ = unix.Uname(&kernel) // cannot fail
+	b.bwrap = w
+	b.facts = map[string]string{
+		"bwrap_path": w.path, "bwrap_version": w.version, "bwrap_digest": w.digest, "cell_digest": b.config.Digest,
+		"landlock_abi": fmt.Sprint(b.fleet.Host.ABI), "kernel": unix.ByteSliceToString(kernel.Release[:]),
+	}
+}
+
+// current is the bubblewrap to build with. One that was replaced since, by an
+// update most likely, is looked at anew.
+func (b *Backend) current() (*bwrap, *palyra.Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.bwrap.changed() {
+		return b.bwrap, nil
+	}
+	w, no := findBwrap(b.config.Bwrap)
+	if no != nil {
+		return nil, no
+	}
+	b.fleet.Log.Warn("bubblewrap was replaced", "version", w.version, "digest", w.digest, "was", b.bwrap.digest)
+	b.use(w) // the old one stays open: another build may be about to run it
+	return w, nil
+}
+
+// Facts tell what the tier rests on here, for posture.
+func (b *Backend) Facts() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.facts)
+}
+
+// Executor implements sandbox.Backend.
+func (*Backend) Executor() string { return executor }
+
+// Tier implements sandbox.Backend.
+func (*Backend) Tier() palyra.Tier { return palyra.TierC }
+
+// Room implements sandbox.Walled.
+func (*Backend) Room() bool { return true }
+
+// Probe implements sandbox.Backend. Who the program runs as is not known here;
+// Exit says it.
+func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+	if b.no != nil {
+		return palyra.Enforcement{}, b.no
+	}
+	return b.enforcement(b.fleet.Groups, b.fleet.UID), nil
+}
+
+// Start implements sandbox.Backend. The context bounds only the starting; once
+// the order to run is given, what comes back is a Process, even one that is
+// already being stopped, because something may have run.
+func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
+	defer cells.CloseFiles(j)
+	if b.no != nil {
+		return nil, b.no
+	}
+	if !b.fleet.Enter() {
+		return nil, b.fleet.Stopping()
+	}
+	defer b.fleet.Leave()
+	if err := b.check(j); err != nil {
+		return nil, err
+	}
+	j.Limits = cells.WithDefaults(j.Limits)
+	w := b.want(j)
+	for {
+		k, err := b.pool.take(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		warm := k != nil
+		if !warm {
+			if k, err = b.build(ctx, w); err != nil {
+				return nil, err
+			}
+		}
+		p, err := b.launch(ctx, k, j, warm)
+		b.pool.used(w)
+		if errors.Is(err, errAgain) {
+			continue // it was of no use any more; the next one, or a new one
+		}
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
+}
+
+// errAgain: a warm cell was dead or stale, and nothing was asked of it.
+var errAgain = errors.New("bubble: the cell is of no use any more")
+
+// launch gives a job to a keeper.
+func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job, warm bool) (*cells.Process, error) {
+	if warm {
+		if err := k.fresh(ctx); err != nil {
+			k.discard()
+			return nil, err
+		}
+	}
+	e := b.applied(k, j)
+	if err := cells.CheckPromise(e, j.Expect); err != nil {
+		b.pool.giveBack(k)
+		return nil, err
+	}
+	s, err := b.spec(j, k)
+	if err == nil {
+		err = k.Limit(k.allowed(j.Limits), cells.LaunchTasks)
+	}
+	if err == nil {
+		err = k.begin(j.Call)
+	}
+	if err == nil {
+		err = k.handDoors(j)
+	}
+	if err != nil {
+		k.discard()
+		return nil, err
+	}
+	p, err := k.Run(ctx, s, j, cells.Terms{Holds: e, Explain: b.explain, After: k.finish})
+	if err != nil {
+		k.forget()
+		if errors.Is(err, cells.ErrStale) && warm && len(j.Doors) == 0 {
+			return nil, errAgain
+		}
+		return nil, err
+	}
+	if small := k.allowed(j.Limits); small.Processes < cells.LaunchTasks {
+		if err := k.Limit(small, 0); err != nil { // the cell counts as well, so nothing gets away
+			b.fleet.Log.Error("a small limit of processes is only polled", "err", palyra.AsError(err).Cause)
+		}
+	}
+	return p, nil
+}
+
+// Close implements sandbox.Backend: it ends idle cells and whatever still runs,
+// and waits for both.
+func (b *Backend) Close() error {
+	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bwrap != nil {
+		b.bwrap.close()
+		b.bwrap = nil
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package bubble
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+const (
+	bwrapDefault = "/usr/bin/bwrap"
+	bwrapMax     = 64 << 20         // far above what it weighs
+	bwrapWithin  = 10 * time.Second // for it to answer
+	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add bubblewrap'), or set sandbox.bwrap to where it is"
+)
+
+// bwrapNeeds are the options without which no room can be built. A bwrap that
+// lacks one could only build a weaker room.
+var bwrapNeeds = strings.Fields(`
+	--args --as-pid-1 --bind-fd --cap-add --chdir --dev --file --gid --hostname --info-fd --new-session --perms --proc --remount-ro
+	--ro-bind --ro-bind-data --ro-bind-fd --size --symlink --tmpfs --uid
+	--unshare-cgroup-try --unshare-ipc --unshare-net --unshare-pid --unshare-user --unshare-uts
+`)
+
+// bwrapNoUsers forbids user namespaces inside; older ones lack it, and the
+// program's filter refuses them anyway.
+const bwrapNoUsers = "--disable-userns"
+
+// bwrap is the bubblewrap of this host: opened once, looked at, and run by that
+// descriptor, so that what was looked at is what runs.
+type bwrap struct {
+	path    string // as configured
+	file    *os.File
+	id      bwrapID
+	digest  string // SHA-256, in hex
+	version string // "0.8.0"
+	options map[string]bool
+
+	mu     sync.Mutex
+	items  []roomItem // of the system, not to be changed
+	looked time.Time  // then
+}
+
+// bwrapID tells a file from another one and from itself after a change.
+type bwrapID struct {
+	dev, ino  uint64
+	size      int64
+	sec, nsec int64 // of the last change
+}
+
+// findBwrap opens bubblewrap at path, or at its usual place, and refuses one that
+// others could have changed, that gains rights by being run, or that is too old.
+func findBwrap(path string) (*bwrap, *palyra.Error) {
+	if path == "" {
+		path = bwrapDefault
+	}
+	b := &bwrap{path: path}
+	if no := b.open(); no != nil {
+		return nil, no
+	}
+	if no := b.look(); no != nil {
+		b.close()
+		return nil, no
+	}
+	return b, nil
+}
+
+func (b *bwrap) close() { _ = b.file.Close() } // it was only read
+
+func noBwrap(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
+}
+
+// open opens the file that path stands for and checks who can change it.
+func (b *bwrap) open() *palyra.Error {
+	if !filepath.IsAbs(b.path) {
+		return noBwrap("the path of bubblewrap is not absolute: %s", roomShow(b.path)).
+			WithRemedy("set sandbox.bwrap to an absolute path; PATH is not searched")
+	}
+	real, err := filepath.EvalSymlinks(b.path)
+	if err != nil {
+		return noBwrap("there is no bubblewrap at %s", roomShow(b.path)).WithRemedy("%s", bwrapInstall).WithCause(err)
+	}
+	if dir := loosePath(filepath.Dir(real), "/"); dir != "" {
+		return noBwrap("bubblewrap at %s could be replaced: others than root can write to %s", roomShow(real), roomShow(dir)).
+			WithRemedy("use the system's bubblewrap, or make the directory root's alone ('chown root', 'chmod go-w')")
+	}
+	fd, err := openPlain(real, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return noBwrap("bubblewrap at %s cannot be opened", roomShow(real)).WithRemedy("let the daemon read it ('chmod a+rx')").WithCause(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, bwrapFD)
+	if err != nil {
+		return noBwrap("there is no descriptor for bubblewrap").WithRemedy("raise the daemon's open files limit to 1024 or more").WithCause(err)
+	}
+	b.file = os.NewFile(uintptr(high), real)
+	if no := bwrapSafe(b.file); no != nil {
+		b.close()
+		return no
+	}
+	return nil
+}
+
+// bwrapFD is the least descriptor for the program itself. What a child is given
+// is counted from 3 up, and would otherwise take its place before it runs.
+const bwrapFD = 512
+
+// bwrapSafe refuses a file that is not root's alone, or that gives rights.
+func bwrapSafe(f *os.File) *palyra.Error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return noBwrap("bubblewrap cannot be looked at").WithRemedy("see the daemon's log").WithCause(err)
+	}
+	name := roomShow(f.Name())
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return noBwrap("bubblewrap at %s is not a file", name).WithRemedy("%s", bwrapInstall)
+	case st.Uid != 0:
+		return noBwrap("bubblewrap at %s belongs to uid %d, not to root", name, st.Uid).WithRemedy("%s", bwrapInstall)
+	case st.Mode&0o022 != 0:
+		return noBwrap("others than root can write to bubblewrap at %s", name).WithRemedy("'chmod go-w %s'", name)
+	case st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
+		return noBwrap("bubblewrap at %s is set-user-id or set-group-id", name).
+			WithRemedy("'chmod ug-s %s', and allow user namespaces to ordinary users instead", name)
+	}
+	n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)
+	if n > 0 || (err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)) {
+		return noBwrap("bubblewrap at %s has file capabilities", name).
+			WithRemedy("'setcap -r %s', and allow user namespaces to ordinary users instead", name).WithCause(err)
+	}
+	return nil
+}
+
+// loosePath returns the first directory, from dir up to top, that others than
+// root could change, or nothing.
+func loosePath(dir, top string) string {
+	for {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil || !onlyBy(0, &st) {
+			return dir
+		}
+		if dir == top || dir == "/" {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// onlyBy reports whether only owner can change what a directory holds. One may be
+// open to its group where members remove only what is theirs, as in the stores of
+// some package managers.
+func onlyBy(owner uint32, st *unix.Stat_t) bool {
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != owner || st.Mode&0o002 != 0:
+		return false
+	case st.Mode&0o020 != 0:
+		return st.Mode&unix.S_ISVTX != 0
+	}
+	return true
+}
+
+// openPlain opens a path of which no part may be a symbolic link.
+func openPlain(path string, flags uint64) (int, error) {
+	return openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+}
+
+// openat2 asks until the answer is one: it is none when something is renamed
+// meanwhile.
+func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
+	for tries := 100; ; tries-- {
+		fd, err := unix.Openat2(dir, path, how)
+		if tries == 0 || !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+}
+
+var bwrapVersion = regexp.MustCompile(`^bubblewrap ([0-9A-Za-z.+~-]{1,40})\s*$`)
+
+// look finds out what the opened file is and what it can do.
+func (b *bwrap) look() *palyra.Error {
+	var st unix.Stat_t
+	err := unix.Fstat(int(b.file.Fd()), &st)
+	if err == nil {
+		b.id = identify(&st)
+		b.digest, err = digestOf(b.file)
+	}
+	if err != nil {
+		return noBwrap("bubblewrap at %s cannot be read", roomShow(b.path)).WithRemedy("see the daemon's log").WithCause(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bwrapWithin)
+	defer cancel()
+	out, err := b.ask(ctx, "--version")
+	m := bwrapVersion.FindStringSubmatch(out)
+	if err != nil || m == nil {
+		return noBwrap("%s does not say that it is bubblewrap", roomShow(b.path)).WithRemedy("%s", bwrapInstall).WithCause(err)
+	}
+	b.version = m[1]
+	if out, err = b.ask(ctx, "--help"); err != nil {
+		return noBwrap("bubblewrap %s does not say what it can do", b.version).WithRemedy("%s", bwrapInstall).WithCause(err)
+	}
+	b.options = bwrapOptions(out)
+	return tooOld(b.version, b.options)
+}
+
+// tooOld refuses a bubblewrap that lacks an option.
+func tooOld(version string, options map[string]bool) *palyra.Error {
+	var lacks []string
+	for _, o := range bwrapNeeds {
+		if !options[o] {
+			lacks = append(lacks, o)
+		}
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return noBwrap("bubblewrap %s is too old: it has no %s", version, strings.Join(lacks, ", ")).
+		WithRemedy("install bubblewrap 0.10 or newer, or your distribution's security update of an older one")
+}
+
+// changed reports whether the file at the configured path is no longer the one
+// that was looked at.
+func (b *bwrap) changed() bool {
+	var st unix.Stat_t
+	return unix.Stat(b.path, &st) != nil || identify(&st) != b.id
+}
+
+func identify(st *unix.Stat_t) bwrapID {
+	return bwrapID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, sec: int64(st.Ctim.Sec), nsec: int64(st.Ctim.Nsec)}
+}
+
+func digestOf(f *os.File) (string, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, io.NewSectionReader(f, 0, bwrapMax+1))
+	if err == nil && n > bwrapMax {
+		err = errors.New("bubble: bwrap is too large")
+	}
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// bwrapOptions reads the options out of the help text: they begin their lines.
+func bwrapOptions(help string) map[string]bool {
+	options := map[string]bool{}
+	for line := range strings.Lines(help) {
+		if words := strings.Fields(line); len(words) > 0 && strings.HasPrefix(words[0], "--") {
+			options[words[0]] = true
+		}
+	}
+	return options
+}

@@ -1,0 +1,94 @@
+package bubble
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"palyra"
+)
+
+// bwrapOutput bounds what is kept of anything that bubblewrap says.
+const bwrapOutput = 64 << 10
+
+// exe names the opened program for execve.
+func (b *bwrap) exe() string { return fmt.Sprintf("/proc/self/fd/%d", b.file.Fd()) }
+
+// ask runs bubblewrap for something that it tells by itself.
+func (b *bwrap) ask(ctx context.Context, option string) (string, error) {
+	var out clipped
+	cmd := &exec.Cmd{Path: b.exe(), Args: []string{"bwrap", option}, Env: []string{}, Dir: "/", Stdout: &out}
+	err := runWithin(ctx, cmd)
+	return out.String(), err
+}
+
+// runWithin runs a command and kills it when ctx ends.
+func runWithin(ctx context.Context, cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() }) // it may have ended already
+	defer stop()
+	err := cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// bwrapAttr is who bubblewrap runs as: the workspace's owner, and in no other
+// group. Only root can become that; anyone else is it already.
+func bwrapAttr(uid, gid int64) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{}
+	if os.Geteuid() == 0 {
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
+	}
+	return attr
+}
+
+// try builds a room without a workspace once, as that user, with everything else
+// that rooms have, and runs bubblewrap's own --version in it. What does not work
+// is explained.
+func (b *bwrap) try(ctx context.Context, uid, gid int64) *palyra.Error {
+	ctx, cancel := context.WithTimeout(ctx, bwrapWithin)
+	defer cancel()
+	a := &roomArgs{}
+	defer a.cleanup()
+	program := a.pass(b.file)
+	if err := b.furnish(a, room{uid: uid, gid: gid, tmp: 1 << 20}); err != nil {
+		return palyra.AsError(err)
+	}
+	argv, err := a.argv("/proc/self/fd/"+program, "--version")
+	if err != nil {
+		return palyra.AsError(err)
+	}
+	var out, said clipped
+	cmd := &exec.Cmd{
+		Path: b.exe(), Args: argv, Env: []string{}, Dir: "/", ExtraFiles: a.files,
+		Stdout: &out, Stderr: &said, SysProcAttr: bwrapAttr(uid, gid),
+	}
+	err = runWithin(ctx, cmd)
+	if err == nil && bwrapVersion.MatchString(out.String()) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("bubble: the room said %q", out.String())
+	}
+	return explain(said.String(), err, lookAround("/proc", uid))
+}
+
+// clipped keeps the beginning of what is written to it.
+type clipped struct{ buf bytes.Buffer }
+
+// Write implements io.Writer and never fails: the writer must not die of us.
+func (c *clipped) Write(p []byte) (int, error) {
+	c.buf.Write(p[:min(len(p), bwrapOutput-c.buf.Len())])
+	return len(p), nil
+}
+
+// String returns what was kept.
+func (c *clipped) String() string { return strings.ToValidUTF8(c.buf.String(), "?") }

@@ -1,0 +1,26 @@
+package bubble
+
+import "log/slog"
+
+// executor is the backend's name in attestations.
+const executor = "sandbox_tier_c_linux_bubblewrap"
+
+// Config is what a Backend needs.
+type Config struct {
+	Bwrap      string       // path of bubblewrap; empty: /usr/bin/bwrap
+	Cell       string       // path of palyra-cell
+	Digest     string       // SHA-256 it must have, in hex, stamped into the daemon at build
+	Cgroup     string       // auto, off, or a directory; empty is auto
+	Warm       int          // idle cells kept ready, at most
+	WarmBytes  int64        // memory they may take together, about; 0: a default
+	StateID    string       // of the daemon's state: names cgroups and marks processes
+	Dir        string       // the backend's own: records of runs under way; made here
+	Quarantine string       // where sealed paths that runs made are moved to; made here
+	Tmp        int64        // bytes of a room's /tmp, and again of its home; 0: a default
+	Log        *slog.Logger // nil: no log
+}
+
+const (
+	defaultTmp       = 1 << 30
+	defaultWarmBytes = 256 << 20
+)

@@ -1,0 +1,317 @@
+package bubble
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
+	"palyra/internal/seal"
+)
+
+// daemonVar makes the test binary a daemon of its own, which runs something in a
+// workspace until it is killed.
+const daemonVar = "PALYRA_TEST_DAEMON"
+
+// daemon is that process. What it was told: the backend's parts and the workspace,
+// in words.
+func daemon(told string) int {
+	w := strings.Fields(told)
+	uid, _ := strconv.ParseInt(w[6], 10, 64)
+	gid, _ := strconv.ParseInt(w[7], 10, 64)
+	b, err := New(Config{
+		Cell: w[0], Digest: w[1], StateID: w[2], Dir: w[3], Quarantine: w[4], Tmp: 1 << 20, Warm: 1,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	null, _ := os.Open(os.DevNull)
+	p, err := b.Start(context.Background(), sandbox.Job{
+		Call: "lost-call", Path: "/bin/sh", Argv: []string{"sh", "-c", "echo x > .envrc; echo ready; " + w[8] + " sleep 1000 & setsid sleep 1000 & exec sleep 1000"},
+		Cwd: w[5], Workspace: w[5], Seals: seal.Default, UID: uid, GID: gid, Stdin: null, Stdout: os.Stdout, Stderr: os.Stderr,
+		Limits: palyra.Limits{Processes: 20, MemoryBytes: 256 << 20},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_, _ = p.Wait()
+	return 0
+}
+
+func daemonCommand(c Config, s *site) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s %s %s %d %d nohup", daemonVar, c.Cell, c.Digest, c.StateID, c.Dir, c.Quarantine, s.workspace, s.who.uid, s.who.gid))
+	return cmd
+}
+
+// startDaemon starts one and waits until its program runs.
+func startDaemon(t testing.TB, c Config, s *site) *exec.Cmd {
+	t.Helper()
+	cmd := daemonCommand(c, s)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	return cmd
+}
+
+// roomsOf are the first processes of rooms that a daemon started.
+func roomsOf(t testing.TB, daemon int) (first []int) {
+	t.Helper()
+	for _, bwrap := range children(daemon) {
+		first = append(first, children(bwrap)...)
+	}
+	return first
+}
+
+// children are those of all threads of a process.
+func children(pid int) (out []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, l := range lists {
+		text, _ := os.ReadFile(l)
+		for _, f := range strings.Fields(string(text)) {
+			n, _ := strconv.Atoi(f)
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// TestBackendDaemonDies: the whole tree of a daemon that is killed ends by itself,
+// idle cells too; the next daemon takes away what the run made of sealed paths, and
+// the cgroups.
+func TestBackendDaemonDies(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		s := newSite(t, who)
+		d := startDaemon(t, c, s)
+		var all []int
+		eventually(t, "two rooms with somebody in them", func() bool {
+			all = append(all[:0], children(d.Process.Pid)...)
+			for _, first := range roomsOf(t, d.Process.Pid) {
+				all = append(append(all, first), children(first)...)
+			}
+			return len(all) >= 6
+		})
+		if err := d.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the trees end", func() bool { return !slices.ContainsFunc(all, lives) })
+		if !exists(s.workspace + "/.envrc") {
+			t.Fatal("nobody could have taken it away yet")
+		}
+		b := openBackend(t, c)
+		if err := b.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if exists(s.workspace + "/.envrc") {
+			t.Error("a sealed path remains")
+		}
+		if !exists(filepath.Join(c.Quarantine, "lost-call")) && !exists(s.workspace+"/.palyra/quarantine/lost-call") {
+			t.Error("it is not in quarantine")
+		}
+		if left := records(c); len(left) != 0 {
+			t.Errorf("records: %v", left)
+		}
+		for _, dir := range b.fleet.Groups.Dirs() {
+			entries, _ := os.ReadDir(dir)
+			for _, e := range entries {
+				if e.IsDir() {
+					t.Errorf("the cgroup %s is left", e.Name())
+				}
+			}
+		}
+	})
+}
+
+// TestBackendRecover: rooms of an earlier daemon that did not end are ended; what
+// this one runs, and what others run, is not.
+func TestBackendRecover(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		s, mine := newSite(t, who), newSite(t, who)
+		d := startDaemon(t, c, s)
+		stuck := roomsOf(t, d.Process.Pid)
+		other := configOf(t)
+		stranger := startDaemon(t, other, newSite(t, who))
+		for _, pid := range stuck {
+			if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = d.Process.Kill()
+		_ = d.Wait()
+		b := openBackend(t, c)
+		p := mine.starts(b, "echo ready; sleep 1000")
+		if !slices.ContainsFunc(stuck, lives) {
+			t.Fatal("they ended by themselves")
+		}
+		if err := b.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(stuck, lives) || exists(s.workspace+"/.envrc") {
+			t.Error("the stuck room is left")
+		}
+		p.Stop("cancelled", 0)
+		if x := waitFor(t, p); x.Stopped != "cancelled" {
+			t.Errorf("the running one: %+v", x)
+		}
+		if rooms := roomsOf(t, stranger.Process.Pid); len(rooms) == 0 || !lives(rooms[0]) {
+			t.Error("another state's room was ended")
+		}
+	})
+}
+
+// TestBackendBadRecords: a record that cannot be read is told, and stays; other
+// files are left alone.
+func TestBackendBadRecords(t *testing.T) {
+	c := configOf(t)
+	b := openBackend(t, c)
+	head := func(state string) string { return fmt.Sprintf("%-127s\n", state) }
+	stays := map[string]bool{}
+	for name, text := range map[string]string{
+		"1.record": "", "2.record": "nonsense", "3.record": head("runs 7 some-call") + "no good", "4.record": head("runs 9 call") + "short",
+		"5.record": head("flies 0 call"), "other": "x", "6": head("runs 0 call"),
+	} {
+		stays[name] = true
+		mustWrite(t, filepath.Join(c.Dir, name), text, 0o600)
+	}
+	mustWrite(t, filepath.Join(c.Dir, "7.record"), head("waits 7 x0")+"no good", 0o600)
+	mustWrite(t, filepath.Join(c.Dir, "8.record"), head("done 0 x0"), 0o600)
+	s := newSite(t, residents()[0])
+	p := s.starts(b, "echo ready; sleep 1000")
+	mine := records(c)
+	err := b.Recover(t.Context())
+	if palyra.AsError(err).Reason != palyra.ReasonSealDenied || strings.Count(err.Error(), "cannot be read") != 5 {
+		t.Errorf("%v", err)
+	}
+	if len(mine) != 7 || len(records(c)) != 6 { // ours is there still
+		t.Errorf("%v, then %v", mine, records(c))
+	}
+	p.Stop("cancelled", 0)
+	waitFor(t, p)
+	for name := range stays {
+		if err := os.Remove(filepath.Join(c.Dir, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(fmt.Sprintf("%-127s\nabc", "runs 3 call")))
+	f.Add([]byte(fmt.Sprintf("%-127s\n", "waits 0 x0")))
+	f.Add([]byte("runs"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		state, call, snapshot, err := parseRecord(text)
+		if err != nil {
+			return
+		}
+		if !plainCall.MatchString(string(call)) || !slices.Contains([]string{recordWaits, recordRuns, recordDone}, state) || len(snapshot) > len(text)-recordHead {
+			t.Errorf("%q: %q %q %q", text, state, call, snapshot)
+		}
+	})
+}
+
+func FuzzMark(f *testing.F) {
+	f.Add([]byte("/proc/self/fd/4\x00inside\x0000000000000000ff\x00"))
+	f.Add([]byte("x\x00inside\x00ff"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if m, ok := parseMark(line); ok && !strings.Contains(string(line), "\x00inside\x00"+markText(m)) {
+			t.Errorf("%q has the mark %x", line, m)
+		}
+	})
+}
+
+// TestBackendDaemonDiesEarly: whenever a daemon dies while it starts a room, nothing
+// of the room stays: neither bubblewrap nor the process that waits for it.
+func TestBackendDaemonDiesEarly(t *testing.T) {
+	c := configOf(t)
+	s := newSite(t, residents()[0])
+	var marks []string
+	for n := range 30 {
+		one := c
+		one.StateID = fmt.Sprintf("%s-%d", c.StateID, n)
+		cmd := daemonCommand(one, s)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var rooms []int
+		eventually(t, "it starts bubblewrap", func() bool {
+			rooms = slices.DeleteFunc(children(cmd.Process.Pid), func(pid int) bool { _, ok := markOf("/proc", pid); return !ok })
+			return len(rooms) > 0
+		})
+		m, _ := markOf("/proc", rooms[0])
+		cells.Pause(time.Duration(n)*300*time.Microsecond, nil) // ever later
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		marks = append(marks, markText(m))
+	}
+	for _, m := range marks {
+		eventually(t, "nothing with the mark "+m, func() bool {
+			out, _ := exec.Command("pgrep", "-f", "inside "+m).Output()
+			return len(out) == 0
+		})
+	}
+	for _, name := range records(c) {
+		_ = os.Remove(filepath.Join(c.Dir, name))
+	}
+}
+
+// TestBackendKilledEarly: a bubblewrap that is killed before it has let its child go
+// on leaves nothing.
+func TestBackendKilledEarly(t *testing.T) {
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	for n := range 20 {
+		k := &keeper{b: b, want: b.want(s.trueJob())}
+		if err := k.enter(); err != nil {
+			t.Fatal(err)
+		}
+		cells.Pause(time.Duration(n)*200*time.Microsecond, nil)
+		_ = unix.Kill(k.body.Pid(), unix.SIGKILL) // as anybody of that user could
+		k.discard()
+		eventually(t, "nothing with the mark", func() bool {
+			out, _ := exec.Command("pgrep", "-f", "inside "+markText(k.Mark)).Output()
+			return len(out) == 0
+		})
+	}
+}
+
+func TestCallText(t *testing.T) {
+	for _, call := range []palyra.ID{"01J", "", "../../x", "a/b", palyra.ID(strings.Repeat("x", 300)), "a.b", "a\x00b", "a b"} {
+		f, err := os.CreateTemp(t.TempDir(), "record")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &record{file: f}
+		if err := r.say(recordRuns, call); err != nil {
+			t.Fatal(err)
+		}
+		if state, got, _, err := readRecord(f.Name()); err != nil || state != recordRuns || got == "" || strings.ContainsAny(string(got), "/. \x00") {
+			t.Errorf("%q: %q %v", call, got, err)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package bubble
+
+import (
+	"slices"
+
+	"palyra"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
+)
+
+// own are the mechanisms that tier C adds to what every cell has.
+var own = []string{
+	"bubblewrap", "ipc_namespace", "mount_namespace", "net_namespace", "pid_namespace", "private_home", "read_only_system",
+	"sealed_paths", "user_namespace", "uts_namespace",
+}
+
+// enforcement is what holds for runs of a user with these cgroups. In a user
+// namespace of one's own the limit of processes counts these alone; but it never
+// counts what is root outside.
+func (b *Backend) enforcement(c cells.Cgroups, uid int64) palyra.Enforcement {
+	e := b.fleet.Enforcement(c, own...)
+	if c.Pids == "" && uid != 0 {
+		e.Limits["processes"] = "rlimit"
+	}
+	return e
+}
+
+// applied is what holds for one job.
+func (b *Backend) applied(k *keeper, j sandbox.Job) palyra.Enforcement {
+	e := b.enforcement(k.Cgroups(), j.UID)
+	if j.UID == 0 {
+		e.Mechanisms = append(e.Mechanisms, "root_workspace")
+	} else {
+		e.Mechanisms = append(e.Mechanisms, "owner_uid")
+	}
+	if j.Sealed != nil {
+		e.Mechanisms = append(e.Mechanisms, sandbox.Sealed)
+	}
+	if j.Unix {
+		e.Mechanisms = append(e.Mechanisms, "unix_sockets")
+	}
+	slices.Sort(e.Mechanisms)
+	return e
+}

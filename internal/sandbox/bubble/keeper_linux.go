@@ -1,0 +1,275 @@
+package bubble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
+	"palyra/internal/seal"
+)
+
+// keeper is a cell in a finished room, which waits for its one job.
+type keeper struct {
+	*cells.Keeper
+	b        *Backend
+	want     *want
+	body     *body
+	counters cell.Counters  // of its cgroups
+	shows    []identity     // what the room shows, when it was built
+	snapshot *seal.Snapshot // of what is sealed in it; nil: nothing is
+	call     palyra.ID      // of the run
+	base     *base          // the same
+	doors    []*os.File
+	record   *record // where the snapshot is written down; nil: nowhere
+	since    time.Time
+	bytes    int64 // what it takes while it waits, about
+}
+
+// roomRange are the addresses that lead to the room's own network.
+const roomRange = "198.18.0.0/15"
+
+// triesToBuild is how often a room is begun anew whose workspace changed meanwhile.
+const triesToBuild = 3
+
+// build makes a room and waits until it is finished.
+func (b *Backend) build(ctx context.Context, w *want) (*keeper, error) {
+	for n := 1; ; n++ {
+		k, err := b.buildOnce(ctx, w)
+		if err == nil || !errors.Is(err, errChanged) || n == triesToBuild {
+			return k, err
+		}
+	}
+}
+
+// buildOnce looks at the workspace while bubblewrap works.
+func (b *Backend) buildOnce(ctx context.Context, w *want) (*keeper, error) {
+	k := &keeper{b: b, want: w, shows: w.identities()}
+	scanned := make(chan error, 1)
+	b.fleet.Go(func() { scanned <- k.scan(ctx) })
+	err := k.enter()
+	if e := <-scanned; e != nil { // what is wrong with the workspace is what its owner can act on
+		err = e
+	}
+	if err == nil {
+		err = k.furnish(ctx)
+	}
+	if err != nil {
+		k.discard()
+		return nil, err
+	}
+	k.since = time.Now()
+	return k, nil
+}
+
+func (k *keeper) scan(ctx context.Context) (err error) {
+	if len(k.want.seals) > 0 {
+		k.snapshot, err = seal.Scan(ctx, k.want.room.workspace, k.want.seals, seal.Limits{})
+	}
+	return err
+}
+
+// enter starts bubblewrap.
+func (k *keeper) enter() error {
+	w, no := k.b.current()
+	if no != nil {
+		return no
+	}
+	inner, err := k.b.fleet.Open(func(c *cells.Keeper, control, logs *os.File) (cells.Body, error) {
+		body, err := k.start(w, c, control, logs)
+		if err != nil {
+			return nil, err
+		}
+		k.body = body
+		return body, nil
+	})
+	if err != nil {
+		return err
+	}
+	k.Keeper = inner
+	return nil
+}
+
+// start runs bubblewrap as the workspace's owner.
+func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("bubble: start: %w", err)
+	}
+	defer func() { _ = null.Close() }()
+	info, err := newInfo()
+	if err != nil {
+		return nil, fmt.Errorf("bubble: start: %w", err)
+	}
+	attr, done, err := k.attributes(c)
+	if err != nil {
+		_ = info.Close()
+		return nil, err
+	}
+	defer done()
+	path, argv, env, extra, cleanup, err := w.command(k.want.room, c.Fleet.Image, control, info, markText(c.Mark))
+	if err == nil {
+		defer cleanup()
+		var p *os.Process
+		if p, err = os.StartProcess(path, argv, &os.ProcAttr{
+			Dir: "/", Env: env, Files: append([]*os.File{null, logs, logs}, extra...), Sys: attr,
+		}); err == nil {
+			return &body{bwrap: p, info: info, mark: c.Mark}, nil
+		}
+		err = cells.SpawnFailed("bubblewrap cannot be started").WithCause(fmt.Errorf("bubble: start: %w", err))
+	}
+	_ = info.Close()
+	return nil, err
+}
+
+// attributes are who bubblewrap runs as and, on cgroup v2, where it is born; done
+// is to be called when it is.
+func (k *keeper) attributes(c *cells.Keeper) (attr *syscall.SysProcAttr, done func(), err error) {
+	attr = bwrapAttr(k.want.room.uid, k.want.room.gid)
+	attr.Setsid = true
+	born, err := c.Born()
+	if err != nil {
+		return nil, nil, cells.SpawnFailed("the cgroup of the run cannot be opened").WithCause(err)
+	}
+	if born == nil {
+		return attr, func() {}, nil
+	}
+	attr.UseCgroupFD, attr.CgroupFD = true, int(born.Fd())
+	return attr, func() { _ = born.Close() }, nil
+}
+
+// markText is a mark as it stands on a cell's command line.
+func markText(m uint64) string { return fmt.Sprintf("%016x", m) }
+
+// furnish has the cell finish the room.
+func (k *keeper) furnish(ctx context.Context) error {
+	h, err := k.Handles()
+	if err != nil {
+		return cells.SpawnFailed("the cgroups of the run cannot be opened").WithCause(err)
+	}
+	defer h.Close()
+	k.counters = h.Counters
+	r := cell.Room{
+		Version: cell.Version, Workspace: k.want.room.workspace, Doors: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
+		Filter: k.b.filter, Extra: h.Extra,
+	}
+	if k.snapshot != nil {
+		r.Seals = k.snapshot.Mounts()
+	}
+	if len(r.Doors) > 0 {
+		r.Range = roomRange
+	}
+	f, err := cell.WriteRoom(r)
+	if err != nil {
+		return cells.SpawnFailed("the room cannot be written down").WithCause(err)
+	}
+	fds := []int{int(f.Fd())}
+	for _, x := range h.Files {
+		fds = append(fds, int(x.Fd()))
+	}
+	err = k.Conn.Send(cell.Order{Kind: cell.OrderBuild}, fds...)
+	_ = f.Close()
+	if err != nil {
+		return k.whyNot(ctx, err)
+	}
+	return k.built(ctx)
+}
+
+// shown is what of the hidden there is, and could be read: the kernel keeps the
+// rest from everybody but root, and covering it costs.
+func shown(uid, gid int64) []string {
+	return slices.DeleteFunc(hidden(), func(path string) bool {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil {
+			return true
+		}
+		return uid != 0 && st.Uid == 0 && st.Mode&0o007 == 0 && (st.Mode&0o070 == 0 || int64(st.Gid) != gid)
+	})
+}
+
+// built waits for the cell's answer.
+func (k *keeper) built(ctx context.Context) error {
+	said, err := k.Next(ctx)
+	if err != nil {
+		return k.whyNot(ctx, err)
+	}
+	if said.Kind == cell.ReportFailed {
+		cell.CloseAll(said.Files)
+		return k.b.explain(said.Report)
+	}
+	k.doors = said.Files
+	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors) {
+		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
+	}
+	if err := k.body.meet(); err != nil {
+		return cells.SpawnFailed("who the first process of the room is cannot be told").WithCause(err)
+	}
+	return nil
+}
+
+// whyNot finds out why a room did not come about: bubblewrap says only to the log
+// what hinders it.
+func (k *keeper) whyNot(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
+	}
+	w, no := k.b.current()
+	if no == nil {
+		no = w.try(ctx, k.want.room.uid, k.want.room.gid)
+	}
+	if no != nil {
+		return no
+	}
+	if palyra.AsError(err).Reason != palyra.ReasonSpawnFailed {
+		err = cells.SpawnFailed("the room could not be built").WithCause(err)
+	}
+	return err
+}
+
+// fresh makes sure that a warm cell is still what its job needs.
+func (k *keeper) fresh(ctx context.Context) error {
+	if k.Dead() {
+		k.b.fleet.Log.Warn("an idle cell ended", "pid", k.body.Pid())
+		return errAgain
+	}
+	if !slices.Equal(k.shows, k.want.identities()) {
+		return errAgain
+	}
+	if k.snapshot == nil {
+		return nil
+	}
+	stale, err := k.snapshot.Stale(ctx)
+	if stale || err != nil { // a scan will say what is wrong
+		return errAgain
+	}
+	return nil
+}
+
+// handDoors gives the sockets of the room's doors to who answers on them.
+func (k *keeper) handDoors(j sandbox.Job) error {
+	doors := k.doors
+	k.doors = nil
+	if len(doors) == 0 {
+		return nil
+	}
+	return j.Open(doors)
+}
+
+// discard ends a keeper without a program.
+func (k *keeper) discard() {
+	cell.CloseAll(k.doors)
+	k.doors = nil
+	k.forget()
+	if k.Keeper != nil {
+		k.Discard()
+	}
+}

@@ -1,0 +1,262 @@
+package bubble
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
+)
+
+// family are the processes of a room, seen from outside.
+func family(t testing.TB, first int) (pids []int) {
+	t.Helper()
+	pids = []int{first}
+	for i := 0; i < len(pids); i++ {
+		pids = append(pids, children(pids[i])...)
+	}
+	return pids
+}
+
+// bodyOf is the room of a running process.
+func bodyOf(t testing.TB, b *Backend, p sandbox.Process) (bwrap, first int) {
+	t.Helper()
+	bwrap = p.(*cells.Process).Pid()
+	kids := children(bwrap)
+	if len(kids) != 1 {
+		t.Fatalf("bubblewrap has the children %v", kids)
+	}
+	first = kids[0]
+	return bwrap, first
+}
+
+const tree = "(sleep 1000 & setsid sleep 1000 & (trap '' TERM HUP INT; sleep 1000) & ) ; echo ready; sleep 1000"
+
+func TestBackendStop(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		p := s.starts(b, "trap 'echo stopped; exit 5' TERM; echo ready; while :; do sleep 0.01; done")
+		p.Stop("cancelled", 10*time.Second)
+		if x := waitFor(t, p); x.Code != 5 || x.Stopped != "cancelled" || !strings.Contains(s.printed(), "stopped") {
+			t.Errorf("with grace: %+v %s", x, s.printed())
+		}
+		p = s.starts(b, tree)
+		_, first := bodyOf(t, b, p)
+		all := family(t, first)
+		p.Stop("wall_clock", 50*time.Millisecond)
+		if x := waitFor(t, p); x.Signal == "" || x.Stopped != "wall_clock" {
+			t.Errorf("without: %+v", x)
+		}
+		for _, pid := range all {
+			if pid != first && lives(pid) {
+				t.Errorf("%d of %v survived", pid, all)
+			}
+		}
+	})
+}
+
+// TestBackendNothingIsLeft: what the program leaves behind is ended with it, and
+// counted.
+func TestBackendNothingIsLeft(t *testing.T) {
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	x := runJob(t, b, s.job("/bin/sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 4"))
+	if x.Code != 4 || x.Left != 2 {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestBackendSignal(t *testing.T) {
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	p := s.starts(b, "trap 'echo int; exit 6' INT; echo ready; while :; do sleep 0.01; done")
+	if err := p.Signal("SIGNONE"); palyra.CodeOf(err) != palyra.Invalid {
+		t.Errorf("%v", err)
+	}
+	if err := p.Signal("SIGINT"); err != nil {
+		t.Error(err)
+	}
+	if x := waitFor(t, p); x.Code != 6 || !strings.Contains(s.printed(), "int") {
+		t.Errorf("%+v %s", x, s.printed())
+	}
+	if err := p.Signal("SIGINT"); palyra.AsError(err).Reason != palyra.ReasonRunEnded {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBackendLimits: with cgroups where there are some, and without.
+func TestBackendLimits(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		for _, mode := range []string{cells.CgroupAuto, cells.CgroupOff} {
+			c := configOf(t)
+			c.Cgroup = mode
+			b := openBackend(t, c)
+			for limit, script := range map[string]string{
+				"memory":    "exec /usr/bin/python3 -c 'b=[]\nwhile len(b) < 400: b.append(bytearray(1<<20))'",
+				"processes": "for i in $(seq 100); do sleep 100 & done; sleep 100",
+				"cpu":       "while :; do :; done",
+			} {
+				s := newSite(t, who)
+				j := s.job("/bin/sh", "-c", script)
+				j.Limits = palyra.Limits{MemoryBytes: 64 << 20, Processes: 30, CPUMS: 300}
+				x := runJob(t, b, j)
+				if limit == "processes" && x.Enforcement.Limits[limit] == "rlimit" && x.Limit == "" {
+					if x.Left > 30+8 || x.Code == 0 { // no more could be made: that is the limit
+						t.Errorf("%d processes: %+v", x.Left, x)
+					}
+					continue
+				}
+				if x.Limit != limit || (x.Signal == "" && x.Code == 0) {
+					t.Errorf("%s, cgroups %s: %+v %s", limit, mode, x, palyra.Clip(s.printed(), 200))
+				}
+				if limit == "memory" && (x.Usage.PeakMemory < 32<<20 || x.Usage.PeakMemory > 256<<20) {
+					t.Errorf("cgroups %s: the peak was %d", mode, x.Usage.PeakMemory)
+				}
+			}
+		}
+	})
+}
+
+// TestBackendFewProcesses: a limit below what the launcher needs for itself holds
+// for the program.
+func TestBackendFewProcesses(t *testing.T) {
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	j := s.job("/bin/sh", "-c", "sleep 0.2; exit 0")
+	j.Limits.Processes = 4
+	if x := runJob(t, b, j); x.Code != 0 || x.Limit != "" {
+		t.Errorf("%+v", x)
+	}
+	j = s.job("/bin/sh", "-c", "for i in $(seq 20); do sleep 100 & done; wait")
+	j.Limits.Processes = 4
+	if x := runJob(t, b, j); x.Limit != "processes" && (x.Enforcement.Limits["processes"] != "rlimit" || x.Left > 4+8 || x.Code == 0) {
+		t.Errorf("%+v", x)
+	}
+}
+
+// TestBackendContext bounds the start only.
+func TestBackendContext(t *testing.T) {
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := b.Start(ctx, s.job("/bin/sh", "-c", "sleep 0.3; exit 4"))
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := waitFor(t, p); x.Code != 4 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// TestBackendLostCell: the tree ends with process 1 of the room whoever kills it,
+// the run is reported as interrupted, and what it made of sealed paths is taken
+// away. Without bubblewrap the room goes on.
+func TestBackendLostCell(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		p := s.starts(b, "echo x > .envrc; "+tree)
+		bwrap, first := bodyOf(t, b, p)
+		all := family(t, first)
+		if err := unix.Kill(first, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		x, err := p.Wait()
+		if palyra.AsError(err).Reason != palyra.ReasonInterrupted || !slices.Equal(x.Quarantined, []string{".envrc"}) || exists(s.workspace+"/.envrc") {
+			t.Errorf("%+v, %v", x, err)
+		}
+		for _, pid := range append(all, bwrap) {
+			if lives(pid) {
+				t.Errorf("%d of %v survived", pid, all)
+			}
+		}
+
+		p = s.starts(b, "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 7")
+		bwrap, first = bodyOf(t, b, p)
+		if err := unix.Kill(bwrap, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "process 1 is ours", func() bool { return slices.Contains(children(os.Getpid()), first) })
+		s.file("go", "")
+		if x := waitFor(t, p); x.Code != 7 {
+			t.Errorf("without bubblewrap: %+v", x)
+		}
+		eventually(t, "process 1 is reaped", func() bool { return errors.Is(unix.Kill(first, 0), unix.ESRCH) })
+
+		p = s.starts(b, tree)
+		bwrap, first = bodyOf(t, b, p)
+		all = family(t, first)
+		if err := errors.Join(unix.Kill(bwrap, unix.SIGKILL), unix.Kill(first, unix.SIGKILL)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(); palyra.AsError(err).Reason != palyra.ReasonInterrupted {
+			t.Errorf("%v", err)
+		}
+		for _, pid := range append(all, bwrap) {
+			if lives(pid) {
+				t.Errorf("%d of %v survived", pid, all)
+			}
+		}
+	})
+}
+
+// TestBackendStuckCell: one that does not answer is given up, and its tree ended.
+func TestBackendStuckCell(t *testing.T) {
+	t.Parallel() // it waits for long
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	p := s.starts(b, tree)
+	_, first := bodyOf(t, b, p)
+	all := family(t, first)
+	if err := unix.Kill(first, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { _, err := p.Wait(); done <- err }()
+	p.Stop("cancelled", 0)
+	if err := <-done; palyra.AsError(err).Reason != palyra.ReasonInterrupted {
+		t.Errorf("%v", err)
+	}
+	for _, pid := range all {
+		if lives(pid) {
+			t.Errorf("%d of %v survived", pid, all)
+		}
+	}
+}
+
+func TestBackendClose(t *testing.T) {
+	c := configOf(t)
+	c.Warm = 2
+	b := openBackend(t, c)
+	s := newSite(t, residents()[0])
+	p := s.starts(b, "trap '' TERM; echo ready; sleep 1000")
+	eventually(t, "the pool is full", func() bool { return b.pool.idle() == 2 })
+	var idle []int
+	for _, k := range b.pool.shelves[0].idle {
+		idle = append(idle, k.body.first(), k.body.Pid())
+	}
+	if err := errors.Join(b.Close(), b.Close()); err != nil {
+		t.Error(err)
+	}
+	if x := waitFor(t, p); x.Stopped != "stopping" || x.Signal != "SIGKILL" {
+		t.Errorf("the running one: %+v", x)
+	}
+	for _, pid := range idle {
+		if lives(pid) {
+			t.Errorf("the idle cell %d is left", pid)
+		}
+	}
+	if _, err := b.Start(t.Context(), s.job("/bin/true")); palyra.AsError(err).Reason != palyra.ReasonStopping {
+		t.Errorf("start after close: %v", err)
+	}
+}

@@ -1,0 +1,213 @@
+package bubble
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"palyra"
+)
+
+// record is a file that says what a workspace had, and whether a run is under way
+// that could change it. Its name means nothing; it is kept open and used again,
+// because on the path of a call making a file costs more than everything else.
+//
+// A daemon that dies leaves what it wrote to the kernel. When the whole machine
+// dies, a run that began just before may not be on the disk yet.
+type record struct {
+	file *os.File
+	size int // of the snapshot
+}
+
+// What a record's first line begins with.
+const (
+	recordWaits = "waits" // for a run; nothing has to be swept
+	recordRuns  = "runs"
+	recordDone  = "done"
+)
+
+const (
+	recordHead = 128 // bytes of the first line
+	recordMost = 64 << 20
+	maxSpares  = 8 // records that are kept for the next cells
+	recordEnds = ".record"
+)
+
+// say writes the first line.
+func (r *record) say(state string, call palyra.ID) error {
+	line := fmt.Sprintf("%-*s\n", recordHead-1, fmt.Sprintf("%s %d %s", state, r.size, callText(call)))
+	if len(line) != recordHead {
+		return errors.New("bubble: record: the first line is too long")
+	}
+	_, err := r.file.WriteAt([]byte(line), 0)
+	return err
+}
+
+// readRecord reads a record of an earlier daemon.
+func readRecord(path string) (state string, call palyra.ID, snapshot []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", "", nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, recordMost))
+	if err != nil {
+		return "", "", nil, err
+	}
+	return parseRecord(text)
+}
+
+func parseRecord(text []byte) (state string, call palyra.ID, snapshot []byte, err error) {
+	bad := errors.New("bubble: record: it cannot be read")
+	if len(text) < recordHead {
+		return "", "", nil, bad
+	}
+	f := strings.Fields(string(text[:recordHead]))
+	if len(f) != 3 {
+		return "", "", nil, bad
+	}
+	size, err := strconv.Atoi(f[1])
+	if err != nil || size < 0 || size > len(text)-recordHead || !plainCall.MatchString(f[2]) {
+		return "", "", nil, bad
+	}
+	switch f[0] {
+	case recordWaits, recordRuns, recordDone:
+		return f[0], palyra.ID(f[2]), text[recordHead : recordHead+size], nil
+	}
+	return "", "", nil, bad
+}
+
+// blank returns a record to write, a spare one if there is one.
+func (b *Backend) blank() (*record, error) {
+	select {
+	case r := <-b.spares:
+		return r, nil
+	default:
+	}
+	f, err := os.CreateTemp(b.config.Dir, "*"+recordEnds) // for its owner alone
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.records[filepath.Base(f.Name())] = true
+	b.mu.Unlock()
+	return &record{file: f}, nil
+}
+
+// drop takes a record back.
+func (b *Backend) drop(r *record) error {
+	err := r.say(recordDone, "")
+	if err == nil {
+		select {
+		case b.spares <- r:
+			return nil
+		default:
+		}
+	}
+	return errors.Join(err, b.remove(r))
+}
+
+func (b *Backend) remove(r *record) error {
+	b.mu.Lock()
+	delete(b.records, filepath.Base(r.file.Name()))
+	b.mu.Unlock()
+	return errors.Join(r.file.Close(), os.Remove(r.file.Name()))
+}
+
+// dropSpares removes the records that nobody needs.
+func (b *Backend) dropSpares() (err error) {
+	for {
+		select {
+		case r := <-b.spares:
+			err = errors.Join(err, b.remove(r))
+		default:
+			return err
+		}
+	}
+}
+
+// write writes the snapshot down. That of a warm cell is made to last; on the path
+// of a call there is no time for it.
+func (k *keeper) write(lasting bool) error {
+	text, err := k.snapshot.Record()
+	if err == nil && len(text) > recordMost-recordHead {
+		err = fmt.Errorf("%d bytes are too many", len(text))
+	}
+	if err == nil {
+		k.record, err = k.b.blank()
+	}
+	if err == nil {
+		k.record.size = len(text)
+		_, err = k.record.file.WriteAt(text, recordHead)
+	}
+	if err == nil {
+		err = k.record.say(recordWaits, "")
+	}
+	if err == nil && lasting {
+		err = k.record.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("bubble: record: %w", err)
+	}
+	return nil
+}
+
+// begin notes that a run is under way, before it is.
+func (k *keeper) begin(call palyra.ID) (err error) {
+	if k.snapshot == nil {
+		return nil
+	}
+	if k.record == nil {
+		err = k.write(false)
+	}
+	if err == nil {
+		err = k.record.say(recordRuns, call)
+	}
+	if err != nil {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be written down, and what it leaves could be missed").
+			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(err)
+	}
+	k.call, k.base = palyra.ID(callText(call)), k.b.join(k.want.place, k.snapshot)
+	return nil
+}
+
+// keep leaves a record for Recover.
+func (b *Backend) keep(r *record) {
+	b.mu.Lock()
+	delete(b.records, filepath.Base(r.file.Name()))
+	b.mu.Unlock()
+	_ = r.file.Close() // what was written is with the kernel
+}
+
+// forget ends what begin began.
+func (k *keeper) forget() {
+	if k.base != nil {
+		k.b.leave(k.want.place, k.base)
+		k.base = nil
+	}
+	if k.record == nil {
+		return
+	}
+	if err := k.b.drop(k.record); err != nil {
+		k.b.fleet.Log.Error("a record is left behind", "err", err)
+	}
+	k.record = nil
+}
+
+var plainCall = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// callText is a call as a word.
+func callText(call palyra.ID) string {
+	if plainCall.MatchString(string(call)) {
+		return string(call)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(call)) // never fails
+	return "x" + strconv.FormatUint(h.Sum64(), 16)
+}

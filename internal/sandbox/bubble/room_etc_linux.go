@@ -1,0 +1,54 @@
+package bubble
+
+import "fmt"
+
+// generated lays the files into /etc that say who and where the run is. They are
+// the room's own: the host's would name its users and ask services that the room
+// does not reach.
+func (a *roomArgs) generated(r room) error {
+	uid, gid := r.inside()
+	passwd := fmt.Sprintf("root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:%d:%d:agent:%s:/bin/sh\n", uid, gid, roomHome)
+	group := fmt.Sprintf("root:x:0:\nagent:x:%d:\n", gid)
+	if uid != roomNobody {
+		passwd += fmt.Sprintf("nobody:x:%d:%d:nobody:/nonexistent:/bin/false\n", roomNobody, roomNobody)
+	}
+	if gid != roomNobody {
+		group += fmt.Sprintf("nogroup:x:%d:\n", roomNobody)
+	}
+	for _, f := range [][2]string{
+		{"/etc/passwd", passwd},
+		{"/etc/group", group},
+		{"/etc/nsswitch.conf", roomNames},
+		{"/etc/hosts", roomHosts},
+		{"/etc/hostname", roomName + "\n"},
+		{"/etc/resolv.conf", roomResolv},
+	} {
+		if err := a.file(f[0], f[1]); err != nil {
+			return err
+		}
+	}
+	a.add("--symlink", "/proc/self/mounts", "/etc/mtab")
+	return nil
+}
+
+// roomNobody is whom files of everybody else seem to belong to.
+const roomNobody = 65534
+
+const (
+	roomNames = `passwd: files
+group: files
+shadow: files
+hosts: files dns
+networks: files
+protocols: files
+services: files
+ethers: files
+rpc: files
+`
+	roomHosts = `127.0.0.1 localhost ` + roomName + `
+::1 localhost ip6-localhost ip6-loopback
+`
+	roomResolv = `nameserver 198.18.0.1
+options timeout:5 attempts:2
+`
+)

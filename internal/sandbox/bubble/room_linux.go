@@ -1,0 +1,272 @@
+package bubble
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// Where a run finds its own things. All are private, in memory and of bounded
+// size; the rest of the room is read-only, except the workspace and mounts that
+// say otherwise.
+const (
+	roomHome = "/home/agent"
+	roomTmp  = "/tmp"
+	roomRun  = "/run"
+	roomShm  = "/dev/shm"
+	roomName = "palyra" // of the host, inside
+)
+
+// roomUser is who root is inside, in its own workspaces: programs treat uid 0
+// differently, and would expect rights that they do not have.
+const roomUser = 1000
+
+const (
+	roomRunBytes = 8 << 20
+	roomMaxTmp   = 64 << 30
+)
+
+// room is what bubblewrap is to build for a cell.
+type room struct {
+	uid, gid  int64 // of the workspace's owner
+	workspace string
+	mounts    []palyra.Mount
+	files     []palyra.RoomFile
+	tmp       int64 // bytes of /tmp, and again of the home and of /dev/shm
+}
+
+// inside returns who the run is in its own eyes.
+func (r room) inside() (uid, gid int64) {
+	uid, gid = r.uid, r.gid
+	if uid == 0 {
+		uid = roomUser
+	}
+	if gid == 0 {
+		gid = roomUser
+	}
+	return uid, gid
+}
+
+// writable lists the places of a room, beside its workspace and mounts, that
+// can be written to.
+func writable() []string { return []string{roomHome, roomTmp, roomRun, roomShm} }
+
+// hidden lists what the kernel shows in a new /proc about the whole machine and
+// that no program needs in order to work: memory, keys, devices, and counters that
+// tell what others do. Some of it root could write to, and root's own
+// workspaces run as root to the outside. The cell lays something empty over each.
+func hidden() []string {
+	return strings.Fields(`
+		/proc/acpi /proc/asound /proc/buddyinfo /proc/bus /proc/cmdline /proc/config.gz /proc/consoles /proc/crypto /proc/diskstats
+		/proc/dma /proc/driver /proc/dynamic_debug /proc/fs /proc/fb /proc/interrupts /proc/iomem /proc/ioports /proc/irq
+		/proc/kallsyms /proc/kcore /proc/key-users /proc/keys /proc/kmsg /proc/kpagecgroup /proc/kpagecount /proc/kpageflags
+		/proc/latency_stats /proc/mdstat /proc/modules /proc/mtrr /proc/pagetypeinfo /proc/partitions /proc/pressure
+		/proc/sched_debug /proc/schedstat /proc/scsi /proc/slabinfo /proc/softirqs /proc/spl /proc/swaps /proc/sysrq-trigger
+		/proc/timer_list /proc/timer_stats /proc/tty /proc/vmallocinfo /proc/vmcore /proc/xen /proc/zoneinfo
+	`)
+}
+
+var roomMark = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// command is how bubblewrap is started so that it builds a room and becomes the
+// cell in it. The cell finds control at descriptor 3 and nothing else but its own
+// image. extra are the descriptors from 3 on, env is empty but not nil; cleanup
+// closes what was opened here and may be called once the process has started.
+func (b *bwrap) command(r room, image, control, info *os.File, mark string) (path string, argv, env []string, extra []*os.File, cleanup func(), err error) {
+	fail := func(err error) (string, []string, []string, []*os.File, func(), error) {
+		return "", nil, nil, nil, func() {}, err
+	}
+	if !roomMark.MatchString(mark) {
+		return fail(fmt.Errorf("bubble: command: %q is no mark", mark))
+	}
+	if r.workspace == "" {
+		return fail(workspaceDenied("there is no workspace"))
+	}
+	a := &roomArgs{}
+	if n := a.pass(control); n != strconv.Itoa(cell.ControlFD) {
+		return fail(fmt.Errorf("bubble: command: the control socket would be descriptor %s", n))
+	}
+	program := "/proc/self/fd/" + a.pass(image)
+	if info != nil {
+		a.add("--info-fd", a.pass(info))
+	}
+	if err := b.furnish(a, r); err != nil {
+		a.cleanup()
+		return fail(err)
+	}
+	argv, err = a.argv(program, cell.InsideArg, mark)
+	if err != nil {
+		a.cleanup()
+		return fail(err)
+	}
+	return b.exe(), argv, []string{}, a.files, a.cleanup, nil
+}
+
+// furnish says how a room is built, in bubblewrap's words. Without a workspace it
+// is a room to try.
+func (b *bwrap) furnish(a *roomArgs, r room) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	items, err := b.system()
+	if err != nil {
+		return err
+	}
+	return b.arrange(a, r, items)
+}
+
+// systemFor is how long one look at the system counts.
+const systemFor = 5 * time.Second
+
+// system looks at the system, or remembers: rooms are built in bursts.
+func (b *bwrap) system() ([]roomItem, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.looked) < systemFor {
+		return b.items, nil
+	}
+	items, err := lookAtSystem("/", 0)
+	if err != nil {
+		return nil, err
+	}
+	b.items, b.looked = items, time.Now()
+	return items, nil
+}
+
+// arrange puts everything into the order in which it has to be built.
+func (b *bwrap) arrange(a *roomArgs, r room, items []roomItem) error {
+	b.namespaces(a, r)
+	if err := a.items(items); err != nil {
+		return err
+	}
+	a.private(r)
+	if err := a.generated(r); err != nil {
+		return err
+	}
+	places := newPlaces(items)
+	if err := a.workspace(r, places); err != nil {
+		return err
+	}
+	if err := a.mounts(r, places); err != nil {
+		return err
+	}
+	if err := a.roomFiles(r, places); err != nil {
+		return err
+	}
+	a.add("--remount-ro", "/dev", "--remount-ro", "/")
+	return nil
+}
+
+func (r room) check() error {
+	switch {
+	case r.uid < 0 || r.uid > 1<<32-2 || r.gid < 0 || r.gid > 1<<32-2:
+		return workspaceDenied("no one is uid %d, gid %d", r.uid, r.gid)
+	case os.Geteuid() != 0 && r.uid != int64(os.Geteuid()):
+		return workspaceDenied("the daemon cannot work as uid %d", r.uid).WithRemedy("run the daemon as that user, or as root")
+	case r.tmp <= 0 || r.tmp > roomMaxTmp:
+		return fmt.Errorf("bubble: room: %d bytes for temporary files", r.tmp)
+	}
+	return nil
+}
+
+// namespaces are what the room does not share with the host. Capabilities are
+// those of its own user namespace; the cell needs them to finish the room and
+// drops them.
+func (b *bwrap) namespaces(a *roomArgs, r room) {
+	uid, gid := r.inside()
+	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net")
+	if b.options[bwrapNoUsers] {
+		a.add(bwrapNoUsers)
+	}
+	a.add("--uid", strconv.FormatInt(uid, 10), "--gid", strconv.FormatInt(gid, 10))
+	a.add("--hostname", roomName, "--chdir", "/", "--new-session", "--as-pid-1", "--cap-add", "ALL")
+}
+
+// private makes the parts of the room that are its own. The host's /proc/sys
+// shows the values of whoever looks; bound read-only it can be read and not set,
+// also by a root who is mapped to somebody else.
+func (a *roomArgs) private(r room) {
+	a.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
+	a.tmpfs("1777", r.tmp, roomShm)
+	a.tmpfs("1777", r.tmp, roomTmp)
+	a.tmpfs("0755", roomRunBytes, roomRun)
+	a.tmpfs("0700", r.tmp, roomHome)
+}
+
+func (a *roomArgs) tmpfs(perms string, size int64, path string) {
+	a.add("--perms", perms, "--size", strconv.FormatInt(size, 10), "--tmpfs", path)
+}
+
+// roomArgs collects bubblewrap's arguments and the descriptors that they name.
+type roomArgs struct {
+	words []string
+	files []*os.File // from descriptor 3 on
+	own   []*os.File // of files: to be closed by us
+}
+
+func (a *roomArgs) add(words ...string) { a.words = append(a.words, words...) }
+
+// pass hands a descriptor on and returns its number in the child.
+func (a *roomArgs) pass(f *os.File) string {
+	a.files = append(a.files, f)
+	return strconv.Itoa(2 + len(a.files))
+}
+
+// give is pass for what this command opened itself.
+func (a *roomArgs) give(f *os.File) string {
+	a.own = append(a.own, f)
+	return a.pass(f)
+}
+
+// data hands a text on.
+func (a *roomArgs) data(name, text string) (string, error) {
+	const flags = unix.MFD_CLOEXEC
+	fd, err := unix.MemfdCreate("palyra-room", flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate("palyra-room", flags)
+	}
+	if err != nil {
+		return "", fmt.Errorf("bubble: %s: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	n := a.give(f)
+	if _, err = f.WriteString(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return "", fmt.Errorf("bubble: %s: %w", name, err)
+	}
+	return n, nil
+}
+
+// argv is the command line. The room itself is not on it, where everybody could
+// read it, but in a descriptor.
+func (a *roomArgs) argv(program ...string) ([]string, error) {
+	for _, w := range a.words {
+		if strings.ContainsRune(w, 0) {
+			return nil, errors.New("bubble: command: an argument has a NUL byte")
+		}
+	}
+	n, err := a.data("arguments", strings.Join(a.words, "\x00")+"\x00")
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{"bwrap", "--args", n, "--"}, program...), nil
+}
+
+func (a *roomArgs) cleanup() {
+	for _, f := range a.own {
+		_ = f.Close() // the child has its own
+	}
+	a.own = nil
+}

@@ -1,0 +1,244 @@
+package bubble
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+const (
+	maxMounts    = 64
+	maxFiles     = 64
+	maxFileBytes = 1 << 20 // of one generated file
+	maxSubmounts = 64
+)
+
+func workspaceDenied(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, format, args...)
+}
+
+func badProfile(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, format, args...).
+		WithRemedy("correct the profile; 'palyra sandbox profiles' shows it")
+}
+
+// workspace binds the workspace at its own path, by a descriptor that its owner
+// could open without following a link. bubblewrap binds by the path that the
+// descriptor then has and compares what it got with the descriptor, so that a
+// workspace that is swapped on the way is refused.
+func (a *roomArgs) workspace(r room, places *roomPlaces) error {
+	if r.workspace == "" {
+		return nil
+	}
+	if why := places.take(r.workspace, true); why != "" {
+		return workspaceDenied("%s cannot be a workspace in a room of its own: %s", roomShow(r.workspace), why).
+			WithRemedy("use a directory of your own, such as ~/project")
+	}
+	f, err := r.open(r.workspace)
+	if err != nil {
+		return workspaceClosed(r, err)
+	}
+	n := a.give(f)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("bubble: workspace: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int64(st.Uid) != r.uid {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not a directory of uid %d any more", roomShow(r.workspace), r.uid).
+			WithRemedy("look at what changed and propose the call anew")
+	}
+	a.add("--bind-fd", n, r.workspace)
+	return a.submounts(r)
+}
+
+// submounts makes what is mounted inside the workspace read-only: seals do not
+// reach into other file systems, so nothing may be made there.
+func (a *roomArgs) submounts(r room) error {
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("bubble: submounts: %w", err)
+	}
+	below := mountsBelow(string(info), r.workspace)
+	if len(below) > maxSubmounts {
+		return workspaceDenied("more than %d file systems are mounted in the workspace %s", maxSubmounts, roomShow(r.workspace)).
+			WithRemedy("unmount them, or use a directory without")
+	}
+	for _, m := range below {
+		a.add("--remount-ro", m)
+	}
+	return nil
+}
+
+// mountsBelow returns the mount points below dir, once each and in order.
+func mountsBelow(info, dir string) (below []string) {
+	for line := range strings.Lines(info) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if m := unescape(fields[4]); m != dir && roomUnder(m, dir) && !slices.Contains(below, m) {
+			below = append(below, m)
+		}
+	}
+	slices.Sort(below)
+	return below
+}
+
+// unescape undoes how the kernel writes blanks and the like in lists of mounts:
+// a backslash and three octal digits.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if c, ok := octal(s[i:]); ok {
+			b.WriteByte(c)
+			i += 3
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func octal(s string) (byte, bool) {
+	if len(s) < 4 || s[0] != '\\' {
+		return 0, false
+	}
+	n := 0
+	for _, d := range []byte(s[1:4]) {
+		if d < '0' || d > '7' {
+			return 0, false
+		}
+		n = n*8 + int(d-'0')
+	}
+	return byte(n), n < 256
+}
+
+// mounts binds what profiles show beyond the workspace.
+func (a *roomArgs) mounts(r room, places *roomPlaces) error {
+	if len(r.mounts) > maxMounts {
+		return badProfile("%d mounts are too many; %d is the most", len(r.mounts), maxMounts)
+	}
+	for i, m := range r.mounts {
+		if slices.Contains(r.mounts[:i], m) {
+			continue // two profiles want the same
+		}
+		if err := a.mount(r, m, places); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *roomArgs) mount(r room, m palyra.Mount, places *roomPlaces) error {
+	real, err := r.resolve(m)
+	if err != nil {
+		return err
+	}
+	f, err := r.open(real)
+	if err != nil {
+		return mountClosed(r, m, err)
+	}
+	n := a.give(f)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("bubble: mount: %w", err)
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind != unix.S_IFDIR && kind != unix.S_IFREG {
+		return badProfile("%s is neither a directory nor a file", roomShow(m.Source))
+	}
+	if why := places.take(m.Target, kind == unix.S_IFDIR); why != "" {
+		return badProfile("%s cannot be shown at %s: %s", roomShow(m.Source), roomShow(m.Target), why)
+	}
+	how := "--ro-bind-fd"
+	if m.Writable {
+		how = "--bind-fd"
+	}
+	a.add(how, n, m.Target)
+	return nil
+}
+
+// resolve says where the source of a mount really is, and refuses what no room
+// may have.
+func (r room) resolve(m palyra.Mount) (string, error) {
+	if why := badTarget(m.Source); why != "" {
+		return "", badProfile("%s cannot be mounted: %s", roomShow(m.Source), why)
+	}
+	var real string
+	err := r.asOwner(func() (err error) {
+		real, err = filepath.EvalSymlinks(m.Source)
+		return err
+	})
+	if err != nil {
+		return "", mountClosed(r, m, err)
+	}
+	for _, p := range []string{"/proc", "/sys", "/dev"} {
+		if roomUnder(real, p) {
+			return "", badProfile("%s cannot be mounted: it lies in %s", roomShow(m.Source), p)
+		}
+	}
+	if why := badTarget(real); why != "" {
+		return "", badProfile("%s cannot be mounted: %s", roomShow(m.Source), why)
+	}
+	if m.Writable && r.workspace != "" && (roomUnder(real, r.workspace) || roomUnder(r.workspace, real)) {
+		return "", badProfile("%s cannot be mounted to be written: it would be a second way into the workspace, past its seals", roomShow(m.Source))
+	}
+	return real, nil
+}
+
+// roomFiles lays small files into the room, read-only wherever they are.
+func (a *roomArgs) roomFiles(r room, places *roomPlaces) error {
+	if len(r.files) > maxFiles {
+		return badProfile("%d files are too many; %d is the most", len(r.files), maxFiles)
+	}
+	for i, f := range r.files {
+		if slices.Contains(r.files[:i], f) {
+			continue
+		}
+		if len(f.Text) > maxFileBytes {
+			return badProfile("the file for %s has more than %d bytes", roomShow(f.Target), maxFileBytes)
+		}
+		if why := places.take(f.Target, false); why != "" {
+			return badProfile("no file can be laid at %s: %s", roomShow(f.Target), why)
+		}
+		n, err := a.data(f.Target, f.Text)
+		if err != nil {
+			return err
+		}
+		a.add("--perms", "0444", "--ro-bind-data", n, f.Target)
+	}
+	return nil
+}
+
+// workspaceClosed says why a workspace could not be opened.
+func workspaceClosed(r room, err error) error {
+	name := roomShow(r.workspace)
+	switch {
+	case errors.Is(err, unix.EACCES):
+		return workspaceDenied("uid %d cannot reach its workspace %s: a directory above it is closed to that user", r.uid, name).
+			WithRemedy("move the workspace, or let the user pass ('chmod o+x' on the directories above it)").WithCause(err)
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not there any more, or a link is in its place", name).
+			WithRemedy("look at what changed and propose the call anew").WithCause(err)
+	}
+	return fmt.Errorf("bubble: workspace: %w", err)
+}
+
+// mountClosed says why the source of a mount could not be opened.
+func mountClosed(r room, m palyra.Mount, err error) error {
+	name := roomShow(m.Source)
+	switch {
+	case errors.Is(err, unix.EACCES):
+		return badProfile("uid %d cannot reach %s, which the profile mounts", r.uid, name).WithCause(err)
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return badProfile("%s, which the profile mounts, is not there", name).WithCause(err)
+	}
+	return fmt.Errorf("bubble: mount: %w", err)
+}

@@ -1,0 +1,131 @@
+package bubble
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// What a place of the room is, for what may be put into it.
+const (
+	placeOwn    = iota // private and empty: anything
+	placeSystem        // the host's, read-only: only over what is there, where only root can put a link in the way
+	placeTaken         // nothing
+)
+
+// roomPlace is a path of the room that is taken.
+type roomPlace struct {
+	path string
+	kind int
+	host string // of placeSystem: the directory of the host that is shown there
+}
+
+type roomPlaces []roomPlace
+
+// generatedEtc are the files of /etc that are made for the room.
+var generatedEtc = strings.Fields(`/etc/passwd /etc/group /etc/nsswitch.conf /etc/hosts /etc/hostname /etc/resolv.conf /etc/mtab`)
+
+// never are paths that would change what every program of the room does, or that
+// the kernel or the cell fill.
+var never = strings.Fields(`/etc/ld.so.preload /etc/ld.so.cache /proc /sys`)
+
+func newPlaces(items []roomItem) *roomPlaces {
+	var ps roomPlaces
+	for _, i := range items {
+		p := roomPlace{path: i.target, kind: placeTaken}
+		if i.kind == itemBind {
+			p.kind, p.host = placeSystem, i.text
+		}
+		ps = append(ps, p)
+	}
+	for _, path := range slices.Concat(generatedEtc, never) {
+		ps = append(ps, roomPlace{path: path, kind: placeTaken})
+	}
+	ps = append(ps, roomPlace{path: "/dev", kind: placeTaken})
+	for _, path := range writable() {
+		ps = append(ps, roomPlace{path: path, kind: placeOwn})
+	}
+	return &ps
+}
+
+// take puts something at target, which is a directory or a file, or says why it
+// cannot be there.
+func (ps *roomPlaces) take(target string, dir bool) (why string) {
+	if why := badTarget(target); why != "" {
+		return why
+	}
+	in := roomPlace{path: "/", kind: placeOwn}
+	for _, p := range *ps {
+		switch {
+		case p.path == target:
+			return "something else is there already"
+		case roomUnder(p.path, target):
+			return "it would cover " + roomShow(p.path)
+		case roomUnder(target, p.path) && len(p.path) > len(in.path): // the innermost decides
+			in = p
+		}
+	}
+	switch in.kind {
+	case placeTaken:
+		return "it lies in " + roomShow(in.path)
+	case placeSystem:
+		if !standsFirm(in.host, in.host+strings.TrimPrefix(target, in.path), dir) {
+			return "it lies in " + roomShow(in.path) + " and is not there, or others than root could put a link in its way"
+		}
+	}
+	*ps = append(*ps, roomPlace{path: target, kind: placeTaken})
+	return ""
+}
+
+// standsFirm reports whether path, below top, is a directory or a file to mount
+// over, and only root can change the way to it. bubblewrap goes there by path,
+// and would make what is missing.
+func standsFirm(top, path string, dir bool) bool {
+	if loosePath(filepath.Dir(path), top) != "" {
+		return false
+	}
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return false
+	}
+	if dir {
+		return st.Mode&unix.S_IFMT == unix.S_IFDIR
+	}
+	return st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// pathMost leaves room for what bubblewrap puts before a path.
+const pathMost = unix.PathMax - 96
+
+func badTarget(path string) string {
+	switch {
+	case !filepath.IsAbs(path) || filepath.Clean(path) != path:
+		return "it is not an absolute path in its shortest form"
+	case path == "/":
+		return "it is everything"
+	case len(path) > pathMost:
+		return "its path is longer than " + strconv.Itoa(pathMost) + " bytes"
+	case strings.ContainsRune(path, 0):
+		return "its path has a NUL byte"
+	}
+	return ""
+}
+
+// roomUnder reports whether path is dir or lies in it.
+func roomUnder(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// roomShow quotes a name where it has anything that does not show as itself.
+func roomShow(name string) string {
+	name = palyra.Clip(name, 256)
+	if q := strconv.Quote(name); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}

@@ -1,0 +1,158 @@
+package bubble
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
+)
+
+const (
+	watchEveryMS = 50
+	maxID        = 1<<32 - 2
+	cellTasks    = 24       // of the cell itself and of bubblewrap, where they are counted with the run
+	cellMemory   = 32 << 20 // the same in bytes
+)
+
+// check refuses a job that no Runner should give.
+func (b *Backend) check(j sandbox.Job) error {
+	bad := func(why string) error {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bubble: %s", why)
+	}
+	clean := func(p string) bool { return filepath.IsAbs(p) && filepath.Clean(p) == p && p != "/" }
+	switch {
+	case j.Stdin == nil || j.Stdout == nil || j.Stderr == nil:
+		return bad("a standard stream is missing")
+	case !clean(j.Path):
+		return bad("the program is not an absolute path")
+	case !clean(j.Workspace):
+		return bad("the workspace is not an absolute path")
+	case j.Cwd != j.Workspace && !strings.HasPrefix(j.Cwd, j.Workspace+"/"):
+		return bad("the working directory is outside the workspace")
+	case len(j.Argv) == 0:
+		return bad("no arguments, not even the program's name")
+	case j.UID < 0 || j.GID < 0 || j.UID > maxID || j.GID > maxID:
+		return bad("no such user or group")
+	case b.fleet.UID != 0 && j.UID != b.fleet.UID:
+		return bad("only root can run a program as somebody else")
+	case len(j.Doors) > cell.MaxDoors || (len(j.Doors) > 0 && j.Open == nil):
+		return bad("too many doors, or nobody behind them")
+	}
+	if j.UID != 0 && b.noUser != nil {
+		return b.noUser
+	}
+	return nil
+}
+
+// spec writes down a job for a keeper.
+func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
+	uid, gid := k.want.room.inside()
+	filter, err := b.fleet.Filter(cells.Subject{
+		Owner: uint32(uid), Group: uint32(gid), Polled: k.Cgroups().Memory == "", Room: true, Unix: j.Unix,
+	})
+	if err != nil {
+		return cell.Spec{}, err
+	}
+	s := cell.Spec{
+		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Cover: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
+		Terminal: j.Terminal, Landlock: b.landlock(k.want), Filter: filter,
+		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Counters: k.counters},
+	}
+	if s.Env == nil {
+		s.Env = []string{}
+	}
+	c := k.Cgroups()
+	if c.Pids == "" || c.Version == 2 || j.Limits.Processes < cells.LaunchTasks {
+		s.Watch.Processes = j.Limits.Processes
+	}
+	if c.Memory == "" {
+		s.Watch.Memory = j.Limits.MemoryBytes
+	}
+	var tasks int64
+	if c.Pids == "" {
+		tasks = j.Limits.Processes + k.threads()
+	}
+	s.Rlimits = k.Rlimits(j.Limits, tasks)
+	return s, nil
+}
+
+// landlock is the ruleset of a room: what the mounts say, said a second time by
+// another mechanism.
+func (b *Backend) landlock(w *want) cell.Landlock {
+	l := cells.Masks(b.fleet.Host.ABI)
+	l.Net = 0 // its network is its own
+	work := cells.ToWork
+	if w.unix {
+		work |= unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
+	}
+	add := func(path string, access uint64, optional bool) {
+		l.Rules = append(l.Rules, cell.Rule{Path: path, Access: access & l.FS, Optional: optional, Plain: true})
+	}
+	add("/", cells.ToRun, false)
+	for _, p := range append(writable(), w.room.workspace) {
+		add(p, work, false)
+	}
+	for _, m := range w.room.mounts {
+		if m.Writable {
+			add(m.Target, work, false)
+		}
+	}
+	for _, p := range strings.Fields("null zero full random urandom tty pts") {
+		add("/dev/"+p, cells.ToTalk, true)
+	}
+	return l
+}
+
+// threads is how many tasks in the room's user namespace are the cell's own, with
+// some that Go's runtime may yet want.
+func (k *keeper) threads() int64 {
+	const spare = 4
+	st, err := os.ReadFile("/proc/" + strconv.Itoa(k.body.first()) + "/status")
+	_, line, ok := strings.Cut(string(st), "\nThreads:")
+	line, _, _ = strings.Cut(line, "\n")
+	n, e := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	if err != nil || e != nil || !ok || n > cellTasks {
+		return cellTasks
+	}
+	return n + spare
+}
+
+// allowed is what a keeper's cgroups are set to. Where the cell is in them too, it
+// gets its own on top.
+func (k *keeper) allowed(l palyra.Limits) palyra.Limits {
+	if k.Cgroups().Version == 2 {
+		l.Processes += cellTasks
+		l.MemoryBytes += cellMemory
+	}
+	return l
+}
+
+// explain turns a cell's failure into what a person can act on.
+func (b *Backend) explain(r cell.Report) error {
+	why := r.Text
+	if errno := cells.ErrnoText(r.Errno); errno != "" {
+		why = errno
+	}
+	cause := fmt.Errorf("bubble: cell: %s: %s (%d)", r.Step, r.Text, r.Errno)
+	switch {
+	case r.Step == "exec":
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonNotExecutable, "the program cannot be executed here: %s", palyra.Clip(why, 200)).
+			WithRemedy("tier C can run programs of the system (/usr, /bin, /opt), of the workspace and of what the profile mounts").WithCause(cause)
+	case r.Step == "seal" && r.Errno == int(unix.ESTALE):
+		return cells.SpawnFailed("the sealed paths of the workspace changed while the room was built").
+			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))
+	}
+	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).WithCause(cause)
+}
+
+// errChanged: the workspace is another one than was scanned.
+var errChanged = errors.New("bubble: sealed paths changed")

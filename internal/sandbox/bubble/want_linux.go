@@ -1,0 +1,58 @@
+package bubble
+
+import (
+	"encoding/json"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+)
+
+// want is everything that decides how a room looks. It does not change.
+type want struct {
+	room  room
+	seals []string
+	doors []cell.Door
+	unix  bool
+	key   string // equal for equal rooms
+	place string // equal for what is sealed in the same place
+}
+
+func (b *Backend) want(j sandbox.Job) *want {
+	w := &want{
+		room:  room{uid: j.UID, gid: j.GID, workspace: j.Workspace, mounts: slices.Clone(j.Mounts), files: slices.Clone(j.Files), tmp: b.config.Tmp},
+		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
+	}
+	w.place = keyOf(j.Workspace, w.seals)
+	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.mounts, w.room.files, w.seals, w.doors, w.unix, w.room.tmp)
+	return w
+}
+
+// keyOf writes values down one after the other. JSON says where each ends.
+func keyOf(values ...any) string {
+	b, _ := json.Marshal(values) // plain values: it cannot fail
+	return string(b)
+}
+
+// identity is which file a path names.
+type identity struct{ dev, ino uint64 }
+
+// identities are those of the places that a room shows. One that is another file
+// by now is not what the plan meant any more.
+func (w *want) identities() []identity {
+	out := make([]identity, 0, 1+len(w.room.mounts))
+	look := func(path string, do func(string, *unix.Stat_t) error) {
+		var st unix.Stat_t
+		if do(path, &st) != nil {
+			st = unix.Stat_t{}
+		}
+		out = append(out, identity{uint64(st.Dev), st.Ino})
+	}
+	look(w.room.workspace, unix.Lstat)
+	for _, m := range w.room.mounts {
+		look(m.Source, unix.Stat)
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// makeCache makes a directory below root that a run may write, with what leads to
+// it, and gives it to who runs. Everything above it stays the daemon's, so that
+// nothing of a run can put a link in the way. One that is there is left as it is.
+func makeCache(root, path string, who identity) error {
+	rel, err := filepath.Rel(root, path)
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return fmt.Errorf("%q is not below %q", path, root)
+	}
+	switch err := os.Mkdir(root, 0o700); {
+	case err == nil:
+		err = os.Chmod(root, roomsMode) // whatever the umask is
+		if err != nil {
+			return err
+		}
+	case !errors.Is(err, os.ErrExist):
+		return err
+	}
+	dir, err := openDir(unix.AT_FDCWD, root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	parts := strings.Split(rel, "/")
+	for i, name := range parts {
+		last := i == len(parts)-1
+		next, err := makeDir(dir, name, who, last)
+		if err != nil {
+			return err
+		}
+		_ = dir.Close()
+		dir = next
+	}
+	return nil
+}
+
+// makeDir makes one directory, or opens the one that is there; one that belongs to
+// neither the daemon nor who runs is refused.
+func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, error) {
+	uid, mode := os.Geteuid(), uint32(roomsMode)
+	if last {
+		uid, mode = who.uid, 0o700
+	}
+	err := unix.Mkdirat(int(dir.Fd()), name, 0o700)
+	switch {
+	case err == nil:
+		err = own(int(dir.Fd()), name, uid, who.gid, mode)
+	case errors.Is(err, unix.EEXIST):
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, err := openDir(int(dir.Fd()), name)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(next.Fd()), &st); err != nil || int(st.Uid) != uid {
+		return nil, errors.Join(fmt.Errorf("%q does not belong to uid %d", name, uid), err, next.Close())
+	}
+	return next, nil
+}

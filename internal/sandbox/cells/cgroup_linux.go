@@ -1,0 +1,232 @@
+package cells
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// kernel makes and removes cgroup directories. Tests stand in for it: a cgroup
+// directory comes with files in it.
+type kernel struct {
+	mkdir func(string) error
+	rmdir func(string) error
+}
+
+// cgroupfs is the real one.
+var cgroupfs = kernel{
+	mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) },
+	rmdir: unix.Rmdir,
+}
+
+// Cgroups are the directories below which a group is made for every keeper, by
+// what they are for; empty where there is none. On a v2 host all are the same;
+// on v1 each is of its own hierarchy, and Tree may be of an empty v2 beside them.
+type Cgroups struct {
+	kernel
+	Version int    // 1 or 2, of memory and pids; 0: neither
+	Memory  string // bounds memory
+	Pids    string // bounds tasks
+	CPU     string // counts time
+	Tree    string // can kill a group at once (v2)
+	inside  bool   // on v2 a cell is in its group itself
+}
+
+// Dirs lists the directories, each once.
+func (c Cgroups) Dirs() []string {
+	var out []string
+	for _, d := range []string{c.Memory, c.Pids, c.CPU, c.Tree} {
+		if d != "" && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Group is the directories of one keeper.
+type Group struct {
+	Cgroups
+	name string
+}
+
+// group makes one, or nothing.
+func (c Cgroups) group(name string) (*Group, error) {
+	g := &Group{c, name}
+	for i, d := range c.Dirs() {
+		if err := c.mkdir(filepath.Join(d, name)); err != nil {
+			for _, made := range c.Dirs()[:i] {
+				_ = c.rmdir(filepath.Join(made, name)) // empty, and Recover looks again
+			}
+			return nil, fmt.Errorf("cells: cgroup: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// file is a file of the group in the hierarchy below parent.
+func (g *Group) file(parent, name string) string {
+	if parent == "" {
+		return ""
+	}
+	return filepath.Join(parent, g.name, name)
+}
+
+// Places is where the launcher is to be born, in the cell's language.
+func (g *Group) Places() []string {
+	var out []string
+	for _, d := range g.Dirs() {
+		if g.Version == 2 || d == g.Tree {
+			out = append(out, cell.IntoArg+filepath.Join(d, g.name))
+		} else {
+			out = append(out, cell.TasksArg+g.file(d, "tasks"))
+		}
+	}
+	return out
+}
+
+// limit writes what bounds the whole group.
+func (g *Group) limit(l palyra.Limits) error {
+	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Processes, 10)
+	if g.Pids != "" {
+		if err := set(g.file(g.Pids, "pids.max"), pids); err != nil {
+			return err
+		}
+	}
+	switch {
+	case g.Memory == "":
+		return nil
+	case g.Version == 2:
+		if err := set(g.file(g.Memory, "memory.max"), memory); err != nil {
+			return err
+		}
+		all := "1" // one process out of memory ends all
+		if g.inside {
+			all = "0" // but not the cell, which sees it and ends the rest
+		}
+		// Swap would be memory by another name.
+		return errors.Join(setIfThere(g.file(g.Memory, "memory.oom.group"), all), setIfThere(g.file(g.Memory, "memory.swap.max"), "0"))
+	default:
+		return g.limitMemory(memory)
+	}
+}
+
+// limitMemory is for v1, where the limit that includes swap may never be below
+// the one that does not: down the one goes first, up the other.
+func (g *Group) limitMemory(value string) error {
+	limit, swap := g.file(g.Memory, "memory.limit_in_bytes"), g.file(g.Memory, "memory.memsw.limit_in_bytes")
+	if set(limit, value) == nil {
+		return setIfThere(swap, value)
+	}
+	if err := setIfThere(swap, value); err != nil {
+		return err
+	}
+	return set(limit, value)
+}
+
+// counters tells the cell what to read. The peak of pids is left out: it counts
+// threads, and the launcher's were in it.
+func (g *Group) counters() cell.Counters {
+	c := cell.Counters{PidsMax: g.file(g.Pids, "pids.events")}
+	if g.Version == 2 {
+		c.OOM, c.PeakBytes = g.file(g.Memory, "memory.events"), g.file(g.Memory, "memory.peak")
+		c.CPUMicros = g.file(g.CPU, "cpu.stat")
+	} else {
+		c.OOM, c.PeakBytes = g.file(g.Memory, "memory.oom_control"), g.file(g.Memory, "memory.max_usage_in_bytes")
+		c.CPUNanos = g.file(g.CPU, "cpuacct.usage")
+	}
+	for _, p := range []*string{&c.PidsMax, &c.OOM, &c.PeakBytes, &c.CPUMicros, &c.CPUNanos} {
+		if _, err := os.Stat(*p); err != nil {
+			*p = "" // an older kernel has fewer
+		}
+	}
+	return c
+}
+
+// kill ends everything in the group at once, where the kernel can.
+func (g *Group) kill() error {
+	if g.Tree == "" {
+		return errors.ErrUnsupported
+	}
+	return set(g.file(g.Tree, "cgroup.kill"), "1")
+}
+
+// members lists the processes in the group.
+func (g *Group) members() []int {
+	var out []int
+	for _, d := range g.Dirs() {
+		b, _ := os.ReadFile(g.file(d, "cgroup.procs")) // gone: nobody is in it
+		for _, f := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && !slices.Contains(out, pid) { // 0 is one that cannot be seen from here
+				out = append(out, pid)
+			}
+		}
+	}
+	return out
+}
+
+// remove takes the directories away. The kernel keeps one busy for a moment
+// after its last process was reaped.
+func (g *Group) remove(patience time.Duration) error {
+	var errs []error
+	end := time.After(patience)
+	for _, d := range g.Dirs() {
+		dir := filepath.Join(d, g.name)
+		for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+			err := g.rmdir(dir)
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			busy := errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINTR)
+			if !busy || !Pause(wait, end) {
+				errs = append(errs, fmt.Errorf("cells: remove cgroup %s: %w", dir, err))
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Pause waits before another try; false: the end came first.
+func Pause(d time.Duration, end <-chan time.Time) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-end:
+		return false
+	}
+}
+
+// set writes a cgroup file, which must be there.
+func set(file, value string) error {
+	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0) // not os.OpenFile: this is on the path of a launch
+	if err != nil {
+		return fmt.Errorf("cells: cgroup: open %s: %w", file, err)
+	}
+	_, err = unix.Write(fd, []byte(value))
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
+		return fmt.Errorf("cells: cgroup: write %s: %w", file, err)
+	}
+	return nil
+}
+
+// setIfThere is for files that only some kernels have and that no promise rests
+// on.
+func setIfThere(file, value string) error {
+	if err := set(file, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package cells
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// Host is what was found out once about the machine.
+type Host struct {
+	ABI  int    // Landlock's
+	Proc string // where processes are seen
+	arch *arch.Info
+}
+
+// lookAt finds out what the kernel can do. A refusal is the whole tier's.
+func lookAt(tier string) (Host, *palyra.Error) {
+	h := Host{Proc: "/proc"}
+	var err error
+	if h.ABI, err = landlockABI(); err != nil {
+		return h, Unsupported("this kernel has no Landlock").
+			WithRemedy("use Linux 5.13 or newer with landlock in the lsm= list of the kernel's command line").WithCause(err)
+	}
+	if h.arch, err = architecture(runtime.GOARCH); err != nil {
+		return h, Unsupported("%s knows no system calls of %s", tier, runtime.GOARCH).WithRemedy("use an amd64 or arm64 machine").WithCause(err)
+	}
+	if err := seccompFilters(); err != nil {
+		return h, Unsupported("this kernel has no seccomp filters").WithRemedy("use a kernel with CONFIG_SECCOMP_FILTER").WithCause(err)
+	}
+	return h, nil
+}
+
+// architecture gives the names of the system calls of those two that the lists
+// were written for; others have other calls that nobody looked at.
+func architecture(goarch string) (*arch.Info, error) {
+	switch goarch {
+	case "amd64":
+		return arch.X86_64, nil
+	case "arm64":
+		return arch.AARCH64, nil
+	}
+	return nil, fmt.Errorf("cells: no filter for %s", goarch)
+}
+
+func landlockABI() (int, error) {
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0, fmt.Errorf("cells: landlock: %w", errno)
+	}
+	if n < 1 {
+		return 0, errors.New("cells: landlock: no ABI")
+	}
+	return int(n), nil
+}
+
+// seccompFilters asks for an impossible filter: a kernel that has them fails to
+// read it, one that has not does not know the question.
+func seccompFilters() error {
+	const modeFilter = 1 // SECCOMP_SET_MODE_FILTER
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, modeFilter, 0, 0)
+	if errno == unix.EFAULT {
+		return nil
+	}
+	return fmt.Errorf("cells: seccomp: %w", errno)
+}

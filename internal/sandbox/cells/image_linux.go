@@ -1,0 +1,82 @@
+package cells
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// maxCell is far above what a cell weighs.
+const maxCell = 64 << 20
+
+// image is the one copy of palyra-cell that is ever run: hashed while it was
+// copied, sealed, and executed by descriptor, so that nothing that happens to the
+// file afterwards matters.
+func image(path, digest string) (*os.File, *palyra.Error) {
+	want := strings.ToLower(strings.TrimPrefix(digest, "sha256:"))
+	if want == "" {
+		return nil, Unavailable("this palyrad was built without the digest of its palyra-cell").WithRemedy(CellRemedy)
+	}
+	src, err := os.Open(path)
+	if err != nil {
+		return nil, Unavailable("palyra-cell cannot be opened").WithRemedy(CellRemedy).WithCause(err)
+	}
+	defer func() { _ = src.Close() }()
+	f, sum, err := sealed(src)
+	if err != nil {
+		return nil, Unavailable("palyra-cell cannot be copied into memory").
+			WithRemedy("allow executable memfds (sysctl vm.memfd_noexec=0 or 1) and see the daemon's log").WithCause(err)
+	}
+	if sum != want {
+		_ = f.Close()
+		return nil, Unavailable("palyra-cell is not the one this palyrad was built with").WithRemedy(CellRemedy)
+	}
+	return f, nil
+}
+
+// sealed copies src into a memfd that nobody can change any more, and returns its
+// SHA-256 in hex.
+func sealed(src io.Reader) (*os.File, string, error) {
+	f, err := memfd("palyra-cell")
+	if err != nil {
+		return nil, "", fmt.Errorf("cells: memfd: %w", err)
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, h), io.LimitReader(src, maxCell+1))
+	if err == nil && n > maxCell {
+		err = errors.New("too large")
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, "", fmt.Errorf("cells: sealed copy: %w", err)
+	}
+	return f, hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// memfd makes an executable one. Kernels before 6.3 do not know the flag and
+// make every memfd so.
+func memfd(name string) (*os.File, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Descriptor names an open file for another look at it.
+func Descriptor(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

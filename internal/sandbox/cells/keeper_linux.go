@@ -1,0 +1,263 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+const (
+	readyWithin   = 10 * time.Second // a cell that takes longer is broken
+	removeWithin  = 5 * time.Second
+	reportsAtMost = 8 // more is not the language
+)
+
+// Body is the process of a cell, as its tier started it.
+type Body interface {
+	// Pid names it in the log.
+	Pid() int
+	// Kill ends it with all that depends on it. It does not wait.
+	Kill()
+	// Wait returns when it is gone and reaped. It is called once.
+	Wait() error
+}
+
+// Start starts a cell for a keeper: control is the cell's end of the socket, logs
+// what it may complain into. Both stay the caller's.
+type Start func(k *Keeper, control, logs *os.File) (Body, error)
+
+// Said is a report with the descriptors that came along.
+type Said struct {
+	cell.Report
+	Files []*os.File
+}
+
+// Keeper is a running palyra-cell.
+type Keeper struct {
+	Fleet *Fleet
+	Body  Body
+	Conn  *cell.Conn
+	Mark  uint64
+	Group *Group // nil: without cgroups
+
+	counters cell.Counters // of Group
+	limits   palyra.Limits // that are set in Group
+	session  int           // of its launcher, where the daemon can see it
+	reports  chan Said
+	gone     chan struct{} // closed when the cell is reaped
+	closed   atomic.Bool   // by us
+}
+
+// Open starts a cell. What it says first is for Next to hear.
+func (f *Fleet) Open(start Start) (*Keeper, error) {
+	ours, theirs, err := cell.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = theirs.Close() }()
+	conn, err := cell.NewConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	k := &Keeper{Fleet: f, Conn: conn, Mark: f.newMark(), reports: make(chan Said, reportsAtMost), gone: make(chan struct{})}
+	if !f.late() {
+		k.enclose()
+	}
+	if k.Body, err = start(k, theirs, f.logs); err != nil {
+		_ = conn.Close()
+		close(k.reports)
+		close(k.gone)
+		k.bury()
+		return nil, err
+	}
+	_ = theirs.Close() // or its end would not show while we hold it
+	f.work.Go(k.listen)
+	if f.late() {
+		k.enclose()
+	}
+	return k, nil
+}
+
+// late: the cell is told of its cgroups when it runs already, and need not wait for
+// them.
+func (f *Fleet) late() bool { return f.config.Inside && f.Groups.Version != 2 }
+
+// Cgroups says which cgroups hold this keeper.
+func (k *Keeper) Cgroups() Cgroups {
+	if k.Group == nil {
+		return Cgroups{}
+	}
+	return k.Group.Cgroups
+}
+
+// Counters are the files of its cgroups for the cell to read.
+func (k *Keeper) Counters() cell.Counters { return k.counters }
+
+// Session tells which session the launcher leads, for reaping what it leaves.
+func (k *Keeper) Session(pid int) { k.session = pid }
+
+// child is a Body that is our child and nothing more.
+type child struct{ *os.Process }
+
+func (c child) Pid() int { return c.Process.Pid }
+func (c child) Kill()    { _ = c.Process.Kill() } // gone already is as good
+func (c child) Wait() error {
+	_, err := c.Process.Wait()
+	return err
+}
+
+// Exec runs the image itself, with the other end of the socket and nothing else.
+func (k *Keeper) Exec(control, logs *os.File, args ...string) (Body, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = null.Close() }()
+	p, err := os.StartProcess(Descriptor(k.Fleet.Image), append([]string{"palyra-cell"}, args...), &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{null, logs, logs, control}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cells: start: %w", err)
+	}
+	return child{p}, nil
+}
+
+// listen passes on what the cell says until it is gone, and reaps it.
+func (k *Keeper) listen() {
+	defer close(k.gone)
+	for n := 0; n < reportsAtMost; n++ {
+		var s Said
+		var err error
+		if s.Files, err = k.Conn.Recv(&s.Report); err != nil {
+			if !errors.Is(err, io.EOF) && !k.closed.Load() {
+				k.Fleet.Log.Error("a cell speaks another language", "err", err)
+			}
+			break
+		}
+		k.reports <- s
+	}
+	close(k.reports)
+	k.close() // a cell that lost its daemon ends its tree and then itself
+	if err := k.Body.Wait(); err != nil {
+		k.Fleet.Log.Error("a cell cannot be reaped", "err", err)
+	}
+}
+
+func (k *Keeper) close() {
+	if !k.closed.Swap(true) {
+		_ = k.Conn.Close()
+	}
+}
+
+// Next waits for the next report of a cell that has no program yet. The files are
+// the caller's.
+func (k *Keeper) Next(ctx context.Context) (Said, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	select {
+	case r, ok := <-k.reports:
+		if !ok {
+			return Said{}, SpawnFailed("the cell ended before it was ready")
+		}
+		return r, nil
+	case <-ctx.Done():
+		return Said{}, SpawnFailed("the cell was not ready in time").WithCause(ctx.Err())
+	}
+}
+
+// enclose makes the cgroups in which the launcher will be born. A keeper for
+// which that fails has none, and a plan that was promised some will be refused.
+func (k *Keeper) enclose() {
+	f := k.Fleet
+	if len(f.Groups.Dirs()) == 0 {
+		return
+	}
+	g, err := f.Groups.group(fmt.Sprintf("%s-%d", f.name, uint32(k.Mark)))
+	if err != nil {
+		f.Log.Error("a cell is without cgroups", "err", err)
+		return
+	}
+	k.Group, k.counters = g, g.counters()
+	f.mu.Lock()
+	usual := f.usual
+	f.mu.Unlock()
+	if usual.MemoryBytes > 0 && g.limit(usual) == nil {
+		k.limits = usual // a run with others sets them
+	}
+}
+
+// Limit writes the limits of a run into its cgroups, with at least so many tasks.
+// Those that a launcher can be born under are likely the next run's too, and set
+// ahead for it.
+func (k *Keeper) Limit(l palyra.Limits, tasks int64) error {
+	if k.Group == nil {
+		return nil
+	}
+	l = palyra.Limits{MemoryBytes: l.MemoryBytes, Processes: max(l.Processes, tasks)}
+	if l == k.limits {
+		return nil // they were set ahead
+	}
+	if err := k.Group.limit(l); err != nil {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the limits of the run cannot be set").
+			WithRemedy("see the daemon's log").WithCause(err)
+	}
+	k.limits = l
+	if l.Processes < LaunchTasks {
+		return nil // no launcher could be born under it
+	}
+	k.Fleet.mu.Lock()
+	k.Fleet.usual = l
+	k.Fleet.mu.Unlock()
+	return nil
+}
+
+// LaunchTasks is what the launcher itself, with its threads, may need until it
+// is the program. A smaller limit is set when the program runs.
+const LaunchTasks = 16
+
+// Dead reports whether an idle keeper has ended.
+func (k *Keeper) Dead() bool {
+	select {
+	case <-k.gone:
+		return true
+	default:
+		return len(k.reports) > 0 // it has nothing to say while idle
+	}
+}
+
+// Discard ends a keeper without a program.
+func (k *Keeper) Discard() {
+	k.close()
+	k.Fleet.work.Go(func() { k.bury() })
+}
+
+// bury waits for the cell's end, with force if need be, and takes its cgroups
+// away.
+func (k *Keeper) bury() {
+	select {
+	case <-k.gone:
+	case <-time.After(readyWithin):
+		k.Fleet.Log.Error("a cell does not end and is killed", "pid", k.Body.Pid())
+		k.Body.Kill()
+		<-k.gone
+	}
+	for r := range k.reports { // nobody hears these any more
+		cell.CloseAll(r.Files)
+	}
+	if k.Group != nil {
+		if err := k.Group.remove(removeWithin); err != nil {
+			k.Fleet.Log.Error("a cgroup is left behind", "err", err)
+		}
+	}
+	k.Fleet.mu.Lock()
+	delete(k.Fleet.live, k.Mark)
+	k.Fleet.mu.Unlock()
+}

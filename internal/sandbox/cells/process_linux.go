@@ -1,0 +1,275 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+)
+
+// stopSlack is how long after SIGKILL a cell may take to see its tree gone. A
+// process that the kernel cannot end, in a dead file system for one, is reported
+// as a lost cell.
+const stopSlack = 20 * time.Second
+
+// Terms are what a tier adds to following a program.
+type Terms struct {
+	Holds   palyra.Enforcement
+	Explain func(cell.Report) error // of a failure, in words for people
+	// After is called when nothing of the tree is left, before Wait returns or, when
+	// nothing ran, before Run does. Its error is Wait's. Nil: nothing is to be done.
+	After func(x *sandbox.Exit, ran bool) error
+}
+
+// Process is a started job.
+type Process struct {
+	k       *Keeper
+	terms   Terms
+	limits  palyra.Limits
+	memory  int64 // bytes, where nothing but looking bounds them
+	begun   time.Time
+	started chan error    // one answer: nil when the program runs
+	done    chan struct{} // closed when exit and err are set
+
+	mu       sync.Mutex
+	stopped  string // reason of the first Stop
+	deadline *time.Timer
+
+	exit sandbox.Exit
+	err  error
+}
+
+// ErrStale: a keeper was dead before anything was asked of it. Nothing ran.
+var ErrStale = errors.New("cells: the cell ended while it waited")
+
+// Run sends the order and waits until the program runs. With an error nothing
+// ran, and the keeper is discarded. The context bounds only the starting; once the
+// order is given, what comes back is a Process, even one that is already being
+// stopped, because something may have run.
+func (k *Keeper) Run(ctx context.Context, s cell.Spec, j sandbox.Job, t Terms) (*Process, error) {
+	f, err := cell.WriteSpec(s)
+	if err != nil {
+		k.Discard()
+		return nil, SpawnFailed("the job cannot be written down").WithCause(err)
+	}
+	err = k.Conn.Send(cell.Order{Kind: cell.OrderRun}, jobFiles(f, j)...)
+	_ = f.Close()
+	if err != nil {
+		k.Discard()
+		return nil, SpawnFailed("the cell ended while it waited").WithCause(errors.Join(ErrStale, err))
+	}
+	p := &Process{k: k, terms: t, limits: j.Limits, memory: s.Watch.Memory, begun: time.Now(), started: make(chan error, 1), done: make(chan struct{})}
+	k.Fleet.track(p, true)
+	k.Fleet.work.Go(p.follow)
+	select {
+	case err = <-p.started:
+	case <-ctx.Done():
+		p.Stop(reasonOf(ctx), 0)
+		err = <-p.started
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// jobFiles are what goes with an order to run. The program's streams block:
+// programs do not expect anything else.
+func jobFiles(spec *os.File, j sandbox.Job) []int {
+	fds := []int{int(spec.Fd())}
+	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr} {
+		_ = unix.SetNonblock(int(f.Fd()), false) // cannot fail for an open file
+		fds = append(fds, int(f.Fd()))
+	}
+	if j.Sealed != nil {
+		fds = append(fds, int(j.Sealed.Fd()))
+	}
+	return fds
+}
+
+// reasonOf names the end of a context as the Runner does.
+func reasonOf(ctx context.Context) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "wall_clock"
+	}
+	return "cancelled"
+}
+
+// follow reads the cell's reports to the end. A cell that goes without a last
+// word is lost: whether the program ran is then not known, so started is
+// answered with nil and Wait tells.
+func (p *Process) follow() {
+	defer p.k.bury()
+	defer p.k.Fleet.track(p, false)
+	failed, ended := error(nil), false
+	for r := range p.k.reports {
+		cell.CloseAll(r.Files) // there is no report with any after the start
+		switch r.Kind {
+		case cell.ReportStarted:
+			p.answer(nil)
+		case cell.ReportFailed:
+			failed, ended = p.terms.Explain(r.Report), true
+		case cell.ReportExited:
+			p.exited(r.Report)
+		case cell.ReportEnded:
+			p.ended(r.Report)
+			ended = true
+		}
+		if ended {
+			break
+		}
+	}
+	if !ended {
+		p.lost()
+	}
+	p.after(failed == nil)
+	p.mu.Lock()
+	if p.deadline != nil {
+		p.deadline.Stop()
+	}
+	p.mu.Unlock()
+	close(p.done)
+	p.answer(failed)
+	p.k.close()
+}
+
+// after lets the tier finish. That a cell was lost is the graver error.
+func (p *Process) after(ran bool) {
+	if p.terms.After == nil {
+		return
+	}
+	if err := p.terms.After(&p.exit, ran); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// answer tells run, once.
+func (p *Process) answer(err error) {
+	select {
+	case p.started <- err:
+	default:
+	}
+}
+
+func (p *Process) exited(r cell.Report) {
+	p.exit.Code, p.exit.Signal = r.Code, signalName(r.Signal)
+}
+
+func (p *Process) ended(r cell.Report) {
+	p.exit.Limit, p.exit.Stopped, p.exit.Left = r.Limit, r.Stopped, r.Killed
+	p.exit.Usage = palyra.Usage{
+		WallMS: time.Since(p.begun).Milliseconds(), CPUMS: r.Usage.CPUMS, PeakMemory: r.Usage.PeakMemory, Processes: r.Usage.Processes,
+	}
+	p.exit.Enforcement = p.terms.Holds
+	if r.Limit == "processes" { // the cgroup saw them come between two looks
+		p.exit.Usage.Processes = max(r.Usage.Processes, p.limits.Processes)
+	}
+	failed := p.exit.Code != 0 || p.exit.Signal != ""
+	if p.memory > 0 && r.Usage.PeakMemory > p.memory && failed && r.Limit == "" && r.Stopped == "" {
+		p.exit.Limit = "memory" // it was over between two looks, and the rlimit behind them ended it
+	}
+}
+
+// lost ends the tree of a cell that is gone.
+func (p *Process) lost() {
+	left := p.k.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exit = sandbox.Exit{Stopped: p.stopped, Left: left, Enforcement: p.terms.Holds}
+	e := palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost; what was left of it was ended").
+		WithRemedy("look for the reason in the daemon's log; how far the program came is not known")
+	if left > 0 {
+		e = palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost, and %d processes of it could not be ended", left).
+			WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
+	}
+	p.err = e
+}
+
+// Pid names the body of the cell that supervises it.
+func (p *Process) Pid() int { return p.k.Body.Pid() }
+
+// Signal implements sandbox.Process.
+func (p *Process) Signal(name string) error {
+	n := unix.SignalNum(name)
+	if n == 0 {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "there is no signal %q", palyra.Clip(name, 32)).WithRemedy("use a name like SIGINT")
+	}
+	return p.order(cell.Order{Kind: cell.OrderSignal, Signal: int(n)})
+}
+
+// Resize implements sandbox.Process.
+func (p *Process) Resize(rows, cols int) error {
+	if rows < 0 || cols < 0 || rows > math.MaxUint16 || cols > math.MaxUint16 {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a terminal cannot have %d rows and %d columns", rows, cols)
+	}
+	return p.order(cell.Order{Kind: cell.OrderResize, Rows: uint16(rows), Cols: uint16(cols)})
+}
+
+func (p *Process) order(o cell.Order) error {
+	select {
+	case <-p.done:
+		return ended()
+	default:
+	}
+	if err := p.k.Conn.Send(o); err != nil {
+		return ended().WithCause(err)
+	}
+	return nil
+}
+
+func ended() *palyra.Error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonRunEnded, "the program has ended")
+}
+
+// Stop implements sandbox.Process. A later one can only shorten the grace.
+func (p *Process) Stop(reason string, grace time.Duration) {
+	grace = max(0, grace)
+	p.mu.Lock()
+	if p.stopped == "" {
+		p.stopped = reason
+	}
+	if p.deadline == nil {
+		p.deadline = time.AfterFunc(grace+stopSlack, p.giveUp)
+	} else if grace == 0 {
+		p.deadline.Reset(stopSlack)
+	}
+	o := cell.Order{Kind: cell.OrderStop, Reason: p.stopped, GraceMS: grace.Milliseconds()}
+	p.mu.Unlock()
+	_ = p.order(o) // it has ended: that is what was wanted
+}
+
+// giveUp closes the socket on a cell that does not come to an end, and then
+// kills it; follow sees it as lost.
+func (p *Process) giveUp() {
+	p.k.Fleet.Log.Error("a cell does not stop and is given up", "pid", p.k.Body.Pid())
+	p.k.Body.Kill()
+}
+
+// Wait implements sandbox.Process.
+func (p *Process) Wait() (sandbox.Exit, error) {
+	<-p.done
+	return p.exit, p.err
+}
+
+func signalName(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return unix.SignalName(unix.Signal(n))
+}
+
+// ErrnoText is the kernel's word for an error number, or nothing.
+func ErrnoText(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return unix.Errno(n).Error()
+}

@@ -1,0 +1,173 @@
+package cells
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Which system calls a run may make. The lists hold names of every architecture
+// we know; a name that one of them lacks is left out there. What stands in no
+// list is answered with ENOSYS, as if the kernel were older, so that programs
+// fall back instead of failing.
+
+// allowed calls work as ever.
+var allowed = words(`
+	read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close lseek
+	stat fstat lstat newfstatat fstatat statx access faccessat faccessat2 readlink readlinkat getcwd chdir fchdir
+	mmap munmap mprotect mremap brk madvise msync mincore mlock munlock mlock2 mlockall munlockall
+	pkey_mprotect pkey_alloc pkey_free map_shadow_stack mseal mbind get_mempolicy set_mempolicy set_mempolicy_home_node
+	rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_sigsuspend rt_tgsigqueueinfo sigaltstack
+	kill tkill tgkill pidfd_open pidfd_send_signal pause
+	fork vfork execve execveat exit exit_group wait4 waitid
+	futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list get_robust_list set_tid_address rseq membarrier
+	getpid getppid gettid getpgid getpgrp setpgid getsid setsid
+	getuid geteuid getgid getegid getresuid getresgid getgroups capget capset
+	setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups
+	pipe pipe2 dup dup2 dup3 fcntl flock fsync fdatasync sync syncfs sync_file_range ftruncate fallocate fadvise64 readahead
+	getdents getdents64 rename renameat renameat2 mkdir mkdirat rmdir link linkat symlink symlinkat unlink unlinkat umask
+	utime utimes futimesat utimensat statfs fstatfs copy_file_range sendfile splice tee vmsplice cachestat
+	getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat fsetxattr fremovexattr
+	poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
+	eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime timerfd_gettime close_range
+	time gettimeofday clock_gettime clock_getres clock_nanosleep nanosleep times
+	alarm getitimer setitimer timer_create timer_settime timer_gettime timer_getoverrun timer_delete
+	sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max sched_get_priority_min
+	sched_rr_get_interval getpriority ioprio_get getcpu getrlimit getrusage sysinfo uname getrandom
+	sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockname getpeername getsockopt setsockopt
+	prctl arch_prctl seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self restart_syscall
+`)
+
+// refused calls fail with EPERM: a program that is told "not permitted" says so
+// to its user. By reason: other processes; namespaces and mounts; the kernel
+// itself; keys and tracing; surfaces that filters cannot see into; the network;
+// objects that outlive a run; owners and watching, which Landlock leaves open.
+var refused = words(`
+	ptrace process_vm_readv process_vm_writev process_madvise process_mrelease pidfd_getfd kcmp migrate_pages move_pages
+	mount umount2 pivot_root chroot unshare setns open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr
+	statmount listmount name_to_handle_at open_by_handle_at
+	kexec_load kexec_file_load init_module finit_module delete_module create_module query_module get_kernel_syms reboot
+	swapon swapoff quotactl quotactl_fd acct syslog sysfs ustat uselib nfsservctl lookup_dcookie vhangup iopl ioperm modify_ldt
+	sethostname setdomainname settimeofday clock_settime adjtimex clock_adjtime
+	keyctl add_key request_key bpf perf_event_open userfaultfd fanotify_init fanotify_mark
+	io_uring_setup io_uring_enter io_uring_register
+	socket connect bind listen accept accept4
+	shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl
+	mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
+	inotify_init inotify_init1 inotify_add_watch inotify_rm_watch
+`)
+
+// unsupportedCalls fail with EOPNOTSUPP: setting attributes by path would reach files that
+// Landlock hides (an access list is an attribute), and cp and tar take this
+// answer for a file system without attributes. By descriptor they work.
+var unsupportedCalls = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat`)
+
+// absent calls take a struct that a filter cannot read, so they are said not to
+// exist; the older call they replace is guarded instead.
+var absent = words(`clone3 openat2`)
+
+func words(s string) []string { return strings.Fields(s) }
+
+const (
+	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+		unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	makesFile   = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	anyID       = 0xffffffff // chown: leave as it is; personality: only ask
+	socketType  = 0xf        // the rest of socketpair's type are flags
+	ioprioSelf  = 1          // IOPRIO_WHO_PROCESS
+	noRandomize = 0x40000    // ADDR_NO_RANDOMIZE: debuggers and some build tools ask for it
+)
+
+// guarded calls are allowed when their arguments pass. Arguments that the kernel
+// takes as 32 bits are compared as 32 bits: the upper half is for the caller to
+// choose.
+func guarded(owner, group uint32) map[string][]guard {
+	self := func(arg int) guard { return guard{arg: arg, oneOf: []uint32{0}} } // a pid of 0 is the caller; another process is not its business
+	noSetuid := func(arg int) guard { return guard{arg: arg, mask: unix.S_ISUID | unix.S_ISGID, oneOf: []uint32{0}} }
+	opensOnly := func(arg int) guard { return guard{arg: arg, mask: makesFile, oneOf: []uint32{0}, enough: true} }
+	owned := func(arg int) []guard {
+		return []guard{{arg: arg, oneOf: []uint32{owner, anyID}}, {arg: arg + 1, oneOf: []uint32{group, anyID}}}
+	}
+	keepsMark := func(arg int) guard { return guard{arg: arg, noneOf: []uint32{markLimit}} }
+	return map[string][]guard{
+		"clone": {{arg: 0, mask: newNamespaces, oneOf: []uint32{0}}},
+		// A datagram socket of a pair could still send to any named socket of the host.
+		"socketpair":  {{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, {arg: 1, mask: socketType, oneOf: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
+		"ioctl":       {{arg: 1, noneOf: []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS}}},
+		"personality": {{arg: 0, oneOf: []uint32{0, noRandomize, anyID}}},
+
+		"open":      {opensOnly(1), noSetuid(2)},
+		"openat":    {opensOnly(2), noSetuid(3)},
+		"creat":     {noSetuid(1)},
+		"mknod":     {noSetuid(1)},
+		"mknodat":   {noSetuid(2)},
+		"chmod":     {noSetuid(1)},
+		"fchmod":    {noSetuid(1)},
+		"fchmodat":  {noSetuid(2)},
+		"fchmodat2": {noSetuid(2)},
+		"chown":     owned(1),
+		"lchown":    owned(1),
+		"fchown":    owned(1),
+		"fchownat":  owned(2),
+
+		// Limits of another process of the same user, the daemon's too, can be changed like one's own.
+		"prlimit64":          {{arg: 2, null: true, enough: true}, self(0), keepsMark(1)},
+		"setrlimit":          {keepsMark(0)},
+		"setpriority":        {self(0), self(1)},
+		"ioprio_set":         {{arg: 0, oneOf: []uint32{ioprioSelf}}, self(1)},
+		"sched_setaffinity":  {self(0)},
+		"sched_setparam":     {self(0)},
+		"sched_setscheduler": {self(0)},
+		"sched_setattr":      {self(0)},
+	}
+}
+
+// roomCalls are what a room makes harmless: its network and its System V objects
+// are its own. Watching stays refused: watches are counted by user, and one run
+// could take all of them.
+var roomCalls = words(`
+	connect bind listen accept accept4
+	semget semop semtimedop semctl
+`)
+
+// roomAttributes can be set by path where a cgroup counts the memory of those in a
+// room's own places, which are memory; where none does, they cannot be set at all.
+var roomAttributes = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat fsetxattr fremovexattr`)
+
+// roomMemory are those among a room's own objects that hold memory outside of any
+// process. Only a cgroup counts it.
+var roomMemory = words(`shmget shmat shmdt shmctl msgget msgsnd msgrcv msgctl`)
+
+// sockets is which of them a room can have: ordinary ones of the internet
+// protocols, which lead only to its own doors, and the one by which programs ask
+// for their interfaces. Those of the file system are another matter: one that
+// somebody outside listens on may lie in the workspace.
+func sockets(filesystem bool) []branch {
+	kind := func(oneOf ...uint32) guard { return guard{arg: 1, mask: socketType, oneOf: oneOf} }
+	protocol := func(oneOf ...uint32) guard { return guard{arg: 2, oneOf: oneOf} }
+	out := []branch{
+		{
+			guard{arg: 0, oneOf: []uint32{unix.AF_INET, unix.AF_INET6}},
+			[]guard{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM), protocol(0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)},
+		},
+		{
+			guard{arg: 0, oneOf: []uint32{unix.AF_NETLINK}},
+			[]guard{kind(unix.SOCK_RAW, unix.SOCK_DGRAM), protocol(unix.NETLINK_ROUTE)},
+		},
+	}
+	if filesystem {
+		out = append(out, branch{guard{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, []guard{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET)}})
+	}
+	return out
+}
+
+// tiocLinux is TIOCLINUX, which pastes into the console.
+const tiocLinux = 0x541c
+
+// unmapped make memory that belongs to no process. Only a cgroup counts it, so
+// where there is none they do not exist.
+var unmapped = words(`memfd_create`)
+
+// truncates are by path. Kernels whose Landlock does not know truncation would
+// let them reach everything.
+var truncates = words(`truncate`)

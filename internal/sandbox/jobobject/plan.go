@@ -1,0 +1,122 @@
+package jobobject
+
+import (
+	"palyra"
+	"palyra/internal/sandbox"
+)
+
+// plan is everything that decides what a run will be able to do.
+type plan struct {
+	token       tokenPlan
+	job         jobPlan
+	mitigations uint64
+	access      []access
+	program     string
+	command     string
+	environment []uint16
+	dir         string
+}
+
+// tokenPlan is a token, as it is made from the daemon's.
+type tokenPlan struct {
+	deny      []string // groups that count for denying only, where the user is in them
+	restrict  []string // of which one must be given what is opened, besides the user
+	logon     bool     // the session's own SID is one of these as well: it opens the desktop
+	integrity string
+	flags     uint32
+	owner     string // the SID that gets all access to what the run makes, besides the user and the system
+}
+
+// Flags of CreateRestrictedToken.
+const (
+	noPrivileges = 0x1 // but to pass through directories
+	luaToken     = 0x4 // administrators' tokens become those of ordinary users
+)
+
+// jobPlan is a job object.
+type jobPlan struct {
+	flags     uint32
+	processes uint32
+	memory    uint64 // bytes committed by all together
+	time      int64  // of all together in user mode, in units of 100 ns
+	ui        uint32
+}
+
+// Limits of a job that are in force; none of those that let a process break away.
+const (
+	limitTime     = 0x00000004
+	limitActive   = 0x00000008
+	limitMemory   = 0x00000200
+	dieOnFault    = 0x00000400 // no dialog waits for anybody
+	killOnClose   = 0x00002000
+	breakaway     = 0x00000800 | 0x00001000 // never set
+	jobFlags      = limitTime | limitActive | limitMemory | dieOnFault | killOnClose
+	uiEverything  = 0xff // windows, clipboard, settings, atoms, desktops, log-off
+	allProcesses  = 1 << 16
+	unitsPerMilli = 10_000
+	page          = 4096
+)
+
+// Mitigations of the system that are switched on for a run. Not among them: those
+// that forbid code made at run time, and images of low integrity, since runs build
+// programs and start them.
+const (
+	depEnable          = 0x1
+	sehOverwrite       = 0x4
+	heapTerminate      = 0x1 << 12
+	bottomUpASLR       = 0x1 << 16
+	highEntropyASLR    = 0x1 << 20
+	noExtensionPoints  = 0x1 << 32
+	noForeignFonts     = 0x1 << 48
+	noRemoteImages     = 0x1 << 52
+	preferSystemImages = 0x1 << 60
+	mitigations        = depEnable | sehOverwrite | heapTerminate | bottomUpASLR | highEntropyASLR | noExtensionPoints | noForeignFonts | noRemoteImages | preferSystemImages
+)
+
+// What holds where a plan names no limit.
+const (
+	defaultCPUMS     = 10 * 60 * 1000
+	defaultMemory    = 2 << 30
+	defaultProcesses = 512
+)
+
+// resolve works a job out, for a daemon's state on a system.
+func resolve(j sandbox.Job, state string, s system) (plan, error) {
+	if err := check(j); err != nil {
+		return plan{}, err
+	}
+	work, run := workspaceSID(state, j.Workspace), ownSID("run", state, j.Private)
+	p := plan{
+		token: tokenPlan{
+			deny: powerful, restrict: []string{work, run, everyone, users, restricted}, logon: true, integrity: lowIntegrity,
+			flags: noPrivileges | luaToken, owner: run,
+		},
+		job: limits(j.Limits), mitigations: mitigations, access: given(j, work, run), program: j.Path, dir: j.Cwd,
+	}
+	var err error
+	if p.command, err = compose(j.Argv); err != nil {
+		return plan{}, err
+	}
+	p.environment, err = block(s.environment(j.Env, j.Private))
+	return p, err
+}
+
+// limits are a job's, from a plan's.
+func limits(l palyra.Limits) jobPlan {
+	or := func(v, otherwise int64) int64 {
+		if v <= 0 {
+			return otherwise
+		}
+		return v
+	}
+	return jobPlan{
+		flags: jobFlags, ui: uiEverything, processes: uint32(min(or(l.Processes, defaultProcesses), allProcesses)),
+		memory: uint64(max(page, or(l.MemoryBytes, defaultMemory)&^(page-1))), time: min(or(l.CPUMS, defaultCPUMS), 1<<40) * unitsPerMilli,
+	}
+}
+
+// heldBy reports whether a job that was read back holds at least this.
+func (p jobPlan) heldBy(got jobPlan) bool {
+	return got.flags&p.flags == p.flags && got.flags&breakaway == 0 && got.ui&p.ui == p.ui && got.processes == p.processes &&
+		got.memory > 0 && got.memory <= p.memory && got.time > 0 && got.time <= p.time
+}

@@ -1,0 +1,106 @@
+package seatbelt
+
+import (
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/sandbox"
+)
+
+// executor is the backend's name in attestations.
+const executor = "sandbox_tier_c_macos_sandbox_exec"
+
+// Config is what a Backend needs.
+type Config struct {
+	Dir string       // own directory: the places of runs under way
+	Log *slog.Logger // nil: no log
+}
+
+// What applies a profile, and what sets limits under it. Both are part of the
+// sealed system volume.
+const (
+	sandboxExec = "/usr/bin/sandbox-exec"
+	shell       = "/bin/bash"
+)
+
+// Bounds of a job.
+const (
+	maxPath   = 1023 // bytes; the system's own
+	maxMounts = 256
+	maxFiles  = 256
+	maxID     = 1<<32 - 2
+)
+
+func spawnFailed(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
+}
+
+// closeFiles closes what a job handed over. Start does so in every case.
+func closeFiles(j sandbox.Job) {
+	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr, j.Sealed} {
+		if f != nil {
+			_ = f.Close() // a second close, of a file given twice, is not an error worth telling
+		}
+	}
+}
+
+// check refuses a job that no Runner should give, or that this system cannot run.
+// uid is the daemon's.
+func check(j sandbox.Job, uid int64) error {
+	bad := func(why string) error {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "seatbelt: %s", why)
+	}
+	switch {
+	case j.Stdin == nil || j.Stdout == nil || j.Stderr == nil:
+		return bad("a standard stream is missing")
+	case !clean(j.Path):
+		return bad("the program is not an absolute path")
+	case !clean(j.Workspace):
+		return bad("the workspace is not an absolute path")
+	case j.Cwd != j.Workspace && !below(j.Workspace, j.Cwd):
+		return bad("the working directory is outside the workspace")
+	case len(j.Argv) == 0 || strings.ContainsRune(strings.Join(j.Argv, ""), 0) || strings.ContainsRune(strings.Join(j.Env, ""), 0):
+		return bad("no arguments, not even the program's name, or one with a zero byte")
+	case j.UID < 0 || j.GID < 0 || j.UID > maxID || j.GID > maxID:
+		return bad("no such user or group")
+	case uid != 0 && j.UID != uid:
+		return bad("only root can run a program as somebody else")
+	case len(j.Doors) > cell.MaxDoors || (len(j.Doors) > 0 && j.Open == nil):
+		return bad("too many doors, or nobody behind them")
+	}
+	return checkRoom(j)
+}
+
+// checkRoom refuses what cannot be shown without a file system of one's own.
+func checkRoom(j sandbox.Job) error {
+	no := func(what, target string) error {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonBadProfile, "macOS cannot show %s at %q", what, palyra.Clip(target, 256)).
+			WithRemedy("mount it at its own path, or below %s", sandbox.RoomHome)
+	}
+	if len(j.Mounts) > maxMounts || len(j.Files) > maxFiles {
+		return no("so many mounts and files", "")
+	}
+	for _, m := range j.Mounts {
+		if !clean(m.Source) || (m.Target != m.Source && !below(sandbox.RoomHome, m.Target)) {
+			return no("a mount", m.Target)
+		}
+	}
+	for _, f := range j.Files {
+		if !below(sandbox.RoomHome, f.Target) {
+			return no("a file", f.Target)
+		}
+	}
+	return nil
+}
+
+// clean reports whether a path is whole, plain and not everything.
+func clean(p string) bool {
+	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && len(p) <= maxPath && !strings.ContainsRune(p, 0)
+}
+
+// below reports whether a clean path lies in dir.
+func below(dir, p string) bool { return clean(p) && strings.HasPrefix(p, dir+"/") }

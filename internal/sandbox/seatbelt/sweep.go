@@ -1,0 +1,181 @@
+package seatbelt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"palyra"
+)
+
+// changedPrefix marks results of a sweep that were there before the run and are
+// not as they were: nothing of the run's could have done that.
+const changedPrefix = "changed: "
+
+// sweepFactor is how much more a run may leave than it was allowed to start with.
+const sweepFactor = 10
+
+// sweep looks for sealed paths that are not among marks, when nothing of the run
+// lives any more, and moves them to .palyra/quarantine/<call> in the workspace
+// under neutral names; an index there tells which was what. It returns their
+// paths. With an error some may be left.
+func sweep(ctx context.Context, workspace string, rules []rule, marks []mark, call palyra.ID) ([]string, error) {
+	now, err := look(ctx, workspace, rules, maxEntries*sweepFactor)
+	if err != nil {
+		return nil, err
+	}
+	before := map[string]mark{}
+	for _, m := range marks {
+		before[m.Path] = m
+	}
+	var out []string
+	var made []mark
+	for _, m := range now {
+		was, ok := before[m.Path]
+		switch {
+		case !ok && m.Path == whole: // it is one no more without this
+			made = append(made, heads(workspace)...)
+		case !ok && !under(made, m.Path):
+			made = append(made, m)
+		case ok && !m.Keep && was != m:
+			out = append(out, changedPrefix+m.Path)
+		}
+	}
+	if len(made) > 0 {
+		if err := quarantine(workspace, made, call); err != nil {
+			return nil, err
+		}
+		if err := none(ctx, workspace, rules, before); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range made {
+		out = append(out, m.origin())
+	}
+	return out, nil
+}
+
+// none looks once more.
+func none(ctx context.Context, workspace string, rules []rule, before map[string]mark) error {
+	now, err := look(ctx, workspace, rules, maxEntries*sweepFactor)
+	if err != nil {
+		return err
+	}
+	for _, m := range now {
+		top, _, _ := strings.Cut(pen, "/")
+		if _, ok := before[m.Path]; !ok && m.Path != top {
+			return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "a sealed path that the run made is still there: %q", palyra.Clip(m.Path, 256)).
+				WithRemedy("look at it before you use the workspace")
+		}
+	}
+	return nil
+}
+
+// under reports whether a path lies below one that will be moved as a whole.
+func under(moved []mark, p string) bool {
+	for _, m := range moved {
+		if strings.HasPrefix(p, m.Path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// heads are the files by which git takes the workspace itself for a repository.
+func heads(workspace string) []mark {
+	entries, err := os.ReadDir(workspace)
+	if err != nil {
+		return nil // the look that follows a sweep finds it
+	}
+	var out []mark
+	for _, e := range entries {
+		if fold(e.Name()) == "head" {
+			out = append(out, mark{Path: e.Name(), Mode: uint32(e.Type())})
+		}
+	}
+	return out
+}
+
+// item is a line of the index.
+type item struct {
+	Item string `json:"item"`
+	Path string `json:"path"`
+	Mode uint32 `json:"mode"`
+}
+
+// quarantine moves paths of a workspace away.
+func quarantine(workspace string, made []mark, call palyra.ID) (err error) {
+	defer func() {
+		if err != nil {
+			err = palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "sealed paths that the run made could not be moved away").
+				WithRemedy("look for them before you use the workspace").WithCause(fmt.Errorf("seatbelt: quarantine: %w", err))
+		}
+	}()
+	if !plainID(string(call)) {
+		return errors.New("the call's id cannot name a directory")
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	at := path.Join(pen, string(call))
+	if err := clearWay(root, made, string(call)); err != nil {
+		return err
+	}
+	if err := root.MkdirAll(at, 0o700); err != nil {
+		return err
+	}
+	var index []byte
+	for i, m := range made {
+		name := strconv.Itoa(i + 1)
+		if err := root.Rename(m.Path, path.Join(at, name)); err != nil {
+			return err
+		}
+		line, err := json.Marshal(item{name, made[i].origin(), m.Mode})
+		if err != nil {
+			return err
+		}
+		index = append(append(index, line...), '\n')
+	}
+	return root.WriteFile(path.Join(at, "index.jsonl"), index, 0o600)
+}
+
+// clearWay moves a .palyra that the run made itself aside, so that the quarantine
+// is not in it, and one that is no directory is no way in.
+func clearWay(root *os.Root, made []mark, call string) error {
+	top, _, _ := strings.Cut(pen, "/")
+	for i, m := range made {
+		if fold(m.Path) != top {
+			continue
+		}
+		aside := m.Path + "-" + call
+		if err := root.Rename(m.Path, aside); err != nil {
+			return err
+		}
+		made[i].Path, made[i].from = aside, m.Path
+		return nil
+	}
+	for _, d := range []string{top, pen} {
+		fi, err := root.Lstat(d)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && !fi.IsDir() {
+			return fmt.Errorf("%s is not a directory", d)
+		}
+	}
+	return nil
+}
+
+// plainID reports whether an id can be the name of a file.
+func plainID(s string) bool {
+	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
+	return s != "" && len(s) <= 64 && strings.Trim(s, alphabet) == ""
+}

@@ -1,0 +1,202 @@
+package seatbelt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// Bounds of a walk.
+const (
+	maxEntries = 500_000
+	maxMarks   = 2_048
+	maxDepth   = 256
+	batch      = 1_024 // entries read at once
+)
+
+// whole is the path of the workspace itself, which is kept where it is a
+// repository.
+const whole = "."
+
+// What a walk does not enter: the place for what was moved away.
+const pen = ".palyra/quarantine"
+
+// walk looks for sealed paths below a workspace. It follows no link, and leaves
+// the root by none.
+type walk struct {
+	ctx     context.Context
+	root    *os.Root
+	rules   []rule
+	entries int
+	most    int
+	repos   map[string]bool // of the directories on the way
+	found   []mark
+}
+
+// look returns what the rules seal in a workspace now, in the order of paths. Of
+// what lies below a sealed path only that is told.
+func look(ctx context.Context, workspace string, rules []rule, most int) ([]mark, error) {
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, fmt.Errorf("seatbelt: look: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	w := &walk{ctx: ctx, root: root, rules: rules, most: most, repos: map[string]bool{}}
+	if err := w.dir("", nil); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(w.found, func(a, b mark) int { return strings.Compare(a.Path, b.Path) })
+	return w.found, nil
+}
+
+// dir looks at the entries of a directory. parts are its path, folded.
+func (w *walk) dir(rel string, parts []string) error {
+	if len(parts) > maxDepth {
+		return sealDenied("%q is more than %d directories deep", palyra.Clip(rel, 256), maxDepth)
+	}
+	entries, err := w.list(rel)
+	if err != nil {
+		return err
+	}
+	key := strings.Join(parts, "/")
+	w.repos[key] = isRepository(entries)
+	defer delete(w.repos, key)
+	if w.repos[key] && w.hit(parts) == keeps {
+		if err := w.mark(path.Join(".", rel), true); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		at, there := join(rel, e.Name()), append(slices.Clip(parts), fold(e.Name()))
+		switch h := w.hit(there); {
+		case h == seals || (h == keeps && !e.IsDir()):
+			if err := w.mark(at, false); err != nil {
+				return err
+			}
+			continue
+		case h == keeps:
+			if err := w.mark(at, true); err != nil {
+				return err
+			}
+		}
+		if e.IsDir() && at != pen {
+			if err := w.dir(at, there); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hit is what a path is by the rules.
+type hit int
+
+const (
+	free hit = iota
+	keeps
+	seals
+)
+
+func (w *walk) hit(parts []string) hit {
+	isRepo := func(n int) bool { return w.repos[strings.Join(parts[:n], "/")] }
+	found := free
+	for _, r := range w.rules {
+		if r.ends(parts, isRepo) {
+			if !r.keep {
+				return seals
+			}
+			found = keeps
+		}
+	}
+	return found
+}
+
+// mark notes a path, once.
+func (w *walk) mark(rel string, keep bool) error {
+	if len(w.found) > 0 && w.found[len(w.found)-1].Path == rel {
+		return nil
+	}
+	fi, err := w.root.Lstat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody took it away while we looked
+	}
+	if err != nil {
+		return fmt.Errorf("seatbelt: look: %w", err)
+	}
+	if len(w.found) == maxMarks {
+		return sealDenied("the workspace has more than %d sealed paths", maxMarks)
+	}
+	w.found = append(w.found, mark{Path: rel, Keep: keep, Mode: uint32(fi.Mode()), Size: fi.Size(), Time: fi.ModTime().UnixNano()})
+	return nil
+}
+
+func (w *walk) list(rel string) ([]fs.DirEntry, error) {
+	d, err := w.root.Open(path.Join(".", rel))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seatbelt: look: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	var out []fs.DirEntry
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return nil, err
+		}
+		some, err := d.ReadDir(batch)
+		if w.entries += len(some); w.entries > w.most {
+			return nil, sealDenied("the workspace has more than %d files", w.most)
+		}
+		out = append(out, some...)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("seatbelt: look: %w", err)
+		}
+	}
+}
+
+// isRepository reports whether git would take a directory for a repository.
+func isRepository(entries []fs.DirEntry) bool {
+	has := map[string]bool{}
+	for _, e := range entries {
+		has[fold(e.Name())] = true
+	}
+	return has["head"] && ((has["objects"] && has["refs"]) || has["commondir"])
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+func sealDenied(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, format, args...).WithRemedy("use a smaller workspace")
+}
+
+// pinned are the directories on the way to marks, which must stay where they are.
+func pinned(marks []mark) []string {
+	var out []string
+	for _, m := range marks {
+		for d := path.Dir(m.Path); d != "."; d = path.Dir(d) {
+			out = append(out, d)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,190 @@
+package sandbox
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// wall is the fake backend of a tier whose runs have a room of their own.
+type wall struct{ *fake }
+
+func (wall) Room() bool { return true }
+
+// watchman is a guard that remembers.
+type watchman struct {
+	mode   string
+	err    error
+	opened []palyra.ID
+	closed int
+	door   cell.Door
+}
+
+func (w *watchman) Mode() string { return w.mode }
+
+func (w *watchman) Open(_ context.Context, c *palyra.Call, _ palyra.Plan) (Gateway, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	if c != nil {
+		w.opened = append(w.opened, c.ID)
+	}
+	return w, nil
+}
+
+func (w *watchman) Doors() []cell.Door     { return []cell.Door{w.door} }
+func (*watchman) Serve(s []*os.File) error { closeAll(s...); return nil }
+func (*watchman) Env() []string            { return []string{"HTTPS_PROXY=http://x:secret@198.18.0.1:3128"} }
+
+func (w *watchman) Close() ([]palyra.EgressFlow, int64) {
+	w.closed++
+	return []palyra.EgressFlow{{Host: "example.org", Port: 443, Verdict: "allow"}}, 3
+}
+
+// walledBox is a box whose tier has rooms and a guard.
+func walledBox(t *testing.T) (*box, *watchman) {
+	b := newBox(t)
+	w := &watchman{mode: "preflight", door: cell.Door{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}}
+	b.back.walled = true
+	b.r.backends[palyra.TierB] = wall{b.back}
+	b.r.Guard, b.r.Caches = w, filepath.Join(b.base, "caches")
+	b.plan.Enforcement.Mode = "preflight"
+	b.plan.Enforcement.Mechanisms = []string{"cell", Guarded, "seccomp"}
+	return b, w
+}
+
+func TestAWalledRunGoesThroughItsGateway(t *testing.T) {
+	b, w := walledBox(t)
+	b.plan.Egress = []string{"example.org:443"}
+	b.plan.Env = []palyra.EnvVar{{Name: "PATH", Value: "/usr/bin:/bin"}}
+	b.sh(`echo "$HOME $TMPDIR $HTTPS_PROXY $PATH"`)
+	res := b.finished()
+	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), RoomHome+" "+RoomTmp+" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
+	want(t, "doors", b.back.started()[0].Doors, []cell.Door{w.door})
+	want(t, "the guard's questions", w.opened, []palyra.ID{callID})
+	want(t, "closings", w.closed, 1)
+	want(t, "flows", res.Egress, []palyra.EgressFlow{{Host: "example.org", Port: 443, Verdict: "allow"}})
+	want(t, "more flows", res.Omitted, 3)
+	want(t, "mode", res.Enforcement.Mode, "preflight")
+	if !slices.Contains(res.Enforcement.Mechanisms, Guarded) {
+		t.Errorf("mechanisms %v", res.Enforcement.Mechanisms)
+	}
+}
+
+func TestAGuardThatRefuses(t *testing.T) {
+	b, w := walledBox(t)
+	w.err = palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "not that host")
+	want(t, "layer", b.refused(palyra.Denied, palyra.ReasonEgressDenied, "not that host").Layer, palyra.LayerEgress)
+}
+
+func TestAGatewayIsClosedWhenNothingStarts(t *testing.T) {
+	b, w := walledBox(t)
+	b.back.startErr = palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "no")
+	b.refused(palyra.Unavailable, palyra.ReasonSpawnFailed, "no")
+	want(t, "closings", w.closed, 1)
+}
+
+func TestCachesOfAWalledRun(t *testing.T) {
+	b, _ := walledBox(t)
+	cache := filepath.Join(b.r.Caches, "abc", "go")
+	b.plan.Mounts = []palyra.Mount{{Source: "/usr/share", Target: "/x"}, {Source: cache, Target: "/y", Writable: true}}
+	b.finished()
+	fi, err := os.Stat(cache)
+	b.ok(err)
+	want(t, "mode", fi.Mode().Perm(), os.FileMode(0o700))
+	want(t, "mounts", b.back.started()[0].Mounts, b.plan.Mounts)
+	b.finished() // a second time it is there
+
+	for name, below := range map[string]string{"elsewhere": "/../../x", "the root itself": "", "back out": "/../x", "beside": "2/x"} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := walledBox(t)
+			b.plan.Mounts = []palyra.Mount{{Source: b.r.Caches + below, Target: "/y", Writable: true}}
+			b.refused(palyra.Denied, palyra.ReasonBadProfile, "would be writable")
+		})
+	}
+}
+
+// Nothing that a run of the cache's owner could put there leads the daemon away.
+func TestACacheThatIsALink(t *testing.T) {
+	b, _ := walledBox(t)
+	b.ok(os.MkdirAll(filepath.Join(b.r.Caches, "abc"), 0o711))
+	b.ok(os.Symlink("/etc", filepath.Join(b.r.Caches, "abc", "go")))
+	b.plan.Mounts = []palyra.Mount{{Source: filepath.Join(b.r.Caches, "abc", "go"), Target: "/y", Writable: true}}
+	res := b.run()
+	if res.Refusal == nil || len(b.back.started()) > 0 {
+		t.Errorf("it ran: %+v", res)
+	}
+}
+
+func TestAWalledProgramIsCopiedIntoMemory(t *testing.T) {
+	b, _ := walledBox(t)
+	path := b.file("tool", []byte("#!/bin/sh\necho hi\n"))
+	b.program(path, path)
+	b.plan.Executable.Sealed = true
+	b.plan.Enforcement.Mechanisms = append(b.plan.Enforcement.Mechanisms, Sealed)
+	b.run()
+	if j := b.back.started(); len(j) != 1 || j[0].Path != path || j[0].Sealed == nil || j[0].Private != "" {
+		t.Errorf("jobs %+v", j)
+	}
+}
+
+func TestPostureCanBeDemanded(t *testing.T) {
+	b, _ := walledBox(t)
+	held := true
+	b.r.Posture = func(palyra.Tier) (palyra.Digest, bool) { return "sha256:p", held }
+	want(t, "posture", b.finished().Posture, "sha256:p")
+	held = false
+	b.finished() // it is not demanded
+	b.r.Probed = true
+	if r := b.run().Refusal; r == nil || r.Reason != palyra.ReasonPosture {
+		t.Errorf("refusal %+v", r)
+	}
+	if _, err := b.r.Promise(t.Context(), palyra.TierB, palyra.Limits{}); palyra.AsError(err).Reason != palyra.ReasonPosture {
+		t.Errorf("promise: %v", err)
+	}
+	held = true
+	b.finished()
+}
+
+// Trying a tier out runs Palyra's own program and nothing else.
+func TestATrialRunsOurOwnProgramOnly(t *testing.T) {
+	b, w := walledBox(t)
+	data, err := os.ReadFile("/bin/echo")
+	b.ok(err)
+	trial := Trial{Call: callID, Path: filepath.Join(b.ws, "x"), Argv: []string{"echo", "hello"}, Workspace: b.ws, UID: int64(ordinary()), GID: int64(ordinary()), Network: true}
+	if _, err := b.r.Try(t.Context(), palyra.TierB, trial); err == nil {
+		t.Error("without a program of our own something ran")
+	}
+	b.r.Own = palyra.Executable{Path: "/bin/echo", Digest: palyra.SumBytes(data)}
+	got, err := b.r.Try(t.Context(), palyra.TierB, trial)
+	b.ok(err)
+	want(t, "output", string(got.Stdout), "hello\n")
+	want(t, "flows", len(got.Flows), 1)
+	want(t, "closings", w.closed, 2)
+	b.r.Own.Digest = palyra.SumBytes([]byte("another"))
+	if _, err := b.r.Try(t.Context(), palyra.TierB, trial); err == nil {
+		t.Error("another program was run")
+	}
+	if _, err := b.r.Try(t.Context(), palyra.TierC, trial); err == nil {
+		t.Error("a tier that is not there was tried")
+	}
+}
+
+// The cache's owner reaches it, whatever the daemon's umask is.
+func TestACacheCanBeReached(t *testing.T) {
+	b, _ := walledBox(t)
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	cache := filepath.Join(b.r.Caches, "abc", "go")
+	b.ok(makeCache(b.r.Caches, cache, identity{ordinary(), ordinary()}))
+	b.ok(as(identity{ordinary(), ordinary()}, func() error { return os.WriteFile(filepath.Join(cache, "x"), nil, 0o600) }))
+}

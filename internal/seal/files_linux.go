@@ -1,0 +1,193 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// maxRaces bounds how often an open is repeated because of renames near it.
+const maxRaces = 64
+
+// tree is a workspace, held open.
+type tree struct {
+	fd   int
+	id   ident
+	mnt  uint64 // which mount it is on; 0 where the kernel does not tell
+	uid  uint32 // of the directory
+	gid  uint32
+	euid int
+	sure bool // its file system keeps directories' times as we need them
+	firm bool // and what is one directory stays one
+}
+
+// openTree opens a workspace by its path, in which no part may be a link.
+func openTree(path string) (*tree, error) {
+	fd, err := openHow(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
+	if errors.Is(err, unix.ENOSYS) {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "this kernel cannot open a path without following links").
+			WithRemedy("sealed paths need Linux 5.8 or newer, and openat2 allowed in containers")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seal: open workspace: %w", err)
+	}
+	t := &tree{fd: fd, euid: os.Geteuid()}
+	t.sure, t.firm = trusted(fd)
+	st, err := t.look(fd, "")
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("seal: stat workspace: %w", err)
+	}
+	t.id, t.mnt, t.uid, t.gid = st.id, st.mnt, st.uid, st.gid
+	return t, nil
+}
+
+func (t *tree) close() { _ = unix.Close(t.fd) }
+
+// open opens a path below the workspace: through no link, never outside, on the
+// same mount.
+func (t *tree) open(path string, flags int) (int, error) {
+	if path == "" {
+		path = "."
+	}
+	return openHow(t.fd, path, flags, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS|unix.RESOLVE_NO_XDEV)
+}
+
+func openHow(dir int, path string, flags int, resolve uint64) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), Resolve: resolve}
+	for races := 0; ; {
+		fd, err := unix.Openat2(dir, path, &how)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN && races < maxRaces:
+			races++
+		default:
+			return fd, err
+		}
+	}
+}
+
+// status is what is asked about a file.
+type status struct {
+	id           ident
+	mnt          uint64
+	mode         uint32
+	links        uint32
+	uid, gid     uint32
+	size         uint64
+	mtime, ctime stamp
+}
+
+func (s *status) dir() bool { return s.mode&unix.S_IFMT == unix.S_IFDIR }
+
+// look asks about a name in dir, or about dir itself. It follows no link. What
+// is mounted there from elsewhere is not waited for: what the kernel knows of it
+// has to do.
+func (t *tree) look(dir int, name string) (status, error) {
+	s, err := statx(dir, name, unix.AT_STATX_DONT_SYNC)
+	if err == nil && !t.sure && s.mnt == t.mnt {
+		return statx(dir, name, unix.AT_STATX_SYNC_AS_STAT)
+	}
+	return s, err
+}
+
+func statx(dir int, name string, flags int) (status, error) {
+	flags |= unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var x unix.Statx_t
+	for {
+		err := unix.Statx(dir, name, flags, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &x)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return status{}, err
+		}
+	}
+	s := status{
+		id: ident{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino}, mode: uint32(x.Mode), links: x.Nlink, uid: x.Uid, gid: x.Gid, size: x.Size,
+		mtime: stamp{x.Mtime.Sec, x.Mtime.Nsec}, ctime: stamp{x.Ctime.Sec, x.Ctime.Nsec},
+	}
+	if x.Mask&unix.STATX_MNT_ID != 0 {
+		s.mnt = x.Mnt_id
+	}
+	return s, nil
+}
+
+// chmod changes the mode of what fd is, which may be open for nothing else.
+func chmod(fd int, mode uint32) error {
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode&0o7777)
+}
+
+// list calls f for the entries of a directory until it returns an error. The
+// name is f's for the call only; typ is DT_UNKNOWN where the file system does not
+// say.
+func list(fd int, buf []byte, f func(name []byte, typ byte) error) error {
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return err
+		}
+		if err := parseDirents(buf[:n], f); err != nil {
+			return err
+		}
+	}
+}
+
+// parseDirents reads what the kernel writes: number (8 bytes), offset (8), length
+// of the record (2), type (1), name, zeros.
+func parseDirents(b []byte, f func(name []byte, typ byte) error) error {
+	const head = 19
+	for len(b) > 0 {
+		if len(b) < head {
+			return errors.New("seal: directory entry cut short")
+		}
+		size := int(binary.NativeEndian.Uint16(b[16:]))
+		if size <= head || size > len(b) {
+			return errors.New("seal: directory entry of a wrong length")
+		}
+		name := b[head:size]
+		if end := bytes.IndexByte(name, 0); end >= 0 {
+			name = name[:end]
+		}
+		if string(name) != "." && string(name) != ".." {
+			if len(name) == 0 || bytes.IndexByte(name, '/') >= 0 {
+				return errors.New("seal: directory entry with a name that cannot be")
+			}
+			if err := f(name, b[18]); err != nil {
+				return err
+			}
+		}
+		b = b[size:]
+	}
+	return nil
+}
+
+// trusted says of a file system whether it changes a directory's ctime with every
+// entry, by the kernel's own clock; and whether a directory's number stays, which
+// is not so where one comes up from a lower layer.
+func trusted(fd int) (times, numbers bool) {
+	var st unix.Statfs_t
+	if unix.Fstatfs(fd, &st) != nil {
+		return false, false
+	}
+	switch int64(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC:
+		return true, true
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		return true, false
+	}
+	return false, false
+}

@@ -1,0 +1,86 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// IndexName is the file in a quarantine that tells where its items come from.
+const IndexName = "index.jsonl"
+
+// Bounds of an index.
+const (
+	maxItems = 1_000_000
+	maxLine  = 64 << 10
+)
+
+// Item is something that was moved to a quarantine: a line of its index.
+type Item struct {
+	Item string `json:"item"` // its name there
+	Path string `json:"-"`    // where it was, relative to the workspace
+	Mode uint32 `json:"mode"` // as it was there, with the type
+}
+
+// line is an Item as it is written. A path that is not text is written as bytes.
+type line struct {
+	Item  string `json:"item"`
+	Path  string `json:"path,omitempty"`
+	Bytes []byte `json:"path_bytes,omitempty"`
+	Mode  uint32 `json:"mode"`
+}
+
+func (i Item) line() ([]byte, error) {
+	l := line{Item: i.Item, Path: i.Path, Mode: i.Mode}
+	if !utf8.ValidString(i.Path) {
+		l.Path, l.Bytes = "", []byte(i.Path)
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("seal: index: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// ReadIndex reads the index of a quarantine.
+func ReadIndex(r io.Reader) ([]Item, error) {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxLine)
+	var items []Item
+	for s.Scan() {
+		if len(items) == maxItems {
+			return nil, errors.New("seal: index: too long")
+		}
+		var l line
+		d := json.NewDecoder(bytes.NewReader(s.Bytes()))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&l); err != nil {
+			return nil, fmt.Errorf("seal: index: line %d: %w", len(items)+1, err)
+		}
+		if l.Bytes != nil && l.Path == "" {
+			l.Path = string(l.Bytes)
+		}
+		if !plainID(l.Item) || !clean(l.Path) {
+			return nil, fmt.Errorf("seal: index: line %d: item %q, path %q", len(items)+1, l.Item, l.Path)
+		}
+		items = append(items, Item{Item: l.Item, Path: l.Path, Mode: l.Mode})
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("seal: index: %w", err)
+	}
+	return items, nil
+}
+
+// plainID reports whether an id can be the name of a file.
+func plainID(s string) bool {
+	for _, c := range []byte(s) {
+		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c == '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}

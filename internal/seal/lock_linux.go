@@ -1,0 +1,91 @@
+package seal
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock is a directory that was opened by force, and the mode it had.
+type lock struct {
+	dir  int32
+	id   ident
+	mode uint32
+}
+
+// openDir opens a directory for reading. One that its owner shut is opened by
+// force, where we are the owner or root. EACCES means that it belongs to somebody
+// else who lets neither us nor the run in.
+func (w *walker) openDir(i int32, path string) (fd int, st status, forced bool, err error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
+	fd, err = w.t.open(path, flags)
+	if errors.Is(err, unix.EACCES) {
+		if err := w.unlock(i, path); err != nil {
+			return -1, st, false, err
+		}
+		forced = true
+		fd, err = w.t.open(path, flags)
+	}
+	if err != nil {
+		return -1, st, false, err
+	}
+	if st, err = w.t.look(fd, ""); err == nil && w.t.euid != 0 {
+		err = w.passable(fd, i, path, st, &forced)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, st, false, err
+	}
+	return fd, st, forced, nil
+}
+
+// passable makes sure that what is in a directory can be reached: one may be
+// readable and not be passed through.
+func (w *walker) passable(fd int, i int32, path string, st status, forced *bool) error {
+	if int(st.uid) != w.t.euid {
+		return unix.Faccessat(fd, ".", unix.X_OK, 0)
+	}
+	if st.mode&0o500 == 0o500 || *forced {
+		return nil
+	}
+	*forced = true
+	return w.unlock(i, path)
+}
+
+// unlock gives a directory back to its owner, by descriptor.
+func (w *walker) unlock(i int32, path string) error {
+	fd, err := w.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	st, err := w.t.look(fd, "")
+	if err != nil {
+		return err
+	}
+	if w.t.euid != 0 && int(st.uid) != w.t.euid {
+		return unix.EACCES
+	}
+	if err := chmod(fd, st.mode|0o700); err != nil {
+		return err
+	}
+	w.locks = append(w.locks, lock{i, st.id, st.mode})
+	return nil
+}
+
+// shut gives directories that were opened by force the modes they had. What is
+// not there any more needs none.
+func (w *walker) shut() {
+	for i := len(w.locks) - 1; i >= 0; i-- {
+		l := w.locks[i]
+		fd, err := w.t.open(w.out.path(l.dir), unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			continue
+		}
+		if st, err := w.t.look(fd, ""); err == nil && st.id == l.id {
+			_ = chmod(fd, l.mode)
+		}
+		_ = unix.Close(fd)
+	}
+	w.locks = nil
+}

@@ -1,0 +1,229 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// all are the entries of the workspace by a whole walk, refusing nothing.
+func all(t testing.TB, b *box) *Snapshot {
+	t.Helper()
+	tr, err := openTree(b.ws)
+	must(t, err)
+	defer tr.close()
+	m, err := Compile(Default)
+	must(t, err)
+	w := newWalker(context.Background(), tr, m, nil, b.ws, Limits{settle: -1}.filled())
+	must(t, w.walk())
+	w.shut()
+	tr.remember(w.out, nil)
+	return w.out
+}
+
+var pieces = rapid.SampledFrom([]string{
+	"a", "b", "node_modules", ".git", "config", "hooks", "HEAD", "objects", "refs", "commondir", "modules", ".envrc", ".vscode", ".github", "workflows", "info",
+	"attributes", ".palyra", "quarantine", ".GIT", "\xff",
+})
+
+func drawPath(t *rapid.T) string {
+	return strings.Join(rapid.SliceOfN(pieces, 1, 5).Draw(t, "path"), "/")
+}
+
+// change does something that a program could do. What does not work, does not.
+func change(t *rapid.T, b *box) {
+	p := b.in(drawPath(t))
+	switch rapid.IntRange(0, 7).Draw(t, "act") {
+	case 0, 1:
+		_ = os.MkdirAll(filepath.Dir(p), 0o700)
+		if f, err := os.OpenFile(p, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0o600); err == nil { // a pipe has no reader
+			_, _ = f.WriteString(rapid.String().Draw(t, "text"))
+			_ = f.Close()
+		}
+	case 2:
+		_ = os.MkdirAll(p, 0o700)
+	case 3:
+		_ = os.RemoveAll(p)
+	case 4:
+		_ = os.Rename(p, b.in(drawPath(t)))
+	case 5:
+		_ = os.Symlink(b.out, p)
+	case 6:
+		_ = os.Link(b.in(drawPath(t)), p)
+	case 7:
+		_ = unix.Mknod(p, unix.S_IFSOCK|0o600, 0) // a pipe would hold the test itself up
+	}
+}
+
+// Whatever is done to a workspace: after a sweep it has no sealed path that it
+// did not have before, nothing that is not sealed is missing, nothing outside was
+// touched; and a look that reads only what changed finds what a whole one finds.
+func TestAnyRunIsSwept(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBox(t)
+		for range rapid.IntRange(0, 30).Draw(rt, "before") {
+			change(rt, b)
+		}
+		s := all(t, b)
+		if rapid.Bool().Draw(rt, "crash") {
+			doc, err := s.Record()
+			must(t, err)
+			s, err = Load(doc)
+			must(t, err)
+		}
+		was := s.byPath()
+		for range rapid.IntRange(0, 30).Draw(rt, "during") {
+			change(rt, b)
+		}
+		before := countFiles(b.ws)
+		had := existing(b, was)
+		made, err := s.Sweep(context.Background(), b.pens, testCall)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		fresh := all(t, b)
+		for _, e := range fresh.entries {
+			old, ok := was[e.path]
+			switch {
+			case !ok && e.kind != inner:
+				rt.Errorf("%q is left; made %q", e.path, made)
+			case ok && e.kind == sealed && old.kind == sealed && e.id != old.id && !bytes.Equal(e.text, old.text):
+				rt.Errorf("%q was replaced; made %q", e.path, made)
+			}
+		}
+		opts := cmp.Options{cmp.AllowUnexported(entry{}, ident{}, stamp{}), cmpopts.IgnoreFields(entry{}, "dir")}
+		if d := cmp.Diff(fresh.byPath(), s.byPath(), opts); d != "" {
+			rt.Error(d)
+		}
+		again := 0 // files that were put back
+		for _, p := range made {
+			if b.exists(p) && had[p] {
+				again++
+			}
+		}
+		if after := countFiles(b.ws) + countFiles(b.pens) - boolInt(hasIndex(b)) - boolInt(hasPen(b)) - again; after != before {
+			rt.Errorf("%d files before the sweep, %d after", before, after)
+		}
+		b.intact()
+	})
+}
+
+// existing are those of the known paths that are there.
+func existing(b *box, known map[string]entry) map[string]bool {
+	out := map[string]bool{}
+	for p := range known {
+		out[p] = b.exists(p)
+	}
+	return out
+}
+
+func countFiles(dir string) int {
+	n := 0
+	_ = filepath.WalkDir(dir, func(string, os.DirEntry, error) error { n++; return nil })
+	return n - 1
+}
+
+func hasPen(b *box) bool {
+	_, err := os.Lstat(filepath.Join(b.pens, string(testCall)))
+	return err == nil
+}
+
+func hasIndex(b *box) bool {
+	_, err := os.Lstat(filepath.Join(b.pens, string(testCall), IndexName))
+	return err == nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// A look that reads only what changed says what a whole one says, step by step.
+func TestStaleIsAsGoodAsAScan(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBox(t)
+		s := all(t, b)
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			for range rapid.IntRange(0, 3).Draw(rt, "changes") {
+				change(rt, b)
+			}
+			fresh := all(t, b)
+			stale, err := s.Stale(context.Background())
+			must(t, err)
+			want := fresh.check() != nil || !cmp.Equal(fresh.Mounts(), s.Mounts())
+			if stale != want {
+				rt.Fatalf("stale %v, want %v: %v, %v", stale, want, fresh.Sealed(), s.Sealed())
+			}
+			if stale {
+				s = fresh
+			}
+		}
+	})
+}
+
+func FuzzDirents(f *testing.F) {
+	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x18\x00\x08name\x00"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = parseDirents(b, func(name []byte, _ byte) error {
+			if s := string(name); s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\x00") {
+				t.Errorf("name %q", s)
+			}
+			return nil
+		})
+	})
+}
+
+func benchBox(b *testing.B) *box {
+	x := newBox(b)
+	x.file(repoIn(".git")...)
+	for i := range 1_000 {
+		for j := range 10 {
+			x.file(fmt.Sprintf("src/p%d/q%d/file%d.go", i%50, i, j))
+		}
+	}
+	return x
+}
+
+func BenchmarkScan(b *testing.B) {
+	x := benchBox(b)
+	for b.Loop() {
+		_, err := Scan(b.Context(), x.ws, Default, Limits{})
+		must(b, err)
+	}
+}
+
+func BenchmarkStale(b *testing.B) {
+	x := benchBox(b)
+	s := x.scan()
+	for b.Loop() {
+		stale, err := s.Stale(b.Context())
+		must(b, err)
+		if stale {
+			b.Fatal("stale")
+		}
+	}
+}
+
+func BenchmarkSweep(b *testing.B) {
+	x := benchBox(b)
+	s := x.scan()
+	for b.Loop() {
+		made, err := s.Sweep(b.Context(), x.pens, testCall)
+		must(b, err)
+		if made != nil {
+			b.Fatal(made)
+		}
+	}
+}

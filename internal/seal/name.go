@@ -1,0 +1,255 @@
+package seal
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// Bounds of a list of names.
+const (
+	maxNames = 1_024
+	maxName  = 1_024
+	maxSegs  = 32
+)
+
+// Matcher decides which paths a list of names seals. It is for one goroutine at
+// a time.
+type Matcher struct {
+	names []string
+	rules []rule
+	first map[string][]uint16 // rules by their first segment, where that is plain
+	globs []uint16            // rules whose first segment has a star
+	repos []uint16            // rules whose first segment is a repository
+	sets  [][]place           // by number; the first is empty
+	known map[string]int32
+}
+
+type rule struct {
+	segs  []segment
+	keep  bool // a directory of the name may be written in
+	every bool // holds below node_modules as well
+}
+
+// segment is one part of a name between slashes: pieces between its stars.
+type segment struct {
+	any    bool // "**"
+	pieces []string
+}
+
+// place is how far a rule has been followed: seg is the next segment.
+type place struct{ rule, seg uint16 }
+
+// hit is what a path is by the names.
+type hit uint8
+
+const (
+	free hit = iota
+	keep     // kept, if it is a directory; sealed otherwise
+	full     // sealed
+)
+
+// Compile reads names. A name is one or more segments with slashes between; it
+// fits a path whose last segments are these, however deep. In a segment a star
+// stands for any characters; the segment "**" stands for any number of
+// directories, though not for refs, logs and objects of a repository. The first
+// segment may be "<repository>": a directory that has HEAD, objects and refs, or
+// HEAD and commondir. A name that ends in a slash keeps a directory instead of
+// sealing it: it stays and may be written in, no new one may appear, and anything
+// else of the name is sealed. Below a directory node_modules only names count
+// whose first segment is .git or <repository>. Upper and lower case are the same.
+func Compile(names []string) (*Matcher, error) {
+	if len(names) > maxNames {
+		return nil, badName("there are %d sealed names, more than %d", len(names), maxNames)
+	}
+	m := &Matcher{first: map[string][]uint16{}, sets: [][]place{nil}, known: map[string]int32{"": 0}}
+	for _, n := range names {
+		r, err := parse(n)
+		if err != nil {
+			return nil, err
+		}
+		i := uint16(len(m.rules))
+		m.names = append(m.names, n)
+		m.rules = append(m.rules, r)
+		switch first := r.segs[0]; {
+		case len(first.pieces) != 1:
+			m.globs = append(m.globs, i)
+		case first.pieces[0] == repository:
+			m.repos = append(m.repos, i)
+		default:
+			m.first[first.pieces[0]] = append(m.first[first.pieces[0]], i)
+		}
+	}
+	return m, nil
+}
+
+func badName(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, format, args...).
+		WithRemedy("a sealed name is like .envrc, .github/workflows, *.code-workspace or .git/")
+}
+
+func parse(name string) (rule, error) {
+	if len(name) > maxName {
+		return rule{}, badName("the sealed name %.40q… is longer than %d bytes", name, maxName)
+	}
+	text, dir := strings.CutSuffix(name, "/")
+	parts := strings.Split(text, "/")
+	if len(parts) > maxSegs {
+		return rule{}, badName("the sealed name %.40q… has more than %d parts", name, maxSegs)
+	}
+	r := rule{keep: dir}
+	for i, p := range parts {
+		seg, why := parseSegment(p, i == 0, i == len(parts)-1)
+		if why != "" {
+			return rule{}, badName("the sealed name %q %s", name, why)
+		}
+		r.segs = append(r.segs, seg)
+	}
+	if len(parts) == 1 && parts[0] == repository && !dir {
+		return rule{}, badName("the sealed name %q must end in a slash: a repository is kept, not sealed", name)
+	}
+	head := r.segs[0].pieces
+	r.every = len(head) == 1 && (head[0] == ".git" || head[0] == repository)
+	return r, nil
+}
+
+func parseSegment(p string, first, last bool) (segment, string) {
+	if strings.ContainsRune(p, 0) {
+		return segment{}, "has a zero byte"
+	}
+	f := string(fold(nil, p))
+	switch {
+	case f == "" || f == "." || f == "..":
+		return segment{}, "has a part that is empty, . or .., or has only characters that do not count"
+	case f == "**" && !first && !last:
+		return segment{any: true}, ""
+	case strings.Contains(f, "**"):
+		return segment{}, "has ** at its beginning, at its end or beside other characters"
+	case f == "*" && first && last:
+		return segment{}, "would seal everything"
+	case f == repository && first:
+		return segment{pieces: []string{f}}, ""
+	case strings.ContainsAny(f, "<>"):
+		return segment{}, "has < or >, which are for <repository> at the beginning"
+	}
+	return segment{pieces: strings.Split(f, "*")}, ""
+}
+
+// fits compares with a folded name.
+func (s segment) fits(name []byte) bool {
+	if len(s.pieces) == 1 {
+		return string(name) == s.pieces[0]
+	}
+	rest := string(name)
+	head, tail := s.pieces[0], s.pieces[len(s.pieces)-1]
+	if len(rest) < len(head)+len(tail) || !strings.HasPrefix(rest, head) || !strings.HasSuffix(rest, tail) {
+		return false
+	}
+	rest = rest[len(head) : len(rest)-len(tail)]
+	for _, p := range s.pieces[1 : len(s.pieces)-1] {
+		i := strings.Index(rest, p)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(p):]
+	}
+	return true
+}
+
+// step follows the rules from a directory's state to an entry in it. The name is
+// folded. below says that the directory is below node_modules. The state it
+// returns is that of the entry, should it be a directory.
+func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
+	starts := m.first[string(name)]
+	if state == 0 && len(starts) == 0 && len(m.globs) == 0 {
+		return free, 0
+	}
+	var found hit
+	var next []place
+	take := func(r, seg uint16) { found, next = m.advance(found, next, place{r, seg}) }
+	for _, r := range starts {
+		if !below || m.rules[r].every {
+			take(r, 1)
+		}
+	}
+	for _, r := range m.globs {
+		if !below && m.rules[r].segs[0].fits(name) {
+			take(r, 1)
+		}
+	}
+	for _, p := range m.sets[state] {
+		switch seg := m.rules[p.rule].segs[p.seg]; {
+		case below && !m.rules[p.rule].every:
+		case seg.any:
+			take(p.rule, p.seg)
+		case seg.fits(name):
+			take(p.rule, p.seg+1)
+		}
+	}
+	return found, m.number(next)
+}
+
+// advance notes that a rule has come to a place: its end, or a segment. Two
+// stars also stand for no directory at all.
+func (m *Matcher) advance(found hit, set []place, p place) (hit, []place) {
+	r := m.rules[p.rule]
+	if int(p.seg) == len(r.segs) {
+		if !r.keep {
+			return full, set
+		}
+		return max(found, keep), set
+	}
+	set = append(set, p)
+	if r.segs[p.seg].any { // the last segment is never this
+		return m.advance(found, set, place{p.rule, p.seg + 1})
+	}
+	return found, set
+}
+
+// enter adds what a directory's being a repository begins, and reports whether
+// repositories as such are kept.
+func (m *Matcher) enter(state int32) (int32, bool) {
+	set, whole := slices.Clone(m.sets[state]), free
+	for _, r := range m.repos {
+		whole, set = m.advance(whole, set, place{r, 1})
+	}
+	return m.number(set), whole != free
+}
+
+// store leaves the rules that wait behind two stars: what is below refs, logs and
+// objects of a repository has names that people give to branches.
+func (m *Matcher) store(state int32) int32 {
+	var set []place
+	for _, p := range m.sets[state] {
+		segs := m.rules[p.rule].segs
+		if !segs[p.seg].any && !segs[p.seg-1].any {
+			set = append(set, p)
+		}
+	}
+	return m.number(set)
+}
+
+// number gives equal sets equal numbers.
+func (m *Matcher) number(set []place) int32 {
+	if len(set) == 0 {
+		return 0
+	}
+	slices.SortFunc(set, func(a, b place) int {
+		return (int(a.rule)-int(b.rule))<<16 + int(a.seg) - int(b.seg)
+	})
+	set = slices.Compact(set)
+	key := make([]byte, 0, 4*len(set))
+	for _, p := range set {
+		key = binary.BigEndian.AppendUint16(key, p.rule)
+		key = binary.BigEndian.AppendUint16(key, p.seg)
+	}
+	n, ok := m.known[string(key)]
+	if !ok {
+		n = int32(len(m.sets))
+		m.sets = append(m.sets, set)
+		m.known[string(key)] = n
+	}
+	return n
+}

@@ -1,0 +1,192 @@
+package seal
+
+import (
+	"path"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// fit says what a path is by the names, the way a walk finds it: from the top,
+// a directory at a time.
+func fit(m *Matcher, p string) hit {
+	state, below := int32(0), false
+	parts := strings.Split(p, "/")
+	for i, part := range parts {
+		name := fold(nil, part)
+		h, next := m.step(state, name, below)
+		if i == len(parts)-1 || h == full {
+			return h
+		}
+		state, below = next, below || string(name) == "node_modules"
+	}
+	return free
+}
+
+func TestNames(t *testing.T) {
+	m, err := Compile(append([]string{"a/*/c", "x*y*z", "d/**/e/f", "k/"}, Default...))
+	must(t, err)
+	for _, test := range []struct {
+		path string
+		want hit
+	}{
+		{".git", keep},
+		{"a/b/.git", keep},
+		{".git/config", full},
+		{"sub/.git/hooks", full},
+		{".git/hooks/pre-commit", full}, // below a sealed one
+		{".git/objects", free},
+		{".git/info", free},
+		{".git/info/attributes", full},
+		{".git/modules/x/y/z/info/attributes", full},
+		{".git/modules/config", full},
+		{"modules/x/config", free},
+		{"config", free},
+		{".gitx/config", free},
+		{".github/workflows", full},
+		{".github/workflows/x.yml", full},
+		{".github", free},
+		{"a/b/c", full},
+		{"q/a/b/c", full},
+		{"a/c", free},
+		{"xyz", full},
+		{"x1y2z", full},
+		{"xz", free},
+		{"xyzq", free},
+		{"d/e/f", full},
+		{"d/1/2/e/f", full},
+		{"d/e/e/f", full},
+		{"d/e/1/f", free},
+		{"k", keep},
+		{"node_modules/k", free},
+		{"node_modules/x/.envrc", free},
+		{"node_modules/x/.git/config", full},
+		{"node_modules", free},
+		{"CLAUDE.md", free},
+		{".editorconfig", free},
+		{"JENKINSFILE", full},
+		{".ENVRC. ", full},
+		{".v\u017fcode", full},
+		{".con\ufb01g", free},
+		{".git/con\ufb01g", full},
+		{".g\u200bit", keep},
+		{"\xff.git", free},
+		{"a.code-workspace", full},
+	} {
+		if got := fit(m, test.path); got != test.want {
+			t.Errorf("%q: %d, want %d", test.path, got, test.want)
+		}
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	for _, n := range []string{
+		"", "/", "/a", "a//b", "..", "a/../b", ".", "**", "a/**", "**/a", "a**", "*", "*.", "* ", "*\u200d*", "a\x00b", "<repository>", "a/<repository>",
+		"<other>/x", strings.Repeat("a", maxName+1), strings.Repeat("a/", maxSegs+1), "\u200d",
+	} {
+		if _, err := Compile([]string{n}); err == nil {
+			t.Errorf("%q was taken", n)
+		}
+	}
+	if _, err := Compile(make([]string, maxNames+1)); err == nil {
+		t.Error("too many names were taken")
+	}
+}
+
+// plainly is the grammar said once more, slowly: do these segments fit the whole
+// of this path?
+func plainly(segs, parts []string) bool {
+	switch {
+	case len(segs) == 0:
+		return len(parts) == 0
+	case segs[0] == "**":
+		return plainly(segs[1:], parts) || (len(parts) > 0 && plainly(segs, parts[1:]))
+	case len(parts) == 0:
+		return false
+	}
+	ok, err := path.Match(segs[0], parts[0])
+	return err == nil && ok && plainly(segs[1:], parts[1:])
+}
+
+func TestNamesMeanWhatTheGrammarSays(t *testing.T) {
+	seg := rapid.SampledFrom([]string{"a", "b", "ab", "a*", "*b", "a*b", "*a*"})
+	rapid.Check(t, func(t *rapid.T) {
+		segs := []string{seg.Draw(t, "first")}
+		for range rapid.IntRange(0, 4).Draw(t, "n") {
+			if rapid.Bool().Draw(t, "any") {
+				segs = append(segs, "**")
+			}
+			segs = append(segs, seg.Draw(t, "seg"))
+		}
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "aab", "abb", "c"}), 1, 8).Draw(t, "path")
+		m, err := Compile([]string{strings.Join(segs, "/")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := false
+		for end := 1; end <= len(parts); end++ { // what is below a sealed path is sealed
+			for start := range end {
+				want = want || plainly(segs, parts[start:end])
+			}
+		}
+		if got := fit(m, strings.Join(parts, "/")) == full; got != want {
+			t.Errorf("%q and %q: %v, want %v", segs, parts, got, want)
+		}
+	})
+}
+
+// Whatever is a name, a path spelt exactly like it is sealed by it, in any case,
+// at any depth; and nothing that is taken fails later.
+func FuzzName(f *testing.F) {
+	for _, n := range Default {
+		f.Add(n, "x/"+n)
+	}
+	f.Add("a/**/b*c", "q\xff/\u212a")
+	f.Fuzz(func(t *testing.T, name, p string) {
+		m, err := Compile([]string{name})
+		if err != nil {
+			return
+		}
+		fit(m, p)
+		if strings.ContainsAny(name, "*<") {
+			return
+		}
+		own := strings.TrimSuffix(name, "/")
+		if strings.Contains(string(fold(nil, own)), "node_modules") {
+			return
+		}
+		for _, p := range []string{own, "deep/er/" + own, strings.ToUpper(own)} {
+			if p == strings.ToUpper(own) && !ascii(own) {
+				continue // upper case of other letters may be letters of their own
+			}
+			if fit(m, p) == free {
+				t.Errorf("%q does not seal %q", name, p)
+			}
+		}
+	})
+}
+
+func ascii(s string) bool {
+	for _, c := range []byte(s) {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func FuzzFold(f *testing.F) {
+	f.Add("ÀßK.. ")
+	f.Add("\xf0\x28\x8c\x28")
+	f.Fuzz(func(t *testing.T, s string) {
+		once := string(fold(nil, s))
+		if twice := string(fold(nil, once)); twice != once && utf8.ValidString(s) {
+			t.Errorf("%q folds to %q and that to %q", s, once, twice)
+		}
+		if b := string(fold([]byte("x"), []byte(s))); b != "x"+once {
+			t.Errorf("bytes: %q, text: %q", b, once)
+		}
+	})
+}

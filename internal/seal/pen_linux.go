@@ -1,0 +1,302 @@
+package seal
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// pen is where a sweep puts what it finds. It is made with the first find.
+type pen struct {
+	t      *tree
+	path   string // of the daemon's own directory
+	call   string
+	home   *corner // in there
+	inside *corner // in the workspace, for what cannot be moved out of its file system
+	dir    ident   // the .palyra that we made for it
+	made   []string
+	more   int
+
+	restored map[string]bool // what was put back, by path
+}
+
+// corner is one directory of a pen.
+type corner struct {
+	fd  int
+	n   int // items so far
+	own bool
+}
+
+func newPen(t *tree, path string, call palyra.ID) (*pen, error) {
+	if !plainID(string(call)) {
+		return nil, fmt.Errorf("seal: quarantine: %q is no id of a call", call)
+	}
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("seal: quarantine: directory %q is not absolute", path)
+	}
+	return &pen{t: t, path: path, call: string(call), restored: map[string]bool{}}, nil
+}
+
+func (p *pen) close() {
+	for _, d := range []*corner{p.home, p.inside} {
+		if d != nil {
+			_ = unix.Close(d.fd)
+		}
+	}
+}
+
+// ours reports whether an entry is the directory that the pen itself is in.
+func (p *pen) ours(e entry) bool { return p.inside != nil && e.path == ownDir && e.id == p.dir }
+
+// put moves an entry out of its directory.
+func (p *pen) put(w *walker, parent int32, name string, e entry) error {
+	at, err := p.atHome()
+	if err != nil {
+		return err
+	}
+	err = p.move(w, parent, name, e, at)
+	if errors.Is(err, unix.EXDEV) {
+		if at, err = p.atWorkspace(w); err != nil {
+			return err
+		}
+		if e.path == ownDir { // it was moved to make room
+			return nil
+		}
+		err = p.move(w, parent, name, e, at)
+	}
+	return err
+}
+
+// atHome makes and opens the pen in the daemon's own directory.
+func (p *pen) atHome() (*corner, error) {
+	if p.home != nil {
+		return p.home, nil
+	}
+	fd, err := unix.Open(p.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
+	defer unix.Close(fd)
+	st, err := statx(fd, "", unix.AT_STATX_SYNC_AS_STAT)
+	if err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
+	if int(st.uid) != p.t.euid || st.mode&0o022 != 0 {
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the quarantine %q is not the daemon's alone", p.path).
+			WithRemedy("remove it; it is made again")
+	}
+	sub, err := subdir(fd, p.call)
+	if err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
+	p.home = &corner{fd: sub}
+	return p.home, nil
+}
+
+// subdir makes a directory where there is none and opens it.
+func subdir(dir int, name string) (int, error) {
+	if err := unix.Mkdirat(dir, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	return unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// atWorkspace makes and opens the pen in the workspace. Its directories are made
+// with the rights of the workspace's owner, whose they are to be.
+func (p *pen) atWorkspace(w *walker) (*corner, error) {
+	if p.inside != nil {
+		return p.inside, nil
+	}
+	was, known := w.known[ownDir]
+	aside, err := "", error(nil)
+	if !known {
+		if aside, err = p.setAside(); err != nil {
+			return nil, err
+		}
+	}
+	var fd int
+	err = p.t.asOwner(func() (err error) { fd, err = p.build(); return err })
+	if err != nil {
+		return nil, denied("what has to be moved away has no place: %s cannot be made in the workspace", filepath.Join(ownDir, penDir)).
+			WithRemedy("let the owner of the workspace write to it").WithCause(err)
+	}
+	p.inside = &corner{fd: fd, own: true}
+	if known && was.id != p.dir {
+		return nil, denied("%q in the workspace is another directory than before the run", ownDir)
+	}
+	if aside == "" {
+		return p.inside, nil
+	}
+	return p.inside, p.move(w, 0, aside, entry{path: ownDir, mode: unix.S_IFDIR}, p.inside)
+}
+
+// setAside makes room for our directory where the run made something of its name.
+func (p *pen) setAside() (string, error) {
+	aside := ownDir + "-" + rand.Text()
+	err := unix.Renameat2(p.t.fd, ownDir, p.t.fd, aside, unix.RENAME_NOREPLACE)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("seal: quarantine: %w", err)
+	}
+	return aside, nil
+}
+
+// build makes the directories of the pen in the workspace.
+func (p *pen) build() (int, error) {
+	path, fd := "", -1
+	for i, name := range []string{ownDir, penDir, p.call} {
+		up, err := p.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return -1, err
+		}
+		err = unix.Mkdirat(up, name, 0o700)
+		_ = unix.Close(up)
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return -1, err
+		}
+		path = join(path, name)
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		if fd, err = p.t.open(path, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+			return -1, err
+		}
+		if i == 0 {
+			st, err := p.t.look(fd, "")
+			if err != nil {
+				return -1, errors.Join(err, unix.Close(fd))
+			}
+			p.dir = st.id
+		}
+	}
+	return fd, nil
+}
+
+// move renames name in a directory of the workspace to a neutral name in at. What
+// is not there any more needs no moving.
+func (p *pen) move(w *walker, parent int32, name string, e entry, at *corner) error {
+	from := w.out.path(parent)
+	fd, err := p.t.open(from, unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("move %q: %w", e.path, err)
+	}
+	defer unix.Close(fd)
+	item, err := at.take(fd, name)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		if err := errors.Join(w.unlock(parent, from), w.unlockItem(fd, name)); err != nil {
+			return fmt.Errorf("move %q: %w", e.path, err)
+		}
+		item, err = at.take(fd, name)
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("move %q: %w", e.path, err)
+	}
+	p.note(e.path)
+	if err := p.write(at, Item{Item: item, Path: e.path, Mode: e.mode}); err != nil {
+		return fmt.Errorf("index of %q: %w", e.path, err)
+	}
+	return at.shut(item, e)
+}
+
+// unlockItem lets its owner move a directory: that writes to it.
+func (w *walker) unlockItem(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	st, err := w.t.look(fd, "")
+	if err != nil || !st.dir() || st.mnt != w.t.mnt || (w.t.euid != 0 && int(st.uid) != w.t.euid) {
+		return err
+	}
+	return chmod(fd, st.mode|0o700)
+}
+
+// take moves something in under the next free name.
+func (d *corner) take(fd int, name string) (string, error) {
+	for {
+		item := fmt.Sprintf("%06d", d.n+1)
+		err := unix.Renameat2(fd, name, d.fd, item, unix.RENAME_NOREPLACE)
+		if errors.Is(err, unix.EINVAL) { // not every file system knows the flag
+			if e := unix.Faccessat(d.fd, item, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW); errors.Is(e, unix.ENOENT) {
+				err = unix.Renameat(fd, name, d.fd, item)
+			}
+		}
+		switch {
+		case errors.Is(err, unix.EEXIST):
+			d.n++
+		case err != nil:
+			return "", err
+		default:
+			d.n++
+			return item, nil
+		}
+	}
+}
+
+// shut closes a directory that stays in the workspace to whatever wanders there:
+// by another name it may still be a repository.
+func (d *corner) shut(item string, e entry) error {
+	if !d.own || e.mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	fd, err := unix.Openat(d.fd, item, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // not a directory any more, then
+	}
+	defer unix.Close(fd)
+	return chmod(fd, 0)
+}
+
+// note adds to the result.
+func (p *pen) note(path string) {
+	if len(p.made) >= maxMade {
+		p.more++
+		return
+	}
+	p.made = append(p.made, path)
+}
+
+// result is what the sweep found and what changed.
+func (p *pen) result(changes []string) []string {
+	out := append(p.made, changes[:min(len(changes), maxMade)]...)
+	if more := p.more + max(len(changes)-maxMade, 0); more > 0 {
+		out = append(out, fmt.Sprintf("… and %d more", more))
+	}
+	return out
+}
+
+// write adds a line to the index.
+func (p *pen) write(at *corner, i Item) error {
+	line, err := i.line()
+	if err != nil {
+		return err
+	}
+	add := func() error {
+		fd, err := unix.Openat(at.fd, IndexName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			return err
+		}
+		f := os.NewFile(uintptr(fd), IndexName)
+		_, err = f.Write(line)
+		return errors.Join(err, f.Close())
+	}
+	if at.own {
+		return p.t.asOwner(add)
+	}
+	return add()
+}

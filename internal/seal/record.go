@@ -1,0 +1,114 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	recordVersion = 1
+	maxRecord     = 64 << 20
+)
+
+// document is a Snapshot as it is kept. Paths are bytes: names of files need not
+// be text.
+type document struct {
+	Version   int      `json:"version"`
+	Workspace []byte   `json:"workspace"`
+	Dev       uint64   `json:"dev"`
+	Ino       uint64   `json:"ino"`
+	Entries   int      `json:"max_entries"`
+	Sealed    int      `json:"max_sealed"`
+	Names     []string `json:"names"`
+	Paths     []item   `json:"paths"`
+}
+
+type item struct {
+	Path  []byte `json:"path"`
+	Kind  kind   `json:"kind"`
+	Dev   uint64 `json:"dev"`
+	Ino   uint64 `json:"ino"`
+	Mode  uint32 `json:"mode"`
+	Links uint32 `json:"links"`
+	Size  uint64 `json:"size"`
+	MSec  int64  `json:"mtime"`
+	MNsec uint32 `json:"mtime_ns"`
+	CSec  int64  `json:"ctime"`
+	CNsec uint32 `json:"ctime_ns"`
+	Text  []byte `json:"text,omitempty"`
+}
+
+func (s *Snapshot) record() ([]byte, error) {
+	d := document{
+		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Paths: make([]item, 0, len(s.entries)),
+	}
+	for _, e := range s.entries {
+		d.Paths = append(d.Paths, item{
+			Path: []byte(e.path), Kind: e.kind, Dev: e.id.dev, Ino: e.id.ino, Mode: e.mode, Links: e.links, Size: e.size,
+			MSec: e.mtime.sec, MNsec: e.mtime.nsec, CSec: e.ctime.sec, CNsec: e.ctime.nsec, Text: e.text,
+		})
+	}
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("seal: record: %w", err)
+	}
+	if len(b) > maxRecord {
+		return nil, denied("the record of the sealed paths is larger than %d MiB", maxRecord>>20).
+			WithRemedy("use a workspace with fewer files below sealed directories")
+	}
+	return b, nil
+}
+
+func load(b []byte) (*Snapshot, error) {
+	if len(b) > maxRecord {
+		return nil, errors.New("seal: load: too long")
+	}
+	var d document
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return nil, fmt.Errorf("seal: load: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("seal: load: more than one document")
+	}
+	workspace := string(d.Workspace)
+	switch {
+	case d.Version != recordVersion:
+		return nil, fmt.Errorf("seal: load: version %d", d.Version)
+	case !filepath.IsAbs(workspace) || filepath.Clean(workspace) != workspace || strings.ContainsRune(workspace, 0):
+		return nil, fmt.Errorf("seal: load: workspace %q", workspace)
+	}
+	m, err := Compile(d.Names)
+	if err != nil {
+		return nil, fmt.Errorf("seal: load: %w", err)
+	}
+	s := &Snapshot{
+		workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
+		limits: Limits{Entries: d.Entries, Sealed: d.Sealed}.filled(), entries: make([]entry, 0, len(d.Paths)),
+	}
+	seen := make(map[string]bool, len(d.Paths))
+	for _, i := range d.Paths {
+		path := string(i.Path)
+		if !(clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut {
+			return nil, fmt.Errorf("seal: load: path %q", path)
+		}
+		seen[path] = true
+		s.entries = append(s.entries, entry{
+			path: path, kind: i.Kind, id: ident{i.Dev, i.Ino}, mode: i.Mode, links: i.Links, size: i.Size,
+			mtime: stamp{i.MSec, i.MNsec}, ctime: stamp{i.CSec, i.CNsec}, text: i.Text,
+		})
+	}
+	return s, nil
+}
+
+// clean reports whether path is a plain path below the workspace.
+func clean(path string) bool {
+	return path != "" && len(path) <= maxPath+256 && filepath.IsLocal(path) && filepath.Clean(path) == path && path != "." && !strings.ContainsRune(path, 0)
+}

@@ -1,0 +1,126 @@
+package seal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mount point that somebody outside the run renames or removes is none any
+// more, in every namespace: when a person's git replaces .git/config, nothing
+// holds the new file, and the run may write it. What has another identity than
+// before the run is therefore taken for the run's. It is moved away like
+// everything else, and a small file is put back as it was: a person's change is
+// in the quarantine, and nothing of the run's is obeyed.
+
+const (
+	maxText  = 64 << 10 // of one sealed file
+	maxTexts = 4 << 20  // of all
+)
+
+// remember reads the small sealed files, or takes over what is known of those
+// that did not change.
+func (t *tree) remember(s *Snapshot, known map[string]entry) {
+	left := maxTexts
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.kind != sealed || e.mode&unix.S_IFMT != unix.S_IFREG || e.size > maxText || int(e.size) > left {
+			continue
+		}
+		if was, ok := known[e.path]; ok && was.text != nil && !differs(was, *e) {
+			e.text = was.text
+		} else {
+			e.text = t.read(*e)
+		}
+		left -= len(e.text)
+	}
+}
+
+// read returns the content of a small sealed file, nil when it cannot be had. It
+// waits for nothing.
+func (t *tree) read(e entry) []byte {
+	at, err := t.open(e.path, unix.O_PATH)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(at)
+	if st, err := t.look(at, ""); err != nil || st.id != e.id || st.mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), e.path)
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	if err != nil || len(b) > maxText {
+		return nil
+	}
+	return append([]byte{}, b...)
+}
+
+// replaced reports whether what stands at a known path is something else, and
+// not only another copy of the same. Directories count where their numbers can be
+// relied on.
+func (w *walker) replaced(was, is entry) bool {
+	if was.id == is.id && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT {
+		return false
+	}
+	switch {
+	case was.kind != sealed && was.kind != kept, is.kind != sealed && is.kind != kept, is.path == ".":
+		return false
+	case is.mode&unix.S_IFMT == unix.S_IFDIR:
+		return w.t.firm
+	case is.mode&unix.S_IFMT == unix.S_IFREG && was.text != nil && is.mode&0o111 == was.mode&0o111 && is.links == 1:
+		return !bytes.Equal(w.t.read(is), was.text)
+	}
+	return true
+}
+
+// putBack moves away what stands in the place of a sealed path and makes that
+// again, where it was a small file.
+func (w *walker) putBack(p *pen, was, is entry) error {
+	if err := w.away(p, is); err != nil {
+		return err
+	}
+	if was.text == nil {
+		delete(w.known, was.path) // whatever comes there is new
+		return nil
+	}
+	now := was
+	err := w.t.asOwner(func() (err error) { now.id, err = w.restore(is, was); return err })
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOENT) {
+		return nil // somebody is at it; the next pass looks again
+	}
+	if err != nil {
+		return fmt.Errorf("put %q back: %w", was.path, err)
+	}
+	p.restored[was.path] = true
+	w.known[was.path] = now
+	return nil
+}
+
+// restore writes a file that must not exist, with the rights of the workspace's
+// owner.
+func (w *walker) restore(is, was entry) (ident, error) {
+	dir, err := w.t.open(w.out.path(is.dir), unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return ident{}, err
+	}
+	defer unix.Close(dir)
+	name := was.path[len(was.path)-baseLen(was.path):]
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return ident{}, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = f.Write(was.text)
+	err = errors.Join(err, unix.Fchmod(fd, was.mode&0o777))
+	st, e := w.t.look(fd, "")
+	return st.id, errors.Join(err, e, f.Close())
+}

@@ -1,0 +1,103 @@
+package seal
+
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxPasses bounds how often a walk is repeated because directories were not
+// where they had been seen a moment before. Somebody who works in the workspace
+// all the time must not stop every run: after the last pass it is taken as it is.
+// The run itself is not alive when it is swept; of others that are, each is swept
+// for all that appeared since it began.
+const maxPasses = 6
+
+func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapshot, error) {
+	t, err := openTree(workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	var s *Snapshot
+	for range maxPasses {
+		w := newWalker(ctx, t, m, s, workspace, l)
+		err := w.walk()
+		w.shut()
+		if err != nil {
+			return nil, err
+		}
+		s = w.out
+		if w.moved == 0 {
+			break
+		}
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	t.remember(s, nil)
+	return s, nil
+}
+
+// check refuses what cannot be sealed.
+func (s *Snapshot) check() error {
+	count := 0
+	for _, e := range s.entries {
+		if e.kind != inner {
+			count++
+		}
+		switch typ := e.mode & unix.S_IFMT; {
+		case typ == unix.S_IFREG && e.links > 1 && e.kind != mount:
+			return denied("the sealed file %q has %d names: what is written under another one changes it", e.path, e.links).
+				WithRemedy("make it a file of its own: cp -p FILE FILE.new && mv FILE.new FILE")
+		case typ == unix.S_IFLNK:
+			return denied("%q is a symbolic link, which cannot be held in place", e.path).
+				WithRemedy("put the file itself there, or unseal the name in a profile")
+		}
+	}
+	if count > s.limits.Sealed {
+		return denied("the workspace has %d sealed paths, more than %d", count, s.limits.Sealed).
+			WithRemedy("use a workspace further down, or unseal names in a profile")
+	}
+	if n := len(s.mounts()); n > maxMounts {
+		return denied("the sealed paths of the workspace need %d mounts, more than %d", n, maxMounts).
+			WithRemedy("use a workspace further down, or unseal names in a profile")
+	}
+	return nil
+}
+
+func (s *Snapshot) stale(ctx context.Context) (bool, error) {
+	t, err := openTree(s.workspace)
+	if err != nil {
+		return false, err
+	}
+	defer t.close()
+	if t.id != s.root {
+		return true, nil
+	}
+	w := newWalker(ctx, t, s.match, s, s.workspace, s.limits)
+	w.known = s.byPath()
+	err = w.walk()
+	w.shut()
+	if err != nil {
+		return false, err
+	}
+	if w.moved > 0 || len(s.dirs) == 0 || w.out.check() != nil || !slices.Equal(s.mounts(), w.out.mounts()) {
+		return true, nil
+	}
+	t.remember(w.out, w.known)
+	*s = *w.out
+	return false, nil
+}
+
+// differs reports whether a sealed path is not what it was.
+func differs(was, is entry) bool {
+	if was.id != is.id || was.mode&unix.S_IFMT != is.mode&unix.S_IFMT {
+		return true
+	}
+	if was.kind != sealed && was.kind != inner {
+		return false
+	}
+	return was.mode != is.mode || was.size != is.size || was.mtime != is.mtime || was.ctime != is.ctime || was.links != is.links
+}

@@ -1,0 +1,124 @@
+// Package seal keeps the paths of a workspace as they are that somebody else's
+// programs take orders from: git's hooks and configuration, editors' and CI's
+// files, agents' own settings. A run may write anywhere in its workspace, but
+// what it writes there must not be executed later, outside any sandbox.
+//
+// Words: a name says which paths are sealed, at any depth (see Default for the
+// list, Compile for the grammar). A path is sealed when a name fits it: nothing
+// may change in or below it. It is kept when only the directory itself has to
+// stay. A snapshot is what a workspace had before a run.
+//
+// Promises: what exists is mounted read-only by the cell, after Mounts. What a
+// run makes anew is found by Sweep when the run is dead, and moved out of the way
+// before anybody sees the result; none remains, or Sweep says so with an error.
+// Everything happens by descriptor below the workspace: no link is followed, no
+// other file system is entered, nothing but directories and small sealed files is
+// ever opened. That holds for a daemon that is root in a user's tree, whatever
+// that user's programs do meanwhile. A directory that a run shut is opened by its
+// owner's right, or the sweep fails. Everything is bounded.
+//
+// A mount point that somebody outside the run renames or removes is none any
+// more, and the run may write what comes in its place. So a sealed path that is
+// another file after the run counts as made by it: it is moved away, and a small
+// file is put back as it was.
+//
+// What it does not do: a sealed path that was changed in place was held all the
+// time, and so changed from outside: that is reported and left. Names that only
+// some file systems hold for equal are compared by simple case folding, not by
+// full normalisation. File systems mounted inside the workspace are read-only for
+// the run, because their content is not looked at.
+package seal
+
+import (
+	"context"
+	"strings"
+
+	"palyra"
+	"palyra/internal/cell"
+)
+
+// Limits bound a walk. Zero means the default.
+type Limits struct {
+	Entries int // files and directories in the workspace; 500,000
+	Sealed  int // paths that are sealed or kept; 2,048
+
+	settle int64 // see slack; for tests
+}
+
+const (
+	defaultEntries = 500_000
+	defaultSealed  = 2_048
+	maxMounts      = 4_096 // what a cell takes
+	maxPath        = 4_000 // bytes of a path below the workspace: one system call takes it
+	maxNameBytes   = 64 << 20
+	maxListing     = 128 << 20 // bytes of the names in one directory
+	// slack is how many seconds before a walk a directory must have changed for its
+	// ctime to tell of the next change: some file systems count whole seconds.
+	slack       = 2
+	sweepFactor = 10 // a run may make more than it was allowed to start with, up to this
+)
+
+func (l Limits) filled() Limits {
+	if l.Entries <= 0 {
+		l.Entries = defaultEntries
+	}
+	if l.Sealed <= 0 {
+		l.Sealed = defaultSealed
+	}
+	if l.settle == 0 {
+		l.settle = slack
+	}
+	return l
+}
+
+// ChangedPrefix marks those results of Sweep that were there before and are not
+// as they were.
+const ChangedPrefix = "changed: "
+
+// Changed reports whether a result of Sweep is a path that was changed, not
+// made, and which.
+func Changed(result string) (path string, ok bool) { return strings.CutPrefix(result, ChangedPrefix) }
+
+// Scan walks the workspace and notes what names seal in it. A workspace that
+// cannot be sealed is refused with seal_denied: too many entries, a sealed file
+// that has a second name somewhere, a sealed path that is a symbolic link.
+func Scan(ctx context.Context, workspace string, names []string, l Limits) (*Snapshot, error) {
+	m, err := Compile(names)
+	if err != nil {
+		return nil, err
+	}
+	return scan(ctx, workspace, m, l.filled())
+}
+
+// Mounts are the mounts that hold the sealed paths in place, parents first: the
+// sealed ones read-only, and every directory on the way to them as it is.
+func (s *Snapshot) Mounts() []cell.Seal { return s.mounts() }
+
+// Stale reports whether the workspace has come to need other mounts than those
+// of s: a cell that was made for s then is of no use. It reads only directories
+// that changed. When it reports false, s has become the present state of the
+// workspace, and Sweep will compare with that.
+func (s *Snapshot) Stale(ctx context.Context) (bool, error) { return s.stale(ctx) }
+
+// Sweep looks for what a run made, when nothing of the run lives any more. New
+// sealed paths are moved to quarantine/<call>/, or, where that is on another file
+// system, to .palyra/quarantine/<call>/ in the workspace, under neutral names;
+// an index tells which was what. The same happens to what stands in the place of
+// a sealed path; where that was a small file, it is written again. It returns
+// their paths, relative to the workspace, and those of sealed paths that changed
+// in place or are missing, with ChangedPrefix. With an error, sealed paths may be
+// left: nothing of the run's may be trusted.
+func (s *Snapshot) Sweep(ctx context.Context, quarantine string, call palyra.ID) (made []string, err error) {
+	return s.sweep(ctx, quarantine, call)
+}
+
+// Record is s as a small document, from which Load makes a snapshot that can be
+// swept: what a daemon leaves for the case that it dies during a run.
+func (s *Snapshot) Record() ([]byte, error) { return s.record() }
+
+// Load reads what Record wrote.
+func Load(b []byte) (*Snapshot, error) { return load(b) }
+
+func denied(format string, args ...any) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, format, args...)
+}

@@ -1,0 +1,161 @@
+package seal
+
+import (
+	"slices"
+	"strings"
+
+	"palyra/internal/cell"
+)
+
+// Snapshot is what a workspace had at one moment, as far as sealing goes. It is
+// for one goroutine at a time.
+type Snapshot struct {
+	workspace string
+	root      ident
+	limits    Limits
+	match     *Matcher
+	dirs      []node  // parents first, the children of one together; empty after Load
+	entries   []entry // what is sealed, kept or watched; those of one directory together
+}
+
+// ident is a file's identity as long as it exists.
+type ident struct{ dev, ino uint64 }
+
+// stamp is a time of the file system.
+type stamp struct {
+	sec  int64
+	nsec uint32
+}
+
+// node is a directory.
+type node struct {
+	parent     int32
+	name       string
+	id         ident
+	ctime      stamp
+	state      int32 // which names have begun on the way here
+	flags      flags
+	child, kid int32 // index of the first directory in it, and how many
+	entry, n   int32 // the same of entries
+	base       int32 // the same directory in the snapshot before, or -1
+}
+
+type flags uint8
+
+const (
+	racy    flags = 1 << iota // its ctime does not tell whether it changed
+	inside                    // below a sealed path
+	modules                   // below node_modules
+	repo                      // git takes it for a repository
+	same                      // nothing was added or removed since the snapshot before
+	gone                      // it was not there any more when its turn came
+	held                      // it is an entry of its own
+)
+
+// kind is why an entry is one.
+type kind uint8
+
+const (
+	sealed kind = iota + 1 // nothing may change
+	kept                   // a directory that stays and may be written in
+	inner                  // a file below a sealed directory
+	mount                  // another file system
+	shut                   // a directory of somebody else's into which neither we nor the run can look
+	deep                   // a directory too far down to be named
+)
+
+// entry is a path that is watched.
+type entry struct {
+	path  string
+	dir   int32 // the directory it is in; a repository is in itself
+	kind  kind
+	id    ident
+	mode  uint32 // with the type
+	links uint32
+	size  uint64
+	mtime stamp
+	ctime stamp
+	text  []byte // of a small sealed file; nil when it is not known
+}
+
+// path returns the path of a directory below the workspace, "" for that itself.
+func (s *Snapshot) path(i int32) string {
+	n := 0
+	for d := i; d != 0; d = s.dirs[d].parent {
+		n += len(s.dirs[d].name) + 1
+	}
+	if n == 0 {
+		return ""
+	}
+	b := make([]byte, n)
+	for d := i; d != 0; d = s.dirs[d].parent {
+		name := s.dirs[d].name
+		n -= len(name) + 1
+		copy(b[n:], name)
+		b[n+len(name)] = '/'
+	}
+	return string(b[:len(b)-1])
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// Sealed lists the sealed and kept paths.
+func (s *Snapshot) Sealed() []string {
+	var out []string
+	for _, e := range s.entries {
+		if e.kind != inner && e.path != "." {
+			out = append(out, e.path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *Snapshot) mounts() []cell.Seal {
+	var out []cell.Seal
+	seen := make(map[string]bool, len(s.entries))
+	add := func(path string, readOnly bool, id ident) {
+		if !seen[path] {
+			seen[path] = true
+			out = append(out, cell.Seal{Path: path, ReadOnly: readOnly, Dev: id.dev, Ino: id.ino})
+		}
+	}
+	for _, e := range s.entries {
+		if e.kind != inner && e.path != "." {
+			add(e.path, e.kind != kept, e.id)
+		}
+	}
+	for _, e := range s.entries {
+		if e.kind == inner || len(s.dirs) == 0 {
+			continue
+		}
+		for d := e.dir; d != 0; d = s.dirs[d].parent {
+			p := s.path(d)
+			if seen[p] {
+				continue
+			}
+			add(p, false, s.dirs[d].id)
+		}
+	}
+	slices.SortFunc(out, func(a, b cell.Seal) int { return comparePaths(a.Path, b.Path) })
+	return out
+}
+
+// comparePaths sorts what is in a directory behind it, whatever its name is.
+func comparePaths(a, b string) int {
+	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
+}
+
+// byPath finds entries.
+func (s *Snapshot) byPath() map[string]entry {
+	m := make(map[string]entry, len(s.entries))
+	for _, e := range s.entries {
+		m[e.path] = e
+	}
+	return m
+}

@@ -1,0 +1,135 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// at is the directory whose entries are taken.
+type at struct {
+	dir   int32
+	fd    int
+	path  string
+	state int32
+	kids  map[string]int32 // the directories it had before
+}
+
+// take decides about one entry of a directory.
+func (w *walker) take(a at, name []byte, typ byte) error {
+	n := w.out.dirs[a.dir]
+	if n.flags&inside != 0 {
+		return w.takeInside(a, string(name), typ)
+	}
+	w.fold = fold(w.fold[:0], name)
+	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
+	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN {
+		return nil
+	}
+	var below flags
+	if n.flags&modules != 0 || string(w.fold) == "node_modules" {
+		below |= modules
+	}
+	if n.flags&repo != 0 && stored(w.fold) {
+		state = w.m.store(state)
+	}
+	path := join(a.path, string(name))
+	dir := node{parent: a.dir, name: string(name), state: state, flags: below, base: -1}
+	if _, ok := a.kids[dir.name]; !ok && what == free && typ == unix.DT_DIR {
+		return w.add(a, path, dir, status{})
+	}
+	st, err := w.t.look(a.fd, dir.name)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil // it went away while we looked; that it was moved shows in the directory
+	case err != nil:
+		return w.unseen(a, string(name), what, err)
+	}
+	if what != free {
+		k := sealed
+		if what == keep && st.dir() {
+			k = kept
+		}
+		w.note(a.dir, path, k, st)
+		if w.fresh(path) {
+			return nil
+		}
+		dir.flags |= held
+		if k == sealed {
+			dir.flags |= inside
+		}
+	}
+	if !st.dir() {
+		return nil
+	}
+	return w.add(a, path, dir, st)
+}
+
+// unseen is an entry that cannot be asked about: the root of a mount that is
+// another user's own, for one.
+func (w *walker) unseen(a at, name string, what hit, err error) error {
+	path := join(a.path, name)
+	if what == free && w.known != nil { // nothing of the run's, who can make no mounts
+		return nil
+	}
+	return denied("%q in the workspace cannot be looked at, and so cannot be sealed", path).
+		WithRemedy("if something is mounted there, unmount it; or use a workspace without it").WithCause(err)
+}
+
+// stored reports whether a repository keeps its own data under the name.
+func stored(name []byte) bool {
+	switch string(name) {
+	case "refs", "logs", "objects":
+		return true
+	}
+	return false
+}
+
+// takeInside notes a file below a sealed directory: the mount above it holds it,
+// but not a second name of it elsewhere.
+func (w *walker) takeInside(a at, name string, typ byte) error {
+	if typ != unix.DT_DIR && typ != unix.DT_REG && typ != unix.DT_UNKNOWN {
+		return nil
+	}
+	if a.path == ownDir && name == penDir {
+		return nil
+	}
+	st, err := w.t.look(a.fd, name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	path := join(a.path, name)
+	if err != nil {
+		return fmt.Errorf("seal: %q: %w", path, err)
+	}
+	switch st.mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		w.note(a.dir, path, inner, st)
+	case unix.S_IFDIR:
+		return w.add(a, path, node{parent: a.dir, name: name, flags: inside, base: -1}, st)
+	}
+	return nil
+}
+
+// add queues a directory.
+func (w *walker) add(a at, path string, n node, st status) error {
+	w.bytes += len(n.name)
+	switch {
+	case w.bytes > maxNameBytes:
+		return denied("the names of the directories in the workspace are longer than %d MiB together", maxNameBytes>>20).
+			WithRemedy("use a workspace further down")
+	case len(path) > maxPath:
+		if w.known == nil {
+			return denied("the directories below %.60q… are nested too deeply to be sealed", path).
+				WithRemedy("remove them, or use a workspace further down")
+		}
+		w.note(a.dir, path, deep, st)
+		return nil
+	}
+	if j, ok := a.kids[n.name]; ok {
+		w.recognise(&n, j, st)
+	}
+	w.out.dirs = append(w.out.dirs, n)
+	return nil
+}

@@ -1,0 +1,110 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/internal/tool"
+)
+
+type fetcher struct{ Config }
+
+const (
+	summaryLength = 240
+	bodyInNote    = 4 << 10
+)
+
+// Plan implements tool.Tool. It looks nothing up.
+func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
+	if f.Open == nil {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "fetching is switched off").WithRemedy("an operator can switch the egress guard on")
+	}
+	r, a, err := f.decode(*p)
+	if err != nil {
+		return err
+	}
+	if p.Limits.WallMS, err = a.wall(p.Limits.WallMS); err != nil {
+		return err
+	}
+	p.ReadOnly = false // whatever the method is called, what a server does is not known
+	p.Egress = r.targets
+	p.Detail.Summary = r.method + " " + shorten(r.first.url.String(), summaryLength)
+	p.Detail.Notes = append(p.Detail.Notes, r.notes()...)
+	return nil
+}
+
+// notes are what people should know of a request.
+func (r request) notes() []string {
+	var notes []string
+	if r.first.url.Scheme == "http" {
+		notes = append(notes, "goes over the network in clear: anybody on the way can read and change it")
+	}
+	notes = append(notes, inner(r.targets)...)
+	if len(r.body) > 0 {
+		notes = append(notes, sent(r.body))
+	}
+	if len(r.targets) > 1 {
+		notes = append(notes, "a redirect may lead to "+strings.Join(r.targets, ", "))
+	}
+	for _, name := range secretQuery(r.first.url) {
+		notes = append(notes, fmt.Sprintf("the address has a parameter %s, which looks like a secret and is recorded in clear", strconv.Quote(palyra.Clip(name, 64))))
+	}
+	return notes
+}
+
+// inner names the targets that are addresses of this machine or of a network of
+// its own: to name one is to ask for it.
+func inner(targets []string) []string {
+	var notes []string
+	for _, t := range targets {
+		at, err := netip.ParseAddrPort(t)
+		if a := at.Addr(); err == nil && (!a.IsGlobalUnicast() || a.IsPrivate() || shared.Contains(a)) {
+			notes = append(notes, t+" is not an address of the public Internet: it leads to this machine or to a network that it is part of")
+		}
+	}
+	return notes
+}
+
+// shared is what providers use inside (RFC 6598).
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// secretQuery names the parameters of an address that look like secrets.
+func secretQuery(u *url.URL) []string {
+	const most = 4
+	var names []string
+	for pair := range strings.FieldsFuncSeq(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if secretive(name) && len(names) < most && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// sent is what a server is told, for people.
+func sent(body []byte) string {
+	if !utf8.Valid(body) {
+		return fmt.Sprintf("sends %d bytes that are not text", len(body))
+	}
+	return fmt.Sprintf("sends %d bytes: %s", len(body), strconv.Quote(shorten(string(body), bodyInNote)))
+}
+
+// shorten cuts the middle out of a long text.
+func shorten(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
+	return fmt.Sprintf("%s [%d bytes left out] %s", head, len(s)-len(head)-len(tail), tail)
+}

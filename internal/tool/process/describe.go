@@ -1,0 +1,125 @@
+package process
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// describe writes what people are shown. All of it follows from the plan; notes
+// that the resolving made stand between.
+func (d *Driver) describe(a arguments, p *palyra.Plan) {
+	input, err := d.Stdin(*p)
+	if err != nil { // the digest is of these very bytes
+		input = nil
+	}
+	p.Detail.Summary = "run " + commandLine(p.Argv, input)
+	if a.Script != nil {
+		p.Detail.Summary = "run script " + strconv.Quote(shorten(*a.Script, summaryLength)) + fed(input)
+	}
+	notes := []string{
+		"may change any file of the workspace; which ones is not known beforehand (not bound)",
+		"other files that it reads than the inputs listed are not bound",
+	}
+	if a.Script != nil {
+		notes = append(notes, fmt.Sprintf("the script has %d bytes and is run by sh: %s", len(*a.Script), strconv.Quote(shorten(*a.Script, inputInNote))))
+	}
+	if len(input) > 0 {
+		notes = append(notes, told(input))
+	}
+	if p.Stdin == palyra.StdinLive {
+		notes = append(notes, "its input comes while it runs (stdin: live) and is not bound")
+	}
+	if p.Executable.Sealed {
+		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+beside(p.Tier))
+	}
+	if p.Workspace.Owner == 0 {
+		notes = append(notes, "runs as root, without capabilities: the workspace is root's")
+	}
+	notes = append(notes, surroundings(p)...)
+	notes = append(notes, p.Detail.Notes...)
+	p.Detail.Notes = append(notes, loose(p.Enforcement.Limits)...)
+}
+
+// beside warns where a sealed script runs from another place: in a room the copy
+// lies over the file itself.
+func beside(t palyra.Tier) string {
+	if t == palyra.TierC {
+		return ""
+	}
+	return " (a script then does not find what lies beside it: sh FILE would)"
+}
+
+// loose names the limits that the kernel does not hold.
+func loose(limits map[string]string) []string {
+	var notes []string
+	for _, limit := range slices.Sorted(maps.Keys(limits)) {
+		switch limits[limit] {
+		case "polled":
+			notes = append(notes, limit+" is polled, not enforced by the kernel")
+		case "none":
+			notes = append(notes, limit+" is not limited")
+		}
+	}
+	return notes
+}
+
+const shownNames = 8 // of a list in one note
+
+// surroundings says what of the world a run in tier C sees and reaches.
+func surroundings(p *palyra.Plan) []string {
+	if p.Tier != palyra.TierC {
+		return nil
+	}
+	var notes []string
+	say := func(what string, names []string) {
+		if len(names) > 0 {
+			notes = append(notes, what+some(names))
+		}
+	}
+	if p.Profile != "" {
+		notes = append(notes, "profile "+show.Line(p.Profile))
+	}
+	var sees, keeps []string
+	for _, m := range p.Mounts {
+		if m.Writable {
+			keeps = append(keeps, show.Line(m.Target))
+		} else {
+			sees = append(sees, show.Line(m.Source)+at(m))
+		}
+	}
+	say("sees, read only: ", sees)
+	say("keeps between runs of this workspace: ", keeps)
+	say("may reach: ", p.Egress)
+	say("what is sealed stays as it is, at any depth: ", p.Seals)
+	if len(p.Seals) == 0 {
+		notes = append(notes, "nothing of the workspace is sealed: it may leave hooks and settings that others run")
+	}
+	if p.UnixSockets {
+		notes = append(notes, "may use unix sockets that it can see")
+	}
+	if p.Asks {
+		notes = append(notes, "the profile wants an answer for every run")
+	}
+	return notes
+}
+
+func at(m palyra.Mount) string {
+	if m.Target == m.Source {
+		return ""
+	}
+	return " at " + show.Line(m.Target)
+}
+
+// some is the beginning of a list, and how much more there is.
+func some(names []string) string {
+	if n := len(names) - shownNames; n > 1 {
+		return strings.Join(names[:shownNames], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names, ", ")
+}

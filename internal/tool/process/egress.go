@@ -1,0 +1,72 @@
+package process
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+const maxHosts = 96 // of a call and its profile together
+
+// egress is the hosts that a run may reach: the call's and the profile's. One of
+// the profile's that the configuration does not allow is left out and noted, so
+// that a profile is of use where there is no network.
+func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error) {
+	if len(a.Egress) > maxEgress {
+		return nil, malformed("%d hosts are too many", len(a.Egress)).WithRemedy("give at most %d", maxEgress)
+	}
+	hosts, err := d.hosts(a.Egress)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range room.Egress {
+		got, err := d.hosts([]string{h})
+		switch {
+		case err == nil:
+			hosts = append(hosts, got...)
+		case palyra.AsError(err).Reason == palyra.ReasonEgressDenied:
+			note(p, "the profile would reach %s, which this system does not allow", show.Line(palyra.Clip(h, 128)))
+		default:
+			return nil, badProfile(room, "its host %s cannot be used: %s", show.Arg(palyra.Clip(h, 128)), palyra.AsError(err).Text).WithCause(err)
+		}
+	}
+	slices.Sort(hosts)
+	if hosts = slices.Compact(hosts); len(hosts) > maxHosts {
+		return nil, badProfile(room, "%d hosts are too many", len(hosts))
+	}
+	return hosts, nil
+}
+
+// hosts checks entries and returns them in their one form.
+func (d *Driver) hosts(entries []string) ([]string, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	if d.Hosts != nil {
+		got, err := d.Hosts.Check(slices.Clone(entries))
+		return slices.Clone(got), err
+	}
+	for _, e := range entries {
+		host, port, ok := strings.Cut(e, ":")
+		n, err := strconv.ParseUint(port, 10, 16)
+		if !ok || err != nil || n == 0 || strconv.FormatUint(n, 10) != port || !hostName(host) {
+			return nil, malformed("%s is not host:port", show.Arg(palyra.Clip(e, 128))).WithRemedy("give a lower-case host name and a port, for example example.org:443")
+		}
+	}
+	return slices.Clone(entries), nil
+}
+
+func hostName(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}

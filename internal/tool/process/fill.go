@@ -1,0 +1,89 @@
+package process
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// fill sets what follows from the arguments, the configuration, the profile and
+// the tier. It returns where commands are looked up.
+func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup []string, err error) {
+	p.ReadOnly = false // whatever the program does, it may write
+	p.Tier = a.tier(d.Tier)
+	p.Argv = a.argv()
+	if p.Limits, err = a.lower(d.Limits, p.Limits); err != nil {
+		return nil, err
+	}
+	if p.Enforcement, err = d.promise(ctx, p.Tier, p.Limits); err != nil {
+		return nil, err
+	}
+	if err := a.needsRoom(p.Tier); err != nil {
+		return nil, err
+	}
+	if a.RequireLimits {
+		if err := held(p.Tier, p.Enforcement.Limits); err != nil {
+			return nil, err
+		}
+	}
+	room, err := d.room(a, *p)
+	if err != nil {
+		return nil, err
+	}
+	if p.AgentSocket = a.AgentSocket; p.AgentSocket {
+		room = d.agent(room)
+		if p.Limits.WallMS == d.Wall && d.AgentWall > d.Wall { // nobody asked for less
+			p.Limits.WallMS = d.AgentWall
+		}
+	}
+	lookup = slices.Concat(room.Path, d.Path)
+	if p.Env, err = a.environment(lookup, room); err != nil {
+		return nil, err
+	}
+	if err := fits(p.Argv, p.Env); err != nil {
+		return nil, err
+	}
+	if err := d.furnish(room, a, p); err != nil {
+		return nil, err
+	}
+	p.Stdin, err = a.input()
+	p.Terminal = a.Terminal != nil
+	return lookup, err
+}
+
+// promise asks the tier, and keeps a copy of its answer.
+func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
+	e, err := d.Tiers.Promise(ctx, t, l)
+	if err != nil {
+		return palyra.Enforcement{}, err
+	}
+	e.Mechanisms, e.Limits = slices.Clone(e.Mechanisms), maps.Clone(e.Limits)
+	return e, nil
+}
+
+// held refuses where the kernel does not hold the memory and the processes of a
+// run as a whole: that something looks from time to time is not enough.
+func held(t palyra.Tier, limits map[string]string) error {
+	for _, l := range []struct {
+		name string
+		by   []string
+	}{{"memory", []string{"cgroup"}}, {"processes", []string{"cgroup", "rlimit"}}} {
+		how := strings.Split(limits[l.name], "+")
+		if !slices.ContainsFunc(how, func(h string) bool { return slices.Contains(l.by, h) }) {
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the call requires held limits, and %s of tier %s is held by %s here", l.name, t, show.Line(orNothing(limits[l.name]))).
+				WithRemedy("let the daemon have a cgroup (see 'palyra sandbox doctor'), or call without require_limits")
+		}
+	}
+	return nil
+}
+
+func orNothing(how string) string {
+	if how == "" || how == "none" {
+		return "nothing"
+	}
+	return how
+}

@@ -1,0 +1,166 @@
+package process
+
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+)
+
+// view is what a room shows of the file system, by paths of the room.
+type view struct {
+	at    map[string]shown
+	above map[string]bool // directories that are only there to hold the others
+	files map[string]bool // that the profile makes
+	write []string        // what the run can write, by paths outside the room
+}
+
+// shown is something that lies outside the room and is seen in it.
+type shown struct {
+	source string
+	own    bool // the daemon's, for this workspace
+}
+
+// system is what every room shows read-only.
+var system = slices.Concat(readOnlyInside, []string{alternatives})
+
+// alternatives has the links by which some systems choose between programs. Of
+// the rest of /etc a room has a selection of its own.
+const alternatives = "/etc/alternatives"
+
+// What a walk through a room can meet.
+var (
+	errHidden    = errors.New("process: the room does not show it")
+	errSelected  = errors.New("process: the room has a selection of its own there")
+	errGenerated = errors.New("process: the profile makes it")
+)
+
+// newView is the view of a plan's room.
+func newView(p palyra.Plan) *view {
+	v := &view{at: map[string]shown{}, above: map[string]bool{}, files: map[string]bool{}, write: []string{p.Workspace.Path}}
+	for _, dir := range system {
+		v.add(dir, shown{source: dir})
+	}
+	for _, m := range p.Mounts {
+		v.add(m.Target, shown{source: m.Source, own: m.Writable})
+		if m.Writable {
+			v.write = append(v.write, m.Source)
+		}
+	}
+	for _, f := range p.Files {
+		v.files[f.Target] = true
+		v.hold(f.Target)
+	}
+	v.add(p.Workspace.Path, shown{source: p.Workspace.Path})
+	return v
+}
+
+func (v *view) add(target string, s shown) {
+	v.at[target] = s
+	v.hold(target)
+}
+
+// hold makes sure of the directories above a path.
+func (v *view) hold(target string) {
+	for dir := path.Dir(target); dir != "/" && !v.above[dir]; dir = path.Dir(dir) {
+		v.above[dir] = true
+	}
+}
+
+// writable reports whether a run can change what lies at a path outside.
+func (v *view) writable(host string) bool {
+	return slices.ContainsFunc(v.write, func(top string) bool { return within(host, top) })
+}
+
+// bare is a directory that is only there in the room.
+func bare(real string) step {
+	return step{fd: none, name: path.Base(real), real: real, st: unix.Stat_t{Mode: unix.S_IFDIR | 0o755}}
+}
+
+// shown finds a name of the room. It looks at nothing that the room does not
+// show, so that a refusal tells nothing about it. Not found means that it lies in
+// the directory here, if anywhere.
+func (w *world) shown(here step, real, name string) (s step, found bool, err error) {
+	switch at, mounted := w.view.at[real]; {
+	case mounted:
+		s, err = w.mounted(at)
+		s.name, s.real, s.mounted = name, real, true
+		return s, true, err
+	case w.view.files[real]:
+		return step{}, false, errGenerated
+	case here.fd != none:
+		return step{}, false, nil
+	case w.view.above[real]:
+		return bare(real), true, nil
+	case real == "/proc" || real == "/dev" || real == "/sys":
+		return step{}, false, errShifting
+	case within(real, "/etc"):
+		return step{}, false, errSelected
+	}
+	return step{}, false, errHidden
+}
+
+// mounted opens what is shown somewhere. The way to it is the run's user's to
+// pass, unless it is the system's or the daemon's own.
+func (w *world) mounted(at shown) (step, error) {
+	if at.own || slices.Contains(system, at.source) {
+		s, err := lookStraight(at.source)
+		s.host = at.source
+		return s, err
+	}
+	outside := *w
+	outside.view = nil
+	p, err := outside.walk(at.source)
+	if err != nil {
+		return step{}, err
+	}
+	last := len(p.open) - 1
+	s := p.open[last]
+	p.open = p.open[:last]
+	p.close()
+	return s, nil
+}
+
+// lookStraight opens a path with no link in it but perhaps the last name.
+func lookStraight(abs string) (step, error) {
+	if path.Dir(abs) == "/" {
+		return look(unix.AT_FDCWD, abs)
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	dir, err := openat2(path.Dir(abs), how)
+	if err != nil {
+		return step{}, err
+	}
+	defer unix.Close(dir)
+	return look(dir, path.Base(abs))
+}
+
+func openat2(abs string, how unix.OpenHow) (int, error) {
+	for {
+		fd, err := unix.Openat2(unix.AT_FDCWD, abs, &how)
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+// outside is where directories of the room really lie. What a room does not show
+// lies nowhere.
+func (w *world) outside(dirs []string) []string {
+	if w.view == nil {
+		return dirs
+	}
+	var out []string
+	for _, dir := range dirs {
+		for top := dir; top != "/"; top = path.Dir(top) {
+			if at, ok := w.view.at[top]; ok {
+				out = append(out, path.Join(at.source, relative(dir, top)))
+				break
+			}
+		}
+	}
+	return out
+}
