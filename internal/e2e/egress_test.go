@@ -138,7 +138,7 @@ func TestOnlyGrantedHostsAreReached(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"curl by the proxy": {"curl -sS --max-time 20 " + url, "hello from " + w.web},
 		"curl without":      {"curl -sS --max-time 20 --noproxy '*' " + url, "hello from " + w.web},
-		"curl by socks":     {`curl -sS --max-time 20 --proxy "$ALL_PROXY" ` + url, "hello from " + w.web},
+		"curl by socks":     {`curl -sS --max-time 20 --proxy "socks5h${ALL_PROXY#http}" ` + url, "hello from " + w.web},
 		"node":              {`node -e 'fetch("` + url + `").then(r=>r.text()).then(console.log).catch(e=>{console.log(e.cause||e);process.exit(1)})'`, "hello from " + w.web},
 		"go":                {"./fetcher " + url, "hello from " + w.web},
 		"python by a plain socket": {fmt.Sprintf(`python3 -c '

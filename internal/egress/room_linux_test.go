@@ -272,7 +272,7 @@ func splitArgs(s string) []string {
 
 func (r *room) socks(scheme string) string {
 	for _, v := range r.env {
-		if s, ok := strings.CutPrefix(v, "ALL_PROXY=socks5h"); ok {
+		if s, ok := strings.CutPrefix(v, "ALL_PROXY=http"); ok {
 			return scheme + s
 		}
 	}

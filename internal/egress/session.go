@@ -86,11 +86,10 @@ func (s *Session) Env() []string {
 	at := netip.AddrPortFrom(offset(s.book.base, serverOffset), proxyPort).String()
 	who := url.UserPassword(proxyUser, s.token)
 	web := (&url.URL{Scheme: "http", User: who, Host: at}).String()
-	socks := (&url.URL{Scheme: "socks5h", User: who, Host: at}).String()
 	const direct = "localhost,127.0.0.1,::1"
 	return []string{
-		"HTTP_PROXY=" + web, "HTTPS_PROXY=" + web, "ALL_PROXY=" + socks, "NO_PROXY=" + direct,
-		"http_proxy=" + web, "https_proxy=" + web, "all_proxy=" + socks, "no_proxy=" + direct,
+		"HTTP_PROXY=" + web, "HTTPS_PROXY=" + web, "ALL_PROXY=" + web, "NO_PROXY=" + direct,
+		"http_proxy=" + web, "https_proxy=" + web, "all_proxy=" + web, "no_proxy=" + direct,
 		"NODE_USE_ENV_PROXY=1",
 	}
 }

@@ -90,7 +90,7 @@ func TestEnv(t *testing.T) {
 		env := strings.Join(s.Env(), "\n")
 		for _, want := range []string{
 			"HTTP_PROXY=http://palyra:" + s.token + "@198.18.0.1:3128", "https_proxy=http://palyra:" + s.token + "@198.18.0.1:3128",
-			"ALL_PROXY=socks5h://palyra:" + s.token + "@198.18.0.1:3128", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1",
+			"ALL_PROXY=http://palyra:" + s.token + "@198.18.0.1:3128", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1",
 		} {
 			if !strings.Contains(env, want) {
 				t.Errorf("%s is not in %s", want, env)

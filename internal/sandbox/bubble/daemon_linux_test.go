@@ -182,6 +182,11 @@ func TestBackendRecover(t *testing.T) {
 		if rooms := roomsOf(t, stranger.Process.Pid); len(rooms) == 0 || !lives(rooms[0]) {
 			t.Error("another state's room was ended")
 		}
+		_ = stranger.Process.Kill()
+		_ = stranger.Wait()
+		if err := openBackend(t, other).Recover(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -252,9 +257,7 @@ func TestBackendDaemonDiesEarly(t *testing.T) {
 	s := newSite(t, residents()[0])
 	var marks []string
 	for n := range 30 {
-		one := c
-		one.StateID = fmt.Sprintf("%s-%d", c.StateID, n)
-		cmd := daemonCommand(one, s)
+		cmd := daemonCommand(c, s)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -275,8 +278,8 @@ func TestBackendDaemonDiesEarly(t *testing.T) {
 			return len(out) == 0
 		})
 	}
-	for _, name := range records(c) {
-		_ = os.Remove(filepath.Join(c.Dir, name))
+	if err := openBackend(t, c).Recover(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
