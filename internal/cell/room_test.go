@@ -12,7 +12,7 @@ func goodRoom() Room {
 	return Room{
 		Version: Version, Workspace: "/home/me/work",
 		Seals: []Seal{{Path: ".git", Dev: 7, Ino: 8}, {Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63}, {Path: ".envrc", ReadOnly: true}},
-		Doors: []Door{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}},
+		Doors: []Door{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}, {Path: "/run/palyra/run/agent.sock"}},
 		Hide:  []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Range: "198.18.0.0/15", Hostname: "palyra",
 		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraTasks, ExtraLeave, ExtraInto, ExtraCounter},
 	}
@@ -94,6 +94,12 @@ func TestRoomCheck(t *testing.T) {
 		"a door with a zone":      func(r *Room) { r.Doors[0].Addr = addr("[fe80::1%lo]:80") },
 		"a mapped door":           func(r *Room) { r.Doors[0].Addr = addr("[::ffff:1.2.3.4]:80") },
 		"a door twice":            func(r *Room) { r.Doors[1] = r.Doors[0] },
+		"a path and an address":   func(r *Room) { r.Doors[0].Path = "/run/a.sock" },
+		"a path outside run":      func(r *Room) { r.Doors[0] = Door{Path: "/tmp/a.sock"} },
+		"a path out of run":       func(r *Room) { r.Doors[0] = Door{Path: "/run/../tmp/a.sock"} },
+		"a path that is too long": func(r *Room) { r.Doors[0] = Door{Path: "/run/" + strings.Repeat("x", 200)} },
+		"a path by udp":           func(r *Room) { r.Doors[0] = Door{Path: "/run/a.sock", UDP: true} },
+		"a path twice":            func(r *Room) { r.Doors = []Door{{Path: "/run/a.sock"}, {Path: "/run/a.sock"}} },
 		"a range that is none":    func(r *Room) { r.Range = "198.18.0.0" },
 		"a range with a rest":     func(r *Room) { r.Range = "198.18.0.1/15" },
 		"a range of everything":   func(r *Room) { r.Range = "0.0.0.0/0" },

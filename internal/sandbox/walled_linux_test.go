@@ -27,6 +27,8 @@ type watchman struct {
 	opened []palyra.ID
 	closed int
 	door   cell.Door
+
+	sockets int // handed over
 }
 
 func (w *watchman) Mode() string { return w.mode }
@@ -41,9 +43,9 @@ func (w *watchman) Open(_ context.Context, c *palyra.Call, _ palyra.Plan) (Gatew
 	return w, nil
 }
 
-func (w *watchman) Doors() []cell.Door     { return []cell.Door{w.door} }
-func (*watchman) Serve(s []*os.File) error { closeAll(s...); return nil }
-func (*watchman) Env() []string            { return []string{"HTTPS_PROXY=http://x:secret@198.18.0.1:3128"} }
+func (w *watchman) Doors() []cell.Door       { return []cell.Door{w.door} }
+func (w *watchman) Serve(s []*os.File) error { closeAll(s...); w.sockets += len(s); return nil }
+func (*watchman) Env() []string              { return []string{"HTTPS_PROXY=http://x:secret@198.18.0.1:3128"} }
 
 func (w *watchman) Close() ([]palyra.EgressFlow, int64) {
 	w.closed++
@@ -187,4 +189,50 @@ func TestACacheCanBeReached(t *testing.T) {
 	cache := filepath.Join(b.r.Caches, "abc", "go")
 	b.ok(makeCache(b.r.Caches, cache, identity{ordinary(), ordinary()}))
 	b.ok(as(identity{ordinary(), ordinary()}, func() error { return os.WriteFile(filepath.Join(cache, "x"), nil, 0o600) }))
+}
+
+// insiders is whoever answers runs that are agents.
+type insiders struct {
+	served []int64
+	ended  int
+	err    error
+}
+
+func (i *insiders) Serve(_ *palyra.Call, uid int64, socket *os.File) (func(), error) {
+	closeAll(socket)
+	if i.err != nil {
+		return nil, i.err
+	}
+	i.served = append(i.served, uid)
+	return func() { i.ended++ }, nil
+}
+
+// A run that is an agent itself has a door of its own, beside the guard's, that
+// is closed with it.
+func TestARunThatIsAnAgent(t *testing.T) {
+	b, w := walledBox(t)
+	in := &insiders{}
+	b.r.Agents = in
+	b.plan.AgentSocket, b.plan.UnixSockets = true, true
+	b.back.onStart = func(j Job) { // as a backend does
+		var files []*os.File
+		for range j.Doors {
+			f, err := os.Open(os.DevNull)
+			b.ok(err)
+			files = append(files, f)
+		}
+		b.ok(j.Open(files))
+	}
+	b.sh(`echo "$PALYRA_HOME"`)
+	res := b.finished()
+	want(t, "its home", strings.TrimSpace(string(res.Stdout)), RoomPalyra)
+	want(t, "doors", b.back.started()[0].Doors, []cell.Door{w.door, {Path: agentSocket}})
+	want(t, "who is served", in.served, []int64{int64(ordinary())})
+	want(t, "ends", in.ended, 1)
+	want(t, "sockets of the guard", w.sockets, 1)
+
+	b.r.Agents = nil
+	if r := b.run().Refusal; r == nil || r.Reason != palyra.ReasonTierUnavailable {
+		t.Errorf("refusal %+v", r)
+	}
 }

@@ -82,7 +82,7 @@ type fill struct {
 
 var fills = []fill{
 	{"files in a temporary directory", "fillfs DIR MOST", []string{"$TMPDIR", "$HOME", "/dev/shm", "/run"}, nil},
-	{"names in a temporary directory", "fillinodes DIR 200000", []string{"$TMPDIR", "/dev/shm"}, memory64},
+	{"names in a temporary directory", "fillinodes DIR 100000", []string{"$TMPDIR", "/dev/shm"}, memory64},
 	{"attributes in a temporary directory", "fillattributes DIR 128", []string{"$TMPDIR", "$HOME"}, memory64},
 }
 

@@ -318,3 +318,28 @@ func TestScriptIsAnArgument(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A program that is an agent itself finds the command that speaks to Palyra, may
+// use sockets, may be fed although it is an interpreter, and has the time of a run.
+func TestAnAgentsPlan(t *testing.T) {
+	d := driver(t, Config{
+		Tiers: everywhere{}, Tier: palyra.TierC, Wall: 1000, AgentWall: 5000,
+		Agent: []palyra.Mount{{Source: "/opt/p/palyra", Target: "/run/palyra/bin/palyra"}},
+	})
+	p, err := filled(t, d, `{"command":"sh","agent_socket":true,"stdin_live":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.AgentSocket || !p.UnixSockets || !slices.Contains(p.Mounts, d.Agent[0]) {
+		t.Errorf("%+v", p)
+	}
+	if !slices.ContainsFunc(p.Env, func(v palyra.EnvVar) bool { return v.Name == "PATH" && strings.HasPrefix(v.Value, "/run/palyra/bin:") }) {
+		t.Errorf("%+v", p.Env)
+	}
+	if p, err = filled(t, d, `{"command":"sh"}`); err != nil || p.AgentSocket || p.UnixSockets || len(p.Mounts) > 0 {
+		t.Errorf("%v, %+v", err, p)
+	}
+	if _, err := filled(t, d, `{"command":"sh","agent_socket":true,"tier":"b"}`); palyra.AsError(err).Reason != palyra.ReasonTierUnavailable {
+		t.Errorf("%v", err)
+	}
+}
