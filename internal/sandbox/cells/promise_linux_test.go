@@ -49,7 +49,7 @@ func TestRlimits(t *testing.T) {
 		return 0, false
 	}
 	for resource, want := range map[int]uint64{
-		unix.RLIMIT_CPU: 3, unix.RLIMIT_DATA: 400 + dataSlack, unix.RLIMIT_NOFILE: 7, unix.RLIMIT_FSIZE: 9, unix.RLIMIT_CORE: 0, markLimit: 42,
+		unix.RLIMIT_CPU: 3, unix.RLIMIT_DATA: 400 + dataSlack, unix.RLIMIT_NOFILE: 7, unix.RLIMIT_FSIZE: 9, unix.RLIMIT_CORE: 1, markLimit: 42,
 		unix.RLIMIT_NPROC: 11,
 	} {
 		if got, ok := find(resource, Cgroups{}); !ok || got != want {

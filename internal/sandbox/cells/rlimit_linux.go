@@ -59,7 +59,7 @@ func (k *Keeper) Rlimits(l palyra.Limits, tasks int64) []cell.Rlimit {
 
 func rlimits(l palyra.Limits, mark uint64, c Cgroups, tasks int64) []cell.Rlimit {
 	out := []cell.Rlimit{
-		{Resource: unix.RLIMIT_CORE, Value: 0},
+		{Resource: unix.RLIMIT_CORE, Value: noCore},
 		{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles)},
 		{Resource: unix.RLIMIT_FSIZE, Value: uint64(l.FileBytes)},
 		{Resource: unix.RLIMIT_CPU, Value: uint64((l.CPUMS+999)/1000) + 1},
@@ -144,3 +144,8 @@ func processes(proc string) []int {
 	}
 	return out
 }
+
+// noCore is a limit of one byte: no file is written, and a core_pattern that names
+// a program is not followed either, as it would be with a limit of none. Nothing
+// of the host looks into a run's memory because the run crashed.
+const noCore = 1

@@ -23,8 +23,8 @@ type Factory struct {
 	Tmp int64
 	// Seals are the names that the backend is told to keep.
 	Seals []string
-	// Guard returns a way out of a run's network which resolves Granted to
-	// 127.0.0.1, as it does every other name, and may connect there.
+	// Guard returns a strict guard that asks this resolver, for which every name is
+	// 127.0.0.1, and may connect there. Where there is a network it is needed.
 	Guard func(t *testing.T, resolver string) sandbox.Guard
 
 	ledger *ledger

@@ -144,7 +144,7 @@ func TestProfileHoldsSeals(t *testing.T) {
 	for _, sealed := range []string{
 		".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", ".git/info/attributes", ".GIT", ".Git/CONFIG", "a/b/.git", "a/.git/config",
 		".envrc", "deep/er/.envrc", ".ENVRC", ".vscode/tasks.json", ".v\u017fcode", ".git/con\ufb01g", ".git/hoo\u212as", ".github/workflows/x.yml",
-		".palyra", "my.code-workspace", "Jenkinsfile", ".git/modules/a/b/config", ".mcp.json", "node_modules/x/.git/hooks", "node_modules/x/.git",
+		".palyra", "my.code-workspace", "Jenkinsfile", ".git/modules/a/b/config", ".mcp.json", ".vscode/node_modules/x", "a/.github/workflows/node_modules/b/c", "node_modules/x/.git/hooks", "node_modules/x/.git",
 	} {
 		for _, op := range []string{"file-write-create", "file-write-data", "file-write-unlink", "file-write-mode", "file-write-xattr"} {
 			if pol.allows(act{op: op, path: work + "/" + sealed}) {
@@ -161,6 +161,35 @@ func TestProfileHoldsSeals(t *testing.T) {
 		}
 		if !pol.allows(act{op: "file-write-create", path: work + "/" + pin + "/new"}) {
 			t.Errorf("nothing can be made in %s", pin)
+		}
+	}
+}
+
+// What only the walk can tell to be sealed is held by its path.
+func TestProfileHoldsMarks(t *testing.T) {
+	j, p := sample()
+	p.marks = []mark{{Path: whole, Keep: true}, {Path: "bare", Keep: true}, {Path: "bare/config"}, {Path: "bare/hooks"}}
+	p.pins = pinned(p.marks)
+	pol := mustPolicy(t, j, p)
+	for _, sealed := range []string{"bare/config", "bare/hooks", "bare/hooks/update"} {
+		if pol.allows(act{op: "file-write-data", path: work + "/" + sealed}) || pol.allows(act{op: "file-write-create", path: work + "/" + sealed}) {
+			t.Errorf("%s can be written", sealed)
+		}
+	}
+	if pol.allows(act{op: "file-write-unlink", path: work + "/bare"}) || !pol.allows(act{op: "file-write-create", path: work + "/bare/objects/x"}) {
+		t.Error("the repository can be moved, or not be worked in")
+	}
+}
+
+// What the daemon laid into the place stays, even where a mount would let the run
+// write there.
+func TestProfileKeepsThePlace(t *testing.T) {
+	j, p := sample()
+	j.Mounts = append(j.Mounts, palyra.Mount{Source: path.Dir(p.root), Target: path.Dir(p.root), Writable: true})
+	pol := mustPolicy(t, j, p)
+	for _, kept := range []string{p.root, p.exe(), p.exe() + "/make", p.profile(), p.home() + "/.gitconfig", p.home() + "/.cache/go"} {
+		if pol.allows(act{op: "file-write-create", path: kept}) || pol.allows(act{op: "file-write-unlink", path: kept}) {
+			t.Errorf("%s can be written", kept)
 		}
 	}
 }

@@ -172,6 +172,26 @@ func TestSweepTellsChanges(t *testing.T) {
 	y.sweep(changedPrefix + ".envrc")
 }
 
+// A worktree's .git is a file, and sealed as a whole; a directory may be worked in.
+func TestLookTellsFilesFromDirectories(t *testing.T) {
+	y := newYard(t, ".git", "sub/.git/config", "bare/HEAD", "bare/commondir")
+	var got []string
+	for _, m := range y.marks {
+		if kind := " sealed"; !m.Keep {
+			got = append(got, m.Path+kind)
+		} else {
+			got = append(got, m.Path+" kept")
+		}
+	}
+	if want := []string{".git sealed", "bare kept", "bare/commondir sealed", "sub/.git kept", "sub/.git/config sealed"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if err := os.WriteFile(filepath.Join(y.dir, ".git"), []byte("gitdir: elsewhere"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	y.sweep(changedPrefix + ".git")
+}
+
 func TestLookIsBounded(t *testing.T) {
 	y := newYard(t, "a/b", "a/c", "a/d", ".envrc")
 	if _, err := look(t.Context(), y.dir, y.rules, 3); palyra.AsError(err).Reason != palyra.ReasonSealDenied {

@@ -65,6 +65,12 @@ func TestTreeNeverTakesOthers(t *testing.T) {
 				t.Errorf("%+v was taken", p)
 			}
 		}
+		for _, p := range taken { // and for each there is a reason
+			parent := slices.ContainsFunc(rows, func(q proc) bool { return tr.seen[q.ident] && q.pid == p.parent && q.start <= p.start })
+			if p.ident != lead && p.group != lead.pid && !parent {
+				t.Errorf("%+v was taken for nothing", p)
+			}
+		}
 		for _, p := range rows { // children of what is ours, and the group, are ours
 			mine := p.group == lead.pid || slices.ContainsFunc(taken, func(q proc) bool { return q.pid == p.parent && q.start <= p.start })
 			if mine && !p.zombie && p.start >= lead.start && !slices.Contains(taken, p) {
