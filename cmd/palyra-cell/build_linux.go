@@ -90,6 +90,12 @@ func (b *builder) launcher(link int) failure {
 
 // paths does what is to be done to paths of the room.
 func (b *builder) paths() failure {
+	if text, err := furnish(b.room.Private); err != nil {
+		return failed("private", text, err)
+	}
+	if f := b.placeUnix(); f.step != "" {
+		return f
+	}
 	if text, err := hide(b.room.Hide); err != nil {
 		return failed("hide", text, err)
 	}

@@ -53,6 +53,11 @@ func allow(ruleset int, path string, access uint64, plain bool) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
+	return allowFile(ruleset, fd, access)
+}
+
+// allowFile is allow for what a descriptor refers to.
+func allowFile(ruleset, fd int, access uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

@@ -152,6 +152,9 @@ func prepare(fds []int, ahead *rules, room bool) (*program, failure) {
 	}
 	p.stays = isAlready(s.Identity)
 	f := ahead.complete(&s.Landlock)
+	if f.step == "" && s.Terminal {
+		f = ahead.onTerminal(p.stdio[0])
+	}
 	p.ruleset = ahead.ruleset
 	return p, f
 }

@@ -43,12 +43,17 @@ const (
 // scratch makes a small file system in memory that is mounted nowhere: what is
 // in it can be reached by the descriptor alone, until it is laid over something.
 func scratch() (int, error) {
+	return tmpfs([][2]string{{"mode", "0755"}, {"nr_inodes", "8"}})
+}
+
+// tmpfs makes a file system in memory.
+func tmpfs(options [][2]string) (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
 	}
 	defer func() { _ = unix.Close(fs) }()
-	for _, option := range [][2]string{{"mode", "0755"}, {"nr_inodes", "8"}} {
+	for _, option := range options {
 		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
 			return -1, err
 		}

@@ -56,6 +56,9 @@ func (b *builder) connect() failure {
 		return failed("network", b.room.Range, err)
 	}
 	for i, d := range b.room.Doors {
+		if d.Path != "" {
+			continue // by placeUnix
+		}
 		if err := place(int(b.doors[i].Fd()), d); err != nil {
 			return failed("door", doorName(d), err)
 		}
@@ -127,9 +130,6 @@ func netlink(fd int, kind, flags uint16, body []byte) error {
 // place binds a socket and lets it listen. A door is nobody's to share: without
 // SO_REUSEADDR and SO_REUSEPORT the run cannot listen beside it.
 func place(fd int, d cell.Door) error {
-	if d.Path != "" {
-		return placeUnix(fd, d.Path)
-	}
 	var at unix.Sockaddr = &unix.SockaddrInet6{Port: int(d.Addr.Port()), Addr: d.Addr.Addr().As16()}
 	if d.Addr.Addr().Is4() {
 		at = &unix.SockaddrInet4{Port: int(d.Addr.Port()), Addr: d.Addr.Addr().As4()}
@@ -142,15 +142,26 @@ func place(fd int, d cell.Door) error {
 	return unix.Listen(fd, backlog)
 }
 
-// placeUnix binds a socket in the room's /run, which is empty and the room's own.
-func placeUnix(fd int, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+// placeUnix binds the doors that have a path, in the room's own /run. Paths are
+// those of the hand's thread, on which it runs.
+func (b *builder) placeUnix() failure {
+	for i, d := range b.room.Doors {
+		if d.Path == "" {
+			continue
+		}
+		fd := int(b.doors[i].Fd())
+		err := os.MkdirAll(filepath.Dir(d.Path), 0o700)
+		if err == nil {
+			err = unix.Bind(fd, &unix.SockaddrUnix{Name: d.Path})
+		}
+		if err == nil {
+			err = unix.Listen(fd, backlog)
+		}
+		if err != nil {
+			return failed("door", doorName(d), err)
+		}
 	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
-		return err
-	}
-	return unix.Listen(fd, backlog)
+	return failure{}
 }
 
 func doorName(d cell.Door) string {

@@ -56,6 +56,17 @@ func (r *rules) complete(want *cell.Landlock) failure {
 	return failure{}
 }
 
+// toTalk is what programs do with the terminal that they are on.
+const toTalk = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+// onTerminal allows the terminal that came as a descriptor: programs open it again by
+// the names that their own descriptors have in /proc, as /dev/stdout. It may have no
+// name in the room at all. Whoever is not one fails when it is to be the
+// controlling one.
+func (r *rules) onTerminal(fd int) failure {
+	return failed("landlock", "terminal", allowFile(r.ruleset, fd, toTalk&r.made.FS))
+}
+
 // begins: what there is must hold for l too, whatever else l allows.
 func (r *rules) begins(l *cell.Landlock) bool {
 	m := &r.made

@@ -16,7 +16,7 @@
 package cell
 
 // Version of the language. The two ends must agree exactly.
-const Version = 2
+const Version = 3
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
@@ -121,7 +121,7 @@ type Spec struct {
 	Cwd     string   `json:"cwd"` // no part of it may be a symbolic link
 
 	Identity *Identity `json:"identity,omitempty"` // nil: stay who we are
-	Terminal bool      `json:"terminal,omitempty"` // stdin is a terminal to be made the controlling one
+	Terminal bool      `json:"terminal,omitempty"` // stdin is a terminal: it becomes the controlling one, and Landlock lets it be opened again
 	Rlimits  []Rlimit  `json:"rlimits,omitempty"`
 	Nice     int       `json:"nice,omitempty"`
 

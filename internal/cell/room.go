@@ -16,7 +16,8 @@ const MaxDoors = 64
 
 // Room is what is left to do inside namespaces that exist already, before
 // anything may run there: the cell makes a mount and a network namespace of its
-// own inside the given ones, seals paths of the workspace and opens doors. All of
+// own inside the given ones, gives the room its private places, seals paths of the
+// workspace and opens doors. All of
 // it happens by descriptor and without following links. Afterwards the cell has
 // a launcher that waits, as any cell has, and no capability and no way back. (The
 // launcher keeps what Spec.Cover takes until it becomes the program.)
@@ -24,14 +25,15 @@ const MaxDoors = 64
 // The run may be ordered right behind the room: it begins once the room is built,
 // and not at all when it cannot be.
 type Room struct {
-	Version   int      `json:"version"`
-	Workspace string   `json:"workspace"` // a mount of the room
-	Seals     []Seal   `json:"seals,omitempty"`
-	Doors     []Door   `json:"doors,omitempty"`
-	Hide      []string `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
-	ReadOnly  []string `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
-	Range     string   `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
-	Hostname  string   `json:"hostname,omitempty"`  // empty: as it was found
+	Version   int       `json:"version"`
+	Workspace string    `json:"workspace"` // a mount of the room
+	Private   []Private `json:"private,omitempty"`
+	Seals     []Seal    `json:"seals,omitempty"`
+	Doors     []Door    `json:"doors,omitempty"`
+	Hide      []string  `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
+	ReadOnly  []string  `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
+	Range     string    `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
+	Hostname  string    `json:"hostname,omitempty"`  // empty: as it was found
 	// Filter is for the cell itself, on all its threads, from the moment the room
 	// is built; struct sock_filter array, empty: none. Calls says what it must
 	// let pass.
@@ -81,6 +83,18 @@ type Seal struct {
 	ReadOnly bool   `json:"read_only,omitempty"`
 	Dev      uint64 `json:"dev"`
 	Ino      uint64 `json:"ino"`
+}
+
+// Private is a directory of the room over which a file system in memory is laid, for
+// the run to write to. Bytes and Inodes bound it: names take memory of the kernel
+// even where they hold nothing. Keep are mounts of the room below Path that stay
+// where they are; none lies in another.
+type Private struct {
+	Path   string   `json:"path"`
+	Mode   uint32   `json:"mode"` // permissions, with the sticky bit
+	Bytes  int64    `json:"bytes"`
+	Inodes int64    `json:"inodes"`
+	Keep   []string `json:"keep,omitempty"`
 }
 
 // Door is a socket to be made in the room: in its network at Addr or, with Path, a

@@ -11,6 +11,10 @@ import (
 func goodRoom() Room {
 	return Room{
 		Version: Version, Workspace: "/home/me/work",
+		Private: []Private{
+			{Path: "/tmp", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/tmp/a", "/tmp/b/c"}},
+			{Path: "/run", Mode: 0o755, Bytes: 1, Inodes: 1},
+		},
 		Seals: []Seal{{Path: ".git", Dev: 7, Ino: 8}, {Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63}, {Path: ".envrc", ReadOnly: true}},
 		Doors: []Door{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}, {Path: "/run/palyra/run/agent.sock"}},
 		Hide:  []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Range: "198.18.0.0/15", Hostname: "palyra",
@@ -55,6 +59,7 @@ func TestEveryFieldOfARoomTravels(t *testing.T) {
 		}
 	}
 	fill(reflect.ValueOf(&want.Seals).Elem(), 1)
+	fill(reflect.ValueOf(&want.Private).Elem(), 1)
 	want.Doors = []Door{{}, {UDP: true, Addr: netip.MustParseAddrPort("1.2.3.4:5")}}
 	var got Room
 	c := coder{reading: true, in: encodeRoom(&want)}
@@ -75,6 +80,24 @@ func TestRoomCheck(t *testing.T) {
 		"all as workspace":        func(r *Room) { r.Workspace = "/" },
 		"an unclean workspace":    func(r *Room) { r.Workspace = "/a/../b" },
 		"a workspace with a zero": func(r *Room) { r.Workspace = "/a\x00" },
+		"too many private":        func(r *Room) { r.Private = make([]Private, maxPrivate+1) },
+		"a private one nowhere":   func(r *Room) { r.Private[0].Path = "" },
+		"all private":             func(r *Room) { r.Private[0].Path, r.Private[0].Keep = "/", nil },
+		"unclean private":         func(r *Room) { r.Private[1].Path = "/run/" },
+		"twice private":           func(r *Room) { r.Private[1].Path = "/tmp" },
+		"private in private":      func(r *Room) { r.Private[1].Path = "/tmp/x" },
+		"private around private":  func(r *Room) { r.Private[0].Path, r.Private[0].Keep = "/run/x", nil },
+		"private with set-id":     func(r *Room) { r.Private[0].Mode = 0o4777 },
+		"private of no size":      func(r *Room) { r.Private[0].Bytes = 0 },
+		"private without names":   func(r *Room) { r.Private[0].Inodes = -1 },
+		"private without end":     func(r *Room) { r.Private[0].Bytes = mostBytes + 1 },
+		"endless names":           func(r *Room) { r.Private[0].Inodes = mostInodes + 1 },
+		"too many kept":           func(r *Room) { r.Private[0].Keep = make([]string, maxKeep+1) },
+		"itself kept":             func(r *Room) { r.Private[0].Keep[0] = "/tmp" },
+		"kept elsewhere":          func(r *Room) { r.Private[0].Keep[0] = "/tmpx/a" },
+		"unclean kept":            func(r *Room) { r.Private[0].Keep[0] = "/tmp/../etc" },
+		"kept twice":              func(r *Room) { r.Private[0].Keep[0] = "/tmp/b/c" },
+		"kept in kept":            func(r *Room) { r.Private[0].Keep[0] = "/tmp/b" },
 		"too many seals":          func(r *Room) { r.Seals = make([]Seal, maxSeals+1) },
 		"an empty seal":           func(r *Room) { r.Seals[0].Path = "" },
 		"the workspace as seal":   func(r *Room) { r.Seals[0].Path = "." },

@@ -11,6 +11,8 @@ import (
 // Most of what a Room may list.
 const (
 	maxSeals    = 4096
+	maxPrivate  = 16
+	maxKeep     = 256
 	maxMasks    = 256
 	maxPath     = 4096
 	maxHostname = 64
@@ -46,6 +48,7 @@ func (c *coder) room(r *Room) {
 		return
 	}
 	c.string(&r.Workspace)
+	list(c, &r.Private, (*coder).private)
 	list(c, &r.Seals, func(c *coder, s *Seal) { c.string(&s.Path); c.bool(&s.ReadOnly); c.uint64(&s.Dev); c.uint64(&s.Ino) })
 	list(c, &r.Doors, func(c *coder, d *Door) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
 	list(c, &r.Hide, (*coder).string)
@@ -54,6 +57,18 @@ func (c *coder) room(r *Room) {
 	c.string(&r.Hostname)
 	c.bytes(&r.Filter)
 	list(c, &r.Extra, (*coder).string)
+}
+
+func (c *coder) private(p *Private) {
+	mode := uint64(p.Mode)
+	c.string(&p.Path)
+	c.uint64(&mode)
+	c.int64(&p.Bytes)
+	c.int64(&p.Inodes)
+	list(c, &p.Keep, (*coder).string)
+	if p.Mode = uint32(mode); mode > mostMode {
+		c.fail(errors.New("cell: room: permissions that are none"))
+	}
 }
 
 // addr walks an address and port as people write them; an invalid one is empty.
@@ -84,7 +99,7 @@ func (r *Room) Check() error {
 	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):
 		return errors.New("cell: room: a hostname that is none")
 	}
-	return errors.Join(r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
+	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
 }
 
 // inRoom: p is a clean absolute path and not the room itself.
@@ -94,6 +109,58 @@ func inRoom(p string) bool {
 
 func notHostname(r rune) bool {
 	return r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+const (
+	mostMode   = 0o1777
+	mostBytes  = 1 << 40 // far above any memory that one room could have
+	mostInodes = 1 << 30
+)
+
+// checkPrivate: none lies in another, nor in something that is kept.
+func (r *Room) checkPrivate() error {
+	if len(r.Private) > maxPrivate {
+		return fmt.Errorf("cell: room: %d private places, more than %d", len(r.Private), maxPrivate)
+	}
+	for i := range r.Private {
+		p := &r.Private[i]
+		switch {
+		case !inRoom(p.Path):
+			return fmt.Errorf("cell: room: private place %d is not a clean absolute path", i)
+		case p.Mode > mostMode || p.Bytes <= 0 || p.Bytes > mostBytes || p.Inodes <= 0 || p.Inodes > mostInodes:
+			return fmt.Errorf("cell: room: private place %d is of no size, or of too much", i)
+		case len(p.Keep) > maxKeep:
+			return fmt.Errorf("cell: room: %d mounts in private place %d, more than %d", len(p.Keep), i, maxKeep)
+		}
+		for j := range r.Private[:i] {
+			if touch(p.Path, r.Private[j].Path) {
+				return fmt.Errorf("cell: room: private place %d lies in another, or another in it", i)
+			}
+		}
+		if err := p.checkKeep(); err != nil {
+			return fmt.Errorf("cell: room: private place %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (p *Private) checkKeep() error {
+	for i, k := range p.Keep {
+		if !inRoom(k) || !strings.HasPrefix(k, p.Path+"/") {
+			return fmt.Errorf("mount %d is not a clean path in it", i)
+		}
+		for _, other := range p.Keep[:i] {
+			if touch(k, other) {
+				return fmt.Errorf("mount %d lies in another, or another in it", i)
+			}
+		}
+	}
+	return nil
+}
+
+// touch: two clean paths are the same, or one lies in the other.
+func touch(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
 // checkSeals also holds the promise that makes seals worth something: whatever

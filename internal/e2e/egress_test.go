@@ -29,7 +29,7 @@ type world struct {
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	var hits = make(chan string, 1000)
+	hits := make(chan string, 1000)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hits <- r.Host
 		fmt.Fprintf(w, "hello from %s", r.Host)

@@ -159,7 +159,7 @@ func (k *keeper) furnish(ctx context.Context) error {
 	defer h.Close()
 	k.counters = h.Counters
 	r := cell.Room{
-		Version: cell.Version, Workspace: k.want.room.workspace, Doors: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
+		Version: cell.Version, Workspace: k.want.room.workspace, Private: k.want.room.private(), Doors: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
 		Filter: k.b.filter, Extra: h.Extra,
 	}
 	if k.snapshot != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -181,6 +182,7 @@ func tryRoom(t *testing.T, r room, script string, between ...func()) (answer, er
 	for _, f := range between {
 		f()
 	}
+	layPrivate(t, r, extra[len(extra)-1])
 	argv = append(argv[:len(argv)-3:len(argv)-3], "/bin/sh", "-c", script)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -189,6 +191,30 @@ func tryRoom(t *testing.T, r room, script string, between ...func()) (answer, er
 		Path: path, Args: argv, Env: env, ExtraFiles: extra, Dir: "/", Stdout: &out, Stderr: &said, SysProcAttr: bwrapAttr(r.uid, r.gid),
 	})
 	return answer{out: out.String(), said: said.String(), err: err}, nil
+}
+
+// layPrivate has bubblewrap lay the file systems over a room's own places that the
+// cell would, as far as it can: it bounds no names.
+func layPrivate(t *testing.T, r room, args *os.File) {
+	t.Helper()
+	b, err := io.ReadAll(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, p := range r.private() {
+		word := fmt.Sprintf("\x00%04o\x00--dir\x00%s\x00", p.Mode, p.Path)
+		if strings.Count(text, word) != 1 {
+			t.Fatalf("%q is not in the arguments once", word)
+		}
+		text = strings.Replace(text, word, fmt.Sprintf("\x00%04o\x00--size\x00%d\x00--tmpfs\x00%s\x00", p.Mode, p.Bytes, p.Path), 1)
+	}
+	if _, err := args.WriteAt([]byte(text), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := args.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func devNull(t *testing.T) *os.File {

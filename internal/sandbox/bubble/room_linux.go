@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// Where a run finds its own things. All are private, in memory and of bounded
-// size; the rest of the room is read-only, except the workspace and mounts that
+// Where a run finds its own things. All are private, in memory and bounded in
+// bytes and names; the rest of the room is read-only, except the workspace and mounts that
 // say otherwise.
 const (
 	roomHome = "/home/agent"
@@ -34,6 +35,10 @@ const roomUser = 1000
 const (
 	roomRunBytes = 8 << 20
 	roomMaxTmp   = 64 << 30
+	// A file system in memory has a name for so many of its bytes: each takes about
+	// a kilobyte of the kernel's memory.
+	roomNameBytes = 8 << 10
+	roomFewNames  = 512 // however small it is
 )
 
 // room is what bubblewrap is to build for a cell.
@@ -194,17 +199,49 @@ func (b *bwrap) namespaces(a *roomArgs, r room) {
 
 // private makes the parts of the room that are its own. The host's /proc/sys
 // shows the values of whoever looks; bound read-only it can be read and not set,
-// also by a root who is mapped to somebody else.
+// also by a root who is mapped to somebody else. What can be written to is only
+// directories here, which become read-only with what they are in: the cell lays
+// file systems over them, as bubblewrap cannot bound how many names one holds.
 func (a *roomArgs) private(r room) {
 	a.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
-	a.tmpfs("1777", r.tmp, roomShm)
-	a.tmpfs("1777", r.tmp, roomTmp)
-	a.tmpfs("0755", roomRunBytes, roomRun)
-	a.tmpfs("0700", r.tmp, roomHome)
+	for _, p := range r.private() {
+		a.add("--perms", fmt.Sprintf("%04o", p.Mode), "--dir", p.Path)
+	}
 }
 
-func (a *roomArgs) tmpfs(perms string, size int64, path string) {
-	a.add("--perms", perms, "--size", strconv.FormatInt(size, 10), "--tmpfs", path)
+// private is what the cell lays over the places of a room that can be written to.
+func (r room) private() []cell.Private {
+	out := []cell.Private{
+		{Path: roomShm, Mode: 0o1777, Bytes: r.tmp},
+		{Path: roomTmp, Mode: 0o1777, Bytes: r.tmp},
+		{Path: roomRun, Mode: 0o755, Bytes: roomRunBytes},
+		{Path: roomHome, Mode: 0o700, Bytes: r.tmp},
+	}
+	for i := range out {
+		p := &out[i]
+		p.Inodes = max(roomFewNames, p.Bytes/roomNameBytes)
+		for _, target := range r.targets() {
+			if roomUnder(target, p.Path) {
+				p.Keep = append(p.Keep, target)
+			}
+		}
+	}
+	return out
+}
+
+// targets are where the room shows something that its plan names, each once.
+func (r room) targets() (all []string) {
+	if r.workspace != "" {
+		all = append(all, r.workspace)
+	}
+	for _, m := range r.mounts {
+		all = append(all, m.Target)
+	}
+	for _, f := range r.files {
+		all = append(all, f.Target)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // roomArgs collects bubblewrap's arguments and the descriptors that they name.

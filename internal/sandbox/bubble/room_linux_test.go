@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // The arguments are the room. Whoever changes them changes what every run can
@@ -46,10 +47,10 @@ func TestRoomArguments(t *testing.T) {
 --symlink /usr/bin /bin
 --perms 0444 --file 6 /etc/services
 --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev
---perms 1777 --size 4194304 --tmpfs /dev/shm
---perms 1777 --size 4194304 --tmpfs /tmp
---perms 0755 --size 8388608 --tmpfs /run
---perms 0700 --size 4194304 --tmpfs /home/agent
+--perms 1777 --dir /dev/shm
+--perms 1777 --dir /tmp
+--perms 0755 --dir /run
+--perms 0700 --dir /home/agent
 --perms 0444 --file 7 /etc/passwd
 --perms 0444 --file 8 /etc/group
 --perms 0444 --file 9 /etc/nsswitch.conf
@@ -69,6 +70,30 @@ func TestRoomArguments(t *testing.T) {
 	for n, want := range map[int]string{6: "http 80/tcp\n", 11: "palyra\n", 12: roomResolv, 16: "[user]\n"} {
 		if got, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", a.files[n-3].Fd())); err != nil || string(got) != want {
 			t.Errorf("descriptor %d: %q, %v; want %q", n, got, err, want)
+		}
+	}
+}
+
+// What the cell lays over a room's own places, and what stays visible in them, is
+// the other half of the room.
+func TestRoomPrivate(t *testing.T) {
+	r := room{
+		workspace: "/tmp/a/ws", tmp: 1 << 30,
+		mounts: []palyra.Mount{{Target: "/home/agent/.cache/go"}, {Target: "/home/u/.tools"}, {Target: "/home/agent/.cache/go"}, {Target: "/home/agent2"}},
+		files:  []palyra.RoomFile{{Target: "/run/x"}, {Target: "/home/agent/.gitconfig"}, {Target: "/etc/x"}},
+	}
+	want := []cell.Private{
+		{Path: "/dev/shm", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17},
+		{Path: "/tmp", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/tmp/a/ws"}},
+		{Path: "/run", Mode: 0o755, Bytes: 8 << 20, Inodes: 1 << 10, Keep: []string{"/run/x"}},
+		{Path: "/home/agent", Mode: 0o700, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/home/agent/.cache/go", "/home/agent/.gitconfig"}},
+	}
+	if diff := cmp.Diff(want, r.private()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, p := range (room{tmp: 1}).private() {
+		if p.Inodes < roomFewNames || p.Keep != nil {
+			t.Errorf("%+v", p)
 		}
 	}
 }

@@ -162,6 +162,15 @@ func TestSweepRefusesAWayOut(t *testing.T) {
 	if _, err := sweep(t.Context(), y.dir, y.rules, y.marks, "../x"); err == nil {
 		t.Error("an id that is a path was taken")
 	}
+	inside := newYard(t, "src/a.go") // nor does one lead elsewhere in the workspace
+	if err := os.Symlink("src", filepath.Join(inside.dir, ".palyra")); err != nil {
+		t.Fatal(err)
+	}
+	inside.look()
+	inside.make(".envrc")
+	if _, err := sweep(t.Context(), inside.dir, inside.rules, inside.marks, call); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestSweepTellsChanges(t *testing.T) {

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
+)
+
+// furnish lays a file system in memory over each private place of the room.
+func furnish(places []cell.Private) (text string, err error) {
+	for i := range places {
+		if text, err := lay(&places[i]); err != nil {
+			return text, err
+		}
+	}
+	return "", nil
+}
+
+// lay makes one place. What is mounted below it is taken before, with all that is
+// mounted in it, and put back after: it would be covered otherwise.
+func lay(p *cell.Private) (text string, err error) {
+	kept := make([]int, 0, len(p.Keep))
+	defer func() {
+		for _, fd := range kept {
+			_ = unix.Close(fd)
+		}
+	}()
+	for _, k := range p.Keep {
+		fd, err := take(k)
+		if err != nil {
+			return k, err
+		}
+		kept = append(kept, fd)
+	}
+	fs, err := tmpfs([][2]string{
+		{"mode", strconv.FormatUint(uint64(p.Mode), 8)},
+		{"size", strconv.FormatInt(p.Bytes, 10)},
+		{"nr_inodes", strconv.FormatInt(p.Inodes, 10)},
+	})
+	if err != nil {
+		return p.Path, err
+	}
+	defer func() { _ = unix.Close(fs) }()
+	if err := at(unix.AT_FDCWD, p.Path, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) }); err != nil {
+		return p.Path, err
+	}
+	for i, k := range p.Keep {
+		if err := put(kept[i], fs, strings.TrimPrefix(k, p.Path+"/")); err != nil {
+			return k, err
+		}
+	}
+	return "", nil
+}
+
+// take makes a second mount of what is mounted at name, which must be one: of
+// anything else the part of the file system beside it would come along.
+func take(name string) (tree int, err error) {
+	tree = -1
+	err = at(unix.AT_FDCWD, name, unix.RESOLVE_NO_SYMLINKS, func(fd int, _ *unix.Stat_t) error {
+		var st unix.Statx_t
+		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &st); err != nil {
+			return err
+		}
+		if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+			return unix.EINVAL
+		}
+		tree, err = clone(fd, 0)
+		return err
+	})
+	return tree, err
+}
+
+// put lays a tree into a new file system, at a path that is made for it.
+func put(tree, fs int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(tree, &st); err != nil {
+		return err
+	}
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		if err := unix.Mkdirat(fs, name[:i], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := unix.Mkdirat(fs, name, 0o755); err != nil {
+			return err
+		}
+	} else if err := stub(fs, name); err != nil {
+		return err
+	}
+	return at(fs, name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(tree, target) })
+}
+
+// stub makes an empty file to mount something on.
+func stub(fs int, name string) error {
+	fd, err := unix.Openat(fs, name, unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
