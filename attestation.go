@@ -88,6 +88,7 @@ type EgressFlow struct {
 	In      int64  `json:"bytes_in"`
 	Out     int64  `json:"bytes_out"`
 	Verdict string `json:"verdict"`
+	Grant   ID     `json:"grant_id"` // of the call that allowed a host beyond the plan's; empty: the plan names it
 }
 
 // Execution returns the digest of the canonical predicate without its own

@@ -23,6 +23,8 @@ type Proposal struct {
 	CallsUsed int64           `json:"calls_used,omitempty"`
 	CallsMax  int64           `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it
 	Labels    []string        `json:"labels,omitempty"`    // the session's labels so far
+	Parent    ID              `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
+	Purpose   string          `json:"purpose,omitempty"`   // what the parent is, for people
 }
 
 // Call is a proposal on its way: the record that survives a crash.

@@ -170,6 +170,8 @@ type TapeAttested struct {
 	Call        ID     `json:"call_id"`
 	Attestation ID     `json:"attestation_id"`
 	Digest      Digest `json:"attestation_digest"`
+
+	Egress []EgressFlow `json:"egress,omitempty"` // what it reached, and what it was refused
 }
 
 // TapeFinished is the end of a call, whatever it was. The outcome itself is

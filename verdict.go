@@ -112,6 +112,7 @@ type Request struct {
 	Call      ID
 	Session   ID
 	Run       ID
+	Parent    ID // the running call that this one came out of
 	Door      Door
 	Tool      Tool
 	Plan      Plan

@@ -64,7 +64,9 @@ func (b *builder) build() ([]*os.File, failure) {
 	if made.step == "" {
 		made = b.connect()
 	}
-	b.specimen, _ = cell.WriteSpec(specimen())
+	if !b.cell.conn.Pending() { // otherwise there is a real one, and no time to lose
+		b.specimen, _ = cell.WriteSpec(specimen())
+	}
 	wait()
 	for _, f := range []failure{made, furnished} {
 		if f.step != "" {

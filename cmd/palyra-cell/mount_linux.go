@@ -64,7 +64,9 @@ func tmpfs(options [][2]string) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// hide lays an empty file or directory over each of the paths.
+// hide lays an empty file or directory over each of the paths. The file system that
+// both are in stays open until the cell ends: when the last descriptor of one that
+// is mounted nowhere goes, the kernel waits for all processors.
 func hide(paths []string) (text string, err error) {
 	if len(paths) == 0 {
 		return "", nil
@@ -73,7 +75,6 @@ func hide(paths []string) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = unix.Close(fs) }()
 	file, err := unix.Openat(fs, "file", unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
 	if err != nil {
 		return "", err

@@ -37,7 +37,7 @@ func lay(p *cell.Private) (text string, err error) {
 		kept = append(kept, fd)
 	}
 	fs, err := tmpfs([][2]string{
-		{"mode", strconv.FormatUint(uint64(p.Mode), 8)},
+		{"mode", strconv.FormatInt(int64(p.Mode), 8)},
 		{"size", strconv.FormatInt(p.Bytes, 10)},
 		{"nr_inodes", strconv.FormatInt(p.Inodes, 10)},
 	})
@@ -56,16 +56,16 @@ func lay(p *cell.Private) (text string, err error) {
 	return "", nil
 }
 
-// take makes a second mount of what is mounted at name, which must be one: of
-// anything else the part of the file system beside it would come along.
+// take makes a second mount of what is at name: a mount, or a file that lies there
+// for this. A directory that is no mount was never shown on purpose.
 func take(name string) (tree int, err error) {
 	tree = -1
-	err = at(unix.AT_FDCWD, name, unix.RESOLVE_NO_SYMLINKS, func(fd int, _ *unix.Stat_t) error {
-		var st unix.Statx_t
-		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &st); err != nil {
+	err = at(unix.AT_FDCWD, name, unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
+		var more unix.Statx_t
+		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &more); err != nil {
 			return err
 		}
-		if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		if more.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 && st.Mode&unix.S_IFMT != unix.S_IFREG {
 			return unix.EINVAL
 		}
 		tree, err = clone(fd, 0)

@@ -61,9 +61,13 @@ const toTalk = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE
 
 // onTerminal allows the terminal that came as a descriptor: programs open it again by
 // the names that their own descriptors have in /proc, as /dev/stdout. It may have no
-// name in the room at all. Whoever is not one fails when it is to be the
-// controlling one.
+// name in the room at all. A device that is none fails when it is to be the
+// controlling terminal.
 func (r *rules) onTerminal(fd int) failure {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return failure{step: "terminal", errno: unix.ENOTTY}
+	}
 	return failed("landlock", "terminal", allowFile(r.ruleset, fd, toTalk&r.made.FS))
 }
 

@@ -68,6 +68,52 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
+// The terminal can be opened again by every name that programs have for it, and no
+// other can, also where the rules say nothing of terminals.
+func TestTerminalOpenedAgain(t *testing.T) {
+	reopen := func(t *testing.T, h *held, cwd string) {
+		t.Helper()
+		master, slave := terminal(t, 31, 97)
+		_, other := terminal(t, 1, 1)
+		s := shell(`for f in /dev/tty /dev/stdout /dev/stderr /proc/self/fd/0; do echo to $f > $f; done; read x < /dev/stdin; echo read $x
+			stty size < /dev/stdin; cat < ` + other.Name() + ` || echo closed; echo end`)
+		s.Terminal, s.Cwd = true, cwd
+		const see = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+		s.Landlock.Rules = []cell.Rule{{Path: "/usr", Access: see}, {Path: "/lib", Access: see}, {Path: "/lib64", Access: see, Optional: true}, {Path: "/bin", Access: see}, {Path: "/dev/tty", Access: handled()}}
+		out := bufio.NewScanner(master)
+		h.orderWith(s, slave, dup(t, slave), dup(t, slave))
+		h.expect(cell.ReportStarted)
+		seen(t, out, "to /dev/tty", "to /dev/stdout", "to /dev/stderr", "to /proc/self/fd/0")
+		if _, err := master.WriteString("typed\n"); err != nil {
+			t.Fatal(err)
+		}
+		seen(t, out, "read typed", "31 97", "closed", "end")
+		h.expect(cell.ReportExited)
+		h.expect(cell.ReportEnded)
+	}
+	each(t, func(t *testing.T, w who) { reopen(t, start(t, w), "/") })
+	eachRoom(t, func(t *testing.T, w who) {
+		r := plain(workspace(t, w))
+		h, _ := room(t, w, r)
+		reopen(t, h, r.Workspace)
+	})
+}
+
+// What is no terminal is not allowed by being called one.
+func TestTerminalThatIsNone(t *testing.T) {
+	s := shell("echo ran")
+	s.Terminal = true
+	dir, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, me)
+	h.orderWith(s, dir, dup(t, os.Stderr), dup(t, os.Stderr))
+	if r := h.expect(cell.ReportFailed); r.Step != "terminal" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // seen reads lines until all of want came, in order.
 func seen(t *testing.T, out *bufio.Scanner, want ...string) {
 	t.Helper()

@@ -119,6 +119,13 @@ func (c *Conn) Send(v any, fds ...int) error {
 	return nil
 }
 
+// Pending reports whether a packet waits to be received, or nothing more will come.
+func (c *Conn) Pending() bool {
+	n := 0
+	err := c.raw.Control(func(fd uintptr) { n, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) })
+	return err != nil || n > 0
+}
+
 // Recv receives into v and returns the descriptors that came along, which are
 // the caller's to close. io.EOF means that the other end is gone. A packet that
 // is cut short, is not exactly one known document, or has lost descriptors is an

@@ -87,11 +87,11 @@ type Seal struct {
 
 // Private is a directory of the room over which a file system in memory is laid, for
 // the run to write to. Bytes and Inodes bound it: names take memory of the kernel
-// even where they hold nothing. Keep are mounts of the room below Path that stay
-// where they are; none lies in another.
+// even where they hold nothing. Keep are mounts and single files of the room below
+// Path that stay where they are, as they are; none lies in another.
 type Private struct {
 	Path   string   `json:"path"`
-	Mode   uint32   `json:"mode"` // permissions, with the sticky bit
+	Mode   int      `json:"mode"` // permissions, with the sticky bit
 	Bytes  int64    `json:"bytes"`
 	Inodes int64    `json:"inodes"`
 	Keep   []string `json:"keep,omitempty"`

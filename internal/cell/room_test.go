@@ -88,6 +88,7 @@ func TestRoomCheck(t *testing.T) {
 		"private in private":      func(r *Room) { r.Private[1].Path = "/tmp/x" },
 		"private around private":  func(r *Room) { r.Private[0].Path, r.Private[0].Keep = "/run/x", nil },
 		"private with set-id":     func(r *Room) { r.Private[0].Mode = 0o4777 },
+		"private of no mode":      func(r *Room) { r.Private[0].Mode = -1 },
 		"private of no size":      func(r *Room) { r.Private[0].Bytes = 0 },
 		"private without names":   func(r *Room) { r.Private[0].Inodes = -1 },
 		"private without end":     func(r *Room) { r.Private[0].Bytes = mostBytes + 1 },

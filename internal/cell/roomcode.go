@@ -48,7 +48,13 @@ func (c *coder) room(r *Room) {
 		return
 	}
 	c.string(&r.Workspace)
-	list(c, &r.Private, (*coder).private)
+	list(c, &r.Private, func(c *coder, p *Private) {
+		c.string(&p.Path)
+		c.int(&p.Mode)
+		c.int64(&p.Bytes)
+		c.int64(&p.Inodes)
+		list(c, &p.Keep, (*coder).string)
+	})
 	list(c, &r.Seals, func(c *coder, s *Seal) { c.string(&s.Path); c.bool(&s.ReadOnly); c.uint64(&s.Dev); c.uint64(&s.Ino) })
 	list(c, &r.Doors, func(c *coder, d *Door) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
 	list(c, &r.Hide, (*coder).string)
@@ -57,18 +63,6 @@ func (c *coder) room(r *Room) {
 	c.string(&r.Hostname)
 	c.bytes(&r.Filter)
 	list(c, &r.Extra, (*coder).string)
-}
-
-func (c *coder) private(p *Private) {
-	mode := uint64(p.Mode)
-	c.string(&p.Path)
-	c.uint64(&mode)
-	c.int64(&p.Bytes)
-	c.int64(&p.Inodes)
-	list(c, &p.Keep, (*coder).string)
-	if p.Mode = uint32(mode); mode > mostMode {
-		c.fail(errors.New("cell: room: permissions that are none"))
-	}
 }
 
 // addr walks an address and port as people write them; an invalid one is empty.
@@ -127,10 +121,10 @@ func (r *Room) checkPrivate() error {
 		switch {
 		case !inRoom(p.Path):
 			return fmt.Errorf("cell: room: private place %d is not a clean absolute path", i)
-		case p.Mode > mostMode || p.Bytes <= 0 || p.Bytes > mostBytes || p.Inodes <= 0 || p.Inodes > mostInodes:
+		case p.Mode < 0 || p.Mode > mostMode || p.Bytes <= 0 || p.Bytes > mostBytes || p.Inodes <= 0 || p.Inodes > mostInodes:
 			return fmt.Errorf("cell: room: private place %d is of no size, or of too much", i)
 		case len(p.Keep) > maxKeep:
-			return fmt.Errorf("cell: room: %d mounts in private place %d, more than %d", len(p.Keep), i, maxKeep)
+			return fmt.Errorf("cell: room: %d things kept in private place %d, more than %d", len(p.Keep), i, maxKeep)
 		}
 		for j := range r.Private[:i] {
 			if touch(p.Path, r.Private[j].Path) {
@@ -147,11 +141,11 @@ func (r *Room) checkPrivate() error {
 func (p *Private) checkKeep() error {
 	for i, k := range p.Keep {
 		if !inRoom(k) || !strings.HasPrefix(k, p.Path+"/") {
-			return fmt.Errorf("mount %d is not a clean path in it", i)
+			return fmt.Errorf("what is kept as %d is not a clean path in it", i)
 		}
 		for _, other := range p.Keep[:i] {
 			if touch(k, other) {
-				return fmt.Errorf("mount %d lies in another, or another in it", i)
+				return fmt.Errorf("what is kept as %d lies in another, or another in it", i)
 			}
 		}
 	}

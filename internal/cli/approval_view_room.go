@@ -55,6 +55,9 @@ func (v *approvalView) room() {
 		v.block("File", fmt.Sprintf("%s%s (read only), %d bytes:", show.Arg(f.Target), readable(f.Target), len(f.Text)), f.Text)
 	}
 	v.sealed()
+	if p.AgentSocket {
+		v.shout("Agent", "it is an agent itself: it may call tools, as whoever makes this call, for as long as it runs")
+	}
 	if p.UnixSockets {
 		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there")
 	}

@@ -78,10 +78,11 @@ func (a *app) call(ctx context.Context, r client.CallRequest) error {
 // waiter follows one call from its proposal to its outcome.
 type waiter struct {
 	*app
-	client caller
-	noWait bool
-	watch  func(client.CallEvent) // hears every event: a question before it is put, an answer when it is off the screen
-	what   string                 // what Ctrl-C does at a question; "": cancels the call
+	client    caller
+	noWait    bool
+	watch     func(client.CallEvent) // hears every event: a question before it is put, an answer when it is off the screen
+	elsewhere func() bool            // the terminal is the command's now; nil: it never is
+	what      string                 // what Ctrl-C does at a question; "": cancels the call
 
 	known chan struct{} // closed when the call has an id; made by wait
 	over  chan struct{} // closed when it has ended; made by wait
@@ -229,7 +230,7 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 		return // the outcome says it
 	}
 	fmt.Fprintf(w.Stderr, "palyra: waiting for an answer to %s: %s\n", show.Line(string(r.ApprovalID)), show.Middle(r.Summary, 200)) // also to those who want little said: nothing goes on without it
-	if w.interactive() {
+	if w.interactive() && (w.elsewhere == nil || !w.elsewhere()) {
 		w.askInPlace(ctx, r)
 		return
 	}

@@ -202,6 +202,7 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	defer c.Close()
 	x := &execution{waiter: &waiter{app: a, client: c, noWait: o.noWait}}
 	defer x.listen()()
+	a.nearest(patient, &o)
 	script, err := x.readScript(patient, c, &o)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"path/filepath"
 	"sync"
 	"unicode/utf8"
 
@@ -170,7 +171,7 @@ func (s *spool) next() (palyra.Chunk, bool) {
 }
 
 // takenAway names what the command made and did not leave behind.
-func (x *execution) takenAway(paths []string) {
+func (x *execution) takenAway(call palyra.ID, paths []string) {
 	const shown = 10
 	if len(paths) == 0 {
 		return
@@ -183,5 +184,8 @@ func (x *execution) takenAway(paths []string) {
 	if n := len(paths) - shown; n > 0 {
 		fmt.Fprintf(x.Stderr, "  and %d more\n", n)
 	}
-	fmt.Fprintln(x.Stderr, "  remedy: a profile that unseals it asks first, for example --profile git-setup")
+	if c, err := x.config(); err == nil {
+		fmt.Fprintln(x.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what")
+	}
+	fmt.Fprintln(x.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
 }

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -95,4 +98,35 @@ func wholePath(dir string) (string, error) {
 		return "", fmt.Errorf("cli: working directory: %w", err)
 	}
 	return abs, nil
+}
+
+// nearest makes the registered directory that the person stands in the workspace,
+// and the place where they stand the one to start in: a project is more than the
+// directory in which one happens to be. Who cannot look, an agent in a sandbox,
+// works where it stands.
+func (a *app) nearest(ctx context.Context, o *execOptions) {
+	here, err := workingDir()
+	if o.workspace != "" || o.cwd != "" || err != nil {
+		return
+	}
+	c, err := a.operatorAs(nil)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	known, err := c.Workspaces(ctx)
+	if err != nil {
+		return
+	}
+	if real, err := filepath.EvalSymlinks(here); err == nil {
+		here = real
+	}
+	if slices.ContainsFunc(known, func(w palyra.Workspace) bool { return w.Path == here }) {
+		return
+	}
+	for _, w := range known {
+		if strings.HasPrefix(here, w.Path+"/") && len(w.Path) > len(o.workspace) {
+			o.workspace, o.cwd = w.Path, strings.TrimPrefix(here, w.Path+"/")
+		}
+	}
 }

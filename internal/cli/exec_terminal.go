@@ -22,6 +22,16 @@ type rawTerminal struct {
 	over  bool        // given back for good
 }
 
+// taken reports whether the terminal is the command's now.
+func (t *rawTerminal) taken() bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state != nil
+}
+
 // onTerminal makes ready for a command with a terminal of its own.
 func (x *execution) onTerminal() error {
 	f, ok := x.Stdin.(*os.File)

@@ -76,6 +76,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 	r.StreamOutput = !x.asJSON
 	feeding, done := context.WithCancel(ctx)
 	x.watch = func(e client.CallEvent) { x.event(feeding, e) }
+	x.elsewhere = x.raw.taken
 	x.spool, x.ready = newSpool(), make(chan struct{})
 	x.unveil = sync.OnceFunc(func() { close(x.ready) })
 	if x.raw == nil {
@@ -111,7 +112,7 @@ func (x *execution) event(ctx context.Context, e client.CallEvent) {
 		if x.state.ask() {
 			x.giveUp()
 		}
-	case e.ApprovalResolved != nil && e.ApprovalResolved.Answer == palyra.AnswerAllow:
+	case e.ApprovalResolved != nil: // a no to the command itself ends the call anyway; a no to a host does not
 		x.state.answered()
 	case e.Output != nil:
 		x.spool.add(*e.Output)
@@ -172,7 +173,7 @@ func (x *execution) finish(o palyra.Outcome) error {
 			code = exitPalyra // a reader must not take half of it for the whole
 		}
 	}
-	x.takenAway(o.Quarantined)
+	x.takenAway(o.CallID, o.Quarantined)
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		x.printEnding(o)

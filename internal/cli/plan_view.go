@@ -171,9 +171,9 @@ func (v *approvalView) enforcement() {
 func (v *approvalView) network(mode string, p palyra.Plan) {
 	switch {
 	case mode == "strict" && len(p.Egress) == 0:
-		v.put("Network", "none (strict)")
+		v.put("Network", strictNetwork(p.Tier, "none"))
 	case mode == "strict":
-		v.put("Network", "the hosts above and no others (strict)")
+		v.put("Network", strictNetwork(p.Tier, "the hosts above"))
 	case mode == "preflight":
 		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)")
 	case mode == "none" && p.Tier == palyra.TierC:
@@ -235,4 +235,13 @@ func limits(l palyra.Limits) string {
 		return "those of the tier"
 	}
 	return strings.Join(out, ", ")
+}
+
+// strictNetwork says what a run reaches beyond what its plan names: in tier C a
+// host may be asked for on the way, and an answer for the session holds for it.
+func strictNetwork(t palyra.Tier, named string) string {
+	if t != palyra.TierC {
+		return named + " (strict)"
+	}
+	return named + ", and others only by an answer of their own: asked on the way, or given for this session before (strict)"
 }

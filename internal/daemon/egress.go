@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 
 	"palyra"
@@ -36,14 +37,33 @@ func (d *Daemon) openGuard(p *path) (*egress.Guard, error) {
 // guarded is the guard as the sandbox knows it.
 type guarded struct {
 	*egress.Guard
-	mode string
+	config.Egress
 }
 
 // Mode implements sandbox.Guard.
-func (g guarded) Mode() string { return g.mode }
+func (g guarded) Mode() string { return g.Egress.Mode }
 
-// Open implements sandbox.Guard.
+// Mechanisms implements sandbox.Guard. What the configuration opens is named, so
+// that policy and attestations see it.
+func (g guarded) Mechanisms() []string {
+	list := []string{sandbox.Guarded}
+	if g.HostNetwork == "on" {
+		list = append(list, "host_network")
+	}
+	if len(g.PrivateRanges) > 0 {
+		list = append(list, "private_ranges")
+	}
+	return list
+}
+
+// Open implements sandbox.Guard. In mode preflight the hosts of the plan must be
+// found before anything starts.
 func (g guarded) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
+	if g.Egress.Mode == egress.Preflight && len(p.Egress) > 0 {
+		if err := g.Preflight(ctx, p.Egress); err != nil {
+			return nil, err
+		}
+	}
 	s, err := g.Guard.Open(ctx, c, p)
 	if err != nil {
 		return nil, err
@@ -68,29 +88,91 @@ func fetching(g *egress.Guard) fetch.Config {
 
 // askHost puts a host that a running call wants to reach, and was not granted, to
 // the gate as a call of its own: judged, asked, answered, recorded and attested
-// like any other. It returns nil when that call came to a good end. When ctx ends
-// first the question is withdrawn.
-func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port int) error {
+// like any other. When ctx ends first, or the run does, the question is withdrawn.
+func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port int) (egress.Answer, error) {
+	from := c.Proposal
+	denied := func(why, remedy string) error {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s:%d was not allowed: %s", host, port, why).WithRemedy("%s", remedy)
+	}
+	if from.NoWait {
+		return egress.Answer{}, denied("the caller does not wait for answers", "name the host in the call's egress")
+	}
 	args, err := json.Marshal(map[string]any{"host": host, "port": port})
 	if err != nil {
-		return err
+		return egress.Answer{}, err
 	}
-	from := c.Proposal
 	var id atomic.Value
 	out, err := p.calls.Call(ctx, palyra.Proposal{
 		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
-		Workspace: from.Workspace, Tool: fetch.AllowName, Arguments: args, NoWait: from.NoWait,
-	}, palyra.Watch{Event: func(c *palyra.Call, _ palyra.Event) { id.Store(c.ID) }})
-	if call, known := id.Load().(palyra.ID); known && ctx.Err() != nil {
+		Workspace: from.Workspace, Tool: fetch.AllowName, Arguments: args, CallsUsed: from.CallsUsed, CallsMax: from.CallsMax,
+		Parent: c.ID, Purpose: c.Detail.Summary,
+	}, palyra.Watch{Event: func(asks *palyra.Call, e palyra.Event) {
+		id.Store(asks.ID)
+		p.calls.Relay(c.ID, asks, e)
+	}})
+	call, known := id.Load().(palyra.ID)
+	if known && ctx.Err() != nil {
 		_ = p.calls.Cancel(context.WithoutCancel(ctx), call) // it has ended: nothing is left to withdraw
 	}
 	switch {
 	case err != nil:
-		return err
-	case out.Outcome == palyra.OutcomeFinished && out.ReasonCode == "":
-		return nil
+		return egress.Answer{}, err
+	case out.Outcome != palyra.OutcomeFinished || out.ReasonCode != "":
+		return egress.Answer{}, denied(out.Reason, out.Remedy)
 	}
-	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s:%d was not allowed: %s", host, port, out.Reason).WithRemedy("%s", out.Remedy)
+	return p.answer(ctx, call, out)
+}
+
+// answer says how long the yes holds: that of a lease until the lease ends, any
+// other for this run.
+func (p *path) answer(ctx context.Context, id palyra.ID, out palyra.Outcome) (egress.Answer, error) {
+	a := egress.Answer{Grant: out.GrantID}
+	call, err := p.calls.Get(ctx, id)
+	if err != nil {
+		return egress.Answer{}, err
+	}
+	lease := call.Decision.Lease
+	if lease == "" || call.Decision.Scope == palyra.ScopeOnce {
+		return a, nil
+	}
+	a.Revoked = p.leases.watch(lease)
+	l, err := p.lease(ctx, lease)
+	if err != nil {
+		return egress.Answer{}, err
+	}
+	if l.Ended != "" && l.Ended != "spent" {
+		return egress.Answer{}, palyra.Errorf(palyra.Denied, palyra.ReasonGrantRevoked, "the grant has ended already")
+	}
+	a.Until = l.ExpiresAt
+	return a, nil
+}
+
+// leases tells those who go by a lease that it has ended.
+type leases struct {
+	mu sync.Mutex
+	of map[palyra.ID]chan struct{}
+}
+
+func (l *leases) watch(id palyra.ID) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[palyra.ID]chan struct{}{}
+	}
+	if l.of[id] == nil {
+		l.of[id] = make(chan struct{})
+	}
+	return l.of[id]
+}
+
+// ended is told of every lease that ends other than by being used up.
+func (l *leases) ended(id palyra.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ch := l.of[id]; ch != nil {
+		close(ch)
+		delete(l.of, id)
+	}
 }
 
 // egressSnapshot is the part of the snapshot about the way out.

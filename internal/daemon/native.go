@@ -90,7 +90,7 @@ const warmBytes = 256 << 20
 func (d *Daemon) openRunner(p *path) (err error) {
 	p.native.runner, err = sandbox.New(sandbox.Config{
 		Backends: p.native.backends, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
-		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress.Mode}, Streams: p,
+		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress}, Streams: p,
 		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
 		Probed: d.Config.Config.Process.Posture == "require",
 		Grace:  d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
@@ -114,6 +114,7 @@ func (p *path) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.R
 	switch g.Plan().Tier {
 	case palyra.TierB, palyra.TierC:
 		res := p.native.runner.Run(ctx, g, c)
+		p.calls.EndChildren(c.ID)
 		if g.Plan().Workspace.Owner == int64(os.Geteuid()) {
 			p.guard(ctx, c)
 		}

@@ -31,6 +31,8 @@ type path struct {
 	ledger  *run.Ledger
 	calls   *run.Calls
 	runs    *run.Runs
+	leases  leases
+	lease   func(context.Context, palyra.ID) (palyra.Lease, error)
 	guard   func(context.Context, *palyra.Call) // looks after a program of our own user
 }
 
@@ -122,6 +124,8 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		return err
 	}
 	d.desk.OnLeaseEnd(p.calls.LeaseEnded)
+	d.desk.OnLeaseEnd(p.leases.ended)
+	p.lease = d.desk.Lease
 	d.desk.OnSettled(p.calls.ApprovalSettled)
 	d.path = p
 	return d.openRuns(p)

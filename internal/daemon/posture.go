@@ -2,8 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"palyra"
@@ -14,15 +18,34 @@ import (
 
 // openPosture makes ready what tries the tiers out.
 func (d *Daemon) openPosture(ctx context.Context) (err error) {
-	dir := d.cells()
+	dir := d.cells() + "-posture"
+	if err := ownDir(dir); err != nil {
+		return err
+	}
 	d.posture, err = posture.New(ctx, posture.Config{
 		DB: d.db, Journal: d.journal, Signer: func() posture.Signer { return d.ring.Signer(keyring.Attestation) },
 		Host: posture.Host{
-			Runner: trials{d}, Tiers: []palyra.Tier{palyra.TierB, palyra.TierC}, Facts: d.facts, Dir: filepath.Dir(dir),
+			Runner: trials{d}, Tiers: []palyra.Tier{palyra.TierB, palyra.TierC}, Facts: d.facts, Dir: dir,
 			UID: int64(os.Geteuid()), GID: int64(os.Getegid()), StateID: d.stateID, Now: now, Log: d.Log,
 		},
 	})
 	return err
+}
+
+// ownDir makes a directory that is the daemon's alone and that others may pass
+// through.
+func ownDir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() || fi.Mode().Perm()&0o022 != 0 || !owns(fi) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s is not a directory of the daemon's own", path).WithRemedy("remove it; it is made again")
+	}
+	return os.Chmod(path, 0o711)
 }
 
 // tryAfter is when a daemon that has just started tries its tiers out: those who
@@ -47,7 +70,13 @@ func (d *Daemon) tryOut(ctx context.Context) error {
 // is not known to hold any more.
 func (d *Daemon) facts() map[string]string {
 	all := map[string]string{"egress_mode": d.Config.Config.Egress.Mode, "cgroup": d.Config.Config.Process.Cgroup, "cell": d.CellDigest}
+	all["uid"] = strconv.Itoa(os.Geteuid())
 	for _, b := range d.path.native.backends {
+		if e, err := b.Probe(context.Background(), palyra.Limits{}); err == nil { // what really holds, not what is set
+			for name, how := range e.Limits {
+				all["limit_"+strings.ToLower(string(b.Tier()))+"_"+name] = how
+			}
+		}
 		if f, ok := b.(interface{ Facts() map[string]string }); ok {
 			for k, v := range f.Facts() {
 				all[k] = v

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"palyra"
 	"palyra/client"
@@ -198,14 +197,34 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	script := "curl -sS --max-time 60 http://" + w.web + "/"
 	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c"})
 	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
-	a, _, ch, err := question(t.Context(), agent, person, r)
-	if err != nil {
-		t.Fatal(err)
+	type ending struct {
+		out palyra.Outcome
+		err error
 	}
+	asked, ch := make(chan palyra.ID, 8), make(chan ending, 1)
+	go func() {
+		out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
+			if e.ApprovalRequested != nil {
+				asked <- e.ApprovalRequested.ApprovalID
+			}
+		})
+		ch <- ending{out, err}
+	}()
+	next := func() palyra.Approval {
+		t.Helper()
+		select {
+		case id := <-asked:
+			return d.approval(person, id)
+		case end := <-ch:
+			t.Fatalf("it ended: %+v\n%s", end, d.log)
+		}
+		return palyra.Approval{}
+	}
+	a := next()
 	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeSession, 0)); err != nil {
 		t.Fatal(err)
 	}
-	host := d.nextQuestion(person, a.ID)
+	host := next() // who follows the call hears of it
 	if !strings.Contains(host.Prompt.Summary, w.web) || !slices.Equal(host.Plan.Egress, []string{w.web}) {
 		t.Errorf("the question is %+v, %v", host.Prompt, host.Plan.Egress)
 	}
@@ -223,26 +242,14 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	d.verify()
 }
 
-// nextQuestion waits for a question other than the one given.
-func (d *daemon) nextQuestion(person *client.Client, not palyra.ID) palyra.Approval {
+// approval looks a question up, whole.
+func (d *daemon) approval(person *client.Client, id palyra.ID) palyra.Approval {
 	d.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
-		page, err := person.Approvals(d.t.Context(), client.ApprovalFilter{Pending: true})
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		for _, a := range page.Approvals {
-			if a.ID != not {
-				full, err := person.Approval(d.t.Context(), a.ID)
-				if err != nil {
-					d.t.Fatal(err)
-				}
-				return full
-			}
-		}
+	a, err := person.Approval(d.t.Context(), id)
+	if err != nil {
+		d.t.Fatal(err)
 	}
-	d.t.Fatal("no other question came")
-	return palyra.Approval{}
+	return a
 }
 
 // The fetch tool uses the same guard.

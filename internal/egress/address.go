@@ -8,10 +8,14 @@ import (
 	"time"
 )
 
-// special are the IPv4 ranges that are not the public Internet.
+// special are the IPv4 ranges that are not the public Internet. internal/policy
+// has the same list (risk.go), so that what people are warned of is what is
+// refused here: change both.
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"168.63.129.16/32", // Azure's own services for a machine, keys among them
+	"34.118.224.0/20",  // services of a Kubernetes cluster at Google
 )
 
 // special6 are the ranges within IPv6's global unicast that are not public, or
@@ -50,6 +54,10 @@ func public(a netip.Addr) bool {
 	}
 	return global6.Contains(a) && !anyContains(special6, a)
 }
+
+// Public reports whether an address is one of the public Internet, and not this
+// machine's own. Others are reached only if somebody grants them as such.
+func (g *Guard) Public(a netip.Addr) bool { return public(a) && !g.own.has(a) }
 
 // routable reports whether an address can be meant at all, whoever grants it.
 func routable(a netip.Addr) bool {

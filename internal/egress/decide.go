@@ -3,37 +3,72 @@ package egress
 import (
 	"context"
 	"sync"
+	"time"
 
 	"palyra"
 )
 
-// maxQuestions bounds what a run may ask people.
-const maxQuestions = 8
+// What a run may ask people: about so many targets, and so often in all, since
+// an answer that is over is asked for again.
+const (
+	maxTargets   = 8
+	maxQuestions = 64
+)
 
 // question is one that was put to people. Everybody who wants the same target
-// waits for the one answer, which holds for the rest of the run.
+// waits for the one answer.
 type question struct {
-	done chan struct{} // closed when err is set
-	err  error
+	done   chan struct{} // closed when the fields below are set
+	answer Answer
+	err    error
+}
+
+// over reports whether the answer is known and a yes that holds no more. A no
+// holds for the rest of the run.
+func (q *question) over(now time.Time) bool {
+	select {
+	case <-q.done:
+	default:
+		return false
+	}
+	late := !q.answer.Until.IsZero() && !now.Before(q.answer.Until)
+	return q.err == nil && (late || q.revoked())
+}
+
+// revoked reports whether the answer was taken back. It is known by then.
+func (q *question) revoked() bool {
+	select {
+	case <-q.answer.Revoked:
+		return true
+	default:
+		return false
+	}
 }
 
 type questions struct {
-	mu    sync.Mutex // guards the field below; a leaf lock
+	mu    sync.Mutex // guards the fields below; a leaf lock
 	asked map[target]*question
+	count int
 }
 
 // decide says whether a target may be reached, by its name alone. It may wait
-// for people.
-func (s *Session) decide(ctx context.Context, t target) (permit, error) {
+// for people. A client at a door gives its place up meanwhile.
+func (s *Session) decide(ctx context.Context, door string, t target) (permit, error) {
+	p := permit{target: t, door: door, exact: t.literal(), wild: !spelled(s.rules, t)}
 	if s.guard.cfg.Mode != Strict {
-		return permit{target: t, exact: t.literal() && covered(s.rules, t)}, nil
+		p.exact = p.exact && covered(s.rules, t)
+		return p, nil
 	}
-	if !covered(s.rules, t) {
-		if err := s.ask(ctx, t); err != nil {
-			return permit{}, err
-		}
+	p.check = !t.literal()
+	if covered(s.rules, t) {
+		return p, nil
 	}
-	return permit{target: t, exact: t.literal(), check: !t.literal()}, nil
+	var err error
+	if p.answer, err = s.ask(ctx, door, t); err != nil {
+		return permit{}, err
+	}
+	p.wild = false
+	return p, nil
 }
 
 // notGranted is the refusal that a program's author can act on.
@@ -44,42 +79,82 @@ func notGranted(t target) *palyra.Error {
 
 // ask puts a question to people, unless it is known that there is no point in
 // it, and waits for the answer.
-func (s *Session) ask(ctx context.Context, t target) error {
+func (s *Session) ask(ctx context.Context, door string, t target) (*question, error) {
 	if s.guard.cfg.Ask == nil || s.call == nil || !s.guard.mayName(rule{target: t}) {
-		return notGranted(t)
+		return nil, notGranted(t)
 	}
 	q, ok := s.question(t)
 	if !ok {
-		return notGranted(t)
+		return nil, notGranted(t)
+	}
+	if !s.await(ctx, door, q) {
+		return nil, notGranted(t).WithCause(ctx.Err())
+	}
+	if q.err != nil {
+		return nil, q.err
+	}
+	if q.over(s.guard.cfg.Now()) {
+		return nil, notGranted(t)
+	}
+	return q, nil
+}
+
+// await waits for an answer; false means that there was none. Who waits at a door
+// holds no place that others could use.
+func (s *Session) await(ctx context.Context, door string, q *question) bool {
+	select {
+	case <-q.done:
+		return true
+	default:
+	}
+	if door != doorFetch { // a tool's own connections have no place
+		s.guard.places.give(s.seat)
+		defer s.guard.places.retake(ctx, s.seat)
 	}
 	select {
 	case <-q.done:
-		return q.err
+		return true
 	case <-ctx.Done():
-		return notGranted(t).WithCause(ctx.Err())
+		return false
 	}
 }
 
-// question returns the question about a target; false means that it may not be
-// asked any more.
+// question returns the question about a target, a new one when the last answer is
+// over; false means that it may not be asked any more.
 func (s *Session) question(t target) (*question, bool) {
 	s.questions.mu.Lock()
 	defer s.questions.mu.Unlock()
-	if q := s.questions.asked[t]; q != nil {
-		return q, true
+	old := s.questions.asked[t]
+	if old != nil && !old.over(s.guard.cfg.Now()) {
+		return old, true
 	}
-	if len(s.questions.asked) >= maxQuestions {
+	if s.questions.count >= maxQuestions || old == nil && len(s.questions.asked) >= maxTargets {
 		return nil, false
 	}
 	q := &question{done: make(chan struct{})}
-	if !s.spawn(func() {
-		defer close(q.done)
-		if err := s.guard.cfg.Ask(s.ctx, s.call, t.host.String(), t.port); err != nil {
-			q.err = notGranted(t).WithCause(err)
-		}
-	}) {
+	if !s.spawn(func() { s.put(q, t) }) {
 		return nil, false
 	}
 	s.questions.asked[t] = q
+	s.questions.count++
 	return q, true
+}
+
+// put asks, and stays to cut what the answer let through when it is taken back.
+func (s *Session) put(q *question, t target) {
+	answer, err := s.guard.cfg.Ask(s.ctx, s.call, t.host.String(), t.port)
+	if err != nil {
+		answer, q.err = Answer{}, notGranted(t).WithCause(err)
+	}
+	q.answer = answer
+	close(q.done)
+	if answer.Revoked == nil {
+		return
+	}
+	select {
+	case <-answer.Revoked:
+		s.cutAll(q)
+		s.guard.cfg.Log.Info("egress: taken back", "host", t.host.String(), "port", t.port)
+	case <-s.ctx.Done():
+	}
 }

@@ -20,8 +20,20 @@ const (
 // permit is a target that was let through.
 type permit struct {
 	target
+	door  string
 	exact bool // the address itself was granted: nothing is said about names
 	check bool // what the client says first must fit the name
+
+	wild   bool      // nothing names it, at most a suffix covers it: a run can think of any number of such
+	answer *question // not nil: people let it through, and not the plan
+}
+
+// grant is that of the answer that let the target through.
+func (p permit) grant() palyra.ID {
+	if p.answer == nil {
+		return ""
+	}
+	return p.answer.answer.Grant
 }
 
 // reachable reports whether an address may be dialled for a permit.
@@ -29,7 +41,7 @@ func (g *Guard) reachable(a netip.Addr, granted bool) bool {
 	if !routable(a) {
 		return false
 	}
-	return granted || g.cfg.HostNetwork || anyContains(g.cfg.PrivateRanges, a) || public(a) && !g.own.has(a)
+	return granted || g.cfg.HostNetwork || anyContains(g.cfg.PrivateRanges, a) || g.Public(a)
 }
 
 // addresses returns what may be dialled for a target, and nothing else: granted

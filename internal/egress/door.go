@@ -57,7 +57,8 @@ func (s *Session) plan() []door {
 }
 
 // Serve takes over the sockets of Doors, in their order, and answers on them
-// until Close. It does not block. The files are closed in every case.
+// until Close; nil stands for a door that was not opened. It does not block. The
+// files are closed in every case.
 func (s *Session) Serve(sockets []*os.File) error {
 	defer func() {
 		for _, f := range sockets {
@@ -69,6 +70,9 @@ func (s *Session) Serve(sockets []*os.File) error {
 	}
 	var starts []func()
 	for i, d := range s.doors {
+		if sockets[i] == nil {
+			continue
+		}
 		start, err := s.take(d, sockets[i])
 		if err != nil {
 			return fmt.Errorf("egress: serve: door %s: %w", d.Addr, err)
@@ -94,7 +98,7 @@ func (s *Session) take(d door, f *os.File) (func(), error) {
 			return nil, err
 		}
 		u, ok := c.(*net.UDPConn)
-		if !s.track(c) || !ok {
+		if !s.track(c, nil) || !ok {
 			return nil, errors.New("not a UDP socket")
 		}
 		return func() { s.answerUDP(u) }, nil
@@ -107,7 +111,7 @@ func (s *Session) take(d door, f *os.File) (func(), error) {
 		return nil, err
 	}
 	t, ok := l.(*net.TCPListener)
-	if !s.track(l) || !ok {
+	if !s.track(l, nil) || !ok {
 		return nil, errors.New("not a listening TCP socket")
 	}
 	port := int(d.Addr.Port())
@@ -131,7 +135,7 @@ func (s *Session) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
 			}
 			continue // out of descriptors, or a client that was gone again
 		}
-		if !s.track(c) || !s.occupy() {
+		if !s.track(c, nil) || !s.occupy() {
 			return
 		}
 		if !s.spawn(func() {
@@ -152,17 +156,15 @@ func (s *Session) occupy() bool {
 	case <-s.ctx.Done():
 		return false
 	}
-	select {
-	case s.guard.slots <- struct{}{}:
-		return true
-	case <-s.ctx.Done():
+	if !s.guard.places.take(s.ctx, s.seat) {
 		<-s.slots
 		return false
 	}
+	return true
 }
 
 func (s *Session) vacate() {
-	<-s.guard.slots
+	s.guard.places.give(s.seat)
 	<-s.slots
 }
 

@@ -48,9 +48,17 @@ const (
 )
 
 // Ask puts a question to people while a connection waits: may this run reach
-// host:port? Nil is yes, for the rest of the run; any error is no. It returns
-// soon after ctx ends.
-type Ask func(ctx context.Context, c *palyra.Call, host string, port int) error
+// host:port? An error is no, for the rest of the run. It returns soon after ctx
+// ends.
+type Ask func(ctx context.Context, c *palyra.Call, host string, port int) (Answer, error)
+
+// Answer is a yes. It lets connections begin until it is over; those under way
+// end when it is taken back.
+type Answer struct {
+	Until   time.Time       // zero: as long as the run
+	Grant   palyra.ID       // the grant of the call that allowed it
+	Revoked <-chan struct{} // closed when it is taken back; nil: never
+}
 
 // Config is what the operator sets. Zero values are the strict ones.
 type Config struct {
@@ -70,7 +78,6 @@ type Config struct {
 const (
 	defaultConns = 256
 	defaultFlows = 256
-	totalConns   = 1024 // of all sessions
 )
 
 // Guard opens sessions.
@@ -82,7 +89,7 @@ type Guard struct {
 	own      *own
 	dialer   *net.Dialer
 	dialTCP  func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error)
-	slots    chan struct{} // one for each connection under way
+	places   *places
 	buffers  *buffers
 	base     netip.Addr // where synthetic addresses begin
 	times    times
@@ -104,7 +111,7 @@ func New(c Config) (*Guard, error) {
 	}
 	g.names = newResolver(c.Resolver, g.dialer, g.cfg.Now)
 	g.own = &own{list: net.InterfaceAddrs, now: g.cfg.Now}
-	g.slots = make(chan struct{}, max(totalConns, g.cfg.MaxConns))
+	g.places = newPlaces(totalPlaces)
 	return g, nil
 }
 

@@ -1,6 +1,10 @@
 package egress
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -22,61 +26,84 @@ const (
 	deny  = "deny"
 )
 
+// everyone stands for the hosts that there was no room to list.
+const everyone = "*"
+
 // flow is the record of one connection: in is what came from outside.
 type flow struct {
 	record  palyra.EgressFlow
 	in, out atomic.Int64
 }
 
-// ledger keeps a session's flows. What a run does cannot push a host out of it:
-// when the list is full, further flows are added to an earlier one of the same
-// kind and counted, and refusals, which a run can make at will, have a part of
-// the list to themselves.
+// ledger keeps a session's flows. What a run does cannot push anything out of it.
+// Connections that came about, those that did not and refusals have a part each,
+// since the latter two can be made at will. When the first is full, connections
+// to one host and port are added up in a flow without address and door. Hosts
+// that only a suffix covers can be made up at will too: those for which there is
+// no room are added up as one. So every byte is on record, and with its host for
+// every host that the plan or an answer names.
 type ledger struct {
 	most int
 
 	mu      sync.Mutex // guards the fields below; a leaf lock
 	allowed []*flow
-	denied  []*flow
-	last    map[palyra.EgressFlow]*flow // by record, without bytes
+	summed  map[palyra.EgressFlow]*flow // by record, without bytes
+	wild    int                         // of summed, those that only a suffix covers
+	failed  []palyra.EgressFlow
+	denied  []palyra.EgressFlow
+	seen    map[palyra.EgressFlow]bool // of failed and denied
 	omitted int64
 }
 
 func newLedger(most int) *ledger {
-	return &ledger{most: most, last: map[palyra.EgressFlow]*flow{}}
+	return &ledger{most: most, summed: map[palyra.EgressFlow]*flow{}, seen: map[palyra.EgressFlow]bool{}}
 }
 
-// start records a connection that was let through. The flow may be one that
-// exists, and its counters are shared then.
-func (l *ledger) start(door string, t target, address string) *flow {
-	r := palyra.EgressFlow{Door: door, Host: t.host.String(), Port: t.port, Address: address, Verdict: allow}
+// start records a connection that was let through and came about. The flow may be
+// one that exists, and its counters are shared then.
+func (l *ledger) start(door string, p permit, address string) *flow {
+	r := palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Address: address, Verdict: allow, Grant: p.grant()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.last[r]; f != nil && len(l.allowed) >= l.most {
-		l.omitted++
+	if len(l.allowed) < l.most {
+		f := &flow{record: r}
+		l.allowed = append(l.allowed, f)
 		return f
 	}
-	f := &flow{record: r}
-	if len(l.allowed) >= 2*l.most {
-		l.omitted++
-		return f
+	l.omitted++
+	r.Door, r.Address = "", ""
+	if l.summed[r] == nil && p.wild {
+		if l.wild >= l.most {
+			r.Host, r.Port, r.Grant = everyone, 0, ""
+		}
+		l.wild++
 	}
-	l.allowed, l.last[r] = append(l.allowed, f), f
-	return f
+	if l.summed[r] == nil {
+		l.summed[r] = &flow{record: r}
+	}
+	return l.summed[r]
+}
+
+// fail records a connection that was let through and did not come about.
+func (l *ledger) fail(door string, p permit) {
+	l.note(&l.failed, palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Verdict: allow, Grant: p.grant()})
 }
 
 // refuse records a connection that was not let through and reports whether it is
 // the first of its kind.
 func (l *ledger) refuse(door, host string, port int) bool {
-	r := palyra.EgressFlow{Door: door, Host: host, Port: port, Verdict: deny}
+	return l.note(&l.denied, palyra.EgressFlow{Door: door, Host: host, Port: port, Verdict: deny})
+}
+
+// note lists what has no bytes, each kind once.
+func (l *ledger) note(list *[]palyra.EgressFlow, r palyra.EgressFlow) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last[r] != nil || len(l.denied) >= l.most {
+	if l.seen[r] || len(*list) >= l.most {
 		l.omitted++
 		return false
 	}
-	f := &flow{record: r}
-	l.denied, l.last[r] = append(l.denied, f), f
+	*list, l.seen[r] = append(*list, r), true
 	return true
 }
 
@@ -84,13 +111,14 @@ func (l *ledger) refuse(door, host string, port int) bool {
 func (l *ledger) list() ([]palyra.EgressFlow, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]palyra.EgressFlow, 0, len(l.allowed)+len(l.denied))
-	for _, list := range [][]*flow{l.allowed, l.denied} {
-		for _, f := range list {
-			r := f.record
-			r.In, r.Out = f.in.Load(), f.out.Load()
-			out = append(out, r)
-		}
+	sums := slices.SortedFunc(maps.Values(l.summed), func(a, b *flow) int {
+		return cmp.Or(strings.Compare(a.record.Host, b.record.Host), a.record.Port-b.record.Port, strings.Compare(string(a.record.Grant), string(b.record.Grant)))
+	})
+	var out []palyra.EgressFlow
+	for _, f := range slices.Concat(l.allowed, sums) {
+		r := f.record
+		r.In, r.Out = f.in.Load(), f.out.Load()
+		out = append(out, r)
 	}
-	return out, l.omitted
+	return slices.Concat(out, l.failed, l.denied), l.omitted
 }

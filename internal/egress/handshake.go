@@ -1,6 +1,9 @@
 package egress
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // shake checks and passes on the ClientHello, and a second one if the server
 // asks for it: it could name another host.
@@ -81,6 +84,7 @@ func (t *tunnel) greetAgain() bool {
 // pass hands the next bytes of the client on.
 func (t *tunnel) pass(n int) bool {
 	b, _ := t.client.br.Peek(n)
+	_ = t.up.SetWriteDeadline(time.Now().Add(t.active.idle))
 	sent, err := t.up.Write(b)
 	t.flow.out.Add(int64(sent))
 	_, _ = t.client.br.Discard(n)

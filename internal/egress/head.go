@@ -52,6 +52,17 @@ func headSize(b []byte) (int, error) {
 	}
 }
 
+// goodStart looks at the first line, once it is there: what is no request need
+// not be waited for.
+func goodStart(b []byte) error {
+	line, _, whole := bytes.Cut(b, []byte("\r\n"))
+	if !whole {
+		return nil
+	}
+	_, err := parseRequestLine(string(line))
+	return err
+}
+
 // parseHead reads a whole head.
 func parseHead(b []byte) (head, error) {
 	lines := strings.Split(strings.TrimSuffix(string(b), "\r\n\r\n"), "\r\n")

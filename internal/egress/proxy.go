@@ -103,16 +103,23 @@ func (s *Session) route(l *line, r *request) error {
 	if !r.whole {
 		return badHead("this is a proxy: it wants whole URLs")
 	}
-	if l.up != nil && l.at == r.at && l.alive() {
-		_, err := s.decide(s.ctx, r.at)
+	t, err := s.resolveTarget(r.at.host, r.at.port)
+	if err != nil {
+		s.refused(doorHTTP, t, err)
 		return err
 	}
+	r.rename(t)
+	if l.up != nil && l.at == r.at && l.alive() {
+		if p, err := s.decide(s.ctx, doorHTTP, r.at); err != nil || p.answer == l.by {
+			return err
+		}
+	}
 	s.hangUp(l)
-	up, f, _, err := s.connect(s.ctx, doorHTTP, r.at)
+	up, f, p, err := s.connect(s.ctx, doorHTTP, r.at)
 	if err != nil {
 		return err
 	}
-	*l = line{up: s.stream(up), flow: f, at: r.at}
+	*l = line{up: s.stream(up), flow: f, at: r.at, by: p.answer}
 	return nil
 }
 

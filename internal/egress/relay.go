@@ -20,6 +20,7 @@ type line struct {
 	up   *stream
 	flow *flow
 	at   target
+	by   *question // that let it through, if one did
 }
 
 // alive reports whether a line that was used before still stands: a server that
@@ -55,13 +56,15 @@ func (t *tunnel) relay() {
 func (t *tunnel) suits(r *request) error {
 	if _, given := r.get("host"); given == 0 && !r.whole {
 		r.at = t.permit.target // HTTP/1.0: it is told then for which host it is
+	} else if at, err := t.resolveTarget(r.at.host, r.at.port); err == nil {
+		r.rename(at)
 	}
 	if r.method != http.MethodConnect && r.at == t.permit.target {
 		return nil
 	}
 	err := palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "the connection is for %s and the request for %s", t.permit.target, r.at).
 		WithRemedy("propose the call with %q in its egress list, and connect to that", r.at)
-	t.refused(t.flow.record.Door, r.at, err)
+	t.refused(t.permit.door, r.at, err)
 	return err
 }
 
@@ -86,7 +89,7 @@ func (s *Session) exchange(c *stream, r *request, l *line) bool {
 		sendBody(c, r, l, a)
 	}()
 	s.answers(c, r, l, a)
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // the answer can be there before the request is whole
+	a.stop(c.TCPConn) // the answer can be there before the request is whole
 	_ = l.up.Close()
 	<-sent
 	c.linger(s.guard.times.quiet)
@@ -239,6 +242,9 @@ func copyChunked(dst, src *stream, body io.Reader, trailer *http.Header, n *atom
 	w := bufio.NewWriterSize(counter{dst, n}, bufferSize)
 	for buf := make([]byte, bufferSize/2); ; {
 		src.within(a.idle)
+		if a.stopped.Load() {
+			return errStopped
+		}
 		got, err := body.Read(buf)
 		if got > 0 {
 			_, _ = w.WriteString(strconv.FormatInt(int64(got), 16) + "\r\n")

@@ -1,10 +1,15 @@
 package egress
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
 	"testing"
+
+	"palyra"
 )
 
 func TestOldClientsGetTheHostNamed(t *testing.T) {
@@ -56,17 +61,34 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// A synthetic address is not the name in a URL.
+// A synthetic address in a request stands for its name, to us, to people and to
+// the server.
 func TestASyntheticAddressInAURL(t *testing.T) {
-	g, w := newGuard(t, Config{})
-	reached := serveCount(t, w, 80)
-	b := open(t, g, w, "good.example:80")
-	at := b.synthetic("good.example").String()
-	if code, body := get(t, b.client(), "http://"+at+"/"); code != 403 {
+	asked := make(chan string, 9)
+	g, w := newGuard(t, Config{Ask: func(_ context.Context, _ *palyra.Call, host string, port int) (Answer, error) {
+		asked <- fmt.Sprint(host, ":", port)
+		return Answer{}, errors.New("no")
+	}})
+	srv, _ := site(t)
+	w.at(80, srv.Listener.Addr())
+	b := openFor(t, g, w, &palyra.Call{}, "good.example:80")
+	good, evil := b.synthetic("good.example").String(), b.synthetic("evil.example").String()
+	if code, body := get(t, b.client(), "http://"+good+"/x"); code != 200 || body != "host=good.example path=/x" {
 		t.Error(code, body)
 	}
-	got := talk(t, ways[doorDirect](b, "good.example", 80), "GET / HTTP/1.1\r\nHost: "+at+"\r\n\r\n")
-	if !strings.Contains(got, " 403 ") || reached() != 0 {
-		t.Errorf("%q", got)
+	if code, body := get(t, b.client(), "http://"+evil+"/"); code != 403 || !strings.Contains(body, "evil.example") {
+		t.Error(code, body)
+	}
+	if got := <-asked; got != "evil.example:80" || len(asked) > 0 {
+		t.Error("people were asked for", got)
+	}
+	if code, body := get(t, b.client(), "http://127.18.9.9/"); code != 403 || len(asked) > 0 {
+		t.Error("an address that stands for nothing:", code, body)
+	}
+	for host, want := range map[string]string{good: "host=good.example path=/", evil: `"host":"evil.example"`, "127.18.9.9": " 403 "} {
+		got := talk(t, ways[doorDirect](b, "good.example", 80), "GET / HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %q", host, got)
+		}
 	}
 }

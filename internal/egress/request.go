@@ -18,6 +18,13 @@ type request struct {
 	at     target // that it is for, as it says itself
 	path   string // what the server gets as target
 	whole  bool   // the target was a URL
+	stood  bool   // the address in it stood for a name, which the server is told
+}
+
+// rename says which host an address in a request stands for.
+func (r *request) rename(t target) {
+	r.stood = r.at != t
+	r.at = t
 }
 
 // readRequest waits for the next request on a connection and reads its head, by
@@ -34,7 +41,10 @@ func (s *Session) readRequest(c *stream, port int) (*request, error) {
 			c.within(s.guard.times.head)
 		}
 		have = len(b)
-		if size, err = headSize(b); err != nil && !errors.Is(err, errMore) {
+		if size, err = headSize(b); errors.Is(err, errMore) {
+			err = goodStart(b)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -131,11 +141,11 @@ func (r *request) waits() bool {
 func (r *request) onward() []byte {
 	var b strings.Builder
 	b.WriteString(r.method + " " + r.path + " HTTP/1." + strconv.Itoa(int(r.minor)) + "\r\n")
-	if _, n := r.get("host"); n == 0 {
+	if _, n := r.get("host"); n == 0 || r.stood {
 		b.WriteString("Host: " + webHost(r.at) + "\r\n")
 	}
 	for _, f := range r.fields {
-		if !slices.Contains(hop, f.name) {
+		if !slices.Contains(hop, f.name) && !(r.stood && f.name == "host") {
 			b.WriteString(f.line + "\r\n")
 		}
 	}

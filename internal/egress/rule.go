@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
+
 	"palyra"
 )
 
@@ -51,6 +53,11 @@ func covered(rules []rule, t target) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool { return r.covers(t) })
 }
 
+// spelled reports whether a rule names t itself.
+func spelled(rules []rule, t target) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool { return !r.below && r.covers(t) })
+}
+
 // parseRule reads an entry of a plan.
 func parseRule(s string) (rule, error) {
 	if strings.ContainsAny(s, " \t/") {
@@ -79,15 +86,37 @@ func parseAllowed(s string) (rule, error) {
 	return rule{target{host: h}, below}, err
 }
 
-// suffixFit refuses suffixes that are no limit: an address, or a whole top level.
+// suffixFit refuses suffixes that are no limit: an address, a whole top level, or
+// one below which anybody can have a name.
 func suffixFit(s string, h host, below bool) error {
 	switch {
 	case below && h.literal():
 		return badHost(s, "an address has nothing below it")
 	case below && !strings.Contains(h.name, "."):
 		return badHost(s, "everything below a top-level domain is no limit")
+	case below && anybodys(h.name):
+		return badHost(s, "anybody can have a name below "+h.name+", so it is no limit").
+			WithRemedy("name the hosts themselves")
 	}
 	return nil
+}
+
+// shared are domains of providers whose customers have names somewhere below
+// them, at more depths than the list of public suffixes tells of each.
+var shared = []string{
+	"amazonaws.com", "amazonaws.com.cn", "amazoncognito.com", "aws", "azure.com", "azurecontainer.io", "windows.net", "usgovcloudapi.net",
+	"googleusercontent.com", "goog", "run.app", "oraclecloud.com", "oraclecloudapps.com", "customer-oci.com", "digitaloceanspaces.com",
+	"backblazeb2.com", "linodeobjects.com", "linodeusercontent.com", "vultrobjects.com", "scw.cloud", "fastly.net", "ovh.net",
+	"myqcloud.com", "aliyuncs.com",
+}
+
+// anybodys reports whether strangers can have names below a domain: it is a public
+// suffix, or a provider's.
+func anybodys(name string) bool {
+	if suffix, _ := publicsuffix.PublicSuffix(name); suffix == name {
+		return true
+	}
+	return slices.ContainsFunc(shared, func(s string) bool { return name == s || strings.HasSuffix(name, "."+s) })
 }
 
 // parseRules reads a plan's list and returns it in order and without repeats, so

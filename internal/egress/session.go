@@ -42,12 +42,13 @@ type Session struct {
 	ledger    *ledger
 	book      *book
 	questions questions
-	slots     chan struct{} // one for each connection under way
+	slots     chan struct{} // one for each client at a door
+	seat      *seat         // among those of all sessions
 	doors     []door
 
 	mu     sync.Mutex // guards the fields below; a leaf lock
 	closed bool
-	open   map[io.Closer]struct{} // closed with the session
+	open   map[io.Closer]*question // closed with the session, and with the answer that let it through if one did
 	work   sync.WaitGroup
 }
 
@@ -60,11 +61,15 @@ func newSession(g *Guard, c *palyra.Call, rules []rule) (*Session, error) {
 	}
 	s := &Session{
 		guard: g, call: c, rules: rules, token: rand.Text(), ledger: newLedger(g.cfg.MaxFlows), book: newBook(g.base, names),
-		questions: questions{asked: map[target]*question{}}, slots: make(chan struct{}, g.cfg.MaxConns), open: map[io.Closer]struct{}{},
+		questions: questions{asked: map[target]*question{}}, slots: make(chan struct{}, g.cfg.MaxConns), open: map[io.Closer]*question{},
 	}
 	if s.doors = s.plan(); len(s.doors) > cell.MaxDoors {
 		return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the hosts that the plan names need %d doors", len(s.doors)).
 			WithRemedy("name fewer hosts with ports of their own: %d doors are the most", cell.MaxDoors)
+	}
+	s.seat = &seat{whose: s}
+	if c != nil && c.Proposal.Principal != "" {
+		s.seat.whose = c.Proposal.Principal
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
@@ -126,7 +131,7 @@ func ended() *palyra.Error {
 // connect decides on a target and dials it. The connection is the session's to
 // close as well; the caller gives it back with drop.
 func (s *Session) connect(ctx context.Context, door string, t target) (*net.TCPConn, *flow, permit, error) {
-	p, err := s.decide(ctx, t)
+	p, err := s.decide(ctx, door, t)
 	if err != nil {
 		s.refused(door, t, err)
 		return nil, nil, p, err
@@ -136,14 +141,19 @@ func (s *Session) connect(ctx context.Context, door string, t target) (*net.TCPC
 		if palyra.AsError(err).Reason == palyra.ReasonEgressDenied {
 			s.refused(door, t, err)
 		} else {
-			s.ledger.start(door, t, "")
+			s.ledger.fail(door, p)
 		}
 		return nil, nil, p, err
 	}
-	if !s.track(up) {
-		return nil, nil, p, ended()
+	if !s.track(up, p.answer) {
+		err = ended()
+		if p.answer != nil && p.answer.revoked() {
+			err = notGranted(t)
+			s.refused(door, t, err)
+		}
+		return nil, nil, p, err
 	}
-	return up, s.ledger.start(door, t, address), p, nil
+	return up, s.ledger.start(door, p, address), p, nil
 }
 
 // refused records a refusal, and logs the first of its kind.
@@ -178,17 +188,32 @@ func (s *Session) enter() bool {
 
 func (s *Session) leave() { s.work.Done() }
 
-// track makes the session close c when it ends. False means that it has ended,
-// and c is closed.
-func (s *Session) track(c io.Closer) bool {
+// track makes the session close c when it ends, or when the answer that c hangs
+// on is taken back. False means that this is so already, and c is closed.
+func (s *Session) track(c io.Closer, by *question) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || by != nil && by.revoked() {
 		_ = c.Close()
 		return false
 	}
-	s.open[c] = struct{}{}
+	s.open[c] = by
 	return true
+}
+
+// cutAll ends the connections that an answer let through.
+func (s *Session) cutAll(by *question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, q := range s.open {
+		if q != by {
+			continue
+		}
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetLinger(0)
+		}
+		_ = c.Close()
+	}
 }
 
 // drop closes what was tracked.
@@ -222,8 +247,13 @@ type counted struct {
 	once    sync.Once
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. The session waits for it, so that what it returns has
+// every byte.
 func (c *counted) Read(b []byte) (int, error) {
+	if !c.session.enter() {
+		return 0, net.ErrClosed
+	}
+	defer c.session.leave()
 	n, err := c.Conn.Read(b)
 	c.flow.in.Add(int64(n))
 	return n, err
@@ -231,6 +261,10 @@ func (c *counted) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *counted) Write(b []byte) (int, error) {
+	if !c.session.enter() {
+		return 0, net.ErrClosed
+	}
+	defer c.session.leave()
 	n, err := c.Conn.Write(b)
 	c.flow.out.Add(int64(n))
 	return n, err

@@ -16,7 +16,7 @@ import (
 // request's head, a ClientHello. And of one copy before the clock is looked at.
 const (
 	bufferSize = 32 << 10
-	copyStep   = 8 << 20
+	copyStep   = 1 << 20
 	chunkSize  = 8 << 10
 	slowStart  = 128 << 10 // bytes through a buffer before the kernel takes over
 )
@@ -47,14 +47,23 @@ type stream struct {
 	*net.TCPConn
 	br    *bufio.Reader
 	owner *buffers
+	idle  time.Duration // how long a receiver may take nothing
 }
 
-func (s *Session) stream(c *net.TCPConn) *stream { return s.guard.buffers.stream(c) }
+func (s *Session) stream(c *net.TCPConn) *stream {
+	return s.guard.buffers.stream(c, s.guard.times.idle)
+}
 
-func (b *buffers) stream(c *net.TCPConn) *stream {
+func (b *buffers) stream(c *net.TCPConn, idle time.Duration) *stream {
 	br, _ := b.readers.Get().(*bufio.Reader)
 	br.Reset(c)
-	return &stream{c, br, b}
+	return &stream{c, br, b, idle}
+}
+
+// Write implements io.Writer, for receivers that may never read.
+func (c *stream) Write(b []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(c.idle))
+	return c.TCPConn.Write(b)
 }
 
 // release gives the buffer back. What is in it is lost.
@@ -101,6 +110,7 @@ func (c *stream) linger(d time.Duration) {
 type activity struct {
 	at         atomic.Int64 // nanoseconds
 	idle, look time.Duration
+	stopped    atomic.Bool
 }
 
 func (s *Session) activity() *activity {
@@ -112,6 +122,15 @@ func (s *Session) activity() *activity {
 func (a *activity) touch()     { a.at.Store(time.Now().UnixNano()) }
 func (a *activity) over() bool { return time.Since(time.Unix(0, a.at.Load())) >= a.idle }
 
+var errStopped = errors.New("egress: stopped")
+
+// stop ends the copying of what c says. A deadline alone does not: whoever copies
+// sets a new one.
+func (a *activity) stop(c *net.TCPConn) {
+	a.stopped.Store(true)
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+}
+
 // move copies at most limit bytes, or until src ends: at first through a buffer,
 // which is all that most connections need, then in the kernel, where the bytes
 // do not come here at all.
@@ -120,21 +139,21 @@ func (b *buffers) move(dst, src *net.TCPConn, limit int64, n *atomic.Int64, a *a
 	defer func() { b.give(buf) }()
 	total := int64(0)
 	for total < limit {
-		step := limit - total
-		_ = src.SetReadDeadline(time.Now().Add(a.look))
+		now := time.Now()
+		gone := now.Add(a.idle + a.look) // a receiver that takes nothing until then; what it was to get is lost
+		_ = src.SetReadDeadline(now.Add(a.look))
+		_ = dst.SetWriteDeadline(gone)
+		if a.stopped.Load() { // looked at after the deadline was set: stop sets its own after this
+			return total, errStopped
+		}
 		var moved int64
 		var err error
 		if total < slowStart {
-			step = min(step, int64(len(*buf)))
-			moved, err = hand(dst, src, (*buf)[:step])
+			moved, err = hand(dst, src, (*buf)[:min(limit-total, int64(len(*buf)))])
 		} else {
 			b.give(buf)
 			buf = nil
-			step = min(step, copyStep)
-			moved, err = io.Copy(dst, &io.LimitedReader{R: src, N: step})
-			if err == nil && moved < step {
-				err = io.EOF
-			}
+			moved, err = splice(dst, src, min(limit-total, copyStep))
 		}
 		n.Add(moved)
 		total += moved
@@ -144,7 +163,7 @@ func (b *buffers) move(dst, src *net.TCPConn, limit int64, n *atomic.Int64, a *a
 		switch {
 		case errors.Is(err, io.EOF):
 			return total, nil
-		case errors.Is(err, os.ErrDeadlineExceeded) && !a.over():
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(gone) && !a.over():
 		case err != nil:
 			return total, err
 		}
@@ -163,6 +182,15 @@ func hand(dst, src *net.TCPConn, buf []byte) (int64, error) {
 		err = werr
 	}
 	return int64(sent), err
+}
+
+// splice lets the kernel copy so many bytes.
+func splice(dst, src *net.TCPConn, step int64) (int64, error) {
+	moved, err := io.Copy(dst, &io.LimitedReader{R: src, N: step})
+	if err == nil && moved < step {
+		err = io.EOF
+	}
+	return moved, err
 }
 
 // pipe copies from src to dst until src ends, and passes the end on.

@@ -59,7 +59,47 @@ func (t *tunnel) checked() bool {
 		t.mismatch("", "it speaks neither TLS nor HTTP")
 		return false
 	}
-	return true
+	return t.watched()
+}
+
+// watched passes on the client's first line, and cuts a connection where that
+// turns out to be a request after all: the server has a piece of it then, and not
+// a request.
+func (t *tunnel) watched() bool {
+	t.answer()
+	for w := (watch{}); ; {
+		b, _ := t.client.br.Peek(t.client.br.Buffered())
+		switch {
+		case w.sees(b):
+			t.mismatch("", "it is a request that begins like something else")
+			reset(t.up)
+			return false
+		case w.whole:
+			return true
+		case len(b) > 0 && !t.pass(len(b)):
+			t.cut()
+			return false
+		}
+		switch err := t.next(); {
+		case err == nil:
+			t.active.touch()
+		case errors.Is(err, io.EOF): // whoever forwards sees it too
+			return true
+		default:
+			t.cut()
+			return false
+		}
+	}
+}
+
+// next waits for the client to go on.
+func (t *tunnel) next() error {
+	for {
+		t.client.within(t.active.look)
+		if _, err := t.client.more(0); !errors.Is(err, os.ErrDeadlineExceeded) || t.active.over() {
+			return err
+		}
+	}
 }
 
 // named reports whether the port is one where clients begin by naming the host.
@@ -107,7 +147,7 @@ func (t *tunnel) mismatch(name, why string) {
 	if name != "" {
 		other.host = host{name: name}
 	}
-	t.refused(t.flow.record.Door, other, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s: %s", t.permit.target, why))
+	t.refused(t.permit.door, other, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s: %s", t.permit.target, why))
 	const fatal, accessDenied = 2, 49
 	if first, _ := t.client.br.Peek(t.client.br.Buffered()); classify(first) == secure {
 		_, _ = t.client.Write([]byte{recordAlert, recordMajor, 1, 0, 2, fatal, accessDenied})
@@ -124,7 +164,7 @@ func (t *tunnel) answer() {
 	t.back, t.heard = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(t.back)
-		if err := t.hear(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := t.hear(); err != nil && !t.active.stopped.Load() {
 			t.cut()
 		}
 	}()
@@ -174,7 +214,7 @@ func (t *tunnel) takeBack() bool {
 	if t.back == nil {
 		return true
 	}
-	_ = t.up.SetReadDeadline(time.Unix(1, 0))
+	t.active.stop(t.up)
 	<-t.back
 	_ = t.up.SetReadDeadline(time.Time{})
 	t.back = nil

@@ -239,6 +239,23 @@ func TestAlmostHTTP(t *testing.T) {
 		"0GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
 		"SSH-2.0-x HTTP/1.1\r\nHost: evil.example\r\n\r\n",
 		"GET //evil.example/ HTTP/1.0\r\nHost: evil.example\r\n\r\n",
+		"GET /\r\nHost: evil.example\r\n\r\n", // HTTP/0.9, and yet
+		"GET\vhttp://evil.example/\nHost: evil.example\r\n\r\n",
+		"GET\v/\vHTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"GET\f/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"GET\r/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"\vGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"\x1cGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"GET\x1f/\x1dHTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"\x85GET\x85/\x85HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"\xa0GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"GET /\x00 HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"\x00GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"\x01GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", // some trim all of those
+		"\x01\r\nGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"(GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"GET\xe2\x80\x83/\xe2\x80\x83HTTP/1.1\r\nHost: evil.example\r\n\r\n", // spaces of Unicode
+		"{} http/1.1\r\nHost: evil.example\r\n\r\n",
 	} {
 		got := talk(t, ways[doorDirect](b, "good.example", 8080), say)
 		if !strings.HasPrefix(got, "HTTP/1.1 40") || strings.Contains(got, " 200 ") {
@@ -308,7 +325,7 @@ func TestNeitherTLSNorHTTPWhereItMustBe(t *testing.T) {
 		g, w := newGuard(t, Config{})
 		reached := serveCount(t, w, port)
 		b := open(t, g, w, target{host{name: "good.example"}, port}.String())
-		for _, say := range []string{"\x00\x01\x02", "EHLO x\r\n", "GET /\r\n", "\x16\x03\x01\x00\x00", "\x16\x03\x01\xff\xff", "\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00"} {
+		for _, say := range []string{"\x00\x01\x02", "EHLO x\r\n", "\x16\x03\x01\x00\x00", "\x16\x03\x01\xff\xff", "\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00"} {
 			c := ways[doorDirect](b, "good.example", port)
 			if _, err := io.WriteString(c, say); err != nil {
 				t.Fatal(err)

@@ -22,10 +22,7 @@ type upstream struct {
 	password string
 }
 
-const (
-	upstreamHead = 8 << 10         // bytes of its answer
-	precheck     = 2 * time.Second // to look a name up here before it is left to the proxy
-)
+const upstreamHead = 8 << 10 // bytes of its answer
 
 func parseUpstream(s string) (*upstream, error) {
 	if s == "" {
@@ -83,14 +80,19 @@ func (g *Guard) dialUpstream(ctx context.Context, p permit) (*net.TCPConn, strin
 	return c, addrOf(c.RemoteAddr()).String(), nil
 }
 
+// preview checks an address as far as it is known here. A name that does not
+// exist for this machine is left to the proxy, which is usual behind one; a
+// lookup that fails says nothing, and whoever answers it could make it fail.
 func (g *Guard) preview(ctx context.Context, p permit) error {
-	ctx, cancel := context.WithTimeout(ctx, precheck)
-	defer cancel()
 	_, err := g.addresses(ctx, p.target, p.exact)
-	if err != nil && (p.literal() || palyra.AsError(err).Reason == palyra.ReasonEgressDenied) {
-		return err
+	e := palyra.AsError(err)
+	switch {
+	case err == nil, e.Code == palyra.NotFound:
+		return nil
+	case e.Code == palyra.Unavailable:
+		return e.WithRemedy("the operator can set egress.resolver to a name server that answers, if only that there is no such host")
 	}
-	return nil // unknown here: behind such a proxy that is usual
+	return err
 }
 
 // connect asks an HTTP proxy for a tunnel.

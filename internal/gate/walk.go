@@ -108,7 +108,7 @@ func guard(err *error) {
 func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
 	p := w.call.Proposal
 	v := w.judgeSafely(ctx, palyra.Request{
-		Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Run: p.Run, Door: p.Door,
+		Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
 		Tool: w.call.Tool, Plan: w.call.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, Approval: facts,
 	})
 	if len(v.Errors) > 0 {

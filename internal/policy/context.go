@@ -79,6 +79,7 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 		"door": cedar.String(r.Door), "door_allowed": cedar.Boolean(s.doors.has(string(r.Door))),
 		"principal_allowed": cedar.Boolean(s.principals.has(string(r.Principal))),
 		"profile":           cedar.String(p.Profile), "asks": cedar.Boolean(p.Asks), "network": cedar.String(p.Enforcement.Mode),
+		"agent_socket": cedar.Boolean(p.AgentSocket),
 		"probed":       cedar.Boolean(s.probed != nil && s.probed(p.Tier)),
 		"unix_sockets": cedar.Boolean(p.UnixSockets),
 		"mechanisms":   stringSet(p.Enforcement.Mechanisms), "limits": limitSet(p.Enforcement.Limits),
@@ -87,6 +88,9 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 	m["egress"], m["hosts"] = hostSets(egress)
 	if r.Run != "" {
 		m["run_id"] = cedar.String(r.Run)
+	}
+	if r.Parent != "" {
+		m["parent"] = cedar.String(r.Parent)
 	}
 	if p.Workspace.Path != "" {
 		m["workspace"] = cedar.String(p.Workspace.Path)

@@ -110,6 +110,9 @@ func (f *findings) place(r palyra.Request) {
 	if p.UnixSockets {
 		f.add(2, "unix_sockets", "")
 	}
+	if p.AgentSocket {
+		f.add(2, "agent_inside", "")
+	}
 	if p.Asks {
 		f.add(2, "opens_seals", p.Profile)
 	}

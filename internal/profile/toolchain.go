@@ -29,6 +29,7 @@ type finder struct {
 	name, what string
 	mount      string // a directory; with a star every one that fits is mounted
 	bins       string // a pattern of directories with programs; the newest is taken
+	choice     string // a file whose first line names the version that the person chose
 	env        map[string]string
 }
 
@@ -45,7 +46,7 @@ var finders = []finder{
 	{name: "volta", what: "Node.js by volta", mount: "~/.volta/tools/image", bins: "~/.volta/tools/image/node/*/bin"},
 	{name: "bun", what: "Bun", mount: "~/.bun/bin", bins: "~/.bun/bin"},
 	{name: "deno", what: "Deno", mount: "~/.deno/bin", bins: "~/.deno/bin"},
-	{name: "pyenv", what: "Python by pyenv", mount: "~/.pyenv/versions", bins: "~/.pyenv/versions/*/bin"},
+	{name: "pyenv", what: "Python by pyenv", mount: "~/.pyenv/versions", bins: "~/.pyenv/versions/*/bin", choice: "~/.pyenv/version"},
 	{name: "uv", what: "Python by uv", mount: "~/.local/share/uv/python", bins: "~/.local/share/uv/python/cpython-*/bin"},
 	{name: "rustup", what: "Rust by rustup", mount: "~/.rustup", env: map[string]string{"RUSTUP_HOME": "~/.rustup"}},
 	{name: "cargo-bin", what: "programs installed with cargo", mount: "~/.cargo/bin", bins: "~/.cargo/bin"},
@@ -75,6 +76,9 @@ func Find(home string) ([]Toolchain, error) {
 				continue
 			}
 			best := slices.MaxFunc(bins, func(a, b string) int { return versions(a, b) })
+			if chosen := f.chosen(home, bins); chosen != "" {
+				best = chosen
+			}
 			t.Path = []string{best}
 			if v := version(best); v != "" {
 				t.What = f.what + ", " + v
@@ -83,6 +87,24 @@ func Find(home string) ([]Toolchain, error) {
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// chosen is the one of the directories that the person uses, or none.
+func (f finder) chosen(home string, bins []string) string {
+	if f.choice == "" {
+		return ""
+	}
+	b, err := os.ReadFile(filepath.Join(home, strings.TrimPrefix(f.choice, "~/")))
+	if err != nil || len(b) > 256 {
+		return ""
+	}
+	name, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	for _, dir := range bins {
+		if path.Base(path.Dir(dir)) == name && name != "" {
+			return dir
+		}
+	}
+	return ""
 }
 
 // glob lists the directories that fit a pattern below a home, with ~/ for it. A

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"palyra"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
 	"palyra/internal/rpc/wire"
 )
 
@@ -29,6 +30,9 @@ type request struct {
 	admitted bool
 }
 
+// runService is what the methods of runs begin with.
+const runService = "/" + palyrav1connect.RunServiceName + "/"
+
 // auth is the chain from headers to handler.
 type auth struct{ *Server }
 
@@ -41,6 +45,10 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the method is not open to anybody"))
 	}
 	r := &request{auth: a, access: access, peer: p}
+	if p.bound != nil && strings.HasPrefix(spec.Procedure, runService) {
+		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "runs are not started from inside a sandbox: they would outlive it").
+			WithRemedy("call tools one by one"))
+	}
 	if err := a.identify(ctx, r, h); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
@@ -59,6 +67,8 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 		return a.alert(r, nil, err)
 	}
 	switch {
+	case r.peer.bound != nil && given:
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "at a run's own door nobody is anyone else"))
 	case given:
 		agent, err := a.Access.AgentByToken(ctx, token)
 		if err != nil {
@@ -67,6 +77,7 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 		r.caller.Principal, r.caller.Owner, r.caller.Role = agent.Principal, agent.Owner, palyra.RoleAgent
 	case r.peer.bound != nil:
 		r.caller.Principal, r.caller.Owner, r.caller.Role = r.peer.bound.Principal, r.peer.bound.Owner, palyra.RoleAgent
+		r.caller.Parent = r.peer.parent
 	case r.peer.agent:
 		agent, err := a.Access.LocalAgent(ctx)
 		if err != nil {

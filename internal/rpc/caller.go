@@ -13,6 +13,7 @@ type Caller struct {
 	Owner     palyra.Principal // whose agent it is
 	Role      palyra.Role
 	PeerUID   int64
+	Parent    palyra.ID        // the running call that the caller is, when it came by that call's own door
 	Signed    bool             // a person signed exactly this request
 	Operator  palyra.Operator  // the key that signed
 	Evidence  palyra.Signature // the signature, to be kept

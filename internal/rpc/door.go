@@ -19,6 +19,7 @@ type door struct {
 	name     string
 	agent    bool          // whoever comes in is an agent
 	bound    *palyra.Agent // whoever comes in is this one
+	parent   palyra.ID     // the call whose door it is
 	uid      int64         // whom it serves
 	path     string
 	listener net.Listener
@@ -27,9 +28,10 @@ type door struct {
 
 // peer is who is at the other end of a connection, as the kernel says.
 type peer struct {
-	uid   int64 // -1: the kernel would not say
-	agent bool  // came by the agent door
-	bound *palyra.Agent
+	uid    int64 // -1: the kernel would not say
+	agent  bool  // came by the agent door
+	bound  *palyra.Agent
+	parent palyra.ID
 }
 
 type peerKey struct{}
@@ -65,7 +67,7 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound})
+			return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound, parent: d.parent})
 		},
 	}
 	d.server.Protocols.SetHTTP1(true)

@@ -12,10 +12,11 @@ import (
 
 // ServeAgent opens one more agent door: on a socket that exists only inside one
 // run's sandbox. Whoever comes in by it is the given agent, and must be the given
-// user; it passes the same chain as on the agent socket. stop closes it with every
+// user; it passes the same chain as on the agent socket, brings no token, and starts
+// no runs, which would outlive it. stop closes it with every
 // request on it, and is called at the latest when the server stops.
-func (s *Server) ServeAgent(l net.Listener, who palyra.Agent, uid int64) (stop func()) {
-	d := &door{name: "room", agent: true, bound: &who, uid: uid, listener: l}
+func (s *Server) ServeAgent(l net.Listener, of palyra.ID, who palyra.Agent, uid int64) (stop func()) {
+	d := &door{name: "room", agent: true, bound: &who, parent: of, uid: uid, listener: l}
 	d.prepare(s.chain, s, s.bodies)
 	ended := make(chan struct{})
 	go func() {

@@ -109,3 +109,15 @@ func (c *Calls) endRun(ctx context.Context, run palyra.ID) (open int, err error)
 	ids, err = c.ledger.openOf(look, run)
 	return len(ids), err
 }
+
+// EndChildren ends what came out of a call that is over: questions about hosts
+// that it wanted to reach, calls of the agent that it was.
+func (c *Calls) EndChildren(of palyra.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.byID {
+		if f.parent == of && of != "" {
+			f.cancel(ErrCancelled)
+		}
+	}
+}

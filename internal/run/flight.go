@@ -14,7 +14,8 @@ type flight struct {
 	key    flightKey
 	like   request
 	owner  palyra.Principal
-	size   int64 // of its arguments
+	parent palyra.ID // the call it came out of
+	size   int64     // of its arguments
 	lease  palyra.ID
 	cancel context.CancelCauseFunc
 	feed   chan palyra.Feed // nil: nobody can feed it
@@ -99,7 +100,7 @@ func (c *Calls) hold(f *flight, sign int) {
 // fly registers a flight. The lock is held.
 func (c *Calls) fly(id palyra.ID, p palyra.Proposal) *flight {
 	f := &flight{
-		id: id, owner: p.Principal, like: requestOf(p), size: int64(len(p.Arguments)),
+		id: id, owner: p.Principal, parent: p.Parent, like: requestOf(p), size: int64(len(p.Arguments)),
 		done: make(chan struct{}), watchers: map[*watcher]bool{},
 	}
 	c.byID[id] = f
@@ -166,6 +167,23 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 			c.leases[g.Lease] = map[palyra.ID]bool{}
 		}
 		c.leases[g.Lease][f.id] = true
+	}
+}
+
+// Relay lets those who follow a call hear of a question that it waits for and that
+// belongs to a call of its own: a host that it wants to reach. Nothing is kept
+// beyond the flight.
+func (c *Calls) Relay(to palyra.ID, of *palyra.Call, e palyra.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.byID[to]
+	if f == nil {
+		return
+	}
+	switch e.(type) {
+	case palyra.ApprovalRequested, palyra.ApprovalJoined, palyra.CallJudged, palyra.CallRefused:
+		f.log = append(f.log, logged{event: &watched{*of, e}})
+		f.wake()
 	}
 }
 

@@ -80,7 +80,7 @@ func entries(c *palyra.Call, e palyra.Event) []palyra.TapeEntry {
 	case palyra.CallGranted:
 		return []palyra.TapeEntry{{ToolGranted: &palyra.TapeGranted{Call: c.ID, Grant: e.Grant, Tier: e.Tier}}}
 	case palyra.CallFinished:
-		attested := &palyra.TapeAttested{Call: c.ID, Attestation: e.AttestedAs, Digest: e.Attestation}
+		attested := &palyra.TapeAttested{Call: c.ID, Attestation: e.AttestedAs, Digest: e.Attestation, Egress: e.Signed.Predicate.Egress}
 		return []palyra.TapeEntry{{ToolAttested: attested}, finishedEntry(c)}
 	case palyra.CallRefused:
 		// An allow was told when it was judged again.

@@ -31,6 +31,9 @@ func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyr
 		c.left[id] = true
 	}
 	c.mu.Unlock()
+	if err := c.orphans(ctx); err != nil {
+		return fmt.Errorf("run: recover: %w", err)
+	}
 	for _, id := range asked {
 		done, err := settled(ctx, id)
 		if err != nil {
@@ -38,6 +41,24 @@ func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyr
 		}
 		if done {
 			c.ApprovalSettled(id)
+		}
+	}
+	return nil
+}
+
+// orphans withdraws the questions of calls whose parent died with the earlier
+// daemon: nobody waits for the answer.
+func (c *Calls) orphans(ctx context.Context) error {
+	pending, err := c.ledger.open(ctx, palyra.Pending)
+	if err != nil {
+		return err
+	}
+	for _, call := range pending {
+		if call.Proposal.Parent == "" {
+			continue
+		}
+		if err := c.Cancel(ctx, call.ID); err != nil {
+			return err
 		}
 	}
 	return nil

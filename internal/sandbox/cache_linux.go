@@ -32,6 +32,10 @@ func makeCache(root, path string, who identity) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return errors.Join(unsafeDir(root, "it is not the daemon's own, or others may write to it"), err)
+	}
 	parts := strings.Split(rel, "/")
 	for i, name := range parts {
 		last := i == len(parts)-1

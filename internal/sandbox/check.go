@@ -129,7 +129,7 @@ func stopped(ctx context.Context, p palyra.Plan, err error) error {
 
 func timedOut(p palyra.Plan) *palyra.Error {
 	return palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the call ran into its time limit of %d ms", p.Limits.WallMS).
-		WithRemedy("ask for less at once, or for a longer timeout")
+		WithRemedy("ask for less at once; the most that a call may have is tool_call.execution_timeout_ms, which an operator can raise")
 }
 
 func cancelled() *palyra.Error {
@@ -234,11 +234,20 @@ func missing(promised, held palyra.Enforcement) []string {
 		}
 	}
 	for _, l := range slices.Sorted(maps.Keys(promised.Limits)) {
-		if held.Limits[l] != promised.Limits[l] {
+		if !atLeast(held.Limits[l], promised.Limits[l]) {
 			what = append(what, fmt.Sprintf("%s by %s", l, promised.Limits[l]))
 		}
 	}
 	return what
+}
+
+// strength orders the ways to keep a limit. One that is not here is as good as
+// itself only.
+var strength = map[string]int{"none": 1, "polled": 2, "rlimit": 3, "rlimit+polled": 4, "cgroup": 5}
+
+// atLeast reports whether a limit is kept as well as was promised.
+func atLeast(held, promised string) bool {
+	return held == promised || strength[promised] > 0 && strength[held] >= strength[promised]
 }
 
 // some joins the first few of a list and counts the rest.

@@ -101,6 +101,9 @@ const agentSocket = RoomPalyra + "/run/agent.sock"
 type Guard interface {
 	// Mode is how the guard decides: strict, preflight or none.
 	Mode() string
+	// Mechanisms names what holds for the network of a run, and what the
+	// configuration opens.
+	Mechanisms() []string
 	// Open makes a gateway for a run, or refuses the hosts that its plan names.
 	Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (Gateway, error)
 }

@@ -54,7 +54,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
 		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
 		Mounts: l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
-		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Expect: without(l.plan.Enforcement, Sealed, Guarded),
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Expect: without(l.plan.Enforcement, l.notTheBackends()...),
 	}
 	if walled(l.backend) {
 		err = l.enterRoom(ctx)
@@ -72,6 +72,15 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	return ctx.Err() // the last look before something runs
+}
+
+// notTheBackends are mechanisms that others than the backend see to.
+func (l *launch) notTheBackends() []string {
+	names := []string{Sealed, Guarded}
+	if l.Guard != nil {
+		names = append(names, l.Guard.Mechanisms()...)
+	}
+	return names
 }
 
 // makeRoom gives a run that has no file system of its own a private directory.

@@ -90,6 +90,12 @@ func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 		res.Failure, res.KillReason = &f, reason
 	}
 	switch {
+	case err != nil && palyra.AsError(err).Reason == palyra.ReasonSealDenied: // it ran, and what it left could not be looked through
+		l.Log.Error("the workspace could not be looked through after a run", "call", string(l.call), "err", err)
+		fail(palyra.LayerTier, "seals", palyra.AsError(err))
+		if res.ExitCode == 0 {
+			res.ExitCode = palyra.ExitUnknown
+		}
 	case err != nil:
 		l.Log.Error("a cell was lost", "call", string(l.call), "err", err)
 		fail(palyra.LayerTier, cellLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonInterrupted, "the cell was lost; the run was ended").

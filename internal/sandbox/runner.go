@@ -180,7 +180,7 @@ func (r *Runner) ours(b Backend, e palyra.Enforcement) palyra.Enforcement {
 	e.Mechanisms = slices.Clone(e.Mechanisms)
 	if walled(b) && r.Guard != nil {
 		e.Mode = r.Guard.Mode()
-		e.Mechanisms = append(e.Mechanisms, Guarded)
+		e.Mechanisms = append(e.Mechanisms, r.Guard.Mechanisms()...)
 	}
 	slices.Sort(e.Mechanisms)
 	return e

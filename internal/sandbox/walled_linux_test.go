@@ -31,7 +31,8 @@ type watchman struct {
 	sockets int // handed over
 }
 
-func (w *watchman) Mode() string { return w.mode }
+func (w *watchman) Mechanisms() []string { return []string{Guarded} }
+func (w *watchman) Mode() string         { return w.mode }
 
 func (w *watchman) Open(_ context.Context, c *palyra.Call, _ palyra.Plan) (Gateway, error) {
 	if w.err != nil {
@@ -234,5 +235,30 @@ func TestARunThatIsAnAgent(t *testing.T) {
 	b.r.Agents = nil
 	if r := b.run().Refusal; r == nil || r.Reason != palyra.ReasonTierUnavailable {
 		t.Errorf("refusal %+v", r)
+	}
+}
+
+// A workspace that could not be looked through after the run is no success.
+func TestASweepThatFails(t *testing.T) {
+	b, _ := walledBox(t)
+	b.back.lost = palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "not looked through")
+	res := b.run()
+	if res.Failure == nil || res.Failure.Reason != palyra.ReasonSealDenied || res.ExitCode == 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A limit that is kept better than was promised is kept.
+func TestBetterThanPromised(t *testing.T) {
+	for _, c := range []struct {
+		held, promised string
+		want           bool
+	}{
+		{"cgroup", "polled", true}, {"rlimit", "polled", true}, {"polled", "cgroup", false}, {"none", "polled", false}, {"", "polled", false},
+		{"timer", "timer", true}, {"cap", "timer", false}, {"cgroup", "timer", false}, {"polled", "polled", true},
+	} {
+		if got := atLeast(c.held, c.promised); got != c.want {
+			t.Errorf("%s for %s: %v", c.held, c.promised, got)
+		}
 	}
 }

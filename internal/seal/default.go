@@ -13,7 +13,7 @@ const (
 const repository = "<repository>"
 
 // Default are the names that are sealed unless a profile says otherwise.
-var Default = slices.Concat(git(), others, local, editors, hooks, ci, agents)
+var Default = slices.Concat(git(), others, local, tools, editors, hooks, ci, agents)
 
 // controls are the files in a repository from which git takes commands, or where
 // to find such files.
@@ -33,7 +33,17 @@ func git() []string {
 var others = []string{".hg/", ".hg/hgrc", ".hg/hgrc-not-shared", ".hg/requires", ".hg/sharedpath", ".jj/", ".jj/repo/config.toml"}
 
 // local is what shells read on entering a directory, and Palyra's own.
-var local = []string{ownDir, ".envrc", ".mise.toml", ".mise", ".autoenv.zsh", ".autoenv"}
+var local = []string{
+	ownDir, ".envrc", "mise.toml", "mise.*.toml", ".mise.toml", ".mise.*.toml", ".mise", "mise/config.toml", ".config/mise.toml", ".config/mise",
+	".autoenv.zsh", ".autoenv",
+}
+
+// tools take from these which program to run instead of themselves, or where to
+// send their user's credentials, before they look at anything of the project.
+// What installing and building writes is not here: .pnp.cjs, lock files.
+var tools = []string{
+	".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".cargo/config", ".cargo/config.toml",
+}
 
 // editors run tasks, terminals and language servers by these.
 var editors = []string{

@@ -38,6 +38,11 @@ func openTree(path string) (*tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: open workspace: %w", err)
 	}
+	return newTree(fd)
+}
+
+// newTree takes a descriptor over.
+func newTree(fd int) (*tree, error) {
 	t := &tree{fd: fd, euid: os.Geteuid()}
 	t.sure, t.firm = trusted(fd)
 	st, err := t.look(fd, "")
@@ -47,6 +52,36 @@ func openTree(path string) (*tree, error) {
 	}
 	t.id, t.mnt, t.uid, t.gid = st.id, st.mnt, st.uid, st.gid
 	return t, nil
+}
+
+// open opens the workspace of s: where it is held, that one.
+func (s *Snapshot) open() (*tree, error) {
+	if s.hold == nil {
+		t, err := openTree(s.workspace)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			err = denied("the workspace %q is not there any more", s.workspace).WithCause(errors.Join(ErrGone, err))
+		}
+		return t, err
+	}
+	fd, err := unix.FcntlInt(s.hold.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("seal: open workspace: %w", err)
+	}
+	return newTree(fd)
+}
+
+// holdOn keeps the workspace open.
+func (s *Snapshot) holdOn() error {
+	t, err := s.open()
+	if err != nil {
+		return err
+	}
+	if t.id != s.root {
+		t.close()
+		return denied("the workspace %q has become another directory", s.workspace).WithCause(ErrGone)
+	}
+	s.hold = os.NewFile(uintptr(t.fd), s.workspace)
+	return nil
 }
 
 func (t *tree) close() { _ = unix.Close(t.fd) }

@@ -54,11 +54,14 @@ func (w *walker) passable(fd int, i int32, path string, st status, forced *bool)
 
 // unlock gives a directory back to its owner, by descriptor.
 func (w *walker) unlock(i int32, path string) error {
-	fd, err := w.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil {
-		return err
+	fd := w.t.fd // a workspace that was shut cannot be opened from within
+	if path != "" {
+		var err error
+		if fd, err = w.t.open(path, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+			return err
+		}
+		defer unix.Close(fd)
 	}
-	defer unix.Close(fd)
 	st, err := w.t.look(fd, "")
 	if err != nil {
 		return err
@@ -71,6 +74,23 @@ func (w *walker) unlock(i int32, path string) error {
 	}
 	w.locks = append(w.locks, lock{i, st.id, st.mode})
 	return nil
+}
+
+// writable makes sure that its owner can write to a directory, until shut.
+func (w *walker) writable(i int32, path string) error {
+	fd, err := w.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.EACCES) {
+		return w.unlock(i, path)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	st, err := w.t.look(fd, "")
+	if err != nil || st.mode&0o300 == 0o300 {
+		return err
+	}
+	return w.unlock(i, path)
 }
 
 // shut gives directories that were opened by force the modes they had. What is

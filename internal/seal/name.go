@@ -40,7 +40,10 @@ type segment struct {
 }
 
 // place is how far a rule has been followed: seg is the next segment.
-type place struct{ rule, seg uint16 }
+type place struct {
+	Rule uint16 `json:"rule"`
+	Seg  uint16 `json:"part"`
+}
 
 // hit is what a path is by the names.
 type hit uint8
@@ -180,12 +183,12 @@ func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 		}
 	}
 	for _, p := range m.sets[state] {
-		switch seg := m.rules[p.rule].segs[p.seg]; {
-		case below && !m.rules[p.rule].every:
+		switch seg := m.rules[p.Rule].segs[p.Seg]; {
+		case below && !m.rules[p.Rule].every:
 		case seg.any:
-			take(p.rule, p.seg)
+			take(p.Rule, p.Seg)
 		case seg.fits(name):
-			take(p.rule, p.seg+1)
+			take(p.Rule, p.Seg+1)
 		}
 	}
 	return found, m.number(next)
@@ -194,16 +197,16 @@ func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 // advance notes that a rule has come to a place: its end, or a segment. Two
 // stars also stand for no directory at all.
 func (m *Matcher) advance(found hit, set []place, p place) (hit, []place) {
-	r := m.rules[p.rule]
-	if int(p.seg) == len(r.segs) {
+	r := m.rules[p.Rule]
+	if int(p.Seg) == len(r.segs) {
 		if !r.keep {
 			return full, set
 		}
 		return max(found, keep), set
 	}
 	set = append(set, p)
-	if r.segs[p.seg].any { // the last segment is never this
-		return m.advance(found, set, place{p.rule, p.seg + 1})
+	if r.segs[p.Seg].any { // the last segment is never this
+		return m.advance(found, set, place{p.Rule, p.Seg + 1})
 	}
 	return found, set
 }
@@ -223,12 +226,21 @@ func (m *Matcher) enter(state int32) (int32, bool) {
 func (m *Matcher) store(state int32) int32 {
 	var set []place
 	for _, p := range m.sets[state] {
-		segs := m.rules[p.rule].segs
-		if !segs[p.seg].any && !segs[p.seg-1].any {
+		segs := m.rules[p.Rule].segs
+		if !segs[p.Seg].any && !segs[p.Seg-1].any {
 			set = append(set, p)
 		}
 	}
 	return m.number(set)
+}
+
+// stored reports whether a repository keeps its own data under the name.
+func stored(name []byte) bool {
+	switch string(name) {
+	case "refs", "logs", "objects":
+		return true
+	}
+	return false
 }
 
 // number gives equal sets equal numbers.
@@ -237,13 +249,13 @@ func (m *Matcher) number(set []place) int32 {
 		return 0
 	}
 	slices.SortFunc(set, func(a, b place) int {
-		return (int(a.rule)-int(b.rule))<<16 + int(a.seg) - int(b.seg)
+		return (int(a.Rule)-int(b.Rule))<<16 + int(a.Seg) - int(b.Seg)
 	})
 	set = slices.Compact(set)
 	key := make([]byte, 0, 4*len(set))
 	for _, p := range set {
-		key = binary.BigEndian.AppendUint16(key, p.rule)
-		key = binary.BigEndian.AppendUint16(key, p.seg)
+		key = binary.BigEndian.AppendUint16(key, p.Rule)
+		key = binary.BigEndian.AppendUint16(key, p.Seg)
 	}
 	n, ok := m.known[string(key)]
 	if !ok {

@@ -16,6 +16,8 @@ func scan(context.Context, string, *Matcher, Limits) (*Snapshot, error) { return
 
 func (s *Snapshot) stale(context.Context) (bool, error) { return false, unsupported() }
 
+func (s *Snapshot) holdOn() error { return unsupported() }
+
 func (s *Snapshot) sweep(context.Context, string, palyra.ID) ([]string, error) {
 	return nil, unsupported()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -114,7 +115,10 @@ func (p *pen) atWorkspace(w *walker) (*corner, error) {
 		return p.inside, nil
 	}
 	was, known := w.known[ownDir]
-	aside, err := "", error(nil)
+	aside, err := "", w.writable(0, "")
+	if err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
 	if !known {
 		if aside, err = p.setAside(); err != nil {
 			return nil, err
@@ -269,6 +273,11 @@ func (p *pen) note(path string) {
 		return
 	}
 	p.made = append(p.made, path)
+}
+
+// gone are those that were not put back.
+func (p *pen) gone() []string {
+	return slices.DeleteFunc(slices.Clone(p.made), func(path string) bool { return p.restored[path] })
 }
 
 // result is what the sweep found and what changed.

@@ -25,6 +25,7 @@ type document struct {
 	Entries   int      `json:"max_entries"`
 	Sealed    int      `json:"max_sealed"`
 	Names     []string `json:"names"`
+	Start     []place  `json:"start,omitempty"` // how far names have come on the way to the workspace
 	Paths     []item   `json:"paths"`
 }
 
@@ -46,9 +47,15 @@ type item struct {
 func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
-		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Paths: make([]item, 0, len(s.entries)),
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
 	}
 	for _, e := range s.entries {
+		if o, odd := s.odd[e.path]; odd {
+			if o.kind == 0 {
+				continue
+			}
+			e = o
+		}
 		d.Paths = append(d.Paths, item{
 			Path: []byte(e.path), Kind: e.kind, Dev: e.id.dev, Ino: e.id.ino, Mode: e.mode, Links: e.links, Size: e.size,
 			MSec: e.mtime.sec, MNsec: e.mtime.nsec, CSec: e.ctime.sec, CNsec: e.ctime.nsec, Text: e.text,
@@ -89,8 +96,13 @@ func load(b []byte) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: load: %w", err)
 	}
+	for _, p := range d.Start {
+		if int(p.Rule) >= len(m.rules) || p.Seg == 0 || int(p.Seg) >= len(m.rules[p.Rule].segs) {
+			return nil, fmt.Errorf("seal: load: name %d has no part %d", p.Rule, p.Seg)
+		}
+	}
 	s := &Snapshot{
-		workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
+		start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
 		limits: Limits{Entries: d.Entries, Sealed: d.Sealed}.filled(), entries: make([]entry, 0, len(d.Paths)),
 	}
 	seen := make(map[string]bool, len(d.Paths))

@@ -93,7 +93,11 @@ func (w *walker) putBack(p *pen, was, is entry) error {
 		return nil
 	}
 	now := was
-	err := w.t.asOwner(func() (err error) { now.id, err = w.restore(is, was); return err })
+	restore := func() (err error) { now.id, err = w.restore(is, was); return err }
+	err := w.t.asOwner(restore)
+	if errors.Is(err, unix.EACCES) && w.writable(is.dir, w.out.path(is.dir)) == nil {
+		err = w.t.asOwner(restore)
+	}
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOENT) {
 		return nil // somebody is at it; the next pass looks again
 	}

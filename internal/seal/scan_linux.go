@@ -3,6 +3,7 @@ package seal
 import (
 	"context"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,9 +21,15 @@ func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapsho
 		return nil, err
 	}
 	defer t.close()
+	way, err := m.way(workspace)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
 	var s *Snapshot
 	for range maxPasses {
 		w := newWalker(ctx, t, m, s, workspace, l)
+		w.out.start, w.out.above, w.out.began = way.start, way.repos, began
 		err := w.walk()
 		w.shut()
 		if err != nil {
@@ -67,17 +74,25 @@ func (s *Snapshot) check() error {
 	return nil
 }
 
+// walker looks at the workspace of s again.
+func (s *Snapshot) walker(ctx context.Context, t *tree, base *Snapshot) *walker {
+	w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
+	w.out.start, w.out.above, w.out.hold = s.start, s.above, s.hold
+	return w
+}
+
 func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 	t, err := openTree(s.workspace)
 	if err != nil {
 		return false, err
 	}
 	defer t.close()
-	if t.id != s.root {
-		return true, nil
+	way, err := s.match.way(s.workspace)
+	if err != nil || t.id != s.root || !slices.Equal(way.start, s.start) {
+		return true, nil // a scan says what is wrong
 	}
-	w := newWalker(ctx, t, s.match, s, s.workspace, s.limits)
-	w.known = s.byPath()
+	w := s.walker(ctx, t, s)
+	w.out.odd, w.known = s.odd, s.byPath()
 	err = w.walk()
 	w.shut()
 	if err != nil {

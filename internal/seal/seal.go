@@ -31,6 +31,7 @@ package seal
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"palyra"
@@ -55,7 +56,7 @@ const (
 	// slack is how many seconds before a walk a directory must have changed for its
 	// ctime to tell of the next change: some file systems count whole seconds.
 	slack       = 2
-	sweepFactor = 10 // a run may make more than it was allowed to start with, up to this
+	sweepFactor = 4 // what of a run is looked at in one pass may be more than it was allowed to start with, up to this
 )
 
 func (l Limits) filled() Limits {
@@ -70,6 +71,10 @@ func (l Limits) filled() Limits {
 	}
 	return l
 }
+
+// ErrGone is in the chain of Sweep's error when there is nothing to sweep: the
+// workspace is not there any more, or its path leads to another directory.
+var ErrGone = errors.New("seal: the workspace is gone")
 
 // ChangedPrefix marks those results of Sweep that were there before and are not
 // as they were.
@@ -110,6 +115,18 @@ func (s *Snapshot) Stale(ctx context.Context) (bool, error) { return s.stale(ctx
 // left: nothing of the run's may be trusted.
 func (s *Snapshot) Sweep(ctx context.Context, quarantine string, call palyra.ID) (made []string, err error) {
 	return s.sweep(ctx, quarantine, call)
+}
+
+// Hold keeps the workspace of s open until Release, so that Sweep finds it
+// wherever somebody moved it in the meantime. Copies of s share it.
+func (s *Snapshot) Hold() error { return s.holdOn() }
+
+// Release ends what Hold began, for all copies.
+func (s *Snapshot) Release() {
+	if s.hold != nil {
+		_ = s.hold.Close() // it was open for nothing but being found
+		s.hold = nil
+	}
 }
 
 // Record is s as a small document, from which Load makes a snapshot that can be

@@ -1,8 +1,10 @@
 package seal
 
 import (
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"palyra/internal/cell"
 )
@@ -14,8 +16,14 @@ type Snapshot struct {
 	root      ident
 	limits    Limits
 	match     *Matcher
-	dirs      []node  // parents first, the children of one together; empty after Load
-	entries   []entry // what is sealed, kept or watched; those of one directory together
+	start     []place          // how far names have come on the way to the workspace; sorted
+	above     []string         // the repositories on that way
+	began     time.Time        // when it was looked for
+	odd       map[string]entry // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
+	hold      *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
+	moved     []string         // what the last sweep took away for good
+	dirs      []node           // parents first, the children of one together; empty after Load
+	entries   []entry          // what is sealed, kept or watched; those of one directory together
 }
 
 // ident is a file's identity as long as it exists.

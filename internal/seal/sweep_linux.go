@@ -2,6 +2,7 @@ package seal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,84 +10,104 @@ import (
 	"palyra"
 )
 
+// errDeleted: the workspace itself was deleted, which only an empty one can be.
+var errDeleted = errors.New("seal: the workspace was deleted")
+
 // maxMade bounds the result of a sweep. The index has everything.
 const maxMade = 1_000
 
 func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID) ([]string, error) {
-	t, err := openTree(s.workspace)
+	s.moved = nil
+	t, err := s.open()
 	if err != nil {
 		return nil, err
 	}
 	defer t.close()
 	if t.id != s.root {
-		return nil, denied("the workspace %q is another directory than before the run", s.workspace)
+		return nil, denied("the workspace %q is another directory than before the run", s.workspace).WithCause(ErrGone)
 	}
 	p, err := newPen(t, quarantine, call)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	known := s.byPath()
+	known := s.known()
 	base := s
 	for pass := 1; ; pass++ {
-		w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
+		w := s.walker(ctx, t, base)
 		w.limits.Entries *= sweepFactor
-		w.known = known
+		w.known, w.sweeps, w.full = known, true, base == s && len(s.odd) > 0
 		n, err := w.clear(p)
-		if err != nil {
+		s.moved = p.gone()
+		switch {
+		case errors.Is(err, errDeleted):
+			return p.result(nil), nil
+		case err != nil:
 			return p.result(nil), fmt.Errorf("seal: sweep: %w", err)
-		}
-		switch base = w.out; {
+		case w.over && n > 0 && pass < 2*maxPasses:
+			continue
+		case w.over:
+			return p.result(nil), denied("the run made more in the workspace than can be looked through for sealed paths").
+				WithRemedy("remove what it made in %q", s.workspace)
 		case n == 0 && (w.moved == 0 || pass >= maxPasses):
 			if p.inside != nil { // it changed by our hand
 				delete(known, ownDir)
 			}
 			changes := changes(known, w.out.byPath(), p.restored)
 			t.remember(w.out, known)
+			w.out.moved = s.moved
 			*s = *w.out
 			return p.result(changes), nil
 		case pass >= 2*maxPasses:
 			return p.result(nil), denied("new sealed paths keep appearing in the workspace after the run").
 				WithRemedy("end what makes them in %q, and try again", s.workspace)
 		}
+		base = w.out
 	}
 }
 
 // clear walks once and moves away what must not be there. It returns how many it
-// found.
+// found. Whatever fails, everything that can be moved is.
 func (w *walker) clear(p *pen) (int, error) {
 	defer w.shut()
-	if err := w.walk(); err != nil {
-		return 0, err
-	}
+	failed := w.walk()
 	n := 0
 	for _, e := range w.out.entries {
-		if p.ours(e) {
-			continue
-		}
-		if was, ok := w.known[e.path]; ok {
-			if !w.replaced(was, e) {
-				continue
-			}
+		found, err := w.settle(p, e)
+		if found {
 			n++
-			if err := w.putBack(p, was, e); err != nil {
-				return n, err
-			}
-			continue
 		}
-		switch e.kind {
-		case inner, mount: // not the run's: it could neither write there nor mount
-			continue
-		case shut:
-			return n, denied("the directory %q, which was not there before the run, cannot be searched", e.path).
-				WithRemedy("look into it as its owner, or remove it")
-		}
-		n++
-		if err := w.away(p, e); err != nil {
+		if err != nil && !w.later(err) {
 			return n, err
 		}
 	}
-	return n, nil
+	if w.over {
+		more, err := w.reduce(p)
+		n += more
+		failed = errors.Join(failed, err)
+	}
+	return n, errors.Join(append(w.errs, failed)...)
+}
+
+// settle decides about an entry and reports whether it was one to move.
+func (w *walker) settle(p *pen, e entry) (bool, error) {
+	if p.ours(e) {
+		return false, nil
+	}
+	if was, ok := w.known[e.path]; ok {
+		if !w.replaced(was, e) {
+			return false, nil
+		}
+		return true, w.putBack(p, was, e)
+	}
+	switch e.kind {
+	case inner, mount: // not the run's: it could neither write there nor mount
+		return false, nil
+	case shut:
+		return false, denied("the directory %q, which was not there before the run, cannot be searched", e.path).
+			WithRemedy("look into it as its owner, or remove it")
+	}
+	return true, w.away(p, e)
 }
 
 // away moves a new path, or, where an old directory was made a repository, the

@@ -77,15 +77,6 @@ func (w *walker) unseen(a at, name string, what hit, err error) error {
 		WithRemedy("if something is mounted there, unmount it; or use a workspace without it").WithCause(err)
 }
 
-// stored reports whether a repository keeps its own data under the name.
-func stored(name []byte) bool {
-	switch string(name) {
-	case "refs", "logs", "objects":
-		return true
-	}
-	return false
-}
-
 // takeInside notes a file below a sealed directory: the mount above it holds it,
 // but not a second name of it elsewhere.
 func (w *walker) takeInside(a at, name string, typ byte) error {
@@ -116,6 +107,8 @@ func (w *walker) takeInside(a at, name string, typ byte) error {
 func (w *walker) add(a at, path string, n node, st status) error {
 	w.bytes += len(n.name)
 	switch {
+	case w.bytes > maxNameBytes && w.sweeps:
+		w.over = true // it is looked at in the next pass, if it is there still
 	case w.bytes > maxNameBytes:
 		return denied("the names of the directories in the workspace are longer than %d MiB together", maxNameBytes>>20).
 			WithRemedy("use a workspace further down")

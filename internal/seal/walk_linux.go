@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,12 @@ type walker struct {
 	out    *Snapshot
 	limits Limits
 	start  int64 // seconds
-	count  int
+	sweeps bool  // nothing may be missed, whatever the run made: what fails is told at the end
+	full   bool  // every directory is read
+	over   bool  // the limits were reached: the rest was not looked at
+	errs   []error
+	seen   int // entries
+	count  int // those that were of interest
 	bytes  int
 	moved  int // directories that were not where they had been seen
 	locks  []lock
@@ -39,9 +45,10 @@ type found struct {
 }
 
 func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspace string, l Limits) *walker {
+	now := time.Now()
 	w := &walker{
-		ctx: ctx, t: t, m: m, base: base, limits: l, start: time.Now().Unix(), buf: make([]byte, 32<<10), heads: map[int32]string{},
-		out: &Snapshot{workspace: workspace, root: t.id, limits: l, match: m},
+		ctx: ctx, t: t, m: m, base: base, limits: l, start: now.Unix(), buf: make([]byte, 32<<10), heads: map[int32]string{},
+		out: &Snapshot{workspace: workspace, root: t.id, limits: l, match: m, began: now},
 	}
 	if base != nil {
 		w.out.dirs = make([]node, 0, len(base.dirs)+16)
@@ -53,7 +60,7 @@ func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspa
 // walk makes the snapshot. Directories that had to be opened by force are shut
 // again when shut is called.
 func (w *walker) walk() error {
-	root := node{base: -1}
+	root := node{base: -1, state: w.m.number(slices.Clone(w.out.start))}
 	if w.base != nil && len(w.base.dirs) > 0 {
 		st, err := w.t.look(w.t.fd, "")
 		if err != nil {
@@ -62,15 +69,30 @@ func (w *walker) walk() error {
 		w.recognise(&root, 0, st)
 	}
 	w.out.dirs = append(w.out.dirs, root)
-	for i := int32(0); int(i) < len(w.out.dirs); i++ {
+	for i := int32(0); int(i) < len(w.out.dirs) && !w.over; i++ {
 		if i&0xff == 0 && w.ctx.Err() != nil {
 			return fmt.Errorf("seal: %w", context.Cause(w.ctx))
 		}
-		if err := w.visit(i); err != nil {
+		if err := w.visit(i); err != nil && !w.later(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// maxErrors bounds how many errors of one sweep are told.
+const maxErrors = 8
+
+// later reports whether a sweep goes on with an error, because there may be
+// sealed paths elsewhere. It is told in the end.
+func (w *walker) later(err error) bool {
+	if !w.sweeps || w.ctx.Err() != nil {
+		return false
+	}
+	if len(w.errs) < maxErrors {
+		w.errs = append(w.errs, err)
+	}
+	return true
 }
 
 // recognise notes that a directory is that of the snapshot before, and whether
@@ -82,7 +104,7 @@ func (w *walker) recognise(n *node, base int32, st status) {
 	}
 	n.base = base
 	const like = inside | modules | held
-	if b.ctime == st.ctime && b.flags&(racy|gone) == 0 && b.state == n.state && b.flags&like == n.flags&like {
+	if !w.full && b.ctime == st.ctime && b.flags&(racy|gone) == 0 && b.state == n.state && b.flags&like == n.flags&like {
 		n.flags |= same | b.flags&repo
 		n.id, n.ctime = st.id, st.ctime
 	}
@@ -195,7 +217,10 @@ func (w *walker) read(i int32, path string) error {
 	if forced || !w.t.sure || st.ctime.sec >= w.start-w.limits.settle {
 		n.flags |= racy
 	}
-	if err := w.gather(fd, path); err != nil {
+	if err := w.gather(fd, n, path); err != nil {
+		if i == 0 && w.sweeps && errors.Is(err, unix.ENOENT) {
+			return errDeleted
+		}
 		return err
 	}
 	return w.sort(i, fd, path, st)
@@ -218,31 +243,6 @@ func (w *walker) foreign(i int32, path string, k kind) error {
 	n.id = st.id
 	if n.flags&(inside|held) == 0 { // otherwise it is sealed already
 		w.note(i, path, k, st)
-	}
-	return nil
-}
-
-// gather lists a directory.
-func (w *walker) gather(fd int, path string) error {
-	w.names, w.found = w.names[:0], w.found[:0]
-	err := list(fd, w.buf, func(name []byte, typ byte) error {
-		w.count++
-		if w.count > w.limits.Entries {
-			return denied("the workspace has more than %d files and directories, too many to look for sealed paths", w.limits.Entries).
-				WithRemedy("use a workspace further down, or raise the limit of the sandbox")
-		}
-		if len(w.names) > maxListing {
-			return denied("a directory has more names than can be looked through").WithRemedy("remove what is in %q", path)
-		}
-		if w.count&0xfff == 0 && w.ctx.Err() != nil {
-			return context.Cause(w.ctx)
-		}
-		w.names = append(w.names, name...)
-		w.found = append(w.found, found{len(w.names), typ})
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("seal: directory %q: %w", path, err)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (n *news) tell(c *palyra.Call, e palyra.Event) {
 }
 
 func (n *news) ask(m *v1.CallApprovalRequested) {
-	n.asked = palyra.ID(m.GetApprovalId())
+	n.asked, n.resolved = palyra.ID(m.GetApprovalId()), false
 	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_ApprovalRequested{ApprovalRequested: m}})
 }
 

@@ -173,26 +173,27 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 	}
 	j.Limits = cells.WithDefaults(j.Limits)
 	w := b.want(j)
-	for {
+	for built := 0; ; {
 		k, err := b.pool.take(ctx, w)
 		if err != nil {
 			return nil, err
 		}
-		warm := k != nil
-		if !warm {
-			if k, err = b.build(ctx, w); err != nil {
+		if k == nil {
+			built++
+			if k, err = b.begin(ctx, w); err != nil {
 				return nil, err
 			}
 		}
-		p, err := b.launch(ctx, k, j, warm)
+		p, err := b.launch(ctx, k, j)
 		b.pool.used(w)
-		if errors.Is(err, errAgain) {
-			continue // it was of no use any more; the next one, or a new one
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			return p, nil
+		case errors.Is(err, errAgain): // it was of no use any more; the next one, or a new one
+		case errors.Is(err, errChanged) && built < triesToBuild:
+		default:
 			return nil, err
 		}
-		return p, nil
 	}
 }
 
@@ -200,12 +201,10 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 var errAgain = errors.New("bubble: the cell is of no use any more")
 
 // launch gives a job to a keeper.
-func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job, warm bool) (*cells.Process, error) {
-	if warm {
-		if err := k.fresh(ctx); err != nil {
-			k.discard()
-			return nil, err
-		}
+func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.Process, error) {
+	if err := k.await(ctx, j); err != nil {
+		k.discard()
+		return nil, err
 	}
 	e := b.applied(k, j)
 	if err := cells.CheckPromise(e, j.Expect); err != nil {
@@ -219,20 +218,20 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job, warm boo
 	if err == nil {
 		err = k.begin(j.Call)
 	}
-	if err == nil {
+	t := cells.Terms{Holds: e, Explain: b.explain, After: k.finish}
+	if k.building {
+		t.Built = k.occupied
+		t.Unbuilt = func(err error) error { return k.whyNot(ctx, err) }
+	} else if err == nil {
 		err = k.handDoors(j)
 	}
 	if err != nil {
 		k.discard()
 		return nil, err
 	}
-	p, err := k.Run(ctx, s, j, cells.Terms{Holds: e, Explain: b.explain, After: k.finish})
+	p, err := k.Run(ctx, s, j, t)
 	if err != nil {
-		k.forget()
-		if errors.Is(err, cells.ErrStale) && warm && len(j.Doors) == 0 {
-			return nil, errAgain
-		}
-		return nil, err
+		return nil, b.notRun(ctx, k, j, err)
 	}
 	if small := k.allowed(j.Limits); small.Processes < cells.LaunchTasks {
 		if err := k.Limit(small, 0); err != nil { // the cell counts as well, so nothing gets away
@@ -240,6 +239,20 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job, warm boo
 		}
 	}
 	return p, nil
+}
+
+// notRun sorts out why a keeper did not take its job.
+func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err error) error {
+	k.forget()
+	switch {
+	case !errors.Is(err, cells.ErrStale):
+		return err
+	case k.building:
+		return k.whyNot(ctx, err)
+	case len(j.Doors) == 0: // nobody was given any
+		return errAgain
+	}
+	return err
 }
 
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs,

@@ -22,7 +22,7 @@ const (
 	bwrapDefault = "/usr/bin/bwrap"
 	bwrapMax     = 64 << 20         // far above what it weighs
 	bwrapWithin  = 10 * time.Second // for it to answer
-	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add bubblewrap'), or set sandbox.bwrap to where it is"
+	bwrapInstall = "install bubblewrap ('apt install bubblewrap', 'dnf install bubblewrap', 'pacman -S bubblewrap' or 'apk add bubblewrap'), or set process.bwrap to where it is; without it programs can run in tier b only: --tier b, or process.tier"
 )
 
 // bwrapNeeds are the options without which no room can be built. A bwrap that
@@ -49,7 +49,10 @@ type bwrap struct {
 
 	mu     sync.Mutex
 	items  []roomItem // of the system, not to be changed
+	traces []trace    // of what they came from
 	looked time.Time  // then
+
+	texts texts
 }
 
 // bwrapID tells a file from another one and from itself after a change.
@@ -76,7 +79,10 @@ func findBwrap(path string) (*bwrap, *palyra.Error) {
 	return b, nil
 }
 
-func (b *bwrap) close() { _ = b.file.Close() } // it was only read
+func (b *bwrap) close() {
+	b.texts.close()
+	_ = b.file.Close() // it was only read
+}
 
 func noBwrap(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
@@ -86,7 +92,7 @@ func noBwrap(format string, args ...any) *palyra.Error {
 func (b *bwrap) open() *palyra.Error {
 	if !filepath.IsAbs(b.path) {
 		return noBwrap("the path of bubblewrap is not absolute: %s", roomShow(b.path)).
-			WithRemedy("set sandbox.bwrap to an absolute path; PATH is not searched")
+			WithRemedy("set process.bwrap to an absolute path; PATH is not searched")
 	}
 	real, err := filepath.EvalSymlinks(b.path)
 	if err != nil {

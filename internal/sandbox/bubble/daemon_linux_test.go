@@ -206,6 +206,7 @@ func TestBackendBadRecords(t *testing.T) {
 	}
 	mustWrite(t, filepath.Join(c.Dir, "7.record"), head("waits 7 x0")+"no good", 0o600)
 	mustWrite(t, filepath.Join(c.Dir, "8.record"), head("done 0 x0"), 0o600)
+	mustWrite(t, filepath.Join(c.Dir, "9.new"), "half", 0o600)
 	s := newSite(t, residents()[0])
 	p := s.starts(b, "echo ready; sleep 1000")
 	mine := records(c)
@@ -215,6 +216,9 @@ func TestBackendBadRecords(t *testing.T) {
 	}
 	if len(mine) != 7 || len(records(c)) != 6 { // ours is there still
 		t.Errorf("%v, then %v", mine, records(c))
+	}
+	if _, err := os.Stat(filepath.Join(c.Dir, "9.new")); err == nil {
+		t.Error("half a record is left")
 	}
 	p.Stop("cancelled", 0)
 	waitFor(t, p)

@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 )
 
 // doors are n of them.
@@ -93,10 +94,13 @@ func TestBackendMounts(t *testing.T) {
 		s := newSite(t, who)
 		shown, cache := newSite(t, who), newSite(t, who)
 		shown.file("tool", "shown")
-		j := s.job("/bin/sh", "-c", "cat /srv/shown/tool /home/agent/.config/x; echo c > /home/agent/.cache/c; (echo x > /srv/shown/tool) 2>/dev/null || echo read-only; (echo x > /home/agent/.config/x) 2>/dev/null || echo kept")
+		j := s.job("/bin/sh", "-c", `cat /srv/shown/tool /home/agent/.config/x; echo c > /home/agent/.cache/c; (echo x > /srv/shown/tool) 2>/dev/null || echo read-only
+			for c in 'echo x > .config/x' 'mv .config/x y' 'rm .config/x' 'chmod 777 .config/x' 'mv .cache y'; do (cd /home/agent; eval "$c") 2>/dev/null && echo "WORKED: $c"; done
+			cat /home/agent/.config/x /home/agent/.cache/c; stat -c '%a %F' /home/agent/.config/x; echo y > /home/agent/.config/y && echo beside
+			df --output=size,itotal -B1 /tmp /home/agent /dev/shm /run | tail -n +2 | tr -s ' '`)
 		j.Mounts = []palyra.Mount{{Source: shown.workspace, Target: "/srv/shown"}, {Source: cache.workspace, Target: "/home/agent/.cache", Writable: true}}
 		j.Files = []palyra.RoomFile{{Target: "/home/agent/.config/x", Text: "laid\n"}}
-		if x := runJob(t, b, j); x.Code != 0 || s.printed() != "shownlaid\nread-only\nkept" {
+		if x := runJob(t, b, j); x.Code != 0 || s.printed() != "shownlaid\nread-only\nlaid\nc\n444 regular file\nbeside\n 67108864 8192\n 67108864 8192\n 67108864 8192\n 8388608 1024" {
 			t.Errorf("%+v: %s", x, s.printed())
 		}
 		if got, err := os.ReadFile(cache.workspace + "/c"); err != nil || string(got) != "c\n" {
@@ -219,6 +223,68 @@ func TestBackendDoorsRefused(t *testing.T) {
 	if _, err := os.Stat(s.workspace + "/ran"); err == nil {
 		t.Error("it ran")
 	}
+}
+
+// TestBackendRoomRefused: a room that turns out wrong when its job was given already
+// ends with it, and the reason is told, however far it came.
+func TestBackendRoomRefused(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		refusal := errors.New("not this one")
+		for _, text := range []string{"exit 0", "sleep 1000"} {
+			j := s.job("/bin/sh", "-c", text)
+			j.Limits = cells.WithDefaults(j.Limits)
+			k, err := b.begin(t.Context(), b.want(j))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec, err := b.spec(j, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := k.Run(t.Context(), spec, j, cells.Terms{
+				Explain: b.explain, Built: func(said cells.Said) error { cell.CloseAll(said.Files); return refusal }, Unbuilt: func(err error) error { return err },
+			})
+			if err == nil {
+				_, err = p.Wait()
+			}
+			cells.CloseFiles(j)
+			if !errors.Is(err, refusal) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	})
+}
+
+// TestBackendAhead: a job without doors is given to its cell before the room stands,
+// where a cgroup counts it; one whose room cannot be built did not run, and says why.
+func TestBackendAhead(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		s.dir("sub")
+		s.file("sub/.envrc", "")
+		j := s.job("/bin/sh", "-c", "touch ran")
+		j.Limits = cells.WithDefaults(j.Limits)
+		defer cells.CloseFiles(j)
+		k, err := b.begin(t.Context(), b.want(j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ahead := k.await(t.Context(), j) == nil && k.building; ahead != (k.Cgroups().Pids != "") {
+			t.Errorf("ahead %v with %+v", ahead, k.Cgroups())
+		}
+		k.discard()
+		w := b.want(j)
+		w.room.workspace += "/missing"
+		if k, err = b.begin(t.Context(), w); err == nil {
+			_, err = b.launch(t.Context(), k, j)
+		}
+		if err == nil || exists(s.workspace+"/ran") {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // TestBackendUnixSockets: refused unless the plan says so.

@@ -2,7 +2,6 @@ package bubble
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,7 +17,8 @@ import (
 	"palyra/internal/seal"
 )
 
-// keeper is a cell in a finished room, which waits for its one job.
+// keeper is a cell in a room, which waits for its one job once the room is
+// finished.
 type keeper struct {
 	*cells.Keeper
 	b        *Backend
@@ -30,6 +30,7 @@ type keeper struct {
 	call     palyra.ID      // of the run
 	base     *base          // the same
 	doors    []*os.File
+	building bool    // the cell has not said yet that the room stands
 	record   *record // where the snapshot is written down; nil: nowhere
 	since    time.Time
 	bytes    int64 // what it takes while it waits, about
@@ -40,36 +41,6 @@ const roomRange = "198.18.0.0/15"
 
 // triesToBuild is how often a room is begun anew whose workspace changed meanwhile.
 const triesToBuild = 3
-
-// build makes a room and waits until it is finished.
-func (b *Backend) build(ctx context.Context, w *want) (*keeper, error) {
-	for n := 1; ; n++ {
-		k, err := b.buildOnce(ctx, w)
-		if err == nil || !errors.Is(err, errChanged) || n == triesToBuild {
-			return k, err
-		}
-	}
-}
-
-// buildOnce looks at the workspace while bubblewrap works.
-func (b *Backend) buildOnce(ctx context.Context, w *want) (*keeper, error) {
-	k := &keeper{b: b, want: w, shows: w.identities()}
-	scanned := make(chan error, 1)
-	b.fleet.Go(func() { scanned <- k.scan(ctx) })
-	err := k.enter()
-	if e := <-scanned; e != nil { // what is wrong with the workspace is what its owner can act on
-		err = e
-	}
-	if err == nil {
-		err = k.furnish(ctx)
-	}
-	if err != nil {
-		k.discard()
-		return nil, err
-	}
-	k.since = time.Now()
-	return k, nil
-}
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
@@ -150,7 +121,7 @@ func (k *keeper) attributes(c *cells.Keeper) (attr *syscall.SysProcAttr, done fu
 // markText is a mark as it stands on a cell's command line.
 func markText(m uint64) string { return fmt.Sprintf("%016x", m) }
 
-// furnish has the cell finish the room.
+// furnish tells the cell how to finish the room.
 func (k *keeper) furnish(ctx context.Context) error {
 	h, err := k.Handles()
 	if err != nil {
@@ -181,7 +152,7 @@ func (k *keeper) furnish(ctx context.Context) error {
 	if err != nil {
 		return k.whyNot(ctx, err)
 	}
-	return k.built(ctx)
+	return nil
 }
 
 // shown is what of the hidden there is, and could be read: the kernel keeps the
@@ -196,7 +167,7 @@ func shown(uid, gid int64) []string {
 	})
 }
 
-// built waits for the cell's answer.
+// built waits until the room stands.
 func (k *keeper) built(ctx context.Context) error {
 	said, err := k.Next(ctx)
 	if err != nil {
@@ -206,14 +177,32 @@ func (k *keeper) built(ctx context.Context) error {
 		cell.CloseAll(said.Files)
 		return k.b.explain(said.Report)
 	}
-	k.doors = said.Files
-	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors) {
-		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
+	if err := k.arrived(said); err != nil {
+		return err
 	}
+	k.building = false
 	if err := k.body.meet(); err != nil {
 		return cells.SpawnFailed("who the first process of the room is cannot be told").WithCause(err)
 	}
 	return nil
+}
+
+// arrived takes what the cell says of a finished room.
+func (k *keeper) arrived(said cells.Said) error {
+	if said.Kind != cell.ReportBuilt || said.Version != cell.Version || len(said.Files) != len(k.want.doors) {
+		cell.CloseAll(said.Files)
+		return cells.Unavailable("palyra-cell speaks another version").WithRemedy(cells.CellRemedy)
+	}
+	k.doors = said.Files
+	return nil
+}
+
+// occupied is arrived for a room whose job was given ahead. By the time its report is
+// heard the job may be done and process 1 gone; the body looks for it again when it
+// has to.
+func (k *keeper) occupied(said cells.Said) error {
+	_ = k.body.meet()
+	return k.arrived(said)
 }
 
 // whyNot finds out why a room did not come about: bubblewrap says only to the log

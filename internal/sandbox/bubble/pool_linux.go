@@ -107,11 +107,11 @@ func (p *pool) used(w *want) {
 	time.AfterFunc(refillAfter, p.refill)
 }
 
-// giveBack keeps a keeper that was not used.
+// giveBack keeps a keeper that was not used, if its room is finished.
 func (p *pool) giveBack(k *keeper) {
 	p.mu.Lock()
 	s := p.find(k.want.key)
-	keep := !p.closed && s != nil && len(s.idle) < perShelf && p.count() < p.most
+	keep := !k.building && !p.closed && s != nil && len(s.idle) < perShelf && p.count() < p.most
 	if keep {
 		s.idle = append(s.idle, k)
 	}

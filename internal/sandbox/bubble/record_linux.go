@@ -22,7 +22,8 @@ import (
 // dies, a run that began just before may not be on the disk yet.
 type record struct {
 	file *os.File
-	size int // of the snapshot
+	name string // in the backend's directory
+	size int    // of the snapshot
 }
 
 // What a record's first line begins with.
@@ -37,6 +38,7 @@ const (
 	recordMost = 64 << 20
 	maxSpares  = 8 // records that are kept for the next cells
 	recordEnds = ".record"
+	recordNew  = ".new" // its name ends so until it is written, so that half a record is none
 )
 
 // say writes the first line.
@@ -90,14 +92,40 @@ func (b *Backend) blank() (*record, error) {
 		return r, nil
 	default:
 	}
-	f, err := os.CreateTemp(b.config.Dir, "*"+recordEnds) // for its owner alone
+	f, err := os.CreateTemp(b.config.Dir, "*"+recordNew) // for its owner alone
 	if err != nil {
 		return nil, err
 	}
+	r := &record{file: f, name: filepath.Base(f.Name())}
+	b.ours(r.name, true)
+	return r, nil
+}
+
+// ours notes that a record of that name is this backend's, or not any more.
+func (b *Backend) ours(name string, yes bool) {
 	b.mu.Lock()
-	b.records[filepath.Base(f.Name())] = true
-	b.mu.Unlock()
-	return &record{file: f}, nil
+	defer b.mu.Unlock()
+	if yes {
+		b.records[name] = true
+	} else {
+		delete(b.records, name)
+	}
+}
+
+// complete gives a record that is written the name of one.
+func (b *Backend) complete(r *record) error {
+	base, fresh := strings.CutSuffix(r.name, recordNew)
+	if !fresh {
+		return nil
+	}
+	b.ours(base+recordEnds, true)
+	if err := os.Rename(filepath.Join(b.config.Dir, r.name), filepath.Join(b.config.Dir, base+recordEnds)); err != nil {
+		b.ours(base+recordEnds, false)
+		return err
+	}
+	b.ours(r.name, false)
+	r.name = base + recordEnds
+	return nil
 }
 
 // drop takes a record back.
@@ -114,10 +142,8 @@ func (b *Backend) drop(r *record) error {
 }
 
 func (b *Backend) remove(r *record) error {
-	b.mu.Lock()
-	delete(b.records, filepath.Base(r.file.Name()))
-	b.mu.Unlock()
-	return errors.Join(r.file.Close(), os.Remove(r.file.Name()))
+	b.ours(r.name, false)
+	return errors.Join(r.file.Close(), os.Remove(filepath.Join(b.config.Dir, r.name)))
 }
 
 // dropSpares removes the records that nobody needs.
@@ -149,6 +175,9 @@ func (k *keeper) write(lasting bool) error {
 	if err == nil {
 		err = k.record.say(recordWaits, "")
 	}
+	if err == nil {
+		err = k.b.complete(k.record)
+	}
 	if err == nil && lasting {
 		err = k.record.file.Sync()
 	}
@@ -179,9 +208,7 @@ func (k *keeper) begin(call palyra.ID) (err error) {
 
 // keep leaves a record for Recover.
 func (b *Backend) keep(r *record) {
-	b.mu.Lock()
-	delete(b.records, filepath.Base(r.file.Name()))
-	b.mu.Unlock()
+	b.ours(r.name, false)
 	_ = r.file.Close() // what was written is with the kernel
 }
 

@@ -119,10 +119,14 @@ func (b *Backend) sweepRecords(ctx context.Context) error {
 		b.mu.Lock()
 		ours := b.records[e.Name()]
 		b.mu.Unlock()
-		if ours || filepath.Ext(e.Name()) != recordEnds {
-			continue
+		path := filepath.Join(b.config.Dir, e.Name())
+		switch ext := filepath.Ext(e.Name()); {
+		case ours:
+		case ext == recordEnds:
+			errs = append(errs, b.sweepRecord(ctx, path))
+		case ext == recordNew:
+			errs = append(errs, os.Remove(path)) // its daemon died before it could say that anything runs
 		}
-		errs = append(errs, b.sweepRecord(ctx, filepath.Join(b.config.Dir, e.Name())))
 	}
 	return errors.Join(errs...)
 }

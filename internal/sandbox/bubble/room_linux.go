@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"palyra"
 	"palyra/internal/cell"
 )
@@ -35,10 +33,6 @@ const roomUser = 1000
 const (
 	roomRunBytes = 8 << 20
 	roomMaxTmp   = 64 << 30
-	// A file system in memory has a name for so many of its bytes: each takes about
-	// a kilobyte of the kernel's memory.
-	roomNameBytes = 8 << 10
-	roomFewNames  = 512 // however small it is
 )
 
 // room is what bubblewrap is to build for a cell.
@@ -127,25 +121,33 @@ func (b *bwrap) furnish(a *roomArgs, r room) error {
 	if err != nil {
 		return err
 	}
+	a.texts = &b.texts
 	return b.arrange(a, r, items)
 }
 
-// systemFor is how long one look at the system counts.
+// systemFor is how long one look at the system counts without another.
 const systemFor = 5 * time.Second
 
-// system looks at the system, or remembers: rooms are built in bursts.
+// system looks at the system, or remembers: rooms are built in bursts, and the system
+// changes rarely.
 func (b *bwrap) system() ([]roomItem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Since(b.looked) < systemFor {
 		return b.items, nil
 	}
-	items, err := lookAtSystem("/", 0)
-	if err != nil {
-		return nil, err
+	now := time.Now()
+	if b.traces == nil || !sameTraces(b.traces) {
+		items, traces, err := lookAtSystem("/", 0)
+		if err != nil {
+			return nil, err
+		}
+		if b.items, b.traces = items, traces; !settled(traces, now) {
+			b.traces = nil
+		}
 	}
-	b.items, b.looked = items, time.Now()
-	return items, nil
+	b.looked = now
+	return b.items, nil
 }
 
 // arrange puts everything into the order in which it has to be built.
@@ -197,55 +199,9 @@ func (b *bwrap) namespaces(a *roomArgs, r room) {
 	a.add("--hostname", roomName, "--chdir", "/", "--new-session", "--as-pid-1", "--cap-add", "ALL")
 }
 
-// private makes the parts of the room that are its own. The host's /proc/sys
-// shows the values of whoever looks; bound read-only it can be read and not set,
-// also by a root who is mapped to somebody else. What can be written to is only
-// directories here, which become read-only with what they are in: the cell lays
-// file systems over them, as bubblewrap cannot bound how many names one holds.
-func (a *roomArgs) private(r room) {
-	a.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
-	for _, p := range r.private() {
-		a.add("--perms", fmt.Sprintf("%04o", p.Mode), "--dir", p.Path)
-	}
-}
-
-// private is what the cell lays over the places of a room that can be written to.
-func (r room) private() []cell.Private {
-	out := []cell.Private{
-		{Path: roomShm, Mode: 0o1777, Bytes: r.tmp},
-		{Path: roomTmp, Mode: 0o1777, Bytes: r.tmp},
-		{Path: roomRun, Mode: 0o755, Bytes: roomRunBytes},
-		{Path: roomHome, Mode: 0o700, Bytes: r.tmp},
-	}
-	for i := range out {
-		p := &out[i]
-		p.Inodes = max(roomFewNames, p.Bytes/roomNameBytes)
-		for _, target := range r.targets() {
-			if roomUnder(target, p.Path) {
-				p.Keep = append(p.Keep, target)
-			}
-		}
-	}
-	return out
-}
-
-// targets are where the room shows something that its plan names, each once.
-func (r room) targets() (all []string) {
-	if r.workspace != "" {
-		all = append(all, r.workspace)
-	}
-	for _, m := range r.mounts {
-		all = append(all, m.Target)
-	}
-	for _, f := range r.files {
-		all = append(all, f.Target)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // roomArgs collects bubblewrap's arguments and the descriptors that they name.
 type roomArgs struct {
+	texts *texts // of what many rooms have; nil: none are kept
 	words []string
 	files []*os.File // from descriptor 3 on
 	own   []*os.File // of files: to be closed by us
@@ -267,23 +223,26 @@ func (a *roomArgs) give(f *os.File) string {
 
 // data hands a text on.
 func (a *roomArgs) data(name, text string) (string, error) {
-	const flags = unix.MFD_CLOEXEC
-	fd, err := unix.MemfdCreate("palyra-room", flags|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate("palyra-room", flags)
+	f, err := memoryOf(name, text)
+	if err == nil {
+		n := a.give(f)
+		if _, err = f.Seek(0, io.SeekStart); err == nil {
+			return n, nil
+		}
 	}
+	return "", fmt.Errorf("bubble: %s: %w", name, err)
+}
+
+// same is data for a text that many rooms have.
+func (a *roomArgs) same(name, text string) (string, error) {
+	if a.texts == nil {
+		return a.data(name, text)
+	}
+	f, err := a.texts.open(text)
 	if err != nil {
 		return "", fmt.Errorf("bubble: %s: %w", name, err)
 	}
-	f := os.NewFile(uintptr(fd), name)
-	n := a.give(f)
-	if _, err = f.WriteString(text); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return "", fmt.Errorf("bubble: %s: %w", name, err)
-	}
-	return n, nil
+	return a.give(f), nil
 }
 
 // argv is the command line. The room itself is not on it, where everybody could

@@ -26,7 +26,7 @@ func TestRoomArguments(t *testing.T) {
 		{Source: cache, Target: "/home/agent/.cache/go", Writable: true},
 		{Source: tools, Target: "/home/u/.tools"},
 	}
-	r.files = []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}}
+	r.files = []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}, {Target: "/etc/tool.conf", Text: "tool\n"}}
 	items := []roomItem{{itemBind, "/usr", "/usr"}, {itemLink, "/bin", "/usr/bin"}, {itemCopy, "/etc/services", "http 80/tcp\n"}}
 
 	a := &roomArgs{}
@@ -61,13 +61,14 @@ func TestRoomArguments(t *testing.T) {
 --bind-fd 13 %s
 --ro-bind-fd 14 /home/u/.tools
 --bind-fd 15 /home/agent/.cache/go
---perms 0444 --ro-bind-data 16 /home/agent/.gitconfig
+--perms 0444 --file 16 /home/agent/.gitconfig
+--perms 0444 --ro-bind-data 17 /etc/tool.conf
 --remount-ro /dev --remount-ro /
 `, s.uid, s.gid, r.workspace)
 	if diff := cmp.Diff(strings.Fields(want), a.words); diff != "" {
 		t.Errorf("the arguments (-want +got):\n%s", diff)
 	}
-	for n, want := range map[int]string{6: "http 80/tcp\n", 11: "palyra\n", 12: roomResolv, 16: "[user]\n"} {
+	for n, want := range map[int]string{6: "http 80/tcp\n", 11: "palyra\n", 12: roomResolv, 16: "[user]\n", 17: "tool\n"} {
 		if got, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", a.files[n-3].Fd())); err != nil || string(got) != want {
 			t.Errorf("descriptor %d: %q, %v; want %q", n, got, err, want)
 		}
@@ -184,6 +185,7 @@ func refused(t *testing.T, r room, reason palyra.Reason) *palyra.Error {
 		t.Fatalf("a room was made")
 	}
 	cleanup()
+	b.texts.close()
 	if now := openFiles(t); now > before+2 { // those of devNull
 		t.Errorf("%d files are open, %d before", now-2, before)
 	}

@@ -212,7 +212,11 @@ func (a *roomArgs) roomFiles(r room, places *roomPlaces) error {
 		if err != nil {
 			return err
 		}
-		a.add("--perms", "0444", "--ro-bind-data", n, f.Target)
+		how := "--ro-bind-data"
+		if inPrivate(f.Target) {
+			how = "--file" // the cell mounts it; it could not mount a file that has no name, as these are
+		}
+		a.add("--perms", "0444", how, n, f.Target)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func TestRoomMounts(t *testing.T) {
 		out := says(t, r, `
 			echo ran: $(/home/u/.tools/bin/tool)
 			echo config: $(cat /home/agent/.config/tool)
-			echo made: $(echo x >/home/agent/.cache/tool/x && echo cache; for f in /home/u/.tools/x /home/agent/.config/tool /home/agent/.gitconfig /etc/tool.conf; do (echo x >$f) 2>/dev/null && echo $f; done)
-			echo moved: $(mv /home/agent/.gitconfig /home/agent/x 2>/dev/null && echo yes; rm -f /home/agent/.gitconfig 2>/dev/null && echo yes)
+			echo made: $(echo x >/home/agent/.cache/tool/x && echo cache; for f in /home/u/.tools/x /home/agent/.config/tool /etc/tool.conf; do (echo x >$f) 2>/dev/null && echo $f; done)
+			echo moved: $(mv /home/agent/.config/tool /home/agent/x 2>/dev/null && echo yes; rm -f /home/agent/.config/tool 2>/dev/null && echo yes)
 			echo beside: $(touch /home/agent/.config/beside && echo yes)
 			echo files: $(cat /home/agent/.gitconfig /etc/tool.conf /etc/ssl/certs/ca-certificates.crt) $(stat -c %a /home/agent/.gitconfig)
 			echo home: $(ls -A /home/u)`)

@@ -53,6 +53,8 @@ type systemView struct {
 	top   string // its path
 	owner uint32 // root, but in tests
 	items []roomItem
+
+	traces []trace
 }
 
 // copyMost is up to which size a file is copied and not mounted.
@@ -62,29 +64,30 @@ const copyMost = 128 << 10
 const fewFiles = 8
 
 // lookAtSystem finds out how the system at root is laid out. What others than
-// owner could have put there is not shown.
-func lookAtSystem(root string, owner uint32) ([]roomItem, error) {
+// owner could have put there is not shown. While everything is as the traces say,
+// another look would find the same.
+func lookAtSystem(root string, owner uint32) ([]roomItem, []trace, error) {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("bubble: system: %w", err)
+		return nil, nil, fmt.Errorf("bubble: system: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	top, err := where(fd)
 	if err != nil {
-		return nil, fmt.Errorf("bubble: system: %w", err)
+		return nil, nil, fmt.Errorf("bubble: system: %w", err)
 	}
 	s := &systemView{root: fd, top: top, owner: owner}
 	for _, d := range systemDirs {
 		s.show(d)
 	}
 	if len(s.items) == 0 || s.items[0].target != "/usr" || s.items[0].kind != itemBind {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "this system has no /usr that everybody can read and only root can change").
+		return nil, nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "this system has no /usr that everybody can read and only root can change").
 			WithRemedy("give /usr to root ('chown root /usr', 'chmod 755 /usr')")
 	}
 	for _, path := range s.expand(systemEtc) {
 		s.show(path)
 	}
-	return s.items, nil
+	return s.items, s.traces, nil
 }
 
 // expand replaces patterns by the names in /etc that they match.
@@ -110,8 +113,9 @@ func (s *systemView) expand(patterns []string) (paths []string) {
 }
 
 // open opens what path stands for, and says where that is. Links lead nowhere
-// outside of root.
+// outside of root. What was there is traced.
 func (s *systemView) open(path string) (f *os.File, real string, err error) {
+	s.traces = append(s.traces, traceOf(strings.TrimSuffix(s.top, "/")+path)) // before: a change from now on shows
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
@@ -227,7 +231,7 @@ func (a *roomArgs) items(items []roomItem) error {
 
 // file lays a file into a part of the room that becomes read-only as a whole.
 func (a *roomArgs) file(target, text string) error {
-	n, err := a.data(target, text)
+	n, err := a.same(target, text)
 	if err == nil {
 		a.add("--perms", "0444", "--file", n, target)
 	}

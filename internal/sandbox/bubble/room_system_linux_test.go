@@ -1,11 +1,14 @@
 package bubble
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -181,7 +184,7 @@ func TestRoomSystems(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			items, err := lookAtSystem(host(t, c.host), uint32(os.Geteuid()))
+			items, _, err := lookAtSystem(host(t, c.host), uint32(os.Geteuid()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,16 +210,86 @@ func TestRoomSystemsThatCannotBe(t *testing.T) {
 		"/usr that others change": `usr/!0777`,
 		"/usr that is closed":     `usr/!0700`,
 	} {
-		if items, err := lookAtSystem(host(t, h), uint32(os.Geteuid())); err == nil {
+		if items, _, err := lookAtSystem(host(t, h), uint32(os.Geteuid())); err == nil {
 			t.Errorf("%s: %v", name, items)
 		}
 	}
-	if items, err := lookAtSystem(host(t, "usr/"), uint32(os.Geteuid())+1); err == nil {
+	if items, _, err := lookAtSystem(host(t, "usr/"), uint32(os.Geteuid())+1); err == nil {
 		t.Errorf("/usr of another: %v", items)
 	}
 	large := host(t, "usr/\netc/services="+strings.Repeat("x", copyMost+1))
-	items, err := lookAtSystem(large, uint32(os.Geteuid()))
+	items, _, err := lookAtSystem(large, uint32(os.Geteuid()))
 	if err != nil || len(items) != 2 || items[1] != (roomItem{itemBind, "/etc/services", "/etc/services"}) {
 		t.Errorf("a large file: %v, %v", items, err)
+	}
+}
+
+// A change of anything that a look depends on is noticed without another look.
+func TestRoomTraces(t *testing.T) {
+	const lines = `usr/bin/
+		bin>usr/bin
+		etc/services=x
+		etc/localtime>../usr/UTC
+		usr/UTC=tz
+		etc/ld.so.conf.d/one.conf=1
+		etc/python3.11/a=1`
+	for name, change := range map[string]func(root string) error{
+		"content":           func(r string) error { return os.WriteFile(r+"/etc/services", []byte("y"), 0o644) },
+		"mode":              func(r string) error { return os.Chmod(r+"/etc/services", 0o600) },
+		"removed":           func(r string) error { return os.Remove(r + "/etc/services") },
+		"replaced":          func(r string) error { return os.Rename(r+"/usr/UTC", r+"/etc/services") },
+		"where a link goes": func(r string) error { return os.WriteFile(r+"/usr/UTC", []byte("other"), 0o644) },
+		"another link":      func(r string) error { return errors.Join(os.Remove(r+"/bin"), os.Symlink("usr", r+"/bin")) },
+		"something new":     func(r string) error { return os.Mkdir(r+"/opt", 0o755) },
+		"new in /etc":       func(r string) error { return os.Mkdir(r+"/etc/python3.12", 0o755) },
+		"new in a few":      func(r string) error { return os.WriteFile(r+"/etc/ld.so.conf.d/two.conf", nil, 0o644) },
+		"one of a few":      func(r string) error { return os.WriteFile(r+"/etc/ld.so.conf.d/one.conf", []byte("2"), 0o644) },
+	} {
+		root := host(t, lines)
+		_, traces, err := lookAtSystem(root, uint32(os.Geteuid()))
+		if err != nil || !sameTraces(traces) {
+			t.Fatalf("%s: unchanged, %v", name, err)
+		}
+		if err := change(root); err != nil {
+			t.Fatal(err)
+		}
+		if sameTraces(traces) {
+			t.Errorf("%s: nothing was noticed", name)
+		}
+	}
+}
+
+func TestRoomSettled(t *testing.T) {
+	_, traces, err := lookAtSystem(host(t, "usr/"), uint32(os.Geteuid()))
+	if err != nil || settled(traces, time.Now()) || !settled(traces, time.Now().Add(time.Minute)) {
+		t.Errorf("%v, %v", traces, err)
+	}
+}
+
+// Who is given a text can read it from its beginning and never change it.
+func TestRoomTexts(t *testing.T) {
+	var all texts
+	defer all.close()
+	for n := range maxTexts + 2 {
+		text := fmt.Sprint("text ", n)
+		for range 2 {
+			f, err := all.open(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(f); err != nil || string(got) != text {
+				t.Errorf("%q, %v", got, err)
+			}
+			if w, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDWR, 0); err == nil {
+				if _, err := w.WriteString("x"); err == nil || w.Truncate(0) == nil {
+					t.Error("it was changed")
+				}
+				_ = w.Close()
+			}
+			_ = f.Close()
+		}
+	}
+	if len(all.files) > maxTexts {
+		t.Errorf("%d are kept", len(all.files))
 	}
 }

@@ -18,6 +18,11 @@ func (k *keeper) ready() error {
 			return err
 		}
 	}
+	return k.prepare()
+}
+
+// prepare has the launcher make the rules that every job of this want begins with.
+func (k *keeper) prepare() error {
 	filter, err := k.b.fleet.Filter(cells.Subject{Room: true})
 	if err != nil {
 		return err

@@ -27,6 +27,13 @@ type Terms struct {
 	// After is called when nothing of the tree is left, before Wait returns or, when
 	// nothing ran, before Run does. Its error is Wait's. Nil: nothing is to be done.
 	After func(x *sandbox.Exit, ran bool) error
+	// Built and Unbuilt are for a cell that was told to build its room just before,
+	// and has not said yet that it did: until then nothing can have run. Built takes
+	// that report with its files, before any other is heard; its error ends the run
+	// and is Wait's. Unbuilt explains a cell that went without one. Nil: the
+	// room was finished before.
+	Built   func(Said) error
+	Unbuilt func(error) error
 }
 
 // Process is a started job.
@@ -43,8 +50,9 @@ type Process struct {
 	stopped  string // reason of the first Stop
 	deadline *time.Timer
 
-	exit sandbox.Exit
-	err  error
+	fault error // of Terms.Built
+	exit  sandbox.Exit
+	err   error
 }
 
 // ErrStale: a keeper was dead before anything was asked of it. Nothing ran.
@@ -103,33 +111,11 @@ func reasonOf(ctx context.Context) string {
 	return "cancelled"
 }
 
-// follow reads the cell's reports to the end. A cell that goes without a last
-// word is lost: whether the program ran is then not known, so started is
-// answered with nil and Wait tells.
+// follow hears the cell to its end, and lets everybody know.
 func (p *Process) follow() {
 	defer p.k.bury()
 	defer p.k.Fleet.track(p, false)
-	failed, ended := error(nil), false
-	for r := range p.k.reports {
-		cell.CloseAll(r.Files) // there is no report with any after the start
-		switch r.Kind {
-		case cell.ReportStarted:
-			p.answer(nil)
-		case cell.ReportFailed:
-			failed, ended = p.terms.Explain(r.Report), true
-		case cell.ReportExited:
-			p.exited(r.Report)
-		case cell.ReportEnded:
-			p.ended(r.Report)
-			ended = true
-		}
-		if ended {
-			break
-		}
-	}
-	if !ended {
-		p.lost()
-	}
+	failed := p.hear()
 	p.after(failed == nil)
 	p.mu.Lock()
 	if p.deadline != nil {
@@ -139,6 +125,52 @@ func (p *Process) follow() {
 	close(p.done)
 	p.answer(failed)
 	p.k.close()
+}
+
+// hear reads the cell's reports to the last, and returns why nothing ran, if that is
+// certain. A cell that goes without a last word is lost: whether the program ran is
+// then not known, so started is answered with nil and Wait tells.
+func (p *Process) hear() error {
+	built := p.terms.Built == nil
+	for r := range p.k.reports {
+		if r.Kind == cell.ReportBuilt && !built {
+			built = true
+			p.built(r)
+			continue
+		}
+		cell.CloseAll(r.Files) // no other report has any
+		switch r.Kind {
+		case cell.ReportStarted:
+			p.answer(nil)
+		case cell.ReportFailed:
+			if p.fault != nil {
+				return p.fault // which is why it was stopped
+			}
+			return p.terms.Explain(r.Report)
+		case cell.ReportExited:
+			p.exited(r.Report)
+		case cell.ReportEnded:
+			p.ended(r.Report)
+			p.err = p.fault
+			return nil
+		}
+	}
+	if !built {
+		return p.terms.Unbuilt(SpawnFailed("the cell ended before it was ready"))
+	}
+	p.lost()
+	if p.fault != nil {
+		p.err = p.fault
+	}
+	return nil
+}
+
+// built lets the tier take the room. The order to run is given already, so what is
+// wrong with it ends the run.
+func (p *Process) built(r Said) {
+	if p.fault = p.terms.Built(r); p.fault != nil {
+		p.Stop("room", 0)
+	}
 }
 
 // after lets the tier finish. That a cell was lost is the graver error.

@@ -75,7 +75,7 @@ func check(j sandbox.Job, uid int64) error {
 	return checkRoom(j)
 }
 
-// checkRoom refuses what cannot be shown without a file system of one's own.
+// checkRoom refuses what cannot be had without a file system of one's own.
 func checkRoom(j sandbox.Job) error {
 	no := func(what, target string) error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonBadProfile, "macOS cannot show %s at %q", what, palyra.Clip(target, 256)).
@@ -87,6 +87,12 @@ func checkRoom(j sandbox.Job) error {
 	for _, m := range j.Mounts {
 		if !clean(m.Source) || (m.Target != m.Source && !below(sandbox.RoomHome, m.Target)) {
 			return no("a mount", m.Target)
+		}
+	}
+	for _, d := range j.Doors {
+		if !d.Addr.IsValid() {
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "on macOS a run cannot be an agent itself").
+				WithRemedy("propose the call without the agent's socket")
 		}
 	}
 	for _, f := range j.Files {

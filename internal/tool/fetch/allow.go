@@ -31,7 +31,7 @@ const allowSchema = `{
 // Spec implements tool.Tool.
 func (allower) Spec() palyra.Tool {
 	return palyra.Tool{
-		Name: AllowName, Title: "Allow host", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
+		Name: AllowName, Title: "Allow host", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true, Workspace: true,
 		Description:  "Asks whether a host may be reached, and connects to nothing. Palyra calls it itself when a running program wants to reach a host that its plan does not name.",
 		Capabilities: []palyra.Capability{palyra.Network}, InputSchema: json.RawMessage(allowSchema), MaxInput: 8 << 10,
 	}
@@ -44,7 +44,11 @@ type allowArgs struct {
 }
 
 // Plan implements tool.Tool.
-func (t allower) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
+func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
+	if env.Parent == "" {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "Palyra itself proposes this, when a running program wants to reach a host").
+			WithRemedy("name the host in the call that needs it: egress of palyra.process.run, or palyra.http.fetch")
+	}
 	a, at, err := t.decode(*p)
 	if err != nil {
 		return err
@@ -52,6 +56,9 @@ func (t allower) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	p.Egress = []string{at}
 	p.Detail.Notes = append(p.Detail.Notes, inner(p.Egress)...)
 	p.Detail.Summary = "allow " + at
+	if env.Purpose != "" {
+		p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+shorten(env.Purpose, summaryLength))
+	}
 	if a.Why != "" {
 		p.Detail.Summary += " for " + strconv.Quote(shorten(a.Why, summaryLength))
 	}

@@ -53,7 +53,7 @@ func TestInnerAddressesAreNoted(t *testing.T) {
 			t.Errorf("%s: %q, %v", host, p.Detail.Notes, err)
 		}
 	}
-	if p, err := w.plan(AllowName, args{"host": "10.0.0.1", "port": 1}); err != nil || len(p.Detail.Notes) != 1 {
+	if p, err := w.plan(AllowName, args{"host": "10.0.0.1", "port": 1}); err != nil || len(p.Detail.Notes) != 2 {
 		t.Errorf("%+v, %v", p.Detail, err)
 	}
 }
@@ -221,7 +221,14 @@ func TestAllow(t *testing.T) {
 	if err != nil || !slices.Equal(p.Egress, []string{"registry.example:443"}) || !p.ReadOnly || p.Detail.Summary != `allow registry.example:443 for "npm\n\"install\""` {
 		t.Errorf("%+v %v", p, err)
 	}
+	if !slices.ContainsFunc(p.Detail.Notes, func(n string) bool { return strings.Contains(n, "call P") && strings.Contains(n, "run npm") }) {
+		t.Errorf("who wants it is not said: %q", p.Detail.Notes)
+	}
 	tool := allower{w.config()}
+	mine := p
+	if err := tool.Plan(t.Context(), toolEnv(), &mine); palyra.AsError(err).Reason != palyra.ReasonPermission { // an agent by itself
+		t.Error(err)
+	}
 	out, err := tool.Run(t.Context(), toolEnv(), p)
 	if err != nil || string(out) != `{"allowed":true}` || w.opened != 0 {
 		t.Errorf("%s %v", out, err)

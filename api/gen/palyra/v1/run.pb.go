@@ -1163,8 +1163,10 @@ type ToolAttested struct {
 	CallId            string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	AttestationId     string                 `protobuf:"bytes,2,opt,name=attestation_id,json=attestationId,proto3" json:"attestation_id,omitempty"`
 	AttestationDigest string                 `protobuf:"bytes,3,opt,name=attestation_digest,json=attestationDigest,proto3" json:"attestation_digest,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What it reached, and what it was refused.
+	Egress        []*EgressFlow `protobuf:"bytes,4,rep,name=egress,proto3" json:"egress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolAttested) Reset() {
@@ -1218,6 +1220,114 @@ func (x *ToolAttested) GetAttestationDigest() string {
 	return ""
 }
 
+func (x *ToolAttested) GetEgress() []*EgressFlow {
+	if x != nil {
+		return x.Egress
+	}
+	return nil
+}
+
+// EgressFlow is one connection of a run, as the guard saw it.
+type EgressFlow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Door          string                 `protobuf:"bytes,1,opt,name=door,proto3" json:"door,omitempty"`
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Port          int64                  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	BytesIn       int64                  `protobuf:"varint,5,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut      int64                  `protobuf:"varint,6,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	Verdict       string                 `protobuf:"bytes,7,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	GrantId       string                 `protobuf:"bytes,8,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressFlow) Reset() {
+	*x = EgressFlow{}
+	mi := &file_palyra_v1_run_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressFlow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressFlow) ProtoMessage() {}
+
+func (x *EgressFlow) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_run_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressFlow.ProtoReflect.Descriptor instead.
+func (*EgressFlow) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *EgressFlow) GetDoor() string {
+	if x != nil {
+		return x.Door
+	}
+	return ""
+}
+
+func (x *EgressFlow) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *EgressFlow) GetPort() int64 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *EgressFlow) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *EgressFlow) GetBytesIn() int64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *EgressFlow) GetBytesOut() int64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
+func (x *EgressFlow) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *EgressFlow) GetGrantId() string {
+	if x != nil {
+		return x.GrantId
+	}
+	return ""
+}
+
 // ToolFinished is the end of a call, whatever it was. The outcome itself is
 // kept with the call.
 type ToolFinished struct {
@@ -1237,7 +1347,7 @@ type ToolFinished struct {
 
 func (x *ToolFinished) Reset() {
 	*x = ToolFinished{}
-	mi := &file_palyra_v1_run_proto_msgTypes[12]
+	mi := &file_palyra_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1359,7 @@ func (x *ToolFinished) String() string {
 func (*ToolFinished) ProtoMessage() {}
 
 func (x *ToolFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[12]
+	mi := &file_palyra_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1372,7 @@ func (x *ToolFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolFinished.ProtoReflect.Descriptor instead.
 func (*ToolFinished) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolFinished) GetCallId() string {
@@ -1342,7 +1452,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_palyra_v1_run_proto_msgTypes[13]
+	mi := &file_palyra_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1464,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[13]
+	mi := &file_palyra_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1477,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunFinished) GetState() string {
@@ -1431,7 +1541,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[14]
+	mi := &file_palyra_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1553,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[14]
+	mi := &file_palyra_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1566,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartRunRequest) GetProvider() string {
@@ -1531,7 +1641,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[15]
+	mi := &file_palyra_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1653,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[15]
+	mi := &file_palyra_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1666,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -1577,7 +1687,7 @@ type AttachRunRequest struct {
 
 func (x *AttachRunRequest) Reset() {
 	*x = AttachRunRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[16]
+	mi := &file_palyra_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1699,7 @@ func (x *AttachRunRequest) String() string {
 func (*AttachRunRequest) ProtoMessage() {}
 
 func (x *AttachRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[16]
+	mi := &file_palyra_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1712,7 @@ func (x *AttachRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRunRequest.ProtoReflect.Descriptor instead.
 func (*AttachRunRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttachRunRequest) GetRunId() string {
@@ -1628,7 +1738,7 @@ type AttachRunResponse struct {
 
 func (x *AttachRunResponse) Reset() {
 	*x = AttachRunResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[17]
+	mi := &file_palyra_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1750,7 @@ func (x *AttachRunResponse) String() string {
 func (*AttachRunResponse) ProtoMessage() {}
 
 func (x *AttachRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[17]
+	mi := &file_palyra_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1763,7 @@ func (x *AttachRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRunResponse.ProtoReflect.Descriptor instead.
 func (*AttachRunResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttachRunResponse) GetEntry() *TapeEntry {
@@ -1672,7 +1782,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[18]
+	mi := &file_palyra_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1794,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[18]
+	mi := &file_palyra_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1807,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelRunRequest) GetRunId() string {
@@ -1715,7 +1825,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[19]
+	mi := &file_palyra_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1837,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[19]
+	mi := &file_palyra_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1850,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 type GetRunRequest struct {
@@ -1752,7 +1862,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[20]
+	mi := &file_palyra_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1874,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[20]
+	mi := &file_palyra_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1887,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -1796,7 +1906,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[21]
+	mi := &file_palyra_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1918,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[21]
+	mi := &file_palyra_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1931,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -1845,7 +1955,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[22]
+	mi := &file_palyra_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1967,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[22]
+	mi := &file_palyra_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1980,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListRunsRequest) GetPrincipal() string {
@@ -1918,7 +2028,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[23]
+	mi := &file_palyra_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2040,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[23]
+	mi := &file_palyra_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2053,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -1971,7 +2081,7 @@ type SendRunInputRequest struct {
 
 func (x *SendRunInputRequest) Reset() {
 	*x = SendRunInputRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[24]
+	mi := &file_palyra_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2093,7 @@ func (x *SendRunInputRequest) String() string {
 func (*SendRunInputRequest) ProtoMessage() {}
 
 func (x *SendRunInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[24]
+	mi := &file_palyra_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2106,7 @@ func (x *SendRunInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRunInputRequest.ProtoReflect.Descriptor instead.
 func (*SendRunInputRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SendRunInputRequest) GetRunId() string {
@@ -2021,7 +2131,7 @@ type SendRunInputResponse struct {
 
 func (x *SendRunInputResponse) Reset() {
 	*x = SendRunInputResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[25]
+	mi := &file_palyra_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2143,7 @@ func (x *SendRunInputResponse) String() string {
 func (*SendRunInputResponse) ProtoMessage() {}
 
 func (x *SendRunInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[25]
+	mi := &file_palyra_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2156,7 @@ func (x *SendRunInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRunInputResponse.ProtoReflect.Descriptor instead.
 func (*SendRunInputResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 // RunStreamRequest is one message of a client: the request of the method that
@@ -2071,7 +2181,7 @@ type RunStreamRequest struct {
 
 func (x *RunStreamRequest) Reset() {
 	*x = RunStreamRequest{}
-	mi := &file_palyra_v1_run_proto_msgTypes[26]
+	mi := &file_palyra_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2193,7 @@ func (x *RunStreamRequest) String() string {
 func (*RunStreamRequest) ProtoMessage() {}
 
 func (x *RunStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[26]
+	mi := &file_palyra_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2206,7 @@ func (x *RunStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStreamRequest.ProtoReflect.Descriptor instead.
 func (*RunStreamRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunStreamRequest) GetMessage() isRunStreamRequest_Message {
@@ -2209,7 +2319,7 @@ type RunStreamResponse struct {
 
 func (x *RunStreamResponse) Reset() {
 	*x = RunStreamResponse{}
-	mi := &file_palyra_v1_run_proto_msgTypes[27]
+	mi := &file_palyra_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2331,7 @@ func (x *RunStreamResponse) String() string {
 func (*RunStreamResponse) ProtoMessage() {}
 
 func (x *RunStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[27]
+	mi := &file_palyra_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2344,7 @@ func (x *RunStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStreamResponse.ProtoReflect.Descriptor instead.
 func (*RunStreamResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunStreamResponse) GetEvent() isRunStreamResponse_Event {
@@ -2336,7 +2446,7 @@ type RunStreamTaken struct {
 
 func (x *RunStreamTaken) Reset() {
 	*x = RunStreamTaken{}
-	mi := &file_palyra_v1_run_proto_msgTypes[28]
+	mi := &file_palyra_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2458,7 @@ func (x *RunStreamTaken) String() string {
 func (*RunStreamTaken) ProtoMessage() {}
 
 func (x *RunStreamTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[28]
+	mi := &file_palyra_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2471,7 @@ func (x *RunStreamTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStreamTaken.ProtoReflect.Descriptor instead.
 func (*RunStreamTaken) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 // RunStreamRefused says why a message was refused.
@@ -2375,7 +2485,7 @@ type RunStreamRefused struct {
 
 func (x *RunStreamRefused) Reset() {
 	*x = RunStreamRefused{}
-	mi := &file_palyra_v1_run_proto_msgTypes[29]
+	mi := &file_palyra_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2497,7 @@ func (x *RunStreamRefused) String() string {
 func (*RunStreamRefused) ProtoMessage() {}
 
 func (x *RunStreamRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_run_proto_msgTypes[29]
+	mi := &file_palyra_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2510,7 @@ func (x *RunStreamRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStreamRefused.ProtoReflect.Descriptor instead.
 func (*RunStreamRefused) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_palyra_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunStreamRefused) GetMessage() string {
@@ -2527,11 +2637,22 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x16\n" +
 	"\x06stream\x18\x02 \x01(\tR\x06stream\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"}\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xac\x01\n" +
 	"\fToolAttested\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12%\n" +
 	"\x0eattestation_id\x18\x02 \x01(\tR\rattestationId\x12-\n" +
-	"\x12attestation_digest\x18\x03 \x01(\tR\x11attestationDigest\"\xfb\x01\n" +
+	"\x12attestation_digest\x18\x03 \x01(\tR\x11attestationDigest\x12-\n" +
+	"\x06egress\x18\x04 \x03(\v2\x15.palyra.v1.EgressFlowR\x06egress\"\xcf\x01\n" +
+	"\n" +
+	"EgressFlow\x12\x12\n" +
+	"\x04door\x18\x01 \x01(\tR\x04door\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\x03R\x04port\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x19\n" +
+	"\bbytes_in\x18\x05 \x01(\x03R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\x06 \x01(\x03R\bbytesOut\x12\x18\n" +
+	"\averdict\x18\a \x01(\tR\averdict\x12\x19\n" +
+	"\bgrant_id\x18\b \x01(\tR\agrantId\"\xfb\x01\n" +
 	"\fToolFinished\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x14\n" +
@@ -2639,7 +2760,7 @@ func file_palyra_v1_run_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_run_proto_rawDescData
 }
 
-var file_palyra_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_palyra_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_palyra_v1_run_proto_goTypes = []any{
 	(*Budget)(nil),                // 0: palyra.v1.Budget
 	(*Run)(nil),                   // 1: palyra.v1.Run
@@ -2653,34 +2774,35 @@ var file_palyra_v1_run_proto_goTypes = []any{
 	(*ToolGranted)(nil),           // 9: palyra.v1.ToolGranted
 	(*ToolOutput)(nil),            // 10: palyra.v1.ToolOutput
 	(*ToolAttested)(nil),          // 11: palyra.v1.ToolAttested
-	(*ToolFinished)(nil),          // 12: palyra.v1.ToolFinished
-	(*RunFinished)(nil),           // 13: palyra.v1.RunFinished
-	(*StartRunRequest)(nil),       // 14: palyra.v1.StartRunRequest
-	(*StartRunResponse)(nil),      // 15: palyra.v1.StartRunResponse
-	(*AttachRunRequest)(nil),      // 16: palyra.v1.AttachRunRequest
-	(*AttachRunResponse)(nil),     // 17: palyra.v1.AttachRunResponse
-	(*CancelRunRequest)(nil),      // 18: palyra.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 19: palyra.v1.CancelRunResponse
-	(*GetRunRequest)(nil),         // 20: palyra.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 21: palyra.v1.GetRunResponse
-	(*ListRunsRequest)(nil),       // 22: palyra.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 23: palyra.v1.ListRunsResponse
-	(*SendRunInputRequest)(nil),   // 24: palyra.v1.SendRunInputRequest
-	(*SendRunInputResponse)(nil),  // 25: palyra.v1.SendRunInputResponse
-	(*RunStreamRequest)(nil),      // 26: palyra.v1.RunStreamRequest
-	(*RunStreamResponse)(nil),     // 27: palyra.v1.RunStreamResponse
-	(*RunStreamTaken)(nil),        // 28: palyra.v1.RunStreamTaken
-	(*RunStreamRefused)(nil),      // 29: palyra.v1.RunStreamRefused
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*DecideApprovalRequest)(nil), // 31: palyra.v1.DecideApprovalRequest
-	(*Approval)(nil),              // 32: palyra.v1.Approval
-	(*ErrorDetail)(nil),           // 33: palyra.v1.ErrorDetail
+	(*EgressFlow)(nil),            // 12: palyra.v1.EgressFlow
+	(*ToolFinished)(nil),          // 13: palyra.v1.ToolFinished
+	(*RunFinished)(nil),           // 14: palyra.v1.RunFinished
+	(*StartRunRequest)(nil),       // 15: palyra.v1.StartRunRequest
+	(*StartRunResponse)(nil),      // 16: palyra.v1.StartRunResponse
+	(*AttachRunRequest)(nil),      // 17: palyra.v1.AttachRunRequest
+	(*AttachRunResponse)(nil),     // 18: palyra.v1.AttachRunResponse
+	(*CancelRunRequest)(nil),      // 19: palyra.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),     // 20: palyra.v1.CancelRunResponse
+	(*GetRunRequest)(nil),         // 21: palyra.v1.GetRunRequest
+	(*GetRunResponse)(nil),        // 22: palyra.v1.GetRunResponse
+	(*ListRunsRequest)(nil),       // 23: palyra.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 24: palyra.v1.ListRunsResponse
+	(*SendRunInputRequest)(nil),   // 25: palyra.v1.SendRunInputRequest
+	(*SendRunInputResponse)(nil),  // 26: palyra.v1.SendRunInputResponse
+	(*RunStreamRequest)(nil),      // 27: palyra.v1.RunStreamRequest
+	(*RunStreamResponse)(nil),     // 28: palyra.v1.RunStreamResponse
+	(*RunStreamTaken)(nil),        // 29: palyra.v1.RunStreamTaken
+	(*RunStreamRefused)(nil),      // 30: palyra.v1.RunStreamRefused
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*DecideApprovalRequest)(nil), // 32: palyra.v1.DecideApprovalRequest
+	(*Approval)(nil),              // 33: palyra.v1.Approval
+	(*ErrorDetail)(nil),           // 34: palyra.v1.ErrorDetail
 }
 var file_palyra_v1_run_proto_depIdxs = []int32{
 	0,  // 0: palyra.v1.Run.budget:type_name -> palyra.v1.Budget
-	30, // 1: palyra.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	30, // 2: palyra.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
-	30, // 3: palyra.v1.TapeEntry.at:type_name -> google.protobuf.Timestamp
+	31, // 1: palyra.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	31, // 2: palyra.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 3: palyra.v1.TapeEntry.at:type_name -> google.protobuf.Timestamp
 	3,  // 4: palyra.v1.TapeEntry.run_accepted:type_name -> palyra.v1.RunAccepted
 	4,  // 5: palyra.v1.TapeEntry.model_text:type_name -> palyra.v1.ModelText
 	5,  // 6: palyra.v1.TapeEntry.tool_proposed:type_name -> palyra.v1.ToolProposed
@@ -2690,45 +2812,46 @@ var file_palyra_v1_run_proto_depIdxs = []int32{
 	9,  // 10: palyra.v1.TapeEntry.tool_granted:type_name -> palyra.v1.ToolGranted
 	10, // 11: palyra.v1.TapeEntry.tool_output:type_name -> palyra.v1.ToolOutput
 	11, // 12: palyra.v1.TapeEntry.tool_attested:type_name -> palyra.v1.ToolAttested
-	12, // 13: palyra.v1.TapeEntry.tool_finished:type_name -> palyra.v1.ToolFinished
-	13, // 14: palyra.v1.TapeEntry.run_finished:type_name -> palyra.v1.RunFinished
+	13, // 13: palyra.v1.TapeEntry.tool_finished:type_name -> palyra.v1.ToolFinished
+	14, // 14: palyra.v1.TapeEntry.run_finished:type_name -> palyra.v1.RunFinished
 	0,  // 15: palyra.v1.RunAccepted.budget:type_name -> palyra.v1.Budget
-	30, // 16: palyra.v1.ApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 17: palyra.v1.StartRunRequest.budget:type_name -> palyra.v1.Budget
-	1,  // 18: palyra.v1.StartRunResponse.run:type_name -> palyra.v1.Run
-	2,  // 19: palyra.v1.AttachRunResponse.entry:type_name -> palyra.v1.TapeEntry
-	1,  // 20: palyra.v1.GetRunResponse.run:type_name -> palyra.v1.Run
-	1,  // 21: palyra.v1.ListRunsResponse.runs:type_name -> palyra.v1.Run
-	14, // 22: palyra.v1.RunStreamRequest.start:type_name -> palyra.v1.StartRunRequest
-	16, // 23: palyra.v1.RunStreamRequest.attach:type_name -> palyra.v1.AttachRunRequest
-	24, // 24: palyra.v1.RunStreamRequest.input:type_name -> palyra.v1.SendRunInputRequest
-	31, // 25: palyra.v1.RunStreamRequest.tool_approval_response:type_name -> palyra.v1.DecideApprovalRequest
-	18, // 26: palyra.v1.RunStreamRequest.cancel:type_name -> palyra.v1.CancelRunRequest
-	2,  // 27: palyra.v1.RunStreamResponse.entry:type_name -> palyra.v1.TapeEntry
-	1,  // 28: palyra.v1.RunStreamResponse.run:type_name -> palyra.v1.Run
-	32, // 29: palyra.v1.RunStreamResponse.approval:type_name -> palyra.v1.Approval
-	28, // 30: palyra.v1.RunStreamResponse.taken:type_name -> palyra.v1.RunStreamTaken
-	29, // 31: palyra.v1.RunStreamResponse.refused:type_name -> palyra.v1.RunStreamRefused
-	33, // 32: palyra.v1.RunStreamRefused.detail:type_name -> palyra.v1.ErrorDetail
-	26, // 33: palyra.v1.RunService.RunStream:input_type -> palyra.v1.RunStreamRequest
-	14, // 34: palyra.v1.RunService.StartRun:input_type -> palyra.v1.StartRunRequest
-	16, // 35: palyra.v1.RunService.AttachRun:input_type -> palyra.v1.AttachRunRequest
-	18, // 36: palyra.v1.RunService.CancelRun:input_type -> palyra.v1.CancelRunRequest
-	20, // 37: palyra.v1.RunService.GetRun:input_type -> palyra.v1.GetRunRequest
-	22, // 38: palyra.v1.RunService.ListRuns:input_type -> palyra.v1.ListRunsRequest
-	24, // 39: palyra.v1.RunService.SendRunInput:input_type -> palyra.v1.SendRunInputRequest
-	27, // 40: palyra.v1.RunService.RunStream:output_type -> palyra.v1.RunStreamResponse
-	15, // 41: palyra.v1.RunService.StartRun:output_type -> palyra.v1.StartRunResponse
-	17, // 42: palyra.v1.RunService.AttachRun:output_type -> palyra.v1.AttachRunResponse
-	19, // 43: palyra.v1.RunService.CancelRun:output_type -> palyra.v1.CancelRunResponse
-	21, // 44: palyra.v1.RunService.GetRun:output_type -> palyra.v1.GetRunResponse
-	23, // 45: palyra.v1.RunService.ListRuns:output_type -> palyra.v1.ListRunsResponse
-	25, // 46: palyra.v1.RunService.SendRunInput:output_type -> palyra.v1.SendRunInputResponse
-	40, // [40:47] is the sub-list for method output_type
-	33, // [33:40] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	31, // 16: palyra.v1.ApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 17: palyra.v1.ToolAttested.egress:type_name -> palyra.v1.EgressFlow
+	0,  // 18: palyra.v1.StartRunRequest.budget:type_name -> palyra.v1.Budget
+	1,  // 19: palyra.v1.StartRunResponse.run:type_name -> palyra.v1.Run
+	2,  // 20: palyra.v1.AttachRunResponse.entry:type_name -> palyra.v1.TapeEntry
+	1,  // 21: palyra.v1.GetRunResponse.run:type_name -> palyra.v1.Run
+	1,  // 22: palyra.v1.ListRunsResponse.runs:type_name -> palyra.v1.Run
+	15, // 23: palyra.v1.RunStreamRequest.start:type_name -> palyra.v1.StartRunRequest
+	17, // 24: palyra.v1.RunStreamRequest.attach:type_name -> palyra.v1.AttachRunRequest
+	25, // 25: palyra.v1.RunStreamRequest.input:type_name -> palyra.v1.SendRunInputRequest
+	32, // 26: palyra.v1.RunStreamRequest.tool_approval_response:type_name -> palyra.v1.DecideApprovalRequest
+	19, // 27: palyra.v1.RunStreamRequest.cancel:type_name -> palyra.v1.CancelRunRequest
+	2,  // 28: palyra.v1.RunStreamResponse.entry:type_name -> palyra.v1.TapeEntry
+	1,  // 29: palyra.v1.RunStreamResponse.run:type_name -> palyra.v1.Run
+	33, // 30: palyra.v1.RunStreamResponse.approval:type_name -> palyra.v1.Approval
+	29, // 31: palyra.v1.RunStreamResponse.taken:type_name -> palyra.v1.RunStreamTaken
+	30, // 32: palyra.v1.RunStreamResponse.refused:type_name -> palyra.v1.RunStreamRefused
+	34, // 33: palyra.v1.RunStreamRefused.detail:type_name -> palyra.v1.ErrorDetail
+	27, // 34: palyra.v1.RunService.RunStream:input_type -> palyra.v1.RunStreamRequest
+	15, // 35: palyra.v1.RunService.StartRun:input_type -> palyra.v1.StartRunRequest
+	17, // 36: palyra.v1.RunService.AttachRun:input_type -> palyra.v1.AttachRunRequest
+	19, // 37: palyra.v1.RunService.CancelRun:input_type -> palyra.v1.CancelRunRequest
+	21, // 38: palyra.v1.RunService.GetRun:input_type -> palyra.v1.GetRunRequest
+	23, // 39: palyra.v1.RunService.ListRuns:input_type -> palyra.v1.ListRunsRequest
+	25, // 40: palyra.v1.RunService.SendRunInput:input_type -> palyra.v1.SendRunInputRequest
+	28, // 41: palyra.v1.RunService.RunStream:output_type -> palyra.v1.RunStreamResponse
+	16, // 42: palyra.v1.RunService.StartRun:output_type -> palyra.v1.StartRunResponse
+	18, // 43: palyra.v1.RunService.AttachRun:output_type -> palyra.v1.AttachRunResponse
+	20, // 44: palyra.v1.RunService.CancelRun:output_type -> palyra.v1.CancelRunResponse
+	22, // 45: palyra.v1.RunService.GetRun:output_type -> palyra.v1.GetRunResponse
+	24, // 46: palyra.v1.RunService.ListRuns:output_type -> palyra.v1.ListRunsResponse
+	26, // 47: palyra.v1.RunService.SendRunInput:output_type -> palyra.v1.SendRunInputResponse
+	41, // [41:48] is the sub-list for method output_type
+	34, // [34:41] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_run_proto_init() }
@@ -2751,14 +2874,14 @@ func file_palyra_v1_run_proto_init() {
 		(*TapeEntry_ToolFinished)(nil),
 		(*TapeEntry_RunFinished)(nil),
 	}
-	file_palyra_v1_run_proto_msgTypes[26].OneofWrappers = []any{
+	file_palyra_v1_run_proto_msgTypes[27].OneofWrappers = []any{
 		(*RunStreamRequest_Start)(nil),
 		(*RunStreamRequest_Attach)(nil),
 		(*RunStreamRequest_Input)(nil),
 		(*RunStreamRequest_ToolApprovalResponse)(nil),
 		(*RunStreamRequest_Cancel)(nil),
 	}
-	file_palyra_v1_run_proto_msgTypes[27].OneofWrappers = []any{
+	file_palyra_v1_run_proto_msgTypes[28].OneofWrappers = []any{
 		(*RunStreamResponse_Entry)(nil),
 		(*RunStreamResponse_Run)(nil),
 		(*RunStreamResponse_Approval)(nil),
@@ -2771,7 +2894,7 @@ func file_palyra_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_run_proto_rawDesc), len(file_palyra_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

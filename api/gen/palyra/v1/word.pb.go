@@ -195,22 +195,25 @@ func (x *Tool) GetWorkspace() bool {
 
 // Proposal is what an agent sent; who sent it comes from the credential.
 type Proposal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Principal     string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	PeerUid       int64                  `protobuf:"varint,4,opt,name=peer_uid,json=peerUid,proto3" json:"peer_uid,omitempty"`
-	Door          string                 `protobuf:"bytes,5,opt,name=door,proto3" json:"door,omitempty"`
-	Session       string                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
-	Run           string                 `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
-	Workspace     string                 `protobuf:"bytes,8,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	Tool          string                 `protobuf:"bytes,9,opt,name=tool,proto3" json:"tool,omitempty"`
-	Arguments     string                 `protobuf:"bytes,10,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	NoWait        bool                   `protobuf:"varint,11,opt,name=no_wait,json=noWait,proto3" json:"no_wait,omitempty"`
-	TimeoutMs     int64                  `protobuf:"varint,12,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	CallsUsed     int64                  `protobuf:"varint,13,opt,name=calls_used,json=callsUsed,proto3" json:"calls_used,omitempty"`
-	Labels        []string               `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty"`
-	CallsMax      int64                  `protobuf:"varint,15,opt,name=calls_max,json=callsMax,proto3" json:"calls_max,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Key       string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Principal string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	Owner     string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	PeerUid   int64                  `protobuf:"varint,4,opt,name=peer_uid,json=peerUid,proto3" json:"peer_uid,omitempty"`
+	Door      string                 `protobuf:"bytes,5,opt,name=door,proto3" json:"door,omitempty"`
+	Session   string                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
+	Run       string                 `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
+	Workspace string                 `protobuf:"bytes,8,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Tool      string                 `protobuf:"bytes,9,opt,name=tool,proto3" json:"tool,omitempty"`
+	Arguments string                 `protobuf:"bytes,10,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	NoWait    bool                   `protobuf:"varint,11,opt,name=no_wait,json=noWait,proto3" json:"no_wait,omitempty"`
+	TimeoutMs int64                  `protobuf:"varint,12,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	CallsUsed int64                  `protobuf:"varint,13,opt,name=calls_used,json=callsUsed,proto3" json:"calls_used,omitempty"`
+	Labels    []string               `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty"`
+	CallsMax  int64                  `protobuf:"varint,15,opt,name=calls_max,json=callsMax,proto3" json:"calls_max,omitempty"`
+	// The running call that this one came out of; it ends with it.
+	Parent        string `protobuf:"bytes,16,opt,name=parent,proto3" json:"parent,omitempty"`
+	Purpose       string `protobuf:"bytes,17,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +351,20 @@ func (x *Proposal) GetCallsMax() int64 {
 		return x.CallsMax
 	}
 	return 0
+}
+
+func (x *Proposal) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Proposal) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
 }
 
 // WorkspaceRef is the workspace a plan works in.
@@ -2587,7 +2604,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\finput_schema\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12&\n" +
 	"\x0fmax_input_bytes\x18\t \x01(\x03R\rmaxInputBytes\x12\x1c\n" +
 	"\tworkspace\x18\n" +
-	" \x01(\bR\tworkspace\"\x8d\x03\n" +
+	" \x01(\bR\tworkspace\"\xbf\x03\n" +
 	"\bProposal\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -2606,7 +2623,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\n" +
 	"calls_used\x18\r \x01(\x03R\tcallsUsed\x12\x16\n" +
 	"\x06labels\x18\x0e \x03(\tR\x06labels\x12\x1b\n" +
-	"\tcalls_max\x18\x0f \x01(\x03R\bcallsMax\"N\n" +
+	"\tcalls_max\x18\x0f \x01(\x03R\bcallsMax\x12\x16\n" +
+	"\x06parent\x18\x10 \x01(\tR\x06parent\x12\x18\n" +
+	"\apurpose\x18\x11 \x01(\tR\apurpose\"N\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +

@@ -1,0 +1,67 @@
+package bubble
+
+import (
+	"fmt"
+	"slices"
+
+	"palyra/internal/cell"
+)
+
+const (
+	// A file system in memory has a name for so many of its bytes: each takes about
+	// a kilobyte of the kernel's memory.
+	roomNameBytes = 8 << 10
+	roomFewNames  = 512 // however small it is
+)
+
+// private makes the parts of the room that are its own. The host's /proc/sys
+// shows the values of whoever looks; bound read-only it can be read and not set,
+// also by a root who is mapped to somebody else. What can be written to is only
+// directories here, which become read-only with what they are in: the cell lays
+// file systems over them, as bubblewrap cannot bound how many names one holds.
+func (a *roomArgs) private(r room) {
+	a.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
+	for _, p := range r.private() {
+		a.add("--perms", fmt.Sprintf("%04o", p.Mode), "--dir", p.Path)
+	}
+}
+
+// private is what the cell lays over the places of a room that can be written to.
+func (r room) private() []cell.Private {
+	out := []cell.Private{
+		{Path: roomShm, Mode: 0o1777, Bytes: r.tmp},
+		{Path: roomTmp, Mode: 0o1777, Bytes: r.tmp},
+		{Path: roomRun, Mode: 0o755, Bytes: roomRunBytes},
+		{Path: roomHome, Mode: 0o700, Bytes: r.tmp},
+	}
+	for i := range out {
+		p := &out[i]
+		p.Inodes = max(roomFewNames, p.Bytes/roomNameBytes)
+		for _, target := range r.targets() {
+			if roomUnder(target, p.Path) {
+				p.Keep = append(p.Keep, target)
+			}
+		}
+	}
+	return out
+}
+
+// inPrivate reports whether a path lies in a place that the cell makes.
+func inPrivate(path string) bool {
+	return slices.ContainsFunc(writable(), func(p string) bool { return roomUnder(path, p) })
+}
+
+// targets are where the room shows something that its plan names, each once.
+func (r room) targets() (all []string) {
+	if r.workspace != "" {
+		all = append(all, r.workspace)
+	}
+	for _, m := range r.mounts {
+		all = append(all, m.Target)
+	}
+	for _, f := range r.files {
+		all = append(all, f.Target)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

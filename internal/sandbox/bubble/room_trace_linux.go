@@ -1,0 +1,67 @@
+package bubble
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trace is what was at a path when the system was looked at: the file itself, and
+// what it leads to if it is a link. Whatever is done to either shows in the time of
+// its last change, as does a new name in a directory.
+type trace struct {
+	path     string
+	own, end stamp // zero: nothing was there
+}
+
+// stamp tells a file from another one and from itself after a change.
+type stamp struct {
+	bwrapID
+	mode, uid uint32
+}
+
+func traceOf(path string) trace {
+	t := trace{path: path}
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return t
+	}
+	t.own = stampOf(&st)
+	t.end = t.own
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		t.end = stamp{}
+		if unix.Stat(path, &st) == nil {
+			t.end = stampOf(&st)
+		}
+	}
+	return t
+}
+
+func stampOf(st *unix.Stat_t) stamp {
+	return stamp{bwrapID: identify(st), mode: st.Mode, uid: st.Uid}
+}
+
+// sameTraces reports whether everything is as it was.
+func sameTraces(traces []trace) bool {
+	for _, t := range traces {
+		if traceOf(t.path) != t {
+			return false
+		}
+	}
+	return true
+}
+
+// settled reports whether the last change of everything was a while before now. The
+// clock of files is coarse: something that was just changed could be changed again
+// without a trace.
+func settled(traces []trace, now time.Time) bool {
+	const while = time.Second
+	for _, t := range traces {
+		for _, s := range []stamp{t.own, t.end} {
+			if time.Unix(s.sec, s.nsec).After(now.Add(-while)) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,158 @@
+package seal
+
+import (
+	"maps"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Workspace is the directory that s is of.
+func (s *Snapshot) Workspace() string { return s.workspace }
+
+// Began is when the look began that s is the result of.
+func (s *Snapshot) Began() time.Time { return s.began }
+
+// Moved are the paths that the last Sweep took away and did not put back, the
+// first thousand of them.
+func (s *Snapshot) Moved() []string { return s.moved }
+
+// Knows reports whether something sealed or kept was at a path when s was made.
+func (s *Snapshot) Knows(path string) bool {
+	if e, odd := s.odd[path]; odd {
+		return e.kind != 0
+	}
+	for _, e := range s.entries {
+		if e.path == path {
+			return true
+		}
+	}
+	return false
+}
+
+// Share makes s agree with another snapshot, of the same tree or one that
+// contains it or lies in it, by which runs are under way at this moment. What
+// with seals and does not know can be those runs' doing: then s does not know it
+// either, though it was there when s was made. Only s changes.
+func (s *Snapshot) Share(with *Snapshot) error {
+	m, err := Compile(with.match.names) // that of with is in use elsewhere
+	if err != nil {
+		return err
+	}
+	c := cover{m: m, top: with.workspace, start: with.start, repos: s.repositories()}
+	known, odd := with.known(), map[string]entry{}
+	for _, e := range s.entries {
+		rel, inside := below(filepath.Join(s.workspace, e.path), with.workspace)
+		if !inside || e.kind != sealed && e.kind != kept {
+			continue
+		}
+		was, ok := known[rel]
+		switch {
+		case ok && was.id != e.id:
+			was.path = e.path
+			odd[e.path] = was
+		case !ok && c.covers(rel):
+			odd[e.path] = entry{}
+		}
+	}
+	s.instead(odd)
+	return nil
+}
+
+// Forget makes s not know what is at or below paths, which are absolute; what is
+// not in its workspace is passed over.
+func (s *Snapshot) Forget(paths []string) {
+	odd := map[string]entry{}
+	for _, p := range paths {
+		if rel, ok := below(p, s.workspace); ok && rel != "." {
+			odd[rel] = entry{}
+		}
+	}
+	s.instead(odd)
+}
+
+// instead adds to what is known instead of entries. Nothing below an unknown
+// path is known.
+func (s *Snapshot) instead(odd map[string]entry) {
+	if len(odd) == 0 {
+		return
+	}
+	for _, e := range s.entries {
+		for dir := e.path; dir != "." && dir != "/"; dir = filepath.Dir(dir) {
+			if o, ok := odd[dir]; ok && o.kind == 0 {
+				odd[e.path] = entry{}
+				break
+			}
+		}
+	}
+	all := maps.Clone(s.odd) // a copy of s may be in use
+	if all == nil {
+		all = odd
+	} else {
+		maps.Copy(all, odd)
+	}
+	s.odd = all
+}
+
+// known are the entries by path, as they are to be compared with.
+func (s *Snapshot) known() map[string]entry {
+	m := s.byPath()
+	for p, e := range s.odd {
+		if delete(m, p); e.kind != 0 {
+			m[p] = e
+		}
+	}
+	return m
+}
+
+// repositories are the directories, by absolute path, that were found to be some.
+func (s *Snapshot) repositories() map[string]bool {
+	m := map[string]bool{}
+	for _, p := range s.above {
+		m[p] = true
+	}
+	for i, d := range s.dirs {
+		if d.flags&repo != 0 {
+			m[filepath.Join(s.workspace, s.path(int32(i)))] = true
+		}
+	}
+	return m
+}
+
+// cover tells which paths names seal in a workspace.
+type cover struct {
+	m     *Matcher
+	top   string
+	start []place
+	repos map[string]bool
+}
+
+func (c cover) covers(rel string) bool {
+	state, dir, modules := c.m.number(append([]place{}, c.start...)), c.top, false
+	for rest := rel; rest != "." && rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		folded := fold(nil, name)
+		if c.repos[dir] {
+			state, _ = c.m.enter(state)
+		}
+		what, next := c.m.step(state, folded, modules)
+		if what == full || what == keep && rest == "" {
+			return true
+		}
+		if c.repos[dir] && stored(folded) {
+			next = c.m.store(next)
+		}
+		state, dir, modules = next, filepath.Join(dir, name), modules || string(folded) == "node_modules"
+	}
+	_, keeps := c.m.enter(state)
+	return keeps && c.repos[dir]
+}
+
+// below returns an absolute path as one relative to top, if it is that or in it.
+func below(path, top string) (string, bool) {
+	if path == top {
+		return ".", true
+	}
+	return strings.CutPrefix(path, strings.TrimSuffix(top, "/")+"/")
+}
