@@ -220,7 +220,7 @@ func TestListIsSorted(t *testing.T) {
 	for _, tool := range real(t).List() {
 		names = append(names, tool.Name)
 	}
-	if !slices.IsSorted(names) || len(names) != 9 {
+	if !slices.IsSorted(names) || len(names) != 11 {
 		t.Error(names)
 	}
 }

@@ -25,6 +25,9 @@ func TestPublic(t *testing.T) {
 		"::", "::1", "::ffff:8.8.8.8", "::ffff:127.0.0.1", "::7f00:1", "::8.8.8.8", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b::a00:1", "64:ff9b:1::808:808",
 		"100::1", "2001::1", "2001:2::1", "2001:10::1", "2001:20::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::1", "3fff::1", "5f00::1",
 		"fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "4000::1",
+		// where clouds keep what a machine may know of itself: Azure, Alibaba, Oracle, Amazon (three), Google, Scaleway, Tencent, OpenStack, a cluster
+		"168.63.129.16", "100.100.100.200", "192.0.0.192", "169.254.170.2", "169.254.170.23", "fd00:ec2::23", "fd20:ce::254", "169.254.42.42", "169.254.0.23",
+		"fe80::a9fe:a9fe", "34.118.224.1", "64:ff9b::a83f:8110",
 	} {
 		if public(netip.MustParseAddr(s)) {
 			t.Errorf("%s is not public", s)
@@ -103,6 +106,18 @@ func TestRebinding(t *testing.T) {
 	}
 	if lookups, dials := w.seen(); len(dials) > 0 || len(lookups) != 2 {
 		t.Error(lookups, dials)
+	}
+}
+
+func TestPublicIsNotOwn(t *testing.T) {
+	g, _ := newGuard(t, Config{PrivateRanges: []netip.Prefix{}})
+	g.own.list = func() ([]net.Addr, error) {
+		return []net.Addr{&net.IPNet{IP: net.IPv4(9, 9, 9, 9), Mask: net.CIDRMask(24, 32)}}, nil
+	}
+	for a, want := range map[string]bool{"9.9.9.8": true, "9.9.9.9": false, "10.0.0.1": false} {
+		if g.Public(netip.MustParseAddr(a)) != want {
+			t.Error(a)
+		}
 	}
 }
 

@@ -129,6 +129,67 @@ func TestServeTakesTheSocketsInEveryCase(t *testing.T) {
 	s.Close()
 }
 
+// Where only some doors can be opened, the others are not missed.
+func TestServeWithoutSomeDoors(t *testing.T) {
+	g, w := newGuard(t, Config{})
+	srv, _ := site(t)
+	w.at(80, srv.Listener.Addr())
+	s, err := g.Open(t.Context(), nil, planFor("good.example:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	files := make([]*os.File, len(s.Doors()))
+	f, at := socket(t, s.Doors()[0])
+	files[0] = f
+	if err := s.Serve(files); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{TB: t, Session: s, w: w, at: []net.Addr{at}}
+	if code, body := get(t, b.client(), "http://good.example/"); code != 200 {
+		t.Error(code, body)
+	}
+}
+
+// What a tool has sent when the session is closed has been counted.
+func TestCloseMissesNoByte(t *testing.T) {
+	g, w := newGuard(t, Config{})
+	for range 50 {
+		got := make(chan int64, 1)
+		w.at(7000, serve(t, func(c *net.TCPConn) {
+			n, _ := io.Copy(io.Discard, c)
+			got <- n
+		}))
+		s, err := g.Open(t.Context(), nil, planFor("good.example:7000"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.DialContext(t.Context(), "tcp", "good.example:7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := make(chan struct{})
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for i := 0; ; i++ {
+				if _, err := io.WriteString(c, "some bytes"); err != nil {
+					return
+				}
+				if i == 0 {
+					close(began)
+				}
+			}
+		})
+		<-began
+		flows, _ := s.Close()
+		if n := <-got; flows[0].Out < n {
+			t.Errorf("%d bytes went out, and %d are on record", n, flows[0].Out)
+		}
+		writer.Wait()
+		_ = c.Close()
+	}
+}
+
 func TestModes(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

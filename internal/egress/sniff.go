@@ -70,14 +70,14 @@ func isPlace(b []byte) bool {
 }
 
 // firstLine returns the first line that has anything that shows, from there on;
-// odd says that something else than blanks came before it.
+// odd says that a NUL came before it, or anything that is no blank.
 func firstLine(b []byte) (line []byte, odd bool) {
 	for i, c := range b {
 		if shows(c) {
 			line, _, _ = bytes.Cut(b[i:], []byte("\n"))
 			return line, odd
 		}
-		odd = odd || !blank(c)
+		odd = odd || c == 0 || !blank(c)
 	}
 	return nil, odd
 }

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -91,6 +92,33 @@ func TestUpstream(t *testing.T) {
 		if f := b.flow("inner.example", allow); f.Address != "127.0.0.1" {
 			t.Errorf("%+v", f)
 		}
+	}
+}
+
+// Only a name that is known not to exist here is left to the proxy: whoever
+// answers for a name could make the lookup of a private address fail.
+func TestAnUpstreamGetsNoNameUnchecked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		code int
+	}{
+		"no such host":  {&net.DNSError{Err: "no such host", IsNotFound: true}, 200},
+		"too slow":      {context.DeadlineExceeded, 502},
+		"timed out":     {&net.DNSError{Err: "timeout", IsTimeout: true, IsTemporary: true}, 502},
+		"server failed": {&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 502},
+		"no addresses":  {nil, 502},
+	} {
+		seen := make(chan string, 9)
+		at := corporate(t, echo(t, ""), seen)
+		g, w := newGuard(t, Config{Upstream: "http://" + at.String(), PrivateRanges: []netip.Prefix{}})
+		g.names.lookup = func(context.Context, string, string) ([]netip.Addr, error) { return nil, tc.err }
+		b := open(t, g, w, "inner.example:7000")
+		c, code, body := b.connectTo("inner.example:7000")
+		if code != tc.code || (len(seen) > 0) != (tc.code == 200) {
+			t.Errorf("%s: %d %s, the proxy was asked %d times", name, code, body, len(seen))
+		}
+		_ = c.Close()
+		b.end()
 	}
 }
 

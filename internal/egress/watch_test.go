@@ -18,10 +18,10 @@ import (
 // makes it a request for the server.
 func TestARequestInPieces(t *testing.T) {
 	for _, say := range []string{
-		"GET /\x00| HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+		"FOO /\x00| HTTP/1.1\r\nHost: evil.example\r\n\r\n",
 		"\x08|GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
 		"\x00\x01|GET / H|TTP/1.1\r\nHost: evil.example\r\n\r\n",
-		"GET\xe2\x80\x83|/\xe2\x80\x83HTT|P/1.1\r\nHost: evil.example\r\n\r\n",
+		"FOO\xe2\x80\x83|/\xe2\x80\x83HTT|P/1.1\r\nHost: evil.example\r\n\r\n",
 		"(|GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
 		"\x08|\r\nGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
 		"0033git-upload-pack /x\x00| HTTP/1.1\r\nHost: evil.example\r\n\r\n",

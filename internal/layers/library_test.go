@@ -30,6 +30,7 @@ var home = map[string][]string{
 	"golang.org/x/net/bpf":                              {"internal/sandbox/cells"},
 	"golang.org/x/net/dns/dnsmessage":                   {"internal/egress"},
 	"golang.org/x/net/idna":                             {"internal/egress"},
+	"golang.org/x/net/publicsuffix":                     {"internal/egress"},
 	"golang.org/x/mod/sumdb/note":                       {"internal/journal", "internal/keyring"},
 	"golang.org/x/mod/sumdb/tlog":                       {"internal/journal"},
 	"golang.org/x/term":                                 {"internal/cli/**", "internal/identity"},

@@ -118,6 +118,7 @@ type status struct {
 	uid, gid     uint32
 	size         uint64
 	mtime, ctime stamp
+	born         stamp // zero where the file system does not know
 }
 
 func (s *status) dir() bool { return s.mode&unix.S_IFMT == unix.S_IFDIR }
@@ -140,7 +141,7 @@ func statx(dir int, name string, flags int) (status, error) {
 	}
 	var x unix.Statx_t
 	for {
-		err := unix.Statx(dir, name, flags, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &x)
+		err := unix.Statx(dir, name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME|unix.STATX_MNT_ID, &x)
 		if err == nil {
 			break
 		}
@@ -151,6 +152,9 @@ func statx(dir int, name string, flags int) (status, error) {
 	s := status{
 		id: ident{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino}, mode: uint32(x.Mode), links: x.Nlink, uid: x.Uid, gid: x.Gid, size: x.Size,
 		mtime: stamp{x.Mtime.Sec, x.Mtime.Nsec}, ctime: stamp{x.Ctime.Sec, x.Ctime.Nsec},
+	}
+	if x.Mask&unix.STATX_BTIME != 0 {
+		s.born = stamp{x.Btime.Sec, x.Btime.Nsec}
 	}
 	if x.Mask&unix.STATX_MNT_ID != 0 {
 		s.mnt = x.Mnt_id

@@ -93,6 +93,17 @@ func (w *walker) writable(i int32, path string) error {
 	return w.unlock(i, path)
 }
 
+// passableTo makes sure that its owner can come to a directory and write to it,
+// until shut.
+func (w *walker) passableTo(i int32) error {
+	if i != 0 {
+		if err := w.passableTo(w.out.dirs[i].parent); err != nil {
+			return err
+		}
+	}
+	return w.writable(i, w.out.path(i))
+}
+
 // shut gives directories that were opened by force the modes they had. What is
 // not there any more needs none.
 func (w *walker) shut() {

@@ -41,6 +41,8 @@ type item struct {
 	MNsec uint32 `json:"mtime_ns"`
 	CSec  int64  `json:"ctime"`
 	CNsec uint32 `json:"ctime_ns"`
+	BSec  int64  `json:"btime,omitempty"`
+	BNsec uint32 `json:"btime_ns,omitempty"`
 	Text  []byte `json:"text,omitempty"`
 }
 
@@ -58,7 +60,7 @@ func (s *Snapshot) record() ([]byte, error) {
 		}
 		d.Paths = append(d.Paths, item{
 			Path: []byte(e.path), Kind: e.kind, Dev: e.id.dev, Ino: e.id.ino, Mode: e.mode, Links: e.links, Size: e.size,
-			MSec: e.mtime.sec, MNsec: e.mtime.nsec, CSec: e.ctime.sec, CNsec: e.ctime.nsec, Text: e.text,
+			MSec: e.mtime.sec, MNsec: e.mtime.nsec, CSec: e.ctime.sec, CNsec: e.ctime.nsec, BSec: e.born.sec, BNsec: e.born.nsec, Text: e.text,
 		})
 	}
 	b, err := json.Marshal(d)
@@ -114,7 +116,7 @@ func load(b []byte) (*Snapshot, error) {
 		seen[path] = true
 		s.entries = append(s.entries, entry{
 			path: path, kind: i.Kind, id: ident{i.Dev, i.Ino}, mode: i.Mode, links: i.Links, size: i.Size,
-			mtime: stamp{i.MSec, i.MNsec}, ctime: stamp{i.CSec, i.CNsec}, text: i.Text,
+			mtime: stamp{i.MSec, i.MNsec}, ctime: stamp{i.CSec, i.CNsec}, born: stamp{i.BSec, i.BNsec}, text: i.Text,
 		})
 	}
 	return s, nil

@@ -68,7 +68,7 @@ func (t *tree) read(e entry) []byte {
 // not only another copy of the same. Directories count where their numbers can be
 // relied on.
 func (w *walker) replaced(was, is entry) bool {
-	if was.id == is.id && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT {
+	if was.id == is.id && was.born == is.born && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT {
 		return false
 	}
 	switch {
@@ -93,9 +93,13 @@ func (w *walker) putBack(p *pen, was, is entry) error {
 		return nil
 	}
 	now := was
-	restore := func() (err error) { now.id, err = w.restore(is, was); return err }
+	restore := func() error {
+		st, err := w.restore(is, was)
+		now.id, now.born = st.id, st.born
+		return err
+	}
 	err := w.t.asOwner(restore)
-	if errors.Is(err, unix.EACCES) && w.writable(is.dir, w.out.path(is.dir)) == nil {
+	if errors.Is(err, unix.EACCES) && w.passableTo(is.dir) == nil {
 		err = w.t.asOwner(restore)
 	}
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOENT) {
@@ -111,20 +115,20 @@ func (w *walker) putBack(p *pen, was, is entry) error {
 
 // restore writes a file that must not exist, with the rights of the workspace's
 // owner.
-func (w *walker) restore(is, was entry) (ident, error) {
+func (w *walker) restore(is, was entry) (status, error) {
 	dir, err := w.t.open(w.out.path(is.dir), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return ident{}, err
+		return status{}, err
 	}
 	defer unix.Close(dir)
 	name := was.path[len(was.path)-baseLen(was.path):]
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return ident{}, err
+		return status{}, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	_, err = f.Write(was.text)
 	err = errors.Join(err, unix.Fchmod(fd, was.mode&0o777))
 	st, e := w.t.look(fd, "")
-	return st.id, errors.Join(err, e, f.Close())
+	return st, errors.Join(err, e, f.Close())
 }

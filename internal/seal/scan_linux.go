@@ -77,7 +77,7 @@ func (s *Snapshot) check() error {
 // walker looks at the workspace of s again.
 func (s *Snapshot) walker(ctx context.Context, t *tree, base *Snapshot) *walker {
 	w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
-	w.out.start, w.out.above, w.out.hold = s.start, s.above, s.hold
+	w.out.start, w.out.above, w.out.hold, w.out.pens = s.start, s.above, s.hold, s.pens
 	return w
 }
 

@@ -48,7 +48,7 @@ func (s *Snapshot) Share(with *Snapshot) error {
 		}
 		was, ok := known[rel]
 		switch {
-		case ok && was.id != e.id:
+		case ok && (was.id != e.id || was.born != e.born):
 			was.path = e.path
 			odd[e.path] = was
 		case !ok && c.covers(rel):
@@ -155,4 +155,10 @@ func below(path, top string) (string, bool) {
 		return ".", true
 	}
 	return strings.CutPrefix(path, strings.TrimSuffix(top, "/")+"/")
+}
+
+// Same reports whether s and o know the same things, because one is a copy of the
+// other.
+func (s *Snapshot) Same(o *Snapshot) bool {
+	return len(s.entries) == len(o.entries) && (len(s.entries) == 0 || &s.entries[0] == &o.entries[0]) && len(s.odd) == len(o.odd)
 }

@@ -21,6 +21,7 @@ type Snapshot struct {
 	began     time.Time        // when it was looked for
 	odd       map[string]entry // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
 	hold      *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
+	pens      map[string]bool  // calls whose quarantine is in the workspace and not held from runs under way; never changed
 	moved     []string         // what the last sweep took away for good
 	dirs      []node           // parents first, the children of one together; empty after Load
 	entries   []entry          // what is sealed, kept or watched; those of one directory together
@@ -83,6 +84,7 @@ type entry struct {
 	size  uint64
 	mtime stamp
 	ctime stamp
+	born  stamp  // a number is given to another file when the first is gone
 	text  []byte // of a small sealed file; nil when it is not known
 }
 

@@ -36,7 +36,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 	for pass := 1; ; pass++ {
 		w := s.walker(ctx, t, base)
 		w.limits.Entries *= sweepFactor
-		w.known, w.sweeps, w.full = known, true, base == s && len(s.odd) > 0
+		w.known, w.sweeps, w.full = known, true, base == s && len(s.odd)+len(s.pens) > 0
 		n, err := w.clear(p)
 		s.moved = p.gone()
 		switch {
@@ -50,6 +50,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 			return p.result(nil), denied("the run made more in the workspace than can be looked through for sealed paths").
 				WithRemedy("remove what it made in %q", s.workspace)
 		case n == 0 && (w.moved == 0 || pass >= maxPasses):
+			w.out.pens = p.loose(s.pens, s.Knows(ownDir))
 			if p.inside != nil { // it changed by our hand
 				delete(known, ownDir)
 			}
@@ -99,6 +100,9 @@ func (w *walker) settle(p *pen, e entry) (bool, error) {
 			return false, nil
 		}
 		return true, w.putBack(p, was, e)
+	}
+	if _, own := below("/"+e.path, "/"+ownDir); own && e.kind == inner && len(w.out.pens) > 0 {
+		return true, w.away(p, e)
 	}
 	switch e.kind {
 	case inner, mount: // not the run's: it could neither write there nor mount

@@ -80,6 +80,11 @@ func (w *walker) unseen(a at, name string, what hit, err error) error {
 // takeInside notes a file below a sealed directory: the mount above it holds it,
 // but not a second name of it elsewhere.
 func (w *walker) takeInside(a at, name string, typ byte) error {
+	if w.sweeps && len(w.out.pens) > 0 {
+		if _, own := below("/"+a.path, "/"+ownDir); own {
+			return w.takePen(a, name)
+		}
+	}
 	if typ != unix.DT_DIR && typ != unix.DT_REG && typ != unix.DT_UNKNOWN {
 		return nil
 	}

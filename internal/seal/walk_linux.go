@@ -179,7 +179,7 @@ func (w *walker) again(i int32, dir int, path string, e entry) error {
 // note adds an entry.
 func (w *walker) note(dir int32, path string, k kind, st status) {
 	w.out.entries = append(w.out.entries, entry{
-		path: path, dir: dir, kind: k, id: st.id, mode: st.mode, links: st.links, size: st.size, mtime: st.mtime, ctime: st.ctime,
+		path: path, dir: dir, kind: k, id: st.id, mode: st.mode, links: st.links, size: st.size, mtime: st.mtime, ctime: st.ctime, born: st.born,
 	})
 }
 

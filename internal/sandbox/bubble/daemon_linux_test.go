@@ -190,8 +190,8 @@ func TestBackendRecover(t *testing.T) {
 	})
 }
 
-// TestBackendBadRecords: a record that cannot be read is told, and stays; other
-// files are left alone.
+// TestBackendBadRecords: a record that cannot be read does not stop the daemon. It
+// stays, and nothing runs until somebody has looked; other files are left alone.
 func TestBackendBadRecords(t *testing.T) {
 	c := configOf(t)
 	b := openBackend(t, c)
@@ -210,9 +210,12 @@ func TestBackendBadRecords(t *testing.T) {
 	s := newSite(t, residents()[0])
 	p := s.starts(b, "echo ready; sleep 1000")
 	mine := records(c)
-	err := b.Recover(t.Context())
-	if palyra.AsError(err).Reason != palyra.ReasonSealDenied || strings.Count(err.Error(), "cannot be read") != 5 {
+	if err := b.Recover(t.Context()); err != nil {
 		t.Errorf("%v", err)
+	}
+	_, err := b.Start(t.Context(), newSite(t, residents()[0]).trueJob())
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, "cannot be read") || !strings.Contains(e.Remedy, filepath.Join(c.Dir, "1.record")) {
+		t.Errorf("%v: %s", err, e.Remedy)
 	}
 	if len(mine) != 7 || len(records(c)) != 6 { // ours is there still
 		t.Errorf("%v, then %v", mine, records(c))
@@ -227,6 +230,7 @@ func TestBackendBadRecords(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	runJob(t, b, newSite(t, residents()[0]).trueJob())
 }
 
 func FuzzRecord(f *testing.F) {

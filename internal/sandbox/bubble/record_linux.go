@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/seal"
 )
 
 // record is a file that says what a workspace had, and whether a run is under way
@@ -161,23 +162,7 @@ func (b *Backend) dropSpares() (err error) {
 // write writes the snapshot down. That of a warm cell is made to last; on the path
 // of a call there is no time for it.
 func (k *keeper) write(lasting bool) error {
-	text, err := k.snapshot.Record()
-	if err == nil && len(text) > recordMost-recordHead {
-		err = fmt.Errorf("%d bytes are too many", len(text))
-	}
-	if err == nil {
-		k.record, err = k.b.blank()
-	}
-	if err == nil {
-		k.record.size = len(text)
-		_, err = k.record.file.WriteAt(text, recordHead)
-	}
-	if err == nil {
-		err = k.record.say(recordWaits, "")
-	}
-	if err == nil {
-		err = k.b.complete(k.record)
-	}
+	err := k.writeDown(k.snapshot)
 	if err == nil && lasting {
 		err = k.record.file.Sync()
 	}
@@ -187,28 +172,63 @@ func (k *keeper) write(lasting bool) error {
 	return nil
 }
 
+// writeDown fills the keeper's record, a new one if it has none.
+func (k *keeper) writeDown(s *seal.Snapshot) error {
+	text, err := s.Record()
+	if err != nil {
+		return err
+	}
+	if len(text) > recordMost-recordHead {
+		return fmt.Errorf("%d bytes are too many", len(text))
+	}
+	if k.record == nil {
+		if k.record, err = k.b.blank(); err != nil {
+			return err
+		}
+	} else if err := k.record.say(recordWaits, ""); err != nil { // until it is whole
+		return err
+	}
+	k.record.size = len(text)
+	if _, err := k.record.file.WriteAt(text, recordHead); err != nil {
+		return err
+	}
+	if err := k.record.say(recordWaits, ""); err != nil {
+		return err
+	}
+	return k.b.complete(k.record)
+}
+
 // begin notes that a run is under way, before it is.
 func (k *keeper) begin(call palyra.ID) (err error) {
 	if k.snapshot == nil {
 		return nil
 	}
-	if k.record == nil {
-		err = k.write(false)
+	if err := k.enlist(); err != nil {
+		return err
+	}
+	k.b.mu.Lock()
+	known := k.base.now() // what it is swept by also when we are not there to do it
+	k.b.mu.Unlock()
+	if k.record == nil || !known.Same(k.snapshot) {
+		err = k.writeDown(known)
 	}
 	if err == nil {
 		err = k.record.say(recordRuns, call)
 	}
 	if err != nil {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be written down, and what it leaves could be missed").
-			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(err)
+			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(fmt.Errorf("bubble: record: %w", err))
 	}
-	k.call, k.base = palyra.ID(callText(call)), k.b.join(k.want.place, k.snapshot)
+	k.call = palyra.ID(callText(call))
 	return nil
 }
 
-// keep leaves a record for Recover.
-func (b *Backend) keep(r *record) {
-	b.ours(r.name, false)
+// keep leaves a record to be swept before anything else runs in the workspace.
+func (b *Backend) keep(r *record, workspace string) {
+	b.mu.Lock()
+	delete(b.records, r.name)
+	b.owe(filepath.Join(b.config.Dir, r.name), workspace)
+	b.mu.Unlock()
 	_ = r.file.Close() // what was written is with the kernel
 }
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,11 +17,13 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox/cells"
-	"palyra/internal/seal"
 )
 
 // Recover implements sandbox.Backend: rooms of this state that an earlier daemon
-// left are ended, and then what their runs made of sealed paths is taken away.
+// left are ended, and then what their runs made of sealed paths is taken away. It
+// fails only when something of theirs still lives, or the backend's own directory
+// cannot be read. A workspace that cannot be
+// swept is closed to runs until it can: Start tries again.
 func (b *Backend) Recover(ctx context.Context) error {
 	var errs []error
 	if b.no == nil { // otherwise nothing could be started here, nor can be found
@@ -28,63 +32,146 @@ func (b *Backend) Recover(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err // what lives could make more while we sweep
 	}
-	return b.sweepRecords(ctx)
+	return errors.Join(b.sweepRecords(ctx), ctx.Err())
 }
 
 // endWithin bounds how long rooms are waited for.
 const endWithin = 10 * time.Second
 
 // endRooms kills every room with a mark of this state that is not of this backend:
-// its first process, with which the kernel ends the rest, and bubblewrap.
+// its first process, with which the kernel ends the rest, and bubblewrap. What
+// stays although it was killed fails; what comes up again and again is somebody's
+// who copies marks, and not ours.
 func (b *Backend) endRooms(ctx context.Context) error {
 	end := time.After(endWithin)
+	struck := map[process]int{}
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		left := strikeMarked(b.fleet.Host.Proc, b.fleet.Foreign)
-		if left == 0 {
+		found := strikeAll(b.fleet.Host.Proc, b.fleet.Foreign)
+		if len(found) == 0 {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !cells.Pause(wait, end) {
-			return palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "%d processes of an earlier daemon's rooms could not be ended", left).
-				WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
+		stuck := 0
+		for _, p := range found {
+			if struck[p]++; struck[p] >= patience {
+				stuck++
+			}
 		}
+		if cells.Pause(wait, end) {
+			continue
+		}
+		if stuck == 0 {
+			b.fleet.Log.Warn("processes that look like rooms of this daemon keep appearing; somebody starts them", "uids", uidsOf(found))
+			return nil
+		}
+		return palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "%d processes of an earlier daemon's rooms could not be ended", stuck).
+			WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
 	}
+}
+
+// patience is how often a process is struck before it counts as stuck.
+const patience = 20
+
+// process is one that cannot be taken for a later one of the same number.
+type process struct {
+	pid, uid int
+	start    string // in ticks since boot
+}
+
+func uidsOf(all []process) (uids []int) {
+	for _, p := range all {
+		uids = append(uids, p.uid)
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
 }
 
 // strikeMarked kills the processes with a mark of ours on their command line and
 // says how many there were.
-func strikeMarked(proc string, ours func(uint64) bool) (found int) {
+func strikeMarked(proc string, ours func(uint64) bool) (found int) { return len(strikeAll(proc, ours)) }
+
+// strikeAll kills the rooms' processes with a mark of ours and returns them.
+func strikeAll(proc string, ours func(uint64) bool) (found []process) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
-		return 0
+		return nil
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if m, ok := markOf(proc, pid); ok && ours(m) {
-			found++
-			strike(proc, pid, ours)
+		if m, ok := markOf(proc, pid); !ok || !ours(m) {
+			continue
+		}
+		if p, ok := strike(proc, pid, ours); ok {
+			found = append(found, p)
 		}
 	}
 	return found
 }
 
 // strike kills a process that still is what it was found to be: a number that was
-// given away in the meantime is not hit.
-func strike(proc string, pid int, ours func(uint64) bool) {
+// given away in the meantime is not hit. It reports whether it was one of ours:
+// one that cannot be killed for want of a right is not.
+func strike(proc string, pid int, ours func(uint64) bool) (process, bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return
+		return process{}, false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if m, ok := markOf(proc, pid); ok && ours(m) {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it ended: that is what was wanted
-		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)     // not our child: somebody else's to reap
+	p, ok := look(proc, pid)
+	if !ok {
+		return process{}, false
 	}
+	if m, ok := markOf(proc, pid); !ok || !ours(m) {
+		return process{}, false
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it ended: that is what was wanted
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)       // not our child: somebody else's to reap
+	return p, !errors.Is(err, unix.EPERM)
+}
+
+// look finds out who a process with a mark is. Anybody can write a mark on a
+// command line: ours are run by us, or by root for others, and are bubblewrap or
+// the cell.
+func look(proc string, pid int) (process, bool) {
+	p := process{pid: pid}
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	_, line, found := strings.Cut(string(status), "\nUid:")
+	f := strings.Fields(line)
+	if err != nil || !found || len(f) < 2 {
+		return p, false
+	}
+	if p.uid, err = strconv.Atoi(f[1]); err != nil { // the effective one
+		return p, false
+	}
+	if us := os.Geteuid(); us != 0 && p.uid != us {
+		return p, false
+	}
+	exe, err := os.Readlink(filepath.Join(dir, "exe")) // not everybody may, of all that is their own
+	if err == nil && !roomExe(exe) || errors.Is(err, fs.ErrNotExist) {
+		return p, false
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	_, rest, found := strings.Cut(string(stat[max(bytes.LastIndexByte(stat, ')'), 0):]), ") ")
+	f = strings.Fields(rest)
+	const start = 19 // behind the name
+	if err != nil || !found || len(f) <= start {
+		return p, false
+	}
+	p.start = f[start]
+	return p, true
+}
+
+// roomExe reports whether a process of a room can run the file: the cell is in
+// memory, and bubblewrap may have been replaced since.
+func roomExe(exe string) bool {
+	exe = strings.TrimSuffix(exe, " (deleted)")
+	return strings.HasPrefix(exe, "/memfd:") || strings.Contains(filepath.Base(exe), "bwrap") || strings.Contains(filepath.Base(exe), "bubblewrap")
 }
 
 // markOf reads the mark of a process off its command line. A zombie has none.
@@ -106,51 +193,4 @@ func parseMark(line []byte) (uint64, bool) {
 	}
 	m, err := strconv.ParseUint(string(words[n-1]), 16, 64)
 	return m, err == nil && markText(m) == string(words[n-1])
-}
-
-// sweepRecords looks for what the runs of an earlier daemon made.
-func (b *Backend) sweepRecords(ctx context.Context) error {
-	entries, err := os.ReadDir(b.config.Dir)
-	if err != nil {
-		return fmt.Errorf("bubble: recover: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		b.mu.Lock()
-		ours := b.records[e.Name()]
-		b.mu.Unlock()
-		path := filepath.Join(b.config.Dir, e.Name())
-		switch ext := filepath.Ext(e.Name()); {
-		case ours:
-		case ext == recordEnds:
-			errs = append(errs, b.sweepRecord(ctx, path))
-		case ext == recordNew:
-			errs = append(errs, os.Remove(path)) // its daemon died before it could say that anything runs
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// sweepRecord does what a record says, and removes it then.
-func (b *Backend) sweepRecord(ctx context.Context, path string) error {
-	state, call, text, err := readRecord(path)
-	var s *seal.Snapshot
-	if err == nil && state == recordRuns {
-		s, err = seal.Load(text)
-	}
-	if err != nil {
-		return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "what the workspace of an earlier run had before it cannot be read").
-			WithRemedy("look through the workspaces of the last runs for paths that you did not make, such as .git/hooks, and then remove %s", path).WithCause(err)
-	}
-	if s != nil {
-		made, err := s.Sweep(ctx, b.config.Quarantine, call)
-		b.told("of an earlier run", call, made)
-		if err != nil {
-			return unswept("of call "+string(call), err)
-		}
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("bubble: recover: %w", err)
-	}
-	return nil
 }

@@ -102,8 +102,10 @@ func TestBackendTogether(t *testing.T) {
 	if x := waitFor(t, second); !slices.Equal(x.Quarantined, []string{".envrc"}) || exists(s.workspace+"/.envrc") {
 		t.Errorf("the second: %q", x.Quarantined)
 	}
-	if len(b.bases) != 0 {
-		t.Errorf("%d bases are kept", len(b.bases))
+	for key, o := range b.bases {
+		if o.runs != 0 || o.owed != "" || o.snapshot != nil {
+			t.Errorf("the base %s is kept", key)
+		}
 	}
 }
 
@@ -140,32 +142,5 @@ func TestBackendUnsealable(t *testing.T) {
 	_, err := b.Start(t.Context(), s.job("/bin/sh", "-c", "touch ran"))
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, ".git/config") || exists(s.workspace+"/ran") {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestBackendFailedSweep: when it cannot be known what a run made, Wait says so and
-// the record stays for Recover, which sweeps when it can.
-func TestBackendFailedSweep(t *testing.T) {
-	c := configOf(t)
-	b := openBackend(t, c)
-	s := newSite(t, residents()[0])
-	away := s.workspace + "-away"
-	p := s.starts(b, "echo x > .envrc; echo ready; sleep 1000")
-	if err := os.Rename(s.workspace, away); err != nil {
-		t.Fatal(err)
-	}
-	p.Stop("cancelled", 0)
-	if _, err := p.Wait(); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
-		t.Errorf("%v", err)
-	}
-	if left := records(c); len(left) != 1 {
-		t.Errorf("records: %v", left)
-	}
-	if err := os.Rename(away, s.workspace); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cell is buried", func() bool { return b.Recover(t.Context()) == nil && !exists(s.workspace+"/.envrc") })
-	if left := records(c); len(left) != 0 {
-		t.Errorf("records: %v", left)
 	}
 }

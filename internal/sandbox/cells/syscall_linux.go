@@ -122,12 +122,10 @@ func guarded(owner, group uint32) map[string][]guard {
 	}
 }
 
-// roomCalls are what a room makes harmless: its network and its System V objects
-// are its own. Watching stays refused: watches are counted by user, and one run
+// roomCalls are what a room makes harmless: its network is its own. Watching stays refused: watches are counted by user, and one run
 // could take all of them.
 var roomCalls = words(`
 	connect bind listen accept accept4
-	semget semop semtimedop semctl
 `)
 
 // roomAttributes can be set by path where a cgroup counts the memory of those in a
@@ -136,7 +134,7 @@ var roomAttributes = words(`setxattr lsetxattr setxattrat removexattr lremovexat
 
 // roomMemory are those among a room's own objects that hold memory outside of any
 // process. Only a cgroup counts it.
-var roomMemory = words(`shmget shmat shmdt shmctl msgget msgsnd msgrcv msgctl`)
+var roomMemory = words(`shmget shmat shmdt shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl`)
 
 // sockets is which of them a room can have: ordinary ones of the internet
 // protocols, which lead only to its own doors, and the one by which programs ask

@@ -23,7 +23,7 @@ const allowSchema = `{
   "required": ["host", "port"],
   "properties": {
     "host": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Host name or address."},
-    "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+    "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "Port."},
     "why": {"type": "string", "maxLength": 500, "description": "What it is for, in a few words."}
   }
 }`

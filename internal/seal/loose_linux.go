@@ -1,0 +1,54 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A quarantine that has to be made in the workspace while other runs are under
+// way there is not held from them: they began without it. What they put there is
+// taken away by their own sweeps.
+
+// loose are the calls whose quarantine is there, with that of this sweep.
+func (p *pen) loose(before map[string]bool, known bool) map[string]bool {
+	if p.inside == nil || known && len(before) == 0 {
+		return before
+	}
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]bool{}
+	}
+	all[p.call] = true
+	return all
+}
+
+// takePen decides about an entry in a directory of ours that is not held: what a
+// sweep puts there is passed over, and the rest noted.
+func (w *walker) takePen(a at, name string) error {
+	quarantine := join(ownDir, penDir)
+	ours := a.path == ownDir && name == penDir || a.path == quarantine && w.out.pens[name]
+	if _, in := below("/"+a.path, "/"+quarantine); in && a.path != quarantine && (name == IndexName || plainItem(name)) {
+		return nil
+	}
+	st, err := w.t.look(a.fd, name)
+	path := join(a.path, name)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return fmt.Errorf("seal: %q: %w", path, err)
+	case st.dir() && ours:
+		return w.add(a, path, node{parent: a.dir, name: name, flags: inside, base: -1}, st)
+	}
+	w.note(a.dir, path, inner, st)
+	return nil
+}
+
+// plainItem reports whether a name is one that a sweep gives.
+func plainItem(name string) bool {
+	return len(name) >= 6 && strings.Trim(name, "0123456789") == ""
+}
