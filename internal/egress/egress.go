@@ -15,19 +15,22 @@
 // Internet, or are this machine's own, unless they were granted literally or the
 // operator named their range. What a client says first must fit what was let
 // through: the name in a TLS ClientHello (also in a second one, after the server
-// asked for it), the Host of every plain HTTP request of a connection. Every
-// connection is counted and recorded, refused ones with the name. Everything a
-// client can send is bounded in size and time; nothing of a session is left
-// after Close.
+// asked for it), the Host of every plain HTTP request of a connection. What people
+// answer on the way holds as long as they said; when it is taken back, what it let
+// through is cut. Every connection is counted and recorded, refused ones with the
+// name; a run cannot push a byte off its record. Everything a client can send is
+// bounded in size and time, connections are shared so that no principal can have
+// them all, and nothing of a session is left after Close.
 //
 // In the modes preflight and none any name may be reached, by the same doors and
 // with the same checks of addresses.
 //
 // What it does not do: it does not look into TLS, so the Host inside is the
 // server's business, as is what a granted server passes on; TLS that begins
-// later in a connection (STARTTLS) is not seen; UDP does not get out at all.
-// With an upstream proxy names are looked up by that proxy, and an address is
-// checked only as far as this machine can look the name up too.
+// later in a connection (STARTTLS) is not seen, nor is anything after a first line
+// that is no request; UDP does not get out at all. With an upstream proxy names
+// are looked up by that proxy: an address is checked as this machine sees it, and
+// a name that does not exist here is left to the proxy.
 package egress
 
 import (

@@ -83,6 +83,25 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Below some names anybody can have one.
+func TestSuffixesThatAreNoLimit(t *testing.T) {
+	g, _ := newGuard(t, Config{})
+	for _, s := range []string{
+		"com", "co.uk", "github.io", "githubusercontent.com", "amazonaws.com", "us-east-1.amazonaws.com", "s3.amazonaws.com", "compute-1.amazonaws.com",
+		"on.aws", "lambda-url.eu-west-1.on.aws", "windows.net", "blob.core.windows.net", "cloudfront.net", "pages.dev", "workers.dev", "r2.dev", "vercel.app",
+		"run.app", "a.run.app", "googleapis.com", "herokuapp.com", "ngrok.io", "trycloudflare.com", "digitaloceanspaces.com", "GitHub.IO", "xn--p1ai",
+	} {
+		if _, err := g.Check([]string{"*." + s + ":443"}); palyra.AsError(err).Reason != palyra.ReasonMalformedInput || palyra.AsError(err).Remedy == "" {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	for _, s := range []string{"*.npmjs.org:443", "*.example.org:443", "*.me.github.io:443", "me.github.io:443", "my-bucket.s3.amazonaws.com:443", "*.svc.cluster.local:80", "*.pythonhosted.org:443"} {
+		if _, err := g.Check([]string{s}); err != nil {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
 func TestAllowedBoundsPlans(t *testing.T) {
 	g, _ := newGuard(t, Config{Allowed: []string{"one.example", "two.example:443", "*.three.example", "*.internal:80", "10.0.0.1", "[fd00::1]:5"}})
 	for in, ok := range map[string]bool{

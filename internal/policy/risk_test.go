@@ -31,6 +31,7 @@ func TestRisk(t *testing.T) {
 		{"outside", func(r *palyra.Request) { r.Plan.Writes = []string{"../a"} }, palyra.RiskCritical, "outside_workspace: ../a"},
 		{"guarded", func(r *palyra.Request) { r.Plan.Writes = []string{".git/config"} }, palyra.RiskCritical, "guarded_path: .git/config"},
 		{"hosts", func(r *palyra.Request) { r.Plan.Egress = []string{"b:2", "a:1", "b:2"} }, palyra.RiskMedium, "egress: a:1, egress: b:2"},
+		{"names below", func(r *palyra.Request) { r.Plan.Egress = []string{"*.b:2"} }, palyra.RiskHigh, "egress: *.b:2, wildcard_host: *.b:2"},
 		{"secret", func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} }, palyra.RiskHigh, "secret: github"},
 		{
 			"secret and host", func(r *palyra.Request) { r.Plan.Bindings, r.Plan.Egress = []string{"g"}, []string{"a:1"} }, palyra.RiskCritical,
@@ -150,8 +151,11 @@ func TestContextReachesPolicies(t *testing.T) {
 func TestPrivateAddressesAreCritical(t *testing.T) {
 	e := engine(t, defaults(t))
 	for host, want := range map[string]palyra.RiskLevel{
-		"example.org:443": palyra.RiskMedium, "192.0.2.1:443": palyra.RiskMedium, "127.0.0.1:80": palyra.RiskCritical, "10.1.2.3:80": palyra.RiskCritical,
+		"example.org:443": palyra.RiskMedium, "9.9.9.9:443": palyra.RiskMedium, "[2606:4700::1]:443": palyra.RiskMedium, "[64:ff9b::909:909]:443": palyra.RiskMedium, "127.0.0.1:80": palyra.RiskCritical, "10.1.2.3:80": palyra.RiskCritical,
 		"169.254.169.254:80": palyra.RiskCritical, "[::1]:80": palyra.RiskCritical, "[::ffff:10.0.0.1]:80": palyra.RiskCritical, "[fd00::1]:80": palyra.RiskCritical,
+		"100.100.100.200:80": palyra.RiskCritical, "[64:ff9b::a9fe:a9fe]:80": palyra.RiskCritical, "[2002:7f00:1::]:80": palyra.RiskCritical, "198.18.0.1:80": palyra.RiskCritical,
+		"192.0.0.192:80": palyra.RiskCritical, "168.63.129.16:80": palyra.RiskCritical, "240.0.0.1:80": palyra.RiskCritical, "34.118.224.1:443": palyra.RiskCritical,
+		"[fe80::1%eth0]:80": palyra.RiskCritical, "[2001:db8::1]:80": palyra.RiskCritical, "localhost:80": palyra.RiskCritical, "a.LOCALHOST.:80": palyra.RiskCritical,
 	} {
 		r := echo()
 		r.Plan.Egress = []string{host}

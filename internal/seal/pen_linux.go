@@ -115,6 +115,10 @@ func (p *pen) atWorkspace(w *walker) (*corner, error) {
 		return p.inside, nil
 	}
 	was, known := w.known[ownDir]
+	if len(w.out.pens) > 0 { // a run could put another one there
+		st, err := p.t.look(p.t.fd, ownDir)
+		known = known && err == nil && st.id == was.id
+	}
 	aside, err := "", w.writable(0, "")
 	if err != nil {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)

@@ -15,7 +15,15 @@
 // other file system is entered, nothing but directories and small sealed files is
 // ever opened. That holds for a daemon that is root in a user's tree, whatever
 // that user's programs do meanwhile. A directory that a run shut is opened by its
-// owner's right, or the sweep fails. Everything is bounded.
+// owner's right, or the sweep fails. Everything is bounded: where a run made more
+// than can be looked through, the directories that it made are moved away whole,
+// and whatever fails, what was found so far is moved.
+//
+// Names count from the root of the file system on: a directory inside a sealed or
+// kept one is refused as a workspace, and one on the way to a sealed path has it
+// sealed. Runs under way at once in trees of which one contains the other agree
+// on what was there before them (Share), so that none takes another's work for
+// what had always been there.
 //
 // A mount point that somebody outside the run renames or removes is none any
 // more, and the run may write what comes in its place. So a sealed path that is

@@ -150,8 +150,10 @@ func TestLostRecord(t *testing.T) {
 		at   time.Time
 		want bool
 	}{
-		{"", time.Unix(1000, 0), true}, {strings.Repeat("\x00", 4096), time.Unix(1000, 0), true},
-		{"", time.Now(), false}, {"runs 3", time.Unix(1000, 0), false},
+		{"", time.Unix(1000, 0), true},
+		{strings.Repeat("\x00", 4096), time.Unix(1000, 0), true},
+		{"", time.Now(), false},
+		{"runs 3", time.Unix(1000, 0), false},
 	} {
 		if err := errors.Join(os.WriteFile(path, []byte(c.text), 0o600), os.Chtimes(path, c.at, c.at)); err != nil {
 			t.Fatal(err)
@@ -216,8 +218,13 @@ func TestLook(t *testing.T) {
 		exe  string
 		want bool
 	}{
-		{us, "/usr/bin/bwrap", true}, {us, "/memfd:palyra-cell (deleted)", true}, {us, "/opt/x/bwrap (deleted)", true}, {us, "/usr/bin/sleep", false}, {us, "", false},
-		{us + 1, "/usr/bin/bwrap", us == 0}, {us + 1, "/usr/bin/python3", false},
+		{us, "/usr/bin/bwrap", true},
+		{us, "/memfd:palyra-cell (deleted)", true},
+		{us, "/opt/x/bwrap (deleted)", true},
+		{us, "/usr/bin/sleep", false},
+		{us, "", false},
+		{us + 1, "/usr/bin/bwrap", us == 0},
+		{us + 1, "/usr/bin/python3", false},
 	} {
 		make(pid, c.uid, c.exe)
 		if p, ok := look(proc, pid); ok != c.want || ok && p.start != "4711" {

@@ -230,3 +230,17 @@ func setIfThere(file, value string) error {
 	}
 	return nil
 }
+
+// leaveWithin is how long directories of ended runs may keep ours busy.
+const leaveWithin = 2 * time.Second
+
+// leave removes our own directories, as far as no other daemon of this state is in
+// them: the last one takes them away, and Recover finds them otherwise.
+func (c Cgroups) leave() {
+	until := time.Now().Add(leaveWithin)
+	for _, d := range c.Dirs() {
+		for errors.Is(c.rmdir(d), unix.EBUSY) && time.Now().Before(until) {
+			Pause(10*time.Millisecond, nil)
+		}
+	}
+}

@@ -172,9 +172,7 @@ func (f *Fleet) Close(drain func()) error {
 		_ = f.logs.Close()
 	}
 	f.work.Wait()
-	for _, d := range f.Groups.Dirs() {
-		_ = f.Groups.rmdir(d) // the last daemon of this state takes it away; Recover finds it otherwise
-	}
+	f.Groups.leave()
 	if f.Image != nil {
 		return f.Image.Close()
 	}

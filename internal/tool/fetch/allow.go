@@ -54,7 +54,7 @@ func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 		return err
 	}
 	p.Egress = []string{at}
-	p.Detail.Notes = append(p.Detail.Notes, inner(p.Egress)...)
+	p.Detail.Notes = append(p.Detail.Notes, t.inner(p.Egress)...)
 	p.Detail.Summary = "allow " + at
 	if env.Purpose != "" {
 		p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+shorten(env.Purpose, summaryLength))

@@ -24,6 +24,7 @@ import (
 	"context"
 	"crypto/x509"
 	"net"
+	"net/netip"
 
 	"palyra"
 	"palyra/internal/tool"
@@ -50,6 +51,9 @@ type Hosts interface {
 	// Check returns host:port entries in their one form, or refuses them. It
 	// looks nothing up.
 	Check(hosts []string) ([]string, error)
+	// Public reports whether an address is one of the public Internet and not
+	// this machine's own.
+	Public(a netip.Addr) bool
 }
 
 // Config wires the tools.

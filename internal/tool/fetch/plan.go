@@ -36,17 +36,17 @@ func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	p.ReadOnly = false // whatever the method is called, what a server does is not known
 	p.Egress = r.targets
 	p.Detail.Summary = r.method + " " + shorten(r.first.url.String(), summaryLength)
-	p.Detail.Notes = append(p.Detail.Notes, r.notes()...)
+	p.Detail.Notes = append(p.Detail.Notes, f.notes(r)...)
 	return nil
 }
 
 // notes are what people should know of a request.
-func (r request) notes() []string {
+func (c Config) notes(r request) []string {
 	var notes []string
 	if r.first.url.Scheme == "http" {
 		notes = append(notes, "goes over the network in clear: anybody on the way can read and change it")
 	}
-	notes = append(notes, inner(r.targets)...)
+	notes = append(notes, c.inner(r.targets)...)
 	if len(r.body) > 0 {
 		notes = append(notes, sent(r.body))
 	}
@@ -61,19 +61,24 @@ func (r request) notes() []string {
 
 // inner names the targets that are addresses of this machine or of a network of
 // its own: to name one is to ask for it.
-func inner(targets []string) []string {
+func (c Config) inner(targets []string) []string {
 	var notes []string
 	for _, t := range targets {
-		at, err := netip.ParseAddrPort(t)
-		if a := at.Addr(); err == nil && (!a.IsGlobalUnicast() || a.IsPrivate() || shared.Contains(a)) {
+		if at, err := netip.ParseAddrPort(t); err == nil && !c.public(at.Addr()) {
 			notes = append(notes, t+" is not an address of the public Internet: it leads to this machine or to a network that it is part of")
 		}
 	}
 	return notes
 }
 
-// shared is what providers use inside (RFC 6598).
-var shared = netip.MustParsePrefix("100.64.0.0/10")
+// public is what the guard takes for public. Without one nothing is known but what
+// cannot be.
+func (c Config) public(a netip.Addr) bool {
+	if c.Hosts == nil {
+		return a.IsGlobalUnicast() && !a.IsPrivate()
+	}
+	return c.Hosts.Public(a)
+}
 
 // secretQuery names the parameters of an address that look like secrets.
 func secretQuery(u *url.URL) []string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func TestPlan(t *testing.T) {
 func TestInnerAddressesAreNoted(t *testing.T) {
 	w := newWorld(t)
 	for host, inside := range map[string]bool{
-		"127.0.0.1": true, "[::1]": true, "10.1.2.3": true, "192.168.0.1": true, "169.254.169.254": true, "[fe80::1]": true, "[fd00::1]": true, "100.64.0.1": true, "0.0.0.0": true, "224.0.0.1": true,
+		"127.0.0.1": true, "[::1]": true, "10.1.2.3": true, "192.168.0.1": true, "169.254.169.254": true, "[fe80::1]": true, "[fd00::1]": true, "0.0.0.0": true, "224.0.0.1": true,
 		"1.1.1.1": false, "[2606:4700::1111]": false, "localhost.example": false,
 	} {
 		p, err := w.plan(Name, args{"url": "https://" + host + "/"})
@@ -53,6 +54,11 @@ func TestInnerAddressesAreNoted(t *testing.T) {
 			t.Errorf("%s: %q, %v", host, p.Detail.Notes, err)
 		}
 	}
+	w.hosts = fixed{got: []string{"9.9.9.9:443"}} // who knows of this machine's own
+	if p, err := w.plan(Name, args{"url": "https://9.9.9.9/"}); err != nil || !strings.Contains(strings.Join(p.Detail.Notes, "\n"), "9.9.9.9:443 is not an address of the public Internet") {
+		t.Errorf("%q, %v", p.Detail.Notes, err)
+	}
+	w.hosts = nil
 	if p, err := w.plan(AllowName, args{"host": "10.0.0.1", "port": 1}); err != nil || len(p.Detail.Notes) != 2 {
 		t.Errorf("%+v, %v", p.Detail, err)
 	}
@@ -193,6 +199,8 @@ type fixed struct {
 }
 
 func (f fixed) Check([]string) ([]string, error) { return f.got, f.err }
+
+func (fixed) Public(a netip.Addr) bool { return a != netip.AddrFrom4([4]byte{9, 9, 9, 9}) }
 
 // What the guard says of a host is what counts.
 func TestHostsAreAsked(t *testing.T) {
