@@ -68,6 +68,7 @@ func TestAnAnswerThatIsTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_ = inner.SetDeadline(time.Now().Add(20 * time.Second))
 	stays := ways[doorConnect](b, "good.example", 443)
 	p.were(t, 1)
 	close(revoked)

@@ -26,7 +26,7 @@ func TestPlacesAreShared(t *testing.T) {
 		held := 0
 		for range rapid.IntRange(0, 400).Draw(t, "steps") {
 			s := rapid.SampledFrom(seats).Draw(t, "who")
-			if s.held > 0 && rapid.Bool().Draw(t, "leaves") {
+			if s.held > 0 && rapid.IntRange(0, 9).Draw(t, "leaves") == 0 {
 				p.give(s)
 				held--
 			} else if _, ok := p.try(s); ok {
@@ -52,6 +52,33 @@ func TestPlacesAreShared(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	})
+}
+
+func TestSharesOfPlaces(t *testing.T) {
+	p := newPlaces(60)
+	for i, want := range []int{30, 15, 8, 4, 2, 1, 0, 0} { // each as many as are free then
+		s := &seat{whose: i}
+		for {
+			if _, ok := p.try(s); !ok {
+				break
+			}
+		}
+		if s.held != ownPlaces+want {
+			t.Errorf("number %d has %d", i, s.held)
+		}
+	}
+	same, done := &seat{whose: 0}, make(chan bool)
+	for range ownPlaces {
+		if _, ok := p.try(same); !ok {
+			t.Error("another session of the first has not even its own")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- p.take(ctx, same) }()
+	cancel()
+	if <-done {
+		t.Error("it has more than its share")
+	}
 }
 
 // Runs that hold connections without a word do not keep others from the network.

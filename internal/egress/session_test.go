@@ -151,42 +151,41 @@ func TestServeWithoutSomeDoors(t *testing.T) {
 	}
 }
 
+// slowly is a connection whose writes are done, and return some time after it is
+// closed.
+type slowly struct {
+	net.Conn
+	began, closed chan struct{}
+}
+
+func (c slowly) Write(b []byte) (int, error) {
+	close(c.began)
+	<-c.closed
+	<-time.After(50 * time.Millisecond)
+	return len(b), nil
+}
+
+func (c slowly) Close() error { close(c.closed); return nil }
+
 // What a tool has sent when the session is closed has been counted.
 func TestCloseMissesNoByte(t *testing.T) {
-	g, w := newGuard(t, Config{})
-	for range 50 {
-		got := make(chan int64, 1)
-		w.at(7000, serve(t, func(c *net.TCPConn) {
-			n, _ := io.Copy(io.Discard, c)
-			got <- n
-		}))
-		s, err := g.Open(t.Context(), nil, planFor("good.example:7000"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := s.DialContext(t.Context(), "tcp", "good.example:7000")
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := make(chan struct{})
-		var writer sync.WaitGroup
-		writer.Go(func() {
-			for i := 0; ; i++ {
-				if _, err := io.WriteString(c, "some bytes"); err != nil {
-					return
-				}
-				if i == 0 {
-					close(began)
-				}
-			}
-		})
-		<-began
-		flows, _ := s.Close()
-		if n := <-got; flows[0].Out < n {
-			t.Errorf("%d bytes went out, and %d are on record", n, flows[0].Out)
-		}
-		writer.Wait()
-		_ = c.Close()
+	g, _ := newGuard(t, Config{})
+	s, err := g.Open(t.Context(), nil, planFor("good.example:7000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := slowly{began: make(chan struct{}), closed: make(chan struct{})}
+	s.track(inner, nil)
+	c := &counted{Conn: inner, session: s, flow: s.ledger.start(doorFetch, permitFor("good.example", 7000), "127.0.0.1")}
+	var writer sync.WaitGroup
+	writer.Go(func() { _, _ = io.WriteString(c, "some bytes") })
+	<-inner.began
+	if flows, _ := s.Close(); flows[0].Out != 10 {
+		t.Errorf("%+v", flows)
+	}
+	writer.Wait()
+	if _, err := c.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
+		t.Error("a tool writes on:", err)
 	}
 }
 

@@ -72,18 +72,21 @@ func isPlace(b []byte) bool {
 // firstLine returns the first line that has anything that shows, from there on;
 // odd says that a NUL came before it, or anything that is no blank.
 func firstLine(b []byte) (line []byte, odd bool) {
-	for i, c := range b {
-		if shows(c) {
-			line, _, _ = bytes.Cut(b[i:], []byte("\n"))
-			return line, odd
-		}
-		odd = odd || c == 0 || !blank(c)
-	}
-	return nil, odd
+	at := hidden(b)
+	odd = slices.ContainsFunc(b[:at], func(c byte) bool { return c == 0 || !blank(c) })
+	line, _, _ = bytes.Cut(b[at:], []byte("\n"))
+	return line, odd
 }
 
-// shows reports whether a byte is a visible character to everybody.
-func shows(c byte) bool { return c > ' ' && c < 0x7f }
+// hidden is how much of b comes before the first character that everybody sees.
+func hidden(b []byte) int {
+	for i, c := range b {
+		if c > ' ' && c < 0x7f {
+			return i
+		}
+	}
+	return len(b)
+}
 
 // blank reports whether somebody takes a byte for space between words: as ASCII
 // has it, as Latin-1 has it, or since it looks like nothing.
@@ -98,38 +101,45 @@ func blank(c byte) bool {
 // watch looks for a request in the first line that has anything that shows, as it
 // goes by.
 type watch struct {
-	whole bool // the line is over, and is none
-	text  bool // it has something that shows
-	found int  // bytes of version that were just seen
+	whole bool   // the line is over, and is none
+	seen  int    // bytes of it, from the first that shows
+	tail  []byte // the last of them
 }
 
-const version = "HTTP/"
+const (
+	version = "HTTP/"
+	maxLine = 4 << 20 // no server reads requests of such lines
+)
 
 // sees takes the next bytes, and reports whether the line is a request.
 func (w *watch) sees(b []byte) bool {
-	for _, c := range b {
-		if c == '\n' {
-			if w.whole = w.text; w.whole {
-				return false
-			}
+	if w.seen == 0 {
+		b = b[hidden(b):]
+	}
+	line, _, ended := bytes.Cut(b, []byte("\n"))
+	start := line[:min(len(line), len(version))]
+	if w.whole || hasVersion(line) || hasVersion(append(w.tail, start...)) {
+		return !w.whole
+	}
+	w.seen += len(line)
+	w.tail = append(w.tail, line[max(0, len(line)-len(version)):]...)
+	w.tail = bytes.Clone(w.tail[max(0, len(w.tail)-len(version)):])
+	w.whole = ended || w.seen > maxLine
+	return false
+}
+
+// hasVersion reports whether the version of HTTP is in b, however it is written.
+func hasVersion(b []byte) bool {
+	const last = len(version) - 1
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(b[at:], version[last])
+		if i < 0 {
+			return false
 		}
-		w.text = w.text || shows(c)
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		switch c {
-		case version[w.found]:
-			w.found++
-		case version[0]:
-			w.found = 1
-		default:
-			w.found = 0
-		}
-		if w.found == len(version) {
+		if at += i; at >= last && bytes.EqualFold(b[at-last:at+1], []byte(version)) {
 			return true
 		}
 	}
-	return false
 }
 
 // isToken reports whether c can be part of a method or a field's name.

@@ -254,8 +254,15 @@ func TestBetterThanPromised(t *testing.T) {
 		held, promised string
 		want           bool
 	}{
-		{"cgroup", "polled", true}, {"rlimit", "polled", true}, {"polled", "cgroup", false}, {"none", "polled", false}, {"", "polled", false},
-		{"timer", "timer", true}, {"cap", "timer", false}, {"cgroup", "timer", false}, {"polled", "polled", true},
+		{"cgroup", "polled", true},
+		{"rlimit", "polled", true},
+		{"polled", "cgroup", false},
+		{"none", "polled", false},
+		{"", "polled", false},
+		{"timer", "timer", true},
+		{"cap", "timer", false},
+		{"cgroup", "timer", false},
+		{"polled", "polled", true},
 	} {
 		if got := atLeast(c.held, c.promised); got != c.want {
 			t.Errorf("%s for %s: %v", c.held, c.promised, got)
