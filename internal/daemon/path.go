@@ -142,7 +142,7 @@ func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
 func (d *Daemon) own() []string {
 	p := d.Config.Config.Paths
 	dirs := []string{
-		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.caches(),
+		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.caches(), d.cells() + "-posture",
 	}
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)

@@ -21,6 +21,7 @@ palyra approvals list && echo LISTED
 palyra approvals decide 01ABCDEFGHJKMNPQRSTVWXYZ00 allow --digest x && echo DECIDED
 find / -xdev -name '*.sock' 2>/dev/null
 ls /run/palyra /run/palyra/run
+palyra tools call palyra.egress.allow --no-wait --json --input '{"host":"evil.example","port":443}'
 palyra exec --json --no-wait -- true
 `})
 	out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI})
@@ -34,6 +35,9 @@ palyra exec --json --no-wait -- true
 	}
 	if !strings.Contains(out.Stdout, "approval_not_awaited") && !strings.Contains(out.Stderr, "approval_not_awaited") {
 		t.Errorf("a program of the inner agent does not ask: %s\n%s", out.Stdout, out.Stderr)
+	}
+	if !strings.Contains(out.Stdout, "permission_denied") {
+		t.Errorf("an agent inside can have a host answered for later: %s", out.Stdout)
 	}
 	calls, err := d.client(client.OperatorDoor).Calls(t.Context(), client.CallFilter{})
 	if err != nil {

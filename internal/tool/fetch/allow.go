@@ -45,7 +45,9 @@ type allowArgs struct {
 
 // Plan implements tool.Tool.
 func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
-	if env.Parent == "" {
+	// A purpose is what only the daemon gives: an agent inside a sandbox has a
+	// parent too, and must not plant answers for later.
+	if env.Parent == "" || env.Purpose == "" {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "Palyra itself proposes this, when a running program wants to reach a host").
 			WithRemedy("name the host in the call that needs it: egress of palyra.process.run, or palyra.http.fetch")
 	}
@@ -56,9 +58,7 @@ func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 	p.Egress = []string{at}
 	p.Detail.Notes = append(p.Detail.Notes, t.inner(p.Egress)...)
 	p.Detail.Summary = "allow " + at
-	if env.Purpose != "" {
-		p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+shorten(env.Purpose, summaryLength))
-	}
+	p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+shorten(env.Purpose, summaryLength))
 	if a.Why != "" {
 		p.Detail.Summary += " for " + strconv.Quote(shorten(a.Why, summaryLength))
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"palyra"
+	toolkit "palyra/internal/tool"
 )
 
 func TestPlan(t *testing.T) {
@@ -233,9 +234,13 @@ func TestAllow(t *testing.T) {
 		t.Errorf("who wants it is not said: %q", p.Detail.Notes)
 	}
 	tool := allower{w.config()}
-	mine := p
-	if err := tool.Plan(t.Context(), toolEnv(), &mine); palyra.AsError(err).Reason != palyra.ReasonPermission { // an agent by itself
-		t.Error(err)
+	inside := toolEnv()
+	inside.Parent = "P"
+	for who, env := range map[string]toolkit.Env{"an agent by itself": toolEnv(), "an agent inside a sandbox": inside} {
+		mine := p
+		if err := tool.Plan(t.Context(), env, &mine); palyra.AsError(err).Reason != palyra.ReasonPermission {
+			t.Errorf("%s: %v", who, err)
+		}
 	}
 	out, err := tool.Run(t.Context(), toolEnv(), p)
 	if err != nil || string(out) != `{"allowed":true}` || w.opened != 0 {
