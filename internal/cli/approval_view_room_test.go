@@ -23,7 +23,7 @@ func roomApproval() palyra.Approval {
 	}
 	p.Files = []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n\tname = Ann\n"}}
 	p.Seals = []string{".envrc", ".git/config", ".git/hooks", "odd name"}
-	p.Egress = []string{"*.npmjs.org:443", "registry.npmjs.org:443"}
+	p.Egress = []string{"*.packages.example:443", "npm.packages.example:443"}
 	p.Enforcement.Mechanisms = []string{"bubblewrap", "net_namespace", "sealed_paths"}
 	p.Enforcement.Limits = map[string]string{"memory": "cgroup", "processes": "cgroup", "wall": "timer"}
 	return bound(a)
@@ -33,7 +33,7 @@ func roomApproval() palyra.Approval {
 func TestNothingOfARoomIsLeftOut(t *testing.T) {
 	got := render(roomApproval(), palyra.SeparationNone, 0, false)
 	for _, want := range []string{
-		"Script         36 bytes:\n             │ set -e\n             │ npm ci\n", "# all of it", "\"*.npmjs.org:443\" (every name that ends so)", "registry.npmjs.org:443\n",
+		"Script         36 bytes:\n             │ set -e\n             │ npm ci\n", "# all of it", "\"*.packages.example:443\" (every name that ends so)", "npm.packages.example:443\n",
 		"/home/ann/.nvm at /home/ann/.nvm (read only)", "/var/lib/palyra/caches/x/npm at /home/agent/.cache/npm (writable)", "/home/agent/.gitconfig (read only), 19 bytes:", "name = Ann",
 		"Sealed         .envrc, .git/config, .git/hooks, \"odd name\"\n", "Sockets        unix sockets", "tier C: native, full OS sandbox, profile node", "an answer is for this run only",
 		"the hosts above, and others only by an answer of their own",

@@ -38,7 +38,7 @@ var finders = []finder{
 	{name: "go-sdk", what: "Go", mount: "~/sdk/go*", bins: "~/sdk/go*/bin"},
 	{name: "go-bin", what: "programs installed with go install", mount: "~/go/bin", bins: "~/go/bin"},
 	{name: "go-modules", what: "Go modules that were downloaded already", mount: "~/go/pkg/mod/cache/download", env: map[string]string{
-		"GOPROXY": "file://~/go/pkg/mod/cache/download,https://proxy.golang.org,direct",
+		"GOPROXY": "file://~/go/pkg/mod/cache/download,direct",
 	}},
 	{name: "nvm", what: "Node.js by nvm", mount: "~/.nvm/versions/node", bins: "~/.nvm/versions/node/v*/bin"},
 	{name: "fnm", what: "Node.js by fnm", mount: "~/.local/share/fnm/node-versions", bins: "~/.local/share/fnm/node-versions/v*/installation/bin"},
