@@ -25,6 +25,7 @@ type Proposal struct {
 	Labels    []string        `json:"labels,omitempty"`    // the session's labels so far
 	Parent    ID              `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
 	Purpose   string          `json:"purpose,omitempty"`   // what the parent is, for people
+	Within    []string        `json:"within,omitempty"`    // the only workspaces that the credential reaches; empty: all
 }
 
 // Call is a proposal on its way: the record that survives a crash.

@@ -3,6 +3,7 @@ package palyra
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Code classes an error. Three tables map codes to RPC statuses and exit codes.
@@ -32,7 +33,8 @@ type Error struct {
 	Reason Reason // machine-readable, stable
 	Text   string
 	Remedy string
-	Cause  error // kept for errors.Is; never shown to callers
+	After  time.Duration // of Exhausted: when to try again; 0: nobody knows
+	Cause  error         // kept for errors.Is; never shown to callers
 }
 
 // Errorf makes an Error with a formatted text.
@@ -51,6 +53,13 @@ func (e *Error) WithRemedy(format string, args ...any) *Error {
 func (e *Error) WithCause(err error) *Error {
 	c := *e
 	c.Cause = err
+	return &c
+}
+
+// WithAfter returns e with the time after which to try again.
+func (e *Error) WithAfter(d time.Duration) *Error {
+	c := *e
+	c.After = d
 	return &c
 }
 
@@ -185,4 +194,17 @@ const (
 	ReasonSealDenied         Reason = "seal_denied"
 	ReasonPosture            Reason = "posture_insufficient"
 	ReasonFetchFailed        Reason = "fetch_failed"
+	ReasonPairingWrongCode   Reason = "pairing_wrong_code"
+	ReasonPairingExpired     Reason = "pairing_expired"
+	ReasonPairingLocked      Reason = "pairing_locked"
+	ReasonPairingRefused     Reason = "pairing_refused"
+	ReasonPairingBusy        Reason = "pairing_busy"
+	ReasonPairingBroken      Reason = "pairing_broken"
+	ReasonPairingImpostor    Reason = "pairing_impostor"
+	ReasonDeviceRevoked      Reason = "device_revoked"
+	ReasonDeviceRequired     Reason = "device_required"
+	ReasonBadCertificate     Reason = "bad_certificate"
+	ReasonForeignOrigin      Reason = "foreign_origin"
+	ReasonScopeDenied        Reason = "scope_denied"
+	ReasonLoginFailed        Reason = "login_failed"
 )

@@ -59,6 +59,17 @@ func Catalogue() []Event {
 		ApprovalsExported{},
 		JournalExported{},
 		PostureChecked{},
+		PairingOpened{},
+		PairingFailed{},
+		DevicePaired{},
+		DeviceRenewed{},
+		DeviceRevoked{},
+		UserAdded{},
+		UserChanged{},
+		UserRemoved{},
+		TokenAdded{},
+		TokenRevoked{},
+		ConsoleOpened{},
 	}
 }
 

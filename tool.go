@@ -16,6 +16,7 @@ const (
 	ChannelSend     Capability = "channel_send"
 	Browser         Capability = "browser"
 	NodeInvoke      Capability = "node"
+	DevicePair      Capability = "device_pair"
 )
 
 // Sensitive reports whether c alone makes a call worth a question.

@@ -29,6 +29,9 @@ type Config struct {
 	Sessions  Sessions
 	Process   Process
 	Egress    Egress
+	Remote    Remote
+	Console   Console
+	Limits    Limits
 	Log       Log
 	Store     Store
 
@@ -77,6 +80,26 @@ type Egress struct {
 	Upstream      string
 }
 
+// Remote is about other machines.
+type Remote struct {
+	Listen          string
+	Advertise       []string
+	CertificateDays int64
+}
+
+// Console is about browsers on this machine.
+type Console struct {
+	Listen string
+}
+
+// Limits bound how fast each may ask. 0 is no limit, but for logins.
+type Limits struct {
+	RequestsPerSecond int64
+	ProposePerSecond  int64
+	DecidePerSecond   int64
+	LoginPerMinute    int64
+}
+
 // Approvals sets how long questions and answers hold.
 type Approvals struct {
 	WaitMS     int64
@@ -122,8 +145,11 @@ func Default() Config {
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
 		},
-		Egress: Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
-		Log:    Log{Level: "info", Format: "text"},
+		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
+		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
+		Console: Console{Listen: "127.0.0.1:7142"},
+		Limits:  Limits{RequestsPerSecond: 500, ProposePerSecond: 50, DecidePerSecond: 20, LoginPerMinute: 5},
+		Log:     Log{Level: "info", Format: "text"},
 	}
 }
 

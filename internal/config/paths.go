@@ -25,6 +25,7 @@ type Paths struct {
 	Run         string `json:"run"`
 	Cache       string `json:"cache"`
 	Quarantine  string `json:"quarantine"`
+	Remotes     string `json:"remotes"` // daemons that this machine is paired with
 
 	short []string // where sockets go when Run's path is too long for one
 }
@@ -55,7 +56,7 @@ func pathsOf(home string, env map[string]string) (Paths, error) {
 		at := func(name string) string { return filepath.Join(abs, name) }
 		p = Paths{
 			Home: abs, Config: at("config.toml"), State: at("state.db"), Keys: at("keys"), OperatorKey: at("operator.key"),
-			Run: at("run"), Cache: at("cache"), Quarantine: at("quarantine"),
+			Run: at("run"), Cache: at("cache"), Quarantine: at("quarantine"), Remotes: at("remotes"),
 		}
 	} else {
 		user := env["HOME"]
@@ -69,6 +70,7 @@ func pathsOf(home string, env map[string]string) (Paths, error) {
 			Config:      at("XDG_CONFIG_HOME", ".config", "config.toml"),
 			Keys:        at("XDG_CONFIG_HOME", ".config", "keys"),
 			OperatorKey: at("XDG_CONFIG_HOME", ".config", "operator.key"),
+			Remotes:     at("XDG_CONFIG_HOME", ".config", "remotes"),
 			State:       at("XDG_STATE_HOME", ".local/state", "state.db"),
 			Quarantine:  at("XDG_STATE_HOME", ".local/state", "quarantine"),
 			Cache:       at("XDG_CACHE_HOME", ".cache", ""),

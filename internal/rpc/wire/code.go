@@ -3,6 +3,9 @@ package wire
 import (
 	"context"
 	"errors"
+	"math"
+	"strconv"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -40,9 +43,12 @@ func StatusOf(c palyra.Code) connect.Code {
 func ToStatus(err error) *connect.Error {
 	e := palyra.AsError(err)
 	ce := connect.NewError(StatusOf(e.Code), errors.New(e.Text))
-	detail, derr := connect.NewErrorDetail(&v1.ErrorDetail{Code: string(e.Code), ReasonCode: string(e.Reason), Remedy: e.Remedy})
+	detail, derr := connect.NewErrorDetail(&v1.ErrorDetail{Code: string(e.Code), ReasonCode: string(e.Reason), Remedy: e.Remedy, RetryAfterMs: e.After.Milliseconds()})
 	if derr == nil {
 		ce.AddDetail(detail)
+	}
+	if e.After > 0 {
+		ce.Meta().Set("Retry-After", strconv.FormatInt(max(1, int64(math.Ceil(e.After.Seconds()))), 10))
 	}
 	return ce
 }
@@ -65,7 +71,7 @@ func FromStatus(err error) *palyra.Error {
 		if det, ok := v.(*v1.ErrorDetail); ok && known(palyra.Code(det.GetCode())) {
 			return &palyra.Error{
 				Code: palyra.Code(det.GetCode()), Reason: palyra.Reason(det.GetReasonCode()),
-				Text: ce.Message(), Remedy: det.GetRemedy(), Cause: ended(ce),
+				Text: ce.Message(), Remedy: det.GetRemedy(), After: time.Duration(det.GetRetryAfterMs()) * time.Millisecond, Cause: ended(ce),
 			}
 		}
 	}

@@ -34,6 +34,26 @@ type Status struct {
 	Running        int64             `json:"running_calls"`
 	Problems       []string          `json:"problems,omitempty"`
 	Features       map[string]string `json:"features,omitempty"`
+	Console        string            `json:"console_address,omitempty"` // where the console is served
+	Remote         string            `json:"remote_address,omitempty"`  // where paired devices come in
+	Limited        map[string]int64  `json:"limited,omitempty"`         // requests turned away since the start
+}
+
+// Me is who a caller is to the daemon.
+type Me struct {
+	Principal    palyra.Principal `json:"principal"`
+	Owner        palyra.Principal `json:"owner,omitempty"`
+	Role         palyra.Role      `json:"role"`
+	Credential   string           `json:"credential"` // agent_socket, operator_socket, token, device, console
+	CredentialID string           `json:"credential_id,omitempty"`
+	Permissions  []string         `json:"permissions"`
+	Workspaces   []string         `json:"workspaces,omitempty"`
+}
+
+// RoleInfo is a role with what it may do.
+type RoleInfo struct {
+	Role        palyra.Role `json:"role"`
+	Permissions []string    `json:"permissions"`
 }
 
 // Head is the journal's signed checkpoint.

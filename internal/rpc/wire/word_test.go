@@ -44,6 +44,12 @@ var pairs = []struct {
 	{palyra.Workspace{}, &v1.Workspace{}},
 	{palyra.Agent{}, &v1.Agent{}},
 	{palyra.Operator{}, &v1.Operator{}},
+	{palyra.Device{}, &v1.Device{}},
+	{palyra.Pairing{}, &v1.Pairing{}},
+	{palyra.User{}, &v1.User{}},
+	{palyra.Token{}, &v1.Token{}},
+	{RoleInfo{}, &v1.Role{}},
+	{Me{}, &v1.Me{}},
 	{palyra.Key{}, &v1.Key{}},
 	{palyra.Entry{}, &v1.Entry{}},
 	{palyra.Attestation{}, &v1.Attestation{}},
@@ -228,8 +234,15 @@ func fillKind(t *rapid.T, v reflect.Value) {
 			fill(t, v.Index(i))
 		}
 	case reflect.Map:
-		if m := rapid.MapOfN(texts, texts, 0, 3).Draw(t, "map"); len(m) > 0 { // the wire has no empty maps, only missing ones
-			v.Set(reflect.ValueOf(m))
+		names := rapid.SliceOfNDistinct(texts, 0, 3, rapid.ID[string]).Draw(t, "map")
+		if len(names) == 0 { // the wire has no empty maps, only missing ones
+			return
+		}
+		v.Set(reflect.MakeMap(v.Type()))
+		for _, name := range names {
+			value := reflect.New(v.Type().Elem()).Elem()
+			fill(t, value)
+			v.SetMapIndex(reflect.ValueOf(name), value)
 		}
 	default:
 		t.Fatalf("no generator for %s", v.Type())

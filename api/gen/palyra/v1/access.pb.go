@@ -101,6 +101,7 @@ type Operator struct {
 	ApproverSeparation string                 `protobuf:"bytes,5,opt,name=approver_separation,json=approverSeparation,proto3" json:"approver_separation,omitempty"`
 	AddedAt            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
 	RemovedAt          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=removed_at,json=removedAt,proto3" json:"removed_at,omitempty"`
+	DeviceId           string                 `protobuf:"bytes,8,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -184,6 +185,370 @@ func (x *Operator) GetRemovedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Operator) GetDeviceId() string {
+	if x != nil {
+		return x.DeviceId
+	}
+	return ""
+}
+
+// User is a person as the registry knows them.
+type User struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Workspaces    []string               `protobuf:"bytes,3,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	AddedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	AddedBy       string                 `protobuf:"bytes,5,opt,name=added_by,json=addedBy,proto3" json:"added_by,omitempty"`
+	RemovedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=removed_at,json=removedAt,proto3" json:"removed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *User) Reset() {
+	*x = User{}
+	mi := &file_palyra_v1_access_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *User) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*User) ProtoMessage() {}
+
+func (x *User) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use User.ProtoReflect.Descriptor instead.
+func (*User) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *User) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *User) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *User) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
+func (x *User) GetAddedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AddedAt
+	}
+	return nil
+}
+
+func (x *User) GetAddedBy() string {
+	if x != nil {
+		return x.AddedBy
+	}
+	return ""
+}
+
+func (x *User) GetRemovedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RemovedAt
+	}
+	return nil
+}
+
+// Token is an API token as it is kept: everything but itself.
+type Token struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	Scopes        []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Workspaces    []string               `protobuf:"bytes,5,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	AddedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	AddedBy       string                 `protobuf:"bytes,7,opt,name=added_by,json=addedBy,proto3" json:"added_by,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	UsedAt        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	RevokedBy     string                 `protobuf:"bytes,11,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Token) Reset() {
+	*x = Token{}
+	mi := &file_palyra_v1_access_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Token) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Token) ProtoMessage() {}
+
+func (x *Token) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Token.ProtoReflect.Descriptor instead.
+func (*Token) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Token) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *Token) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Token) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Token) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *Token) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
+func (x *Token) GetAddedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AddedAt
+	}
+	return nil
+}
+
+func (x *Token) GetAddedBy() string {
+	if x != nil {
+		return x.AddedBy
+	}
+	return ""
+}
+
+func (x *Token) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Token) GetUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UsedAt
+	}
+	return nil
+}
+
+func (x *Token) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
+func (x *Token) GetRevokedBy() string {
+	if x != nil {
+		return x.RevokedBy
+	}
+	return ""
+}
+
+// Role is a named set of permissions.
+type Role struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Permissions   []string               `protobuf:"bytes,2,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Role) Reset() {
+	*x = Role{}
+	mi := &file_palyra_v1_access_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Role) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Role) ProtoMessage() {}
+
+func (x *Role) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Role.ProtoReflect.Descriptor instead.
+func (*Role) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Role) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Role) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+// Me is who the caller is to the daemon.
+type Me struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Owner     string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Role      string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	// How it is known: agent_socket, operator_socket, token, device, console.
+	Credential    string   `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
+	CredentialId  string   `protobuf:"bytes,5,opt,name=credential_id,json=credentialId,proto3" json:"credential_id,omitempty"`
+	Permissions   []string `protobuf:"bytes,6,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	Workspaces    []string `protobuf:"bytes,7,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Me) Reset() {
+	*x = Me{}
+	mi := &file_palyra_v1_access_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Me) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Me) ProtoMessage() {}
+
+func (x *Me) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Me.ProtoReflect.Descriptor instead.
+func (*Me) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Me) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Me) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Me) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Me) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+func (x *Me) GetCredentialId() string {
+	if x != nil {
+		return x.CredentialId
+	}
+	return ""
+}
+
+func (x *Me) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *Me) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
 type AddAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name alone, without "agent:".
@@ -196,7 +561,7 @@ type AddAgentRequest struct {
 
 func (x *AddAgentRequest) Reset() {
 	*x = AddAgentRequest{}
-	mi := &file_palyra_v1_access_proto_msgTypes[2]
+	mi := &file_palyra_v1_access_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +573,7 @@ func (x *AddAgentRequest) String() string {
 func (*AddAgentRequest) ProtoMessage() {}
 
 func (x *AddAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[2]
+	mi := &file_palyra_v1_access_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +586,7 @@ func (x *AddAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddAgentRequest.ProtoReflect.Descriptor instead.
 func (*AddAgentRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{2}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AddAgentRequest) GetName() string {
@@ -248,7 +613,7 @@ type AddAgentResponse struct {
 
 func (x *AddAgentResponse) Reset() {
 	*x = AddAgentResponse{}
-	mi := &file_palyra_v1_access_proto_msgTypes[3]
+	mi := &file_palyra_v1_access_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +625,7 @@ func (x *AddAgentResponse) String() string {
 func (*AddAgentResponse) ProtoMessage() {}
 
 func (x *AddAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[3]
+	mi := &file_palyra_v1_access_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +638,7 @@ func (x *AddAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddAgentResponse.ProtoReflect.Descriptor instead.
 func (*AddAgentResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{3}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AddAgentResponse) GetAgent() *Agent {
@@ -298,7 +663,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_palyra_v1_access_proto_msgTypes[4]
+	mi := &file_palyra_v1_access_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +675,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[4]
+	mi := &file_palyra_v1_access_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +688,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{8}
 }
 
 type ListAgentsResponse struct {
@@ -335,7 +700,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_palyra_v1_access_proto_msgTypes[5]
+	mi := &file_palyra_v1_access_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +712,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[5]
+	mi := &file_palyra_v1_access_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +725,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*Agent {
@@ -379,7 +744,7 @@ type RemoveAgentRequest struct {
 
 func (x *RemoveAgentRequest) Reset() {
 	*x = RemoveAgentRequest{}
-	mi := &file_palyra_v1_access_proto_msgTypes[6]
+	mi := &file_palyra_v1_access_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +756,7 @@ func (x *RemoveAgentRequest) String() string {
 func (*RemoveAgentRequest) ProtoMessage() {}
 
 func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[6]
+	mi := &file_palyra_v1_access_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +769,7 @@ func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RemoveAgentRequest) GetPrincipal() string {
@@ -422,7 +787,7 @@ type RemoveAgentResponse struct {
 
 func (x *RemoveAgentResponse) Reset() {
 	*x = RemoveAgentResponse{}
-	mi := &file_palyra_v1_access_proto_msgTypes[7]
+	mi := &file_palyra_v1_access_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +799,7 @@ func (x *RemoveAgentResponse) String() string {
 func (*RemoveAgentResponse) ProtoMessage() {}
 
 func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[7]
+	mi := &file_palyra_v1_access_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +812,7 @@ func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAgentResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{11}
 }
 
 type AddOperatorRequest struct {
@@ -462,7 +827,7 @@ type AddOperatorRequest struct {
 
 func (x *AddOperatorRequest) Reset() {
 	*x = AddOperatorRequest{}
-	mi := &file_palyra_v1_access_proto_msgTypes[8]
+	mi := &file_palyra_v1_access_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +839,7 @@ func (x *AddOperatorRequest) String() string {
 func (*AddOperatorRequest) ProtoMessage() {}
 
 func (x *AddOperatorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[8]
+	mi := &file_palyra_v1_access_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +852,7 @@ func (x *AddOperatorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddOperatorRequest.ProtoReflect.Descriptor instead.
 func (*AddOperatorRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AddOperatorRequest) GetPrincipal() string {
@@ -527,7 +892,7 @@ type AddOperatorResponse struct {
 
 func (x *AddOperatorResponse) Reset() {
 	*x = AddOperatorResponse{}
-	mi := &file_palyra_v1_access_proto_msgTypes[9]
+	mi := &file_palyra_v1_access_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +904,7 @@ func (x *AddOperatorResponse) String() string {
 func (*AddOperatorResponse) ProtoMessage() {}
 
 func (x *AddOperatorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[9]
+	mi := &file_palyra_v1_access_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +917,7 @@ func (x *AddOperatorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddOperatorResponse.ProtoReflect.Descriptor instead.
 func (*AddOperatorResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AddOperatorResponse) GetOperator() *Operator {
@@ -570,7 +935,7 @@ type ListOperatorsRequest struct {
 
 func (x *ListOperatorsRequest) Reset() {
 	*x = ListOperatorsRequest{}
-	mi := &file_palyra_v1_access_proto_msgTypes[10]
+	mi := &file_palyra_v1_access_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +947,7 @@ func (x *ListOperatorsRequest) String() string {
 func (*ListOperatorsRequest) ProtoMessage() {}
 
 func (x *ListOperatorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[10]
+	mi := &file_palyra_v1_access_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +960,7 @@ func (x *ListOperatorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperatorsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperatorsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{14}
 }
 
 type ListOperatorsResponse struct {
@@ -607,7 +972,7 @@ type ListOperatorsResponse struct {
 
 func (x *ListOperatorsResponse) Reset() {
 	*x = ListOperatorsResponse{}
-	mi := &file_palyra_v1_access_proto_msgTypes[11]
+	mi := &file_palyra_v1_access_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +984,7 @@ func (x *ListOperatorsResponse) String() string {
 func (*ListOperatorsResponse) ProtoMessage() {}
 
 func (x *ListOperatorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[11]
+	mi := &file_palyra_v1_access_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +997,7 @@ func (x *ListOperatorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperatorsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperatorsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListOperatorsResponse) GetOperators() []*Operator {
@@ -651,7 +1016,7 @@ type RemoveOperatorRequest struct {
 
 func (x *RemoveOperatorRequest) Reset() {
 	*x = RemoveOperatorRequest{}
-	mi := &file_palyra_v1_access_proto_msgTypes[12]
+	mi := &file_palyra_v1_access_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +1028,7 @@ func (x *RemoveOperatorRequest) String() string {
 func (*RemoveOperatorRequest) ProtoMessage() {}
 
 func (x *RemoveOperatorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[12]
+	mi := &file_palyra_v1_access_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +1041,7 @@ func (x *RemoveOperatorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveOperatorRequest.ProtoReflect.Descriptor instead.
 func (*RemoveOperatorRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RemoveOperatorRequest) GetKeyId() string {
@@ -694,7 +1059,7 @@ type RemoveOperatorResponse struct {
 
 func (x *RemoveOperatorResponse) Reset() {
 	*x = RemoveOperatorResponse{}
-	mi := &file_palyra_v1_access_proto_msgTypes[13]
+	mi := &file_palyra_v1_access_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +1071,7 @@ func (x *RemoveOperatorResponse) String() string {
 func (*RemoveOperatorResponse) ProtoMessage() {}
 
 func (x *RemoveOperatorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_access_proto_msgTypes[13]
+	mi := &file_palyra_v1_access_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +1084,917 @@ func (x *RemoveOperatorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveOperatorResponse.ProtoReflect.Descriptor instead.
 func (*RemoveOperatorResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_access_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{17}
+}
+
+type AddUserRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Role      string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Registered workspaces, by path; empty: all.
+	Workspaces    []string `protobuf:"bytes,3,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddUserRequest) Reset() {
+	*x = AddUserRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddUserRequest) ProtoMessage() {}
+
+func (x *AddUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddUserRequest.ProtoReflect.Descriptor instead.
+func (*AddUserRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AddUserRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *AddUserRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *AddUserRequest) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
+type AddUserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddUserResponse) Reset() {
+	*x = AddUserResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddUserResponse) ProtoMessage() {}
+
+func (x *AddUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddUserResponse.ProtoReflect.Descriptor instead.
+func (*AddUserResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AddUserResponse) GetUser() *User {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+type ListUsersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsersRequest) Reset() {
+	*x = ListUsersRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsersRequest) ProtoMessage() {}
+
+func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
+func (*ListUsersRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{20}
+}
+
+type ListUsersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         []*User                `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsersResponse) Reset() {
+	*x = ListUsersResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsersResponse) ProtoMessage() {}
+
+func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
+func (*ListUsersResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListUsersResponse) GetUsers() []*User {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+type ChangeUserRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Role      string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// All of them, also those that stay; empty: everywhere.
+	Workspaces    []string `protobuf:"bytes,3,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeUserRequest) Reset() {
+	*x = ChangeUserRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeUserRequest) ProtoMessage() {}
+
+func (x *ChangeUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeUserRequest.ProtoReflect.Descriptor instead.
+func (*ChangeUserRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ChangeUserRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ChangeUserRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ChangeUserRequest) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
+type ChangeUserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeUserResponse) Reset() {
+	*x = ChangeUserResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeUserResponse) ProtoMessage() {}
+
+func (x *ChangeUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeUserResponse.ProtoReflect.Descriptor instead.
+func (*ChangeUserResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ChangeUserResponse) GetUser() *User {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+type RemoveUserRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveUserRequest) Reset() {
+	*x = RemoveUserRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveUserRequest) ProtoMessage() {}
+
+func (x *RemoveUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveUserRequest.ProtoReflect.Descriptor instead.
+func (*RemoveUserRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RemoveUserRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+type RemoveUserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveUserResponse) Reset() {
+	*x = RemoveUserResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveUserResponse) ProtoMessage() {}
+
+func (x *RemoveUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveUserResponse.ProtoReflect.Descriptor instead.
+func (*RemoveUserResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{25}
+}
+
+type AddTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The user or agent that it speaks for; empty: the one who signs.
+	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Permissions; at least one.
+	Scopes     []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Workspaces []string `protobuf:"bytes,4,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	// How long it holds; at most a year.
+	TtlMs         int64 `protobuf:"varint,5,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddTokenRequest) Reset() {
+	*x = AddTokenRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddTokenRequest) ProtoMessage() {}
+
+func (x *AddTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddTokenRequest.ProtoReflect.Descriptor instead.
+func (*AddTokenRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AddTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AddTokenRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *AddTokenRequest) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *AddTokenRequest) GetWorkspaces() []string {
+	if x != nil {
+		return x.Workspaces
+	}
+	return nil
+}
+
+func (x *AddTokenRequest) GetTtlMs() int64 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+type AddTokenResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entry         *Token                 `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddTokenResponse) Reset() {
+	*x = AddTokenResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddTokenResponse) ProtoMessage() {}
+
+func (x *AddTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddTokenResponse.ProtoReflect.Descriptor instead.
+func (*AddTokenResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AddTokenResponse) GetEntry() *Token {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *AddTokenResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type ListTokensRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensRequest) Reset() {
+	*x = ListTokensRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensRequest) ProtoMessage() {}
+
+func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
+func (*ListTokensRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{28}
+}
+
+type ListTokensResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tokens        []*Token               `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensResponse) Reset() {
+	*x = ListTokensResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensResponse) ProtoMessage() {}
+
+func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
+func (*ListTokensResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListTokensResponse) GetTokens() []*Token {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type RevokeTokenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenRequest) Reset() {
+	*x = RevokeTokenRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenRequest) ProtoMessage() {}
+
+func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RevokeTokenRequest) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+type RevokeTokenResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenResponse) Reset() {
+	*x = RevokeTokenResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenResponse) ProtoMessage() {}
+
+func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
+func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{31}
+}
+
+type ListRolesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRolesRequest) Reset() {
+	*x = ListRolesRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRolesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRolesRequest) ProtoMessage() {}
+
+func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRolesRequest.ProtoReflect.Descriptor instead.
+func (*ListRolesRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{32}
+}
+
+type ListRolesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Roles         []*Role                `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRolesResponse) Reset() {
+	*x = ListRolesResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRolesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRolesResponse) ProtoMessage() {}
+
+func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
+func (*ListRolesResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListRolesResponse) GetRoles() []*Role {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+type WhoAmIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{34}
+}
+
+type WhoAmIResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Me            *Me                    `protobuf:"bytes,1,opt,name=me,proto3" json:"me,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIResponse) Reset() {
+	*x = WhoAmIResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIResponse) ProtoMessage() {}
+
+func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
+func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *WhoAmIResponse) GetMe() *Me {
+	if x != nil {
+		return x.Me
+	}
+	return nil
+}
+
+type OpenConsoleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenConsoleRequest) Reset() {
+	*x = OpenConsoleRequest{}
+	mi := &file_palyra_v1_access_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenConsoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenConsoleRequest) ProtoMessage() {}
+
+func (x *OpenConsoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenConsoleRequest.ProtoReflect.Descriptor instead.
+func (*OpenConsoleRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{36}
+}
+
+type OpenConsoleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Holds a code that signs one browser in, once.
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenConsoleResponse) Reset() {
+	*x = OpenConsoleResponse{}
+	mi := &file_palyra_v1_access_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenConsoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenConsoleResponse) ProtoMessage() {}
+
+func (x *OpenConsoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_access_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenConsoleResponse.ProtoReflect.Descriptor instead.
+func (*OpenConsoleResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_access_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *OpenConsoleResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *OpenConsoleResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
 }
 
 var File_palyra_v1_access_proto protoreflect.FileDescriptor
@@ -732,7 +2007,7 @@ const file_palyra_v1_access_proto_rawDesc = "" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x125\n" +
 	"\badded_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x129\n" +
 	"\n" +
-	"removed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\"\x95\x02\n" +
+	"removed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\"\xb2\x02\n" +
 	"\bOperator\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x15\n" +
@@ -742,7 +2017,51 @@ const file_palyra_v1_access_proto_rawDesc = "" +
 	"\x13approver_separation\x18\x05 \x01(\tR\x12approverSeparation\x125\n" +
 	"\badded_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x129\n" +
 	"\n" +
-	"removed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\";\n" +
+	"removed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\x12\x1b\n" +
+	"\tdevice_id\x18\b \x01(\tR\bdeviceId\"\xe5\x01\n" +
+	"\x04User\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\x03 \x03(\tR\n" +
+	"workspaces\x125\n" +
+	"\badded_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x12\x19\n" +
+	"\badded_by\x18\x05 \x01(\tR\aaddedBy\x129\n" +
+	"\n" +
+	"removed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\"\xa8\x03\n" +
+	"\x05Token\x12\x19\n" +
+	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06scopes\x18\x04 \x03(\tR\x06scopes\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\x05 \x03(\tR\n" +
+	"workspaces\x125\n" +
+	"\badded_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x12\x19\n" +
+	"\badded_by\x18\a \x01(\tR\aaddedBy\x129\n" +
+	"\n" +
+	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n" +
+	"\aused_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\x129\n" +
+	"\n" +
+	"revoked_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12\x1d\n" +
+	"\n" +
+	"revoked_by\x18\v \x01(\tR\trevokedBy\"<\n" +
+	"\x04Role\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12 \n" +
+	"\vpermissions\x18\x02 \x03(\tR\vpermissions\"\xd3\x01\n" +
+	"\x02Me\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x04 \x01(\tR\n" +
+	"credential\x12#\n" +
+	"\rcredential_id\x18\x05 \x01(\tR\fcredentialId\x12 \n" +
+	"\vpermissions\x18\x06 \x03(\tR\vpermissions\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\a \x03(\tR\n" +
+	"workspaces\";\n" +
 	"\x0fAddAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\"P\n" +
@@ -768,7 +2087,57 @@ const file_palyra_v1_access_proto_rawDesc = "" +
 	"\toperators\x18\x01 \x03(\v2\x13.palyra.v1.OperatorR\toperators\".\n" +
 	"\x15RemoveOperatorRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x18\n" +
-	"\x16RemoveOperatorResponse2\xfa\x04\n" +
+	"\x16RemoveOperatorResponse\"b\n" +
+	"\x0eAddUserRequest\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\x03 \x03(\tR\n" +
+	"workspaces\"6\n" +
+	"\x0fAddUserResponse\x12#\n" +
+	"\x04user\x18\x01 \x01(\v2\x0f.palyra.v1.UserR\x04user\"\x12\n" +
+	"\x10ListUsersRequest\":\n" +
+	"\x11ListUsersResponse\x12%\n" +
+	"\x05users\x18\x01 \x03(\v2\x0f.palyra.v1.UserR\x05users\"e\n" +
+	"\x11ChangeUserRequest\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\x03 \x03(\tR\n" +
+	"workspaces\"9\n" +
+	"\x12ChangeUserResponse\x12#\n" +
+	"\x04user\x18\x01 \x01(\v2\x0f.palyra.v1.UserR\x04user\"1\n" +
+	"\x11RemoveUserRequest\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\"\x14\n" +
+	"\x12RemoveUserResponse\"\x92\x01\n" +
+	"\x0fAddTokenRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06scopes\x18\x03 \x03(\tR\x06scopes\x12\x1e\n" +
+	"\n" +
+	"workspaces\x18\x04 \x03(\tR\n" +
+	"workspaces\x12\x15\n" +
+	"\x06ttl_ms\x18\x05 \x01(\x03R\x05ttlMs\"P\n" +
+	"\x10AddTokenResponse\x12&\n" +
+	"\x05entry\x18\x01 \x01(\v2\x10.palyra.v1.TokenR\x05entry\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\x13\n" +
+	"\x11ListTokensRequest\">\n" +
+	"\x12ListTokensResponse\x12(\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x10.palyra.v1.TokenR\x06tokens\"/\n" +
+	"\x12RevokeTokenRequest\x12\x19\n" +
+	"\btoken_id\x18\x01 \x01(\tR\atokenId\"\x15\n" +
+	"\x13RevokeTokenResponse\"\x12\n" +
+	"\x10ListRolesRequest\":\n" +
+	"\x11ListRolesResponse\x12%\n" +
+	"\x05roles\x18\x01 \x03(\v2\x0f.palyra.v1.RoleR\x05roles\"\x0f\n" +
+	"\rWhoAmIRequest\"/\n" +
+	"\x0eWhoAmIResponse\x12\x1d\n" +
+	"\x02me\x18\x01 \x01(\v2\r.palyra.v1.MeR\x02me\"\x14\n" +
+	"\x12OpenConsoleRequest\"b\n" +
+	"\x13OpenConsoleResponse\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt2\xbe\f\n" +
 	"\rAccessService\x12]\n" +
 	"\bAddAgent\x12\x1a.palyra.v1.AddAgentRequest\x1a\x1b.palyra.v1.AddAgentResponse\"\x18\xea\xe0\x18\x14\n" +
 	"\raccess.manage\x10\x01\x1a\x01\x01\x12_\n" +
@@ -782,7 +2151,30 @@ const file_palyra_v1_access_proto_rawDesc = "" +
 	"\rListOperators\x12\x1f.palyra.v1.ListOperatorsRequest\x1a .palyra.v1.ListOperatorsResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vstatus.view\x1a\x01\x01\x12o\n" +
 	"\x0eRemoveOperator\x12 .palyra.v1.RemoveOperatorRequest\x1a!.palyra.v1.RemoveOperatorResponse\"\x18\xea\xe0\x18\x14\n" +
-	"\raccess.manage\x10\x01\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
+	"\raccess.manage\x10\x01\x1a\x01\x01\x12Z\n" +
+	"\aAddUser\x12\x19.palyra.v1.AddUserRequest\x1a\x1a.palyra.v1.AddUserResponse\"\x18\xea\xe0\x18\x14\n" +
+	"\raccess.manage\x10\x01\x1a\x01\x01\x12\\\n" +
+	"\tListUsers\x12\x1b.palyra.v1.ListUsersRequest\x1a\x1c.palyra.v1.ListUsersResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vstatus.view\x1a\x01\x01\x12c\n" +
+	"\n" +
+	"ChangeUser\x12\x1c.palyra.v1.ChangeUserRequest\x1a\x1d.palyra.v1.ChangeUserResponse\"\x18\xea\xe0\x18\x14\n" +
+	"\raccess.manage\x10\x01\x1a\x01\x01\x12c\n" +
+	"\n" +
+	"RemoveUser\x12\x1c.palyra.v1.RemoveUserRequest\x1a\x1d.palyra.v1.RemoveUserResponse\"\x18\xea\xe0\x18\x14\n" +
+	"\raccess.manage\x10\x01\x1a\x01\x01\x12]\n" +
+	"\bAddToken\x12\x1a.palyra.v1.AddTokenRequest\x1a\x1b.palyra.v1.AddTokenResponse\"\x18\xea\xe0\x18\x14\n" +
+	"\raccess.manage\x10\x01\x1a\x01\x01\x12_\n" +
+	"\n" +
+	"ListTokens\x12\x1c.palyra.v1.ListTokensRequest\x1a\x1d.palyra.v1.ListTokensResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vstatus.view\x1a\x01\x01\x12f\n" +
+	"\vRevokeToken\x12\x1d.palyra.v1.RevokeTokenRequest\x1a\x1e.palyra.v1.RevokeTokenResponse\"\x18\xea\xe0\x18\x14\n" +
+	"\raccess.manage\x10\x01\x1a\x01\x01\x12\\\n" +
+	"\tListRoles\x12\x1b.palyra.v1.ListRolesRequest\x1a\x1c.palyra.v1.ListRolesResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vstatus.view\x1a\x01\x01\x12T\n" +
+	"\x06WhoAmI\x12\x18.palyra.v1.WhoAmIRequest\x1a\x19.palyra.v1.WhoAmIResponse\"\x15\xea\xe0\x18\x11\n" +
+	"\vstatus.view\x1a\x02\x01\x02\x12b\n" +
+	"\vOpenConsole\x12\x1d.palyra.v1.OpenConsoleRequest\x1a\x1e.palyra.v1.OpenConsoleResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vstatus.view\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
 	file_palyra_v1_access_proto_rawDescOnce sync.Once
@@ -796,50 +2188,108 @@ func file_palyra_v1_access_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_access_proto_rawDescData
 }
 
-var file_palyra_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_palyra_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_palyra_v1_access_proto_goTypes = []any{
 	(*Agent)(nil),                  // 0: palyra.v1.Agent
 	(*Operator)(nil),               // 1: palyra.v1.Operator
-	(*AddAgentRequest)(nil),        // 2: palyra.v1.AddAgentRequest
-	(*AddAgentResponse)(nil),       // 3: palyra.v1.AddAgentResponse
-	(*ListAgentsRequest)(nil),      // 4: palyra.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),     // 5: palyra.v1.ListAgentsResponse
-	(*RemoveAgentRequest)(nil),     // 6: palyra.v1.RemoveAgentRequest
-	(*RemoveAgentResponse)(nil),    // 7: palyra.v1.RemoveAgentResponse
-	(*AddOperatorRequest)(nil),     // 8: palyra.v1.AddOperatorRequest
-	(*AddOperatorResponse)(nil),    // 9: palyra.v1.AddOperatorResponse
-	(*ListOperatorsRequest)(nil),   // 10: palyra.v1.ListOperatorsRequest
-	(*ListOperatorsResponse)(nil),  // 11: palyra.v1.ListOperatorsResponse
-	(*RemoveOperatorRequest)(nil),  // 12: palyra.v1.RemoveOperatorRequest
-	(*RemoveOperatorResponse)(nil), // 13: palyra.v1.RemoveOperatorResponse
-	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(*User)(nil),                   // 2: palyra.v1.User
+	(*Token)(nil),                  // 3: palyra.v1.Token
+	(*Role)(nil),                   // 4: palyra.v1.Role
+	(*Me)(nil),                     // 5: palyra.v1.Me
+	(*AddAgentRequest)(nil),        // 6: palyra.v1.AddAgentRequest
+	(*AddAgentResponse)(nil),       // 7: palyra.v1.AddAgentResponse
+	(*ListAgentsRequest)(nil),      // 8: palyra.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),     // 9: palyra.v1.ListAgentsResponse
+	(*RemoveAgentRequest)(nil),     // 10: palyra.v1.RemoveAgentRequest
+	(*RemoveAgentResponse)(nil),    // 11: palyra.v1.RemoveAgentResponse
+	(*AddOperatorRequest)(nil),     // 12: palyra.v1.AddOperatorRequest
+	(*AddOperatorResponse)(nil),    // 13: palyra.v1.AddOperatorResponse
+	(*ListOperatorsRequest)(nil),   // 14: palyra.v1.ListOperatorsRequest
+	(*ListOperatorsResponse)(nil),  // 15: palyra.v1.ListOperatorsResponse
+	(*RemoveOperatorRequest)(nil),  // 16: palyra.v1.RemoveOperatorRequest
+	(*RemoveOperatorResponse)(nil), // 17: palyra.v1.RemoveOperatorResponse
+	(*AddUserRequest)(nil),         // 18: palyra.v1.AddUserRequest
+	(*AddUserResponse)(nil),        // 19: palyra.v1.AddUserResponse
+	(*ListUsersRequest)(nil),       // 20: palyra.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),      // 21: palyra.v1.ListUsersResponse
+	(*ChangeUserRequest)(nil),      // 22: palyra.v1.ChangeUserRequest
+	(*ChangeUserResponse)(nil),     // 23: palyra.v1.ChangeUserResponse
+	(*RemoveUserRequest)(nil),      // 24: palyra.v1.RemoveUserRequest
+	(*RemoveUserResponse)(nil),     // 25: palyra.v1.RemoveUserResponse
+	(*AddTokenRequest)(nil),        // 26: palyra.v1.AddTokenRequest
+	(*AddTokenResponse)(nil),       // 27: palyra.v1.AddTokenResponse
+	(*ListTokensRequest)(nil),      // 28: palyra.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),     // 29: palyra.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),     // 30: palyra.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),    // 31: palyra.v1.RevokeTokenResponse
+	(*ListRolesRequest)(nil),       // 32: palyra.v1.ListRolesRequest
+	(*ListRolesResponse)(nil),      // 33: palyra.v1.ListRolesResponse
+	(*WhoAmIRequest)(nil),          // 34: palyra.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),         // 35: palyra.v1.WhoAmIResponse
+	(*OpenConsoleRequest)(nil),     // 36: palyra.v1.OpenConsoleRequest
+	(*OpenConsoleResponse)(nil),    // 37: palyra.v1.OpenConsoleResponse
+	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
 }
 var file_palyra_v1_access_proto_depIdxs = []int32{
-	14, // 0: palyra.v1.Agent.added_at:type_name -> google.protobuf.Timestamp
-	14, // 1: palyra.v1.Agent.removed_at:type_name -> google.protobuf.Timestamp
-	14, // 2: palyra.v1.Operator.added_at:type_name -> google.protobuf.Timestamp
-	14, // 3: palyra.v1.Operator.removed_at:type_name -> google.protobuf.Timestamp
-	0,  // 4: palyra.v1.AddAgentResponse.agent:type_name -> palyra.v1.Agent
-	0,  // 5: palyra.v1.ListAgentsResponse.agents:type_name -> palyra.v1.Agent
-	1,  // 6: palyra.v1.AddOperatorResponse.operator:type_name -> palyra.v1.Operator
-	1,  // 7: palyra.v1.ListOperatorsResponse.operators:type_name -> palyra.v1.Operator
-	2,  // 8: palyra.v1.AccessService.AddAgent:input_type -> palyra.v1.AddAgentRequest
-	4,  // 9: palyra.v1.AccessService.ListAgents:input_type -> palyra.v1.ListAgentsRequest
-	6,  // 10: palyra.v1.AccessService.RemoveAgent:input_type -> palyra.v1.RemoveAgentRequest
-	8,  // 11: palyra.v1.AccessService.AddOperator:input_type -> palyra.v1.AddOperatorRequest
-	10, // 12: palyra.v1.AccessService.ListOperators:input_type -> palyra.v1.ListOperatorsRequest
-	12, // 13: palyra.v1.AccessService.RemoveOperator:input_type -> palyra.v1.RemoveOperatorRequest
-	3,  // 14: palyra.v1.AccessService.AddAgent:output_type -> palyra.v1.AddAgentResponse
-	5,  // 15: palyra.v1.AccessService.ListAgents:output_type -> palyra.v1.ListAgentsResponse
-	7,  // 16: palyra.v1.AccessService.RemoveAgent:output_type -> palyra.v1.RemoveAgentResponse
-	9,  // 17: palyra.v1.AccessService.AddOperator:output_type -> palyra.v1.AddOperatorResponse
-	11, // 18: palyra.v1.AccessService.ListOperators:output_type -> palyra.v1.ListOperatorsResponse
-	13, // 19: palyra.v1.AccessService.RemoveOperator:output_type -> palyra.v1.RemoveOperatorResponse
-	14, // [14:20] is the sub-list for method output_type
-	8,  // [8:14] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	38, // 0: palyra.v1.Agent.added_at:type_name -> google.protobuf.Timestamp
+	38, // 1: palyra.v1.Agent.removed_at:type_name -> google.protobuf.Timestamp
+	38, // 2: palyra.v1.Operator.added_at:type_name -> google.protobuf.Timestamp
+	38, // 3: palyra.v1.Operator.removed_at:type_name -> google.protobuf.Timestamp
+	38, // 4: palyra.v1.User.added_at:type_name -> google.protobuf.Timestamp
+	38, // 5: palyra.v1.User.removed_at:type_name -> google.protobuf.Timestamp
+	38, // 6: palyra.v1.Token.added_at:type_name -> google.protobuf.Timestamp
+	38, // 7: palyra.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	38, // 8: palyra.v1.Token.used_at:type_name -> google.protobuf.Timestamp
+	38, // 9: palyra.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: palyra.v1.AddAgentResponse.agent:type_name -> palyra.v1.Agent
+	0,  // 11: palyra.v1.ListAgentsResponse.agents:type_name -> palyra.v1.Agent
+	1,  // 12: palyra.v1.AddOperatorResponse.operator:type_name -> palyra.v1.Operator
+	1,  // 13: palyra.v1.ListOperatorsResponse.operators:type_name -> palyra.v1.Operator
+	2,  // 14: palyra.v1.AddUserResponse.user:type_name -> palyra.v1.User
+	2,  // 15: palyra.v1.ListUsersResponse.users:type_name -> palyra.v1.User
+	2,  // 16: palyra.v1.ChangeUserResponse.user:type_name -> palyra.v1.User
+	3,  // 17: palyra.v1.AddTokenResponse.entry:type_name -> palyra.v1.Token
+	3,  // 18: palyra.v1.ListTokensResponse.tokens:type_name -> palyra.v1.Token
+	4,  // 19: palyra.v1.ListRolesResponse.roles:type_name -> palyra.v1.Role
+	5,  // 20: palyra.v1.WhoAmIResponse.me:type_name -> palyra.v1.Me
+	38, // 21: palyra.v1.OpenConsoleResponse.expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 22: palyra.v1.AccessService.AddAgent:input_type -> palyra.v1.AddAgentRequest
+	8,  // 23: palyra.v1.AccessService.ListAgents:input_type -> palyra.v1.ListAgentsRequest
+	10, // 24: palyra.v1.AccessService.RemoveAgent:input_type -> palyra.v1.RemoveAgentRequest
+	12, // 25: palyra.v1.AccessService.AddOperator:input_type -> palyra.v1.AddOperatorRequest
+	14, // 26: palyra.v1.AccessService.ListOperators:input_type -> palyra.v1.ListOperatorsRequest
+	16, // 27: palyra.v1.AccessService.RemoveOperator:input_type -> palyra.v1.RemoveOperatorRequest
+	18, // 28: palyra.v1.AccessService.AddUser:input_type -> palyra.v1.AddUserRequest
+	20, // 29: palyra.v1.AccessService.ListUsers:input_type -> palyra.v1.ListUsersRequest
+	22, // 30: palyra.v1.AccessService.ChangeUser:input_type -> palyra.v1.ChangeUserRequest
+	24, // 31: palyra.v1.AccessService.RemoveUser:input_type -> palyra.v1.RemoveUserRequest
+	26, // 32: palyra.v1.AccessService.AddToken:input_type -> palyra.v1.AddTokenRequest
+	28, // 33: palyra.v1.AccessService.ListTokens:input_type -> palyra.v1.ListTokensRequest
+	30, // 34: palyra.v1.AccessService.RevokeToken:input_type -> palyra.v1.RevokeTokenRequest
+	32, // 35: palyra.v1.AccessService.ListRoles:input_type -> palyra.v1.ListRolesRequest
+	34, // 36: palyra.v1.AccessService.WhoAmI:input_type -> palyra.v1.WhoAmIRequest
+	36, // 37: palyra.v1.AccessService.OpenConsole:input_type -> palyra.v1.OpenConsoleRequest
+	7,  // 38: palyra.v1.AccessService.AddAgent:output_type -> palyra.v1.AddAgentResponse
+	9,  // 39: palyra.v1.AccessService.ListAgents:output_type -> palyra.v1.ListAgentsResponse
+	11, // 40: palyra.v1.AccessService.RemoveAgent:output_type -> palyra.v1.RemoveAgentResponse
+	13, // 41: palyra.v1.AccessService.AddOperator:output_type -> palyra.v1.AddOperatorResponse
+	15, // 42: palyra.v1.AccessService.ListOperators:output_type -> palyra.v1.ListOperatorsResponse
+	17, // 43: palyra.v1.AccessService.RemoveOperator:output_type -> palyra.v1.RemoveOperatorResponse
+	19, // 44: palyra.v1.AccessService.AddUser:output_type -> palyra.v1.AddUserResponse
+	21, // 45: palyra.v1.AccessService.ListUsers:output_type -> palyra.v1.ListUsersResponse
+	23, // 46: palyra.v1.AccessService.ChangeUser:output_type -> palyra.v1.ChangeUserResponse
+	25, // 47: palyra.v1.AccessService.RemoveUser:output_type -> palyra.v1.RemoveUserResponse
+	27, // 48: palyra.v1.AccessService.AddToken:output_type -> palyra.v1.AddTokenResponse
+	29, // 49: palyra.v1.AccessService.ListTokens:output_type -> palyra.v1.ListTokensResponse
+	31, // 50: palyra.v1.AccessService.RevokeToken:output_type -> palyra.v1.RevokeTokenResponse
+	33, // 51: palyra.v1.AccessService.ListRoles:output_type -> palyra.v1.ListRolesResponse
+	35, // 52: palyra.v1.AccessService.WhoAmI:output_type -> palyra.v1.WhoAmIResponse
+	37, // 53: palyra.v1.AccessService.OpenConsole:output_type -> palyra.v1.OpenConsoleResponse
+	38, // [38:54] is the sub-list for method output_type
+	22, // [22:38] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_access_proto_init() }
@@ -854,7 +2304,7 @@ func file_palyra_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_access_proto_rawDesc), len(file_palyra_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

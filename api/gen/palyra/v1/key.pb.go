@@ -269,7 +269,7 @@ func (x *ExportKeysResponse) GetDocument() []byte {
 
 type RotateKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// journal or attestation.
+	// journal, attestation or ca.
 	Use           string `protobuf:"bytes,1,opt,name=use,proto3" json:"use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

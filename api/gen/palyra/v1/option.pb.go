@@ -148,7 +148,9 @@ type ErrorDetail struct {
 	// Stable, machine-readable reason.
 	ReasonCode string `protobuf:"bytes,2,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	// The smallest change that would help; may be empty.
-	Remedy        string `protobuf:"bytes,3,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	Remedy string `protobuf:"bytes,3,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	// Of exhausted: when to try again; 0: nobody knows.
+	RetryAfterMs  int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,6 +206,13 @@ func (x *ErrorDetail) GetRemedy() string {
 	return ""
 }
 
+func (x *ErrorDetail) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 var file_palyra_v1_option_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -250,12 +259,13 @@ const file_palyra_v1_option_proto_rawDesc = "" +
 	"permission\x18\x01 \x01(\tR\n" +
 	"permission\x12\x16\n" +
 	"\x06signed\x18\x02 \x01(\bR\x06signed\x12)\n" +
-	"\x05doors\x18\x03 \x03(\x0e2\x13.palyra.v1.DoorKindR\x05doors\"Z\n" +
+	"\x05doors\x18\x03 \x03(\x0e2\x13.palyra.v1.DoorKindR\x05doors\"\x80\x01\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1f\n" +
 	"\vreason_code\x18\x02 \x01(\tR\n" +
 	"reasonCode\x12\x16\n" +
-	"\x06remedy\x18\x03 \x01(\tR\x06remedy*R\n" +
+	"\x06remedy\x18\x03 \x01(\tR\x06remedy\x12$\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs*R\n" +
 	"\bDoorKind\x12\x19\n" +
 	"\x15DOOR_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DOOR_KIND_OPERATOR\x10\x01\x12\x13\n" +

@@ -47,8 +47,14 @@ type Status struct {
 	RunningCalls       int64                  `protobuf:"varint,19,opt,name=running_calls,json=runningCalls,proto3" json:"running_calls,omitempty"`
 	Problems           []string               `protobuf:"bytes,20,rep,name=problems,proto3" json:"problems,omitempty"`
 	Features           map[string]string      `protobuf:"bytes,21,rep,name=features,proto3" json:"features,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Where the console is served; empty: it is not.
+	ConsoleAddress string `protobuf:"bytes,22,opt,name=console_address,json=consoleAddress,proto3" json:"console_address,omitempty"`
+	// Where paired devices come in; empty: nowhere, until the first pairing.
+	RemoteAddress string `protobuf:"bytes,23,opt,name=remote_address,json=remoteAddress,proto3" json:"remote_address,omitempty"`
+	// Requests turned away since the start, by what limited them.
+	Limited       map[string]int64 `protobuf:"bytes,24,rep,name=limited,proto3" json:"limited,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -228,6 +234,27 @@ func (x *Status) GetFeatures() map[string]string {
 	return nil
 }
 
+func (x *Status) GetConsoleAddress() string {
+	if x != nil {
+		return x.ConsoleAddress
+	}
+	return ""
+}
+
+func (x *Status) GetRemoteAddress() string {
+	if x != nil {
+		return x.RemoteAddress
+	}
+	return ""
+}
+
+func (x *Status) GetLimited() map[string]int64 {
+	if x != nil {
+		return x.Limited
+	}
+	return nil
+}
+
 type GetStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -384,7 +411,7 @@ var File_palyra_v1_status_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_status_proto_rawDesc = "" +
 	"\n" +
-	"\x16palyra/v1/status.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\x95\x06\n" +
+	"\x16palyra/v1/status.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xdb\a\n" +
 	"\x06Status\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x19\n" +
 	"\bstate_id\x18\x02 \x01(\tR\astateId\x12\x1a\n" +
@@ -410,10 +437,16 @@ const file_palyra_v1_status_proto_rawDesc = "" +
 	"\x11pending_approvals\x18\x12 \x01(\x03R\x10pendingApprovals\x12#\n" +
 	"\rrunning_calls\x18\x13 \x01(\x03R\frunningCalls\x12\x1a\n" +
 	"\bproblems\x18\x14 \x03(\tR\bproblems\x12;\n" +
-	"\bfeatures\x18\x15 \x03(\v2\x1f.palyra.v1.Status.FeaturesEntryR\bfeatures\x1a;\n" +
+	"\bfeatures\x18\x15 \x03(\v2\x1f.palyra.v1.Status.FeaturesEntryR\bfeatures\x12'\n" +
+	"\x0fconsole_address\x18\x16 \x01(\tR\x0econsoleAddress\x12%\n" +
+	"\x0eremote_address\x18\x17 \x01(\tR\rremoteAddress\x128\n" +
+	"\alimited\x18\x18 \x03(\v2\x1e.palyra.v1.Status.LimitedEntryR\alimited\x1a;\n" +
 	"\rFeaturesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x12\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fLimitedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x12\n" +
 	"\x10GetStatusRequest\">\n" +
 	"\x11GetStatusResponse\x12)\n" +
 	"\x06status\x18\x01 \x01(\v2\x11.palyra.v1.StatusR\x06status\"\x11\n" +
@@ -437,7 +470,7 @@ func file_palyra_v1_status_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_status_proto_rawDescData
 }
 
-var file_palyra_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_palyra_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_palyra_v1_status_proto_goTypes = []any{
 	(*Status)(nil),                // 0: palyra.v1.Status
 	(*GetStatusRequest)(nil),      // 1: palyra.v1.GetStatusRequest
@@ -445,21 +478,23 @@ var file_palyra_v1_status_proto_goTypes = []any{
 	(*ShutdownRequest)(nil),       // 3: palyra.v1.ShutdownRequest
 	(*ShutdownResponse)(nil),      // 4: palyra.v1.ShutdownResponse
 	nil,                           // 5: palyra.v1.Status.FeaturesEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	nil,                           // 6: palyra.v1.Status.LimitedEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_palyra_v1_status_proto_depIdxs = []int32{
-	6, // 0: palyra.v1.Status.started_at:type_name -> google.protobuf.Timestamp
+	7, // 0: palyra.v1.Status.started_at:type_name -> google.protobuf.Timestamp
 	5, // 1: palyra.v1.Status.features:type_name -> palyra.v1.Status.FeaturesEntry
-	0, // 2: palyra.v1.GetStatusResponse.status:type_name -> palyra.v1.Status
-	1, // 3: palyra.v1.StatusService.GetStatus:input_type -> palyra.v1.GetStatusRequest
-	3, // 4: palyra.v1.StatusService.Shutdown:input_type -> palyra.v1.ShutdownRequest
-	2, // 5: palyra.v1.StatusService.GetStatus:output_type -> palyra.v1.GetStatusResponse
-	4, // 6: palyra.v1.StatusService.Shutdown:output_type -> palyra.v1.ShutdownResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 2: palyra.v1.Status.limited:type_name -> palyra.v1.Status.LimitedEntry
+	0, // 3: palyra.v1.GetStatusResponse.status:type_name -> palyra.v1.Status
+	1, // 4: palyra.v1.StatusService.GetStatus:input_type -> palyra.v1.GetStatusRequest
+	3, // 5: palyra.v1.StatusService.Shutdown:input_type -> palyra.v1.ShutdownRequest
+	2, // 6: palyra.v1.StatusService.GetStatus:output_type -> palyra.v1.GetStatusResponse
+	4, // 7: palyra.v1.StatusService.Shutdown:output_type -> palyra.v1.ShutdownResponse
+	6, // [6:8] is the sub-list for method output_type
+	4, // [4:6] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_status_proto_init() }
@@ -474,7 +509,7 @@ func file_palyra_v1_status_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_status_proto_rawDesc), len(file_palyra_v1_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -212,8 +212,10 @@ type Proposal struct {
 	Labels    []string               `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty"`
 	CallsMax  int64                  `protobuf:"varint,15,opt,name=calls_max,json=callsMax,proto3" json:"calls_max,omitempty"`
 	// The running call that this one came out of; it ends with it.
-	Parent        string `protobuf:"bytes,16,opt,name=parent,proto3" json:"parent,omitempty"`
-	Purpose       string `protobuf:"bytes,17,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	Parent  string `protobuf:"bytes,16,opt,name=parent,proto3" json:"parent,omitempty"`
+	Purpose string `protobuf:"bytes,17,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// The only workspaces that the credential reaches; empty: all.
+	Within        []string `protobuf:"bytes,18,rep,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +367,13 @@ func (x *Proposal) GetPurpose() string {
 		return x.Purpose
 	}
 	return ""
+}
+
+func (x *Proposal) GetWithin() []string {
+	if x != nil {
+		return x.Within
+	}
+	return nil
 }
 
 // WorkspaceRef is the workspace a plan works in.
@@ -2604,7 +2613,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\finput_schema\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12&\n" +
 	"\x0fmax_input_bytes\x18\t \x01(\x03R\rmaxInputBytes\x12\x1c\n" +
 	"\tworkspace\x18\n" +
-	" \x01(\bR\tworkspace\"\xbf\x03\n" +
+	" \x01(\bR\tworkspace\"\xd7\x03\n" +
 	"\bProposal\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -2625,7 +2634,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06labels\x18\x0e \x03(\tR\x06labels\x12\x1b\n" +
 	"\tcalls_max\x18\x0f \x01(\x03R\bcallsMax\x12\x16\n" +
 	"\x06parent\x18\x10 \x01(\tR\x06parent\x12\x18\n" +
-	"\apurpose\x18\x11 \x01(\tR\apurpose\"N\n" +
+	"\apurpose\x18\x11 \x01(\tR\apurpose\x12\x16\n" +
+	"\x06within\x18\x12 \x03(\tR\x06within\"N\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +

@@ -50,6 +50,31 @@ const (
 	// AccessServiceRemoveOperatorProcedure is the fully-qualified name of the AccessService's
 	// RemoveOperator RPC.
 	AccessServiceRemoveOperatorProcedure = "/palyra.v1.AccessService/RemoveOperator"
+	// AccessServiceAddUserProcedure is the fully-qualified name of the AccessService's AddUser RPC.
+	AccessServiceAddUserProcedure = "/palyra.v1.AccessService/AddUser"
+	// AccessServiceListUsersProcedure is the fully-qualified name of the AccessService's ListUsers RPC.
+	AccessServiceListUsersProcedure = "/palyra.v1.AccessService/ListUsers"
+	// AccessServiceChangeUserProcedure is the fully-qualified name of the AccessService's ChangeUser
+	// RPC.
+	AccessServiceChangeUserProcedure = "/palyra.v1.AccessService/ChangeUser"
+	// AccessServiceRemoveUserProcedure is the fully-qualified name of the AccessService's RemoveUser
+	// RPC.
+	AccessServiceRemoveUserProcedure = "/palyra.v1.AccessService/RemoveUser"
+	// AccessServiceAddTokenProcedure is the fully-qualified name of the AccessService's AddToken RPC.
+	AccessServiceAddTokenProcedure = "/palyra.v1.AccessService/AddToken"
+	// AccessServiceListTokensProcedure is the fully-qualified name of the AccessService's ListTokens
+	// RPC.
+	AccessServiceListTokensProcedure = "/palyra.v1.AccessService/ListTokens"
+	// AccessServiceRevokeTokenProcedure is the fully-qualified name of the AccessService's RevokeToken
+	// RPC.
+	AccessServiceRevokeTokenProcedure = "/palyra.v1.AccessService/RevokeToken"
+	// AccessServiceListRolesProcedure is the fully-qualified name of the AccessService's ListRoles RPC.
+	AccessServiceListRolesProcedure = "/palyra.v1.AccessService/ListRoles"
+	// AccessServiceWhoAmIProcedure is the fully-qualified name of the AccessService's WhoAmI RPC.
+	AccessServiceWhoAmIProcedure = "/palyra.v1.AccessService/WhoAmI"
+	// AccessServiceOpenConsoleProcedure is the fully-qualified name of the AccessService's OpenConsole
+	// RPC.
+	AccessServiceOpenConsoleProcedure = "/palyra.v1.AccessService/OpenConsole"
 )
 
 // AccessServiceClient is a client for the palyra.v1.AccessService service.
@@ -66,6 +91,26 @@ type AccessServiceClient interface {
 	ListOperators(context.Context, *v1.ListOperatorsRequest) (*v1.ListOperatorsResponse, error)
 	// RemoveOperator ends a key. The last owner's cannot be ended.
 	RemoveOperator(context.Context, *v1.RemoveOperatorRequest) (*v1.RemoveOperatorResponse, error)
+	// AddUser makes a person known, before any credential of theirs.
+	AddUser(context.Context, *v1.AddUserRequest) (*v1.AddUserResponse, error)
+	// ListUsers lists the people; removed ones too.
+	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
+	// ChangeUser gives a person another role or other workspaces.
+	ChangeUser(context.Context, *v1.ChangeUserRequest) (*v1.ChangeUserResponse, error)
+	// RemoveUser ends a person with every key, device and token of theirs.
+	RemoveUser(context.Context, *v1.RemoveUserRequest) (*v1.RemoveUserResponse, error)
+	// AddToken makes an API token. It is in the answer and nowhere else.
+	AddToken(context.Context, *v1.AddTokenRequest) (*v1.AddTokenResponse, error)
+	// ListTokens lists the API tokens, never themselves; revoked ones too.
+	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
+	// RevokeToken ends a token at once.
+	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
+	// ListRoles lists the roles with their permissions.
+	ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error)
+	// WhoAmI says as whom the caller is known, and what that may do.
+	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
+	// OpenConsole makes a single-use code to sign a browser in with, to look.
+	OpenConsole(context.Context, *v1.OpenConsoleRequest) (*v1.OpenConsoleResponse, error)
 }
 
 // NewAccessServiceClient constructs a client for the palyra.v1.AccessService service. By default,
@@ -115,6 +160,66 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(accessServiceMethods.ByName("RemoveOperator")),
 			connect.WithClientOptions(opts...),
 		),
+		addUser: connect.NewClient[v1.AddUserRequest, v1.AddUserResponse](
+			httpClient,
+			baseURL+AccessServiceAddUserProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("AddUser")),
+			connect.WithClientOptions(opts...),
+		),
+		listUsers: connect.NewClient[v1.ListUsersRequest, v1.ListUsersResponse](
+			httpClient,
+			baseURL+AccessServiceListUsersProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("ListUsers")),
+			connect.WithClientOptions(opts...),
+		),
+		changeUser: connect.NewClient[v1.ChangeUserRequest, v1.ChangeUserResponse](
+			httpClient,
+			baseURL+AccessServiceChangeUserProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("ChangeUser")),
+			connect.WithClientOptions(opts...),
+		),
+		removeUser: connect.NewClient[v1.RemoveUserRequest, v1.RemoveUserResponse](
+			httpClient,
+			baseURL+AccessServiceRemoveUserProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("RemoveUser")),
+			connect.WithClientOptions(opts...),
+		),
+		addToken: connect.NewClient[v1.AddTokenRequest, v1.AddTokenResponse](
+			httpClient,
+			baseURL+AccessServiceAddTokenProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("AddToken")),
+			connect.WithClientOptions(opts...),
+		),
+		listTokens: connect.NewClient[v1.ListTokensRequest, v1.ListTokensResponse](
+			httpClient,
+			baseURL+AccessServiceListTokensProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("ListTokens")),
+			connect.WithClientOptions(opts...),
+		),
+		revokeToken: connect.NewClient[v1.RevokeTokenRequest, v1.RevokeTokenResponse](
+			httpClient,
+			baseURL+AccessServiceRevokeTokenProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("RevokeToken")),
+			connect.WithClientOptions(opts...),
+		),
+		listRoles: connect.NewClient[v1.ListRolesRequest, v1.ListRolesResponse](
+			httpClient,
+			baseURL+AccessServiceListRolesProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("ListRoles")),
+			connect.WithClientOptions(opts...),
+		),
+		whoAmI: connect.NewClient[v1.WhoAmIRequest, v1.WhoAmIResponse](
+			httpClient,
+			baseURL+AccessServiceWhoAmIProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("WhoAmI")),
+			connect.WithClientOptions(opts...),
+		),
+		openConsole: connect.NewClient[v1.OpenConsoleRequest, v1.OpenConsoleResponse](
+			httpClient,
+			baseURL+AccessServiceOpenConsoleProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("OpenConsole")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -126,6 +231,16 @@ type accessServiceClient struct {
 	addOperator    *connect.Client[v1.AddOperatorRequest, v1.AddOperatorResponse]
 	listOperators  *connect.Client[v1.ListOperatorsRequest, v1.ListOperatorsResponse]
 	removeOperator *connect.Client[v1.RemoveOperatorRequest, v1.RemoveOperatorResponse]
+	addUser        *connect.Client[v1.AddUserRequest, v1.AddUserResponse]
+	listUsers      *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
+	changeUser     *connect.Client[v1.ChangeUserRequest, v1.ChangeUserResponse]
+	removeUser     *connect.Client[v1.RemoveUserRequest, v1.RemoveUserResponse]
+	addToken       *connect.Client[v1.AddTokenRequest, v1.AddTokenResponse]
+	listTokens     *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	revokeToken    *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
+	listRoles      *connect.Client[v1.ListRolesRequest, v1.ListRolesResponse]
+	whoAmI         *connect.Client[v1.WhoAmIRequest, v1.WhoAmIResponse]
+	openConsole    *connect.Client[v1.OpenConsoleRequest, v1.OpenConsoleResponse]
 }
 
 // AddAgent calls palyra.v1.AccessService.AddAgent.
@@ -182,6 +297,96 @@ func (c *accessServiceClient) RemoveOperator(ctx context.Context, req *v1.Remove
 	return nil, err
 }
 
+// AddUser calls palyra.v1.AccessService.AddUser.
+func (c *accessServiceClient) AddUser(ctx context.Context, req *v1.AddUserRequest) (*v1.AddUserResponse, error) {
+	response, err := c.addUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListUsers calls palyra.v1.AccessService.ListUsers.
+func (c *accessServiceClient) ListUsers(ctx context.Context, req *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
+	response, err := c.listUsers.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ChangeUser calls palyra.v1.AccessService.ChangeUser.
+func (c *accessServiceClient) ChangeUser(ctx context.Context, req *v1.ChangeUserRequest) (*v1.ChangeUserResponse, error) {
+	response, err := c.changeUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RemoveUser calls palyra.v1.AccessService.RemoveUser.
+func (c *accessServiceClient) RemoveUser(ctx context.Context, req *v1.RemoveUserRequest) (*v1.RemoveUserResponse, error) {
+	response, err := c.removeUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// AddToken calls palyra.v1.AccessService.AddToken.
+func (c *accessServiceClient) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.AddTokenResponse, error) {
+	response, err := c.addToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListTokens calls palyra.v1.AccessService.ListTokens.
+func (c *accessServiceClient) ListTokens(ctx context.Context, req *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	response, err := c.listTokens.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RevokeToken calls palyra.v1.AccessService.RevokeToken.
+func (c *accessServiceClient) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
+	response, err := c.revokeToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListRoles calls palyra.v1.AccessService.ListRoles.
+func (c *accessServiceClient) ListRoles(ctx context.Context, req *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
+	response, err := c.listRoles.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// WhoAmI calls palyra.v1.AccessService.WhoAmI.
+func (c *accessServiceClient) WhoAmI(ctx context.Context, req *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
+	response, err := c.whoAmI.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// OpenConsole calls palyra.v1.AccessService.OpenConsole.
+func (c *accessServiceClient) OpenConsole(ctx context.Context, req *v1.OpenConsoleRequest) (*v1.OpenConsoleResponse, error) {
+	response, err := c.openConsole.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AccessServiceHandler is an implementation of the palyra.v1.AccessService service.
 type AccessServiceHandler interface {
 	// AddAgent names an agent. Its token is in the answer and nowhere else.
@@ -196,6 +401,26 @@ type AccessServiceHandler interface {
 	ListOperators(context.Context, *v1.ListOperatorsRequest) (*v1.ListOperatorsResponse, error)
 	// RemoveOperator ends a key. The last owner's cannot be ended.
 	RemoveOperator(context.Context, *v1.RemoveOperatorRequest) (*v1.RemoveOperatorResponse, error)
+	// AddUser makes a person known, before any credential of theirs.
+	AddUser(context.Context, *v1.AddUserRequest) (*v1.AddUserResponse, error)
+	// ListUsers lists the people; removed ones too.
+	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
+	// ChangeUser gives a person another role or other workspaces.
+	ChangeUser(context.Context, *v1.ChangeUserRequest) (*v1.ChangeUserResponse, error)
+	// RemoveUser ends a person with every key, device and token of theirs.
+	RemoveUser(context.Context, *v1.RemoveUserRequest) (*v1.RemoveUserResponse, error)
+	// AddToken makes an API token. It is in the answer and nowhere else.
+	AddToken(context.Context, *v1.AddTokenRequest) (*v1.AddTokenResponse, error)
+	// ListTokens lists the API tokens, never themselves; revoked ones too.
+	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
+	// RevokeToken ends a token at once.
+	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
+	// ListRoles lists the roles with their permissions.
+	ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error)
+	// WhoAmI says as whom the caller is known, and what that may do.
+	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
+	// OpenConsole makes a single-use code to sign a browser in with, to look.
+	OpenConsole(context.Context, *v1.OpenConsoleRequest) (*v1.OpenConsoleResponse, error)
 }
 
 // NewAccessServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -241,6 +466,66 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(accessServiceMethods.ByName("RemoveOperator")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accessServiceAddUserHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceAddUserProcedure,
+		svc.AddUser,
+		connect.WithSchema(accessServiceMethods.ByName("AddUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceListUsersHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceListUsersProcedure,
+		svc.ListUsers,
+		connect.WithSchema(accessServiceMethods.ByName("ListUsers")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceChangeUserHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceChangeUserProcedure,
+		svc.ChangeUser,
+		connect.WithSchema(accessServiceMethods.ByName("ChangeUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceRemoveUserHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceRemoveUserProcedure,
+		svc.RemoveUser,
+		connect.WithSchema(accessServiceMethods.ByName("RemoveUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceAddTokenHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceAddTokenProcedure,
+		svc.AddToken,
+		connect.WithSchema(accessServiceMethods.ByName("AddToken")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceListTokensHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceListTokensProcedure,
+		svc.ListTokens,
+		connect.WithSchema(accessServiceMethods.ByName("ListTokens")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceRevokeTokenHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceRevokeTokenProcedure,
+		svc.RevokeToken,
+		connect.WithSchema(accessServiceMethods.ByName("RevokeToken")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceListRolesHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceListRolesProcedure,
+		svc.ListRoles,
+		connect.WithSchema(accessServiceMethods.ByName("ListRoles")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceWhoAmIHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceWhoAmIProcedure,
+		svc.WhoAmI,
+		connect.WithSchema(accessServiceMethods.ByName("WhoAmI")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceOpenConsoleHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceOpenConsoleProcedure,
+		svc.OpenConsole,
+		connect.WithSchema(accessServiceMethods.ByName("OpenConsole")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/palyra.v1.AccessService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AccessServiceAddAgentProcedure:
@@ -255,6 +540,26 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 			accessServiceListOperatorsHandler.ServeHTTP(w, r)
 		case AccessServiceRemoveOperatorProcedure:
 			accessServiceRemoveOperatorHandler.ServeHTTP(w, r)
+		case AccessServiceAddUserProcedure:
+			accessServiceAddUserHandler.ServeHTTP(w, r)
+		case AccessServiceListUsersProcedure:
+			accessServiceListUsersHandler.ServeHTTP(w, r)
+		case AccessServiceChangeUserProcedure:
+			accessServiceChangeUserHandler.ServeHTTP(w, r)
+		case AccessServiceRemoveUserProcedure:
+			accessServiceRemoveUserHandler.ServeHTTP(w, r)
+		case AccessServiceAddTokenProcedure:
+			accessServiceAddTokenHandler.ServeHTTP(w, r)
+		case AccessServiceListTokensProcedure:
+			accessServiceListTokensHandler.ServeHTTP(w, r)
+		case AccessServiceRevokeTokenProcedure:
+			accessServiceRevokeTokenHandler.ServeHTTP(w, r)
+		case AccessServiceListRolesProcedure:
+			accessServiceListRolesHandler.ServeHTTP(w, r)
+		case AccessServiceWhoAmIProcedure:
+			accessServiceWhoAmIHandler.ServeHTTP(w, r)
+		case AccessServiceOpenConsoleProcedure:
+			accessServiceOpenConsoleHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -286,4 +591,44 @@ func (UnimplementedAccessServiceHandler) ListOperators(context.Context, *v1.List
 
 func (UnimplementedAccessServiceHandler) RemoveOperator(context.Context, *v1.RemoveOperatorRequest) (*v1.RemoveOperatorResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.RemoveOperator is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) AddUser(context.Context, *v1.AddUserRequest) (*v1.AddUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.AddUser is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.ListUsers is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) ChangeUser(context.Context, *v1.ChangeUserRequest) (*v1.ChangeUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.ChangeUser is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) RemoveUser(context.Context, *v1.RemoveUserRequest) (*v1.RemoveUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.RemoveUser is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) AddToken(context.Context, *v1.AddTokenRequest) (*v1.AddTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.AddToken is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.ListTokens is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.RevokeToken is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.ListRoles is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.WhoAmI is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) OpenConsole(context.Context, *v1.OpenConsoleRequest) (*v1.OpenConsoleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.AccessService.OpenConsole is not implemented"))
 }

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// remoteSettings are about other machines, browsers, and how much each may ask
+// for.
+var remoteSettings = []setting{
+	{
+		key: "remote.listen", text: "where paired devices come in, as host:port or :port; closed until the first pairing; off never opens it", check: listenAddress,
+		value: func(c *Config) any { return &c.Remote.Listen },
+	},
+	{
+		key: "remote.advertise", text: "addresses that a pairing code names, as host:port; an empty list names those of this machine", check: dialAddress,
+		value: func(c *Config) any { return &c.Remote.Advertise },
+	},
+	{
+		key: "remote.certificate_days", text: "how long a device's certificate holds; it is renewed after two thirds", min: 1, max: 365,
+		value: func(c *Config) any { return &c.Remote.CertificateDays },
+	},
+	{
+		key: "console.listen", text: "where browsers on this machine come in, as a loopback address with a port; off closes it", check: loopbackAddress,
+		value: func(c *Config) any { return &c.Console.Listen },
+	},
+	{
+		key: "limits.requests_per_second", text: "requests of one credential, of any kind; 0 is no limit", min: 0, max: 1_000_000,
+		value: func(c *Config) any { return &c.Limits.RequestsPerSecond },
+	},
+	{
+		key: "limits.propose_per_second", text: "calls and runs that one credential, or one run, may propose; 0 is no limit", min: 0, max: 1_000_000,
+		value: func(c *Config) any { return &c.Limits.ProposePerSecond },
+	},
+	{
+		key: "limits.decide_per_second", text: "decisions of one credential; 0 is no limit", min: 0, max: 1_000_000,
+		value: func(c *Config) any { return &c.Limits.DecidePerSecond },
+	},
+	{
+		key: "limits.login_per_minute", text: "tries to sign in or to pair from one address; they back off and lock", min: 1, max: 1000,
+		value: func(c *Config) any { return &c.Limits.LoginPerMinute },
+	},
+}
+
+// listenAddress is off, or host:port where the host may be missing.
+func listenAddress(s string) error {
+	if s == "off" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || !portNumber(port) || host != "" && net.ParseIP(host) == nil {
+		return fmt.Errorf("%s is not an address with a port, like :7443 or 192.0.2.1:7443", strconv.Quote(s))
+	}
+	return nil
+}
+
+func dialAddress(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || !portNumber(port) || port == "0" || host == "" || len(host) > maxName {
+		return fmt.Errorf("%s is not host:port", strconv.Quote(s))
+	}
+	return nil
+}
+
+func loopbackAddress(s string) error {
+	if s == "off" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(s)
+	if ip := net.ParseIP(host); err != nil || !portNumber(port) || ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("%s is not a loopback address with a port, like 127.0.0.1:7142: the console speaks plain HTTP and stays on this machine", strconv.Quote(s))
+	}
+	return nil
+}
+
+func portNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
+}
