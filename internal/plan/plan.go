@@ -91,10 +91,23 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 			return palyra.Plan{}, err
 		}
 	}
+	if err := within(c.Proposal.Within, p.Workspace.Path, tool.Workspace); err != nil {
+		return palyra.Plan{}, err
+	}
 	if err := driver.Plan(ctx, c, &p); err != nil {
 		return palyra.Plan{}, err
 	}
 	return p, nil
+}
+
+// within refuses a workspace that the caller's credential does not reach. One that
+// is bound to workspaces works in them only; what needs none reaches nothing.
+func within(reach []string, workspace string, needed bool) error {
+	if len(reach) == 0 || !needed || slices.Contains(reach, workspace) {
+		return nil
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the credential reaches other workspaces only").
+		WithRemedy("work in one of its workspaces ('palyra access whoami' lists them), or have an operator widen it")
 }
 
 func (r *Resolver) find(name string) (Driver, palyra.Tool, error) {

@@ -175,3 +175,36 @@ func TestDigestIsOfTheValue(t *testing.T) {
 		}
 	})
 }
+
+// A credential that is bound to workspaces reaches no other, however the path is
+// spelled; what works in none is not bound.
+func TestWithin(t *testing.T) {
+	r := resolver(t, Config{})
+	for _, c := range []struct {
+		tool   string
+		within []string
+		want   palyra.Reason
+	}{
+		{"w", nil, ""},
+		{"w", []string{"/real/w"}, ""},
+		{"w", []string{"/other", "/real/w"}, ""},
+		{"w", []string{"/other"}, palyra.ReasonScopeDenied},
+		{"w", []string{"/w"}, palyra.ReasonScopeDenied}, // as the caller spells it, not as it is
+		{"w", []string{"/real"}, palyra.ReasonScopeDenied},
+		{"e", []string{"/other"}, ""},
+	} {
+		x := call(c.tool, `{}`)
+		x.Proposal.Within = c.within
+		_, err := r.Resolve(t.Context(), x)
+		if got := reasonOf(err); got != c.want {
+			t.Errorf("%s within %v: %v", c.tool, c.within, err)
+		}
+	}
+}
+
+func reasonOf(err error) palyra.Reason {
+	if err == nil {
+		return ""
+	}
+	return palyra.AsError(err).Reason
+}

@@ -205,7 +205,7 @@ func TestDefaultProfilesThatAsk(t *testing.T) {
 func anyRequest(t *rapid.T) palyra.Request {
 	caps := rapid.SliceOfDistinct(rapid.SampledFrom([]palyra.Capability{
 		palyra.ProcessExec, palyra.Network, palyra.SecretsRead, palyra.FilesystemWrite, palyra.FilesystemRead,
-		palyra.ArtifactsRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke, "unknown",
+		palyra.ArtifactsRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke, palyra.DevicePair, "unknown",
 	}), func(c palyra.Capability) palyra.Capability { return c })
 	list := func(label string, of ...string) []string {
 		return rapid.SliceOfN(rapid.SampledFrom(of), 0, 3).Draw(t, label)
@@ -323,4 +323,32 @@ func TestRequestsFitTheSchema(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A machine becomes a device only by an answer of its own, whoever offers it.
+func TestDefaultPairing(t *testing.T) {
+	e := engine(t, defaults(t))
+	r := builtin("palyra.device.pair", acts(false, palyra.DevicePair))
+	r.Principal, r.Owner = "device:dev-1", "user:alice"
+	v := e.Judge(t.Context(), r)
+	if v.Effect != palyra.Ask || !v.Need.Fresh || v.Risk.Level != palyra.RiskCritical {
+		t.Errorf("%s %+v %s", v.Effect, v.Need, v.Risk.Level)
+	}
+	joins := slices.ContainsFunc(v.Pairs, func(p palyra.PairResult) bool { return p.Action == "device.join" && p.Effect == palyra.Ask })
+	if !joins {
+		t.Errorf("%+v", v.Pairs)
+	}
+	for _, c := range []struct {
+		facts palyra.ApprovalFacts
+		want  palyra.Effect
+	}{
+		{palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeOnce, Fresh: true}, palyra.Allow},
+		{palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeOnce}, palyra.Deny},
+		{palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeSession, Fresh: true}, palyra.Deny},
+	} {
+		r.Approval = &c.facts
+		if v := e.Judge(t.Context(), r); v.Effect != c.want && (c.want != palyra.Deny || v.Effect == palyra.Allow) {
+			t.Errorf("%+v: %s", c.facts, v.Effect)
+		}
+	}
 }

@@ -114,6 +114,7 @@ var implied = []struct {
 	{palyra.ChannelSend, "channel.send"},
 	{palyra.Browser, "browser.act"},
 	{palyra.NodeInvoke, "node.invoke"},
+	{palyra.DevicePair, "device.join"},
 }
 
 // pairsOf returns everything a plan does: running the tool, and each thing

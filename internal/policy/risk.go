@@ -49,6 +49,7 @@ type findings struct {
 var capabilityRank = map[palyra.Capability]int{
 	palyra.FilesystemWrite: 1, palyra.Network: 1,
 	palyra.ProcessExec: 2, palyra.SecretsRead: 2, palyra.ChannelSend: 2, palyra.Browser: 2, palyra.NodeInvoke: 2,
+	palyra.DevicePair: 3,
 }
 
 // examine derives the findings of a request.

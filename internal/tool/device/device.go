@@ -1,0 +1,144 @@
+// Package device has the tool by which a machine becomes a paired device. Nobody
+// but the daemon proposes it, after the machine has proven that it knows the code
+// an operator showed; so the pairing walks the gate like any other call: it is
+// judged, a person is asked with the device's name and fingerprint before them,
+// and the decision is signed, recorded and attested.
+//
+// What is bound: the plan's arguments hold the device's whole public key. What
+// runs is Register, with exactly that.
+package device
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+
+	"palyra"
+	"palyra/internal/tool"
+)
+
+// PairName is the tool's name.
+const PairName = "palyra.device.pair"
+
+// Pairing is everything that a pairing decides.
+type Pairing struct {
+	Pairing   palyra.ID        `json:"pairing_id"`
+	Name      string           `json:"name"`
+	PublicKey string           `json:"public_key"` // base64 Ed25519
+	KeyID     string           `json:"key_id"`
+	Print     string           `json:"fingerprint"`
+	Address   string           `json:"address"`
+	Principal palyra.Principal `json:"principal"`
+	Role      palyra.Role      `json:"role"`
+	By        palyra.Principal `json:"offered_by"`
+}
+
+// Config wires the tool.
+type Config struct {
+	// KeyID names a public key.
+	KeyID func(ed25519.PublicKey) string
+	// Register makes the device known and issues its certificate. It is called
+	// with a grant behind it and with the id of the call.
+	Register func(ctx context.Context, call palyra.ID, p Pairing) (palyra.Device, error)
+}
+
+// All returns the package's tools.
+func All(c Config) []tool.Tool { return []tool.Tool{pair{c}} }
+
+type pair struct{ Config }
+
+const maxInput = 8 << 10
+
+const schema = `{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["pairing_id", "name", "public_key", "key_id", "fingerprint", "address", "principal", "role", "offered_by"],
+  "properties": {
+    "pairing_id": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The offer that it answered."},
+    "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "What the device calls itself."},
+    "public_key": {"type": "string", "minLength": 44, "maxLength": 44, "description": "Its Ed25519 key, base64."},
+    "key_id": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Name of the key."},
+    "fingerprint": {"type": "string", "minLength": 1, "maxLength": 128, "description": "The key for people."},
+    "address": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Where it comes from."},
+    "principal": {"type": "string", "minLength": 6, "maxLength": 128, "description": "Whose device it is to be."},
+    "role": {"type": "string", "minLength": 1, "maxLength": 32, "description": "The most that it may do."},
+    "offered_by": {"type": "string", "minLength": 1, "maxLength": 128, "description": "Who showed the code."}
+  }
+}`
+
+// Spec implements tool.Tool.
+func (pair) Spec() palyra.Tool {
+	return palyra.Tool{
+		Name: PairName, Title: "Pair device", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin,
+		Description:  "Makes another machine a paired device of a person. Palyra calls it itself when a machine has proven that it knows the code shown by 'palyra device pair'.",
+		Capabilities: []palyra.Capability{palyra.DevicePair}, InputSchema: json.RawMessage(schema), MaxInput: maxInput,
+	}
+}
+
+// Plan implements tool.Tool.
+func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
+	if env.Purpose == "" || env.Parent != "" { // only the daemon gives a purpose, and never in the name of a call here
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "Palyra itself proposes this, when a machine has proven that it knows a pairing code").
+			WithRemedy("run 'palyra device pair' as an operator, and 'palyra device join' on the other machine")
+	}
+	a, err := t.decode(*p)
+	if err != nil {
+		return err
+	}
+	p.Detail.Summary = "pair " + a.Name + " (" + a.Address + ") as a device of " + string(a.Principal)
+	p.Detail.Notes = append(p.Detail.Notes,
+		"key "+a.Print+": compare it with what the other machine shows",
+		"it may do what the role "+string(a.Role)+" may, as "+string(a.Principal),
+		"it proved that it knows the code that "+string(a.By)+" was shown")
+	return nil
+}
+
+func (t pair) decode(p palyra.Plan) (a Pairing, err error) {
+	if err := tool.Arguments(p, &a); err != nil {
+		return a, err
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(a.PublicKey)
+	if err != nil || len(key) != ed25519.PublicKeySize || t.KeyID(key) != a.KeyID {
+		return a, malformed("the key is not an Ed25519 key with the name that is given")
+	}
+	if a.Principal.Kind() != "user" {
+		return a, malformed("a device belongs to a user")
+	}
+	if slices.ContainsFunc([]string{a.Name, a.Print, a.Address, string(a.Principal), string(a.By), string(a.Role)}, odd) {
+		return a, malformed("a name holds characters that do not show")
+	}
+	return a, nil
+}
+
+func odd(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) || strings.TrimSpace(s) != s
+}
+
+func malformed(text string) error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).WithRemedy("pair again with a current palyra on both machines")
+}
+
+// result is what the daemon hands on to the device.
+type result struct {
+	Device      string        `json:"device_id"`
+	Certificate palyra.Digest `json:"certificate"`
+	Serial      string        `json:"serial"`
+	ExpiresAt   string        `json:"expires_at"`
+}
+
+// Run implements tool.Tool.
+func (t pair) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawMessage, error) {
+	a, err := t.decode(p)
+	if err != nil {
+		return nil, err
+	}
+	d, err := t.Register(ctx, env.Call, a)
+	if err != nil {
+		return nil, err
+	}
+	return tool.Encode(result{Device: d.ID, Certificate: d.Certificate, Serial: d.Serial, ExpiresAt: palyra.Time(d.ExpiresAt)})
+}
