@@ -105,3 +105,14 @@ type Pairing struct {
 	Reason    Reason       `json:"reason_code,omitempty"`
 	Text      string       `json:"reason,omitempty"`
 }
+
+// Bearer is whom a token speaks for, and how far.
+type Bearer struct {
+	Principal    Principal
+	Owner        Principal // whose agent it is
+	Role         Role
+	Cap          Role     // of the person behind it; a permission must be held by both
+	Scopes       []string // nil: those of the role
+	Within       []string // workspaces; empty: all
+	CredentialID string   // "token:tok-…" or the agent's own name
+}

@@ -71,7 +71,8 @@ type Run struct {
 	Remedy     string    `json:"remedy,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
-	LastSeq    int64     `json:"last_seq"` // of its tape
+	LastSeq    int64     `json:"last_seq"`         // of its tape
+	Within     []string  `json:"within,omitempty"` // the only workspaces its credential reaches
 }
 
 // TapeEntry is one thing that happened in a run. Seq counts from 1 without

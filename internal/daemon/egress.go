@@ -106,7 +106,7 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 	out, err := p.calls.Call(ctx, palyra.Proposal{
 		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
 		Workspace: from.Workspace, Tool: fetch.AllowName, Arguments: args, CallsUsed: from.CallsUsed, CallsMax: from.CallsMax,
-		Parent: c.ID, Purpose: cmp.Or(c.Detail.Summary, c.Proposal.Tool),
+		Within: from.Within, Parent: c.ID, Purpose: cmp.Or(c.Detail.Summary, c.Proposal.Tool),
 	}, palyra.Watch{Event: func(asks *palyra.Call, e palyra.Event) {
 		id.Store(asks.ID)
 		p.calls.Relay(c.ID, asks, e)

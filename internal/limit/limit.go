@@ -23,7 +23,7 @@ import (
 )
 
 // Kind is what is asked for.
-type Kind string
+type Kind = string
 
 // The kinds. Every request is a Request; some are more than that.
 const (
@@ -130,7 +130,7 @@ func (l *Limiter) Counters() map[string]int64 {
 	defer l.mu.Unlock()
 	out := map[string]int64{}
 	for kind, n := range l.counts {
-		out[string(kind)] = n
+		out[kind] = n
 	}
 	return out
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -52,59 +54,16 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 	if err := a.identify(ctx, r, h); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
+	if err := a.spare(r); err != nil {
+		return nil, a.status(ctx, access, err)
+	}
 	return context.WithValue(ctx, requestKey{}, r), nil
 }
 
-// identify takes the principal from the credential. A token decides, on either
-// socket: a bad one never falls back to something else.
-func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err error) {
-	r.caller.PeerUID = r.peer.uid
-	if r.intent, r.signed, err = wire.ParseIntent(h); err != nil {
-		return a.alert(r, nil, err)
-	}
-	token, given, err := bearer(h)
-	if err != nil {
-		return a.alert(r, nil, err)
-	}
-	switch {
-	case r.peer.bound != nil && given:
-		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "at a run's own door nobody is anyone else"))
-	case given:
-		agent, err := a.Access.AgentByToken(ctx, token)
-		if err != nil {
-			return a.alert(r, nil, err)
-		}
-		r.caller.Principal, r.caller.Owner, r.caller.Role = agent.Principal, agent.Owner, palyra.RoleAgent
-	case r.peer.bound != nil:
-		r.caller.Principal, r.caller.Owner, r.caller.Role = r.peer.bound.Principal, r.peer.bound.Owner, palyra.RoleAgent
-		r.caller.Parent = r.peer.parent
-	case r.peer.agent:
-		agent, err := a.Access.LocalAgent(ctx)
-		if err != nil {
-			return err
-		}
-		r.caller.Principal, r.caller.Owner, r.caller.Role = agent.Principal, agent.Owner, palyra.RoleAgent
-	case !r.signed: // the signature says who; without one it is the daemon's user, looking
-		person, err := a.Access.Person(ctx, r.peer.uid)
-		if err != nil {
-			return err
-		}
-		r.caller.Principal, r.caller.Role = person.Principal, person.Role
-	}
-	return nil
-}
-
-// bearer returns the agent token of a request.
-func bearer(h http.Header) (palyra.Secret, bool, error) {
-	vals := h.Values("Authorization")
-	if len(vals) == 0 {
-		return palyra.Secret{}, false, nil
-	}
-	token, ok := strings.CutPrefix(vals[0], "Bearer ")
-	if len(vals) > 1 || !ok || token == "" {
-		return palyra.Secret{}, false, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the Authorization header is not one bearer token")
-	}
-	return palyra.NewSecret([]byte(token)), true, nil
+// parseIntent reads the signature that came with a request, if one did.
+func (r *request) parseIntent(h http.Header) (err error) {
+	r.intent, r.signed, err = wire.ParseIntent(h)
+	return err
 }
 
 // admit decides about a request whose message is there.
@@ -127,6 +86,9 @@ func (a *auth) admit(ctx context.Context, r *request, msg any) error {
 // nothing.
 func (a *auth) admitAgent(r *request, m proto.Message) error {
 	if r.access.Agents && a.Access.Permits(palyra.RoleAgent, r.access.Permission, false) {
+		if err := r.scoped(); err != nil {
+			return err
+		}
 		r.admitted = true
 		return nil
 	}
@@ -148,12 +110,8 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 		if err != nil {
 			return err
 		}
-		op, evidence, err := a.Access.CheckIntent(ctx, sig)
-		if err != nil {
+		if err := a.signer(ctx, r, sig); err != nil {
 			return a.alert(r, m, err)
-		}
-		r.caller = Caller{
-			Principal: op.Principal, Role: op.Role, PeerUID: r.peer.uid, Signed: true, Operator: op, Evidence: evidence,
 		}
 	}
 	switch {
@@ -162,11 +120,79 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	case r.access.Signed && !r.signed:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed with an operator key").
 			WithRemedy("use the palyra client with an operator key")
-	case !a.Access.Permits(r.caller.Role, r.access.Permission, r.caller.Signed):
+	case !a.Access.Permits(r.caller.Role, r.access.Permission, r.caller.Signed) || !a.Access.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s", r.caller.Principal, r.access.Permission).
 			WithRemedy("ask an owner for a role that has it")
 	}
+	if err := r.scoped(); err != nil {
+		return err
+	}
 	r.admitted = true
+	return nil
+}
+
+// signer makes the caller the person who signed. A device's key counts on that
+// device's own connection and nowhere else, and no other key counts there.
+func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) error {
+	op, evidence, err := a.Access.CheckIntent(ctx, sig)
+	if err != nil {
+		return err
+	}
+	if op.Device != r.peer.device {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the key that signed does not belong to this connection").
+			WithRemedy("sign with the key of the device that asks, or with an operator's key on the daemon's own machine")
+	}
+	credential := ByOperatorSocket
+	if op.Device != "" {
+		credential = ByDevice
+	}
+	if err := a.person(ctx, r, op, credential); err != nil {
+		return err
+	}
+	r.caller.Signed, r.caller.Operator, r.caller.Evidence = true, op, evidence
+	return nil
+}
+
+// bounded are the permissions of a person who is bound to workspaces: what they
+// show is either about nobody's work or only about those workspaces.
+var bounded = []string{"status.view", "tools.list", "policy.read", "approvals.view", decide}
+
+// scoped refuses what a token was not made for, and what reaches beyond the
+// workspaces that a person is bound to.
+func (r *request) scoped() error {
+	if len(r.caller.Within) > 0 && !r.caller.IsAgent() && !slices.Contains(bounded, r.access.Permission) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "%s is bound to some workspaces, and this is about all of them", r.caller.Principal).
+			WithRemedy("ask an owner to do it")
+	}
+	if r.caller.Scopes == nil || slices.Contains(r.caller.Scopes, r.access.Permission) {
+		return nil
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the token does not have the scope %s", r.access.Permission).
+		WithRemedy("have a token made with it: palyra access token add --scope %s", r.access.Permission)
+}
+
+// spare takes the request out of its caller's buckets, before the message is read.
+func (a *auth) spare(r *request) error {
+	if a.Limits == nil {
+		return nil
+	}
+	id := r.caller.CredentialID
+	if r.signed { // whose signature it is, is known when it was checked; until then it is the connection's
+		id = "signed:" + r.peer.device
+	}
+	kinds := []string{limitRequests}
+	switch {
+	case r.access.Permission == "runs.start":
+		kinds = append(kinds, limitPropose)
+	case r.access.Permission == decide:
+		kinds = append(kinds, limitDecide)
+	}
+	for _, kind := range kinds {
+		if after, ok := a.Limits.Take(kind, id); !ok {
+			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests (%s) with this credential", kind).
+				WithRemedy("wait %s and try again; an operator can raise it in [limits]", after.Round(time.Millisecond)).WithAfter(after)
+		}
+	}
 	return nil
 }
 
@@ -209,6 +235,8 @@ func (a *auth) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err := a.admit(ctx, r, req.Any()); err != nil {
 			return nil, a.status(ctx, r.access, err)
 		}
+		ctx, leave := a.live.request(ctx, r.caller.CredentialID)
+		defer leave()
 		res, err = next(ctx, req)
 		if err != nil {
 			return nil, a.status(ctx, r.access, err)
@@ -232,6 +260,9 @@ func (a *auth) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(a.stopping, func() { cancel(errStopping) })()
+		if r.caller.CredentialID != "" {
+			defer a.live.enter(r.caller.CredentialID, &held{cancel: cancel})()
+		}
 		in := &admitting{StreamingHandlerConn: conn, auth: a, ctx: ctx, request: r}
 		if kind == connect.StreamTypeBidi {
 			defer in.open()()

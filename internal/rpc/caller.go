@@ -2,25 +2,47 @@ package rpc
 
 import (
 	"context"
+	"slices"
 
 	"palyra"
+)
+
+// How a caller is known.
+const (
+	ByAgentSocket    = "agent_socket"
+	ByOperatorSocket = "operator_socket"
+	ByToken          = "token"
+	ByDevice         = "device"
+	ByConsole        = "console"
 )
 
 // Caller is who makes a request, as the chain found it. The zero Caller may do
 // nothing.
 type Caller struct {
-	Principal palyra.Principal
-	Owner     palyra.Principal // whose agent it is
-	Role      palyra.Role
-	PeerUID   int64
-	Parent    palyra.ID        // the running call that the caller is, when it came by that call's own door
-	Signed    bool             // a person signed exactly this request
-	Operator  palyra.Operator  // the key that signed
-	Evidence  palyra.Signature // the signature, to be kept
+	Principal    palyra.Principal
+	Owner        palyra.Principal // whose agent it is
+	Role         palyra.Role      // of the credential
+	Cap          palyra.Role      // of the person; a permission must be held by both
+	Scopes       []string         // permissions of a token; nil: those of the role
+	Within       []string         // the only workspaces it reaches; empty: all
+	Credential   string           // how it is known: By…
+	CredentialID string           // "device:dev-…", "token:tok-…", "agent:…", "key:op-…", "console:…"
+	PeerUID      int64            // -1: another machine, or a browser
+	Parent       palyra.ID        // the running call that the caller is, when it came by that call's own door
+	Device       palyra.Device    // the paired device it comes from
+	Signed       bool             // a person signed exactly this request
+	Operator     palyra.Operator  // the key that signed
+	Evidence     palyra.Signature // the signature, to be kept
 }
 
 // IsAgent reports whether the caller is an agent.
 func (c Caller) IsAgent() bool { return c.Role == palyra.RoleAgent || c.Principal.IsAgent() }
+
+// Reaches reports whether the caller may see and touch what is in a workspace.
+// What belongs to none is for those who are bound to none.
+func (c Caller) Reaches(workspace string) bool {
+	return len(c.Within) == 0 || slices.Contains(c.Within, workspace)
+}
 
 type requestKey struct{}
 

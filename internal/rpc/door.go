@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -22,16 +25,21 @@ type door struct {
 	parent   palyra.ID     // the call whose door it is
 	uid      int64         // whom it serves
 	path     string
+	far      bool                        // not a unix socket: there is no uid to look at
+	hosts    func(string) bool           // of a far door: how it may be called
+	cross    *http.CrossOriginProtection // of the console: its own pages only
 	listener net.Listener
 	server   *http.Server
 }
 
 // peer is who is at the other end of a connection, as the kernel says.
 type peer struct {
-	uid    int64 // -1: the kernel would not say
-	agent  bool  // came by the agent door
-	bound  *palyra.Agent
-	parent palyra.ID
+	uid     int64 // -1: the kernel would not say
+	agent   bool  // came by the agent door
+	bound   *palyra.Agent
+	parent  palyra.ID
+	device  string // came over mutual TLS, as this paired device
+	console bool   // came by the console's listener
 }
 
 type peerKey struct{}
@@ -54,24 +62,33 @@ func (d *door) open(h http.Handler, s *Server, bodies *budget) error {
 
 // prepare makes the door's server.
 func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
-	g := &guard{
+	g := d.guard(h, s, bodies)
+	d.server = d.http(g, s)
+	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound, parent: d.parent})
+	}
+	d.server.Protocols.SetHTTP1(true)
+	d.server.Protocols.SetUnencryptedHTTP2(true)
+}
+
+func (d *door) guard(h http.Handler, s *Server, bodies *budget) *guard {
+	return &guard{
 		next: h, door: d, euid: d.uid, alarm: s.alarm, limits: s.limits, bodies: bodies,
 		slots: make(chan struct{}, s.limits.requests), errs: connect.NewErrorWriter(),
 	}
-	d.server = &http.Server{
-		Handler:           g,
+}
+
+// http is a server with the limits that hold at every door.
+func (d *door) http(h http.Handler, s *Server) *http.Server {
+	return &http.Server{
+		Handler:           h,
 		ReadHeaderTimeout: s.limits.header,
 		IdleTimeout:       s.limits.idle,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what clients do wrong
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound, parent: d.parent})
-		},
 	}
-	d.server.Protocols.SetHTTP1(true)
-	d.server.Protocols.SetUnencryptedHTTP2(true)
 }
 
 func (d *door) close() error {
@@ -98,7 +115,12 @@ type guard struct {
 // ServeHTTP implements http.Handler.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, ok := peerOf(r.Context())
-	if !ok || p.uid != g.euid {
+	if err := g.door.origin(r); err != nil {
+		g.alarm.raise(palyra.AlertRaised{Reason: err.Reason, PeerUID: p.uid, Method: method(r)})
+		g.refuse(w, r, err)
+		return
+	}
+	if !ok || !g.door.far && p.uid != g.euid {
 		g.alarm.raise(palyra.AlertRaised{Reason: palyra.ReasonForeignUID, PeerUID: p.uid, Method: method(r)})
 		g.refuse(w, r, palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "this daemon serves its own user only").
 			WithRemedy("run the command as the user who runs the daemon"))
@@ -128,7 +150,17 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, e *palyra.Error) 
 		_ = g.errs.Write(w, r, wire.ToStatus(e))
 		return
 	}
-	http.Error(w, string(e.Reason)+": "+e.Text, http.StatusForbidden)
+	status := http.StatusForbidden
+	if e.Code == palyra.Exhausted {
+		status = http.StatusTooManyRequests
+		w.Header().Set("Retry-After", seconds(e.After))
+	}
+	http.Error(w, string(e.Reason)+": "+e.Text, status)
+}
+
+// seconds is a wait as HTTP has it: whole seconds, at least one.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64(math.Ceil(d.Seconds()))), 10)
 }
 
 // method is the procedure of a request that was not routed yet, bounded.

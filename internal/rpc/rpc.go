@@ -61,8 +61,13 @@ var usual = limits{
 
 // Access is the access registry, as the doors need it.
 type Access interface {
-	// AgentByToken returns the agent of a token; Denied when there is none.
-	AgentByToken(ctx context.Context, token palyra.Secret) (palyra.Agent, error)
+	// Bearer returns whom a token speaks for; Denied when it is nobody's.
+	Bearer(ctx context.Context, token palyra.Secret) (palyra.Bearer, error)
+	// Device returns a paired device by its id, revoked ones too.
+	Device(ctx context.Context, id string) (palyra.Device, error)
+	// Cap returns the role that a person has, and the only workspaces they
+	// reach; Denied when there is no such person any more.
+	Cap(ctx context.Context, p palyra.Principal) (palyra.Role, []string, error)
 	// LocalAgent returns the agent that comes without a token.
 	LocalAgent(ctx context.Context) (palyra.Agent, error)
 	// Person returns as whom a user looks around without a signature.
@@ -81,6 +86,23 @@ type Journal interface {
 	Record(ctx context.Context, events ...palyra.Event) (palyra.Position, error)
 }
 
+// Limits says who asks too often.
+type Limits interface {
+	// Take takes one request of a kind out of a key's bucket, or says after how
+	// long there is one.
+	Take(kind, key string) (after time.Duration, ok bool)
+	// Try is told of an attempt from an address to prove what could be guessed;
+	// done hears how it ended.
+	Try(address string) (done func(ok bool), after time.Duration, ok bool)
+}
+
+// The kinds of requests that are limited.
+const (
+	limitRequests = "requests"
+	limitPropose  = "propose"
+	limitDecide   = "decide"
+)
+
 // Service is something served on both sockets.
 type Service interface {
 	// Mount returns the path and the handler of the service, which must pass
@@ -95,6 +117,7 @@ type Config struct {
 	StateID        string // the audience of signatures
 	Access         Access
 	Journal        Journal
+	Limits         Limits // nil: none
 	Services       []Service
 	Log            *slog.Logger
 	Now            func() time.Time
@@ -110,6 +133,9 @@ type Server struct {
 	names    []string
 	chain    http.Handler
 	bodies   *budget
+	live     live
+	console  console
+	remote   remote
 	stopping context.Context // ends when Run begins to stop
 	stop     context.CancelFunc
 }

@@ -90,6 +90,9 @@ func Admit(ctx context.Context, access wire.Access, m proto.Message, intent stri
 	if r.intent, r.signed, err = wire.ParseIntent(h); err != nil {
 		return nil, r.auth.alert(r, nil, err)
 	}
+	if err := r.auth.spare(r); err != nil {
+		return nil, err
+	}
 	if err := r.auth.admit(ctx, r, m); err != nil {
 		return nil, err
 	}

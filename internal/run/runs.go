@@ -102,7 +102,8 @@ type StartRequest struct {
 	Title     string
 	Budget    palyra.Budget
 	NoWait    bool
-	Input     []byte // what drives it
+	Within    []string // the only workspaces the credential reaches
+	Input     []byte   // what drives it
 }
 
 // Start puts a run on record and begins it. The run goes on without its caller.
@@ -124,7 +125,7 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	run := palyra.Run{
 		ID: palyra.ID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Door: q.Door,
 		Workspace: q.Workspace, Provider: q.Provider, Title: palyra.Clip(q.Title, maxTitle), Input: palyra.SumBytes(q.Input), NoWait: q.NoWait,
-		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now,
+		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within,
 	}
 	fresh := true
 	err = r.DB.Write(ctx, "run.started", func(tx *store.Tx) error {

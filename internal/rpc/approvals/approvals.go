@@ -9,6 +9,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -71,6 +72,8 @@ func (s *Service) ListApprovals(ctx context.Context, req *v1.ListApprovalsReques
 	if err != nil {
 		return nil, err
 	}
+	who := rpc.CallerOf(ctx)
+	page.Approvals = slices.DeleteFunc(page.Approvals, func(a palyra.Approval) bool { return !who.Reaches(a.Plan.Workspace.Path) })
 	res := &v1.ListApprovalsResponse{}
 	return res, wire.FromWord(page, res)
 }
@@ -94,7 +97,7 @@ func filter(m *v1.ApprovalFilter) (wire.ApprovalFilter, error) {
 
 // GetApproval implements the method.
 func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
-	a, err := s.desk.Get(ctx, palyra.ID(req.GetApprovalId()))
+	a, err := s.reached(ctx, palyra.ID(req.GetApprovalId()))
 	if err != nil {
 		return nil, err
 	}
@@ -102,11 +105,25 @@ func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (
 	return res, wire.FromWord(a, res.GetApproval())
 }
 
+// reached returns an approval that the caller may know of.
+func (s *Service) reached(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+	a, err := s.desk.Get(ctx, id)
+	if err == nil && !rpc.CallerOf(ctx).Reaches(a.Plan.Workspace.Path) {
+		return palyra.Approval{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no approval %s in your workspaces", palyra.Clip(string(id), 64))
+	}
+	return a, err
+}
+
 // DecideApproval implements the method.
 func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequest) (*v1.DecideApprovalResponse, error) {
 	who := rpc.CallerOf(ctx)
 	if !who.Signed { // the chain has checked; a vote without evidence must not be possible at all
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a decision must be signed")
+	}
+	if len(who.Within) > 0 {
+		if _, err := s.reached(ctx, palyra.ID(req.GetApprovalId())); err != nil {
+			return nil, err
+		}
 	}
 	method := palyra.Method(req.GetMethod())
 	if method == "" {
@@ -116,7 +133,7 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 		Approval: palyra.ID(req.GetApprovalId()), Answer: palyra.Answer(req.GetAnswer()), Scope: palyra.Scope(req.GetScope()),
 		TTLMS: req.GetTtlMs(), Widen: req.GetWiden(), Uses: req.GetUses(), Reason: req.GetReason(),
 		By: who.Principal, Method: method, PeerUID: who.PeerUID, At: s.now().UTC(), Digest: palyra.Digest(req.GetPlanDigest()),
-		Separation: who.Operator.Separation, Signature: who.Evidence,
+		Separation: who.Operator.Separation, Device: who.Operator.Device != "", Signature: who.Evidence,
 	})
 	if err != nil {
 		return nil, err
@@ -130,7 +147,11 @@ func (s *Service) WatchApprovals(ctx context.Context, _ *v1.WatchApprovalsReques
 	if err := stream.Send(nil); err != nil { // headers: the watch is on
 		return err
 	}
+	who := rpc.CallerOf(ctx)
 	return s.desk.Watch(ctx, func(a palyra.Approval) error {
+		if !who.Reaches(a.Plan.Workspace.Path) {
+			return nil
+		}
 		m := &v1.WatchApprovalsResponse{Approval: &v1.Approval{}}
 		if err := wire.FromWord(a, m.GetApproval()); err != nil {
 			return err

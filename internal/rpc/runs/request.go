@@ -40,7 +40,7 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 	return StartRequest{
 		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: door, Provider: req.GetProvider(), Input: req.GetInput(),
 		Title: req.GetTitle(), Workspace: req.GetWorkspace(), Session: req.GetSession(), Key: req.GetKey(), Budget: budget,
-		NoWait: req.GetNoWait(),
+		NoWait: req.GetNoWait(), Within: c.Within,
 	}, nil
 }
 

@@ -39,6 +39,7 @@ type StartRequest struct {
 	Key       string // idempotency key, unique for the principal
 	Budget    palyra.Budget
 	NoWait    bool
+	Within    []string // the only workspaces the credential reaches
 }
 
 // Filter picks runs to list, newest first. Before is the last run of the page

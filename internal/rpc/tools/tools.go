@@ -140,7 +140,7 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	return palyra.Proposal{
 		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: door,
 		Session: palyra.ID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
-		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Parent: c.Parent,
+		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Parent: c.Parent, Within: c.Within,
 	}, nil
 }
 

@@ -93,29 +93,31 @@ func (x *Budget) GetParallel() int64 {
 
 // Run is a piece of work of an agent.
 type Run struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	SessionId     string                 `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	Principal     string                 `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
-	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
-	PeerUid       int64                  `protobuf:"varint,6,opt,name=peer_uid,json=peerUid,proto3" json:"peer_uid,omitempty"`
-	Door          string                 `protobuf:"bytes,7,opt,name=door,proto3" json:"door,omitempty"`
-	Workspace     string                 `protobuf:"bytes,8,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	Provider      string                 `protobuf:"bytes,9,opt,name=provider,proto3" json:"provider,omitempty"`
-	Title         string                 `protobuf:"bytes,10,opt,name=title,proto3" json:"title,omitempty"`
-	InputDigest   string                 `protobuf:"bytes,11,opt,name=input_digest,json=inputDigest,proto3" json:"input_digest,omitempty"`
-	NoWait        bool                   `protobuf:"varint,12,opt,name=no_wait,json=noWait,proto3" json:"no_wait,omitempty"`
-	State         string                 `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
-	Budget        *Budget                `protobuf:"bytes,14,opt,name=budget,proto3" json:"budget,omitempty"`
-	Calls         int64                  `protobuf:"varint,15,opt,name=calls,proto3" json:"calls,omitempty"`
-	OutputBytes   int64                  `protobuf:"varint,16,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
-	ReasonCode    string                 `protobuf:"bytes,17,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
-	Reason        string                 `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
-	Remedy        string                 `protobuf:"bytes,19,opt,name=remedy,proto3" json:"remedy,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	LastSeq       int64                  `protobuf:"varint,22,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	RunId       string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Key         string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	SessionId   string                 `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Principal   string                 `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
+	Owner       string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	PeerUid     int64                  `protobuf:"varint,6,opt,name=peer_uid,json=peerUid,proto3" json:"peer_uid,omitempty"`
+	Door        string                 `protobuf:"bytes,7,opt,name=door,proto3" json:"door,omitempty"`
+	Workspace   string                 `protobuf:"bytes,8,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Provider    string                 `protobuf:"bytes,9,opt,name=provider,proto3" json:"provider,omitempty"`
+	Title       string                 `protobuf:"bytes,10,opt,name=title,proto3" json:"title,omitempty"`
+	InputDigest string                 `protobuf:"bytes,11,opt,name=input_digest,json=inputDigest,proto3" json:"input_digest,omitempty"`
+	NoWait      bool                   `protobuf:"varint,12,opt,name=no_wait,json=noWait,proto3" json:"no_wait,omitempty"`
+	State       string                 `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
+	Budget      *Budget                `protobuf:"bytes,14,opt,name=budget,proto3" json:"budget,omitempty"`
+	Calls       int64                  `protobuf:"varint,15,opt,name=calls,proto3" json:"calls,omitempty"`
+	OutputBytes int64                  `protobuf:"varint,16,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	ReasonCode  string                 `protobuf:"bytes,17,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	Reason      string                 `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
+	Remedy      string                 `protobuf:"bytes,19,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	EndedAt     *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	LastSeq     int64                  `protobuf:"varint,22,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	// The only workspaces that its credential reaches; empty: all.
+	Within        []string `protobuf:"bytes,23,rep,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -302,6 +304,13 @@ func (x *Run) GetLastSeq() int64 {
 		return x.LastSeq
 	}
 	return 0
+}
+
+func (x *Run) GetWithin() []string {
+	if x != nil {
+		return x.Within
+	}
+	return nil
 }
 
 // TapeEntry is one thing that happened in a run. seq counts from 1 without
@@ -2536,7 +2545,7 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\tmax_calls\x18\x01 \x01(\x03R\bmaxCalls\x12\x17\n" +
 	"\awall_ms\x18\x02 \x01(\x03R\x06wallMs\x12!\n" +
 	"\foutput_bytes\x18\x03 \x01(\x03R\voutputBytes\x12\x1a\n" +
-	"\bparallel\x18\x04 \x01(\x03R\bparallel\"\x94\x05\n" +
+	"\bparallel\x18\x04 \x01(\x03R\bparallel\"\xac\x05\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n" +
@@ -2563,7 +2572,8 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
-	"\blast_seq\x18\x16 \x01(\x03R\alastSeq\"\xd1\x06\n" +
+	"\blast_seq\x18\x16 \x01(\x03R\alastSeq\x12\x16\n" +
+	"\x06within\x18\x17 \x03(\tR\x06within\"\xd1\x06\n" +
 	"\tTapeEntry\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12*\n" +

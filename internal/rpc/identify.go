@@ -1,0 +1,143 @@
+package rpc
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"palyra"
+)
+
+// DoorHeader says, on a device's connection, that an agent speaks and not the
+// device's person. It can only give authority up.
+const DoorHeader = "Palyra-Door"
+
+// identify takes the principal from the credential. A token decides, at every
+// door: a bad one never falls back to something else.
+func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err error) {
+	r.caller.PeerUID = r.peer.uid
+	if err := r.parseIntent(h); err != nil {
+		return a.alert(r, nil, err)
+	}
+	token, given, err := bearer(h)
+	if err != nil {
+		return a.alert(r, nil, err)
+	}
+	switch {
+	case r.peer.bound != nil && given:
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "at a run's own door nobody is anyone else"))
+	case given:
+		return a.byToken(ctx, r, token)
+	case r.peer.bound != nil:
+		r.agent(*r.peer.bound, ByAgentSocket)
+		r.caller.Parent = r.peer.parent
+	case r.peer.device != "":
+		return a.byDevice(ctx, r, h)
+	case r.peer.console:
+		return a.byCookie(ctx, r, h)
+	case r.peer.agent:
+		agent, err := a.Access.LocalAgent(ctx)
+		if err != nil {
+			return err
+		}
+		r.agent(agent, ByAgentSocket)
+	case !r.signed: // the signature says who; without one it is the daemon's user, looking
+		person, err := a.Access.Person(ctx, r.peer.uid)
+		if err != nil {
+			return err
+		}
+		return a.person(ctx, r, person, ByOperatorSocket)
+	}
+	return nil
+}
+
+// agent makes the caller an agent.
+func (r *request) agent(a palyra.Agent, credential string) {
+	r.caller.Principal, r.caller.Owner, r.caller.Role, r.caller.Cap = a.Principal, a.Owner, palyra.RoleAgent, palyra.RoleAgent
+	r.caller.Credential, r.caller.CredentialID = credential, string(a.Principal)
+}
+
+// person makes the caller the person behind a key, as far as both the key's role
+// and the person's own reach.
+func (a *auth) person(ctx context.Context, r *request, o palyra.Operator, credential string) error {
+	role, within, err := a.Access.Cap(ctx, o.Principal)
+	if err != nil {
+		return err
+	}
+	r.caller.Principal, r.caller.Role, r.caller.Cap, r.caller.Within = o.Principal, o.Role, role, within
+	r.caller.Credential, r.caller.CredentialID = credential, "key:"+o.KeyID
+	if o.Device != "" {
+		r.caller.CredentialID = "device:" + o.Device
+	}
+	return nil
+}
+
+// byToken is whoever the token speaks for. A signature that comes along changes
+// nothing: a token never gains a person's authority.
+func (a *auth) byToken(ctx context.Context, r *request, token palyra.Secret) error {
+	b, err := a.Access.Bearer(ctx, token)
+	if err != nil {
+		return a.alert(r, nil, err)
+	}
+	r.signed = false
+	r.caller.Principal, r.caller.Owner, r.caller.Role, r.caller.Cap = b.Principal, b.Owner, b.Role, b.Cap
+	r.caller.Scopes, r.caller.Within = b.Scopes, b.Within
+	r.caller.Credential, r.caller.CredentialID = ByToken, b.CredentialID
+	return nil
+}
+
+// byDevice is the device's person, or the agent of the device where it says so.
+// The device is looked up for every request: one that was revoked a moment ago is
+// let in by no connection that is still open.
+func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
+	d, err := a.Access.Device(ctx, r.peer.device)
+	if err != nil {
+		return err
+	}
+	if !d.Live() {
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the device was revoked").
+			WithRemedy("pair it again under a new name: palyra device pair"))
+	}
+	r.caller.Device = d
+	switch door := h.Values(DoorHeader); {
+	case len(door) == 0:
+		return a.person(ctx, r, palyra.Operator{Principal: d.Principal, Role: d.Role, KeyID: d.KeyID, Device: d.ID}, ByDevice)
+	case len(door) > 1 || door[0] != "agent":
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s can only be agent", DoorHeader)
+	}
+	_, within, err := a.Access.Cap(ctx, d.Principal) // also refuses the agents of a person who was removed
+	if err != nil {
+		return err
+	}
+	r.agent(d.Agent(), ByDevice)
+	r.caller.CredentialID, r.caller.Within, r.signed = "device:"+d.ID, within, false
+	return nil
+}
+
+// byCookie is the person who signed the browser in, looking.
+func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) (err error) {
+	if r.signed {
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "a browser does not sign with an operator's key"))
+	}
+	s, ok := a.console.session(h, a.Now())
+	if !ok {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "the browser is not signed in").
+			WithRemedy("run 'palyra console' and open the link that it prints")
+	}
+	r.caller = s.caller
+	r.caller.Cap, r.caller.Within, err = a.Access.Cap(ctx, s.caller.Principal) // as it is now, not as it was at the sign-in
+	return err
+}
+
+// bearer returns the token of a request.
+func bearer(h http.Header) (palyra.Secret, bool, error) {
+	vals := h.Values("Authorization")
+	if len(vals) == 0 {
+		return palyra.Secret{}, false, nil
+	}
+	token, ok := strings.CutPrefix(vals[0], "Bearer ")
+	if len(vals) > 1 || !ok || token == "" {
+		return palyra.Secret{}, false, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the Authorization header is not one bearer token")
+	}
+	return palyra.NewSecret([]byte(token)), true, nil
+}

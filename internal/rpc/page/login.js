@@ -1,0 +1,3 @@
+"use strict";
+document.getElementById("code").value = new URLSearchParams(location.search).get("code") || "";
+history.replaceState(null, "", "/login");
