@@ -67,21 +67,26 @@ func (s *Signer) Sign(i palyra.Intent) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	sig, err := s.raw(msg)
+	return base64.StdEncoding.EncodeToString(sig), err
+}
+
+// raw signs a message.
+func (s *Signer) raw(msg []byte) (sig []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seed.Empty() {
 		if s.seed, err = s.unlock(); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	var sig []byte
 	err = s.seed.Use(func(seed []byte) error {
 		priv := ed25519.NewKeyFromSeed(seed)
 		defer clear(priv)
 		sig = ed25519.Sign(priv, msg)
 		return nil
 	})
-	return base64.StdEncoding.EncodeToString(sig), err
+	return sig, err
 }
 
 // Close forgets the secret half. A protected key that Load opened asks again
