@@ -49,8 +49,9 @@ type Signer interface {
 
 // Config says which daemon to use, and as whom.
 type Config struct {
-	Home       string // $PALYRA_HOME; its run/addr, else run/*.sock, says where the daemon listens
-	Socket     string // path of a socket; overrides Home
+	Home       string  // $PALYRA_HOME; its run/addr, else run/*.sock, says where the daemon listens
+	Socket     string  // path of a socket; overrides Home
+	Remote     *Remote // a daemon on another machine; overrides both
 	Door       Door
 	AgentToken palyra.Secret // of a named agent; empty: agent:local
 	Signer     Signer        // nil: signed methods fail before anything is sent
@@ -77,20 +78,25 @@ type Client struct {
 	policy      palyrav1connect.PolicyServiceClient
 	attestation palyrav1connect.AttestationServiceClient
 	sandbox     palyrav1connect.SandboxServiceClient
+	devices     palyrav1connect.DeviceServiceClient
 	runs        palyrav1connect.RunServiceClient
 	streams     palyrav1connect.RunServiceClient // RunStream, on duplex
 }
 
-// base is the URL that stands for the socket.
-const base = "http://palyra"
+// local is the URL that stands for the socket.
+const local = "http://palyra"
 
 // Open returns a client. It does not connect: each request does, so that a
 // client outlives a daemon's restart.
 func Open(cfg Config) (*Client, error) {
-	if cfg.Socket == "" && cfg.Home == "" {
+	if cfg.Socket == "" && cfg.Home == "" && cfg.Remote == nil {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "neither a home nor a socket is given")
 	}
 	c := &Client{cfg: cfg}
+	base := local
+	if cfg.Remote != nil {
+		base = "http://" + cfg.Remote.host() // the connection beneath is TLS from its first byte
+	}
 	c.transport = &http.Transport{
 		DialContext:        c.dial,
 		DisableKeepAlives:  true, // a kept connection would fail the first request after a restart
@@ -99,6 +105,9 @@ func Open(cfg Config) (*Client, error) {
 	c.duplex = &http.Transport{DialContext: c.dial, DisableKeepAlives: true, DisableCompression: true, Protocols: new(http.Protocols)}
 	c.duplex.Protocols.SetUnencryptedHTTP2(true)
 	h := &http.Client{Transport: c.transport}
+	if cfg.Remote != nil { // devices speak HTTP/2 only
+		h.Transport = c.duplex
+	}
 	opt := connect.WithInterceptors(&signing{c})
 	c.health = grpchealth.NewClient(h, base)
 	c.status = palyrav1connect.NewStatusServiceClient(h, base, opt)
@@ -112,6 +121,7 @@ func Open(cfg Config) (*Client, error) {
 	c.policy = palyrav1connect.NewPolicyServiceClient(h, base, opt)
 	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
 	c.sandbox = palyrav1connect.NewSandboxServiceClient(h, base, opt)
+	c.devices = palyrav1connect.NewDeviceServiceClient(h, base, opt)
 	c.runs = palyrav1connect.NewRunServiceClient(h, base, opt)
 	c.streams = palyrav1connect.NewRunServiceClient(&http.Client{Transport: c.duplex}, base, opt)
 	return c, nil

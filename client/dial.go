@@ -27,6 +27,9 @@ const (
 
 // dial connects to the daemon's socket, wherever it is now.
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if c.cfg.Remote != nil {
+		return c.cfg.Remote.dial(ctx)
+	}
 	path, err := c.cfg.socket()
 	if err != nil {
 		return nil, err

@@ -66,6 +66,9 @@ const typing = 2 * time.Second
 
 // authorise adds what the request needs to be let in.
 func (c *Client) authorise(ctx context.Context, spec connect.Spec, h http.Header, msg any) error {
+	if c.cfg.Remote != nil && c.cfg.Door == AgentDoor {
+		h.Set("Palyra-Door", "agent")
+	}
 	if !c.cfg.AgentToken.Empty() {
 		return c.cfg.AgentToken.Use(func(b []byte) error {
 			h.Set("Authorization", "Bearer "+string(b))

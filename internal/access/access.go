@@ -1,14 +1,19 @@
-// Package access knows who may do what: operators by their signing keys, agents
-// by their tokens, roles by their permissions, and which signatures were used.
+// Package access knows who may do what: people, their signing keys, devices and
+// API tokens, agents by their tokens, roles by their permissions, and which
+// signatures were used.
 //
-// Words: an operator is a person's key with a role; an agent is a named caller
-// with an owner and a token; an intent is one signed request.
+// Words: a user is a person with a role; an operator is a key of theirs with a
+// role of its own; a device is another machine of theirs, with a key; a token is
+// a bearer's credential, with scopes and an end; an agent is a named caller with
+// an owner and a token; an intent is one signed request. A credential may do
+// what both its own role and its person's hold.
 //
 // Promises: every change is journaled in the transaction that makes it; a
 // signature counts once, also across a restart and a clock that was set back;
-// a removed key or token ends at once; the last owner cannot be removed; nobody
-// but an owner makes or unmakes one; a name of an agent is never given twice,
-// because grants outlive agents.
+// what is removed ends at once, and with a person all that is theirs; nobody
+// gives more than they have; the last owner cannot be removed; nobody but an
+// owner makes or unmakes one; the name of a person, a device or an agent is
+// never given twice, because grants outlive them.
 //
 // The package does not read headers or sockets: the doors do, and hand in what
 // they found.
@@ -53,8 +58,11 @@ type Config struct {
 type Registry struct {
 	Config
 
-	mu     sync.Mutex // guards pruned
+	mu     sync.Mutex // guards the fields below; never held across SQL
 	pruned time.Time
+	onEnd  []func(credentialID string)
+	used   map[string]time.Time // tokens, by id, since the last flush
+	seen   map[string]time.Time // devices
 }
 
 // New returns a Registry.
@@ -62,25 +70,13 @@ func New(c Config) (*Registry, error) {
 	if c.DB == nil || c.Journal == nil || c.StateID == "" || c.Now == nil {
 		return nil, errors.New("access: new: a part is missing")
 	}
-	return &Registry{Config: c}, nil
+	return &Registry{Config: c, used: map[string]time.Time{}, seen: map[string]time.Time{}}, nil
 }
 
 // record journals e in tx.
 func (r *Registry) record(tx *store.Tx, e palyra.Event) error {
 	_, err := r.Journal.Append(tx, e)
 	return err
-}
-
-// signer returns the operator behind a signature, as of tx.
-func signer(tx *store.Tx, sig palyra.Signature) (palyra.Operator, error) {
-	op, err := operator(tx, sig.Intent.KeyID)
-	if err != nil {
-		return palyra.Operator{}, err
-	}
-	if !op.RemovedAt.IsZero() {
-		return palyra.Operator{}, unknownKey()
-	}
-	return op, nil
 }
 
 // moment turns a column into a time; 0 is none.
@@ -91,7 +87,7 @@ func moment(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// AddFirstOwner makes the first operator of an empty registry an owner. uid is
+// AddFirstOwner makes a person and their key the owner of an empty registry. uid is
 // the user that the daemon runs as, whose unsigned requests may look around as
 // this owner.
 func (r *Registry) AddFirstOwner(ctx context.Context, o palyra.Operator, uid int64) (palyra.Operator, error) {
@@ -108,6 +104,10 @@ func (r *Registry) AddFirstOwner(ctx context.Context, o palyra.Operator, uid int
 		if n > 0 {
 			return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "this state already has an owner").
 				WithRemedy("have an owner add the key: palyra operator add")
+		}
+		u := palyra.User{Principal: o.Principal, Role: o.Role, AddedAt: o.AddedAt, AddedBy: o.Principal}
+		if err := r.insertUser(tx, u, nil); err != nil {
+			return err
 		}
 		if err := insertOperator(tx, o, uid); err != nil {
 			return err

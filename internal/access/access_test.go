@@ -148,7 +148,7 @@ func TestFirstOwnerOnlyOnce(t *testing.T) {
 	b.open()
 	_, err = b.AddFirstOwner(t.Context(), newPerson("mallory", palyra.RoleOwner).Operator, 1001)
 	b.wants(err, palyra.ReasonExists)
-	if k := b.journal.kinds(); len(k) != 1 || k[0] != "operator.added" {
+	if k := b.journal.kinds(); len(k) != 2 || k[0] != "user.added" || k[1] != "operator.added" {
 		t.Errorf("journal: %v", k)
 	}
 }
@@ -178,7 +178,9 @@ func TestOperators(t *testing.T) {
 	if err != nil || len(all) != 3 || all[0].RemovedAt.IsZero() || !all[1].RemovedAt.IsZero() {
 		t.Errorf("%+v %v", all, err)
 	}
-	want := []string{"operator.added", "operator.added", "operator.added", "operator.removed"}
+	want := []string{ // a person comes with their first key
+		"user.added", "operator.added", "user.added", "operator.added", "user.added", "operator.added", "operator.removed",
+	}
 	if got := b.journal.kinds(); len(got) != len(want) {
 		t.Errorf("journal: %v, want %v", got, want)
 	}
@@ -216,6 +218,7 @@ func TestBadOperatorsAreRefused(t *testing.T) {
 		"key":        func(o *palyra.Operator) { o.PublicKey = "AAAA" },
 		"not base64": func(o *palyra.Operator) { o.PublicKey = "?" },
 		"separation": func(o *palyra.Operator) { o.Separation = "moon" },
+		"no device":  func(o *palyra.Operator) { o.Separation = palyra.SeparationDevice },
 	} {
 		o := good
 		change(&o)

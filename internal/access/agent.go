@@ -2,8 +2,8 @@ package access
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
+	"strings"
 
 	"palyra"
 	"palyra/internal/store"
@@ -24,10 +24,13 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 	if name == LocalName {
 		return palyra.Agent{}, palyra.Secret{}, taken(name)
 	}
+	if strings.HasPrefix(name, palyra.DeviceAgent) {
+		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + palyra.DeviceAgent + " are those of paired devices' agents")
+	}
 	token, digest := newToken()
 	a := palyra.Agent{Principal: palyra.Principal("agent:" + name), Owner: owner, AddedAt: r.Now().UTC()}
 	err := r.DB.Write(ctx, "agent.added", func(tx *store.Tx) error {
-		by, err := signer(tx, sig)
+		by, err := allowed(tx, sig, manage)
 		if err != nil {
 			return err
 		}
@@ -54,29 +57,30 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 
 // ownerFor checks that an agent's owner is the signer, or somebody known that
 // an owner names.
-func ownerFor(tx *store.Tx, by palyra.Operator, owner palyra.Principal) (palyra.Principal, error) {
+func ownerFor(tx *store.Tx, by giver, owner palyra.Principal) (palyra.Principal, error) {
 	if owner == "" || owner == by.Principal {
 		return by.Principal, nil
 	}
-	if by.Role != palyra.RoleOwner {
+	if !by.owner() {
 		return "", onlyOwner()
 	}
-	var n int64
-	err := tx.Get(`SELECT COUNT(*) FROM access_operators WHERE principal = ? AND removed_at = 0`, []any{string(owner)}, &n)
-	if err == nil && n == 0 {
-		err = palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no operator is called %s", palyra.Clip(string(owner), 128))
+	u, err := knownUser(tx, owner)
+	if err != nil {
+		return "", err
 	}
-	return owner, err
+	return owner, by.may(palyra.RoleAgent, u.Workspaces)
 }
 
-// RemoveAgent ends an agent's token at once.
+// RemoveAgent ends an agent at once, with the tokens that speak for it.
 func (r *Registry) RemoveAgent(ctx context.Context, p palyra.Principal, sig palyra.Signature) error {
-	return r.DB.Write(ctx, "agent.removed", func(tx *store.Tx) error {
-		by, err := signer(tx, sig)
+	var over []string
+	err := r.DB.Write(ctx, "agent.removed", func(tx *store.Tx) error {
+		by, err := allowed(tx, sig, manage)
 		if err != nil {
 			return err
 		}
-		n, err := tx.Exec(`UPDATE access_agents SET removed_at = ? WHERE principal = ? AND removed_at = 0`, r.Now().UnixNano(), string(p))
+		var n int64
+		err = tx.Get(`SELECT COUNT(*) FROM access_agents WHERE principal = ? AND removed_at = 0`, []any{string(p)}, &n)
 		if err != nil {
 			return err
 		}
@@ -84,66 +88,56 @@ func (r *Registry) RemoveAgent(ctx context.Context, p palyra.Principal, sig paly
 			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no agent %s", palyra.Clip(string(p), 128)).
 				WithRemedy("see 'palyra agent list'")
 		}
-		return r.record(tx, palyra.AgentRemoved{Principal: p, By: by.Principal, Signature: sig})
+		if over, err = credentials(tx, p); err != nil {
+			return err
+		}
+		return r.endAgent(tx, string(p), by.Principal, sig)
 	})
+	if err == nil {
+		r.ended(over, "")
+	}
+	return err
 }
 
 // Agents lists every named agent, removed ones too, in the order of their names.
 func (r *Registry) Agents(ctx context.Context) ([]palyra.Agent, error) {
 	var all []palyra.Agent
-	err := r.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(agentColumns+` ORDER BY principal`, nil, func(scan func(...any) error) error {
-			a, _, err := scanAgent(scan)
-			all = append(all, a)
-			return err
-		})
+	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		all, err = agents(tx)
+		return err
 	})
 	return all, err
 }
 
-// AgentByToken returns the agent that a token belongs to. The token is looked
-// up by its digest, so that the time a look-up takes says nothing about it.
-func (r *Registry) AgentByToken(ctx context.Context, token palyra.Secret) (palyra.Agent, error) {
-	var digest palyra.Digest
-	var ok bool
-	_ = token.Use(func(b []byte) error {
-		digest, ok = parseToken(b)
-		return nil
-	})
-	if !ok {
-		return palyra.Agent{}, badToken()
-	}
-	var a palyra.Agent
-	var stored palyra.Digest
-	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		a, stored, err = scanAgent(func(dest ...any) error {
-			return tx.Get(agentColumns+` WHERE token_sha256 = ?`, []any{string(digest)}, dest...)
-		})
+func agents(tx *store.Tx) (all []palyra.Agent, err error) {
+	err = tx.Each(agentColumns+` ORDER BY principal`, nil, func(scan func(...any) error) error {
+		a, _, err := scanAgent(scan)
+		all = append(all, a)
 		return err
 	})
-	switch {
-	case errors.Is(err, store.ErrNoRows):
-		return palyra.Agent{}, badToken()
-	case err != nil:
-		return palyra.Agent{}, err
-	case subtle.ConstantTimeCompare([]byte(stored), []byte(digest)) != 1 || !a.RemovedAt.IsZero():
-		return palyra.Agent{}, badToken()
-	}
-	return a, nil
+	return all, err
 }
 
 // LocalAgent returns agent:local, which belongs to the first owner.
 func (r *Registry) LocalAgent(ctx context.Context) (palyra.Agent, error) {
 	a := palyra.Agent{Principal: "agent:" + LocalName}
-	err := r.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Get(`SELECT principal FROM access_operators WHERE role = ? AND removed_at = 0 ORDER BY seq LIMIT 1`,
-			[]any{string(palyra.RoleOwner)}, &a.Owner)
+	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		a.Owner, err = firstOwner(tx)
+		return err
 	})
 	if errors.Is(err, store.ErrNoRows) {
 		return palyra.Agent{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "this state has no owner yet").
 			WithRemedy("run 'palyra up'")
 	}
 	return a, err
+}
+
+// firstOwner is who owns what comes without a name.
+func firstOwner(tx *store.Tx) (owner palyra.Principal, err error) {
+	err = tx.Get(`SELECT o.principal FROM access_operators o JOIN access_users u ON u.principal = o.principal
+		WHERE o.role = ? AND o.removed_at = 0 AND u.role = ? AND u.removed_at = 0 ORDER BY o.seq LIMIT 1`,
+		[]any{string(palyra.RoleOwner), string(palyra.RoleOwner)}, &owner)
+	return owner, err
 }
 
 func scanAgent(scan func(...any) error) (palyra.Agent, palyra.Digest, error) {
@@ -158,9 +152,4 @@ func scanAgent(scan func(...any) error) (palyra.Agent, palyra.Digest, error) {
 func taken(name string) error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the name %s is taken", name).
 		WithRemedy("choose another; the name of a removed agent is not given again")
-}
-
-func badToken() error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the agent token is not valid, or its agent was removed").
-		WithRemedy("have an operator add the agent again under a new name: palyra agent add")
 }

@@ -20,18 +20,18 @@ func TestAgentLife(t *testing.T) {
 	if err != nil || a.Principal != "agent:ci" || a.Owner != "user:alice" {
 		t.Fatalf("%+v %v", a, err)
 	}
-	got, err := b.AgentByToken(t.Context(), token)
+	got, err := b.Bearer(t.Context(), token)
 	if err != nil || got.Principal != "agent:ci" || got.Owner != "user:alice" {
 		t.Errorf("%+v %v", got, err)
 	}
 	b.open() // after a restart too
-	if _, err := b.AgentByToken(t.Context(), token); err != nil {
+	if _, err := b.Bearer(t.Context(), token); err != nil {
 		t.Error(err)
 	}
 	if err := b.RemoveAgent(t.Context(), "agent:ci", b.sign(b.owner, nil)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.AgentByToken(t.Context(), token)
+	_, err = b.Bearer(t.Context(), token)
 	b.wants(err, palyra.ReasonBadCredential)
 	b.wants(b.RemoveAgent(t.Context(), "agent:ci", b.sign(b.owner, nil)), palyra.ReasonNotFound)
 	_, _, err = b.AddAgent(t.Context(), "ci", "", b.sign(b.owner, nil))
@@ -118,7 +118,7 @@ func TestTokens(t *testing.T) {
 		if d, ok := parseToken([]byte(tok)); !ok || d != digest {
 			t.Errorf("%q does not parse", tok)
 		}
-		_, err := b.AgentByToken(t.Context(), s) // well-formed, but nobody's
+		_, err := b.Bearer(t.Context(), s) // well-formed, but nobody's
 		b.wants(err, palyra.ReasonBadCredential)
 	}
 	s, _ := newToken()
@@ -131,10 +131,10 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "plyr_", tok + "0", tok[:len(tok)-1], strings.ToUpper(tok), " " + tok, tok + "\n"} {
-		_, err := b.AgentByToken(t.Context(), palyra.NewSecret([]byte(bad)))
+		_, err := b.Bearer(t.Context(), palyra.NewSecret([]byte(bad)))
 		b.wants(err, palyra.ReasonBadCredential)
 	}
-	_, err := b.AgentByToken(t.Context(), palyra.Secret{})
+	_, err := b.Bearer(t.Context(), palyra.Secret{})
 	b.wants(err, palyra.ReasonBadCredential)
 }
 

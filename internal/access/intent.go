@@ -18,7 +18,9 @@ const (
 )
 
 // CheckIntent returns the operator behind a signature and the signature as
-// evidence, with the public key filled in. It checks, in this order: the
+// evidence, with the public key filled in. A device's key is an operator whose
+// Device is set: it counts only on that device's own connection, which the door
+// sees to, as it does to the person's own role (Cap). It checks, in this order: the
 // audience and the body, the key, the signature itself, its time, and that it
 // was never used. When it returns nil the use is durable: the same signature is
 // refused from then on, whatever becomes of the request.
@@ -27,8 +29,9 @@ func (r *Registry) CheckIntent(ctx context.Context, sig palyra.Signature) (palyr
 		return palyra.Operator{}, palyra.Signature{}, err
 	}
 	var op palyra.Operator
-	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		op, err = signer(tx, sig)
+	err := r.DB.Read(ctx, func(tx *store.Tx) error {
+		by, err := signer(tx, sig)
+		op = by.Operator
 		return err
 	})
 	if err != nil {

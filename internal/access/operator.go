@@ -14,30 +14,35 @@ import (
 const operatorColumns = `SELECT principal, role, key_id, public_key, separation, added_at, removed_at FROM access_operators`
 
 // keyID names a public key the way operators' key files do.
-func keyID(pub ed25519.PublicKey) string {
-	return "op-" + strings.TrimPrefix(string(palyra.SumBytes(pub)), "sha256:")[:32]
+func keyID(pub ed25519.PublicKey) string { return "op-" + keyDigest(pub) }
+
+func keyDigest(pub ed25519.PublicKey) string {
+	return strings.TrimPrefix(string(palyra.SumBytes(pub)), "sha256:")[:32]
 }
 
-// AddOperator makes a person's key known; the signer must hold access.manage,
-// which the door has checked, and be an owner to make one. Adding a key that is
-// known for the same person and role changes its separation.
+// AddOperator makes a person's key known; the signer must be an owner to do so
+// for somebody else. Somebody not known yet becomes so, with the key's role.
+// Adding a key that is known for the same person and role changes its separation.
 func (r *Registry) AddOperator(ctx context.Context, o palyra.Operator, sig palyra.Signature) (palyra.Operator, error) {
 	o, err := r.checked(o)
 	if err != nil {
 		return palyra.Operator{}, err
 	}
 	err = r.DB.Write(ctx, "operator.added", func(tx *store.Tx) error {
-		by, err := signer(tx, sig)
+		by, err := allowed(tx, sig, manage)
 		if err != nil {
 			return err
 		}
-		if (o.Role == palyra.RoleOwner || o.Principal != by.Principal) && by.Role != palyra.RoleOwner {
+		if o.Principal != by.Principal && !by.owner() {
 			return onlyOwner() // with another's name one could vote as them
+		}
+		if err := r.personFor(tx, by, o, sig); err != nil {
+			return err
 		}
 		old, err := operator(tx, o.KeyID)
 		switch {
 		case palyra.CodeOf(err) == palyra.Denied: // not known yet
-			err = insertOperator(tx, o, -1)
+			err = insertKey(tx, o)
 		case err == nil:
 			err = changeSeparation(tx, old, o)
 			o.AddedAt = old.AddedAt
@@ -50,19 +55,58 @@ func (r *Registry) AddOperator(ctx context.Context, o palyra.Operator, sig palyr
 	return o, err
 }
 
+// personFor checks that a key is no more than its person, and makes the person
+// known when nobody of that name ever was.
+func (r *Registry) personFor(tx *store.Tx, by giver, o palyra.Operator, sig palyra.Signature) error {
+	u, err := user(tx, o.Principal)
+	if errors.Is(err, store.ErrNoRows) {
+		u = palyra.User{Principal: o.Principal, Role: o.Role, AddedAt: o.AddedAt, AddedBy: by.Principal}
+		if err := by.may(u.Role, nil); err != nil {
+			return err
+		}
+		return r.insertUser(tx, u, &sig)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !u.RemovedAt.IsZero():
+		return noUser(o.Principal)
+	case !(giver{palyra.Operator{Role: u.Role}, u}).covers(o.Role):
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s has the role %s; a key of theirs cannot hold more", u.Principal, u.Role).
+			WithRemedy("change the person's role first: palyra access user change")
+	}
+	return by.may(o.Role, u.Workspaces)
+}
+
+// insertKey adds an operator's key, which must not be a device's.
+func insertKey(tx *store.Tx, o palyra.Operator) error {
+	var n int64
+	if err := tx.Get(`SELECT COUNT(*) FROM access_devices WHERE key_id = ?`, []any{o.KeyID}, &n); err != nil {
+		return err
+	}
+	if n > 0 {
+		return keyTaken()
+	}
+	return insertOperator(tx, o, -1)
+}
+
 func changeSeparation(tx *store.Tx, old, o palyra.Operator) error {
 	if !old.RemovedAt.IsZero() || old.Principal != o.Principal || old.Role != o.Role || old.Separation == o.Separation {
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the key is already known").
-			WithRemedy("make a new key; a removed one is not taken back")
+		return keyTaken()
 	}
 	_, err := tx.Exec(`UPDATE access_operators SET separation = ? WHERE key_id = ?`, string(o.Separation), o.KeyID)
 	return err
 }
 
+func keyTaken() error {
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the key is already known").
+		WithRemedy("make a new key; a removed one is not taken back")
+}
+
 // RemoveOperator ends a key at once. The last owner's key stays.
 func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Signature) error {
-	return r.DB.Write(ctx, "operator.removed", func(tx *store.Tx) error {
-		by, err := signer(tx, sig)
+	err := r.DB.Write(ctx, "operator.removed", func(tx *store.Tx) error {
+		by, err := allowed(tx, sig, manage)
 		if err != nil {
 			return err
 		}
@@ -70,28 +114,29 @@ func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Sig
 		if err != nil || !o.RemovedAt.IsZero() {
 			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no operator has the key %s", palyra.Clip(id, 64))
 		}
-		if o.Role == palyra.RoleOwner {
-			if by.Role != palyra.RoleOwner {
-				return onlyOwner()
-			}
-			if err := notLast(tx); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.Exec(`UPDATE access_operators SET removed_at = ? WHERE key_id = ?`, r.Now().UnixNano(), id); err != nil {
+		if err := by.may(o.Role, nil); o.Principal != by.Principal && err != nil {
 			return err
 		}
-		return r.record(tx, palyra.OperatorRemoved{KeyID: id, By: by.Principal, Signature: sig})
+		if err := r.endKey(tx, id, by.Principal, sig); err != nil {
+			return err
+		}
+		return anOwner(tx)
 	})
+	if err == nil {
+		r.ended([]string{"key:" + id}, "")
+	}
+	return err
 }
 
-func notLast(tx *store.Tx) error {
-	var owners int64
-	if err := tx.Get(`SELECT COUNT(*) FROM access_operators WHERE role = ? AND removed_at = 0`, []any{string(palyra.RoleOwner)}, &owners); err != nil {
+// anOwner checks that somebody can still do everything. A device does not
+// count: it can be lost with its one key.
+func anOwner(tx *store.Tx) error {
+	var n int64
+	err := tx.Get(`SELECT COUNT(*) FROM access_operators o JOIN access_users u ON u.principal = o.principal
+		WHERE o.role = ? AND o.removed_at = 0 AND u.role = ? AND u.removed_at = 0`,
+		[]any{string(palyra.RoleOwner), string(palyra.RoleOwner)}, &n)
+	if err != nil || n > 0 {
 		return err
-	}
-	if owners > 1 {
-		return nil
 	}
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonLastOwner, "this is the last owner's key").
 		WithRemedy("add another owner first")
@@ -135,17 +180,15 @@ func (r *Registry) checked(o palyra.Operator) (palyra.Operator, error) {
 	if o.Principal.Kind() != "user" || !goodName(o.Principal.Name()) {
 		return palyra.Operator{}, invalid("an operator is user:<name>, with a name of a-z, 0-9, '.', '_', '-'")
 	}
-	switch o.Role {
-	case palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleViewer:
-	default:
-		return palyra.Operator{}, invalid("the role must be owner, admin, operator, approver, auditor or viewer")
+	if err := personRole(o.Role); err != nil {
+		return palyra.Operator{}, err
 	}
 	switch o.Separation {
-	case palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID:
+	case palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationOtherUID:
 	case "":
 		o.Separation = palyra.SeparationNone
-	default:
-		return palyra.Operator{}, invalid("the separation must be none, passphrase, device or other_uid")
+	default: // device is what a paired device has; nobody only says so
+		return palyra.Operator{}, invalid("the separation must be none, passphrase or other_uid")
 	}
 	return palyra.Operator{
 		Principal: o.Principal, Role: o.Role, KeyID: keyID(pub), PublicKey: o.PublicKey, Separation: o.Separation,
@@ -200,10 +243,6 @@ func alnum(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 func unknownKey() error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonUnknownKey, "the daemon does not know the signing key, or it was removed").
 		WithRemedy("have an owner add the key: palyra operator add")
-}
-
-func onlyOwner() error {
-	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only an owner may do this").WithRemedy("ask an owner")
 }
 
 func invalid(why string) error {

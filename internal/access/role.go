@@ -40,6 +40,21 @@ var roles = map[palyra.Role][]string{
 	palyra.RoleNode:     {},
 }
 
+// ladder is the roles of people, from the least on.
+var ladder = []palyra.Role{
+	palyra.RoleViewer, palyra.RoleAuditor, palyra.RoleApprover, palyra.RoleOperator, palyra.RoleAdmin, palyra.RoleOwner,
+}
+
+// Roles lists every role there is, the one that may most first.
+func (*Registry) Roles() []palyra.Role {
+	out := slices.Clone(ladder)
+	slices.Reverse(out)
+	return append(out, palyra.RoleAgent, palyra.RoleNode)
+}
+
+// Holds lists the permissions of a role.
+func (*Registry) Holds(role palyra.Role) []string { return slices.Clone(roles[role]) }
+
 // Permissions lists every permission there is.
 func Permissions() []string { return append(slices.Clone(views), acts...) }
 

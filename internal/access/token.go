@@ -49,6 +49,12 @@ func parseToken(token []byte) (palyra.Digest, bool) {
 	return palyra.SumBytes(token), true
 }
 
+// tokenID names an API token by a digest of its digest. It says nothing about
+// the token, and no other token has it.
+func tokenID(digest palyra.Digest) string {
+	return "tok-" + strings.TrimPrefix(string(palyra.SumBytes([]byte("palyra/token-id/v1\x00"+string(digest)))), "sha256:")[:32]
+}
+
 func tokenSum(body string) string {
 	return base62(new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE([]byte(body)))), sumChars)
 }

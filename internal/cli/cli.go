@@ -66,6 +66,7 @@ type app struct {
 	interrupt context.CancelFunc // ends it as Ctrl-C does; nil in parts of tests
 	command   string             // the one that ran, for its help
 	home      string             // --home
+	remote    string             // --remote
 	asJSON    bool
 	quiet     bool
 	noColor   bool
@@ -146,6 +147,7 @@ func (a *app) root() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.home, "home", "", "directory of state, keys and sockets (default $PALYRA_HOME, else the XDG directories)")
+	flags.StringVar(&a.remote, "remote", "", "talk to the daemon on another machine that this one is paired with (default $PALYRA_REMOTE; see 'palyra device')")
 	flags.BoolVar(&a.asJSON, "json", false, "print one JSON object")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors only")
 	flags.BoolVar(&a.noColor, "no-color", false, "print without colours")
@@ -179,7 +181,7 @@ func (a *app) all() []*cobra.Command {
 	return []*cobra.Command{
 		a.up(), a.down(), a.status(), a.version(),
 		a.exec(), a.run(), a.runs(), a.tools(), a.approvals(), a.grants(), a.sessions(), a.calls(),
-		a.workspaces(), a.agents(), a.operators(), a.keys(),
+		a.workspaces(), a.agents(), a.operators(), a.access(), a.devices(), a.console(), a.keys(),
 		a.journal(), a.attest(), a.policy(), a.sandbox(), a.setup(), a.configuration(),
 		a.man(), exitTopic(), environmentTopic(),
 	}

@@ -22,6 +22,9 @@ const tokenVariable = "PALYRA_AGENT_TOKEN_FILE"
 
 // agent opens the agent's door, where a call is proposed and nothing decided.
 func (a *app) agent() (*client.Client, error) {
+	if name := a.remoteName(); name != "" {
+		return a.elsewhere(name, client.AgentDoor)
+	}
 	c, err := a.config()
 	if err != nil {
 		return nil, err
@@ -40,6 +43,9 @@ func (a *app) agent() (*client.Client, error) {
 // operator opens the operator's door. Its key is read, and its passphrase asked
 // for, only when something must be signed.
 func (a *app) operator() (*client.Client, error) {
+	if name := a.remoteName(); name != "" {
+		return a.elsewhere(name, client.OperatorDoor)
+	}
 	c, err := a.config()
 	if err != nil {
 		return nil, err
@@ -49,6 +55,9 @@ func (a *app) operator() (*client.Client, error) {
 
 // operatorAs opens the operator's door with a given key.
 func (a *app) operatorAs(key client.Signer) (*client.Client, error) {
+	if name := a.remoteName(); name != "" && key == nil {
+		return a.elsewhere(name, client.OperatorDoor)
+	}
 	c, err := a.config()
 	if err != nil {
 		return nil, err
@@ -113,6 +122,9 @@ func (k *personalKey) open() (*client.OperatorKey, error) {
 
 // separation is that of the person's own key; "" when there is none.
 func (a *app) separation() palyra.Separation {
+	if a.remoteName() != "" {
+		return palyra.SeparationDevice
+	}
 	c, err := a.config()
 	if err != nil {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -58,12 +59,12 @@ func (a *app) keysExport() *cobra.Command {
 
 func (a *app) keysRotate() *cobra.Command {
 	return &cobra.Command{
-		Use: "rotate journal|attestation", Short: "Make a new key and chain it to the old one", Args: takes("journal|attestation"),
+		Use: "rotate journal|attestation|ca", Short: "Make a new key and chain it to the old one", Args: takes("journal|attestation|ca"),
 		Example:   "  palyra keys rotate journal",
-		ValidArgs: []string{"journal", "attestation"},
+		ValidArgs: []string{"journal", "attestation", "ca"},
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if args[0] != "journal" && args[0] != "attestation" {
-				return usage("%q is neither journal nor attestation", args[0])
+			if !slices.Contains([]string{"journal", "attestation", "ca"}, args[0]) {
+				return usage("%q is none of journal, attestation and ca (the authority of devices)", args[0])
 			}
 			k, err := c.RotateKey(ctx, args[0])
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"palyra/internal/catalog"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
+	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/run"
 
@@ -61,11 +62,11 @@ func (p deskPart) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error
 }
 
 func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
-	role, err := p.role(ctx, v.Signature.Intent.KeyID)
-	if err != nil {
+	who := rpc.CallerOf(ctx)
+	if err := p.pairs(ctx, v, who); err != nil {
 		return palyra.Approval{}, err
 	}
-	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []string{string(role)}, "approval.decide", "Approval", string(v.Approval)); !ok {
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []string{string(who.Role)}, "approval.decide", "Approval", string(v.Approval)); !ok {
 		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s decide approvals", v.By)
 		for _, h := range hits {
 			e = e.WithRemedy("%s", h.Remedy)
@@ -75,17 +76,18 @@ func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, e
 	return p.d.desk.Decide(ctx, v)
 }
 
-// role returns the role of the operator with the key.
-func (p deskPart) role(ctx context.Context, keyID string) (palyra.Role, error) {
-	all, err := p.d.access.Operators(ctx)
-	if err != nil {
-		return "", err
+// pairs refuses an answer about a pairing by somebody who may not manage devices.
+func (p deskPart) pairs(ctx context.Context, v palyra.Vote, who rpc.Caller) error {
+	a, err := p.d.desk.Get(ctx, v.Approval)
+	if err != nil || a.SubjectType != palyra.SubjectPairing {
+		return err
 	}
-	i := slices.IndexFunc(all, func(o palyra.Operator) bool { return o.KeyID == keyID && o.RemovedAt.IsZero() })
-	if i < 0 {
-		return "", palyra.Errorf(palyra.Denied, palyra.ReasonUnknownKey, "the key is not known")
+	const manage = "devices.manage"
+	if p.d.access.Permits(who.Role, manage, who.Signed) && p.d.access.Permits(who.Cap, manage, who.Signed) {
+		return nil
 	}
-	return all[i].Role, nil
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s to pair a device", v.By, manage).
+		WithRemedy("have an owner or admin answer")
 }
 
 func (p deskPart) Watch(ctx context.Context, f func(palyra.Approval) error) error {
@@ -220,9 +222,13 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: "default", Separation: level,
-		Pending: pending, Running: int64(d.path.calls.InFlight()),
+		Pending: pending, Running: int64(d.path.calls.InFlight()), Problems: d.trouble.list(), Limited: d.limits.Counters(),
+		Console: p.addresses().ConsoleAddress(), Remote: p.addresses().RemoteAddress(),
 	}, nil
 }
+
+// addresses is the server that knows where it listens.
+func (p statusPart) addresses() *rpc.Server { return p.d.devices.server.Load() }
 
 // separation is the weakest level of a key that may decide: a chain is as
 // strong as that.

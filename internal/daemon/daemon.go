@@ -27,6 +27,7 @@ import (
 	"palyra/internal/durable"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
+	"palyra/internal/limit"
 	"palyra/internal/policy"
 	"palyra/internal/posture"
 	"palyra/internal/run"
@@ -68,6 +69,9 @@ type Daemon struct {
 	path     *path
 	posture  *posture.Store
 	insiders insiders
+	devices  *devices
+	limits   *limit.Limiter
+	trouble  trouble
 	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
 	first    bool                   // this start made the state
 }
@@ -88,7 +92,7 @@ func New(ctx context.Context, c Config) (_ *Daemon, err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openDesk, d.openPath, d.openPosture, d.settle,
+		d.openState, d.openKeys, d.openAccess, d.openPolicy, d.openDesk, d.openDevices, d.openPath, d.openPosture, d.settle,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err

@@ -27,8 +27,15 @@ func (d *Daemon) openAccess(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.checkOperators(ctx, known); err != nil || len(known) > 0 {
+	if err := d.checkOperators(ctx, known); err != nil {
 		return err
+	}
+	err = d.access.Verify(ctx, func(kind string, f func([]byte) error) error { return d.eachEntry(ctx, kind, f) })
+	if err != nil {
+		return err
+	}
+	if len(known) > 0 {
+		return d.access.Adopt(ctx)
 	}
 	return d.makeOwner(ctx)
 }

@@ -16,6 +16,7 @@ import (
 	"palyra/internal/tool"
 	toolartifact "palyra/internal/tool/artifact"
 	"palyra/internal/tool/basic"
+	"palyra/internal/tool/device"
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/workspace"
@@ -64,7 +65,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err = d.openNative(p); err != nil {
 		return err
 	}
-	if p.tools, err = tool.NewSet(builtin(d.files, p.native.guard)...); err != nil {
+	if p.tools, err = tool.NewSet(append(builtin(d.files, p.native.guard), device.All(d.devices.tool())...)...); err != nil {
 		return err
 	}
 	p.catalog, err = catalog.New(catalog.Config{Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs()), MaxCalls: c.ToolCall.MaxCallsPerRun})

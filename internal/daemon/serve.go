@@ -21,6 +21,8 @@ import (
 	"palyra/internal/rpc/status"
 	"palyra/internal/rpc/tools"
 	"palyra/internal/rpc/workspaces"
+
+	devicesvc "palyra/internal/rpc/devices"
 )
 
 // Run serves both doors until ctx ends or a part fails.
@@ -32,7 +34,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	d.insiders.server.Store(server)
-	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.prune, d.tryOut}
+	d.access.OnEnd(d.credentialEnded)
+	d.devices.serve(server)
+	d.openConsole(server)
+	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut}
 	var wg sync.WaitGroup
 	errs := make([]error, len(parts))
 	for i, part := range parts {
@@ -79,7 +84,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 	c := rpc.Config{
 		AgentSocket:    filepath.Join(dir, config.AgentSocket),
 		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
-		StateID:        d.stateID, Access: d.access, Journal: d.journal, Log: d.Log, Now: now,
+		StateID:        d.stateID, Access: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
 	}
 	desk := approvals.New(deskPart{d}, leasesPart{d.desk}, now)
 	c.Services = []rpc.Service{
@@ -89,8 +94,9 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		desk,
 		sessions.New(d.sessions),
 		workspaces.New(d.work),
-		access.New(accessPart{d.access, d}),
-		keys.New(d.ring),
+		access.New(accessPart{d.access, d}).WithConsole(consolePart{d}),
+		devicesvc.New(d.devices, d.access, d.devices),
+		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),
 		policy.New(policyPart{d}),
 		attestations.New(d.attester),
@@ -104,4 +110,28 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		return nil, errors.Join(err, server.Close())
 	}
 	return server, nil
+}
+
+// openConsole opens the door for browsers. A daemon without one serves: that is in
+// the status and the log.
+func (d *Daemon) openConsole(s *rpc.Server) {
+	listen := d.Config.Config.Console.Listen
+	if listen == "off" {
+		return
+	}
+	address, err := s.OpenConsole(listen)
+	d.trouble.set("console", err)
+	if err != nil {
+		d.Log.Warn("no console", "error", err)
+		return
+	}
+	d.Log.Info("the console is served; 'palyra console' prints a link", "address", address)
+}
+
+// consolePart signs browsers in.
+type consolePart struct{ d *Daemon }
+
+// Login implements the door's Console.
+func (p consolePart) Login(ctx context.Context, c rpc.Caller) (string, time.Time, error) {
+	return p.d.devices.server.Load().Login(ctx, c)
 }

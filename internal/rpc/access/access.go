@@ -1,10 +1,12 @@
-// Package access serves AccessService: agents and operators come and go. A
-// token is in the answer to AddAgent and nowhere else.
+// Package access serves AccessService: people, keys, tokens and agents come and
+// go, and everybody can ask who they are. A token is in the answer to the request
+// that made it and nowhere else.
 package access
 
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -17,6 +19,14 @@ import (
 
 // Registry keeps who may do what. Every change names the signature behind it.
 type Registry interface {
+	Keys
+	People
+	Tokens
+	Roles
+}
+
+// Keys keeps agents and operators' keys.
+type Keys interface {
 	// AddAgent names an agent and returns its token; an empty owner means the
 	// signer.
 	AddAgent(ctx context.Context, name string, owner palyra.Principal, sig palyra.Signature) (palyra.Agent, palyra.Secret, error)
@@ -32,11 +42,59 @@ type Registry interface {
 	RemoveOperator(ctx context.Context, keyID string, sig palyra.Signature) error
 }
 
-// Service serves AccessService.
-type Service struct{ registry Registry }
+// People keeps persons.
+type People interface {
+	// AddUser makes a person known.
+	AddUser(ctx context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error)
+	// Users lists everybody ever known.
+	Users(ctx context.Context) ([]palyra.User, error)
+	// ChangeUser gives a person a role and workspaces in place of theirs.
+	ChangeUser(ctx context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error)
+	// RemoveUser ends a person with all that is theirs.
+	RemoveUser(ctx context.Context, p palyra.Principal, sig palyra.Signature) error
+}
 
-// New returns the service.
-func New(r Registry) *Service { return &Service{r} }
+// Tokens keeps API tokens.
+type Tokens interface {
+	// AddToken makes a token; an empty principal means the signer.
+	AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret, error)
+	// Tokens lists every token ever made.
+	Tokens(ctx context.Context) ([]palyra.Token, error)
+	// RevokeToken ends a token.
+	RevokeToken(ctx context.Context, id string, sig palyra.Signature) error
+}
+
+// Roles knows what roles hold.
+type Roles interface {
+	// Roles lists the roles.
+	Roles() []palyra.Role
+	// Holds lists the permissions of a role; the list is the caller's.
+	Holds(role palyra.Role) []string
+	// Permits reports whether a role holds a permission, with or without a
+	// signature.
+	Permits(role palyra.Role, permission string, signed bool) bool
+}
+
+// Console signs browsers in.
+type Console interface {
+	// Login makes a link that signs one browser in to look, once.
+	Login(ctx context.Context, c rpc.Caller) (url string, expires time.Time, err error)
+}
+
+// Service serves AccessService.
+type Service struct {
+	registry Registry
+	console  Console
+}
+
+// New returns the service, without a console.
+func New(r Registry) *Service { return &Service{registry: r} }
+
+// WithConsole gives the service a console; nil is none. It returns the service.
+func (s *Service) WithConsole(c Console) *Service {
+	s.console = c
+	return s
+}
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
@@ -50,12 +108,17 @@ func (s *Service) AddAgent(ctx context.Context, req *v1.AddAgentRequest) (*v1.Ad
 		return nil, err
 	}
 	defer token.Destroy()
-	res := &v1.AddAgentResponse{Agent: &v1.Agent{}}
+	res := &v1.AddAgentResponse{Agent: &v1.Agent{}, Token: shown(token)}
+	return res, wire.FromWord(a, res.GetAgent())
+}
+
+// shown is a token as its one answer holds it.
+func shown(token palyra.Secret) (text string) {
 	_ = token.Use(func(b []byte) error {
-		res.Token = string(b)
+		text = string(b)
 		return nil
 	})
-	return res, wire.FromWord(a, res.GetAgent())
+	return text
 }
 
 // ListAgents implements the method.

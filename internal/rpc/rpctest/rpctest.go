@@ -16,6 +16,7 @@ import (
 	"palyra/internal/rpc/access"
 	"palyra/internal/rpc/approvals"
 	"palyra/internal/rpc/attestations"
+	"palyra/internal/rpc/devices"
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
 	"palyra/internal/rpc/policy"
@@ -58,8 +59,9 @@ func (p *Parts) Services() []rpc.Service {
 	desk := approvals.New(desk{p}, leases{p}, time.Now)
 	return []rpc.Service{
 		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
-		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry), keys.New(ring{p}),
+		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}),
+		devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 

@@ -1,0 +1,229 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Verify holds the tables of people, tokens, devices and agents against the
+// journal, which is signed: a row that somebody wrote, changed or took away past
+// the daemon gives nobody a say. each walks the journal's entries of a kind, in
+// order, with their bodies. It comes before Adopt.
+func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw []byte) error) error) error {
+	s := said{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{}}
+	if err := s.read(each); err != nil {
+		return err
+	}
+	return r.DB.Read(ctx, func(tx *store.Tx) error {
+		for _, check := range []func(*store.Tx) error{s.holdUsers, s.holdTokens, s.holdDevices, s.holdAgents} {
+			if err := check(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// said is what the journal says there is. The time of an end is in the entry and
+// not in the event, so that an end stands as over.
+type said struct {
+	users   map[string]palyra.User
+	tokens  map[string]palyra.Token
+	devices map[string]palyra.Device
+	agents  map[string]palyra.Agent
+}
+
+var over = time.Unix(0, 0).UTC()
+
+// read takes in all that the journal says.
+func (s said) read(each func(kind string, f func(raw []byte) error) error) error {
+	for _, take := range []func(func(string, func([]byte) error) error) error{
+		on(func(e palyra.UserAdded) { s.users[string(e.User.Principal)] = e.User }),
+		on(func(e palyra.UserChanged) { s.users[string(e.User.Principal)] = e.User }),
+		on(func(e palyra.UserRemoved) {
+			change(s.users, string(e.Principal), func(u *palyra.User) { u.RemovedAt = over })
+		}),
+		on(func(e palyra.TokenAdded) { s.tokens[e.Token.ID] = e.Token }),
+		on(func(e palyra.TokenRevoked) {
+			change(s.tokens, e.Token, func(t *palyra.Token) { t.RevokedAt, t.RevokedBy = over, e.By })
+		}),
+		on(func(e palyra.DevicePaired) { s.devices[e.Device.ID] = e.Device }),
+		on(func(e palyra.DeviceRenewed) {
+			change(s.devices, e.Device, func(d *palyra.Device) {
+				d.Certificate, d.Serial, d.ExpiresAt = e.Certificate, e.Serial, e.ExpiresAt
+			})
+		}),
+		on(func(e palyra.DeviceRevoked) {
+			change(s.devices, e.Device, func(d *palyra.Device) { d.RevokedAt, d.RevokedBy = over, e.By })
+		}),
+		on(func(e palyra.AgentAdded) { s.agents[string(e.Agent.Principal)] = e.Agent }),
+		on(func(e palyra.AgentRemoved) {
+			change(s.agents, string(e.Principal), func(a *palyra.Agent) { a.RemovedAt = over })
+		}),
+	} {
+		if err := take(each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// on decodes the entries of an event's kind.
+func on[E palyra.Event](f func(E)) func(func(string, func([]byte) error) error) error {
+	return func(each func(string, func([]byte) error) error) error {
+		var kind E
+		return each(kind.Kind(), func(raw []byte) error {
+			var e E
+			err := json.Unmarshal(raw, &e)
+			f(e)
+			return err
+		})
+	}
+}
+
+func change[T any](m map[string]T, id string, f func(*T)) {
+	if v, ok := m[id]; ok {
+		f(&v)
+		m[id] = v
+	}
+}
+
+func (s said) holdUsers(tx *store.Tx) error {
+	all, err := users(tx)
+	for _, u := range all {
+		u.RemovedAt = mask(u.RemovedAt)
+		hold(&err, s.users, string(u.Principal), u)
+	}
+	return rest(err, s.users)
+}
+
+func (s said) holdTokens(tx *store.Tx) error {
+	all, err := tokens(tx, func(t palyra.Token, digest palyra.Digest) error {
+		if t.ID != tokenID(digest) {
+			return tampered(t.ID)
+		}
+		return nil
+	})
+	for _, t := range all {
+		t.RevokedAt, t.UsedAt = mask(t.RevokedAt), time.Time{}
+		hold(&err, s.tokens, t.ID, t)
+	}
+	return rest(err, s.tokens)
+}
+
+func (s said) holdDevices(tx *store.Tx) error {
+	all, err := devices(tx)
+	for _, d := range all {
+		d.RevokedAt, d.SeenAt = mask(d.RevokedAt), time.Time{}
+		hold(&err, s.devices, d.ID, d)
+	}
+	return rest(err, s.devices)
+}
+
+func (s said) holdAgents(tx *store.Tx) error {
+	all, err := agents(tx)
+	for _, a := range all {
+		a.RemovedAt = mask(a.RemovedAt)
+		hold(&err, s.agents, string(a.Principal), a)
+	}
+	return rest(err, s.agents)
+}
+
+func mask(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return over
+}
+
+// hold crosses a row off what the journal says; both must say the same.
+func hold[T any](err *error, want map[string]T, id string, row T) {
+	if *err != nil {
+		return
+	}
+	w, ok := want[id]
+	a, errA := json.Marshal(w)
+	b, errB := json.Marshal(row)
+	if !ok || errA != nil || errB != nil || !bytes.Equal(a, b) {
+		*err = tampered(id)
+	}
+	delete(want, id)
+}
+
+// rest refuses what the journal has and the table does not.
+func rest[T any](err error, want map[string]T) error {
+	for id := range want {
+		if err == nil {
+			err = tampered(id)
+		}
+	}
+	return err
+}
+
+func tampered(id string) error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "%s is not what the journal knows", palyra.Clip(id, 128)).
+		WithRemedy("somebody changed the state past the daemon; look at 'palyra journal verify' on a copy, and restore a backup")
+}
+
+// Adopt makes people known who were there before people were: those with keys or
+// agents. Each gets the least role that covers their keys, which stay bounded by
+// their own.
+func (r *Registry) Adopt(ctx context.Context) error {
+	var missing []palyra.User
+	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		missing, err = strangers(tx)
+		return err
+	})
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return r.DB.Write(ctx, "user.added", func(tx *store.Tx) error {
+		for _, u := range missing {
+			u.AddedAt, u.AddedBy = r.Now().UTC(), "system:daemon"
+			if err := r.insertUser(tx, u, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// strangers lists people who have credentials and no row.
+func strangers(tx *store.Tx) (out []palyra.User, err error) {
+	at := map[palyra.Principal]int{}
+	err = tx.Each(`SELECT principal, role FROM (
+			SELECT principal, role, seq FROM access_operators WHERE removed_at = 0
+			UNION ALL SELECT owner, 'viewer', 0 FROM access_agents WHERE removed_at = 0) c
+		WHERE NOT EXISTS (SELECT 1 FROM access_users u WHERE u.principal = c.principal) ORDER BY principal, seq`, nil,
+		func(scan func(...any) error) error {
+			u := palyra.User{}
+			if err := scan(&u.Principal, &u.Role); err != nil {
+				return err
+			}
+			i, known := at[u.Principal]
+			if !known {
+				at[u.Principal] = len(out)
+				out = append(out, u)
+				return nil
+			}
+			out[i].Role = join(out[i].Role, u.Role)
+			return nil
+		})
+	return out, err
+}
+
+// join returns the least role that covers two.
+func join(a, b palyra.Role) palyra.Role {
+	for _, r := range ladder {
+		g := giver{palyra.Operator{Role: r}, palyra.User{Role: r}}
+		if g.covers(a) && g.covers(b) {
+			return r
+		}
+	}
+	return palyra.RoleOwner
+}

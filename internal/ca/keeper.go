@@ -1,0 +1,148 @@
+package ca
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"palyra"
+	"palyra/internal/durable"
+)
+
+const (
+	keyExt   = ".key"
+	mostName = 64
+)
+
+// Keeper keeps secrets under names.
+//
+// Load's error has the code NotFound when there is nothing under the name and
+// any other when that cannot be known; the secret is the caller's to destroy.
+// Store replaces the value whole: after a crash, or an error, Load returns the
+// old one or the new one; after nil, the new one. It must not keep s.
+type Keeper interface {
+	Load(ctx context.Context, name string) (palyra.Secret, error)
+	Store(ctx context.Context, name string, s palyra.Secret) error
+}
+
+// Files returns a keeper of files <dir>/<name>.key, readable by their owner only.
+// What others could have read or put there is refused.
+func Files(dir string) Keeper { return &files{dir: dir} }
+
+type files struct {
+	dir string
+	mu  sync.Mutex // one at a time, so that what lies about is nobody's work in progress
+}
+
+// Load implements Keeper.
+func (f *files) Load(ctx context.Context, name string) (palyra.Secret, error) {
+	path, err := f.path(ctx, name)
+	if err != nil {
+		return palyra.Secret{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	raw, err := readPrivate(f.dir, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return palyra.Secret{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no key %s", path).WithCause(err)
+	}
+	if err != nil {
+		return palyra.Secret{}, explain(err)
+	}
+	if err := f.sweep(name); err != nil {
+		clear(raw)
+		return palyra.Secret{}, err
+	}
+	return palyra.NewSecret(raw), nil
+}
+
+// Store implements Keeper.
+func (f *files) Store(ctx context.Context, name string, s palyra.Secret) error {
+	path, err := f.path(ctx, name)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := durable.PrivateDir(f.dir); err != nil {
+		return explain(err)
+	}
+	if err := f.sweep(name); err != nil {
+		return err
+	}
+	err = s.Use(func(b []byte) error {
+		if len(b) == 0 || len(b) > maxState {
+			return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a key file holds 1 to %d bytes", maxState)
+		}
+		return durable.WriteFile(path, b, 0o600)
+	})
+	if err != nil {
+		return fmt.Errorf("ca: keep: %w", err)
+	}
+	return nil
+}
+
+func (f *files) path(ctx context.Context, name string) (string, error) {
+	if name == "" || len(name) > mostName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a key's name has 1 to %d small letters, digits and dashes", mostName)
+	}
+	return filepath.Join(f.dir, name+keyExt), ctx.Err()
+}
+
+// sweep removes what a write that a crash cut short left behind: private keys do
+// not lie about.
+func (f *files) sweep(name string) error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("ca: keep: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "."+name+keyExt+".") || !strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(f.dir, e.Name())); err != nil {
+			return fmt.Errorf("ca: keep: %w", err)
+		}
+	}
+	return nil
+}
+
+// readPrivate reads a file that nobody else can read or exchange. The directory
+// is private too, so between check and use only we could change anything.
+func readPrivate(dir, path string) ([]byte, error) {
+	if err := durable.CheckPrivate(dir); err != nil {
+		return nil, err
+	}
+	if err := durable.CheckPrivate(path); err != nil {
+		return nil, err
+	}
+	h, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("ca: keep: %w", err)
+	}
+	defer func() { _ = h.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(h, maxState+1))
+	if err == nil && (len(raw) == 0 || len(raw) > maxState) {
+		err = palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "%s does not hold a key", path).WithRemedy("restore it from a backup")
+	}
+	if err != nil {
+		clear(raw)
+		return nil, fmt.Errorf("ca: keep: %w", err)
+	}
+	return raw, nil
+}
+
+// explain turns durable's finding about a path into an error with a remedy.
+func explain(err error) error {
+	if open := (*durable.UnsafeError)(nil); errors.As(err, &open) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "the device authority's key is not safe in %s: %s", open.Path, open.Why).
+			WithRemedy("%s; if others may have read the key, rotate it", open.Fix)
+	}
+	return fmt.Errorf("ca: keep: %w", err)
+}

@@ -1,0 +1,143 @@
+// Package devices serves DeviceService: other machines are paired with the
+// daemon, renewed and parted from. It decides nothing: who may pair what is the
+// registry's to say, and whether a device is let in is a person's.
+package devices
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
+)
+
+// Offer is what a code is shown for.
+type Offer struct {
+	Principal palyra.Principal // whose device it is to be
+	Role      palyra.Role      // the most that it may do
+	By        palyra.Principal
+	Signature palyra.Signature
+}
+
+// Office shows codes and waits for devices.
+type Office interface {
+	// Offer shows a code and tells what becomes of it, until it is over. The end
+	// of ctx withdraws it.
+	Offer(ctx context.Context, o Offer, emit func(palyra.Pairing) error) error
+}
+
+// Registry keeps the devices.
+type Registry interface {
+	// MayPair checks that a signer may pair a device for a person with a role;
+	// empty ones mean the signer and the usual role, which it returns.
+	MayPair(ctx context.Context, p palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal, palyra.Role, error)
+	// Devices lists every device ever paired.
+	Devices(ctx context.Context) ([]palyra.Device, error)
+	// Device returns one by its id or name.
+	Device(ctx context.Context, idOrName string) (palyra.Device, error)
+	// RevokeDevice ends one.
+	RevokeDevice(ctx context.Context, id string, sig palyra.Signature) (palyra.Device, error)
+}
+
+// Renewer makes a device's next certificate.
+type Renewer interface {
+	// Renew returns the device, its certificate and the authorities to trust.
+	Renew(ctx context.Context, d palyra.Device) (palyra.Device, []byte, [][]byte, error)
+}
+
+// Service serves DeviceService.
+type Service struct {
+	office   Office
+	registry Registry
+	renewer  Renewer
+}
+
+// New returns the service.
+func New(o Office, r Registry, n Renewer) *Service { return &Service{o, r, n} }
+
+// Mount implements rpc.Service.
+func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
+	return palyrav1connect.NewDeviceServiceHandler(s, opts...)
+}
+
+// PairDevice implements the method.
+func (s *Service) PairDevice(ctx context.Context, req *v1.PairDeviceRequest, stream *connect.ServerStream[v1.PairDeviceResponse]) error {
+	return s.pair(ctx, req, stream.Send)
+}
+
+// pair tells the code in the first message and in no other, whatever the office
+// puts there.
+func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func(*v1.PairDeviceResponse) error) error {
+	c := rpc.CallerOf(ctx)
+	if !c.Signed {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a pairing must be signed with an operator key").
+			WithRemedy("use the palyra client with an operator key")
+	}
+	p, role, err := s.registry.MayPair(ctx, palyra.Principal(req.GetPrincipal()), palyra.Role(req.GetRole()), c.Evidence)
+	if err != nil {
+		return err
+	}
+	first := true
+	return s.office.Offer(ctx, Offer{Principal: p, Role: role, By: c.Principal, Signature: c.Evidence}, func(now palyra.Pairing) error {
+		if !first {
+			now.PIN, now.Code = "", ""
+		}
+		first = false
+		res := &v1.PairDeviceResponse{Pairing: &v1.Pairing{}}
+		if err := wire.FromWord(now, res.GetPairing()); err != nil {
+			return err
+		}
+		return send(res)
+	})
+}
+
+// ListDevices implements the method.
+func (s *Service) ListDevices(ctx context.Context, _ *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error) {
+	all, err := s.registry.Devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.ListDevicesResponse{}
+	return res, wire.FromWord(map[string]any{"devices": all}, res)
+}
+
+// GetDevice implements the method.
+func (s *Service) GetDevice(ctx context.Context, req *v1.GetDeviceRequest) (*v1.GetDeviceResponse, error) {
+	d, err := s.registry.Device(ctx, req.GetDevice())
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.GetDeviceResponse{Device: &v1.Device{}}
+	return res, wire.FromWord(d, res.GetDevice())
+}
+
+// RevokeDevice implements the method.
+func (s *Service) RevokeDevice(ctx context.Context, req *v1.RevokeDeviceRequest) (*v1.RevokeDeviceResponse, error) {
+	d, err := s.registry.RevokeDevice(ctx, req.GetDeviceId(), rpc.CallerOf(ctx).Evidence)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.RevokeDeviceResponse{Device: &v1.Device{}}
+	return res, wire.FromWord(d, res.GetDevice())
+}
+
+// RenewDevice implements the method. Which device it is comes from the key that
+// the connection proves, never from the request.
+func (s *Service) RenewDevice(ctx context.Context, _ *v1.RenewDeviceRequest) (*v1.RenewDeviceResponse, error) {
+	c := rpc.CallerOf(ctx)
+	if c.Credential != rpc.ByDevice || c.Device.ID == "" {
+		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRequired, "only a device renews its certificate, over its own connection").
+			WithRemedy("run it on the device, with --remote")
+	}
+	d, cert, authorities, err := s.renewer.Renew(ctx, c.Device)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.RenewDeviceResponse{Device: &v1.Device{}, Certificate: cert, Authorities: authorities}
+	return res, wire.FromWord(d, res.GetDevice())
+}

@@ -1,0 +1,165 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/internal/rpc"
+)
+
+var phone = palyra.Device{ID: "dev-1", Name: "phone", Principal: "user:alice", Role: palyra.RoleApprover, PairedAt: time.Unix(1_800_000_000, 0).UTC()}
+
+// parts is everything behind the service.
+type parts struct {
+	offer Offer
+	asked []string
+	sig   palyra.Signature
+	fail  error
+}
+
+func (p *parts) Offer(_ context.Context, o Offer, emit func(palyra.Pairing) error) error {
+	p.offer = o
+	for _, s := range []palyra.PairingState{palyra.PairingOffered, palyra.PairingProven, palyra.PairingDone} {
+		// A careless office that tells the code every time.
+		if err := emit(palyra.Pairing{ID: "P1", State: s, PIN: "12345678", Code: "code", Device: &phone}); err != nil {
+			return err
+		}
+	}
+	return p.fail
+}
+
+func (p *parts) MayPair(_ context.Context, who palyra.Principal, role palyra.Role, sig palyra.Signature) (palyra.Principal, palyra.Role, error) {
+	p.asked, p.sig = append(p.asked, "pair "+string(who)+" "+string(role)), sig
+	return "user:alice", palyra.RoleApprover, p.fail
+}
+
+func (p *parts) Devices(context.Context) ([]palyra.Device, error) {
+	return []palyra.Device{phone}, p.fail
+}
+
+func (p *parts) Device(_ context.Context, name string) (palyra.Device, error) {
+	p.asked = append(p.asked, "get "+name)
+	return phone, p.fail
+}
+
+func (p *parts) RevokeDevice(_ context.Context, id string, sig palyra.Signature) (palyra.Device, error) {
+	p.asked, p.sig = append(p.asked, "revoke "+id), sig
+	return phone, p.fail
+}
+
+func (p *parts) Renew(_ context.Context, d palyra.Device) (palyra.Device, []byte, [][]byte, error) {
+	p.asked = append(p.asked, "renew "+d.ID)
+	return d, []byte("cert"), [][]byte{[]byte("new"), []byte("old")}, p.fail
+}
+
+var alice = rpc.Caller{Principal: "user:alice", Signed: true, Evidence: palyra.Signature{Intent: palyra.Intent{KeyID: "op-a"}}}
+
+func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
+	p := &parts{}
+	s := New(p, p, p)
+	var got []*v1.Pairing
+	err := s.pair(rpc.WithCaller(t.Context(), alice), &v1.PairDeviceRequest{Principal: "user:x", Role: "viewer"}, func(r *v1.PairDeviceResponse) error {
+		got = append(got, r.GetPairing())
+		return nil
+	})
+	if err != nil || len(got) != 3 || got[0].GetPin() != "12345678" || got[0].GetCode() != "code" {
+		t.Fatalf("%v %v", got, err)
+	}
+	for _, later := range got[1:] {
+		if later.GetPin() != "" || later.GetCode() != "" || later.GetDevice().GetDeviceId() != "dev-1" {
+			t.Errorf("%v", later)
+		}
+	}
+	// What the registry said counts, not what was asked for.
+	want := Offer{Principal: "user:alice", Role: palyra.RoleApprover, By: "user:alice"}
+	if p.offer.Principal != want.Principal || p.offer.Role != want.Role || p.offer.By != want.By || p.offer.Signature.Intent.KeyID != "op-a" ||
+		!slices.Equal(p.asked, []string{"pair user:x viewer"}) || p.sig.Intent.KeyID != "op-a" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestPairingEndsWithItsStream(t *testing.T) {
+	p := &parts{}
+	gone := errors.New("gone")
+	err := New(p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, func(*v1.PairDeviceResponse) error { return gone })
+	if !errors.Is(err, gone) {
+		t.Error(err)
+	}
+}
+
+// Even a chain that let it through by mistake must not show a code.
+func TestUnsignedPairingIsImpossible(t *testing.T) {
+	s := New(nil, nil, nil) // nothing must be reached
+	for _, c := range []rpc.Caller{{}, {Principal: "user:alice", Role: palyra.RoleOwner}} {
+		err := s.pair(rpc.WithCaller(t.Context(), c), nil, nil)
+		if palyra.AsError(err).Reason != palyra.ReasonSignatureRequired {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	p := &parts{fail: palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no")}
+	if err := New(p, p, p).pair(rpc.WithCaller(t.Context(), alice), nil, nil); palyra.AsError(err).Reason != palyra.ReasonPermission || p.offer.By != "" {
+		t.Errorf("an offer that nobody may make: %v", err)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	p := &parts{}
+	s := New(p, p, p)
+	ctx := rpc.WithCaller(t.Context(), alice)
+	if all, err := s.ListDevices(ctx, nil); err != nil || len(all.GetDevices()) != 1 || all.GetDevices()[0].GetName() != "phone" {
+		t.Errorf("%v %v", all, err)
+	}
+	if one, err := s.GetDevice(ctx, &v1.GetDeviceRequest{Device: "phone"}); err != nil || !one.GetDevice().GetPairedAt().AsTime().Equal(phone.PairedAt) {
+		t.Errorf("%v %v", one, err)
+	}
+	if gone, err := s.RevokeDevice(ctx, &v1.RevokeDeviceRequest{DeviceId: "dev-1"}); err != nil || gone.GetDevice().GetDeviceId() != "dev-1" || p.sig.Intent.KeyID != "op-a" {
+		t.Errorf("%v %v", gone, err)
+	}
+	if !slices.Equal(p.asked, []string{"get phone", "revoke dev-1"}) {
+		t.Errorf("%v", p.asked)
+	}
+}
+
+func TestOnlyTheDeviceRenews(t *testing.T) {
+	p := &parts{}
+	s := New(p, p, p)
+	renew := func(c rpc.Caller) (*v1.RenewDeviceResponse, error) {
+		return s.RenewDevice(rpc.WithCaller(t.Context(), c), nil)
+	}
+	for _, c := range []rpc.Caller{
+		{},
+		alice,
+		{Principal: "user:alice", Credential: rpc.ByDevice},
+		{Principal: "user:alice", Credential: rpc.ByToken, Device: phone}, // a token on the device's connection is not the device
+	} {
+		if _, err := renew(c); palyra.AsError(err).Reason != palyra.ReasonDeviceRequired || len(p.asked) > 0 {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	res, err := renew(rpc.Caller{Principal: "user:alice", Credential: rpc.ByDevice, Device: phone})
+	if err != nil || string(res.GetCertificate()) != "cert" || len(res.GetAuthorities()) != 2 || res.GetDevice().GetDeviceId() != "dev-1" {
+		t.Errorf("%v %v", res, err)
+	}
+}
+
+func TestErrorsComeThrough(t *testing.T) {
+	broken := errors.New("broken")
+	p := &parts{fail: broken}
+	s := New(p, p, p)
+	ctx := rpc.WithCaller(t.Context(), rpc.Caller{Credential: rpc.ByDevice, Device: phone})
+	for name, call := range map[string]func() error{
+		"list":   func() error { _, err := s.ListDevices(ctx, nil); return err },
+		"get":    func() error { _, err := s.GetDevice(ctx, nil); return err },
+		"revoke": func() error { _, err := s.RevokeDevice(ctx, nil); return err },
+		"renew":  func() error { _, err := s.RenewDevice(ctx, nil); return err },
+	} {
+		if err := call(); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
