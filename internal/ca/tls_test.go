@@ -226,6 +226,9 @@ func TestGreetingsOfTheWrongKind(t *testing.T) {
 			door.refuses(conf, palyra.ReasonBadCertificate)
 		})
 	}
+	both := show(a, d.key, selfSigned(t, d.key)) // neither certificate makes two protocols one
+	both.NextProtos = []string{Protocol, pairing}
+	door.refuses(both, palyra.ReasonBadCertificate)
 	closed := listen(t, a.Server(ServerConfig{Device: anyDevice}))
 	conf := show(a, d.key, d.leaf.DER)
 	conf.NextProtos = []string{pairing}

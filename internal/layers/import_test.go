@@ -17,7 +17,7 @@ var (
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
-		"internal/egress", "internal/posture", "internal/profile", "internal/seal",
+		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit",
 	}
 	// mains are programs.
 	mains = []string{"cmd/*"}
@@ -60,6 +60,8 @@ func edges() []edge {
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
 		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells"}, true, "tiers that start cells share how"},
 		{[]string{"internal/sandbox/bubble", "internal/profile"}, []string{"internal/seal"}, true, "what a run must leave as it is"},
+		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
+		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
 		{append(slices.Clone(parts), leavesOf(parts)...), append([]string{".", "internal/store"}, small...), true, "a part"},
 		{append(slices.Clone(parts), leavesOf(parts)...), []string{"**"}, false, "parts never import each other, nor anything above"},
@@ -80,6 +82,7 @@ func edges() []edge {
 		{[]string{"client/**"}, append([]string{".", "client/**", "internal/rpc/wire"}, small...), true, "the client shares the words' wire form with the doors"},
 		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/keyring", "internal/posture"}, true, "evidence is checked without a daemon"},
 		{[]string{"client"}, []string{"internal/identity"}, true, "the client makes an operator's key file and signs with it"},
+		{[]string{"client"}, []string{"internal/ca", "internal/pairing"}, true, "a device joins a daemon and knows it again"},
 		{[]string{"client/**"}, []string{"**"}, false, "the client knows no part"},
 
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},

@@ -61,17 +61,22 @@ var usual = limits{
 
 // Access is the access registry, as the doors need it.
 type Access interface {
+	People
 	// Bearer returns whom a token speaks for; Denied when it is nobody's.
 	Bearer(ctx context.Context, token palyra.Secret) (palyra.Bearer, error)
 	// Device returns a paired device by its id, revoked ones too.
 	Device(ctx context.Context, id string) (palyra.Device, error)
+	// LocalAgent returns the agent that comes without a token.
+	LocalAgent(ctx context.Context) (palyra.Agent, error)
+}
+
+// People is the part of the registry about persons and their keys.
+type People interface {
+	// Person returns as whom a user looks around without a signature.
+	Person(ctx context.Context, uid int64) (palyra.Operator, error)
 	// Cap returns the role that a person has, and the only workspaces they
 	// reach; Denied when there is no such person any more.
 	Cap(ctx context.Context, p palyra.Principal) (palyra.Role, []string, error)
-	// LocalAgent returns the agent that comes without a token.
-	LocalAgent(ctx context.Context) (palyra.Agent, error)
-	// Person returns as whom a user looks around without a signature.
-	Person(ctx context.Context, uid int64) (palyra.Operator, error)
 	// CheckIntent verifies a signature, uses it up, and returns it as evidence
 	// with the operator behind it.
 	CheckIntent(ctx context.Context, sig palyra.Signature) (palyra.Operator, palyra.Signature, error)
