@@ -14,7 +14,6 @@ import (
 
 func (b *bench) candidate(name, of string, role palyra.Role) (palyra.Device, person) {
 	p := newPerson(of, role)
-	p.Separation = palyra.SeparationDevice
 	return palyra.Device{
 		Name: name, Principal: p.Principal, Role: role, PublicKey: p.PublicKey, Certificate: palyra.SumBytes([]byte(name)), Serial: "01",
 		ExpiresAt: b.now.Add(30 * 24 * time.Hour), PairedBy: "user:alice", Call: "C1", Address: "192.0.2.7:5000",

@@ -9,9 +9,9 @@ import (
 
 // OnEnd has f called with the id of every credential that ended, after that is
 // durable: "key:<id>", "device:<id>", "token:<id>", "agent:<name>", and
-// "user:<name>" for whatever else speaks for a person. It is called for what a
-// person's new role or reach may have outdated, too; then the credential lives,
-// and only what was opened with it is over. f must be quick.
+// "user:<name>" for whatever else speaks for a person. It is called, too, when a
+// person's role or reach becomes less; then the credential lives, and only what
+// was opened with it is over. f must be quick.
 func (r *Registry) OnEnd(f func(credentialID string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,6 +53,23 @@ const (
 // credentials lists the ids of all that speaks for a principal: for a person
 // with those of their agents.
 func credentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
+	out, err := own(tx, p)
+	if err != nil {
+		return nil, err
+	}
+	agents, err := owned(tx, agentsOf, p)
+	for _, a := range agents {
+		more, err := own(tx, palyra.Principal(a))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, err
+}
+
+// own lists the ids of what speaks for a principal themselves.
+func own(tx *store.Tx, p palyra.Principal) ([]string, error) {
 	out := []string{string(p)}
 	for _, c := range []struct{ query, prefix string }{{keysOf, "key:"}, {devicesOf, "device:"}, {tokensOf, "token:"}} {
 		ids, err := owned(tx, c.query, p)
@@ -63,15 +80,20 @@ func credentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
 			out = append(out, c.prefix+id)
 		}
 	}
-	agents, err := owned(tx, agentsOf, p)
-	for _, a := range agents {
-		more, err := credentials(tx, palyra.Principal(a)) // agents own nobody
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, more...)
+	return out, nil
+}
+
+// outdated lists what may have been opened with more than a person has after a
+// change. Agents lose with their owner's reach, and not with the role.
+func outdated(tx *store.Tx, old, next palyra.User) ([]string, error) {
+	after := giver{palyra.Operator{Role: next.Role}, next}
+	switch {
+	case !inside(old.Workspaces, next.Workspaces):
+		return credentials(tx, next.Principal)
+	case !after.covers(old.Role):
+		return own(tx, next.Principal)
 	}
-	return out, err
+	return nil, nil
 }
 
 // endAll ends what is a person's, each with a line of its own.

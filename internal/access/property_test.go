@@ -181,7 +181,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 			devices: map[string]bool{},
 		}
 		owners := w.owners()
-		for range rapid.IntRange(5, 30).Draw(r, "steps") {
+		for range rapid.IntRange(5, 20).Draw(r, "steps") {
 			by := w.step()
 			now := w.owners()
 			for _, o := range now {

@@ -56,14 +56,14 @@ func (r *Registry) insertUser(tx *store.Tx, u palyra.User, sig *palyra.Signature
 
 // ChangeUser gives a person another role and other workspaces, both as a whole.
 // The signer must have all that the person had and all that they get. What was
-// opened under the old role ends.
+// opened with more than the person has now ends.
 func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error) {
 	next, err := r.checkedUser(u)
 	if err != nil {
 		return palyra.User{}, err
 	}
 	var over []string
-	var own string
+	var with string
 	err = r.DB.Write(ctx, "user.changed", func(tx *store.Tx) error {
 		by, err := allowed(tx, sig, manage)
 		if err != nil {
@@ -76,7 +76,7 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 		if err := cmp.Or(by.may(old.Role, old.Workspaces), by.may(next.Role, next.Workspaces)); err != nil {
 			return err
 		}
-		own = by.credential()
+		with = by.credential()
 		next.AddedAt, next.AddedBy = old.AddedAt, old.AddedBy
 		if _, err := tx.Exec(`UPDATE access_users SET role = ?, workspaces = ? WHERE principal = ?`,
 			string(next.Role), list(next.Workspaces), string(next.Principal)); err != nil {
@@ -85,7 +85,7 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 		if err := anOwner(tx); err != nil {
 			return err
 		}
-		if over, err = credentials(tx, next.Principal); err != nil {
+		if over, err = outdated(tx, old, next); err != nil {
 			return err
 		}
 		return r.record(tx, palyra.UserChanged{User: next, By: by.Principal, Signature: sig})
@@ -93,7 +93,7 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 	if err != nil {
 		return palyra.User{}, err
 	}
-	r.ended(over, own) // not the request that says so
+	r.ended(over, with) // not the request that says so
 	return next, nil
 }
 

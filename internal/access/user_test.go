@@ -233,6 +233,26 @@ func TestChangeEndsWhatWasOpenedBefore(t *testing.T) {
 	if len(*got) != 2 {
 		t.Error("a refused change ended something")
 	}
+	_, _, err = b.AddAgent(t.Context(), "ci", "user:bob", b.sign(b.owner, nil))
+	b.must(err)
+	for _, c := range []struct {
+		role  palyra.Role
+		place []string
+		want  []string
+	}{
+		{palyra.RoleOwner, []string{"/v", "/w"}, nil}, // more ends nothing
+		{palyra.RoleViewer, []string{"/v", "/w"}, []string{"user:bob", "key:" + bob.KeyID, "key:" + second.KeyID}},
+		{palyra.RoleViewer, []string{"/v"}, []string{"user:bob", "key:" + bob.KeyID, "key:" + second.KeyID, "agent:ci"}},
+		{palyra.RoleViewer, nil, nil},
+		{palyra.RoleAuditor, nil, nil},
+		{palyra.RoleApprover, nil, []string{"user:bob", "key:" + bob.KeyID, "key:" + second.KeyID}}, // another, and so less in part
+	} {
+		*got = nil
+		b.must(b.changeUser(b.owner, "bob", c.role, c.place...))
+		if !slices.Equal(*got, c.want) {
+			t.Errorf("to %s in %v: %v, want %v", c.role, c.place, *got, c.want)
+		}
+	}
 }
 
 func TestCapOfAgents(t *testing.T) {

@@ -217,18 +217,25 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 	if err != nil {
 		return wire.Status{}, err
 	}
+	console, remote := p.addresses()
 	return wire.Status{
 		Version: d.Version, StateID: d.stateID, Instance: d.instance, PID: int64(os.Getpid()), UID: int64(os.Geteuid()),
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: "default", Separation: level,
 		Pending: pending, Running: int64(d.path.calls.InFlight()), Problems: d.trouble.list(), Limited: d.limits.Counters(),
-		Console: p.addresses().ConsoleAddress(), Remote: p.addresses().RemoteAddress(),
+		Console: console, Remote: remote,
 	}, nil
 }
 
-// addresses is the server that knows where it listens.
-func (p statusPart) addresses() *rpc.Server { return p.d.devices.server.Load() }
+// addresses are where browsers and devices come in; empty before the doors open.
+func (p statusPart) addresses() (console, remote string) {
+	s := p.d.devices.server.Load()
+	if s == nil {
+		return "", ""
+	}
+	return s.ConsoleAddress(), s.RemoteAddress()
+}
 
 // separation is the weakest level of a key that may decide: a chain is as
 // strong as that.
