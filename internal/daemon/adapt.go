@@ -111,25 +111,6 @@ func (p deskPart) Export(ctx context.Context, w io.Writer, format string, f wire
 	return err
 }
 
-// accessPart ends with an agent what hangs on it: its sessions with their
-// questions and grants, and its calls under way.
-type accessPart struct {
-	*access.Registry
-	d *Daemon
-}
-
-// RemoveAgent ends the token first: what is cleared away after it cannot grow
-// back.
-func (p accessPart) RemoveAgent(ctx context.Context, who palyra.Principal, sig palyra.Signature) error {
-	if err := p.Registry.RemoveAgent(ctx, who, sig); err != nil {
-		return err
-	}
-	err := p.d.sessions.CloseAll(context.WithoutCancel(ctx), who, "system:daemon")
-	err = errors.Join(err, p.d.path.runs.CancelAll(context.WithoutCancel(ctx), who, "system:daemon"))
-	p.d.path.calls.CancelAll(who)
-	return err
-}
-
 type leasesPart struct{ *approval.Desk }
 
 func (p leasesPart) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error) {

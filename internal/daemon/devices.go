@@ -69,6 +69,7 @@ func (d *Daemon) openDevices(ctx context.Context) error {
 	}
 	v.office.OnChange(v.adjust)
 	d.devices = v
+	d.access.OnEnd(d.credentialEnded)
 	return d.recordAuthority(ctx)
 }
 
@@ -120,6 +121,10 @@ func (v *devices) register(ctx context.Context, call palyra.ID, p device.Pairing
 // ask puts a machine that proved the code to the gate, as a call of its own:
 // judged, asked, answered, recorded and attested like any other.
 func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
+	if _, err := v.d.access.Device(ctx, c.Name); err == nil { // better now than after a person said yes
+		return pairing.Issued{}, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device is or was called %s", c.Name).
+			WithRemedy("join again with another --name; that of a revoked device is not given again")
+	}
 	args, err := json.Marshal(device.Pairing{
 		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
 		Principal: c.Principal, Role: c.Role, By: c.By,

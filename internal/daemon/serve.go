@@ -34,7 +34,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	d.insiders.server.Store(server)
-	d.access.OnEnd(d.credentialEnded)
 	d.devices.serve(server)
 	d.openConsole(server)
 	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut}
@@ -94,7 +93,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		desk,
 		sessions.New(d.sessions),
 		workspaces.New(d.work),
-		access.New(accessPart{d.access, d}).WithConsole(consolePart{d}),
+		access.New(d.access).WithConsole(consolePart{d}),
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),

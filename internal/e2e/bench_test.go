@@ -64,7 +64,7 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 func BenchmarkExec(b *testing.B) {
 	d := newDaemon(b)
 	d.ownWork()
-	d.mustStart("PALYRA_PROCESS_WARM=8")
+	d.mustStart(append(unlimited, "PALYRA_PROCESS_WARM=8")...)
 	run := d.program("/bin/true")
 	d.lease(run)
 	agent := d.client(client.AgentDoor)

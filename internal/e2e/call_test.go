@@ -201,7 +201,7 @@ func TestTimeboxedGrantEndsByItself(t *testing.T) {
 
 func TestConcurrentDecidersOneWinner(t *testing.T) {
 	d := newDaemon(t)
-	d.mustStart()
+	d.mustStart(unlimited...)
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	ch := propose(t.Context(), agent, write(d.work, "r.txt", "x"))
 	a := d.pending(person)

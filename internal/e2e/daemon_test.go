@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,6 +74,14 @@ func buildAll(dir string) error {
 	return nil
 }
 
+var (
+	// anyPort keeps the doors of tests that run beside each other apart.
+	anyPort = []string{"PALYRA_CONSOLE_LISTEN=127.0.0.1:0", "PALYRA_REMOTE_LISTEN=127.0.0.1:0"}
+	// unlimited is for those that ask faster than anybody may, and are not about
+	// that.
+	unlimited = []string{"PALYRA_LIMITS_REQUESTS_PER_SECOND=0", "PALYRA_LIMITS_PROPOSE_PER_SECOND=0", "PALYRA_LIMITS_DECIDE_PER_SECOND=0"}
+)
+
 // daemon is a palyrad on its own state directory.
 type daemon struct {
 	t     testing.TB
@@ -117,7 +126,7 @@ func (d *daemon) command(args ...string) {
 	d.t.Helper()
 	d.log = new(bytes.Buffer)
 	d.cmd = exec.Command(args[0], args[1:]...)
-	d.cmd.Env = append(append(os.Environ(), "PALYRA_HOME="+d.home, "PALYRA_PROCESS_DIR="+d.cells), d.env...)
+	d.cmd.Env = slices.Concat(os.Environ(), anyPort, []string{"PALYRA_HOME=" + d.home, "PALYRA_PROCESS_DIR=" + d.cells}, d.env)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

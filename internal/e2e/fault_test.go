@@ -342,9 +342,9 @@ func TestRandomKillsUnderLoad(t *testing.T) {
 	t.Logf("seed %d", seed)
 	var file atomic.Int64
 	for range kills() {
-		d.mustStart()
+		d.mustStart(unlimited...)
 		load(t, d, &file, time.Duration(rng.IntN(150)+5)*time.Millisecond)
-		d.mustStart()
+		d.mustStart(unlimited...)
 		check(t, d)
 		d.kill()
 	}

@@ -67,7 +67,7 @@ func exists(path string) bool {
 // in other sandboxes that only isolate.
 func BenchmarkPeers(b *testing.B) {
 	d := newDaemon(b)
-	d.mustStart("PALYRA_PROCESS_WARM=4")
+	d.mustStart(append(unlimited, "PALYRA_PROCESS_WARM=4")...)
 	call := d.inRoom(map[string]any{"profile": "none"}, "/bin/true")
 	d.lease(call)
 	agent := d.client(client.AgentDoor)

@@ -25,7 +25,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	d := newDaemon(t)
-	d.mustStart()
+	d.mustStart(unlimited...)
 	calls := work(t, d, span/4) // warm: caches and pools are full
 	before := d.resident()
 	calls += work(t, d, span-span/4)

@@ -35,7 +35,7 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 	}
 	as := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(bin(t, name), args...)
-		cmd.Env = []string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}
+		cmd.Env = append([]string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}, anyPort...)
 		cmd.Dir = d.work
 		if os.Geteuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(owner), Gid: uint32(owner)}}

@@ -449,3 +449,67 @@ func TestWrongConnections(t *testing.T) {
 		t.Errorf("tries were counted: %v", err)
 	}
 }
+
+// Tries that are under way count: nobody gets a sixth by being quick.
+func TestTriesAtOnce(t *testing.T) {
+	h := newHost(t)
+	s := h.show()
+	begin := func() (*join, error) {
+		j := h.device("x").ready(wrong(s.PIN))
+		t.Cleanup(func() { _ = j.conn.Close() })
+		x, err := j.binding.exchange(j.pin)
+		must(t, err)
+		must(t, j.w.send(message{Type: typeHello, Method: methodPIN, Name: "x", Share: x.Message()}))
+		_, err = j.w.receive(time.Minute, typeShare)
+		return j, err
+	}
+	var waiting []*join
+	for range Tries {
+		j, err := begin()
+		must(t, err)
+		waiting = append(waiting, j)
+	}
+	if _, err := begin(); reason(err) != palyra.ReasonPairingLocked {
+		t.Errorf("a sixth try: %v", err)
+	}
+	if _, err := h.device("laptop").scan(s.Code); reason(err) != palyra.ReasonPairingLocked {
+		t.Errorf("a sixth try by another way: %v", err)
+	}
+	for _, j := range waiting {
+		must(t, j.w.send(message{Type: typeConfirm, Tag: make([]byte, 32)}))
+	}
+	if last := s.wait(); last.State != palyra.PairingLocked || last.Tries != Tries {
+		t.Errorf("%+v", last)
+	}
+}
+
+// The key exchange itself is for one connection between two certificates, not
+// only what is derived from it.
+func TestExchangeCoversTheBinding(t *testing.T) {
+	b := binding{exporter: bytes.Repeat([]byte{1}, 32), server: [32]byte{2}, device: [32]byte{3}}
+	agree := func(other binding) bool {
+		pin := palyra.NewSecret([]byte("12345678"))
+		x, err := b.exchange(pin)
+		must(t, err)
+		y, err := other.exchange(pin)
+		must(t, err)
+		mx, my := x.Message(), y.Message()
+		kx, err := x.Finish(my, cpace.Initiator, nil, nil)
+		must(t, err)
+		ky, err := y.Finish(mx, cpace.Responder, nil, nil)
+		must(t, err)
+		return bytes.Equal(kx, ky)
+	}
+	if !agree(b) {
+		t.Error("the same binding gives two keys")
+	}
+	for name, other := range map[string]binding{
+		"exporter": {bytes.Repeat([]byte{9}, 32), b.server, b.device},
+		"server":   {b.exporter, [32]byte{9}, b.device},
+		"device":   {b.exporter, b.server, [32]byte{9}},
+	} {
+		if agree(other) {
+			t.Errorf("%s is not covered", name)
+		}
+	}
+}
