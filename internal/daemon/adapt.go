@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"palyra"
-	"palyra/internal/access"
 	"palyra/internal/approval"
 	"palyra/internal/catalog"
 	"palyra/internal/journal"
