@@ -430,3 +430,37 @@ func TestTapeOfOddArguments(t *testing.T) {
 		}
 	}
 }
+
+// A run that proposes too fast waits and goes on; one that is cancelled while it
+// waits ends.
+func TestPace(t *testing.T) {
+	w := newWorldWith(t, calls(`{}`, `{}`))
+	var mu sync.Mutex
+	asked := map[palyra.ID]int{}
+	w.runs.Pace = func(id palyra.ID) (time.Duration, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[id]++
+		return time.Millisecond, asked[id] > 3
+	}
+	run := w.start(w.request("x"))
+	if got := w.ended(run.ID); got.State != palyra.RunDone || got.Calls != 2 {
+		t.Errorf("%+v", got)
+	}
+	if asked[run.ID] != 5 {
+		t.Errorf("asked %d times", asked[run.ID])
+	}
+	waits := make(chan struct{}, 100)
+	w.runs.Pace = func(palyra.ID) (time.Duration, bool) {
+		waits <- struct{}{}
+		return time.Hour, false
+	}
+	run = w.start(w.request("y"))
+	<-waits
+	if err := w.runs.Cancel(t.Context(), run.ID, "user:x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.ended(run.ID); got.State != palyra.RunCancelled || got.Calls != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"palyra"
@@ -126,6 +127,9 @@ func (l *Live) Call(ctx context.Context, turn, index int64, c ToolCall) (palyra.
 	if l.ctx.Err() != nil {
 		return palyra.Outcome{}, context.Cause(l.ctx)
 	}
+	if err := l.paced(ctx); err != nil {
+		return palyra.Outcome{}, err
+	}
 	p := l.proposal(turn, index, c)
 	var out palyra.Outcome
 	err := l.runs.retry(ctx, func() (err error) {
@@ -139,6 +143,27 @@ func (l *Live) Call(ctx context.Context, turn, index int64, c ToolCall) (palyra.
 		return palyra.Outcome{}, err
 	}
 	return out, l.affordable(ctx)
+}
+
+// paced waits until the run may propose another call. Its time goes on meanwhile.
+func (l *Live) paced(ctx context.Context) error {
+	for l.runs.Pace != nil {
+		after, ok := l.runs.Pace(l.run.ID)
+		if ok {
+			return nil
+		}
+		timer := time.NewTimer(after)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-l.ctx.Done():
+			timer.Stop()
+			return context.Cause(l.ctx)
+		}
+	}
+	return nil
 }
 
 func (l *Live) proposal(turn, index int64, c ToolCall) palyra.Proposal {

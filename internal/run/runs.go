@@ -52,6 +52,9 @@ type RunsConfig struct {
 	Limits   palyra.Budget // what a run gets, and the most it can get
 	Now      func() time.Time
 	Log      *slog.Logger
+	// Pace is asked before each call of a run; where it may not be proposed yet,
+	// the run waits as long as it says. Nil: there is no limit.
+	Pace func(run palyra.ID) (after time.Duration, ok bool)
 }
 
 // Runs starts runs, keeps them going without their client and after a restart,
