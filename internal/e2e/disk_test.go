@@ -25,6 +25,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	d.env = unlimited
 	d.mustStartOn(disk)
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	if _, err := agent.Call(t.Context(), echo("room"), nil); err != nil {
