@@ -1,6 +1,7 @@
 // Package client is the Go client of the daemon; the command line, the terminal
 // UI and end-to-end tests use nothing else. It speaks root words, never wire
-// types, over the unix sockets of a home directory.
+// types, over the unix sockets of a home directory, or over mutual TLS to a daemon
+// on another machine that this one is paired with (Remote).
 //
 // The agent door needs no credential, or an agent's token. The operator door
 // shows everything to the daemon's own user; whatever changes something is
@@ -96,6 +97,7 @@ func Open(cfg Config) (*Client, error) {
 	base := local
 	if cfg.Remote != nil {
 		base = "http://" + cfg.Remote.host() // the connection beneath is TLS from its first byte
+		c.audience = cfg.Remote.StateID      // signatures are for the daemon of the pairing, whatever it calls itself
 	}
 	c.transport = &http.Transport{
 		DialContext:        c.dial,

@@ -112,6 +112,11 @@ func (c *Client) Roles(ctx context.Context) ([]RoleInfo, error) {
 	list, err := word[struct {
 		Roles []RoleInfo `json:"roles"`
 	}](res, err)
+	for i := range list.Roles {
+		if list.Roles[i].Permissions == nil {
+			list.Roles[i].Permissions = []string{} // a role that may do nothing has a list too
+		}
+	}
 	return list.Roles, err
 }
 

@@ -75,11 +75,14 @@ func failure(err error) error {
 		return nil
 	}
 	e := wire.FromStatus(err)
+	if own := (*palyra.Error)(nil); errors.As(err, &own) {
+		return e // named already, where it happened
+	}
 	if cut(err) {
 		return lost(err)
 	}
 	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
-		if errors.Is(err, broken) && e.Reason != ReasonNoDaemon {
+		if errors.Is(err, broken) {
 			return lost(err)
 		}
 	}
@@ -89,8 +92,8 @@ func failure(err error) error {
 // cut reports whether the connection itself failed, in whatever words: the
 // status is the transport's own and no daemon's.
 func cut(err error) bool {
-	own, ce := (*palyra.Error)(nil), (*connect.Error)(nil)
-	return !errors.As(err, &own) && errors.As(err, &ce) && ce.Code() == connect.CodeUnavailable && !connect.IsWireError(ce)
+	ce := (*connect.Error)(nil)
+	return errors.As(err, &ce) && ce.Code() == connect.CodeUnavailable && !connect.IsWireError(ce)
 }
 
 func lost(err error) error {

@@ -246,5 +246,6 @@ func unknownKey() error {
 }
 
 func invalid(why string) error {
-	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", why)
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", why).
+		WithRemedy("see 'palyra access --help'; 'palyra access roles' lists roles and permissions")
 }

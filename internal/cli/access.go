@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"palyra"
 	"palyra/client"
-	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
@@ -48,43 +47,87 @@ func everywhere(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// roleFlags are how a person's role and workspaces are given.
-func roleFlags(cmd *cobra.Command, u *palyra.User, role *string) {
-	cmd.Flags().StringVar(role, "role", string(palyra.RoleViewer), "owner, admin, operator, approver, auditor or viewer")
-	cmd.Flags().StringArrayVar(&u.Workspaces, "workspace", nil, "a registered workspace that they are bound to; may be given more than once (default: all)")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"owner", "admin", "operator", "approver", "auditor", "viewer"}, cobra.ShellCompDirectiveNoFileComp))
+// roleNames are the roles of people.
+var roleNames = []string{"owner", "admin", "operator", "approver", "auditor", "viewer"}
+
+// personFlags are how a person's role and workspaces are given.
+type personFlags struct {
+	role       string
+	workspaces []string
+	everywhere bool
+}
+
+func (f *personFlags) add(cmd *cobra.Command, role, roleDefault, bound string) {
+	cmd.Flags().StringVar(&f.role, "role", role, "owner, admin, operator, approver, auditor or viewer"+roleDefault)
+	cmd.Flags().StringArrayVar(&f.workspaces, "workspace", nil, "a registered workspace that they are bound to; may be given more than once (default: "+bound+")")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.MarkFlagDirname("workspace")
 }
 
 func (a *app) userAdd() *cobra.Command {
-	var u palyra.User
-	var role string
+	var f personFlags
 	cmd := &cobra.Command{
 		Use: "add PRINCIPAL", Short: "Make a person known, before any key, device or token of theirs", Args: takes("PRINCIPAL"),
 		Example: "  palyra access user add user:bob --role approver\n  palyra access user add user:eve --role viewer --workspace /srv/site",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			u.Principal, u.Role = palyra.Principal(args[0]), palyra.Role(role)
-			return a.userDone(c.AddUser(ctx, u))
+			bound, err := a.directories(f.workspaces)
+			if err != nil {
+				return err
+			}
+			return a.userDone(c.AddUser(ctx, palyra.User{Principal: palyra.Principal(args[0]), Role: palyra.Role(f.role), Workspaces: bound}))
 		}),
 	}
-	roleFlags(cmd, &u, &role)
+	f.add(cmd, string(palyra.RoleViewer), "", "all")
 	return cmd
 }
 
 func (a *app) userChange() *cobra.Command {
-	var u palyra.User
-	var role string
+	var f personFlags
 	cmd := &cobra.Command{
-		Use: "change PRINCIPAL", Short: "Give a person another role and other workspaces", Args: takes("PRINCIPAL"),
-		Long:    "Sets both: name every workspace that they are to be bound to; without --workspace they\nare bound to none. It holds at once, for every key, device and token of theirs.",
-		Example: "  palyra access user change user:bob --role operator",
+		Use: "change PRINCIPAL", Short: "Give a person another role or other workspaces", Args: takes("PRINCIPAL"), ValidArgsFunction: a.completeUsers,
+		Long: "Changes what is given and leaves the rest. With --workspace, name every one that they are\n" +
+			"to be bound to; --everywhere binds them to none. It holds at once, for every key, device\n" +
+			"and token of theirs.",
+		Example: "  palyra access user change user:bob --role operator\n  palyra access user change user:bob --workspace /srv/site --workspace /srv/shop",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			u.Principal, u.Role = palyra.Principal(args[0]), palyra.Role(role)
+			u, err := a.changed(ctx, c, palyra.Principal(args[0]), f)
+			if err != nil {
+				return err
+			}
 			return a.userDone(c.ChangeUser(ctx, u))
 		}),
 	}
-	roleFlags(cmd, &u, &role)
-	_ = cmd.MarkFlagRequired("role")
+	f.add(cmd, "", " (default: as it is)", "as they are")
+	cmd.Flags().BoolVar(&f.everywhere, "everywhere", false, "bind them to no workspace")
 	return cmd
+}
+
+// changed is a person as they are to be. What is not named stays: nobody is let
+// into more by being given another role.
+func (a *app) changed(ctx context.Context, c *client.Client, p palyra.Principal, f personFlags) (palyra.User, error) {
+	switch {
+	case f.everywhere && len(f.workspaces) > 0:
+		return palyra.User{}, usage("--everywhere and --workspace exclude each other")
+	case !f.everywhere && len(f.workspaces) == 0 && f.role == "":
+		return palyra.User{}, usage("nothing is to be changed: give --role, --workspace or --everywhere")
+	}
+	list, err := c.Users(ctx)
+	if err != nil {
+		return palyra.User{}, err
+	}
+	i := slices.IndexFunc(list, func(u palyra.User) bool { return u.Principal == p && u.RemovedAt.IsZero() })
+	if i < 0 {
+		return palyra.User{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the daemon knows nobody called %s", p).
+			WithRemedy("see 'palyra access user list'; add them with 'palyra access user add'")
+	}
+	u := palyra.User{Principal: p, Role: list[i].Role, Workspaces: list[i].Workspaces}
+	if f.role != "" {
+		u.Role = palyra.Role(f.role)
+	}
+	if f.everywhere || len(f.workspaces) > 0 {
+		u.Workspaces, err = a.directories(f.workspaces)
+	}
+	return u, err
 }
 
 func (a *app) userDone(u palyra.User, err error) error {
@@ -98,96 +141,13 @@ func (a *app) userDone(u palyra.User, err error) error {
 
 func (a *app) userRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove PRINCIPAL", Short: "End a person with every key, device and token of theirs", Args: takes("PRINCIPAL"), Example: "  palyra access user remove user:bob",
+		Use: "remove PRINCIPAL", Short: "End a person with every key, device and token of theirs", Args: takes("PRINCIPAL"), ValidArgsFunction: a.completeUsers,
+		Example: "  palyra access user remove user:bob",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.RemoveUser(ctx, palyra.Principal(args[0])); err != nil {
 				return err
 			}
 			return a.emit(map[string]string{"principal": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
-		}),
-	}
-}
-
-func (a *app) tokenList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the tokens, never themselves; revoked ones too", Args: takes(), Example: "  palyra access token list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Tokens(ctx)
-			if err != nil {
-				return err
-			}
-			return a.emit(map[string][]palyra.Token{"tokens": some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, t := range list {
-					state := "until " + stamp(t.ExpiresAt)
-					if !t.RevokedAt.IsZero() {
-						state = "revoked " + stamp(t.RevokedAt)
-					}
-					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), stamp(t.UsedAt), state})
-				}
-				table(w, []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"}, rows)
-			})
-		}),
-	}
-}
-
-func (a *app) tokenAdd() *cobra.Command {
-	var t palyra.Token
-	var principal, out string
-	ttl := spanFlag(30 * 24 * time.Hour)
-	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Make a token; it is shown once", Args: takes("NAME"),
-		Long: "A token speaks for a person, who then may look and nothing else, or for an agent. It can\n" +
-			"do what its scopes name and never more than its principal. It is printed once, or written\n" +
-			"to a file that only you can read.",
-		Example: "  palyra access token add dashboard --scope status.view --scope approvals.view\n" +
-			"  palyra access token add ci --for agent:ci --scope runs.start --scope runs.view --workspace /srv/site --ttl 7d --out ci.token",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			t.Name, t.Principal = args[0], palyra.Principal(principal)
-			entry, token, err := c.AddToken(ctx, t, time.Duration(ttl))
-			if err != nil {
-				return err
-			}
-			defer token.Destroy()
-			return token.Use(func(b []byte) error { return a.tokenOver(entry, b, out) })
-		}),
-	}
-	cmd.Flags().StringVar(&principal, "for", "", "the user or agent that it speaks for (default: you)")
-	cmd.Flags().StringArrayVar(&t.Scopes, "scope", nil, "a permission it has; may be given more than once ('palyra access roles' lists them)")
-	cmd.Flags().StringArrayVar(&t.Workspaces, "workspace", nil, "a registered workspace that it is bound to; may be given more than once")
-	cmd.Flags().Var(&ttl, "ttl", "how long it holds: 12h, 30d; at most a year")
-	cmd.Flags().StringVar(&out, "out", "", "write the token to this new file, readable by you alone")
-	_ = cmd.MarkFlagRequired("scope")
-	return cmd
-}
-
-// tokenOver gives a new token to the person, once.
-func (a *app) tokenOver(entry palyra.Token, token []byte, out string) error {
-	shown := map[string]any{"entry": entry}
-	if out == "" {
-		shown["token"] = string(token)
-	} else if err := durable.WriteFile(out, append([]byte(nil), append(token, '\n')...), 0o600); err != nil {
-		return failed(palyra.ReasonUnsafePermissions, "the token was made and could not be written: %v", err).
-			WithRemedy("revoke it: palyra access token revoke %s", entry.ID)
-	}
-	return a.emit(shown, func(w io.Writer) {
-		if out != "" {
-			fmt.Fprintf(w, "%s: written to %s\n", show.Line(entry.ID), show.Line(out))
-			return
-		}
-		fmt.Fprintf(w, "%s\n", token)
-		a.say("palyra: %s, good until %s; it is not shown again", show.Line(entry.ID), stamp(entry.ExpiresAt))
-	})
-}
-
-func (a *app) tokenRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID", Short: "End a token at once", Args: takes("ID"), Example: "  palyra access token revoke tok-…",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.RevokeToken(ctx, args[0]); err != nil {
-				return err
-			}
-			return a.emit(map[string]string{"token_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(args[0])) })
 		}),
 	}
 }
@@ -251,8 +211,22 @@ func (a *app) console() *cobra.Command {
 			}
 			return a.emit(map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
 				fmt.Fprintln(w, show.Line(url))
+				if name := a.remoteName(); name != "" {
+					a.say("palyra: good for one browser on the machine of %s, until %s", show.Line(name), stamp(ends))
+					return
+				}
 				a.say("palyra: good for one browser, until %s", stamp(ends))
 			})
 		}),
 	}
+}
+
+func (a *app) completeUsers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+		list, err := c.Users(ctx)
+		return wordsOf(list, err, func(u palyra.User) string { return string(u.Principal) })
+	})
 }

@@ -38,17 +38,15 @@ func (a *app) toolsCall() *cobra.Command {
 				return err
 			}
 			r.Tool, r.Arguments, r.Timeout, r.Door = args[0], raw, time.Duration(limit), palyra.DoorCLI
-			if r.Workspace == "" {
-				if r.Workspace, err = workingDir(); err != nil {
-					return err
-				}
+			if r.Workspace, err = a.workspaceOf(r.Workspace); err != nil {
+				return err
 			}
 			return a.call(cmd.Context(), r)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&input, "input", "i", "{}", "the arguments: JSON, @FILE, or - for stdin")
-	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory to work in (default: the current one)")
+	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&r.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a repeat returns the first outcome")
 	f.BoolVar(&r.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")

@@ -66,7 +66,7 @@ type app struct {
 	interrupt context.CancelFunc // ends it as Ctrl-C does; nil in parts of tests
 	command   string             // the one that ran, for its help
 	home      string             // --home
-	remote    string             // --remote
+	remote    farFlag            // --remote
 	asJSON    bool
 	quiet     bool
 	noColor   bool
@@ -147,17 +147,19 @@ func (a *app) root() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.home, "home", "", "directory of state, keys and sockets (default $PALYRA_HOME, else the XDG directories)")
-	flags.StringVar(&a.remote, "remote", "", "talk to the daemon on another machine that this one is paired with (default $PALYRA_REMOTE; see 'palyra device')")
+	flags.Var(&a.remote, "remote", "talk to the daemon on another machine that this one is paired with (default $PALYRA_REMOTE; see 'palyra device')")
 	flags.BoolVar(&a.asJSON, "json", false, "print one JSON object")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print results and errors only")
 	flags.BoolVar(&a.noColor, "no-color", false, "print without colours")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	_ = root.RegisterFlagCompletionFunc("remote", a.completeRemotes)
 	root.AddCommand(a.all()...)
 	root.SetHelpCommand(help())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	completionExamples(root)
 	strict(root)
+	a.guarded(root)
 	return root
 }
 

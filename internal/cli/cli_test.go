@@ -93,7 +93,7 @@ func TestUsageErrors(t *testing.T) {
 		{"runs attach", "ID is missing"},
 		{"runs attach x --after -1", "--after must not be negative"},
 		{"runs list --limit 501", "--limit must be between 0 and 500"},
-		{"keys rotate house", `"house" is neither journal nor attestation`},
+		{"keys rotate house", `"house" is none of journal, attestation and ca`},
 		{"journal proof 0", "entries count from 1"},
 		{"journal proof x", "entries count from 1"},
 		{"journal tail --from -1", "must not be negative"},
@@ -191,7 +191,8 @@ func TestNoDaemon(t *testing.T) {
 		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x", "approvals decide x allow --digest " + digest,
 		"approvals watch", "approvals export", "grants list", "grants show x", "grants revoke x", "sessions list", "sessions show x", "sessions close x",
 		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x", "run --script /dev/null", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
-		"operator list", "operator remove x", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
+		"operator list", "operator remove x", "access user list", "access user add user:x", "access token list", "access roles", "access whoami", "access whoami --agent",
+		"device list", "device show x", "device revoke x", "device pair", "console", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
 		"attest show x", "policy show", "policy why x", "policy snapshot",
 	} {
 		t.Run(args, func(t *testing.T) {

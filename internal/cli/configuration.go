@@ -114,6 +114,7 @@ func environmentTopic() *cobra.Command {
 	b.WriteString("A setting is taken from the strongest place that names it: --set of `palyra up`, the\n" +
 		"environment, the user's config.toml, the system's, the default. These variables count:\n\n" +
 		"  PALYRA_HOME\n      directory of state, keys and sockets; --home is stronger\n" +
+		"  " + remoteVariable + "\n      the daemon on another machine to talk to, by its name in 'palyra device remotes';\n      --remote is stronger, and --remote '' means this machine's\n" +
 		"  " + tokenVariable + "\n      file with the token of a named agent\n" +
 		"  NO_COLOR\n      print without colours\n")
 	defaults := config.Default()

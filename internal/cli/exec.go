@@ -74,7 +74,7 @@ func (a *app) exec() *cobra.Command {
 // flags adds the flags of exec.
 func (o *execOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one)")
+	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&o.cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.tier, "tier", "", "sandbox: b or c (default: the configured one)")
@@ -203,6 +203,9 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	x := &execution{waiter: &waiter{app: a, client: c, noWait: o.noWait}}
 	defer x.listen()()
 	a.nearest(patient, &o)
+	if o.workspace, err = a.workspaceOf(o.workspace); err != nil {
+		return err
+	}
 	script, err := x.readScript(patient, c, &o)
 	if err != nil {
 		return err

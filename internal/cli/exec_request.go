@@ -71,11 +71,10 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 	if err != nil {
 		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
 	}
-	workspace, err := wholePath(o.workspace)
 	return client.CallRequest{
-		Tool: execTool, Arguments: raw, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Tool: execTool, Arguments: raw, Workspace: o.workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
 		Timeout: time.Duration(o.timeout), Door: palyra.DoorCLI,
-	}, err
+	}, nil
 }
 
 // textOr64 is bytes as text, which people can read, or as base64 when they are
@@ -88,25 +87,13 @@ func textOr64(b []byte) (text, b64 string) {
 	return "", base64.StdEncoding.EncodeToString(b)
 }
 
-// wholePath is a directory by its whole path; "" is the one the person stands in.
-func wholePath(dir string) (string, error) {
-	if dir == "" {
-		return workingDir()
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("cli: working directory: %w", err)
-	}
-	return abs, nil
-}
-
 // nearest makes the registered directory that the person stands in the workspace,
 // and the place where they stand the one to start in: a project is more than the
 // directory in which one happens to be. Who cannot look, an agent in a sandbox,
 // works where it stands.
 func (a *app) nearest(ctx context.Context, o *execOptions) {
 	here, err := workingDir()
-	if o.workspace != "" || o.cwd != "" || err != nil {
+	if o.workspace != "" || o.cwd != "" || err != nil || a.remoteName() != "" {
 		return
 	}
 	c, err := a.operatorAs(nil)

@@ -61,6 +61,7 @@ var exitByReason = map[palyra.Reason]int{
 	palyra.ReasonApprovalNotAwaited: exitApproval,
 	palyra.ReasonRecentlyDenied:     exitApproval,
 	palyra.ReasonTooManyPending:     exitApproval,
+	palyra.ReasonPairingRefused:     exitApproval,
 
 	palyra.ReasonAgentMayNotDecide: exitUnauthorised,
 	palyra.ReasonRequesterDecides:  exitUnauthorised,
@@ -73,6 +74,11 @@ var exitByReason = map[palyra.Reason]int{
 	palyra.ReasonBadCredential:     exitUnauthorised,
 	palyra.ReasonForeignUID:        exitUnauthorised,
 	palyra.ReasonPermission:        exitUnauthorised,
+	palyra.ReasonBadCertificate:    exitUnauthorised,
+	palyra.ReasonDeviceRevoked:     exitUnauthorised,
+	palyra.ReasonDeviceRequired:    exitUnauthorised,
+	palyra.ReasonPairingWrongCode:  exitUnauthorised,
+	palyra.ReasonPairingImpostor:   exitUnauthorised,
 
 	palyra.ReasonTimedOut:  exitTimeout,
 	palyra.ReasonCancelled: exitCancelled,
@@ -86,6 +92,7 @@ var exitByReason = map[palyra.Reason]int{
 	palyra.ReasonGrantRevoked:      exitFailure,
 	palyra.ReasonGrantSpent:        exitFailure,
 	palyra.ReasonSessionClosed:     exitFailure,
+	palyra.ReasonPairingExpired:    exitFailure,
 }
 
 // exitByCode is the second; every code stands in it.

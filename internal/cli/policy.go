@@ -80,7 +80,7 @@ func (a *app) policyWhy() *cobra.Command {
 	f.StringVar(&r.Tool, "tool", "", "the tool of an imagined call")
 	f.StringVarP(&input, "input", "i", "{}", "its arguments: JSON, @FILE, or - for stdin")
 	f.StringVar(&principal, "principal", "", "who would call (default agent:local)")
-	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory it would work in (default: the current one)")
+	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
 	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeTools)
 	return cmd
 }
@@ -91,9 +91,7 @@ func (a *app) imagine(r *client.WhyRequest, principal, input string) (err error)
 	if r.Arguments, err = a.readInput(input, maxInput); err != nil {
 		return err
 	}
-	if r.Workspace == "" {
-		r.Workspace, err = workingDir()
-	}
+	r.Workspace, err = a.workspaceOf(r.Workspace)
 	return err
 }
 

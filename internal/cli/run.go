@@ -55,7 +55,7 @@ func (a *app) run() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.script, "script", "", "file with the turns to take, or - for stdin")
-	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one)")
+	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&o.session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.key, "key", "", "idempotency key: a repeat follows the first run")
 	f.Int64Var(&o.maxCalls, "max-calls", 0, "how many calls it may make (this and the next only lower the limits)")
@@ -84,7 +84,7 @@ func (a *app) runRequest(o runOptions) (client.RunRequest, error) {
 	if err != nil {
 		return client.RunRequest{}, err
 	}
-	workspace, err := wholePath(o.workspace)
+	workspace, err := a.workspaceOf(o.workspace)
 	return client.RunRequest{
 		Provider: "scripted", Input: string(raw), Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
 		Budget: palyra.Budget{Calls: o.maxCalls, WallMS: time.Duration(o.wall).Milliseconds()}, Door: palyra.DoorCLI,

@@ -109,6 +109,14 @@ func TestShapesOfEveryCommand(t *testing.T) {
 		{"config check", "config check"},
 		{"config show", "config show"},
 		{"config path", "config path"},
+		{"access user add", "access user add user:bob --role viewer --workspace " + h.work},
+		{"access user change", "access user change user:bob --role approver"},
+		{"access user list", "access user list"},
+		{"access token add", "access token add dash --for user:bob --scope status.view --ttl 1h"},
+		{"access token list", "access token list"},
+		{"access roles", "access roles"},
+		{"access whoami", "access whoami"},
+		{"access user remove", "access user remove user:bob"},
 	} {
 		writeShape(t, &got, c.name, h.palyra(append(strings.Fields(c.args), "--json")...))
 	}

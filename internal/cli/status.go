@@ -36,6 +36,7 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 	fields(w,
 		pair{"Version", s.Version}, pair{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, stamp(s.StartedAt), span(max(a.Now().Sub(s.StartedAt), 0)))},
 		pair{"Home", s.Home}, pair{"Keys", s.KeysDir}, pair{"Agent's door", s.AgentSocket}, pair{"Operator's door", s.OperatorSocket},
+		pair{"Console", s.Console}, pair{"Devices come in", s.Remote},
 		pair{"State", s.StateID}, pair{"Journal", journal}, pair{"Policy", s.Preset}, pair{"Bundle", string(s.Bundle)},
 		pair{"Separation", string(s.Separation)}, pair{"Pending", strconv.FormatInt(s.Pending, 10)}, pair{"Running calls", strconv.FormatInt(s.Running, 10)})
 	for _, name := range slices.Sorted(maps.Keys(s.Features)) {

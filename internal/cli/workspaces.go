@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -24,9 +23,9 @@ func (a *app) workspaceAdd() *cobra.Command {
 		Use: "add DIR", Short: "Register a directory", Args: takes("DIR"),
 		Example: "  palyra workspace add . --name shop",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			dir, err := filepath.Abs(args[0])
+			dir, err := a.directory(args[0])
 			if err != nil {
-				return failed(palyra.ReasonPathInvalid, "%v", err)
+				return err
 			}
 			ws, err := c.AddWorkspace(ctx, dir, name)
 			if err != nil {
@@ -64,9 +63,9 @@ func (a *app) workspaceRemove() *cobra.Command {
 		Use: "remove DIR", Short: "Forget a directory", Args: takes("DIR"), ValidArgsFunction: a.completeWorkspaces,
 		Example: "  palyra workspace remove ~/project",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			dir, err := filepath.Abs(args[0])
+			dir, err := a.directory(args[0])
 			if err != nil {
-				return failed(palyra.ReasonPathInvalid, "%v", err)
+				return err
 			}
 			if err := c.RemoveWorkspace(ctx, dir); err != nil {
 				return err

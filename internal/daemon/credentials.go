@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"palyra"
+	"palyra/internal/access"
 	"palyra/internal/keyring"
 )
 
@@ -40,6 +42,55 @@ func (d *Daemon) credentialEnded(id string) {
 	if err != nil {
 		d.Log.Error("what an ended credential left could not be ended", "principal", string(who), "error", err)
 	}
+}
+
+// peoplePart is the registry, which does not know workspaces: whoever is bound to
+// one must be bound to one that is registered, or a wrong letter would bind them to
+// nothing without a word.
+type peoplePart struct {
+	*access.Registry
+	d *Daemon
+}
+
+// AddUser implements the door's People.
+func (p peoplePart) AddUser(ctx context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error) {
+	if err := p.registered(ctx, u.Workspaces); err != nil {
+		return palyra.User{}, err
+	}
+	return p.Registry.AddUser(ctx, u, sig)
+}
+
+// ChangeUser implements the door's People.
+func (p peoplePart) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error) {
+	if err := p.registered(ctx, u.Workspaces); err != nil {
+		return palyra.User{}, err
+	}
+	return p.Registry.ChangeUser(ctx, u, sig)
+}
+
+// AddToken implements the door's Tokens.
+func (p peoplePart) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration, sig palyra.Signature) (palyra.Token, palyra.Secret, error) {
+	if err := p.registered(ctx, t.Workspaces); err != nil {
+		return palyra.Token{}, palyra.Secret{}, err
+	}
+	return p.Registry.AddToken(ctx, t, ttl, sig)
+}
+
+func (p peoplePart) registered(ctx context.Context, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	known, err := p.d.work.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if !slices.ContainsFunc(known, func(w palyra.Workspace) bool { return w.Path == path }) {
+			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "%s is not a registered workspace", palyra.Clip(path, 256)).
+				WithRemedy("'palyra workspace list' shows them; register it first with 'palyra workspace add'")
+		}
+	}
+	return nil
 }
 
 // keysPart is every signing key of the daemon: the ring's and the authority's.

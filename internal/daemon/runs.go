@@ -27,7 +27,7 @@ func (d *Daemon) openRuns(p *path) error {
 	p.runs, err = run.NewRuns(run.RunsConfig{
 		DB: d.db, Journal: d.journal, Calls: p.calls, Sessions: d.sessions, Driver: loop, Now: now, Log: d.Log,
 		Limits: palyra.Budget{Calls: c.MaxCallsPerRun, WallMS: c.RunTimeoutMS, OutputBytes: c.RunOutputBytes, Parallel: c.ParallelCalls},
-		Pace: func(id palyra.ID) (time.Duration, bool) { return d.limits.Take(limit.Propose, "run:"+string(id)) },
+		Pace:   func(id palyra.ID) (time.Duration, bool) { return d.limits.Take(limit.Propose, "run:"+string(id)) },
 	})
 	return err
 }

@@ -48,7 +48,7 @@ var home = map[string][]string{
 
 // testOnly are libraries that tests may use anywhere and nothing else may.
 var testOnly = []string{
-	"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
+	"github.com/google/go-cmp", "github.com/makiuchi-d/gozxing", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
 }
 
 func under(imp, lib string) bool { return imp == lib || strings.HasPrefix(imp, lib+"/") }

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"palyra"
+	"palyra/internal/durable"
+	"palyra/internal/identity"
+	"palyra/internal/pairing"
+)
+
+// JoinRequest says with whom to pair, and as what.
+type JoinRequest struct {
+	Dir      string // where remotes are kept
+	Name     string // of the daemon, here; empty: the host of its address
+	Device   string // of this machine, there
+	Address  string // host:port
+	PIN      func() (palyra.Secret, error)
+	Code     string // what the QR code says; then neither Address nor PIN is needed
+	Progress func(state palyra.PairingState, text string)
+	Prepared func(fingerprint string) // told the fingerprint of this machine's key, which the other side shows
+	// Wrong is told that a PIN was wrong and how many more times PIN is asked. Where
+	// it is nil the first wrong one is the end.
+	Wrong func(err error, left int)
+}
+
+// joinTries is how many PINs a person may type for one key. The daemon counts by
+// itself.
+const joinTries = 3
+
+const (
+	joining  = ".joining-" // begins the name of a remote that is not finished
+	joinLock = ".lock"
+)
+
+// Join pairs this machine with a daemon elsewhere. The key is made here and stays
+// here. When it returns nil everything is on disk, and the daemon knows that; when
+// it does not, nothing is left behind. What a crash left is removed by the next
+// Join; only one runs at a time.
+func Join(ctx context.Context, q JoinRequest) (*Remote, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(q.Dir, 0o700); err != nil {
+		return nil, unreadable(q.Dir, err)
+	}
+	if err := private(q.Dir, true); err != nil {
+		return nil, err
+	}
+	lock, err := durable.Lock(filepath.Join(q.Dir, joinLock))
+	if locked := (*durable.LockedError)(nil); errors.As(err, &locked) {
+		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPairingBusy, "this machine is being paired by process %d", locked.PID).
+			WithRemedy("wait until it has ended, or end it").WithCause(err)
+	}
+	if err != nil {
+		return nil, unreadable(q.Dir, err)
+	}
+	defer func() { _ = lock.Release() }()
+	own := filepath.Join(q.Dir, q.Name)
+	if _, err := os.Lstat(own); !errors.Is(err, fs.ErrNotExist) {
+		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a daemon called %s is known here already", q.Name).
+			WithRemedy("give another name with --as; or, if it is no longer used, have the device revoked there and remove %s", own)
+	}
+	sweep(q.Dir)
+	making, err := os.MkdirTemp(q.Dir, joining)
+	if err != nil {
+		return nil, unreadable(q.Dir, err)
+	}
+	r, err := q.join(ctx, making, own)
+	if err != nil {
+		_ = os.RemoveAll(making) // nothing relies on it
+		return nil, err
+	}
+	return r, nil
+}
+
+// sweep removes what joins left that were cut off. The caller holds the lock, so
+// none of it is somebody's.
+func sweep(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), joining) {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // the next one tries again
+		}
+	}
+}
+
+// check refuses a request before anything is made for it, and fills in the name.
+func (q *JoinRequest) check() error {
+	address := q.Address
+	if q.Code != "" {
+		code, err := pairing.ParseCode(q.Code)
+		if err != nil {
+			return err
+		}
+		code.Token.Destroy()
+		if address == "" {
+			address = code.Addresses[0]
+		}
+	}
+	if err := pairing.CheckAddress(address); err != nil {
+		return err
+	}
+	if q.Name == "" {
+		host, _, _ := net.SplitHostPort(address) // it was just checked
+		q.Name = PlainName(host)
+	}
+	if err := pairing.CheckName(q.Name); err != nil {
+		return err
+	}
+	return pairing.CheckName(q.Device)
+}
+
+// join makes the key, pairs, and puts everything in place.
+func (q JoinRequest) join(ctx context.Context, making, own string) (*Remote, error) {
+	key, err := identity.Create(filepath.Join(making, remoteKey))
+	if err != nil {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "no key could be made in %s", q.Dir).WithCause(err)
+	}
+	if pub, ok := key.Certificate().Public().(ed25519.PublicKey); ok && q.Prepared != nil {
+		q.Prepared(pairing.Fingerprint(pub))
+	}
+	r := &Remote{Name: q.Name, dir: own, key: key}
+	conf := pairing.JoinConfig{
+		Address: q.Address, PIN: q.PIN, Code: q.Code, Name: q.Device, Key: key.Certificate(), Progress: q.Progress, Now: time.Now,
+		Dial: (&net.Dialer{Timeout: dialTime}).DialContext,
+		Keep: func(j pairing.Joined) error { return r.settle(j, making) },
+	}
+	for left := joinTries - 1; ; left-- {
+		_, err := pairing.Join(ctx, conf)
+		if err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return nil, gaveUp(ctx)
+		}
+		if palyra.AsError(err).Reason != palyra.ReasonPairingWrongCode || q.Code != "" || q.Wrong == nil || left == 0 {
+			return nil, palyra.AsError(err)
+		}
+		q.Wrong(err, left)
+	}
+}
+
+// settle stores what was agreed on and gives it its name: from then on the remote
+// is there, whole.
+func (r *Remote) settle(j pairing.Joined, making string) error {
+	r.Address, r.StateID, r.Device, r.Certificate, r.Authorities = j.Address, j.StateID, j.Device, j.Certificate, j.Authorities
+	if err := r.keep(making); err != nil {
+		return err
+	}
+	if err := os.Rename(making, r.dir); err != nil {
+		return unreadable(r.dir, err)
+	}
+	if err := durable.SyncDir(filepath.Dir(r.dir)); err != nil {
+		_ = os.RemoveAll(r.dir) // the daemon is told that it is not kept, so it must not be
+		return unreadable(r.dir, err)
+	}
+	return nil
+}
+
+// PlainName makes a name for a machine out of its host name or address.
+func PlainName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s))
+	const odd, most = "-._", 40
+	for s = strings.Trim(s, odd); strings.HasPrefix(s, "dev-"); { // so begin the ids of devices
+		s = strings.Trim(strings.TrimPrefix(s, "dev-"), odd)
+	}
+	if s = strings.Trim(s[:min(len(s), most)], odd); s == "" {
+		return "device"
+	}
+	return s
+}

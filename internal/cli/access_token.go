@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/durable"
+	"palyra/internal/show"
+)
+
+func (a *app) tokenList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the tokens, never themselves; revoked ones too", Args: takes(), Example: "  palyra access token list",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			return a.emit(map[string][]palyra.Token{"tokens": some(list)}, func(w io.Writer) {
+				var rows [][]string
+				for _, t := range list {
+					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), stamp(t.UsedAt), a.tokenEnd(t)})
+				}
+				table(w, []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"}, rows)
+			})
+		}),
+	}
+}
+
+// tokenEnd is how a token stands.
+func (a *app) tokenEnd(t palyra.Token) string {
+	switch {
+	case !t.RevokedAt.IsZero():
+		return "revoked " + stamp(t.RevokedAt)
+	case !a.Now().Before(t.ExpiresAt):
+		return "ended " + stamp(t.ExpiresAt)
+	}
+	return "until " + stamp(t.ExpiresAt)
+}
+
+func (a *app) tokenAdd() *cobra.Command {
+	var t palyra.Token
+	var principal, out string
+	ttl := spanFlag(30 * 24 * time.Hour)
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "Make a token; it is shown once", Args: takes("NAME"),
+		Long: "A token speaks for a person, who then may look and nothing else, or for an agent. It can\n" +
+			"do what its scopes name and never more than its principal. It is printed once, or written\n" +
+			"to a file that only you can read.",
+		Example: "  palyra access token add dashboard --scope status.view --scope approvals.view\n" +
+			"  palyra access token add ci --for agent:ci --scope runs.start --scope runs.view --workspace /srv/site --ttl 7d --out ci.token",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			t.Name, t.Principal = args[0], palyra.Principal(principal)
+			var err error
+			if t.Workspaces, err = a.directories(t.Workspaces); err != nil {
+				return err
+			}
+			if len(t.Scopes) == 0 {
+				return usage("--scope is required: what it may do; 'palyra access roles' lists the permissions")
+			}
+			if err := newFile(out); err != nil {
+				return err
+			}
+			entry, token, err := c.AddToken(ctx, t, time.Duration(ttl))
+			if err != nil {
+				return err
+			}
+			defer token.Destroy()
+			return token.Use(func(b []byte) error { return a.tokenOver(entry, b, out) })
+		}),
+	}
+	cmd.Flags().StringVar(&principal, "for", "", "the user or agent that it speaks for (default: you)")
+	cmd.Flags().StringArrayVar(&t.Scopes, "scope", nil, "a permission it has; may be given more than once ('palyra access roles' lists them)")
+	cmd.Flags().StringArrayVar(&t.Workspaces, "workspace", nil, "a registered workspace that it is bound to; may be given more than once")
+	cmd.Flags().Var(&ttl, "ttl", "how long it holds: 12h, 30d; at most a year")
+	cmd.Flags().StringVar(&out, "out", "", "write the token to this new file, readable by you alone")
+	_ = cmd.MarkFlagFilename("out")
+	return cmd
+}
+
+// newToken is a token as it is kept, and itself this once.
+type newToken struct {
+	Entry     palyra.Token `json:"entry"`
+	Token     string       `json:"token,omitempty"`
+	TokenFile string       `json:"token_file,omitempty"`
+}
+
+// newFile refuses a file that is there already, before a token is made for it.
+func newFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "%s is there already, or cannot be looked at", path).
+			WithRemedy("name a new file; no token was made").WithCause(err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return failed(palyra.ReasonFileNotFound, "%s is no directory", filepath.Dir(path)).WithRemedy("make it first; no token was made").WithCause(err)
+	}
+	return nil
+}
+
+// tokenOver gives a new token to the person, once.
+func (a *app) tokenOver(entry palyra.Token, token []byte, out string) error {
+	shown := newToken{Entry: entry, TokenFile: out}
+	if out == "" {
+		shown.Token = string(token)
+	} else if err := durable.WriteFile(out, append(append([]byte{}, token...), '\n'), 0o600); err != nil {
+		return failed(palyra.ReasonUnsafePermissions, "the token was made and could not be written: %v", err).
+			WithRemedy("revoke it: palyra access token revoke %s", entry.ID)
+	}
+	return a.emit(shown, func(w io.Writer) {
+		if out != "" {
+			fmt.Fprintf(w, "%s: written to %s\n", show.Line(entry.ID), show.Arg(out))
+			return
+		}
+		fmt.Fprintln(w, show.Line(shown.Token))
+		a.say("palyra: %s, good until %s; it is not shown again", show.Line(entry.ID), stamp(entry.ExpiresAt))
+	})
+}
+
+func (a *app) tokenRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "End a token at once", Args: takes("ID"), ValidArgsFunction: a.completeTokens,
+		Example: "  palyra access token revoke tok-…",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.RevokeToken(ctx, args[0]); err != nil {
+				return err
+			}
+			return a.emit(map[string]string{"token_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(args[0])) })
+		}),
+	}
+}
+
+func (a *app) completeTokens(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+		list, err := c.Tokens(ctx)
+		return wordsOf(list, err, func(t palyra.Token) string { return t.ID })
+	})
+}

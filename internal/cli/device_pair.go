@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mdp/qrterminal/v3"
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) devicePair() *cobra.Command {
+	var principal, role string
+	var noQR bool
+	cmd := &cobra.Command{
+		Use: "pair", Short: "Show a code with which another machine becomes a device", Args: takes(),
+		Long: "Shows an 8-digit PIN and a QR code, both good for two minutes and five tries. Type or\n" +
+			"scan it on the other machine ('palyra device join'). When that machine has proven that\n" +
+			"it knows the code you are shown its name, address and key, and asked. Nothing is paired\n" +
+			"before you say yes. Ctrl-C withdraws the code. With --json there is one object per line,\n" +
+			"the code in the first, and the answer is given elsewhere ('palyra approvals decide').",
+		Example: "  palyra device pair\n  palyra device pair --role viewer\n  palyra device pair --for user:bob --role approver",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			w := &pairWatch{waiter: &waiter{app: a, what: "withdraws the code"}, ctx: ctx, noQR: noQR}
+			err := c.PairDevice(ctx, palyra.Principal(principal), palyra.Role(role), w.see)
+			w.leave()
+			if err != nil {
+				return w.withdrawn(err)
+			}
+			return w.end()
+		}),
+	}
+	cmd.Flags().StringVar(&principal, "for", "", "whose device it is to be, as user:NAME (default: yours)")
+	cmd.Flags().StringVar(&role, "role", "", "the most that it may do: approver, viewer, operator, admin, owner, auditor (default approver)")
+	cmd.Flags().BoolVar(&noQR, "no-qr", false, "print the PIN and the code's text only")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("for", a.completeUsers)
+	return cmd
+}
+
+// pairTries is how often a code may be tried.
+const pairTries = 5
+
+// pairWatch tells a person how a pairing goes.
+type pairWatch struct {
+	*waiter // asks the question in place
+	ctx     context.Context
+	noQR    bool
+	last    palyra.Pairing
+}
+
+// see is told of every change.
+func (w *pairWatch) see(p palyra.Pairing) error {
+	before := w.last
+	w.last = p
+	if w.asJSON {
+		return w.printJSON(p)
+	}
+	switch {
+	case before.ID == "":
+		w.offer(p)
+	case p.State == palyra.PairingProven && p.Approval != "" && before.Approval == "":
+		w.ask(p)
+	case p.State != palyra.PairingProven && before.Approval != "":
+		w.leave() // answered here or elsewhere, or over
+	case p.Tries > before.Tries:
+		w.say("A machine at %s is trying (%d of %d).", show.Line(p.Address), p.Tries, pairTries)
+	}
+	return nil
+}
+
+// offer shows the code. It is what the command is for, so also to those who want
+// little said.
+func (w *pairWatch) offer(p palyra.Pairing) {
+	if !w.noQR && isTerminal(w.Stderr) {
+		w.showQR(p.Code)
+	}
+	pin := p.PIN
+	if len(pin) == 8 {
+		pin = pin[:4] + " " + pin[4:]
+	}
+	at := "ADDRESS"
+	if len(p.Addresses) > 0 {
+		at = p.Addresses[0]
+	}
+	fmt.Fprintf(w.Stderr, "PIN    %s\nCode   %s\n\n", show.Line(pin), show.Line(p.Code))
+	fmt.Fprintf(w.Stderr, "On the other machine:  palyra device join %s\n", show.Line(at))
+	if len(p.Addresses) > 1 {
+		fmt.Fprintf(w.Stderr, "It can also be reached at %s.\n", show.Line(strings.Join(p.Addresses[1:], ", ")))
+	}
+	w.say("Good until %s. Waiting; Ctrl-C withdraws it.", stamp(p.ExpiresAt))
+}
+
+// quiet is the empty border of a QR code, in modules.
+const quietZone = 2
+
+// showQR draws the code where the terminal is wide enough; one that is broken into
+// lines cannot be scanned.
+func (w *pairWatch) showQR(code string) {
+	lines := qrLines(code)
+	if len(lines) == 0 {
+		return
+	}
+	if columns := width(w.Stderr); columns > 0 && columns < len([]rune(lines[0])) {
+		w.say("The terminal is too narrow for the QR code: %d columns are needed.", len([]rune(lines[0])))
+		return
+	}
+	for _, line := range lines {
+		if w.colours(w.Stderr) { // light on dark, whatever the terminal's colours are
+			line = "\x1b[97;40m" + line + "\x1b[0m"
+		}
+		fmt.Fprintln(w.Stderr, line)
+	}
+}
+
+// qrLines draws a QR code, two modules to a character; the light ones are drawn.
+func qrLines(code string) []string {
+	var b bytes.Buffer
+	qrterminal.GenerateWithConfig(code, qrterminal.Config{
+		Level: qrterminal.L, Writer: &b, HalfBlocks: true, QuietZone: quietZone,
+		BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK,
+	})
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+}
+
+// ask puts the machine before the person. The answer is an ordinary decision,
+// signed with their key; without a terminal somebody else must give it.
+func (w *pairWatch) ask(p palyra.Pairing) {
+	fmt.Fprintf(w.Stderr, "\n%s at %s knows the code.\nIts key is  %s\nCompare this with what the other machine shows.\n\n",
+		show.Line(p.Name), show.Line(p.Address), show.Line(p.Print))
+	id := show.Arg(string(p.Approval))
+	if !w.interactive() {
+		fmt.Fprintf(w.Stderr, "Answer it with: palyra approvals decide %s allow, or deny\n", id) // nothing goes on without it
+		return
+	}
+	w.say("Answer below, or elsewhere with: palyra approvals decide %s allow", id)
+	w.askInPlace(w.ctx, client.ApprovalRequested{ApprovalID: p.Approval})
+}
+
+// leave takes the question off the screen.
+func (w *pairWatch) leave() {
+	w.stopAsking()
+	if w.forgetTyped() {
+		drain()
+	}
+}
+
+// withdrawn says what became of the code when the command ends before the pairing.
+func (w *pairWatch) withdrawn(err error) error {
+	if w.ctx.Err() != nil && w.last.ID != "" {
+		w.say("palyra: the code is withdrawn; nothing was paired")
+	}
+	return err
+}
+
+// pairEnds says how a pairing that did not succeed is told.
+var pairEnds = map[palyra.PairingState]struct {
+	code         palyra.Code
+	reason       palyra.Reason
+	text, remedy string
+}{
+	palyra.PairingExpired: {palyra.Expired, palyra.ReasonPairingExpired, "nobody used the code in time", "show another one: palyra device pair"},
+	palyra.PairingLocked: {
+		palyra.Exhausted, palyra.ReasonPairingLocked, "the code was tried too often and is dead",
+		"somebody guessed five times; make sure who, then show another code: palyra device pair",
+	},
+	palyra.PairingRefused: {palyra.Denied, palyra.ReasonPairingRefused, "the machine was refused", "nothing was paired"},
+	palyra.PairingGone:    {palyra.Expired, palyra.ReasonCancelled, "the code was withdrawn", "nothing was paired; show another one: palyra device pair"},
+}
+
+// end says how it ended.
+func (w *pairWatch) end() error {
+	p := w.last
+	if p.State == palyra.PairingDone && p.Device != nil {
+		if !w.asJSON {
+			w.say("Paired: %s (%s) is a device of %s and may do what the role %s may.",
+				show.Line(p.Device.Name), show.Line(p.Device.ID), show.Line(string(p.Device.Principal)), show.Line(string(p.Device.Role)))
+		}
+		return nil
+	}
+	end, ok := pairEnds[p.State]
+	if !ok {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonPairingBroken, "the pairing broke off").
+			WithRemedy("see 'palyra device list' for what came of it; else show another code: palyra device pair")
+	}
+	if p.Text != "" {
+		end.text = p.Text
+	}
+	if p.Reason != "" {
+		end.reason = p.Reason
+	}
+	return palyra.Errorf(end.code, end.reason, "%s", end.text).WithRemedy("%s", end.remedy)
+}
