@@ -26,7 +26,7 @@ func TestHint(t *testing.T) {
 		"much before\nOSError: [Errno 30] Read-only file system: '.git/config'\nmuch behind\n": ".git/config is sealed",
 		"touch: /usr/x: Read-only file system\nmv: '.git': Device or resource busy\n":          ".git is sealed", // what is certain comes first
 		"touch: cannot touch '/usr/x': Read-only file system\n":                                "read-only in its sandbox",
-		"fatal: not a git repository: /home/me/main/.git/worktrees/x\n":                        "linked worktree",
+		"fatal: not a git repository: /srv/main/.git/worktrees/x\n":                        "linked worktree",
 		"fatal: not a git repository: /home/me/work/../main/.git/modules/x\n":                  "linked worktree",
 		"fatal: not a git repository: /home/me/work/main/.git/worktrees/x\n":                   "",
 		"fatal: not a git repository (or any of the parent directories): .git\n":               "",
