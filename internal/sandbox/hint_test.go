@@ -11,14 +11,14 @@ var hintSeals = []string{".git/", ".git/config", ".git/hooks", ".git/modules/**/
 
 // hinting is a plan of a run that is walled, and what it said.
 func hinting(said string) (palyra.Plan, *palyra.Result) {
-	return palyra.Plan{Tier: palyra.TierC, Seals: hintSeals, Workspace: palyra.WorkspaceRef{Path: "/srv/me/work"}}, &palyra.Result{ExitCode: 1, Stderr: []byte(said)}
+	return palyra.Plan{Tier: palyra.TierC, Seals: hintSeals, Workspace: palyra.WorkspaceRef{Path: "/srv/me/tree"}}, &palyra.Result{ExitCode: 1, Stderr: []byte(said)}
 }
 
 func TestHint(t *testing.T) {
 	for said, want := range map[string]string{
 		"error: could not write config file .git/config: Device or resource busy\n":            ".git/config is sealed",
 		"mv: cannot move '.git' to '.git2': Device or resource busy\n":                         ".git is sealed",
-		"touch: cannot touch '/srv/me/work/.git/hooks/x': Read-only file system":               ".git/hooks is sealed",
+		"touch: cannot touch '/srv/me/tree/.git/hooks/x': Read-only file system":               ".git/hooks is sealed",
 		"Error: EROFS: read-only file system, open '.npmrc'\n":                                 ".npmrc is sealed",
 		"Error: EBUSY: resource busy or locked, rename '.vscode' -> 'x'\n":                     ".vscode is sealed",
 		"open sub/.envrc: read-only file system\n":                                             ".envrc is sealed",
@@ -27,8 +27,8 @@ func TestHint(t *testing.T) {
 		"touch: /usr/x: Read-only file system\nmv: '.git': Device or resource busy\n":          ".git is sealed", // what is certain comes first
 		"touch: cannot touch '/usr/x': Read-only file system\n":                                "read-only in its sandbox",
 		"fatal: not a git repository: /srv/main/.git/worktrees/x\n":                            "linked worktree",
-		"fatal: not a git repository: /srv/me/work/../main/.git/modules/x\n":                   "linked worktree",
-		"fatal: not a git repository: /srv/me/work/main/.git/worktrees/x\n":                    "",
+		"fatal: not a git repository: /srv/me/tree/../main/.git/modules/x\n":                   "linked worktree",
+		"fatal: not a git repository: /srv/me/tree/main/.git/worktrees/x\n":                    "",
 		"fatal: not a git repository (or any of the parent directories): .git\n":               "",
 		"fatal: not a git repository: \n":                                                      "",
 		"umount: /mnt: Device or resource busy\n":                                              "",
