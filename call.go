@@ -19,7 +19,7 @@ type Proposal struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
-	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit
+	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit; more is refused
 	CallsUsed int64           `json:"calls_used,omitempty"`
 	CallsMax  int64           `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it
 	Labels    []string        `json:"labels,omitempty"`    // the session's labels so far

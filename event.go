@@ -333,8 +333,9 @@ type OperatorRemoved struct {
 	Signature Signature `json:"signature"`
 }
 
-// AlertRaised records an attempt that should not happen: a decision with an
-// agent's credential, a replayed or altered signature, a stale digest.
+// AlertRaised records what should not happen: a decision with an agent's
+// credential, a replayed or altered signature, a stale digest, a sealed path that
+// was changed while a run was under way.
 type AlertRaised struct {
 	Reason    Reason    `json:"reason_code"`
 	Principal Principal `json:"principal"`
@@ -342,7 +343,9 @@ type AlertRaised struct {
 	Method    string    `json:"method"`
 	Approval  ID        `json:"approval_id,omitempty"`
 	KeyID     string    `json:"key_id,omitempty"`
-	Count     int64     `json:"count,omitempty"` // coalesced repeats
+	Call      ID        `json:"call_id,omitempty"`
+	Path      string    `json:"path,omitempty"`  // that was changed; the first of them
+	Count     int64     `json:"count,omitempty"` // coalesced repeats, or paths
 }
 
 // DoorFlood stands for many refusals at a door.

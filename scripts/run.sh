@@ -24,13 +24,15 @@ cleanup() {
 	rm -rf "$work"
 	if [ "${CI:-}" = true ]; then
 		"$palyra" down >/dev/null 2>&1 || true
-		rm -rf "$PALYRA_HOME"
+		rm -rf "$PALYRA_HOME" "$PALYRA_PROCESS_DIR" "$PALYRA_PROCESS_DIR-caches" "$PALYRA_PROCESS_DIR-posture"
 	fi
 }
 trap cleanup EXIT
 if [ "${CI:-}" = true ]; then
 	PALYRA_HOME=$(mktemp -d "${TMPDIR:-/tmp}/palyra-home.XXXXXX")
-	export PALYRA_HOME
+	# A root daemon keeps what runs need outside of its home; here it must go with it.
+	PALYRA_PROCESS_DIR=$PALYRA_HOME-cells
+	export PALYRA_HOME PALYRA_PROCESS_DIR
 fi
 
 # field NAME reads a value out of a line of JSON.

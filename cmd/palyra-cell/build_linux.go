@@ -15,7 +15,7 @@ type builder struct {
 	hand   *hand
 	cell   *supervisor
 	room   *cell.Room
-	groups handed
+	extra  handed
 	spaces func() failure // waits for the namespaces
 
 	netlink  int
@@ -74,8 +74,7 @@ func (b *builder) build() ([]*os.File, failure) {
 			return nil, f
 		}
 	}
-	b.groups.close()
-	b.cell.watch.extra = b.groups
+	b.cell.watch.extra = b.extra
 	return b.doors, b.disarm()
 }
 
@@ -83,10 +82,7 @@ func (b *builder) build() ([]*os.File, failure) {
 // later is there for it too.
 func (b *builder) launcher(link int) failure {
 	var err error
-	b.cell.launcher, err = b.hand.fork(link, b.groups, "palyra-cell", "launch", "room")
-	if err != nil && (errors.Is(err, errGroup) || len(b.groups.of(cell.ExtraInto)) > 0) {
-		return failed("cgroup", "", err)
-	}
+	b.cell.launcher, err = b.hand.fork(link, nil, "palyra-cell", "launch", "room")
 	return failed("launcher", "", err)
 }
 
@@ -100,6 +96,9 @@ func (b *builder) paths() failure {
 	}
 	if text, err := hide(b.room.Hide); err != nil {
 		return failed("hide", text, err)
+	}
+	if text, err := boundWatching(b.room.Watching); err != nil {
+		return failed(cell.StepWatching, text, err)
 	}
 	if text, err := fix(b.room.ReadOnly); err != nil {
 		return failed("hide", text, err)

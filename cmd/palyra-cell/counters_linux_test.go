@@ -1,15 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"palyra/internal/cell"
 )
@@ -80,25 +75,7 @@ func TestCountersByDescriptor(t *testing.T) {
 	}
 }
 
-// group makes a cgroup in the hierarchy at root, or says that there is none.
-func group(t *testing.T, root string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("UNPROVEN HERE: cgroups are root's")
-	}
-	dir := filepath.Join(root, fmt.Sprintf("palyra-cell-test-%d-%s", os.Getpid(), strings.NewReplacer("/", "-").Replace(t.Name())))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skipf("UNPROVEN HERE: no cgroup can be made: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Rmdir(dir); err != nil {
-			t.Errorf("%s: %v", dir, err)
-		}
-	})
-	return dir
-}
-
-// opened opens a file of a cgroup as a daemon would.
+// opened opens a file.
 func opened(t *testing.T, path string, flags int) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, flags, 0)
@@ -107,62 +84,4 @@ func opened(t *testing.T, path string, flags int) *os.File {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f
-}
-
-// The launcher is born in the cgroups that came as descriptors, and so is all that
-// it becomes; no thread of the cell stays there.
-func TestCgroups(t *testing.T) {
-	for name, c := range map[string]struct {
-		root  string
-		extra func(t *testing.T, dir string) ([]string, []*os.File)
-	}{
-		"tasks": {"/sys/fs/cgroup/pids", func(t *testing.T, dir string) ([]string, []*os.File) {
-			return []string{cell.ExtraTasks, cell.ExtraLeave},
-				[]*os.File{opened(t, dir+"/tasks", os.O_WRONLY), opened(t, filepath.Dir(dir)+"/tasks", os.O_WRONLY)}
-		}},
-		"into": {"/sys/fs/cgroup/unified", func(t *testing.T, dir string) ([]string, []*os.File) {
-			return []string{cell.ExtraInto}, []*os.File{opened(t, dir, unix.O_PATH|unix.O_DIRECTORY)}
-		}},
-		"procs": {"/sys/fs/cgroup/unified", func(t *testing.T, dir string) ([]string, []*os.File) {
-			return []string{cell.ExtraProcs}, []*os.File{opened(t, dir+"/cgroup.procs", os.O_WRONLY)}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachRoom(t, func(t *testing.T, w who) {
-				dir := group(t, c.root)
-				r := plain(workspace(t, w))
-				var files []*os.File
-				r.Extra, files = c.extra(t, dir)
-				if name == "into" && w.uid != 0 {
-					// The kernel asks who forks, not who opened: this is why procs exists.
-					if _, first, _ := tryRoom(t, w, r, files...); first.Step != "cgroup" || unix.Errno(first.Errno) != unix.EACCES {
-						t.Errorf("%+v", first)
-					}
-					return
-				}
-				h, _ := room(t, w, r, files...)
-				first := only(t, h.cmd.Process.Pid)
-				launcher := only(t, first)
-				h.order(shell("sleep 60 & sleep 60"))
-				h.expect(cell.ReportStarted)
-				procs := func() string { b, _ := os.ReadFile(dir + "/cgroup.procs"); return string(b) }
-				until(t, "the shell and its children in the group", func() bool { return len(strings.Fields(procs())) == 3 })
-				if got := strings.Fields(procs()); !slices.Contains(got, itoa(launcher)) {
-					t.Errorf("%d is not in %v", launcher, got)
-				}
-				if name == "tasks" {
-					b, _ := os.ReadFile(dir + "/tasks")
-					for _, s := range threads(t, first) {
-						if strings.Contains("\n"+string(b), "\n"+s["Pid"]+"\n") {
-							t.Errorf("the cell's thread %s is in %q", s["Pid"], b)
-						}
-					}
-				}
-				h.send(cell.Order{Kind: cell.OrderStop})
-				h.expect(cell.ReportExited)
-				h.expect(cell.ReportEnded)
-				_ = h.code()
-			})
-		})
-	}
 }

@@ -37,15 +37,11 @@ func TestRoomsThatFail(t *testing.T) {
 		"a range that is taken": {
 			change: func(r *cell.Room) { r.Range = "127.0.0.0/8" }, step: "network", errno: unix.EEXIST,
 		},
-		"a cgroup that is none": {
-			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraInto} }, extra: []*os.File{null(t)}, step: "cgroup", errno: unix.EBADF,
+		"a counter that can be written": {
+			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, extra: []*os.File{null(t)}, step: "room", errno: unix.EINVAL,
 		},
-		"a tasks file that cannot be written": {
-			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraTasks, cell.ExtraLeave} }, extra: []*os.File{readOnlyNull(t), null(t)},
-			step: "cgroup", errno: unix.EBADF,
-		},
-		"a procs file that cannot be written": {
-			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraProcs} }, extra: []*os.File{readOnlyNull(t)}, step: "cgroup", errno: unix.EBADF,
+		"a counter that only names something": {
+			change: func(r *cell.Room) { r.Extra = []string{cell.ExtraCounter} }, extra: []*os.File{opened(t, "/sys", unix.O_PATH)}, step: "room", errno: unix.EINVAL,
 		},
 		"a filter that is none": {
 			change: func(r *cell.Room) { r.Filter = []byte{255, 255, 0, 0, 0, 0, 0, 0} }, step: "seccomp", errno: unix.EINVAL,
@@ -84,16 +80,6 @@ func without(args []string, row ...string) []string {
 		}
 	}
 	return args
-}
-
-func readOnlyNull(t *testing.T) *os.File {
-	t.Helper()
-	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
 }
 
 // A cell that waits for a room does nothing else, and a room comes once.

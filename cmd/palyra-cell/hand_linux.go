@@ -91,13 +91,13 @@ var launcherEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // start starts argv from this binary in the domain and in the cgroups, in a
 // session of its own, with link as its descriptor 3.
-func (h *hand) start(link int, g groups, argv ...string) (pid int, err error) {
+func (h *hand) start(link int, g named, argv ...string) (pid int, err error) {
 	h.do(func() { pid, err = h.fork(link, g, argv...) })
 	return pid, err
 }
 
 // fork is start, on the hand's thread.
-func (h *hand) fork(link int, g groups, argv ...string) (pid int, err error) {
+func (h *hand) fork(link int, g named, argv ...string) (pid int, err error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	into, err := g.enter()
 	if err != nil {
@@ -109,7 +109,7 @@ func (h *hand) fork(link int, g groups, argv ...string) (pid int, err error) {
 	}
 	pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Env: launcherEnv, Files: []uintptr{0, 1, 2, uintptr(link)}, Sys: sys})
 	if err == nil {
-		err = g.leave(pid)
+		err = g.leave()
 	}
 	if err == nil && h.scoped {
 		h.scoped = unix.Kill(pid, 0) == nil // it must reach what it started

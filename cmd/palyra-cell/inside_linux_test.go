@@ -47,6 +47,8 @@ func inside(name string, args []string) int {
 		return dial(args)
 	case "serve":
 		return serve(args)
+	case "watch":
+		return watchAll(args)
 	case "daemon":
 		return daemon(args)
 	default:

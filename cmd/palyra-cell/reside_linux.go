@@ -122,9 +122,12 @@ func (b *builder) settle(o order) ([]*os.File, failure) {
 	if err == nil && len(room.Extra) != len(o.files)-1 {
 		err = errors.New("descriptors that do not belong to the room")
 	}
+	if b.extra = (handed{extra: room.Extra, files: o.files[1:]}); err == nil {
+		err = b.extra.check()
+	}
 	if err != nil {
 		return nil, failure{step: "room", errno: unix.EINVAL, text: err.Error()}
 	}
-	b.room, b.groups = &room, handed{extra: room.Extra, files: o.files[1:]}
+	b.room = &room
 	return b.build()
 }

@@ -112,7 +112,7 @@ func newCell() (*supervisor, error) {
 }
 
 // startLauncher starts it. Everyone whose parent dies comes to this process.
-func (s *supervisor) startLauncher(g groups) error {
+func (s *supervisor) startLauncher(g named) error {
 	theirs, err := s.newLink()
 	if err != nil {
 		return err

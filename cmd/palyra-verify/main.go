@@ -1,7 +1,7 @@
 // Command palyra-verify checks Palyra's evidence without Palyra: it shares no code with the daemon and uses the
 // standard library only, so that trust in the evidence does not rest on the program that made it.
 //
-// attestation.go is the checker of attestations and outcomes, journal.go that of journal exports and proofs;
+// attestation.go is the checker of attestations and outcomes, posture.go that of postures, journal.go that of journal exports and proofs;
 // docs/formats.md describes what they read. The command exits 0 when the evidence holds, 1 when it does not, 2 when it
 // was not asked properly.
 package main
@@ -22,7 +22,7 @@ import (
 
 const usage = `usage: palyra-verify --key KEY|FILE [--operator-key PUB]… [--json] FILE|-
 
-Checks an attestation, an outcome with one, a journal export or a journal proof. KEY is a base64 Ed25519 public key or
+Checks an attestation, an outcome with one, a posture, a journal export or a journal proof. KEY is a base64 Ed25519 public key or
 a verifier line (name+hash+key), FILE for --key the output of 'palyra keys export'. Without --operator-key the
 approvers' signatures are checked, not whose keys they are.
 `
@@ -97,6 +97,9 @@ func (t trust) check(stdin io.Reader) (object, error) {
 	if json.Unmarshal(raw, &proof) == nil && proof.Format == proofFormat {
 		return verifyProof(raw, t.journal)
 	}
+	if isPosture(raw) {
+		return verifyPosture(raw, t.daemon)
+	}
 	p, err := verify(raw, t.daemon, t.operators)
 	if err != nil {
 		return nil, err
@@ -162,7 +165,8 @@ func publicKey(text string) (ed25519.PublicKey, error) {
 
 // lines are the facts that a report shows.
 const lines = `kind attestation_id state_id call_id tool principal plan_digest verdict reused plan_shown approver_separation
-	operators_pinned tier executor outcome exit_code started_at finished_at origin seq event at from to size root time`
+	operators_pinned tier executor outcome exit_code started_at finished_at origin seq event at from to size root time
+	digest tiers held`
 
 // report says what was found, or what is wrong.
 func report(w io.Writer, asJSON bool, facts object, err error) {
@@ -193,6 +197,8 @@ func notes(facts object) (text string) {
 		text    string
 	}{
 		{decided && facts["operators_pinned"] == false, "no --operator-key given; whose keys the approvers' are is the daemon's word"},
+		{facts["kind"] == "posture", "whether the host is still as it was then, only the daemon there can say"},
+		{facts["kind"] == "posture" && facts["held"] == false, "it is genuine, and says that NOT everything held: see its tiers"},
 		{facts["reused"] == true, "an earlier answer covered this run; nobody was asked again"},
 		{facts["reused"] == true && facts["plan_shown"] != facts["plan_digest"], "the approvers saw another plan, plan_shown, and allowed others under the same directory"},
 	} {

@@ -16,7 +16,7 @@
 package cell
 
 // Version of the language. The two ends must agree exactly.
-const Version = 3
+const Version = 4
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3

@@ -32,6 +32,7 @@ type Room struct {
 	Doors     []Door    `json:"doors,omitempty"`
 	Hide      []string  `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
 	ReadOnly  []string  `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
+	Watching  Watching  `json:"watching,omitzero"`   // the zero one leaves the bounds as they were found
 	Range     string    `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
 	Hostname  string    `json:"hostname,omitempty"`  // empty: as it was found
 	// Filter is for the cell itself, on all its threads, from the moment the room
@@ -42,19 +43,11 @@ type Room struct {
 	Extra []string `json:"extra,omitempty"`
 }
 
-// What Extra may name. Tasks and Into are the cgroups in which the launcher is to
-// be born (see TasksArg and IntoArg), Leave the tasks files to which the thread
-// goes back, as many as Tasks; Procs is the cgroup.procs file of a v2 cgroup into
-// which the launcher is moved instead, where being born there is not allowed (a
-// directory of another owner, or outside of the cgroup namespace). The others are
-// files for Counters, which a Spec then names by ExtraPath.
-const (
-	ExtraTasks   = "tasks"
-	ExtraLeave   = "leave"
-	ExtraInto    = "into"
-	ExtraProcs   = "procs"
-	ExtraCounter = "counter"
-)
+// ExtraCounter is all that Extra may name: a file for Counters, which a Spec then
+// names by ExtraPath. It is open for reading only. A cell in a room gets nothing by
+// which anybody could be put into a cgroup or taken out of one: it runs under the
+// uid of a user, who can take its descriptors from it. It is born in its cgroups.
+const ExtraCounter = "counter"
 
 // MaxExtra bounds what Extra may name.
 const MaxExtra = 32
@@ -73,6 +66,21 @@ func ExtraIndex(path string) (int, bool) {
 	i, err := strconv.Atoi(digits)
 	return i, err == nil && i >= 0 && i < MaxExtra && ExtraPath(i) == path
 }
+
+// Watching bounds the file watching (inotify) of everything in the room together.
+// The kernel counts it for the user outside as well, and the limit of the room's
+// own user namespace is what keeps one room from taking all that its user may
+// have. It is set before ReadOnly: afterwards nobody in the room could, and nobody
+// but the cell may. A room that cannot be bounded fails with step StepWatching.
+type Watching struct {
+	Instances int64 `json:"instances"`
+	Watches   int64 `json:"watches"`
+}
+
+// StepWatching is the step of a build that could not bound the watching of files.
+// A daemon can do without: such a room is built with the zero Watching, for runs
+// whose filter refuses inotify.
+const StepWatching = "watching"
 
 // Seal keeps a path of the workspace in place. Every directory on the way to a
 // sealed path is one as well, without ReadOnly: a mount point cannot be renamed.

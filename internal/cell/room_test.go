@@ -17,8 +17,8 @@ func goodRoom() Room {
 		},
 		Seals: []Seal{{Path: ".git", Dev: 7, Ino: 8}, {Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63}, {Path: ".envrc", ReadOnly: true}},
 		Doors: []Door{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}, {Path: "/run/palyra/run/agent.sock"}},
-		Hide:  []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Range: "198.18.0.0/15", Hostname: "palyra",
-		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraTasks, ExtraLeave, ExtraInto, ExtraCounter},
+		Hide:  []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1}, Range: "198.18.0.0/15", Hostname: "palyra",
+		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraCounter, ExtraCounter, ExtraCounter, ExtraCounter},
 	}
 }
 
@@ -80,6 +80,11 @@ func TestRoomCheck(t *testing.T) {
 		"all as workspace":        func(r *Room) { r.Workspace = "/" },
 		"an unclean workspace":    func(r *Room) { r.Workspace = "/a/../b" },
 		"a workspace with a zero": func(r *Room) { r.Workspace = "/a\x00" },
+		"no instances":            func(r *Room) { r.Watching.Instances = 0 },
+		"no watches":              func(r *Room) { r.Watching.Watches = 0 },
+		"instances below nothing": func(r *Room) { r.Watching.Instances = -1 },
+		"endless watches":         func(r *Room) { r.Watching.Watches = 1 << 31 },
+		"endless instances":       func(r *Room) { r.Watching.Instances = 1 << 31 },
 		"too many private":        func(r *Room) { r.Private = make([]Private, maxPrivate+1) },
 		"a private one nowhere":   func(r *Room) { r.Private[0].Path = "" },
 		"all private":             func(r *Room) { r.Private[0].Path, r.Private[0].Keep = "/", nil },
@@ -138,8 +143,7 @@ func TestRoomCheck(t *testing.T) {
 		"a hostname with a space": func(r *Room) { r.Hostname = "a b" },
 		"too long a hostname":     func(r *Room) { r.Hostname = strings.Repeat("a", maxHostname+1) },
 		"an unknown extra":        func(r *Room) { r.Extra[0] = "root" },
-		"no way back":             func(r *Room) { r.Extra = []string{ExtraTasks} },
-		"two v2 cgroups":          func(r *Room) { r.Extra = []string{ExtraInto, ExtraProcs} },
+		"a way into a cgroup":     func(r *Room) { r.Extra = []string{"tasks", "leave"} },
 		"too many extras":         func(r *Room) { r.Extra = strings.Split(strings.Repeat(ExtraCounter+" ", MaxExtra)+ExtraCounter, " ") },
 	} {
 		r := goodRoom()

@@ -3,6 +3,7 @@ package cell
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"path"
 	"strings"
@@ -59,6 +60,8 @@ func (c *coder) room(r *Room) {
 	list(c, &r.Doors, func(c *coder, d *Door) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
 	list(c, &r.Hide, (*coder).string)
 	list(c, &r.ReadOnly, (*coder).string)
+	c.int64(&r.Watching.Instances)
+	c.int64(&r.Watching.Watches)
 	c.string(&r.Range)
 	c.string(&r.Hostname)
 	c.bytes(&r.Filter)
@@ -92,6 +95,8 @@ func (r *Room) Check() error {
 		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
 	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):
 		return errors.New("cell: room: a hostname that is none")
+	case r.Watching != (Watching{}) && !(countable(r.Watching.Instances) && countable(r.Watching.Watches)):
+		return errors.New("cell: room: bounds of watching that are none")
 	}
 	return errors.Join(r.checkPrivate(), r.checkSeals(), r.checkDoors(), r.checkMasks(), r.checkExtra())
 }
@@ -100,6 +105,9 @@ func (r *Room) Check() error {
 func inRoom(p string) bool {
 	return len(p) > 1 && len(p) < maxPath && p[0] == '/' && path.Clean(p) == p && strings.IndexByte(p, 0) < 0
 }
+
+// countable: n is a limit that the kernel takes, and lets something through.
+func countable(n int64) bool { return n > 0 && n <= math.MaxInt32 }
 
 func notHostname(r rune) bool {
 	return r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -225,23 +233,14 @@ func (r *Room) checkMasks() error {
 	return nil
 }
 
-// checkExtra: a thread that enters cgroups must find out again, and there is one
-// way into a v2 one.
 func (r *Room) checkExtra() error {
 	if len(r.Extra) > MaxExtra {
 		return fmt.Errorf("cell: room: %d extra descriptors, more than %d", len(r.Extra), MaxExtra)
 	}
-	count := map[string]int{}
 	for i, name := range r.Extra {
-		switch name {
-		case ExtraTasks, ExtraLeave, ExtraInto, ExtraProcs, ExtraCounter:
-			count[name]++
-		default:
+		if name != ExtraCounter {
 			return fmt.Errorf("cell: room: extra descriptor %d is for nothing known", i)
 		}
-	}
-	if count[ExtraTasks] != count[ExtraLeave] || count[ExtraInto]+count[ExtraProcs] > 1 {
-		return errors.New("cell: room: cgroups that cannot all be entered and left")
 	}
 	return nil
 }

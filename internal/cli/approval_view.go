@@ -27,11 +27,20 @@ type approvalView struct {
 	style      style
 	width      int  // columns; 0: no terminal
 	brief      bool // long arguments lose their middle: nothing is decided here
+	short      bool // long lists of what is always so are counted
+	once       bool // no wider answer can be given here
+	left       []string
 }
 
+// viewApproval prints the short view, which is that of whoever is asked.
 func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) {
-	v := approvalView{w: w, approval: p, separation: s, now: a.Now(), style: style(a.colours(w)), width: width(w)}
+	v := a.approvalView(w, p, s)
+	v.short = true
 	v.print()
+}
+
+func (a *app) approvalView(w io.Writer, p palyra.Approval, s palyra.Separation) *approvalView {
+	return &approvalView{w: w, approval: p, separation: s, now: a.Now(), style: style(a.colours(w)), width: width(w)}
 }
 
 // labelWidth is the room for a label and the space after it.
@@ -45,6 +54,7 @@ func (v *approvalView) print() {
 	v.reach()
 	v.why()
 	v.diff()
+	v.details()
 	v.gist()
 	v.votes()
 }
@@ -132,7 +142,9 @@ func (v *approvalView) head() {
 		state = "pending, expires in " + left(a.ExpiresAt, v.now)
 	}
 	v.put("Approval", fmt.Sprintf("%s (%s)", show.Line(string(a.ID)), show.Line(state)))
-	v.line("Title", a.Prompt.Title)
+	if !v.short {
+		v.line("Title", a.Prompt.Title)
+	}
 }
 
 // ending is how a settled question ended, in a word or two.
@@ -175,17 +187,21 @@ func (v *approvalView) risk() {
 	if level == "" {
 		level = "UNKNOWN"
 	}
+	fresh := ws.Path != "" && !ws.Known
+	list := slices.DeleteFunc(slices.Clone(r.Factors), func(f string) bool {
+		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path)
+	})
+	if words, rest := factors(list); v.short && len(words) > 0 {
+		level, list = level+": "+strings.Join(words, ", "), rest
+	}
 	switch r.Level {
 	case palyra.RiskLow, palyra.RiskMedium:
 		v.put("Risk", level)
 	default:
 		v.shout("Risk", show.Line(level))
 	}
-	fresh := ws.Path != "" && !ws.Known
-	for _, f := range r.Factors {
-		if !fresh || f != newWorkspace && f != newWorkspace+": "+ws.Path {
-			v.line("", f)
-		}
+	for _, f := range list {
+		v.line("", f)
 	}
 	if fresh {
 		v.shout("", "NEW workspace: no operator registered it")
@@ -236,6 +252,9 @@ func (v *approvalView) what() {
 		source = "unknown source"
 	}
 	v.put("Tool", show.Arg(p.Tool)+readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
+	if v.short && spoken(p) {
+		return
+	}
 	args := arguments(p.Arguments)
 	if (v.brief || v.approval.Prompt.Diff != "") && len(args) > shownArguments {
 		v.put("Arguments", show.MiddleOf(args, shownArguments))

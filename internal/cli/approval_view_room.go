@@ -42,6 +42,22 @@ func (v *approvalView) block(label, safe, text string) {
 // may not change there.
 func (v *approvalView) room() {
 	p := v.approval.Plan
+	if v.short {
+		v.roomShort()
+	} else {
+		v.roomWhole()
+	}
+	if p.AgentSocket {
+		v.shout("Agent", "it is an agent itself: it may call tools, as whoever makes this call, for as long as it runs")
+	}
+	if p.UnixSockets {
+		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there")
+	}
+}
+
+// roomWhole prints every mount, file and seal.
+func (v *approvalView) roomWhole() {
+	p := v.approval.Plan
 	label := "Mounts"
 	for _, m := range p.Mounts {
 		how := "read only"
@@ -55,12 +71,6 @@ func (v *approvalView) room() {
 		v.block("File", fmt.Sprintf("%s%s (read only), %d bytes:", show.Arg(f.Target), readable(f.Target), len(f.Text)), f.Text)
 	}
 	v.sealed()
-	if p.AgentSocket {
-		v.shout("Agent", "it is an agent itself: it may call tools, as whoever makes this call, for as long as it runs")
-	}
-	if p.UnixSockets {
-		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there")
-	}
 }
 
 // sealed prints what of the workspace stays as it is.
@@ -86,7 +96,11 @@ func (v *approvalView) hosts() {
 		if strings.HasPrefix(h, "*.") {
 			text += " (every name that ends so)"
 		}
-		v.put(label, text)
+		if private(h) {
+			v.shout(label, text+" (not a public address)")
+		} else {
+			v.put(label, text)
+		}
 		label = ""
 	}
 }

@@ -19,6 +19,14 @@ func render(a palyra.Approval, s palyra.Separation, width int, colour style) str
 	return b.String()
 }
 
+// renderShort is what a person sees who is asked.
+func renderShort(a palyra.Approval, width int) string {
+	var b bytes.Buffer
+	v := approvalView{w: &b, approval: a, separation: palyra.SeparationNone, now: sampleNow, width: width, short: true}
+	v.print()
+	return b.String()
+}
+
 func TestApprovalView(t *testing.T) {
 	golden(t, "approval-write.txt", render(writeApproval(), palyra.SeparationNone, 0, false))
 	golden(t, "approval-hostile.txt", render(hostileApproval(), palyra.SeparationPassphrase, 0, false))
@@ -27,6 +35,10 @@ func TestApprovalView(t *testing.T) {
 	golden(t, "approval-process.txt", render(processApproval(), palyra.SeparationNone, 0, false))
 	golden(t, "approval-process-80.txt", render(looseApproval(), palyra.SeparationNone, 80, false))
 	golden(t, "approval-room.txt", render(roomApproval(), palyra.SeparationNone, 80, false))
+	golden(t, "approval-short-room.txt", renderShort(roomApproval(), 80))
+	golden(t, "approval-short-process.txt", renderShort(processApproval(), 80))
+	golden(t, "approval-short-hostile.txt", renderShort(hostileApproval(), 80))
+	golden(t, "approval-short-write.txt", renderShort(writeApproval(), 0))
 	golden(t, "approval-colour.txt", render(writeApproval(), "strange\x1b", 80, true))
 }
 
@@ -35,7 +47,7 @@ func labels() []string {
 	return []string{
 		"Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
 		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
-		"Script", "File", "Sealed", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
+		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
 	}
 }
 
@@ -64,7 +76,7 @@ func TestOutsideTextStaysInItsPlace(t *testing.T) {
 			a.Plan.Arguments, a.Plan.Argv = raw, []string{"/bin/sh", "-c", script}
 		}
 		const width = 76
-		got := render(a, palyra.SeparationNone, width, false)
+		got := render(a, palyra.SeparationNone, width, false) + renderShort(a, width)
 		for _, line := range strings.Split(strings.TrimSuffix(got, "\n"), "\n") {
 			checkLine(t, line, width)
 		}

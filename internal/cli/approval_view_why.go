@@ -16,9 +16,13 @@ import (
 func (v *approvalView) why() {
 	p := v.approval.Prompt
 	v.text("Why asked", reasons(p.Explanation, v.approval.Policies))
-	v.line("Policies", joined(v.approval.Policies))
-	v.put("Needs", need(v.approval.Need))
-	if v.approval.Pending() {
+	if !v.short {
+		v.line("Policies", joined(v.approval.Policies))
+	}
+	if needs := need(v.approval.Need); !v.short || needs != need(palyra.Need{}) {
+		v.put("Needs", needs)
+	}
+	if v.approval.Pending() && !v.once {
 		v.text("Wider scopes", wider(p.Covers))
 		v.widenings()
 	}
@@ -26,6 +30,9 @@ func (v *approvalView) why() {
 	for _, n := range p.Notes {
 		if n == newWorkspaceNote && !v.approval.Plan.Workspace.Known {
 			continue // said above the question
+		}
+		if v.short && v.said(n) {
+			continue
 		}
 		v.text(label, n)
 		label = ""
@@ -137,13 +144,15 @@ func (v *approvalView) who() {
 		by += " of " + show.Arg(string(a.Owner))
 	}
 	v.put("Asked by", fmt.Sprintf("%s (uid %d) through %s at %s", by, a.PeerUID, show.Arg(string(a.Door)), stamp(a.RequestedAt)))
-	v.line("Session", string(a.Session))
-	v.line("Run", string(a.Run))
-	v.line("Call", string(a.Call))
+	if !v.short {
+		v.line("Session", string(a.Session))
+		v.line("Run", string(a.Run))
+		v.line("Call", string(a.Call))
+	}
 	if a.Waiting > 1 {
 		v.put("Waiting", strconv.FormatInt(a.Waiting, 10)+" calls wait for this answer")
 	}
-	if a.SubjectID != "tool:"+a.Plan.Tool+"#"+string(a.PlanDigest) { // else it says nothing that does not stand here
+	if a.SubjectID != "tool:"+a.Plan.Tool+"#"+string(a.PlanDigest) && (!v.short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
 		v.line("Subject", a.SubjectID)
 	}
 	v.digest("Plan digest", a.PlanDigest)

@@ -119,17 +119,27 @@ func (a *app) stateOf(p palyra.Approval) string {
 }
 
 func (a *app) approvalsShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show an approval: the whole plan, and what became of it", Args: takes("ID"), ValidArgsFunction: a.completeApprovals,
-		Example: "  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+	var full bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show an approval: the plan, and what became of it", Args: takes("ID"), ValidArgsFunction: a.completeApprovals,
+		Long: "Shows what would run, where, what it may change and reach, and how risky it is. Long\n" +
+			"lists of what is always so are counted; --full shows all of them, and --json has\n" +
+			"everything as data.",
+		Example: "  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --full",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.Approval(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.emit(approvalOf(p), func(w io.Writer) { a.viewApproval(w, p, a.separation()) })
+			return a.emit(approvalOf(p), func(w io.Writer) {
+				v := a.approvalView(w, p, a.separation())
+				v.short = !full
+				v.print()
+			})
 		}),
 	}
+	cmd.Flags().BoolVar(&full, "full", false, "show every sealed name, mount, variable, digest and mechanism")
+	return cmd
 }
 
 func (a *app) approvalsWatch() *cobra.Command {

@@ -63,6 +63,30 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 		pair{"Tier", string(p.Tier)}, pair{"Executor", p.Executor}, pair{"Enforcement", p.Enforcement.Mode}, pair{"Outcome", string(p.Outcome)},
 		pair{"Exit code", fmt.Sprint(p.ExitCode)}, pair{"Signal", p.Signal}, pair{"Started", second(p.StartedAt)}, pair{"Finished", second(p.FinishedAt)},
 		pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
+	printFlows(w, p)
+	for _, path := range p.Quarantined {
+		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path))
+	}
+}
+
+// printFlows prints what a run reached and what it was refused.
+func printFlows(w io.Writer, p palyra.Predicate) {
+	if len(p.Egress) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, f := range p.Egress {
+		verdict := f.Verdict
+		if f.Grant != "" {
+			verdict += " by " + string(f.Grant)
+		}
+		rows = append(rows, []string{endpoint(f), verdict, f.Door, f.Address, fmt.Sprint(f.In), fmt.Sprint(f.Out)})
+	}
+	fmt.Fprintln(w)
+	table(w, []string{"HOST", "VERDICT", "DOOR", "ADDRESS", "BYTES IN", "BYTES OUT"}, rows)
+	if p.EgressOmitted > 0 {
+		fmt.Fprintf(w, "and %d connections that are not listed\n", p.EgressOmitted)
+	}
 }
 
 func (a *app) attestVerify() *cobra.Command {

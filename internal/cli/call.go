@@ -50,7 +50,7 @@ func (a *app) toolsCall() *cobra.Command {
 	f.StringVar(&r.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a repeat returns the first outcome")
 	f.BoolVar(&r.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
-	f.Var(&limit, "timeout", "how long the tool may run (only lowers the limit)")
+	f.Var(&limit, "timeout", "how long the tool may run, at most tool_call.execution_timeout_ms")
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
 	return cmd
 }
@@ -88,6 +88,7 @@ type waiter struct {
 	mu     sync.Mutex // guards the fields below
 	callID palyra.ID
 	asking context.CancelFunc // ends the question on the terminal
+	silent chan struct{}      // closed when the question is off the screen; nil: there was none
 	typed  bool               // a question was put to the person at the terminal
 	asked  sync.WaitGroup
 }
@@ -246,13 +247,26 @@ func (w *waiter) askInPlace(ctx context.Context, r client.ApprovalRequested) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asking, w.typed = cancel, true
+	silent := make(chan struct{})
+	w.asking, w.silent, w.typed = cancel, silent, true
 	w.asked.Go(func() {
+		defer close(silent)
 		defer cancel()
 		if err := w.decideHere(ctx, r.ApprovalID); err != nil && ctx.Err() == nil {
 			w.notHere(r, err)
 		}
 	})
+}
+
+// unasked waits until no question is on the screen: what a program prints
+// meanwhile could otherwise stand over it, or pass for a part of it.
+func (w *waiter) unasked() {
+	w.mu.Lock()
+	silent := w.silent
+	w.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
 }
 
 // notHere says that no answer was given at this terminal, why, and how to give
@@ -314,7 +328,7 @@ func (a *app) printStream(w io.Writer, text, b64 string) {
 		fmt.Fprintf(a.Stderr, "palyra: the output is not text; --json has it as base64\n")
 	case text == "":
 	case isTerminal(w):
-		io.WriteString(w, show.Block(strings.TrimSuffix(text, "\n"))+"\n")
+		io.WriteString(w, show.Screen(strings.TrimSuffix(text, "\n"))+"\n")
 	default:
 		io.WriteString(w, text)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
+	profiles "palyra/internal/profile"
 	"palyra/internal/show"
 )
 
@@ -19,9 +20,12 @@ func (a *app) configuration() *cobra.Command {
 func (a *app) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "List everything that is wrong with the configuration", Args: takes(),
+		Long: "Looks at config.toml, the environment and your sandbox profiles, and names file and\n" +
+			"line of everything that is wrong. One profile that cannot be read stops all of tier\n" +
+			"C: it may have been the stricter one.",
 		Example: "  palyra config check\n  palyra config check --json",
 		RunE: func(*cobra.Command, []string) error {
-			problems := config.Check(config.Options{Home: a.home, Env: a.Env})
+			problems := append(config.Check(config.Options{Home: a.home, Env: a.Env}), a.profileProblems()...)
 			result := struct {
 				OK       bool             `json:"ok"`
 				Problems []config.Problem `json:"problems"`
@@ -40,6 +44,19 @@ func (a *app) configCheck() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// profileProblems is what is wrong with the operator's profiles.
+func (a *app) profileProblems() []config.Problem {
+	paths, err := config.Locate(config.Options{Home: a.home, Env: a.Env})
+	if err != nil {
+		return nil // the configuration's own check says so
+	}
+	var out []config.Problem
+	for _, f := range profiles.Check(profileDir(paths)) {
+		out = append(out, config.Problem{Where: f.Where(), Text: f.Text})
+	}
+	return out
 }
 
 func (a *app) configShow() *cobra.Command {

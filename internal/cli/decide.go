@@ -189,7 +189,9 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 	if err != nil {
 		return err
 	}
-	w.viewApproval(w.Stderr, p, w.separation())
+	v := w.approvalView(w.Stderr, p, w.separation())
+	v.short, v.once = true, true
+	v.print()
 	drain() // what was typed before this was on the screen is no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}

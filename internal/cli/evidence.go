@@ -53,7 +53,7 @@ func readKey(value string) (evidence.Trust, error) {
 	}
 	raw, err := readLimited(value, maxTrust)
 	if err != nil {
-		return evidence.Trust{}, err
+		return evidence.Trust{}, palyra.AsError(err).WithRemedy("give --key a trust file (`palyra keys export > trust.json` makes one), a public key in base64, or a verifier line")
 	}
 	t, err := evidence.ParseTrust(raw)
 	return t, unproven(err)

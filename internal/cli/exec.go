@@ -37,8 +37,8 @@ func (a *app) exec() *cobra.Command {
 			"passed on; while an answer is awaited Ctrl-C cancels the call, and so does a second\n" +
 			"Ctrl-C within two seconds. Nothing of your environment is passed on but --env.\n" +
 			"Shells and other programs that take instructions from their input cannot be fed\n" +
-			"while they run. --script runs a script with /bin/sh instead of a command; whoever\n" +
-			"approves it sees it.\n\n" +
+			"while they run. --script runs a script instead of a command, with /bin/sh or with what\n" +
+			"its #! line names; whoever approves it sees it.\n\n" +
 			"In tier C the command sees the system's programs, the workspace and what its profile\n" +
 			"mounts, and nothing else of your home: see 'palyra setup' and 'palyra sandbox\n" +
 			"profiles'. It reaches the hosts of --egress and of its profile and no others. Hooks,\n" +
@@ -85,12 +85,12 @@ func (o *execOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
 	f.BoolVar(&o.noStdin, "no-stdin", false, "give it nothing to read")
 	f.BoolVarP(&o.terminal, "terminal", "t", false, "give it a terminal of its own")
-	f.Var(&o.timeout, "timeout", "how long it may run (this and the next only lower the limits)")
+	f.Var(&o.timeout, "timeout", "how long it may run (this and the next may only be lower than what is set)")
 	f.Var(&o.cpu, "cpu", "processor time of all it starts")
 	f.Var(&o.memory, "memory", "memory of all it starts: 512M, 2G")
 	f.Int64Var(&o.processes, "processes", 0, "processes and threads at once")
 	f.BoolVar(&o.limits, "require-limits", false, "refuse to run where the kernel does not hold memory and processes")
-	f.StringVar(&o.script, "script", "", "file with a shell script to run instead of CMD, or - for stdin")
+	f.StringVar(&o.script, "script", "", "file with a script to run instead of CMD, with /bin/sh or what its #! line names; - for stdin")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(shippedProfiles, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("workspace")

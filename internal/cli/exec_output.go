@@ -7,6 +7,9 @@ import (
 	"hash"
 	"io"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -71,6 +74,91 @@ func (p *printed) rest(whole []byte) bool {
 	return true
 }
 
+// leftOut is the line that stands in an outcome for what was cut out of the middle
+// of a stream.
+var leftOut = regexp.MustCompile(`\n… ([0-9]{1,18}) bytes left out …\n`)
+
+// parts takes apart what an outcome keeps of a stream that had total bytes. It is
+// not ok where that cannot be told: the command printed such a line itself.
+func parts(kept []byte) (head, tail []byte, total int64, ok bool) {
+	marks := leftOut.FindAllSubmatchIndex(kept, 2)
+	if len(marks) != 1 {
+		return kept, nil, int64(len(kept)), len(marks) == 0
+	}
+	m := marks[0]
+	n, err := strconv.ParseInt(string(kept[m[2]:m[3]]), 10, 64)
+	return kept[:m[0]], kept[m[1]:], int64(m[0]) + n + int64(len(kept)-m[1]), err == nil
+}
+
+// end prints what the outcome keeps beyond the pieces, and returns how much is
+// missing; -1: nobody knows. The pieces of a stream can be more than is kept of it,
+// and reach into its tail. A file or a pipe gets nothing behind a gap: a line that
+// says so would be taken for output.
+func (p *printed) end(kept []byte) (missing int64) {
+	head, tail, total, ok := parts(kept)
+	start := total - int64(len(tail))
+	switch {
+	case !ok && p.bare, p.n > total:
+		return -1
+	case !ok || tail == nil: // all of it, or with a line of the command's own
+		if !p.rest(kept) || !ok {
+			return -1
+		}
+		return 0
+	case p.n >= start:
+		p.put(tail[p.n-start:])
+		p.n = total
+		return 0
+	case p.n < int64(len(head)) && !p.rest(head):
+		return -1
+	}
+	missing = start - p.n
+	if p.bare {
+		return total - p.n
+	}
+	p.put(fmt.Appendf(nil, "\n… %d bytes left out …\n", missing))
+	p.put(tail)
+	return missing
+}
+
+// restOf prints what is left of both streams and says what is missing of them.
+func (x *execution) restOf(o palyra.Outcome) (missing []string) {
+	for _, s := range []struct {
+		name string
+		p    *printed
+		kept []byte
+		cut  bool
+	}{{"stdout", x.stdout, outcomeStream(o.Stdout, o.StdoutB64), o.Truncated}, {"stderr", x.stderr, outcomeStream(o.Stderr, o.StderrB64), o.Truncated}} {
+		n := int64(0)
+		if s.cut {
+			n = s.p.end(s.kept)
+		} else if !s.p.rest(s.kept) {
+			n = -1
+		}
+		s.p.flush()
+		switch {
+		case n > 0 && s.p.bare:
+			missing = append(missing, fmt.Sprintf("of %s the first %d bytes are here and %d are missing", s.name, s.p.n, n))
+		case n > 0:
+			missing = append(missing, fmt.Sprintf("of %s %d bytes are left out", s.name, n))
+		case n < 0:
+			missing = append(missing, fmt.Sprintf("of %s %d bytes are here, and some may be missing", s.name, s.p.n))
+		}
+	}
+	return missing
+}
+
+// cutShort says what was not printed, and how to get it; false: all of it was.
+func (x *execution) cutShort(missing []string) bool {
+	if len(missing) == 0 {
+		return false
+	}
+	x.freshLine()
+	fmt.Fprintf(x.Stderr, "palyra: the output was longer than tool_call.output_bytes and is not whole: %s\n", strings.Join(missing, "; "))
+	fmt.Fprintln(x.Stderr, "  remedy: have the command write to a file of the workspace (palyra exec -- sh -c 'CMD > FILE'), or have the limit raised")
+	return true
+}
+
 // put writes bytes, safe where they must be. The end of a character may come
 // with the next piece, so its start is kept back.
 func (p *printed) put(b []byte) {
@@ -81,7 +169,7 @@ func (p *printed) put(b []byte) {
 		text := append(p.half, b...)
 		cut := len(text) - unfinished(text)
 		p.half = bytes.Clone(text[cut:])
-		b = []byte(show.Block(string(text[:cut])))
+		b = []byte(show.Screen(string(text[:cut])))
 	}
 	p.write(b)
 }
@@ -89,7 +177,7 @@ func (p *printed) put(b []byte) {
 // flush writes what was kept back, at the end.
 func (p *printed) flush() {
 	if len(p.half) > 0 && p.broken == nil {
-		p.write([]byte(show.Block(string(p.half))))
+		p.write([]byte(show.Screen(string(p.half))))
 		p.half = nil
 	}
 }

@@ -44,11 +44,11 @@ func TestPiecesAreWhole(t *testing.T) {
 			t.Fatalf("%q became %q", whole, file.String())
 		}
 		for _, r := range screen.String() {
-			if r != '\n' && !unicode.IsPrint(r) || r == utf8.RuneError {
+			if !strings.ContainsRune("\n\r\t", r) && !unicode.IsPrint(r) || r == utf8.RuneError {
 				t.Fatalf("%U in %q", r, screen.String())
 			}
 		}
-		if utf8.ValidString(whole) && strings.Contains(screen.String(), `\x`) && !strings.ContainsAny(whole, "\x1b\r") {
+		if utf8.ValidString(whole) && strings.Contains(screen.String(), `\x`) && !strings.ContainsAny(whole, "\x1b") {
 			t.Fatalf("a character was torn: %q", screen.String())
 		}
 	})
@@ -79,6 +79,54 @@ func TestRestOfAnotherOutput(t *testing.T) {
 	}
 	if !p.rest([]byte("abcd")) || out.String() != "abcd" {
 		t.Errorf("%q", out.String())
+	}
+}
+
+// What an outcome keeps of a long stream is put together with the pieces: a file
+// gets what follows from them and nothing behind a gap, a screen gets the end too,
+// and what is missing is known to the byte.
+func TestEnd(t *testing.T) {
+	const kept = "abcd\n… 10 bytes left out …\nopqrs" // of 19
+	for pieces, want := range map[string]struct {
+		file, screen    string
+		missing, unseen int64
+	}{
+		"":                     {"abcd", "abcd\n… 10 bytes left out …\nopqrs", 15, 10},
+		"ab":                   {"abcd", "abcd\n… 10 bytes left out …\nopqrs", 15, 10},
+		"abcd":                 {"abcd", "abcd\n… 10 bytes left out …\nopqrs", 15, 10},
+		"abcdefgh":             {"abcdefgh", "abcdefgh\n… 6 bytes left out …\nopqrs", 11, 6},
+		"abcdefghijklmn":       {"abcdefghijklmnopqrs", "abcdefghijklmnopqrs", 0, 0},
+		"abcdefghijklmnopq":    {"abcdefghijklmnopqrs", "abcdefghijklmnopqrs", 0, 0},
+		"abcdefghijklmnopqrs":  {"abcdefghijklmnopqrs", "abcdefghijklmnopqrs", 0, 0},
+		"aX":                   {"aX", "aX", -1, -1},
+		"abcdefghijklmnopqrst": {"abcdefghijklmnopqrst", "abcdefghijklmnopqrst", -1, -1},
+	} {
+		var file, screen bytes.Buffer
+		raw, safe := newPrinted(&file, false), newPrinted(&screen, true)
+		for _, p := range []*printed{raw, safe} {
+			p.chunk(palyra.Chunk{Data: []byte(pieces)})
+		}
+		if n := raw.end([]byte(kept)); n != want.missing || file.String() != want.file {
+			t.Errorf("%q into a file: %d missing, %q", pieces, n, file.String())
+		}
+		if n := safe.end([]byte(kept)); n != want.unseen || screen.String() != want.screen {
+			t.Errorf("%q on a screen: %d missing, %q", pieces, n, screen.String())
+		}
+	}
+}
+
+// A command that prints the line itself can make it uncertain what is missing, and
+// never hide it.
+func TestEndOfACommandThatPretends(t *testing.T) {
+	const line = "\n… 3 bytes left out …\n"
+	var out bytes.Buffer
+	p := newPrinted(&out, false)
+	p.chunk(palyra.Chunk{Data: []byte("ab" + line)})
+	if n := p.end([]byte("ab" + line + "\n… 10 bytes left out …\nz")); n != -1 || out.String() != "ab"+line {
+		t.Errorf("%d, %q", n, out.String())
+	}
+	if _, _, _, ok := parts([]byte("\n… 99999999999999999999 bytes left out …\n")); !ok { // no such line: too long
+		t.Error("taken for a line")
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -123,6 +122,7 @@ func (x *execution) event(ctx context.Context, e client.CallEvent) {
 func (x *execution) printAll() {
 	<-x.ready
 	for c, ok := x.spool.next(); ok; c, ok = x.spool.next() {
+		x.unasked()
 		x.print(c)
 	}
 }
@@ -161,33 +161,16 @@ func (x *execution) finish(o palyra.Outcome) error {
 		}
 		return exitError{code: code}
 	}
-	whole := x.rest(x.stdout, outcomeStream(o.Stdout, o.StdoutB64), o.Truncated)
-	whole = x.rest(x.stderr, outcomeStream(o.Stderr, o.StderrB64), o.Truncated) && whole
-	x.stdout.flush()
-	x.stderr.flush()
-	if o.Truncated || !whole {
-		x.freshLine()
-		fmt.Fprintln(x.Stderr, "palyra: the output was longer than tool_call.output_bytes and is not whole")
-		fmt.Fprintln(x.Stderr, "  remedy: have the command write to a file of the workspace, or have the limit raised")
-		if x.stdout.bare && code == exitOK {
-			code = exitPalyra // a reader must not take half of it for the whole
-		}
+	if missing := x.restOf(o); x.cutShort(missing) && x.stdout.bare && code == exitOK {
+		code = exitPalyra // a reader must not take half of it for the whole
 	}
+	x.network(o)
 	x.takenAway(o.CallID, o.Quarantined)
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		x.printEnding(o)
 	}
 	return exitError{code: code}
-}
-
-// rest prints what did not come as pieces. A file or pipe gets no more where
-// something was cut out: a line that says so would be taken for output.
-func (x *execution) rest(p *printed, whole []byte, cut bool) bool {
-	if cut && p.bare {
-		return true
-	}
-	return p.rest(whole)
 }
 
 // freshLine starts a line on the terminal, where the command left one open.

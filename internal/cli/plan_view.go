@@ -23,18 +23,35 @@ func (v *approvalView) process() {
 			v.put("", "sealed copy: the command could change this file, so a copy that nothing can change is run")
 		}
 	}
-	for i, arg := range p.Argv {
-		v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
+	if v.short {
+		v.command()
+	} else {
+		for i, arg := range p.Argv {
+			v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
+		}
+		v.script()
 	}
-	v.script()
 	v.list("Directory", nonEmpty(p.Cwd))
-	v.variables(p.Env)
+	if v.short {
+		v.variablesShort()
+	} else {
+		v.variables(p.Env)
+	}
 	v.stdin()
 	if p.Terminal {
 		v.put("Terminal", "one of its own")
 	}
+	v.inputs()
+}
+
+// inputs prints the files that a plan binds, with their digests.
+func (v *approvalView) inputs() {
+	if v.short {
+		v.inputsShort()
+		return
+	}
 	label := "Input file"
-	for _, in := range p.Inputs {
+	for _, in := range v.approval.Plan.Inputs {
 		digest := string(in.Digest)
 		if digest == "" {
 			digest = "does not exist"
@@ -88,7 +105,7 @@ func (v *approvalView) stdin() {
 			text = size(n) + ", " + text
 		}
 		v.put("Stdin", text)
-	case p.Executable.Path != "":
+	case p.Executable.Path != "" && !v.short:
 		v.put("Stdin", "none")
 	}
 }
@@ -131,7 +148,11 @@ func (v *approvalView) reach() {
 	if p.Asks {
 		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
 	}
-	v.put("Limits", limits(p.Limits))
+	if v.short {
+		v.limitsShort(p.Limits)
+	} else {
+		v.put("Limits", limits(p.Limits))
+	}
 	v.enforcement()
 }
 
@@ -146,7 +167,11 @@ func (v *approvalView) enforcement() {
 		return
 	}
 	v.network(e.Mode, p)
-	v.line("Held by", joined(e.Mechanisms))
+	if v.short {
+		v.mechanisms(e.Mechanisms)
+	} else {
+		v.line("Held by", joined(e.Mechanisms))
+	}
 	var held, polled, loose []string
 	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
 		switch how := e.Limits[name]; how {
@@ -158,7 +183,11 @@ func (v *approvalView) enforcement() {
 			held = append(held, show.Line(name)+" by "+show.Line(how))
 		}
 	}
-	v.put("Limits held", orNone(held))
+	if v.short {
+		v.leave(len(held), "held limit", "held limits")
+	} else {
+		v.put("Limits held", orNone(held))
+	}
 	if polled != nil {
 		v.shout("", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
 	}
@@ -171,9 +200,9 @@ func (v *approvalView) enforcement() {
 func (v *approvalView) network(mode string, p palyra.Plan) {
 	switch {
 	case mode == "strict" && len(p.Egress) == 0:
-		v.put("Network", strictNetwork(p.Tier, "none"))
+		v.put("Network", v.strictNetwork("none"))
 	case mode == "strict":
-		v.put("Network", strictNetwork(p.Tier, "the hosts above"))
+		v.put("Network", v.strictNetwork("the hosts above"))
 	case mode == "preflight":
 		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)")
 	case mode == "none" && p.Tier == palyra.TierC:
@@ -239,9 +268,12 @@ func limits(l palyra.Limits) string {
 
 // strictNetwork says what a run reaches beyond what its plan names: in tier C a
 // host may be asked for on the way, and an answer for the session holds for it.
-func strictNetwork(t palyra.Tier, named string) string {
-	if t != palyra.TierC {
+func (v *approvalView) strictNetwork(named string) string {
+	switch {
+	case v.approval.Plan.Tier != palyra.TierC:
 		return named + " (strict)"
+	case v.short:
+		return named + ", and hosts that an answer of their own allows (strict)"
 	}
 	return named + ", and others only by an answer of their own: asked on the way, or given for this session before (strict)"
 }

@@ -67,6 +67,9 @@ type Process struct {
 	Bwrap        string // bubblewrap
 	TmpBytes     int64  // of the private home and /tmp in tier C, each
 	Posture      string // require, or off
+
+	QuarantineDays int64 // that what was taken out of a workspace is kept
+	CacheDays      int64 // that caches are kept which no run uses
 }
 
 // Egress says how programs reach others.
@@ -144,6 +147,7 @@ func Default() Config {
 		Process: Process{
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
+			QuarantineDays: 30, CacheDays: 90,
 		},
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
@@ -215,6 +219,15 @@ func Load(o Options) (Config, error) {
 func Check(o Options) []Problem {
 	_, problems := read(o)
 	return problems
+}
+
+// Locate says where a configuration is, also one that cannot be used.
+func Locate(o Options) (Paths, error) {
+	env := o.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	return pathsOf(o.Home, environ(env))
 }
 
 // read goes from the weakest place to the strongest. It reads on after a

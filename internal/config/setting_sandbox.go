@@ -72,6 +72,14 @@ var sandboxSettings = []setting{
 		value: func(c *Config) any { return &c.Process.Posture },
 	},
 	{
+		key: "process.quarantine_days", text: "days that what a run made of sealed paths is kept in quarantine", min: 1, max: 36500,
+		value: func(c *Config) any { return &c.Process.QuarantineDays },
+	},
+	{
+		key: "process.cache_days", text: "days that a workspace's caches are kept when no run uses them", min: 1, max: 36500,
+		value: func(c *Config) any { return &c.Process.CacheDays },
+	},
+	{
 		key: "egress.mode", text: "strict lets programs reach granted hosts only; preflight checks them before the start; none lets them reach every public host", check: oneOf("strict", "preflight", "none"),
 		value: func(c *Config) any { return &c.Egress.Mode },
 	},

@@ -203,7 +203,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: "default", Separation: level,
 		Pending: pending, Running: int64(d.path.calls.InFlight()), Problems: d.trouble.list(), Limited: d.limits.Counters(),
-		Console: console, Remote: remote,
+		Console: console, Remote: remote, Features: d.path.native.kept.features(),
 	}, nil
 }
 

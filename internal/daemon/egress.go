@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"palyra"
@@ -89,7 +88,8 @@ func fetching(g *egress.Guard) fetch.Config {
 
 // askHost puts a host that a running call wants to reach, and was not granted, to
 // the gate as a call of its own: judged, asked, answered, recorded and attested
-// like any other. When ctx ends first, or the run does, the question is withdrawn.
+// like any other. The run's clock stands still meanwhile. When ctx ends first, or
+// the run does, the question is withdrawn.
 func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port int) (egress.Answer, error) {
 	from := c.Proposal
 	denied := func(why, remedy string) error {
@@ -102,6 +102,7 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 	if err != nil {
 		return egress.Answer{}, err
 	}
+	defer p.leases.pause(c.ID)()
 	var id atomic.Value
 	out, err := p.calls.Call(ctx, palyra.Proposal{
 		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
@@ -121,12 +122,12 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 	case out.Outcome != palyra.OutcomeFinished || out.ReasonCode != "":
 		return egress.Answer{}, denied(out.Reason, out.Remedy)
 	}
-	return p.answer(ctx, call, out)
+	return p.answer(ctx, c.ID, call, out)
 }
 
 // answer says how long the yes holds: that of a lease until the lease ends, any
 // other for this run.
-func (p *path) answer(ctx context.Context, id palyra.ID, out palyra.Outcome) (egress.Answer, error) {
+func (p *path) answer(ctx context.Context, run, id palyra.ID, out palyra.Outcome) (egress.Answer, error) {
 	a := egress.Answer{Grant: out.GrantID}
 	call, err := p.calls.Get(ctx, id)
 	if err != nil {
@@ -136,7 +137,7 @@ func (p *path) answer(ctx context.Context, id palyra.ID, out palyra.Outcome) (eg
 	if lease == "" || call.Decision.Scope == palyra.ScopeOnce {
 		return a, nil
 	}
-	a.Revoked = p.leases.watch(lease)
+	a.Revoked = p.leases.watch(lease, run)
 	l, err := p.lease(ctx, lease)
 	if err != nil {
 		return egress.Answer{}, err
@@ -146,34 +147,6 @@ func (p *path) answer(ctx context.Context, id palyra.ID, out palyra.Outcome) (eg
 	}
 	a.Until = l.ExpiresAt
 	return a, nil
-}
-
-// leases tells those who go by a lease that it has ended.
-type leases struct {
-	mu sync.Mutex
-	of map[palyra.ID]chan struct{}
-}
-
-func (l *leases) watch(id palyra.ID) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[palyra.ID]chan struct{}{}
-	}
-	if l.of[id] == nil {
-		l.of[id] = make(chan struct{})
-	}
-	return l.of[id]
-}
-
-// ended is told of every lease that ends other than by being used up.
-func (l *leases) ended(id palyra.ID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if ch := l.of[id]; ch != nil {
-		close(ch)
-		delete(l.of, id)
-	}
 }
 
 // egressSnapshot is the part of the snapshot about the way out.

@@ -3,10 +3,12 @@ package daemon
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"palyra"
 	"palyra/internal/config"
@@ -25,6 +27,7 @@ type native struct {
 	runner   *sandbox.Runner
 	guard    *egress.Guard
 	backends []sandbox.Backend
+	kept     kept
 }
 
 // openNative makes ready what runs programs. A host on which a tier cannot be
@@ -52,6 +55,18 @@ func (d *Daemon) openNative(p *path) (err error) {
 		},
 	})
 	return err
+}
+
+// agentWall is the most time for a call whose program is an agent itself: it may
+// take as long as a run.
+func (d *Daemon) agentWall(p palyra.Proposal) (time.Duration, string) {
+	var args struct {
+		Agent bool `json:"agent_socket"`
+	}
+	if p.Tool != process.Name || json.Unmarshal(p.Arguments, &args) != nil || !args.Agent {
+		return 0, ""
+	}
+	return time.Duration(d.Config.Config.ToolCall.RunTimeoutMS) * time.Millisecond, "tool_call.run_timeout_ms"
 }
 
 func tierOf(setting string) palyra.Tier {
@@ -92,10 +107,23 @@ func (d *Daemon) openRunner(p *path) (err error) {
 		Backends: p.native.backends, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
 		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress}, Streams: p,
 		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
-		Probed: d.Config.Config.Process.Posture == "require",
-		Grace:  d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
+		Changed: d.sealsChanged,
+		Probed:  d.Config.Config.Process.Posture == "require",
+		Grace:   d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
 	})
 	return err
+}
+
+// sealsChanged puts on record that somebody changed what is sealed while a run
+// was under way: the run could not, and what others may do there is not known.
+func (d *Daemon) sealsChanged(ctx context.Context, c *palyra.Call, paths []string) {
+	_, err := d.journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
+		Reason: palyra.ReasonSealDenied, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: process.Name, Call: c.ID,
+		Path: palyra.Clip(paths[0], 1024), Count: int64(len(paths)),
+	})
+	if err != nil {
+		d.Log.Error("the alert is not on record", "error", err)
+	}
 }
 
 // Promise implements the process tool's Tiers.
@@ -113,14 +141,20 @@ func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.
 func (p *path) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
 	switch g.Plan().Tier {
 	case palyra.TierB, palyra.TierC:
-		res := p.native.runner.Run(ctx, g, c)
-		p.calls.EndChildren(c.ID)
-		if g.Plan().Workspace.Owner == int64(os.Geteuid()) {
-			p.guard(ctx, c)
-		}
-		return res
+		return p.runNative(ctx, g, c)
 	}
 	return p.runner.Run(ctx, g, c) // which refuses every tier but its own
+}
+
+// runNative runs a program and looks after what it may have left.
+func (p *path) runNative(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+	defer p.leases.enter(ctx, c.ID)()
+	res := p.native.runner.Run(ctx, g, c)
+	p.calls.EndChildren(c.ID)
+	if g.Plan().Workspace.Owner == int64(os.Geteuid()) {
+		p.guard(ctx, c)
+	}
+	return res
 }
 
 // cellPath is where palyra-cell lies: as configured, beside this program, or in

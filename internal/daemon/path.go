@@ -74,6 +74,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	}
 	p.planner, err = plan.New(plan.Config{
 		Workspaces: d.work, Drivers: []plan.Driver{p.tools, p.native.tool}, Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
+		Longer: d.agentWall,
 	})
 	if err != nil {
 		return err

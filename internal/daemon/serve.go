@@ -60,7 +60,7 @@ const (
 	pruneEvery    = 6 * time.Hour
 )
 
-// prune removes old artifacts until ctx ends. A failure is logged and tried again.
+// prune removes old artifacts, quarantined files and caches until ctx ends. A failure is logged and tried again.
 func (d *Daemon) prune(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -68,6 +68,7 @@ func (d *Daemon) prune(ctx context.Context) error {
 		if _, err := d.files.Prune(ctx, now().Add(-keepArtifacts)); err != nil && ctx.Err() == nil {
 			d.Log.Warn("old artifacts could not be removed", "error", err)
 		}
+		d.pruneShelves(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -187,8 +188,9 @@ print(s.recv(100).decode())'`, host, rawPort), "220 ready"},
 	}
 }
 
-// A host that was not granted is asked for while the connection waits; the answer
-// for the session holds for the next run as well.
+// A host that was not granted is asked for while the connection waits, and the
+// run's clock stands still; the answer for the session holds for the next run as
+// well.
 func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	d, w := newDaemon(t), newWorld(t)
 	d.ownWork()
@@ -196,7 +198,8 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	script := "curl -sS --max-time 60 http://" + w.web + "/"
 	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c"})
-	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+	const wall = 6 * time.Second
+	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI, Timeout: wall}
 	type ending struct {
 		out palyra.Outcome
 		err error
@@ -228,6 +231,7 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	if !strings.Contains(host.Prompt.Summary, w.web) || !slices.Equal(host.Plan.Egress, []string{w.web}) {
 		t.Errorf("the question is %+v, %v", host.Prompt, host.Plan.Egress)
 	}
+	<-time.After(wall + time.Second) // people take their time: it is not the run's
 	if _, err := person.Decide(t.Context(), allow(host, palyra.ScopeSession, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -161,14 +161,14 @@ func (w *walk) question(ctx context.Context) (kept bool, err error) {
 	}
 }
 
-// run bounds the run by its own deadline and keeps apart why it ended.
+// run bounds the run by its own clock and keeps apart why it ended.
 func (w *walk) run(ctx context.Context, g palyra.Grant) (res palyra.Result) {
 	wall := time.Duration(g.Plan().Limits.WallMS) * time.Millisecond
 	if wall <= 0 {
 		wall = defaultWall
 	}
-	runCtx, cancel := context.WithTimeout(ctx, wall)
-	defer cancel()
+	runCtx, end := startClock(ctx, wall)
+	defer end()
 	started := w.Now()
 	defer func() {
 		if r := recover(); r != nil { // it may have done something: finished, failed, attested

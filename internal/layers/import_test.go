@@ -12,13 +12,15 @@ import (
 // another it declares as an interface, and the daemon passes it in.
 var (
 	// small are tools that know nothing of Palyra: standard library only.
-	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/redact", "internal/show"}
+	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/owner", "internal/redact", "internal/show"}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit",
 	}
+	// support is what tests of several packages share.
+	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.
 	mains = []string{"cmd/*"}
 )
@@ -40,6 +42,8 @@ func edges() []edge {
 		{[]string{"internal/sandbox/sandboxtest/probe"}, []string{"**"}, false, "the program that tries to get out knows nothing of ours"},
 		{[]string{"**"}, mains, false, "nothing imports a program"},
 		{[]string{"**"}, []string{"internal/layers"}, false, "it has no code"},
+		{[]string{"internal/sandbox/sandboxtest"}, []string{"internal/sandbox/celltest"}, true, "the suite needs people and directories too"},
+		{[]string{"**"}, support, false, "what only tests use is no part of the product"},
 
 		{words, []string{"internal/canon"}, true, "digests are made of canonical bytes"},
 		{words, []string{"**"}, false, "the words know no part"},
@@ -59,7 +63,7 @@ func edges() []edge {
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
 		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells"}, true, "tiers that start cells share how"},
-		{[]string{"internal/sandbox/bubble", "internal/profile"}, []string{"internal/seal"}, true, "what a run must leave as it is"},
+		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal"}, true, "what a run must leave as it is"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
@@ -245,6 +249,10 @@ func TestImportsFires(t *testing.T) {
 		{"cmd/palyra", "palyra/internal/daemon"},
 		{"internal/novelty", "palyra"},
 		{"internal/config", "palyra/internal/policy"},
+		{"internal/owner", "palyra"},
+		{"internal/sandbox/seatbelt", "palyra/internal/sandbox/cells"},
+		{"internal/sandbox/confine", "palyra/internal/sandbox/celltest"},
+		{"internal/daemon", "palyra/internal/sandbox/celltest"},
 	}
 	var plants []plant
 	for _, r := range refused {
@@ -252,6 +260,10 @@ func TestImportsFires(t *testing.T) {
 	}
 	for _, r := range [][2]string{
 		{"cmd/palyra-cell", "palyra/internal/cell"},
+		{"internal/seal", "palyra/internal/owner"},
+		{"internal/sandbox/bubble", "palyra/internal/owner"},
+		{"internal/sandbox/seatbelt", "palyra/internal/seal"},
+		{"internal/sandbox/celltest", "palyra/internal/sandbox"},
 		{"internal/sandbox/confine", "palyra/internal/sandbox"},
 		{"internal/sandbox/confine", "palyra/internal/cell"},
 		{"internal/agent", "palyra/internal/run"},

@@ -41,6 +41,9 @@ type Config struct {
 	Drivers     []Driver
 	Wall        time.Duration // of a run; a call may only lower it; default 120 s
 	OutputBytes int64         // delivered at most; default 1 MiB
+	// Longer is the most that a call may ask for where that is more than Wall, and
+	// the setting that says so; nil: no call may have more.
+	Longer func(palyra.Proposal) (most time.Duration, setting string)
 }
 
 const (
@@ -120,15 +123,24 @@ func (r *Resolver) find(name string) (Driver, palyra.Tool, error) {
 		WithRemedy("see 'palyra tools list'")
 }
 
-// limits are the configured ones; a call may ask for less time.
+// limits are the configured ones; a call may ask for less time. One that asks for
+// more is refused: it would not get what it counts on.
 func (r *Resolver) limits(p palyra.Proposal) (palyra.Limits, error) {
-	wall := r.Wall.Milliseconds()
-	if p.TimeoutMS < 0 {
-		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the timeout is negative").
-			WithRemedy("give a timeout of at most %d ms, or none", wall)
+	wall, most, setting := r.Wall.Milliseconds(), r.Wall.Milliseconds(), "tool_call.execution_timeout_ms"
+	if r.Longer != nil {
+		if longer, name := r.Longer(p); longer > r.Wall {
+			most, setting = longer.Milliseconds(), name
+		}
 	}
-	if p.TimeoutMS > 0 {
-		wall = min(wall, p.TimeoutMS)
+	switch {
+	case p.TimeoutMS < 0:
+		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the timeout is negative").
+			WithRemedy("give a timeout of at most %d ms, or none", most)
+	case p.TimeoutMS > most:
+		return palyra.Limits{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the timeout of %d ms is over the most that a call may have, %d ms", p.TimeoutMS, most).
+			WithRemedy("give a timeout of at most %d ms, or none; an operator can raise %s", most, setting)
+	case p.TimeoutMS > 0:
+		wall = p.TimeoutMS
 	}
 	return palyra.Limits{WallMS: wall, OutputBytes: r.OutputBytes}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,13 +121,45 @@ func TestRefusals(t *testing.T) {
 
 func TestTimeoutOnlyLowers(t *testing.T) {
 	r := resolver(t, Config{Wall: 10 * time.Second, OutputBytes: 5})
-	for asked, want := range map[int64]int64{0: 10_000, 1: 1, 9_999: 9_999, 10_001: 10_000, 1 << 62: 10_000} {
+	for asked, want := range map[int64]int64{0: 10_000, 1: 1, 9_999: 9_999, 10_000: 10_000} {
 		c := call("e", `{}`)
 		c.Proposal.TimeoutMS = asked
 		p, err := r.Resolve(t.Context(), c)
 		if err != nil || p.Limits != (palyra.Limits{WallMS: want, OutputBytes: 5}) {
 			t.Errorf("%d: %+v, %v", asked, p.Limits, err)
 		}
+	}
+}
+
+// A call that asks for more time than it may have is not given less in silence.
+func TestTooLongATimeoutIsRefused(t *testing.T) {
+	longer := func(p palyra.Proposal) (time.Duration, string) {
+		if p.Session == "agent" {
+			return 20 * time.Second, "the.other"
+		}
+		return time.Second, "unused" // which is less than the usual
+	}
+	r := resolver(t, Config{Wall: 10 * time.Second, Longer: longer})
+	for _, c := range []struct {
+		session palyra.ID
+		asked   int64
+		remedy  string
+	}{
+		{"", 10_001, "at most 10000 ms, or none; an operator can raise tool_call.execution_timeout_ms"},
+		{"", 1 << 62, "tool_call.execution_timeout_ms"},
+		{"agent", 20_001, "at most 20000 ms, or none; an operator can raise the.other"},
+	} {
+		call := call("e", `{}`)
+		call.Proposal.TimeoutMS, call.Proposal.Session = c.asked, c.session
+		_, err := r.Resolve(t.Context(), call)
+		if e := palyra.AsError(err); e.Reason != palyra.ReasonMalformedInput || !strings.Contains(e.Remedy, c.remedy) {
+			t.Errorf("%s %d: %v, %q", c.session, c.asked, err, e.Remedy)
+		}
+	}
+	agent := call("e", `{}`)
+	agent.Proposal.TimeoutMS, agent.Proposal.Session = 20_000, "agent"
+	if p, err := r.Resolve(t.Context(), agent); err != nil || p.Limits.WallMS != 20_000 {
+		t.Errorf("%+v, %v", p.Limits, err)
 	}
 }
 

@@ -12,21 +12,19 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bubble"
+	"palyra/internal/sandbox/celltest"
 )
 
 // tierC opens the real tier C with a strict guard.
 func tierC(t testing.TB, cgroup string) *tiers {
 	t.Helper()
-	dir, err := os.MkdirTemp(base, "tier-c-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path, digest := celltest.Cell(t)
+	dir := celltest.TempDir(t)
 	if err := os.Mkdir(filepath.Join(dir, "quarantine"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b, err := bubble.New(bubble.Config{
-		Cell: built, Digest: digestOf(t, built), Cgroup: cgroup, StateID: stateID(), Log: logTo(t), Tmp: 16 << 20,
+		Cell: path, Digest: digest, Cgroup: cgroup, StateID: celltest.StateID(), Log: celltest.Log(t), Tmp: 16 << 20,
 		Dir: filepath.Join(dir, "runs"), Quarantine: filepath.Join(dir, "quarantine"),
 	})
 	if err != nil {
@@ -37,7 +35,7 @@ func tierC(t testing.TB, cgroup string) *tiers {
 			t.Error(err)
 		}
 	})
-	g, err := egress.New(egress.Config{Mode: "strict", Now: time.Now, Log: logTo(t)})
+	g, err := egress.New(egress.Config{Mode: "strict", Now: time.Now, Log: celltest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,17 +12,19 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/sandbox/celltest"
 )
 
 // open is a tier that holds nothing: the program just runs.
-type open struct{}
+type open struct{ t testing.TB }
 
 func (open) Promise(context.Context, palyra.Tier, palyra.Limits) (palyra.Enforcement, error) {
 	return palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cgroup_v2", "landlock_abi_7"}, Limits: map[string]string{"memory": "cgroup"}}, nil
 }
 
-func (open) Run(ctx context.Context, _ palyra.Tier, j Job) (Exit, error) {
-	cmd := exec.CommandContext(ctx, built, j.Argv[1:]...)
+func (o open) Run(ctx context.Context, _ palyra.Tier, j Job) (Exit, error) {
+	cell, _ := celltest.Cell(o.t)
+	cmd := exec.CommandContext(ctx, cell, j.Argv[1:]...)
 	cmd.Dir = j.Workspace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	switch { // what would stay behind otherwise
@@ -43,7 +45,7 @@ func (open) Run(ctx context.Context, _ palyra.Tier, j Job) (Exit, error) {
 // refuses to everybody is named by what it says.
 func TestTheProbesNotice(t *testing.T) {
 	own := users(t)["own"]
-	h := host(t, open{}, own[0], own[1], palyra.TierC)
+	h := host(t, open{t}, own[0], own[1], palyra.TierC)
 	p, err := Check(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +92,7 @@ func (l liar) Run(ctx context.Context, tier palyra.Tier, j Job) (Exit, error) {
 // TestOutsideIsBelieved: what is seen outside counts, whatever is said inside.
 func TestOutsideIsBelieved(t *testing.T) {
 	own := users(t)["own"]
-	p, err := Check(t.Context(), host(t, liar{}, own[0], own[1], palyra.TierC))
+	p, err := Check(t.Context(), host(t, liar{open{t}}, own[0], own[1], palyra.TierC))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,20 +3,11 @@ package posture
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,42 +16,13 @@ import (
 	"palyra"
 	"palyra/internal/egress"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/sandbox/confine"
 )
 
-// Where the cell was built, for the tests of an ordinary user that TestMain of
-// root starts.
-const (
-	cellVar = "PALYRA_TEST_CELL"
-	baseVar = "PALYRA_TEST_BASE"
-)
-
-var built, base string
-
 func TestMain(m *testing.M) {
-	code, err := func() (int, error) {
-		if built, base = os.Getenv(cellVar), os.Getenv(baseVar); built != "" {
-			return m.Run(), nil
-		}
-		var err error
-		if base, err = os.MkdirTemp("", "palyra-posture-"); err != nil {
-			return 1, err
-		}
-		defer func() { _ = os.RemoveAll(base) }()
-		if err := os.Chmod(base, 0o711); err != nil {
-			return 1, err
-		}
-		built = filepath.Join(base, "palyra-cell")
-		cmd := exec.Command("go", "build", "-o", built, "palyra/cmd/palyra-cell")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build the cell: %w\n%s", err, out)
-		}
-		return m.Run(), nil
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
+	code := m.Run()
+	celltest.Clean()
 	os.Exit(code)
 }
 
@@ -121,7 +83,7 @@ func (r *tiers) job(j Job, out io.Writer) (job sandbox.Job, read func(), err err
 	if err != nil {
 		return job, nil, err
 	}
-	sealed, err := image()
+	sealed, err := image(r.t)
 	if err != nil {
 		return job, nil, err
 	}
@@ -147,8 +109,9 @@ func (r *tiers) job(j Job, out io.Writer) (job sandbox.Job, read func(), err err
 }
 
 // image is the cell as a sealed file.
-func image() (*os.File, error) {
-	b, err := os.ReadFile(built)
+func image(t testing.TB) (*os.File, error) {
+	path, _ := celltest.Cell(t)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -164,41 +127,11 @@ func image() (*os.File, error) {
 	return f, err
 }
 
-type logWriter struct{ t testing.TB }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(b)))
-	return len(b), nil
-}
-
-func logTo(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(logWriter{t}, nil)) }
-
-var state struct {
-	sync.Mutex
-	n int
-}
-
-func stateID() string {
-	state.Lock()
-	defer state.Unlock()
-	state.n++
-	return fmt.Sprintf("posture-%d-%d", os.Getpid(), state.n)
-}
-
-func digestOf(t testing.TB, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
-}
-
 // tierB opens the real tier B.
 func tierB(t testing.TB, cgroup string) *tiers {
 	t.Helper()
-	b, err := confine.New(confine.Config{Cell: built, Digest: digestOf(t, built), Cgroup: cgroup, StateID: stateID(), Log: logTo(t)})
+	path, digest := celltest.Cell(t)
+	b, err := confine.New(confine.Config{Cell: path, Digest: digest, Cgroup: cgroup, StateID: celltest.StateID(), Log: celltest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,10 +146,7 @@ func tierB(t testing.TB, cgroup string) *tiers {
 // host is this machine with a scratch directory of its own.
 func host(t testing.TB, r Runner, uid, gid int, which ...palyra.Tier) Host {
 	t.Helper()
-	dir, err := os.MkdirTemp(base, "scratch-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := celltest.TempDir(t)
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
@@ -225,35 +155,18 @@ func host(t testing.TB, r Runner, uid, gid int, which ...palyra.Tier) Host {
 		if err != nil || len(left) > 0 {
 			t.Errorf("%v is left in the scratch directory: %v", left, err)
 		}
-		_ = os.RemoveAll(dir)
 	})
-	return Host{Runner: r, Tiers: which, Dir: dir, UID: int64(uid), GID: int64(gid), StateID: "01STATE", Now: time.Now, Log: logTo(t)}
+	return Host{Runner: r, Tiers: which, Dir: dir, UID: int64(uid), GID: int64(gid), StateID: "01STATE", Now: time.Now, Log: celltest.Log(t)}
 }
 
 // users are the ones to try: ourselves and, where we are root, somebody else.
 func users(t testing.TB) map[string][2]int {
 	all := map[string][2]int{"own": {os.Geteuid(), os.Getegid()}}
 	if os.Geteuid() == 0 {
-		uid, gid := ordinary(t)
+		uid, gid := celltest.Whom(t)
 		all["other"] = [2]int{uid, gid}
 	}
 	return all
-}
-
-func ordinary(t testing.TB) (uid, gid int) {
-	t.Helper()
-	u, err := user.Lookup("palyra-test")
-	if err != nil {
-		if out, err := exec.Command("useradd", "--system", "--no-create-home", "--shell", "/bin/sh", "palyra-test").CombinedOutput(); err != nil {
-			t.Fatalf("useradd: %v: %s", err, out)
-		}
-		if u, err = user.Lookup("palyra-test"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	uid, _ = strconv.Atoi(u.Uid)
-	gid, _ = strconv.Atoi(u.Gid)
-	return uid, gid
 }
 
 // expectHeld: the tier is there and everything held.
@@ -304,38 +217,4 @@ func TestTierB(t *testing.T) {
 }
 
 // TestOrdinaryUser runs every other test as somebody who may do nothing special.
-func TestOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("UNPROVEN HERE: what only root can do: the tests themselves run as an ordinary user")
-	}
-	uid, gid := ordinary(t)
-	dir, err := os.MkdirTemp(base, "user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := func(from, name string) string {
-		b, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return filepath.Join(dir, name)
-	}
-	work := filepath.Join(dir, "work")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(work, 0o755), os.Chown(work, uid, gid)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(copied("/proc/self/exe", "posture.test"), "-test.v", "-test.timeout=5m", "-test.run=Tier|Notice|Believed|Kept")
-	cmd.Dir = work
-	cmd.Env = append(os.Environ(), cellVar+"="+copied(built, "palyra-cell"), baseVar+"="+work, "TMPDIR="+work, "HOME="+work)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("as uid %d: %v\n%s", uid, err, out)
-	}
-	if n := strings.Count(string(out), "--- PASS"); n < 5 {
-		t.Errorf("only %d tests passed as uid %d", n, uid)
-	}
-}
+func TestOrdinaryUser(t *testing.T) { celltest.AsOrdinary(t, "Tier|Notice|Believed|Kept", 5) }

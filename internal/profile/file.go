@@ -74,43 +74,50 @@ type definition struct {
 // parse reads and checks a profile.
 func parse(name, source string, raw []byte) (*definition, error) {
 	d := &definition{name: name, source: source}
-	fail := func(format string, args ...any) error {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, "the profile %s (%s) cannot be used: %s", palyra.Clip(name, maxName), source, fmt.Sprintf(format, args...)).
-			WithRemedy("correct the file, or remove it")
+	line, why := d.read(raw)
+	if why == "" {
+		return d, nil
 	}
+	if line > 0 {
+		why = fmt.Sprintf("line %d: %s", line, why)
+	}
+	return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, "the profile %s (%s) cannot be used: %s", palyra.Clip(name, maxName), source, why).
+		WithRemedy("correct the file, or remove it; until then no profile can be used. 'palyra config check' names all that is wrong")
+}
+
+// read takes in what is written. It returns what is wrong with it, and the line if
+// that is known.
+func (d *definition) read(raw []byte) (line int, why string) {
 	switch {
-	case !plainName(name) || name == None:
-		return nil, fail("its name must be of small letters, digits and dashes, and not %q", None)
+	case !plainName(d.name) || d.name == None:
+		return 0, fmt.Sprintf("its name must be of small letters, digits and dashes, and not %q", None)
 	case len(raw) > maxFile:
-		return nil, fail("it is larger than %d KiB", maxFile>>10)
+		return 0, fmt.Sprintf("it is larger than %d KiB", maxFile>>10)
 	case !utf8.Valid(raw):
-		return nil, fail("it is not UTF-8 text")
+		return 0, "it is not UTF-8 text"
 	}
 	dec := toml.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d.file); err != nil {
-		return nil, fail("%s", explain(err))
+		return explain(err)
 	}
-	if why := d.file.check(); why != "" {
-		return nil, fail("%s", why)
-	}
-	return d, nil
+	return 0, d.file.check()
 }
 
 // explain says where a document is wrong.
-func explain(err error) string {
+func explain(err error) (line int, why string) {
 	var strict *toml.StrictMissingError
 	if errors.As(err, &strict) && len(strict.Errors) > 0 {
 		e := strict.Errors[0]
 		row, _ := e.Position()
-		return fmt.Sprintf("line %d: there is no key %s", row, strings.Join(e.Key(), "."))
+		return row, "there is no key " + strings.Join(e.Key(), ".")
 	}
 	var decode *toml.DecodeError
 	if errors.As(err, &decode) {
 		row, column := decode.Position()
-		return fmt.Sprintf("line %d, column %d: %s", row, column, strings.TrimPrefix(decode.Error(), "toml: "))
+		return row, fmt.Sprintf("column %d: %s", column, strings.TrimPrefix(decode.Error(), "toml: "))
 	}
-	return err.Error()
+	return 0, err.Error()
 }
 
 // check returns what is wrong with the values, or nothing.

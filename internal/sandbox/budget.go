@@ -11,6 +11,20 @@ import (
 // kept in memory, outside of every run's own limits, and calls choose the files.
 const maxSealedAll = 1 << 30
 
+// leastMemory is what a run needs to start at all: its cell is in there too, in
+// tier B. Less is refused while the call is planned, before anybody is asked.
+const leastMemory = 4 << 20
+
+// workable refuses limits with which nothing could start. What is not set is the
+// tier's own.
+func workable(l palyra.Limits) error {
+	if l.MemoryBytes <= 0 || l.MemoryBytes >= leastMemory {
+		return nil
+	}
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "no program starts with a limit of %d bytes of memory", l.MemoryBytes).
+		WithRemedy("give limits.memory_bytes at least %d (--memory %dM), or leave it out", leastMemory, leastMemory>>20)
+}
+
 // budget counts the bytes of copies.
 type budget struct {
 	mu   sync.Mutex

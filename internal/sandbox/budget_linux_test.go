@@ -3,10 +3,23 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"palyra"
 )
+
+// Limits with which nothing could start are refused before anybody is asked.
+func TestTooLittleMemoryIsNotPromised(t *testing.T) {
+	b := newBox(t)
+	for bytes, fine := range map[int64]bool{0: true, 1: false, leastMemory - 1: false, leastMemory: true} {
+		_, err := b.r.Promise(t.Context(), palyra.TierB, palyra.Limits{MemoryBytes: bytes})
+		e := palyra.AsError(err)
+		if (err == nil) != fine || err != nil && (e.Reason != palyra.ReasonMalformedInput || !strings.Contains(e.Remedy, "--memory 4M")) {
+			t.Errorf("%d: %v", bytes, err)
+		}
+	}
+}
 
 // Copies of programs are bounded together, and what ended gives its share back.
 func TestCopiesAreBounded(t *testing.T) {

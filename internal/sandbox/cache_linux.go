@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,10 +44,19 @@ func makeCache(root, path string, who identity) error {
 		if err != nil {
 			return err
 		}
+		if !last { // the daemon's own; when it was last used tells how long it is kept
+			_ = unix.Futimes(int(next.Fd()), nowTwice())
+		}
 		_ = dir.Close()
 		dir = next
 	}
 	return nil
+}
+
+// nowTwice is the present, as times of last access and change.
+func nowTwice() []unix.Timeval {
+	tv := unix.NsecToTimeval(time.Now().UnixNano())
+	return []unix.Timeval{tv, tv}
 }
 
 // makeDir makes one directory, or opens the one that is there; one that belongs to

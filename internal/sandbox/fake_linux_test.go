@@ -34,6 +34,7 @@ type fake struct {
 	recovers error
 	onStart  func(Job)
 	walled   bool // runs have no private directory
+	changed  []string
 
 	mu        sync.Mutex
 	jobs      []Job
@@ -197,7 +198,7 @@ func (p *process) Wait() (Exit, error) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	e := Exit{Stopped: p.reason, Limit: p.limit, Enforcement: p.probe, Usage: palyra.Usage{CPUMS: 7, PeakMemory: 8, Processes: 2}}
+	e := Exit{Stopped: p.reason, Limit: p.limit, Changed: p.changed, Enforcement: p.probe, Usage: palyra.Usage{CPUMS: 7, PeakMemory: 8, Processes: 2}}
 	if p.less {
 		e.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell"}}
 	}

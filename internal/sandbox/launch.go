@@ -234,6 +234,9 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 	p := newPump(l, proc)
 	exit, err := p.wait(ctx)
 	l.closeGateway()
+	if l.Changed != nil && len(exit.Changed) > 0 {
+		l.Changed(ctx, l.from, exit.Changed)
+	}
 	return l.result(started, p, exit, err)
 }
 

@@ -139,15 +139,15 @@ func (p *pump) dead() bool {
 	}
 }
 
-// take counts, keeps and shows what was printed. But for a terminal only the head
-// is shown while the program runs: of the rest nobody knows yet whether it will be
-// delivered.
+// take counts, keeps and shows what was printed. But for a terminal each stream is
+// shown up to the cap of the run while the program runs: that is more of it than is
+// kept, so who follows, in a pipe perhaps, can have all of it.
 func (p *pump) take(stream string, c *capture, b []byte) {
 	if len(b) == 0 {
 		return
 	}
 	offset := c.total
-	head := c.write(b)
+	c.write(b)
 	p.emitted.Add(int64(len(b)))
 	if p.over() {
 		p.stop.Do(func() { p.proc.Stop(stopOutput, 0) })
@@ -155,13 +155,21 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	if p.Streams == nil {
 		return
 	}
-	if p.plan.Terminal { // somebody sits before it: a screen that stops half way is of no use
-		head = b
+	if !p.plan.Terminal { // somebody sits before one: a screen that stops half way is of no use
+		b = b[:min(int64(len(b)), max(0, p.shown()-offset))]
 	}
-	for chunk := range slices.Chunk(head, chunkSize) {
+	for chunk := range slices.Chunk(b, chunkSize) {
 		p.Streams.Output(p.call, palyra.Chunk{Stream: stream, Offset: offset, Data: slices.Clone(chunk)})
 		offset += int64(len(chunk))
 	}
+}
+
+// shown is how much of a stream is shown at most.
+func (p *pump) shown() int64 {
+	if most := p.plan.Limits.OutputBytes; most > 0 {
+		return most
+	}
+	return defaultOutput
 }
 
 // over reports whether more was printed than the run may print.

@@ -68,6 +68,12 @@ func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra
 		res.Posture, _ = l.Posture(l.plan.Tier)
 	}
 	l.blame(&res, p, exit, err)
+	if res.Failure == nil {
+		if h := hint(l.plan, &res); h != nil {
+			f := palyra.RefusalOf(palyra.LayerTier, h)
+			res.Failure = &f
+		}
+	}
 	return res
 }
 

@@ -43,7 +43,7 @@ import (
 )
 
 // Path is where programs are looked for, and the PATH of every run.
-const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 // Sealed is the mechanism that Runner itself adds to a run: its program was a
 // copy that nothing of the run could change.
@@ -70,6 +70,7 @@ type Config struct {
 	Agents   Agents                                              // nil: no run can be an agent itself
 	Guard    Guard                                               // nil: no run has any network
 	Posture  func(palyra.Tier) (digest palyra.Digest, held bool) // what probing the tier found; nil: nobody probed
+	Changed  func(context.Context, *palyra.Call, []string)       // hears of sealed paths that were changed from outside during a run; nil: nobody does
 	Probed   bool                                                // refuse tiers that Posture does not know to hold
 	Streams  Streams                                             // nil: nobody follows
 	Grace    time.Duration                                       // from SIGTERM to SIGKILL; 0: two seconds
@@ -148,6 +149,9 @@ func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra
 // the tier cannot be used here.
 func (r *Runner) Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
 	b, err := r.backend(tier)
+	if err == nil {
+		err = workable(l)
+	}
 	if err != nil {
 		return palyra.Enforcement{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,6 +84,23 @@ func TestAWalledRunGoesThroughItsGateway(t *testing.T) {
 	}
 }
 
+// Sealed paths that others changed during a run are told to whoever keeps the
+// record, and only then.
+func TestChangedSealsAreTold(t *testing.T) {
+	b, _ := walledBox(t)
+	var told []string
+	b.r.Changed = func(_ context.Context, c *palyra.Call, paths []string) {
+		told = append(append(told, string(c.ID)), paths...)
+	}
+	b.sh("true")
+	b.finished()
+	want(t, "told of nothing", len(told), 0)
+	b.back.changed = []string{".envrc", ".git/config"}
+	res := b.finished()
+	want(t, "told", told, []string{string(callID), ".envrc", ".git/config"})
+	want(t, "quarantined", len(res.Quarantined), 0)
+}
+
 func TestAGuardThatRefuses(t *testing.T) {
 	b, w := walledBox(t)
 	w.err = palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "not that host")
@@ -105,7 +123,12 @@ func TestCachesOfAWalledRun(t *testing.T) {
 	b.ok(err)
 	want(t, "mode", fi.Mode().Perm(), os.FileMode(0o700))
 	want(t, "mounts", b.back.started()[0].Mounts, b.plan.Mounts)
+	long := time.Now().Add(-1000 * time.Hour)
+	b.ok(os.Chtimes(filepath.Dir(cache), long, long))
 	b.finished() // a second time it is there
+	fi, err = os.Stat(filepath.Dir(cache))
+	b.ok(err)
+	want(t, "that it was used shows", fi.ModTime().After(long.Add(time.Hour)), true)
 
 	for name, below := range map[string]string{"elsewhere": "/../../x", "the root itself": "", "back out": "/../x", "beside": "2/x"} {
 		t.Run(name, func(t *testing.T) {

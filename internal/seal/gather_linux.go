@@ -14,6 +14,8 @@ var errFull = errors.New("seal: more than can be looked at in one pass")
 // gather lists a directory.
 func (w *walker) gather(fd int, n *node, path string) error {
 	w.names, w.found = w.names[:0], w.found[:0]
+	before := w.count
+	defer func() { n.many = int32(w.count - before) }()
 	state, _ := w.m.enter(n.state) // whether it is a repository shows only at the end
 	err := list(fd, w.buf, func(name []byte, typ byte) error {
 		if w.seen++; w.seen&0xfff == 0 && w.ctx.Err() != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/owner"
 )
 
 const (
@@ -314,10 +315,7 @@ func TestDirectoriesOfOthers(t *testing.T) {
 }
 
 func asTestUser(t *testing.T, b *box) error {
-	return onOwnThread(func() error {
-		if err := become(testUID, testUID); err != nil {
-			return err
-		}
+	return owner.Do(owner.Identity{UID: testUID, GID: testUID}, func() error {
 		tr, err := openTree(b.ws)
 		if err != nil {
 			return fmt.Errorf("open: %w", err)

@@ -14,6 +14,8 @@ func unsupported() error {
 
 func scan(context.Context, string, *Matcher, Limits) (*Snapshot, error) { return nil, unsupported() }
 
+func scanAgain(context.Context, *Snapshot) (*Snapshot, error) { return nil, unsupported() }
+
 func (s *Snapshot) stale(context.Context) (bool, error) { return false, unsupported() }
 
 func (s *Snapshot) holdOn() error { return unsupported() }

@@ -16,6 +16,17 @@ import (
 const maxPasses = 6
 
 func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapshot, error) {
+	return look(ctx, workspace, m, l, nil)
+}
+
+// scanAgain is scan with what is known already.
+func scanAgain(ctx context.Context, was *Snapshot) (*Snapshot, error) {
+	return look(ctx, was.workspace, was.match.clone(), was.limits, was)
+}
+
+// look walks the workspace. was is an earlier look at it, or nil; its numbers of
+// states are those of m.
+func look(ctx context.Context, workspace string, m *Matcher, l Limits, was *Snapshot) (*Snapshot, error) {
 	t, err := openTree(workspace)
 	if err != nil {
 		return nil, err
@@ -26,7 +37,7 @@ func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapsho
 		return nil, err
 	}
 	began := time.Now()
-	var s *Snapshot
+	s := was
 	for range maxPasses {
 		w := newWalker(ctx, t, m, s, workspace, l)
 		w.out.start, w.out.above, w.out.began = way.start, way.repos, began
@@ -43,7 +54,11 @@ func scan(ctx context.Context, workspace string, m *Matcher, l Limits) (*Snapsho
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	t.remember(s, nil)
+	var known map[string]entry
+	if was != nil {
+		known = was.byPath()
+	}
+	t.remember(s, known)
 	return s, nil
 }
 

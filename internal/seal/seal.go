@@ -41,6 +41,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"palyra"
 	"palyra/internal/cell"
@@ -51,7 +52,7 @@ type Limits struct {
 	Entries int // files and directories in the workspace; 500,000
 	Sealed  int // paths that are sealed or kept; 2,048
 
-	settle int64 // see slack; for tests
+	settle int64 // seconds, instead of what the file system needs; for tests
 }
 
 const (
@@ -61,9 +62,12 @@ const (
 	maxPath        = 4_000 // bytes of a path below the workspace: one system call takes it
 	maxNameBytes   = 64 << 20
 	maxListing     = 128 << 20 // bytes of the names in one directory
-	// slack is how many seconds before a walk a directory must have changed for its
-	// ctime to tell of the next change: some file systems count whole seconds.
-	slack       = 2
+	// slack is how long before a walk a directory must have changed for its ctime to
+	// tell of the next change, where the file system counts whole seconds or has its
+	// times from elsewhere. tick is the same where it takes them from the kernel's own
+	// clock, which advances at least a hundred times a second.
+	slack       = 2 * time.Second
+	tick        = 50 * time.Millisecond
 	sweepFactor = 4 // what of a run is looked at in one pass may be more than it was allowed to start with, up to this
 )
 
@@ -73,9 +77,6 @@ func (l Limits) filled() Limits {
 	}
 	if l.Sealed <= 0 {
 		l.Sealed = defaultSealed
-	}
-	if l.settle == 0 {
-		l.settle = slack
 	}
 	return l
 }
@@ -102,6 +103,10 @@ func Scan(ctx context.Context, workspace string, names []string, l Limits) (*Sna
 	}
 	return scan(ctx, workspace, m, l.filled())
 }
+
+// ScanAgain is Scan for who has looked before, at was: it finds the same, and reads
+// only directories that changed since. Nothing of was changes.
+func ScanAgain(ctx context.Context, was *Snapshot) (*Snapshot, error) { return scanAgain(ctx, was) }
 
 // Mounts are the mounts that hold the sealed paths in place, parents first: the
 // sealed ones read-only, and every directory on the way to them as it is.

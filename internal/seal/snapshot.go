@@ -47,6 +47,7 @@ type node struct {
 	child, kid int32 // index of the first directory in it, and how many
 	entry, n   int32 // the same of entries
 	base       int32 // the same directory in the snapshot before, or -1
+	many       int32 // entries that count for the limit
 }
 
 type flags uint8

@@ -108,6 +108,11 @@ func (w *walker) takeInside(a at, name string, typ byte) error {
 	return nil
 }
 
+func tooLong() error {
+	return denied("the names of the directories in the workspace are longer than %d MiB together", maxNameBytes>>20).
+		WithRemedy("use a workspace further down")
+}
+
 // add queues a directory.
 func (w *walker) add(a at, path string, n node, st status) error {
 	w.bytes += len(n.name)
@@ -115,8 +120,7 @@ func (w *walker) add(a at, path string, n node, st status) error {
 	case w.bytes > maxNameBytes && w.sweeps:
 		w.over = true // it is looked at in the next pass, if it is there still
 	case w.bytes > maxNameBytes:
-		return denied("the names of the directories in the workspace are longer than %d MiB together", maxNameBytes>>20).
-			WithRemedy("use a workspace further down")
+		return tooLong()
 	case len(path) > maxPath:
 		if w.known == nil {
 			return denied("the directories below %.60q… are nested too deeply to be sealed", path).

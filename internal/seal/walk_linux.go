@@ -20,7 +20,7 @@ type walker struct {
 	known  map[string]entry // what may be there; nil when everything may
 	out    *Snapshot
 	limits Limits
-	start  int64 // seconds
+	start  stamp // by the clock that file systems use
 	sweeps bool  // nothing may be missed, whatever the run made: what fails is told at the end
 	full   bool  // every directory is read
 	over   bool  // the limits were reached: the rest was not looked at
@@ -47,7 +47,7 @@ type found struct {
 func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspace string, l Limits) *walker {
 	now := time.Now()
 	w := &walker{
-		ctx: ctx, t: t, m: m, base: base, limits: l, start: now.Unix(), buf: make([]byte, 32<<10), heads: map[int32]string{},
+		ctx: ctx, t: t, m: m, base: base, limits: l, start: fileClock(), buf: make([]byte, 32<<10), heads: map[int32]string{},
 		out: &Snapshot{workspace: workspace, root: t.id, limits: l, match: m, began: now},
 	}
 	if base != nil {
@@ -115,13 +115,28 @@ func (w *walker) visit(i int32) error {
 	var err error
 	if n := w.out.dirs[i]; n.flags&same == 0 {
 		err = w.read(i, w.out.path(i))
-	} else if b := w.base.dirs[n.base]; b.kid > 0 || b.n > 0 {
-		err = w.reuse(i, w.out.path(i), b)
+	} else {
+		err = w.keep(i, w.base.dirs[n.base])
 	}
 	n := &w.out.dirs[i]
 	n.child, n.kid = int32(child), int32(len(w.out.dirs)-child)
 	n.entry, n.n = int32(entries), int32(len(w.out.entries)-entries)
 	return err
+}
+
+// keep takes over a directory that did not change.
+func (w *walker) keep(i int32, b node) error {
+	w.out.dirs[i].many = b.many
+	if w.known == nil { // a scan: what is not read counts like what is
+		w.count += int(b.many)
+		if err := w.bound(""); err != nil {
+			return err
+		}
+	}
+	if b.kid == 0 && b.n == 0 {
+		return nil
+	}
+	return w.reuse(i, w.out.path(i), b)
 }
 
 // reuse takes over what is known of a directory that did not change, and asks
@@ -146,6 +161,9 @@ func (w *walker) reuse(i int32, path string, b node) error {
 		}
 		if err != nil {
 			return fmt.Errorf("seal: directory %q: %w", join(path, c.name), err)
+		}
+		if w.bytes += len(c.name); w.bytes > maxNameBytes && w.known == nil {
+			return tooLong()
 		}
 		n := node{parent: i, name: c.name, state: c.state, base: -1, flags: c.flags & (inside | modules | held)}
 		w.recognise(&n, j, st)
@@ -214,7 +232,7 @@ func (w *walker) read(i int32, path string) error {
 		n.base = -1
 	}
 	n.id, n.ctime = st.id, st.ctime
-	if forced || !w.t.sure || st.ctime.sec >= w.start-w.limits.settle {
+	if forced || !w.settled(st.ctime) {
 		n.flags |= racy
 	}
 	if err := w.gather(fd, n, path); err != nil {

@@ -10,8 +10,9 @@ import (
 type mode uint8
 
 const (
-	lineMode  mode = iota
-	blockMode      // newlines never reach render; tabs are marked; right-to-left letters stay
+	lineMode   mode = iota
+	blockMode       // newlines never reach render; tabs are marked; right-to-left letters stay
+	screenMode      // the same, but tabs and carriage returns stay too
 )
 
 // cell is one character of a line and what is wrong with it.
@@ -39,6 +40,8 @@ func render(s string, m mode) string {
 			pad := tabStop - column%tabStop
 			out.WriteRune(tabMark)
 			out.WriteString(strings.Repeat(" ", pad-1))
+		case moves(c.r, m):
+			out.WriteRune(c.r)
 		case c.kind != fine:
 			escape(&out, c.r, m)
 		case c.r == '\\' && misread(cells, i, s[at+1:], m):
@@ -72,7 +75,7 @@ func parse(s string, m mode) []cell {
 		if r == utf8.RuneError && size == 1 {
 			c.kind = invalid
 		}
-		if c.kind == rightToLeft && m == blockMode {
+		if c.kind == rightToLeft && m != lineMode {
 			c.kind = fine
 		}
 		cells = append(cells, c)
@@ -83,6 +86,9 @@ func parse(s string, m mode) []cell {
 	return cells
 }
 
+// moves reports whether r only moves the cursor within its line, and may.
+func moves(r rune, m mode) bool { return m == screenMode && (r == '\t' || r == '\r') }
+
 // misread reports whether a backslash at i, followed by rest, would read as one
 // of our escapes.
 func misread(cells []cell, i int, rest string, m mode) bool {
@@ -90,7 +96,7 @@ func misread(cells []cell, i int, rest string, m mode) bool {
 		return false
 	}
 	if next := cells[i+1]; next.r == '\\' || next.kind != fine {
-		return next.r != '\t' || m != blockMode
+		return !moves(next.r, m) && (next.r != '\t' || m != blockMode)
 	}
 	switch rest[0] {
 	case 'u':

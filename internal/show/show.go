@@ -10,12 +10,12 @@
 //	\\         a backslash, where a single one would read as an escape
 //
 // Line is for text that must stay on one line, Block for text with lines of its
-// own, Argv for commands. Frame puts a gutter before every line, also those the
+// own, Screen for what a program printed, Argv for commands. Frame puts a gutter before every line, also those the
 // width of the terminal breaks, so that outside text never stands where
 // Palyra's own words stand.
 //
 // Promises: the result holds only printable characters and has no lone escape
-// bytes; Line, Block, Arg and Argv are injective, so that different inputs give
+// bytes (Screen's also tabs and carriage returns); Line, Block, Arg and Argv are injective, so that different inputs give
 // different results. Arg and Argv are plain ASCII, so they also look different
 // in every font that keeps ASCII apart. Line and Block keep the letters of
 // living scripts readable and catch the known look-alikes; they do not claim to
@@ -50,6 +50,23 @@ func Block(s string) string {
 			out.WriteByte('\n')
 		}
 		out.WriteString(render(line, blockMode))
+	}
+	return out.String()
+}
+
+// Screen renders what a program printed for the terminal of whoever ran it. Line
+// breaks, tabs and carriage returns are what they are, so that tables stay tables
+// and a progress bar stays on its line; all else is as in Block. A carriage return
+// lets later text stand over earlier text of the same line: Screen is for text
+// that nobody decides by, and that starts on a line of its own.
+func Screen(s string) string {
+	var out strings.Builder
+	out.Grow(len(s) + len(s)/8)
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(render(line, screenMode))
 	}
 	return out.String()
 }

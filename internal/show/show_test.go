@@ -492,3 +492,38 @@ func FuzzArgv(f *testing.F) {
 	f.Add("", "\xff", "\u00ff")
 	f.Fuzz(func(t *testing.T, a, b, c string) { checkArgv(t, []string{a, b, c}) })
 }
+
+func TestScreen(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"tabs", "a\tb\n\tc\n", "a\tb\n\tc\n"},
+		{"a progress bar", "10%\r 20%\r\ndone\r\n", "10%\r 20%\r\ndone\r\n"},
+		{"escape sequences", "\x1b[2Ka\x1b]0;t\x07\u009b2J", `\x1b[2Ka\x1b]0;t\x07\u{9b}2J`},
+		{"other controls", "a\b\v\f\x00\x7f", `a\x08\x0b\x0c\x00\x7f`},
+		{"direction", "a\u202eb", `a\u{202e}b`},
+		{"a backslash before a tab", "\\\tx", "\\\tx"},
+		{"a backslash that reads as an escape", `\x1b`, `\\x1b`},
+		{"not UTF-8", "\xff", `\xff`},
+	} {
+		if got := Screen(c.in); got != c.want {
+			t.Errorf("%s: Screen(%q)\n got %q\nwant %q", c.name, c.in, got, c.want)
+		}
+	}
+}
+
+// Whatever a program prints, the terminal obeys nothing but the three that move
+// it along, and different output looks different.
+func FuzzScreen(f *testing.F) {
+	f.Add("a\tb\r\n", "\x1b[0m")
+	f.Add(`\x09`, "\t")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		got := Screen(a)
+		for _, r := range got {
+			if !strings.ContainsRune("\n\r\t", r) && !unicode.IsPrint(r) {
+				t.Fatalf("%U in %q", r, got)
+			}
+		}
+		if a != b && got == Screen(b) {
+			t.Fatalf("%q and %q look the same: %q", a, b, got)
+		}
+	})
+}

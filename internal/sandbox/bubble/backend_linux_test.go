@@ -5,40 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // TestBackendAsOrdinaryUser runs the other tests of the backend as somebody who may
 // do nothing special: no cgroups, no other uids.
-func TestBackendAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		return
-	}
-	path, _ := theCell(t)
-	who, dir := ordinary(), tempDir(t)
-	bin, tmp := filepath.Join(dir, "bubble.test"), filepath.Join(dir, "tmp")
-	if err := errors.Join(copyTo(bin, "/proc/self/exe"), os.Chmod(bin, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, int(who.uid), int(who.gid))); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "-test.run", "^TestBackend", "-test.v", "-test.timeout=8m")
-	cmd.Env = []string{cellVar + "=" + path, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + tmp, "HOME=/nonexistent"}
-	cmd.Dir = tmp
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}}
-	out, err := cmd.CombinedOutput()
-	if n := strings.Count(string(out), "--- PASS"); err != nil || n < 40 {
-		t.Errorf("as uid %d, %d tests passed: %v\n%s", who.uid, n, err, out)
-	}
-}
+func TestBackendAsOrdinaryUser(t *testing.T) { celltest.AsOrdinary(t, "^TestBackend", 40) }
 
 func TestBackendFirstProgram(t *testing.T) {
 	eachResident(t, func(t *testing.T, who resident) {
@@ -310,7 +291,7 @@ func TestBackendBwrapReplaced(t *testing.T) {
 	path := filepath.Join(dir, "bwrap")
 	put := func(mode os.FileMode) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(path), copyTo(path, bwrapDefault), os.Chmod(path, mode), os.Chmod(dir, 0o755)); err != nil {
+		if err := errors.Join(os.RemoveAll(path), celltest.Copy(path, bwrapDefault), os.Chmod(path, mode), os.Chmod(dir, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

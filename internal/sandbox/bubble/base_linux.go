@@ -207,7 +207,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	}
 	workspace := k.want.room.workspace
 	made, err := k.b.sweep(k.base, k.call)
-	x.Quarantined = k.b.told(workspace, k.call, made)
+	x.Quarantined, x.Changed = k.b.told(workspace, k.call, made)
 	if err != nil {
 		k.b.keep(k.record, workspace)
 		k.record = nil
@@ -219,9 +219,10 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 
 // told sorts the results of a sweep: what was made is the caller's to know, what
 // somebody else changed meanwhile the operator's.
-func (b *Backend) told(workspace string, call palyra.ID, results []string) (made []string) {
+func (b *Backend) told(workspace string, call palyra.ID, results []string) (made, changed []string) {
 	for _, r := range results {
-		if path, changed := seal.Changed(r); changed {
+		if path, ok := seal.Changed(r); ok {
+			changed = append(changed, path)
 			b.fleet.Log.Warn("a sealed path was changed from outside while a run was under way", "workspace", workspace, "path", path, "call", call)
 		} else {
 			made = append(made, r)
@@ -230,7 +231,7 @@ func (b *Backend) told(workspace string, call palyra.ID, results []string) (made
 	if len(made) > 0 {
 		b.fleet.Log.Warn("a run made sealed paths; they are in quarantine", "workspace", workspace, "call", call, "paths", made)
 	}
-	return made
+	return made, changed
 }
 
 func unswept(workspace string, err error) error {

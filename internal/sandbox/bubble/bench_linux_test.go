@@ -5,13 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // BenchmarkLaunch compares, in one run and in turns, a plain fork and exec of
@@ -50,21 +50,21 @@ func benchLaunch(b *testing.B, who resident, dirs int) {
 	var plain, bare, fromWarm, fromCold []time.Duration
 	for b.Loop() {
 		full()
-		plain = append(plain, timed(func() { plainTrue(b, who) }))
+		plain = append(plain, celltest.Timed(func() { plainTrue(b, who) }))
 		j := s.trueJob()
-		fromWarm = append(fromWarm, timed(func() { runJob(b, ready, j) }))
+		fromWarm = append(fromWarm, celltest.Timed(func() { runJob(b, ready, j) }))
 		full()
-		bare = append(bare, timed(func() { bareTrue(b, who) }))
+		bare = append(bare, celltest.Timed(func() { bareTrue(b, who) }))
 		j = s.trueJob()
-		fromCold = append(fromCold, timed(func() { runJob(b, none, j) }))
+		fromCold = append(fromCold, celltest.Timed(func() { runJob(b, none, j) }))
 	}
-	p, w, r, k := at(plain, 50), at(fromWarm, 50), at(bare, 50), at(fromCold, 50)
+	p, w, r, k := celltest.At(plain, 50), celltest.At(fromWarm, 50), celltest.At(bare, 50), celltest.At(fromCold, 50)
 	b.ReportMetric(float64(p.Microseconds()), "plain-µs")
 	b.ReportMetric(float64(w)/float64(p), "warm/plain")
 	b.ReportMetric(float64(r)/float64(p), "bare/plain")
 	b.ReportMetric(float64(k)/float64(r), "cold/bare")
-	b.ReportMetric(float64(at(fromWarm, 99))/float64(at(plain, 99)), "warm/plain-p99")
-	b.ReportMetric(float64(at(fromCold, 99))/float64(at(bare, 99)), "cold/bare-p99")
+	b.ReportMetric(float64(celltest.At(fromWarm, 99))/float64(celltest.At(plain, 99)), "warm/plain-p99")
+	b.ReportMetric(float64(celltest.At(fromCold, 99))/float64(celltest.At(bare, 99)), "cold/bare-p99")
 }
 
 // plainTrue starts a program as any daemon would, as its user.
@@ -93,22 +93,9 @@ func as(who resident) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}}
 }
 
-// at is a percentile.
-func at(all []time.Duration, percent int) time.Duration {
-	slices.Sort(all)
-	return all[min(len(all)-1, len(all)*percent/100)]
-}
-
-func timed(f func()) time.Duration {
-	begun := time.Now()
-	f()
-	return time.Since(begun)
-}
-
 func (s *site) trueJob() sandbox.Job {
 	j := s.job("/bin/true")
-	_ = s.out.Close()
-	_ = os.Remove(s.out.Name())
+	_ = os.Remove(j.Stdout.Name())
 	return j
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,8 @@ type Backend struct {
 	no     *palyra.Error // why the tier cannot be used; nil: it can
 	noUser *palyra.Error // why it cannot be used for others than root
 
+	unwatched atomic.Bool // no room may watch files: one could not be bounded
+
 	mu    sync.Mutex
 	bwrap *bwrap
 	facts map[string]string
@@ -33,7 +36,8 @@ type Backend struct {
 	records map[string]bool // names of those that are ours
 	spares  chan *record
 
-	pool pool
+	pool  pool
+	looks looks
 }
 
 var _ interface {
@@ -213,7 +217,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	}
 	s, err := b.spec(j, k)
 	if err == nil {
-		err = k.Limit(k.allowed(j.Limits), cells.LaunchTasks)
+		err = k.Limit(k.allowed(j.Limits), 0)
 	}
 	if err == nil {
 		err = k.begin(j.Call)
@@ -232,11 +236,6 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	p, err := k.Run(ctx, s, j, t)
 	if err != nil {
 		return nil, b.notRun(ctx, k, j, err)
-	}
-	if small := k.allowed(j.Limits); small.Processes < cells.LaunchTasks {
-		if err := k.Limit(small, 0); err != nil { // the cell counts as well, so nothing gets away
-			b.fleet.Log.Error("a small limit of processes is only polled", "err", palyra.AsError(err).Cause)
-		}
 	}
 	return p, nil
 }

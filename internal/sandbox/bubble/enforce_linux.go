@@ -22,12 +22,14 @@ func (b *Backend) enforcement(c cells.Cgroups, uid int64) palyra.Enforcement {
 	if c.Pids == "" && uid != 0 {
 		e.Limits["processes"] = "rlimit"
 	}
+	e.Limits["watches"] = watchLimit(b.watching(c.Memory == ""))
 	return e
 }
 
 // applied is what holds for one job.
 func (b *Backend) applied(k *keeper, j sandbox.Job) palyra.Enforcement {
 	e := b.enforcement(k.Cgroups(), j.UID)
+	e.Limits["watches"] = watchLimit(k.watching)
 	if j.UID == 0 {
 		e.Mechanisms = append(e.Mechanisms, "root_workspace")
 	} else {

@@ -1,37 +1,24 @@
 package bubble
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"palyra"
 	"palyra/internal/sandbox"
-	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 	"palyra/internal/seal"
 )
 
-// cellVar tells a test process that became an ordinary user which cell root built
-// for it.
-const cellVar = "PALYRA_TEST_CELL"
-
-var made struct {
-	sync.Once
-	dir, cell, digest string
-	err               error
-	states            int
-}
+// What the tests of all tiers with cells do alike.
+var (
+	tempDir    = celltest.TempDir
+	waitFor    = celltest.Wait
+	eventually = celltest.Until
+)
 
 // TestMain removes what the tests share.
 func TestMain(m *testing.M) {
@@ -39,70 +26,19 @@ func TestMain(m *testing.M) {
 		os.Exit(daemon(what))
 	}
 	code := m.Run()
-	if made.dir != "" {
-		_ = os.RemoveAll(made.dir)
-	}
+	celltest.Clean()
 	os.Exit(code)
-}
-
-// theCell is the cell under test, built once.
-func theCell(t testing.TB) (path, digest string) {
-	t.Helper()
-	made.Do(func() {
-		if made.cell = os.Getenv(cellVar); made.cell == "" {
-			if made.dir, made.err = os.MkdirTemp("", "palyra-bubble-"); made.err != nil {
-				return
-			}
-			made.cell = filepath.Join(made.dir, "palyra-cell")
-			cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", made.cell, "palyra/cmd/palyra-cell")
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				made.err = fmt.Errorf("build the cell: %w\n%s", err, out)
-				return
-			}
-			made.err = os.Chmod(made.dir, 0o755)
-		}
-		b, err := os.ReadFile(made.cell)
-		h := sha256.Sum256(b)
-		made.digest, made.err = hex.EncodeToString(h[:]), errors.Join(made.err, err)
-	})
-	if made.err != nil {
-		t.Fatal(made.err)
-	}
-	return made.cell, made.digest
-}
-
-type logTo struct{ t testing.TB }
-
-func (w logTo) Write(b []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(b)))
-	return len(b), nil
 }
 
 // configOf is a backend's configuration with directories of its own.
 func configOf(t testing.TB) Config {
 	t.Helper()
-	path, digest := theCell(t)
-	made.states++
+	path, digest := celltest.Cell(t)
 	dir := tempDir(t)
 	return Config{
-		Cell: path, Digest: digest, StateID: fmt.Sprintf("bubble-%d-%d", os.Getpid(), made.states), Tmp: 64 << 20,
-		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Log: slog.New(slog.NewTextHandler(logTo{t}, nil)),
+		Cell: path, Digest: digest, StateID: celltest.StateID(), Tmp: 64 << 20,
+		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Log: celltest.Log(t),
 	}
-}
-
-// tempDir is a directory that everybody can pass through.
-func tempDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "palyra-bubble-")
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err = errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // openBackend returns one that is closed with the test and leaves nothing behind.
@@ -116,11 +52,7 @@ func openBackend(t testing.TB, c Config) *Backend {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-		for _, d := range b.fleet.Groups.Dirs() {
-			if _, err := os.Stat(d); err == nil {
-				t.Errorf("the cgroup %s is left behind", d)
-			}
-		}
+		celltest.NoneLeft(t, b.fleet.Groups.Dirs())
 		if left, _ := os.ReadDir(c.Dir); len(left) > 0 && !t.Failed() {
 			t.Errorf("records are left behind: %v", left)
 		}
@@ -144,7 +76,7 @@ type site struct {
 	t         testing.TB
 	who       resident
 	workspace string
-	out       *os.File
+	printed   func() string // what the last run wrote
 }
 
 func newSite(t testing.TB, who resident) *site {
@@ -185,18 +117,8 @@ func (s *site) file(rel, text string) {
 // job prepares a program, whose output goes into a file.
 func (s *site) job(argv ...string) sandbox.Job {
 	s.t.Helper()
-	in, err := os.Open(os.DevNull)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if s.out, err = os.CreateTemp(s.t.TempDir(), "out"); err != nil {
-		s.t.Fatal(err)
-	}
-	out, err := syscall.Dup(int(s.out.Fd()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	both := os.NewFile(uintptr(out), "both")
+	in, both, printed := celltest.Streams(s.t)
+	s.printed = printed
 	return sandbox.Job{
 		Call: "call", Path: argv[0], Argv: argv, Cwd: s.workspace, Workspace: s.workspace, Seals: seal.Default,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin", "HOME=/home/agent", "TMPDIR=/tmp", "LANG=C.UTF-8"},
@@ -205,32 +127,10 @@ func (s *site) job(argv ...string) sandbox.Job {
 	}
 }
 
-func (s *site) printed() string {
-	s.t.Helper()
-	b, err := os.ReadFile(s.out.Name())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(bytes.TrimSpace(b))
-}
-
 // runJob runs a job to its end.
 func runJob(t testing.TB, b *Backend, j sandbox.Job) sandbox.Exit {
 	t.Helper()
-	p, err := b.Start(t.Context(), j)
-	if err != nil {
-		t.Fatalf("start: %v (%v)", err, palyra.AsError(err).Cause)
-	}
-	return waitFor(t, p)
-}
-
-func waitFor(t testing.TB, p sandbox.Process) sandbox.Exit {
-	t.Helper()
-	e, err := p.Wait()
-	if err != nil {
-		t.Fatalf("wait: %v (%v)", err, palyra.AsError(err).Cause)
-	}
-	return e
+	return celltest.Run(t, b, j)
 }
 
 // script runs sh -c and returns the exit code and what it printed.
@@ -243,22 +143,9 @@ func (s *site) script(b *Backend, text string) (int, string) {
 // starts starts a script and waits until it has said "ready".
 func (s *site) starts(b *Backend, script string) sandbox.Process {
 	s.t.Helper()
-	p, err := b.Start(s.t.Context(), s.job("/bin/sh", "-c", script))
-	if err != nil {
-		s.t.Fatalf("start: %v (%v)", err, palyra.AsError(err).Cause)
-	}
+	p := celltest.Start(s.t, b, s.job("/bin/sh", "-c", script))
 	eventually(s.t, "ready", func() bool { return strings.Contains(s.printed(), "ready") })
 	return p
-}
-
-// eventually polls for something that another process brings about.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.After(20 * time.Second); !f(); {
-		if !cells.Pause(2*time.Millisecond, end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // lives reports whether a process is there and not only waits to be reaped.

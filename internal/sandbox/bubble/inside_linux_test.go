@@ -19,6 +19,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // doors are n of them.
@@ -130,7 +131,7 @@ func TestBackendSealedProgram(t *testing.T) {
 				}
 			}
 			j := s.job(prog, "copy of "+prog)
-			j.Sealed = sealedCopy(t, body)
+			j.Sealed = celltest.Sealed(t, body)
 			x := runJob(t, b, j)
 			if s.printed() != "copy of "+prog || !slices.Contains(x.Enforcement.Mechanisms, sandbox.Sealed) {
 				t.Errorf("%s: %q %+v", name, s.printed(), x)
@@ -140,23 +141,6 @@ func TestBackendSealedProgram(t *testing.T) {
 			}
 		}
 	})
-}
-
-// sealedCopy is a memfd that nobody can change any more.
-func sealedCopy(t testing.TB, body []byte) *os.File {
-	t.Helper()
-	fd, err := unix.MemfdCreate("sealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "sealed")
-	if _, err := f.Write(body); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
-		t.Fatal(err)
-	}
-	return f
 }
 
 // TestBackendDoors: who listens on the sockets that Open is given is reached from

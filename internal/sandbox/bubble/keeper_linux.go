@@ -2,10 +2,10 @@ package bubble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +30,7 @@ type keeper struct {
 	call     palyra.ID      // of the run
 	base     *base          // the same
 	doors    []*os.File
+	watching cell.Watching
 	building bool    // the cell has not said yet that the room stands
 	record   *record // where the snapshot is written down; nil: nowhere
 	since    time.Time
@@ -44,7 +45,7 @@ const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
-		k.snapshot, err = seal.Scan(ctx, k.want.room.workspace, k.want.seals, seal.Limits{})
+		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.workspace, k.want.seals)
 	}
 	return err
 }
@@ -70,7 +71,7 @@ func (k *keeper) enter() error {
 	return nil
 }
 
-// start runs bubblewrap as the workspace's owner.
+// start runs bubblewrap as the workspace's owner, in the cgroups of the run.
 func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -81,17 +82,13 @@ func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body
 	if err != nil {
 		return nil, fmt.Errorf("bubble: start: %w", err)
 	}
-	attr, done, err := k.attributes(c)
-	if err != nil {
-		_ = info.Close()
-		return nil, err
-	}
-	defer done()
+	attr := bwrapAttr(k.want.room.uid, k.want.room.gid)
+	attr.Setsid = true
 	path, argv, env, extra, cleanup, err := w.command(k.want.room, c.Fleet.Image, control, info, markText(c.Mark))
 	if err == nil {
 		defer cleanup()
 		var p *os.Process
-		if p, err = os.StartProcess(path, argv, &os.ProcAttr{
+		if p, err = c.StartProcess(path, argv, &os.ProcAttr{
 			Dir: "/", Env: env, Files: append([]*os.File{null, logs, logs}, extra...), Sys: attr,
 		}); err == nil {
 			return &body{bwrap: p, info: info, mark: c.Mark}, nil
@@ -100,22 +97,6 @@ func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body
 	}
 	_ = info.Close()
 	return nil, err
-}
-
-// attributes are who bubblewrap runs as and, on cgroup v2, where it is born; done
-// is to be called when it is.
-func (k *keeper) attributes(c *cells.Keeper) (attr *syscall.SysProcAttr, done func(), err error) {
-	attr = bwrapAttr(k.want.room.uid, k.want.room.gid)
-	attr.Setsid = true
-	born, err := c.Born()
-	if err != nil {
-		return nil, nil, cells.SpawnFailed("the cgroup of the run cannot be opened").WithCause(err)
-	}
-	if born == nil {
-		return attr, func() {}, nil
-	}
-	attr.UseCgroupFD, attr.CgroupFD = true, int(born.Fd())
-	return attr, func() { _ = born.Close() }, nil
 }
 
 // markText is a mark as it stands on a cell's command line.
@@ -129,9 +110,10 @@ func (k *keeper) furnish(ctx context.Context) error {
 	}
 	defer h.Close()
 	k.counters = h.Counters
+	k.watching = k.b.watching(k.Cgroups().Memory == "")
 	r := cell.Room{
 		Version: cell.Version, Workspace: k.want.room.workspace, Private: k.want.room.private(), Doors: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
-		Filter: k.b.filter, Extra: h.Extra,
+		ReadOnly: unsettable(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
 	}
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()
@@ -260,5 +242,40 @@ func (k *keeper) discard() {
 	k.forget()
 	if k.Keeper != nil {
 		k.Discard()
+	}
+}
+
+// Harmless implements cells.Ender: process 1 has a filter on it that lets it make
+// neither files nor processes, and bubblewrap only waits for it.
+func (b *body) Harmless() []int {
+	if pid := b.first(); pid != 0 {
+		return []int{pid, b.Pid()}
+	}
+	return nil
+}
+
+// Ended implements cells.Ender: with process 1 the kernel ends everything in the
+// room, and that process is not gone before all the others are.
+func (b *body) Ended(within time.Duration) bool {
+	b.mu.Lock()
+	fd, err := -1, error(nil)
+	switch {
+	case b.gone:
+		b.mu.Unlock()
+		return b.pid != 0
+	case b.pid != 0:
+		fd, err = unix.FcntlInt(uintptr(b.fd), unix.F_DUPFD_CLOEXEC, 0) // Wait closes its own
+	}
+	b.mu.Unlock()
+	if fd < 0 || err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for end := time.Now().Add(within); ; {
+		left := time.Until(end)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, max(0, int(left.Milliseconds())))
+		if err == nil || !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
 	}
 }

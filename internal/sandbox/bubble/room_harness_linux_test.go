@@ -8,13 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"palyra/internal/sandbox/celltest"
 )
 
 // Who a room is for, in tests: as root for an ordinary user and for root itself,
@@ -28,9 +28,8 @@ const asOrdinary = "PALYRA_TEST_ROOM_AS_USER"
 
 func ordinary() resident {
 	s := resident{name: "user", uid: 65534, gid: 65534}
-	if u, err := user.Lookup("palyra-test"); err == nil {
-		s.uid, _ = strconv.ParseInt(u.Uid, 10, 64)
-		s.gid, _ = strconv.ParseInt(u.Gid, 10, 64)
+	if uid, gid, err := celltest.Ordinary(); err == nil {
+		s.uid, s.gid = int64(uid), int64(gid)
 	}
 	return s
 }
@@ -68,7 +67,7 @@ func roomAgain(t *testing.T, run string, attr *syscall.SysProcAttr, env ...strin
 	t.Helper()
 	dir := openDir(t, 0o755)
 	bin := filepath.Join(dir, "bubble.test")
-	if err := errors.Join(copyTo(bin, os.Args[0]), os.Chmod(bin, 0o755)); err != nil {
+	if err := errors.Join(celltest.Copy(bin, os.Args[0]), os.Chmod(bin, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	tmp := filepath.Join(dir, "tmp")
@@ -84,36 +83,16 @@ func roomAgain(t *testing.T, run string, attr *syscall.SysProcAttr, env ...strin
 	}
 }
 
-func copyTo(to, from string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
-}
-
 // openDir makes a directory that everybody can pass through, which t.TempDir is
 // not.
 func openDir(t *testing.T, mode os.FileMode) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "palyra-room-")
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err == nil {
-		err = os.Chmod(dir, mode)
-	}
-	if err != nil {
+	dir := tempDir(t)
+	if err := os.Chmod(dir, mode); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := os.RemoveAll(dir); err != nil { // a mount that stayed, for one
 			t.Error(err)
 		}
 	})

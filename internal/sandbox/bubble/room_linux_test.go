@@ -46,7 +46,7 @@ func TestRoomArguments(t *testing.T) {
 --ro-bind /usr /usr
 --symlink /usr/bin /bin
 --perms 0444 --file 6 /etc/services
---proc /proc --ro-bind /proc/sys /proc/sys --dev /dev
+--proc /proc --dev /dev
 --perms 1777 --dir /dev/shm
 --perms 1777 --dir /tmp
 --perms 0755 --dir /run

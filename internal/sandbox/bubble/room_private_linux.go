@@ -14,13 +14,12 @@ const (
 	roomFewNames  = 512 // however small it is
 )
 
-// private makes the parts of the room that are its own. The host's /proc/sys
-// shows the values of whoever looks; bound read-only it can be read and not set,
-// also by a root who is mapped to somebody else. What can be written to is only
+// private makes the parts of the room that are its own. The cell makes what is
+// unsettable read-only, once it has set what it has to there. What can be written to is only
 // directories here, which become read-only with what they are in: the cell lays
 // file systems over them, as bubblewrap cannot bound how many names one holds.
 func (a *roomArgs) private(r room) {
-	a.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")
+	a.add("--proc", "/proc", "--dev", "/dev")
 	for _, p := range r.private() {
 		a.add("--perms", fmt.Sprintf("%04o", p.Mode), "--dir", p.Path)
 	}
@@ -45,6 +44,10 @@ func (r room) private() []cell.Private {
 	}
 	return out
 }
+
+// unsettable is what of the room's own the cell makes read-only: /proc/sys can be read
+// and not set, also by a root who is mapped to somebody else.
+func unsettable() []string { return []string{"/proc/sys"} }
 
 // inPrivate reports whether a path lies in a place that the cell makes.
 func inPrivate(path string) bool {

@@ -58,6 +58,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	uid, gid := k.want.room.inside()
 	filter, err := b.fleet.Filter(cells.Subject{
 		Owner: uint32(uid), Group: uint32(gid), Polled: k.Cgroups().Memory == "", Room: true, Unix: j.Unix,
+		Watch: k.watching != (cell.Watching{}),
 	})
 	if err != nil {
 		return cell.Spec{}, err
@@ -71,9 +72,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 		s.Env = []string{}
 	}
 	c := k.Cgroups()
-	if c.Pids == "" || c.Version == 2 || j.Limits.Processes < cells.LaunchTasks {
-		s.Watch.Processes = j.Limits.Processes
-	}
+	s.Watch.Processes = j.Limits.Processes // a cgroup leaves room for the cell, which the run must not take
 	if c.Memory == "" {
 		s.Watch.Memory = j.Limits.MemoryBytes
 	}
@@ -126,12 +125,15 @@ func (k *keeper) threads() int64 {
 	return n + spare
 }
 
-// allowed is what a keeper's cgroups are set to. Where the cell is in them too, it
-// gets its own on top.
+// allowed is what a keeper's cgroups are set to. The cell and bubblewrap are in them
+// too, and get their own on top.
 func (k *keeper) allowed(l palyra.Limits) palyra.Limits {
-	if k.Cgroups().Version == 2 {
+	if k.Group != nil {
 		l.Processes += cellTasks
 		l.MemoryBytes += cellMemory
+		if k.Group.Version == 1 { // where memory of the kernel is hardly counted
+			l.MemoryBytes -= cellMemory / 2
+		}
 	}
 	return l
 }
@@ -150,9 +152,15 @@ func (b *Backend) explain(r cell.Report) error {
 	case r.Step == "seal" && r.Errno == int(unix.ESTALE):
 		return cells.SpawnFailed("the sealed paths of the workspace changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))
+	case r.Step == cell.StepWatching:
+		if !b.unwatched.Swap(true) {
+			b.fleet.Log.Warn("rooms cannot be kept from watching too many files, so they may watch none", "err", cause)
+		}
+		return cells.SpawnFailed("what a room watches cannot be bounded here").WithCause(errors.Join(errChanged, cause))
 	}
 	return cells.SpawnFailed("the cell could not start the program at step %q: %s", palyra.Clip(r.Step, 32), palyra.Clip(why, 200)).WithCause(cause)
 }
 
-// errChanged: the workspace is another one than was scanned.
+// errChanged: the workspace is another one than was scanned, or the host another
+// one than was thought; the next room will be right.
 var errChanged = errors.New("bubble: sealed paths changed")

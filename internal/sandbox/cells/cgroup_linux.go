@@ -40,7 +40,7 @@ type Cgroups struct {
 	Pids    string // bounds tasks
 	CPU     string // counts time
 	Tree    string // can kill a group at once (v2)
-	inside  bool   // on v2 a cell is in its group itself
+	inside  bool   // a cell is in its group itself
 }
 
 // Dirs lists the directories, each once.
@@ -161,18 +161,81 @@ func (g *Group) kill() error {
 	return set(g.file(g.Tree, "cgroup.kill"), "1")
 }
 
-// members lists the processes in the group.
+// members lists the processes in the group. On v1 one is listed for any thread of
+// it, so this one is while it starts another there.
 func (g *Group) members() []int {
 	var out []int
 	for _, d := range g.Dirs() {
 		b, _ := os.ReadFile(g.file(d, "cgroup.procs")) // gone: nobody is in it
 		for _, f := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && !slices.Contains(out, pid) { // 0 is one that cannot be seen from here
+			if pid, err := strconv.Atoi(f); err == nil && pid > 1 && pid != os.Getpid() && !slices.Contains(out, pid) { // 0 is one that cannot be seen from here
 				out = append(out, pid)
 			}
 		}
 	}
 	return out
+}
+
+// only reports whether nobody else is in the group; without one, or where cells are
+// in theirs and it is not known who they are, that cannot be told.
+func (g *Group) only(pids []int) bool {
+	if g == nil || g.inside && len(pids) == 0 || len(g.Dirs()) == 0 {
+		return false
+	}
+	b, err := os.ReadFile(g.file(g.Dirs()[0], "cgroup.procs"))
+	for _, f := range strings.Fields(string(b)) {
+		pid, e := strconv.Atoi(f)
+		if e != nil || !slices.Contains(pids, pid) {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// strike kills the processes in the group, each as the one that was seen there: a
+// number that was given away in the meantime is not hit. It says how many there
+// were.
+func (g *Group) strike() int {
+	handles := map[int]int{}
+	for _, pid := range g.members() {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			handles[pid] = fd
+		}
+	}
+	still := g.members()
+	for pid, fd := range handles {
+		if slices.Contains(still, pid) {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it ended: that is what was wanted
+		}
+		_ = unix.Close(fd)
+	}
+	return len(still)
+}
+
+// exceeded is the limit of the group that a cell in it can have died of together
+// with its run: memory, for want of which the kernel ends somebody, or tasks, without
+// which it cannot make a thread that it needs. Empty: none.
+func (g *Group) exceeded() string {
+	if g == nil || !g.inside {
+		return ""
+	}
+	c := g.counters()
+	switch {
+	case counted(c.OOM, "oom_kill"):
+		return "memory"
+	case counted(c.PidsMax, "max"):
+		return "processes"
+	}
+	return ""
+}
+
+// counted: a file of a cgroup says that something has happened.
+func counted(file, name string) bool {
+	b, err := os.ReadFile(file)
+	_, rest, found := strings.Cut("\n"+string(b), "\n"+name+" ")
+	n, _, _ := strings.Cut(rest, "\n")
+	times, e := strconv.ParseUint(strings.TrimSpace(n), 10, 64)
+	return err == nil && e == nil && found && times > 0
 }
 
 // remove takes the directories away. The kernel keeps one busy for a moment

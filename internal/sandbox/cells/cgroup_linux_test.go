@@ -197,8 +197,8 @@ func TestSecondTier(t *testing.T) {
 	}
 }
 
-// TestInside: a cell that lives in its own group on v2 is born there, is not killed
-// with the run, and gets its counters as descriptors.
+// TestInside: a cell that lives in its own group on v2 is not killed with the run,
+// and gets its counters as descriptors, which cannot be written.
 func TestInside(t *testing.T) {
 	kern := fake(v2Files...)
 	own := delegated(t, kern, "memory pids")
@@ -214,16 +214,11 @@ func TestInside(t *testing.T) {
 	if err := g.limit(palyra.Limits{MemoryBytes: 100, Processes: 7}); err != nil || content(t, c.Memory+"/1/memory.oom.group") != "0" {
 		t.Errorf("%v", err)
 	}
-	born, err := k.Born()
-	if err != nil || born.Name() != c.Tree+"/1" {
-		t.Fatalf("%v %v", born, err)
-	}
-	_ = born.Close()
 	h, err := k.Handles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Counters.OOM != cell.ExtraPath(0) || h.Counters.CPUNanos != "" || len(h.Files) != len(h.Extra) || slices.Contains(h.Extra, cell.ExtraTasks) {
+	if h.Counters.OOM != cell.ExtraPath(0) || h.Counters.CPUNanos != "" || len(h.Files) != len(h.Extra) || writable(t, h) {
 		t.Errorf("%+v", h)
 	}
 	h.Close()
@@ -232,8 +227,18 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestInsideVersion1: the launcher enters each hierarchy and its thread leaves it
-// again; there is no v2 group beside them.
+// writable: one of the descriptors can do more than be read from.
+func writable(t *testing.T, h Handles) bool {
+	t.Helper()
+	return slices.ContainsFunc(h.Files, func(f *os.File) bool {
+		flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+		return err != nil || flags&(unix.O_ACCMODE|unix.O_PATH) != unix.O_RDONLY
+	})
+}
+
+// TestInsideVersion1: whoever starts a cell is in each hierarchy when he does, and a
+// hierarchy that cannot be entered is not promised; the cell itself gets nothing by
+// which to enter or to leave; and there is no v2 group beside them.
 func TestInsideVersion1(t *testing.T) {
 	kern := fake("tasks", "cgroup.procs", "memory.limit_in_bytes", "pids.max", "pids.events", "cpuacct.usage", "cgroup.kill")
 	root := t.TempDir()
@@ -245,7 +250,7 @@ func TestInsideVersion1(t *testing.T) {
 		all[strings.TrimPrefix(c, "unified")] = hierarchy{mount: filepath.Join(root, c), own: filepath.Join(root, c)}
 	}
 	c := kern.separate(all, where{runs: "palyra-x", inside: true})
-	if c.Version != 1 || c.Tree != "" {
+	if c.Version != 1 || c.Tree != "" || len(c.Dirs()) != 3 {
 		t.Fatalf("%+v", c)
 	}
 	g, err := c.group("1")
@@ -253,26 +258,34 @@ func TestInsideVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &Keeper{Group: g, counters: g.counters()}
-	if born, err := k.Born(); born != nil || err != nil {
-		t.Errorf("%v %v", born, err)
-	}
 	h, err := k.Handles()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(h.Files) != 2 || writable(t, h) || slices.ContainsFunc(h.Extra, func(e string) bool { return e != cell.ExtraCounter }) {
+		t.Errorf("%+v %v", h, err)
 	}
-	defer h.Close()
-	count := map[string]int{}
-	for _, e := range h.Extra {
-		count[e]++
+	h.Close()
+	entered := func() (n int) {
+		for _, d := range c.Dirs() {
+			if content(t, d+"/1/tasks") == "0" {
+				n++
+			}
+		}
+		return n
 	}
-	if count[cell.ExtraTasks] != 3 || count[cell.ExtraLeave] != 3 || count[cell.ExtraCounter] != 2 || h.Files[1].Name() != root+"/memory/palyra-x/tasks" {
-		t.Errorf("%v", h.Extra)
+	p, err := k.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil || entered() != 3 {
+		t.Fatalf("%v, %d entered", err, entered())
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
 	}
 	if err := os.Remove(root + "/pids/palyra-x/1/tasks"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Handles(); err == nil {
-		t.Error("a group that cannot be entered")
+	if _, err := k.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{}); err == nil {
+		t.Error("born outside of a group that cannot be entered")
+	}
+	if c := fake("cgroup.procs", "memory.limit_in_bytes", "pids.max").separate(all, where{runs: "palyra-y", inside: true}); c.Version != 0 {
+		t.Errorf("cgroups that cannot be entered: %+v", c)
 	}
 }
 

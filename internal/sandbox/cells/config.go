@@ -22,7 +22,7 @@ type Config struct {
 	Cgroup  string       // auto, off, or a directory; empty is auto
 	StateID string       // of the daemon's state: names cgroups and marks processes
 	Kind    string       // keeps tiers of one state apart, or empty
-	Inside  bool         // cells live in namespaces that end with them, and in v2 in their own cgroup
+	Inside  bool         // cells live in namespaces that end with them, and in their own cgroups
 	Log     *slog.Logger // nil: no log
 }
 

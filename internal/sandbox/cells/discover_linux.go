@@ -173,8 +173,8 @@ func (k kernel) separate(all map[string]hierarchy, w where) Cgroups {
 	return c.tried()
 }
 
-// tried makes a group, limits it as a run would be and takes it away again; what
-// does not work is not promised.
+// tried makes a group, limits it as a run would be, enters it if cells are to be
+// born there, and takes it away again; what does not work is not promised.
 func (c Cgroups) tried() Cgroups {
 	try := func(only Cgroups) bool {
 		only.kernel, only.Version, only.inside = c.kernel, c.Version, c.inside
@@ -183,7 +183,10 @@ func (c Cgroups) tried() Cgroups {
 			return false
 		}
 		err = g.limit(palyra.Limits{MemoryBytes: defaultMemory, Processes: defaultProcesses})
-		return errors.Join(err, g.remove(0)) == nil
+		if err == nil && c.inside && c.Version == 1 {
+			onThread(func() { err = g.enter() })
+		}
+		return errors.Join(err, g.remove(leaveWithin)) == nil
 	}
 	clear := func(p *string, only Cgroups) {
 		if *p != "" && !try(only) {

@@ -67,6 +67,7 @@ type Subject struct {
 	Polled       bool   // nothing but looking bounds its memory
 	Room         bool   // it has file systems, a network and objects of its own
 	Unix         bool   // it may use sockets of the file system
+	Watch        bool   // its room bounds how much it watches, so it may
 	abi          int    // Landlock's
 }
 
@@ -93,13 +94,21 @@ func checked(a *arch.Info, tree []bpf.Instruction) []bpf.Instruction {
 }
 
 // Only assembles a filter that lets nothing pass but some numbers; everything
-// else does not exist.
+// else does not exist. Of those that open, fork or exec, it lets files be opened for
+// reading and threads be made, and no more.
 func (f *Fleet) Only(numbers []uint32) ([]byte, error) {
+	return raw(checked(f.Host.arch, search(spans(only(numbers)))))
+}
+
+func only(numbers []uint32) map[uint32]answer {
 	all := map[uint32]answer{}
 	for _, nr := range numbers {
 		all[nr] = answer{is: answerAllow}
+		if g, ok := quiet[nr]; ok {
+			all[nr] = answer{guards: []guard{g}}
+		}
 	}
-	return raw(checked(f.Host.arch, search(spans(all))))
+	return all
 }
 
 // answers says what happens to each number; what is not in it does not exist.
@@ -138,6 +147,9 @@ func answers(a *arch.Info, s Subject) map[uint32]answer {
 // own opens what a run in a room has for itself.
 func (s Subject) own(a *arch.Info, out map[uint32]answer, put func([]string, uint32)) {
 	put(roomCalls, answerAllow)
+	if s.Watch {
+		put(watchCalls, answerAllow)
+	}
 	if s.Polled {
 		put(roomAttributes, answerNoSup)
 	} else {

@@ -68,9 +68,7 @@ func (f *Fleet) Open(start Start) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{Fleet: f, Conn: conn, Mark: f.newMark(), reports: make(chan Said, reportsAtMost), gone: make(chan struct{})}
-	if !f.late() {
-		k.enclose()
-	}
+	k.enclose()
 	if k.Body, err = start(k, theirs, f.logs); err != nil {
 		_ = conn.Close()
 		close(k.reports)
@@ -80,15 +78,8 @@ func (f *Fleet) Open(start Start) (*Keeper, error) {
 	}
 	_ = theirs.Close() // or its end would not show while we hold it
 	f.work.Go(k.listen)
-	if f.late() {
-		k.enclose()
-	}
 	return k, nil
 }
-
-// late: the cell is told of its cgroups when it runs already, and need not wait for
-// them.
-func (f *Fleet) late() bool { return f.config.Inside && f.Groups.Version != 2 }
 
 // Cgroups says which cgroups hold this keeper.
 func (k *Keeper) Cgroups() Cgroups {
@@ -173,7 +164,8 @@ func (k *Keeper) Next(ctx context.Context) (Said, error) {
 	}
 }
 
-// enclose makes the cgroups in which the launcher will be born. A keeper for
+// enclose makes the cgroups in which the launcher will be born, and a cell that
+// lives inside. A keeper for
 // which that fails has none, and a plan that was promised some will be refused.
 func (k *Keeper) enclose() {
 	f := k.Fleet

@@ -55,16 +55,16 @@ func TestMarkOf(t *testing.T) {
 
 func TestStatOf(t *testing.T) {
 	for text, want := range map[string]stat{
-		"42 (sleep) S 7 42 9 0 -1":               {"S", 7, 9},
-		"42 (evil) Z 1 1 1) Z 7 42 9 0 -1":       {"Z", 7, 9}, // a name may hold anything
-		"42 (a\nb) R 7 42 9":                     {"R", 7, 9},
-		"42 (sleep) S 7 42 9 0 -1 4194304 1 2 3": {"S", 7, 9},
+		"42 (sleep) S 7 42 9":         {"S", 7, 9, "77"},
+		"42 (evil) Z 1 1 1) Z 7 42 9": {"Z", 7, 9, "77"}, // a name may hold anything
+		"42 (a\nb) R 7 42 9":          {"R", 7, 9, "77"},
 	} {
+		text += " 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 77 11 12"
 		if got, ok := statOf(procWith(t, "stat", text), 42); !ok || got != want {
 			t.Errorf("%q: %+v %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", "42", "42 (x", "42 (x) S", "42 (x) S a b c", ") "} {
+	for _, text := range []string{"", "42", "42 (x", "42 (x) S", "42 (x) S a b c", ") ", "42 (x) S 7 42 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0"} {
 		if got, ok := statOf(procWith(t, "stat", text), 42); ok {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -75,13 +75,16 @@ func TestStatOf(t *testing.T) {
 // it is asked for.
 func TestSweepLeavesOthers(t *testing.T) {
 	var asked []uint64
-	if left := sweep("/proc", os.Getpid(), func(m uint64) bool { asked = append(asked, m); return false }); left != 0 {
+	if left := (hunt{proc: "/proc", session: os.Getpid(), ours: func(m uint64) bool { asked = append(asked, m); return false }}).sweep(); left != 0 {
 		t.Errorf("%d left of nothing", left)
 	}
-	if left := sweep(t.TempDir(), 0, func(uint64) bool { return true }); left != 0 {
+	all := func(uint64) bool { return true }
+	if left := (hunt{proc: t.TempDir(), ours: all}).sweep(); left != 0 {
 		t.Errorf("%d left in an empty /proc", left)
 	}
-	strike("/proc", os.Getpid(), unix.SIGKILL, func(uint64) bool { return true }) // this process has no mark
+	if _, ok := (hunt{proc: "/proc", ours: all}).strike(os.Getpid(), unix.SIGKILL); ok { // this process has no mark
+		t.Error("ours")
+	}
 }
 
 // TestMarksAreOfTheState: two states never take each other's processes for their

@@ -131,7 +131,7 @@ func (p *Process) follow() {
 // certain. A cell that goes without a last word is lost: whether the program ran is
 // then not known, so started is answered with nil and Wait tells.
 func (p *Process) hear() error {
-	built := p.terms.Built == nil
+	built, started := p.terms.Built == nil, false
 	for r := range p.k.reports {
 		if r.Kind == cell.ReportBuilt && !built {
 			built = true
@@ -139,30 +139,34 @@ func (p *Process) hear() error {
 			continue
 		}
 		cell.CloseAll(r.Files) // no other report has any
-		switch r.Kind {
-		case cell.ReportStarted:
+		switch {
+		case r.Kind == cell.ReportStarted:
+			started = true
 			p.answer(nil)
-		case cell.ReportFailed:
-			if p.fault != nil {
-				return p.fault // which is why it was stopped
-			}
-			return p.terms.Explain(r.Report)
-		case cell.ReportExited:
+		case r.Kind == cell.ReportFailed && !started: // afterwards it would be a lie
+			return p.failed(r.Report)
+		case r.Kind == cell.ReportExited:
 			p.exited(r.Report)
-		case cell.ReportEnded:
+		case r.Kind == cell.ReportEnded:
 			p.ended(r.Report)
-			p.err = p.fault
 			return nil
 		}
 	}
 	if !built {
+		p.k.quell()
 		return p.terms.Unbuilt(SpawnFailed("the cell ended before it was ready"))
 	}
 	p.lost()
-	if p.fault != nil {
-		p.err = p.fault
-	}
 	return nil
+}
+
+// failed is why nothing ran.
+func (p *Process) failed(r cell.Report) error {
+	p.k.quell()
+	if p.fault != nil {
+		return p.fault // which is why it was stopped
+	}
+	return p.terms.Explain(r)
 }
 
 // built lets the tier take the room. The order to run is given already, so what is
@@ -195,7 +199,15 @@ func (p *Process) exited(r cell.Report) {
 	p.exit.Code, p.exit.Signal = r.Code, signalName(r.Signal)
 }
 
+// ended takes a cell's last word for what the program did, but not for that it is
+// gone: a program that got hold of its cell would say so and stay. What comes after
+// a run rests on nothing of it being left, so that is made certain.
 func (p *Process) ended(r cell.Report) {
+	if left := p.k.quell(); left > 0 {
+		p.lose(left)
+		return
+	}
+	p.err = p.fault
 	p.exit.Limit, p.exit.Stopped, p.exit.Left = r.Limit, r.Stopped, r.Killed
 	p.exit.Usage = palyra.Usage{
 		WallMS: time.Since(p.begun).Milliseconds(), CPUMS: r.Usage.CPUMS, PeakMemory: r.Usage.PeakMemory, Processes: r.Usage.Processes,
@@ -210,9 +222,27 @@ func (p *Process) ended(r cell.Report) {
 	}
 }
 
-// lost ends the tree of a cell that is gone.
+// lost ends the tree of a cell that is gone. One that its run took with it when
+// memory or tasks ran out was not lost: the limit ended both.
 func (p *Process) lost() {
-	left := p.k.end()
+	left, limit := p.k.end(), p.k.Group.exceeded()
+	if left > 0 || p.fault != nil || limit == "" {
+		p.lose(left)
+		return
+	}
+	usage := palyra.Usage{WallMS: time.Since(p.begun).Milliseconds()}
+	if limit == "memory" {
+		usage.PeakMemory = p.limits.MemoryBytes
+	} else {
+		usage.Processes = p.limits.Processes
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exit = sandbox.Exit{Signal: signalName(int(unix.SIGKILL)), Limit: limit, Stopped: p.stopped, Usage: usage, Enforcement: p.terms.Holds}
+}
+
+// lose is what there is to tell of a run whose cell cannot be asked or believed.
+func (p *Process) lose(left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exit = sandbox.Exit{Stopped: p.stopped, Left: left, Enforcement: p.terms.Holds}
@@ -222,7 +252,9 @@ func (p *Process) lost() {
 		e = palyra.Errorf(palyra.Internal, palyra.ReasonInterrupted, "the cell that supervised the program was lost, and %d processes of it could not be ended", left).
 			WithRemedy("they are stuck in the kernel: look at them with ps and restart the machine if need be")
 	}
-	p.err = e
+	if p.err = e; p.fault != nil {
+		p.err = p.fault
+	}
 }
 
 // Pid names the body of the cell that supervises it.

@@ -122,11 +122,15 @@ func guarded(owner, group uint32) map[string][]guard {
 	}
 }
 
-// roomCalls are what a room makes harmless: its network is its own. Watching stays refused: watches are counted by user, and one run
-// could take all of them.
+// roomCalls are what a room makes harmless: its network is its own.
 var roomCalls = words(`
 	connect bind listen accept accept4
 `)
+
+// watchCalls are for a room whose user namespace bounds them: the kernel counts
+// watching for the user outside as well, and one run could take all there is.
+// fanotify stays refused: its permission events would hold up others.
+var watchCalls = words(`inotify_init inotify_init1 inotify_add_watch inotify_rm_watch`)
 
 // roomAttributes can be set by path where a cgroup counts the memory of those in a
 // room's own places, which are memory; where none does, they cannot be set at all.
@@ -169,3 +173,9 @@ var unmapped = words(`memfd_create`)
 // truncates are by path. Kernels whose Landlock does not know truncation would
 // let them reach everything.
 var truncates = words(`truncate`)
+
+// quiet is what calls may be made for by who must make no file and no process.
+var quiet = map[uint32]guard{
+	unix.SYS_OPENAT: {arg: 2, mask: unix.O_ACCMODE | unix.O_TRUNC | makesFile, oneOf: []uint32{unix.O_RDONLY}},
+	unix.SYS_CLONE:  {arg: 0, mask: unix.CLONE_THREAD | newNamespaces, oneOf: []uint32{unix.CLONE_THREAD}},
+}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -16,56 +14,14 @@ import (
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 var _ sandbox.Backend = (*Backend)(nil)
 
 // TestOrdinaryUser runs every other test of the package as somebody who may do
 // nothing special: no cgroups, no other uids.
-func TestOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("UNPROVEN HERE: what only root can do: the suite itself runs as an ordinary user")
-	}
-	uid, gid := whom(t)
-	dir, err := os.MkdirTemp(base, "user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := func(from, name string) string {
-		b, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return filepath.Join(dir, name)
-	}
-	work := filepath.Join(dir, "work")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(work, 0o755), os.Chown(work, uid, gid)); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-test.v", "-test.timeout=5m"}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
-	cmd := exec.Command(copied("/proc/self/exe", "confine.test"), args...)
-	cmd.Dir = work
-	cmd.Env = append(os.Environ(), cellVar+"="+copied(built, "palyra-cell"), baseVar+"="+work, "TMPDIR="+work, "HOME="+work)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("as uid %d: %v\n%s", uid, err, out)
-	}
-	if n := strings.Count(string(out), "--- PASS"); n < 30 {
-		t.Errorf("only %d tests passed as uid %d", n, uid)
-	}
-	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "UNPROVEN HERE") {
-			t.Logf("as uid %d: %s", uid, strings.TrimSpace(line))
-		}
-	}
-}
+func TestOrdinaryUser(t *testing.T) { celltest.AsOrdinary(t, ".", 30) }
 
 func TestNewRefusesNonsense(t *testing.T) {
 	for _, c := range []Config{{}, {StateID: "a/b"}, {StateID: "../x"}, {StateID: "x", Warm: -1}, {StateID: strings.Repeat("x", 65)}} {
@@ -118,13 +74,10 @@ func TestWrongCell(t *testing.T) {
 
 // TestImageIsTheCopy: what happens to the file after New does not matter.
 func TestImageIsTheCopy(t *testing.T) {
-	b, err := os.ReadFile(built)
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := config(t)
+	built := c.Cell
 	c.Cell = filepath.Join(t.TempDir(), "cell")
-	if err := os.WriteFile(c.Cell, b, 0o755); err != nil {
+	if err := celltest.Copy(c.Cell, built); err != nil {
 		t.Fatal(err)
 	}
 	backend := open(t, c)
@@ -211,7 +164,7 @@ func TestPromise(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/true")
 	j.Expect, _ = b.Probe(t.Context(), palyra.Limits{})
-	if x := run(t, b, j); x.Code != 0 || cells.Weaker(x.Enforcement, j.Expect) != "" {
+	if x := celltest.Run(t, b, j); x.Code != 0 || cells.Weaker(x.Enforcement, j.Expect) != "" {
 		t.Errorf("what was promised is not what was kept: %+v", x)
 	}
 }

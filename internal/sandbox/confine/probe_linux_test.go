@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/celltest"
 )
 
 // probeVar makes the test binary a program that tries things from inside a run.
@@ -164,7 +165,7 @@ func (s *stage) inside(what string) sandbox.Job {
 
 func TestForbiddenCalls(t *testing.T) {
 	s := newStage(t)
-	x := run(t, open(t, config(t)), s.inside("calls"))
+	x := celltest.Run(t, open(t, config(t)), s.inside("calls"))
 	if x.Code != 0 || s.printed() != "done" {
 		t.Errorf("exit %+v:\n%s", x, s.printed())
 	}
@@ -177,7 +178,7 @@ func TestForeignABIKills(t *testing.T) {
 	b := open(t, config(t))
 	for _, what := range []string{"int80", "x32"} {
 		s := newStage(t)
-		if x := run(t, b, s.inside(what)); x.Signal != "SIGSYS" || strings.Contains(s.printed(), "survived") {
+		if x := celltest.Run(t, b, s.inside(what)); x.Signal != "SIGSYS" || strings.Contains(s.printed(), "survived") {
 			t.Errorf("%s: %+v %q", what, x, s.printed())
 		}
 	}
@@ -186,7 +187,7 @@ func TestForeignABIKills(t *testing.T) {
 // TestState looks at what the kernel says about a process inside.
 func TestState(t *testing.T) {
 	s := newStage(t)
-	run(t, open(t, config(t)), s.inside("state"))
+	celltest.Run(t, open(t, config(t)), s.inside("state"))
 	want := `SigBlk: 0000000000000000
 SigIgn: 0000000000000000
 CapInh: 0000000000000000

@@ -21,6 +21,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/celltest"
 )
 
 // start starts a job and waits until it has said "ready".
@@ -30,7 +31,7 @@ func (s *stage) start(b *Backend, script string) sandbox.Process {
 	if err != nil {
 		s.t.Fatal(err, palyra.AsError(err).Cause)
 	}
-	until(s.t, "ready", func() bool { return strings.Contains(s.printed(), "ready") })
+	celltest.Until(s.t, "ready", func() bool { return strings.Contains(s.printed(), "ready") })
 	return p
 }
 
@@ -58,7 +59,7 @@ func alive(pid int) bool {
 func (s *stage) pids(n int) []int {
 	s.t.Helper()
 	var out []int
-	until(s.t, "pids", func() bool {
+	celltest.Until(s.t, "pids", func() bool {
 		out = out[:0]
 		for _, f := range strings.Fields(s.printed()) {
 			if pid, err := strconv.Atoi(f); err == nil {
@@ -76,11 +77,11 @@ func TestStopWithGrace(t *testing.T) {
 	p := s.start(b, `trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.01; done`)
 	p.Stop("cancelled", 10*time.Second)
 	p.Stop("another reason", 10*time.Second)
-	if x := wait(t, p); x.Code != 7 || x.Stopped != "cancelled" || !strings.Contains(s.printed(), "asked") {
+	if x := celltest.Wait(t, p); x.Code != 7 || x.Stopped != "cancelled" || !strings.Contains(s.printed(), "asked") {
 		t.Errorf("%+v %s", x, s.printed())
 	}
 	p.Stop("too late", 0)
-	if x := wait(t, p); x.Stopped != "cancelled" {
+	if x := celltest.Wait(t, p); x.Stopped != "cancelled" {
 		t.Errorf("%+v", x)
 	}
 }
@@ -91,7 +92,7 @@ func TestStopKillsWhoDoesNotListen(t *testing.T) {
 	p := s.start(b, `trap '' TERM; echo ready; while :; do sleep 0.01; done`)
 	p.Stop("wall_clock", time.Hour)
 	p.Stop("wall_clock", 0)
-	if x := wait(t, p); x.Signal != "SIGKILL" || x.Stopped != "wall_clock" {
+	if x := celltest.Wait(t, p); x.Signal != "SIGKILL" || x.Stopped != "wall_clock" {
 		t.Errorf("%+v", x)
 	}
 }
@@ -108,7 +109,7 @@ func TestSignal(t *testing.T) {
 	if err := p.Signal("SIGINT"); err != nil {
 		t.Fatal(err)
 	}
-	if x := wait(t, p); x.Code != 9 {
+	if x := celltest.Wait(t, p); x.Code != 9 {
 		t.Errorf("%+v", x)
 	}
 	if err := p.Signal("SIGINT"); palyra.AsError(err).Reason != palyra.ReasonRunEnded {
@@ -140,7 +141,7 @@ func TestNothingIsLeft(t *testing.T) {
 func TestLeftIsCounted(t *testing.T) {
 	b := open(t, config(t))
 	s := newStage(t)
-	if x := run(t, b, s.job("/bin/sh", "-c", "sleep 1000 & sleep 1000 & exit 0")); x.Left != 2 || x.Code != 0 || x.Signal != "" {
+	if x := celltest.Run(t, b, s.job("/bin/sh", "-c", "sleep 1000 & sleep 1000 & exit 0")); x.Left != 2 || x.Code != 0 || x.Signal != "" {
 		t.Errorf("%+v", x)
 	}
 }
@@ -171,7 +172,7 @@ while True: b.append(bytearray(1<<20))`
 				s := newStage(t)
 				j := s.job(l.argv...)
 				l.set(&j.Limits)
-				if x := run(t, b, j); x.Limit != l.want || x.Stopped != "" {
+				if x := celltest.Run(t, b, j); x.Limit != l.want || x.Stopped != "" {
 					t.Errorf("%+v\n%s", x, s.printed())
 				}
 			})
@@ -186,7 +187,7 @@ func TestUsualLimits(t *testing.T) {
 	c.Warm = 1
 	b := open(t, c)
 	for _, mb := range []int64{64, 512, 512, 128, 1024} {
-		until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
+		celltest.Until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
 		s := newStage(t)
 		j := s.job("/usr/bin/python3", "-c", "b=[bytearray(1<<20) for i in range(200)]\nprint(1)")
 		j.Limits.MemoryBytes = mb << 20
@@ -194,7 +195,7 @@ func TestUsualLimits(t *testing.T) {
 		if mb < 200 {
 			want = "memory"
 		}
-		if x := run(t, b, j); x.Limit != want {
+		if x := celltest.Run(t, b, j); x.Limit != want {
 			t.Errorf("%d MiB: %+v", mb, x)
 		}
 	}
@@ -207,12 +208,12 @@ func TestFewProcesses(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/true")
 	j.Limits.Processes = 1
-	if x := run(t, b, j); x.Code != 0 || x.Limit != "" {
+	if x := celltest.Run(t, b, j); x.Code != 0 || x.Limit != "" {
 		t.Errorf("%+v", x)
 	}
 	j = s.job("/bin/sh", "-c", "sleep 1000 & sleep 1000 & sleep 1000 & wait")
 	j.Limits.Processes = 2
-	if x := run(t, b, j); x.Limit != "processes" {
+	if x := celltest.Run(t, b, j); x.Limit != "processes" {
 		t.Errorf("%+v", x)
 	}
 }
@@ -222,7 +223,7 @@ func TestOpenFiles(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/sh", "-c", "ulimit -n; ulimit -Hn; ulimit -c")
 	j.Limits.OpenFiles = 99
-	if run(t, b, j); s.printed() != "99\n99\n0" {
+	if celltest.Run(t, b, j); s.printed() != "99\n99\n0" {
 		t.Error(s.printed())
 	}
 }
@@ -230,7 +231,7 @@ func TestOpenFiles(t *testing.T) {
 func TestUsage(t *testing.T) {
 	b := open(t, config(t))
 	s := newStage(t)
-	x := run(t, b, s.job("/usr/bin/python3", "-c", "import time\nb=bytearray(50<<20)\nt=time.process_time()\nwhile time.process_time()<t+0.2: pass"))
+	x := celltest.Run(t, b, s.job("/usr/bin/python3", "-c", "import time\nb=bytearray(50<<20)\nt=time.process_time()\nwhile time.process_time()<t+0.2: pass"))
 	if x.Usage.CPUMS < 150 || x.Usage.CPUMS > 20_000 || x.Usage.PeakMemory < 40<<20 || x.Usage.WallMS < 150 || x.Usage.Processes < 1 {
 		t.Errorf("%+v", x.Usage)
 	}
@@ -285,7 +286,7 @@ func TestTerminal(t *testing.T) {
 	if err := p.Resize(33, 111); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "resized", func() bool {
+	celltest.Until(t, "resized", func() bool {
 		w, err := unix.IoctlGetWinsize(int(master.Fd()), unix.TIOCGWINSZ)
 		return err == nil && w.Row == 33 && w.Col == 111
 	})
@@ -293,7 +294,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	read("got words")
-	wait(t, p)
+	celltest.Wait(t, p)
 	if out := seen.String(); !strings.Contains(out, name) || !strings.Contains(out, "to-the-terminal") || !strings.Contains(out, "33 111") {
 		t.Errorf("%q", out)
 	}
@@ -306,18 +307,7 @@ func sealed(t testing.TB, path string) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.MemfdCreate("sealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "sealed")
-	if _, err := f.Write(b); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return celltest.Sealed(t, b)
 }
 
 func TestSealedProgram(t *testing.T) {
@@ -326,7 +316,7 @@ func TestSealedProgram(t *testing.T) {
 	f := sealed(t, "/bin/echo")
 	j := s.job("/bin/sh", "from the copy")
 	j.Path, j.Sealed, j.Argv = "/does/not/matter", f, []string{"echo", "from the copy"}
-	x := run(t, b, j)
+	x := celltest.Run(t, b, j)
 	if s.printed() != "from the copy" || !slices.Contains(x.Enforcement.Mechanisms, sandbox.Sealed) {
 		t.Errorf("%q %+v", s.printed(), x)
 	}
@@ -343,7 +333,7 @@ func TestRootWorkspace(t *testing.T) {
 	}
 	b := open(t, config(t))
 	s := stageFor(t, 0, 0)
-	x := run(t, b, s.job("/bin/sh", "-c", `id -u; grep CapEff /proc/self/status; cat /etc/shadow >/dev/null && echo READ; chown 1 . && echo GIVEN; echo x > f && cat f`))
+	x := celltest.Run(t, b, s.job("/bin/sh", "-c", `id -u; grep CapEff /proc/self/status; cat /etc/shadow >/dev/null && echo READ; chown 1 . && echo GIVEN; echo x > f && cat f`))
 	out := s.printed()
 	if !strings.HasPrefix(out, "0\n") || strings.Contains(out, "READ") || strings.Contains(out, "GIVEN") || !strings.HasSuffix(out, "x") {
 		t.Error(out)
@@ -362,7 +352,7 @@ func TestContextBoundsTheStartOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if x := wait(t, p); x.Code != 4 || x.Stopped != "" {
+	if x := celltest.Wait(t, p); x.Code != 4 || x.Stopped != "" {
 		t.Errorf("%+v", x)
 	}
 	s = newStage(t)
@@ -399,7 +389,7 @@ func TestLostCell(t *testing.T) {
 				}
 			}
 			if there(pids[0]) {
-				until(t, "the orphan is reaped", func() bool { return !there(pids[0]) })
+				celltest.Until(t, "the orphan is reaped", func() bool { return !there(pids[0]) })
 			}
 		})
 	}
@@ -438,16 +428,19 @@ func TestRecover(t *testing.T) {
 	b := open(t, c)
 	s := newStage(t)
 	mine := s.start(b, "echo ready; sleep 1000")
-	uid, gid := whom(t)
-	stray := func(mark uint64) *exec.Cmd {
-		cmd := exec.Command("/bin/bash", "-c", fmt.Sprintf("ulimit -x %d && exec sleep 1000", mark))
+	uid, gid := celltest.Whom(t)
+	stray := func(mark uint64, nnp string) *exec.Cmd {
+		cmd := exec.Command("/bin/bash", "-c", fmt.Sprintf("ulimit -x %d && exec %s sleep 1000", mark, nnp))
 		if os.Geteuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the mark", func() bool { return limitOf(cmd.Process.Pid) == strconv.FormatUint(mark, 10) })
+		celltest.Until(t, "the mark", func() bool {
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
+			return limitOf(cmd.Process.Pid) == strconv.FormatUint(mark, 10) && string(name) == "sleep\n"
+		})
 		return cmd
 	}
 	k, err := b.open(t.Context())
@@ -456,8 +449,14 @@ func TestRecover(t *testing.T) {
 	}
 	k.Discard()
 	own := k.Mark >> 32 << 32
-	marked, other, inGroup := stray(own|77), stray(own^1<<32|77), stray(own|78)
-	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	const asRuns = "setpriv --no-new-privs" // which nobody can undo
+	marked, other, inGroup, copied := stray(own|77, asRuns), stray(own^1<<32|77, asRuns), stray(own|78, asRuns), stray(own|79, "")
+	defer func() {
+		for _, cmd := range []*exec.Cmd{other, copied} {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
 	var left []string
 	for _, d := range b.fleet.Groups.Dirs() {
 		left = append(left, filepath.Join(d, "00000000-1"))
@@ -484,11 +483,11 @@ func TestRecover(t *testing.T) {
 			t.Errorf("%s is left", d)
 		}
 	}
-	if !alive(other.Process.Pid) {
-		t.Error("another state's process was ended")
+	if !alive(other.Process.Pid) || !alive(copied.Process.Pid) {
+		t.Error("a process of another state, or with a mark that somebody copied, was ended")
 	}
 	mine.Stop("cancelled", 0)
-	if x := wait(t, mine); x.Stopped != "cancelled" {
+	if x := celltest.Wait(t, mine); x.Stopped != "cancelled" {
 		t.Errorf("the running one: %+v", x)
 	}
 }
@@ -497,13 +496,13 @@ func TestWarmCells(t *testing.T) {
 	c := config(t)
 	c.Warm = 2
 	b := open(t, c)
-	full := func() { until(t, "the pool is full", func() bool { return b.pool.room() == 0 }) }
+	full := func() { celltest.Until(t, "the pool is full", func() bool { return b.pool.room() == 0 }) }
 	full()
 	first, second := b.pool.idle[0], b.pool.idle[1]
 	if err := unix.Kill(first.Body.Pid(), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the cell is gone", first.Dead)
+	celltest.Until(t, "the cell is gone", first.Dead)
 	s := newStage(t)
 	p, err := b.Start(t.Context(), s.job("/bin/sh", "-c", "exit 6"))
 	if err != nil {
@@ -512,7 +511,7 @@ func TestWarmCells(t *testing.T) {
 	if p.(*cells.Process).Pid() != second.Body.Pid() {
 		t.Error("not the cell that was waiting")
 	}
-	if x := wait(t, p); x.Code != 6 {
+	if x := celltest.Wait(t, p); x.Code != 6 {
 		t.Errorf("%+v", x)
 	}
 	full()
@@ -525,15 +524,15 @@ func TestClose(t *testing.T) {
 	c := config(t)
 	c.Warm = 1
 	b := open(t, c)
-	until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
+	celltest.Until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
 	s := newStage(t)
 	p := s.start(b, "trap '' TERM; echo ready; sleep 1000")
-	until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
+	celltest.Until(t, "the pool is full", func() bool { return b.pool.room() == 0 })
 	k := b.pool.idle[0]
 	if err := errors.Join(b.Close(), b.Close()); err != nil {
 		t.Error(err)
 	}
-	if x := wait(t, p); x.Stopped != "stopping" || x.Signal != "SIGKILL" {
+	if x := celltest.Wait(t, p); x.Stopped != "stopping" || x.Signal != "SIGKILL" {
 		t.Errorf("the running one: %+v", x)
 	}
 	if alive(k.Body.Pid()) {
@@ -574,7 +573,7 @@ func TestRealVersion2(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/sh", "-c", "exec tail -c 1G /dev/zero")
 	j.Limits.MemoryBytes = 64 << 20
-	if x := run(t, b, j); x.Limit != "memory" {
+	if x := celltest.Run(t, b, j); x.Limit != "memory" {
 		t.Errorf("%+v", x)
 	}
 }

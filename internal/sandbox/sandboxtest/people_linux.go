@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"palyra/internal/sandbox/celltest"
 )
 
 // person is somebody to run as.
@@ -32,22 +33,13 @@ func (p person) credential() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid), Groups: []uint32{}}}
 }
 
-// ordinary returns the user palyra-test, making it when it is missing.
+// ordinary returns the user palyra-test, with a home, making what is missing.
 func ordinary(t *testing.T) person {
 	t.Helper()
-	const name = "palyra-test"
-	u, err := user.Lookup(name)
-	if err != nil {
-		out, made := exec.Command("useradd", "-m", name).CombinedOutput()
-		if u, err = user.Lookup(name); err != nil { // somebody else may have made it meanwhile
-			t.Fatalf("there is no user %s and none could be made: %v, %v %s", name, err, made, out)
-		}
-	}
-	uid, err1 := strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(u.Gid)
-	if err1 != nil || err2 != nil || uid == 0 {
-		t.Fatalf("user %s: %+v", name, u)
-	}
+	uid, gid, err := celltest.Ordinary()
+	check(t, err)
+	u, err := user.LookupId(strconv.Itoa(uid))
+	check(t, err)
 	if _, err := os.Stat(u.HomeDir); err != nil { // made by somebody who wanted none
 		check(t, os.MkdirAll(u.HomeDir, 0o700))
 		check(t, os.Chown(u.HomeDir, uid, gid))
@@ -110,26 +102,13 @@ func Clean() {
 // passable is a temporary directory that every user can enter.
 func passable(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "palyra-sandboxtest-")
-	check(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	check(t, os.Chmod(dir, 0o755))
-	dir, err = filepath.EvalSymlinks(dir)
-	check(t, err)
-	return dir
+	return celltest.TempDir(t)
 }
 
 func copyFile(t *testing.T, from, to string, mode os.FileMode) {
 	t.Helper()
-	in, err := os.Open(from)
-	check(t, err)
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	check(t, err)
-	_, err = io.Copy(out, in)
-	check(t, err)
-	check(t, out.Chmod(mode))
-	check(t, out.Close())
+	check(t, celltest.Copy(to, from))
+	check(t, os.Chmod(to, mode))
 }
 
 func check(t *testing.T, err error) {

@@ -19,7 +19,6 @@ import (
 
 // lacksC is what tier C cannot give.
 var lacksC = map[string]string{
-	"work: watching files":                        "inotify is refused: the kernel counts it by uid, for the owner outside as well",
 	"leave the owner pipes":                       "the kernel counts the memory of pipes by uid, and the run has its owner's",
 	"bound memory in connections where polled":    "what waits in sockets belongs to no process, and no counter of it is the run's",
 	"bound memory in connections where cgroup_v1": "the old memory controller does not count what waits in TCP sockets",

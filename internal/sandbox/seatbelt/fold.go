@@ -3,6 +3,8 @@ package seatbelt
 import (
 	"slices"
 	"strings"
+
+	"palyra/internal/seal"
 )
 
 // wide are the characters that a file system which ignores case holds for equal
@@ -21,34 +23,10 @@ var wide = []struct{ char, plain string }{
 	{"\ufb06", "st"},
 }
 
-// fold is a file's name as it is compared: two names that a file system may hold
-// for equal fold to the same, as far as plain letters go.
-func fold(name string) string {
-	plain := true
-	for i := range len(name) {
-		plain = plain && name[i] < 0x80
-	}
-	if !plain {
-		for _, w := range wide {
-			name = strings.ReplaceAll(name, w.char, w.plain)
-		}
-	}
-	return lower(name)
-}
-
-// lower is of plain letters only: no other letter is one of a sealed name.
-func lower(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
-}
-
-// folded writes an expression for all names that fold to text, which is plain and
-// in lower case. Where wide characters overlap in too many ways it is wider.
+// folded writes an expression for all names that fold to text (see seal.Fold),
+// which is plain and in lower case, but for those with invisible characters, dots
+// or blanks more: these the walk after a run finds. Where wide characters overlap
+// in too many ways it is wider.
 func folded(text string) string {
 	var b strings.Builder
 	for start := 0; start < len(text); {
@@ -116,24 +94,24 @@ func letter(c string) string {
 // expression is a rule's name as a regular expression of the profile language, for
 // whole paths up to its end. It has no quotes in it. Rules that begin with a
 // repository have none.
-func (r rule) expression() (string, bool) {
-	if r.segs[0].repo {
+func expression(r seal.Rule) (string, bool) {
+	if r.Parts[0].Repository {
 		return "", false
 	}
 	var b strings.Builder
 	b.WriteByte('/')
-	for i, s := range r.segs {
-		if s.any {
+	for i, part := range r.Parts {
+		if part.Any {
 			b.WriteString("(.*/)?")
 			continue
 		}
-		for n, p := range s.pieces {
+		for n, p := range part.Pieces {
 			if n > 0 {
 				b.WriteString("[^/]*")
 			}
 			b.WriteString(folded(p))
 		}
-		if i < len(r.segs)-1 {
+		if i < len(r.Parts)-1 {
 			b.WriteByte('/')
 		}
 	}
@@ -142,23 +120,23 @@ func (r rule) expression() (string, bool) {
 
 // expressions are all rules: those that count everywhere, and those that do not
 // count below node_modules. What is below a sealed path is sealed even so.
-func expressions(rules []rule) (everywhere, outside []string) {
+func expressions(rules []seal.Rule) (all, outside []string) {
 	for _, r := range rules {
-		e, ok := r.expression()
+		e, ok := expression(r)
 		end := "(/.*)?$"
-		if r.keep {
+		if r.Keep {
 			end = "$"
 		}
 		switch {
 		case !ok:
-		case r.everywhere():
-			everywhere = append(everywhere, e+end)
-		case r.keep:
+		case everywhere(r):
+			all = append(all, e+end)
+		case r.Keep:
 			outside = append(outside, e+end)
 		default:
 			outside = append(outside, e+end)
-			everywhere = append(everywhere, e+"/(.*/)?"+folded(modules)+"/")
+			all = append(all, e+"/(.*/)?"+folded(modules)+"/")
 		}
 	}
-	return everywhere, outside
+	return all, outside
 }

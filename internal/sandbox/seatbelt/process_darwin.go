@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/seal"
 )
 
 const (
@@ -108,8 +110,14 @@ func (p *process) follow() {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
 	defer cancel()
-	made, serr := sweep(ctx, p.run.job.Workspace, p.run.rules, p.run.place.marks, p.run.job.Call)
-	p.exit.Quarantined = made
+	made, serr := sweep(ctx, p.run.job.Workspace, p.run.names, p.run.place.marks, p.run.job.Call)
+	for _, path := range made {
+		if changed, ok := strings.CutPrefix(path, seal.ChangedPrefix); ok {
+			p.exit.Changed = append(p.exit.Changed, changed)
+		} else {
+			p.exit.Quarantined = append(p.exit.Quarantined, path)
+		}
+	}
 	if p.err = errors.Join(err, serr); p.err == nil {
 		p.run.clean()
 	} // else the record stays for the next daemon

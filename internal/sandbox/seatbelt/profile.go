@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/seal"
 )
 
 // maxProfile bounds a profile: what is longer takes the kernel too long.
@@ -69,7 +70,7 @@ func (w *writer) filters(kind string, paths ...string) []string {
 // profile writes down what a job may do. Of rules that fit, the last one counts;
 // what no rule fits is denied.
 func profile(j sandbox.Job, p place) (string, error) {
-	rules, err := parseNames(j.Seals)
+	names, err := parseNames(j.Seals)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +84,7 @@ func profile(j sandbox.Job, p place) (string, error) {
 	w.reading(j, p)
 	w.writing(j, p)
 	w.network(j, p)
-	w.sealing(j, p, rules)
+	w.sealing(j, p, names.Rules())
 	w.keeping(j, p)
 	if w.err == nil && w.b.Len() > maxProfile {
 		w.err = palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the sandbox profile would be longer than %d MiB", maxProfile>>20).
@@ -167,14 +168,14 @@ func (w *writer) network(j sandbox.Job, p place) {
 
 // sealing denies writing to what is sealed: by name wherever it may come to be in
 // the workspace, and by path what is there.
-func (w *writer) sealing(j sandbox.Job, p place, rules []rule) {
-	everywhere, outside := expressions(rules)
-	if slices.Contains(strings.Split(fold(j.Workspace), "/"), modules) {
-		everywhere, outside = slices.Concat(everywhere, outside), nil
+func (w *writer) sealing(j sandbox.Job, p place, rules []seal.Rule) {
+	all, outside := expressions(rules)
+	if slices.ContainsFunc(strings.Split(j.Workspace, "/"), func(part string) bool { return seal.Fold(part) == modules }) {
+		all, outside = slices.Concat(all, outside), nil
 	}
 	in := w.filter("subpath", j.Workspace)
-	if len(everywhere) > 0 {
-		w.rule("deny file-write*", "(require-all "+in+" "+anyOf(everywhere)+")")
+	if len(all) > 0 {
+		w.rule("deny file-write*", "(require-all "+in+" "+anyOf(all)+")")
 	}
 	if len(outside) > 0 {
 		below := `(require-not (regex #"/` + folded(modules) + `/"))`

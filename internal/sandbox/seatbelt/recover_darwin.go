@@ -51,7 +51,7 @@ func (b *Backend) recoverOne(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	rules, err := parseNames(rec.Seals)
+	names, err := parseNames(rec.Seals)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (b *Backend) recoverOne(ctx context.Context, root string) error {
 			return err
 		}
 	}
-	made, err := sweep(ctx, rec.Workspace, rules, rec.Marks, rec.Call)
+	made, err := sweep(ctx, rec.Workspace, names, rec.Marks, rec.Call)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/seal"
 )
 
 // readyWithin is how long a profile may take to be applied.
@@ -25,7 +26,7 @@ type run struct {
 	*Backend
 	job    sandbox.Job
 	place  place
-	rules  []rule
+	names  *seal.Matcher
 	argv   []string
 	env    []string
 	record record
@@ -42,13 +43,13 @@ func (b *Backend) start(ctx context.Context, j sandbox.Job) (_ *process, err err
 			r.clean()
 		}
 	}()
-	if r.rules, err = parseNames(j.Seals); err != nil {
+	if r.names, err = parseNames(j.Seals); err != nil {
 		return nil, err
 	}
 	if r.place, err = layOut(b.config.Dir, j, b.uid == 0); err != nil {
 		return nil, spawnFailed("the private directory of the run could not be made").WithCause(err)
 	}
-	if r.place.marks, err = look(ctx, j.Workspace, r.rules, maxEntries); err != nil {
+	if r.place.marks, err = look(ctx, j.Workspace, r.names, maxEntries); err != nil {
 		return nil, err
 	}
 	if err = plainMarks(j.Workspace, r.place.marks); err != nil {

@@ -12,11 +12,8 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/seal"
 )
-
-// changedPrefix marks results of a sweep that were there before the run and are
-// not as they were: nothing of the run's could have done that.
-const changedPrefix = "changed: "
 
 // sweepFactor is how much more a run may leave than it was allowed to start with.
 const sweepFactor = 10
@@ -24,9 +21,11 @@ const sweepFactor = 10
 // sweep looks for sealed paths that are not among marks, when nothing of the run
 // lives any more, and moves them to .palyra/quarantine/<call> in the workspace
 // under neutral names; an index there tells which was what. It returns their
-// paths. With an error some may be left.
-func sweep(ctx context.Context, workspace string, rules []rule, marks []mark, call palyra.ID) ([]string, error) {
-	now, err := look(ctx, workspace, rules, maxEntries*sweepFactor)
+// paths, and with seal.ChangedPrefix those that were there before and are not as
+// they were: nothing of the run's could have done that. With an error some may be
+// left.
+func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []mark, call palyra.ID) ([]string, error) {
+	now, err := look(ctx, workspace, names, maxEntries*sweepFactor)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +43,14 @@ func sweep(ctx context.Context, workspace string, rules []rule, marks []mark, ca
 		case !ok && !under(made, m.Path):
 			made = append(made, m)
 		case ok && !m.Keep && was != m:
-			out = append(out, changedPrefix+m.Path)
+			out = append(out, seal.ChangedPrefix+m.Path)
 		}
 	}
 	if len(made) > 0 {
 		if err := quarantine(workspace, made, call); err != nil {
 			return nil, err
 		}
-		if err := none(ctx, workspace, rules, before); err != nil {
+		if err := none(ctx, workspace, names, before); err != nil {
 			return nil, err
 		}
 	}
@@ -62,8 +61,8 @@ func sweep(ctx context.Context, workspace string, rules []rule, marks []mark, ca
 }
 
 // none looks once more.
-func none(ctx context.Context, workspace string, rules []rule, before map[string]mark) error {
-	now, err := look(ctx, workspace, rules, maxEntries*sweepFactor)
+func none(ctx context.Context, workspace string, names *seal.Matcher, before map[string]mark) error {
+	now, err := look(ctx, workspace, names, maxEntries*sweepFactor)
 	if err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func heads(workspace string) []mark {
 	}
 	var out []mark
 	for _, e := range entries {
-		if fold(e.Name()) == "head" {
+		if seal.Fold(e.Name()) == "head" {
 			out = append(out, mark{Path: e.Name(), Mode: uint32(e.Type())})
 		}
 	}
@@ -147,12 +146,13 @@ func quarantine(workspace string, made []mark, call palyra.ID) (err error) {
 	return root.WriteFile(path.Join(at, "index.jsonl"), index, 0o600)
 }
 
-// clearWay moves a .palyra that the run made itself aside, so that the quarantine
-// is not in it, and one that is no directory is no way in.
+// clearWay moves what the run itself made of the name .palyra aside, however it is
+// written, so that the quarantine is not in it. What was there before and is no
+// directory is no way in.
 func clearWay(root *os.Root, made []mark, call string) error {
 	top, _, _ := strings.Cut(pen, "/")
 	for i, m := range made {
-		if fold(m.Path) != top {
+		if seal.Fold(m.Path) != top {
 			continue
 		}
 		aside := m.Path + "-" + call
@@ -160,7 +160,6 @@ func clearWay(root *os.Root, made []mark, call string) error {
 			return err
 		}
 		made[i].Path, made[i].from = aside, m.Path
-		return nil
 	}
 	for _, d := range []string{top, pen} {
 		fi, err := root.Lstat(d)

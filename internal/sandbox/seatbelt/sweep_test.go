@@ -18,17 +18,17 @@ const call = palyra.ID("01JABCDEFGHJKMNPQRSTVWXYZ0")
 type yard struct {
 	t     *testing.T
 	dir   string
-	rules []rule
+	names *seal.Matcher
 	marks []mark
 }
 
 func newYard(t *testing.T, files ...string) *yard {
 	t.Helper()
-	rules, err := parseNames(seal.Default)
+	names, err := parseNames(seal.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := &yard{t: t, dir: t.TempDir(), rules: rules}
+	y := &yard{t: t, dir: t.TempDir(), names: names}
 	y.make(files...)
 	y.look()
 	return y
@@ -54,19 +54,19 @@ func (y *yard) make(files ...string) {
 func (y *yard) look() {
 	y.t.Helper()
 	var err error
-	if y.marks, err = look(y.t.Context(), y.dir, y.rules, maxEntries); err != nil {
+	if y.marks, err = look(y.t.Context(), y.dir, y.names, maxEntries); err != nil {
 		y.t.Fatal(err)
 	}
 }
 
 func (y *yard) sweep(want ...string) {
 	y.t.Helper()
-	got, err := sweep(y.t.Context(), y.dir, y.rules, y.marks, call)
+	got, err := sweep(y.t.Context(), y.dir, y.names, y.marks, call)
 	if err != nil || !slices.Equal(got, want) {
 		y.t.Errorf("swept %q, %v, want %q", got, err, want)
 	}
 	for _, p := range want {
-		if _, err := os.Lstat(filepath.Join(y.dir, p)); err == nil && !strings.HasPrefix(p, changedPrefix) && p != ".palyra" {
+		if _, err := os.Lstat(filepath.Join(y.dir, p)); err == nil && !strings.HasPrefix(p, seal.ChangedPrefix) && p != ".palyra" {
 			y.t.Errorf("%s is still there", p)
 		}
 	}
@@ -153,13 +153,13 @@ func TestSweepRefusesAWayOut(t *testing.T) {
 	}
 	y.look() // the link was there before
 	y.make(".envrc")
-	if _, err := sweep(t.Context(), y.dir, y.rules, y.marks, call); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
+	if _, err := sweep(t.Context(), y.dir, y.names, y.marks, call); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
 		t.Errorf("%v", err)
 	}
 	if left, _ := os.ReadDir(out); len(left) > 0 {
 		t.Errorf("something got out: %v", left)
 	}
-	if _, err := sweep(t.Context(), y.dir, y.rules, y.marks, "../x"); err == nil {
+	if _, err := sweep(t.Context(), y.dir, y.names, y.marks, "../x"); err == nil {
 		t.Error("an id that is a path was taken")
 	}
 	inside := newYard(t, "src/a.go") // nor does one lead elsewhere in the workspace
@@ -168,7 +168,7 @@ func TestSweepRefusesAWayOut(t *testing.T) {
 	}
 	inside.look()
 	inside.make(".envrc")
-	if _, err := sweep(t.Context(), inside.dir, inside.rules, inside.marks, call); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
+	if _, err := sweep(t.Context(), inside.dir, inside.names, inside.marks, call); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
 		t.Errorf("%v", err)
 	}
 }
@@ -178,7 +178,7 @@ func TestSweepTellsChanges(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(y.dir, ".envrc"), []byte("something longer"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	y.sweep(changedPrefix + ".envrc")
+	y.sweep(seal.ChangedPrefix + ".envrc")
 }
 
 // A worktree's .git is a file, and sealed as a whole; a directory may be worked in.
@@ -198,27 +198,27 @@ func TestLookTellsFilesFromDirectories(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(y.dir, ".git"), []byte("gitdir: elsewhere"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	y.sweep(changedPrefix + ".git")
+	y.sweep(seal.ChangedPrefix + ".git")
 }
 
 func TestLookIsBounded(t *testing.T) {
 	y := newYard(t, "a/b", "a/c", "a/d", ".envrc")
-	if _, err := look(t.Context(), y.dir, y.rules, 3); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
+	if _, err := look(t.Context(), y.dir, y.names, 3); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
 		t.Errorf("too many files: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := look(ctx, y.dir, y.rules, maxEntries); err == nil {
+	if _, err := look(ctx, y.dir, y.names, maxEntries); err == nil {
 		t.Error("it went on after the end of the context")
 	}
-	if _, err := look(t.Context(), filepath.Join(y.dir, "none"), y.rules, maxEntries); err == nil {
+	if _, err := look(t.Context(), filepath.Join(y.dir, "none"), y.names, maxEntries); err == nil {
 		t.Error("a workspace that is not there was looked at")
 	}
 	deep := filepath.Join(y.dir, strings.Repeat("d/", maxDepth+2))
 	if err := os.MkdirAll(deep, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := look(t.Context(), y.dir, y.rules, maxEntries); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
+	if _, err := look(t.Context(), y.dir, y.names, maxEntries); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
 		t.Errorf("too deep: %v", err)
 	}
 }

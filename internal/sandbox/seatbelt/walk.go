@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/seal"
 )
 
 // Bounds of a walk.
@@ -34,92 +35,75 @@ const pen = ".palyra/quarantine"
 type walk struct {
 	ctx     context.Context
 	root    *os.Root
-	rules   []rule
+	names   *seal.Matcher
 	entries int
 	most    int
-	repos   map[string]bool // of the directories on the way
 	found   []mark
 }
 
-// look returns what the rules seal in a workspace now, in the order of paths. Of
-// what lies below a sealed path only that is told.
-func look(ctx context.Context, workspace string, rules []rule, most int) ([]mark, error) {
-	if len(rules) == 0 {
+// look returns what the names seal in a workspace now, in the order of paths. Of
+// what lies below a sealed path only that is told. A workspace that is sealed
+// itself, or lies in what is, is refused.
+func look(ctx context.Context, workspace string, names *seal.Matcher, most int) ([]mark, error) {
+	if len(names.Rules()) == 0 {
 		return nil, nil
+	}
+	top, err := names.Start(workspace)
+	if err != nil {
+		return nil, err
 	}
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return nil, fmt.Errorf("seatbelt: look: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	w := &walk{ctx: ctx, root: root, rules: rules, most: most, repos: map[string]bool{}}
-	if err := w.dir("", nil); err != nil {
+	w := &walk{ctx: ctx, root: root, names: names, most: most}
+	if err := w.dir("", 0, top); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(w.found, func(a, b mark) int { return strings.Compare(a.Path, b.Path) })
 	return w.found, nil
 }
 
-// dir looks at the entries of a directory. parts are its path, folded.
-func (w *walk) dir(rel string, parts []string) error {
-	if len(parts) > maxDepth {
+// dir looks at the entries of a directory.
+func (w *walk) dir(rel string, depth int, spot seal.Spot) error {
+	if depth > maxDepth {
 		return sealDenied("%q is more than %d directories deep", palyra.Clip(rel, 256), maxDepth)
 	}
 	entries, err := w.list(rel)
 	if err != nil {
 		return err
 	}
-	key := strings.Join(parts, "/")
-	w.repos[key] = isRepository(entries)
-	defer delete(w.repos, key)
-	if w.repos[key] && w.hit(parts) == keeps {
-		if err := w.mark(path.Join(".", rel), true); err != nil {
-			return err
+	if isRepository(entries) {
+		var keeps bool
+		if spot, keeps = w.names.Enter(spot); keeps {
+			if err := w.mark(path.Join(".", rel), true); err != nil {
+				return err
+			}
 		}
 	}
 	for _, e := range entries {
-		at, there := join(rel, e.Name()), append(slices.Clip(parts), fold(e.Name()))
-		switch h := w.hit(there); {
-		case h == seals || (h == keeps && !e.IsDir()):
-			if err := w.mark(at, false); err != nil {
-				return err
-			}
-			continue
-		case h == keeps:
-			if err := w.mark(at, true); err != nil {
-				return err
-			}
-		}
-		if e.IsDir() && at != pen {
-			if err := w.dir(at, there); err != nil {
-				return err
-			}
+		if err := w.entry(rel, depth, spot, e); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// hit is what a path is by the rules.
-type hit int
-
-const (
-	free hit = iota
-	keeps
-	seals
-)
-
-func (w *walk) hit(parts []string) hit {
-	isRepo := func(n int) bool { return w.repos[strings.Join(parts[:n], "/")] }
-	found := free
-	for _, r := range w.rules {
-		if r.ends(parts, isRepo) {
-			if !r.keep {
-				return seals
-			}
-			found = keeps
+// entry looks at one of them, and at what is in it.
+func (w *walk) entry(dir string, depth int, spot seal.Spot, e fs.DirEntry) error {
+	at := join(dir, e.Name())
+	there, seals, keeps := w.names.Step(spot, e.Name())
+	if seals || keeps {
+		inside := keeps && e.IsDir()
+		if err := w.mark(at, inside); err != nil || !inside {
+			return err
 		}
 	}
-	return found
+	if !e.IsDir() || at == pen {
+		return nil
+	}
+	return w.dir(at, depth+1, there)
 }
 
 // mark notes a path, once.
@@ -173,7 +157,7 @@ func (w *walk) list(rel string) ([]fs.DirEntry, error) {
 func isRepository(entries []fs.DirEntry) bool {
 	has := map[string]bool{}
 	for _, e := range entries {
-		has[fold(e.Name())] = true
+		has[seal.Fold(e.Name())] = true
 	}
 	return has["head"] && ((has["objects"] && has["refs"]) || has["commondir"])
 }

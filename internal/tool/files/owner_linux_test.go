@@ -97,7 +97,7 @@ func TestIdentityOf(t *testing.T) {
 		}
 	}
 	id, err := identityOf(3_999_999_999) // nobody has it
-	if err != nil || id.gid != noGroup || len(id.groups) != 0 {
+	if err != nil || id.GID != noGroup || len(id.Groups) != 0 {
 		t.Errorf("%+v, %v", id, err)
 	}
 }

@@ -78,6 +78,9 @@ func decode(p palyra.Plan) (arguments, error) {
 		if err := text("the script", *a.Script, maxArg-1); err != nil {
 			return a, err
 		}
+		if _, _, err := scripted(*a.Script); err != nil {
+			return a, err
+		}
 	}
 	if a.Tier != "" && a.Tier != "b" && a.Tier != "c" {
 		return a, malformed("there is no tier %q for programs", palyra.Clip(a.Tier, 32)).WithRemedy("say b or c, or nothing")
@@ -115,20 +118,15 @@ func (a arguments) terminal() error {
 	return nil
 }
 
-// shell runs scripts. It is part of every system and every room.
-const shell = "/bin/sh"
-
 // command is the program that is called and what it is given. A script is an
-// argument of the shell's, so that it is bound; it cannot pass for an option.
+// argument of its interpreter's, so that it is bound; decode has made sure that
+// there is one.
 func (a arguments) command() (name string, args []string) {
 	if a.Script == nil {
 		return a.Command, a.Args
 	}
-	script := *a.Script
-	if strings.HasPrefix(script, "-") || strings.HasPrefix(script, "+") {
-		script = "\n" + script
-	}
-	return shell, []string{"-c", script}
+	name, args, _ = scripted(*a.Script)
+	return name, args
 }
 
 // argv is the command as it will see itself.

@@ -27,7 +27,8 @@ func (d *Driver) describe(a arguments, p *palyra.Plan) {
 		"other files that it reads than the inputs listed are not bound",
 	}
 	if a.Script != nil {
-		notes = append(notes, fmt.Sprintf("the script has %d bytes and is run by sh: %s", len(*a.Script), strconv.Quote(shorten(*a.Script, inputInNote))))
+		by, _ := a.command()
+		notes = append(notes, fmt.Sprintf("the script has %d bytes and is run by %s: %s", len(*a.Script), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(shorten(*a.Script, inputInNote))))
 	}
 	if len(input) > 0 {
 		notes = append(notes, told(input))

@@ -54,7 +54,7 @@ const Name = "palyra.process.run"
 
 // Path is where commands without a slash are looked up, and the PATH of a run
 // whose plan names no other.
-const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 // Tiers says what a tier would enforce.
 type Tiers interface {

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// The short view is what a person is shown who is asked: the command, where it
+// runs, what it may change and reach, what is out of the ordinary, and the risk.
+// Long lists of what is always so are counted, and the last line says how many of
+// what were left out and how to see them. The command itself, hosts, mounts of the
+// operator's own, live input, sockets, opened seals and whatever is not enforced
+// are never among those.
+
+// leave notes that n things of a kind are not shown.
+func (v *approvalView) leave(n int, one, many string) {
+	switch {
+	case n == 1:
+		v.left = append(v.left, "1 "+one)
+	case n > 1:
+		v.left = append(v.left, fmt.Sprintf("%d %s", n, many))
+	}
+}
+
+// details says what was left out.
+func (v *approvalView) details() {
+	if len(v.left) > 0 {
+		v.put("Not shown", strings.Join(v.left, ", ")+"; see palyra approvals show "+show.Arg(string(v.approval.ID))+" --full")
+	}
+}
+
+// spoken reports whether every argument of the call shows elsewhere in the view:
+// those of a program do, but for what it reads on stdin.
+func spoken(p palyra.Plan) bool {
+	var args map[string]json.RawMessage
+	if p.Executable.Path == "" || json.Unmarshal(p.Arguments, &args) != nil {
+		return false
+	}
+	known := []string{"command", "args", "cwd", "env", "stdin_live", "terminal", "tier", "profile", "egress", "script", "require_limits", "agent_socket", "limits", "timeout_ms"}
+	for name := range args {
+		if !slices.Contains(known, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// command prints argv on one line, in which no two commands look the same. A
+// script stands below, with lines of its own.
+func (v *approvalView) command() {
+	p := v.approval.Plan
+	if len(p.Argv) == 0 {
+		return
+	}
+	if _, ok := scriptOf(p); ok {
+		v.put("Command", show.Argv(p.Argv[:2])+" and the script:")
+		v.script()
+		return
+	}
+	v.put("Command", show.Argv(p.Argv))
+	for i, arg := range p.Argv {
+		if text := readable(arg); text != "" {
+			v.put("", fmt.Sprintf("argument %d%s", i, text))
+		}
+	}
+}
+
+// variablesShort prints the variables that the call itself sets, and secrets;
+// those that come with the profile by their names.
+func (v *approvalView) variablesShort() {
+	p := v.approval.Plan
+	var args struct {
+		Env map[string]string `json:"env"`
+	}
+	if p.Profile == "" || json.Unmarshal(p.Arguments, &args) != nil {
+		v.variables(p.Env)
+		return
+	}
+	var own []palyra.EnvVar
+	var names []string
+	for _, e := range p.Env {
+		if _, asked := args.Env[e.Name]; asked || e.Secret {
+			own = append(own, e)
+		} else {
+			names = append(names, show.Arg(e.Name))
+		}
+	}
+	v.variables(own)
+	label := "Environment"
+	if len(own) > 0 {
+		label = ""
+	}
+	const shown = 6
+	switch n := len(names); {
+	case n > shown:
+		v.put(label, fmt.Sprintf("%d variables of the profile", n))
+		v.leave(n, "variable", "variables")
+	case n > 0:
+		v.put(label, "of the profile: "+strings.Join(names, ", "))
+	}
+}
+
+// limitsShort prints the limits that people think of first.
+func (v *approvalView) limitsShort(l palyra.Limits) {
+	v.put("Limits", limits(palyra.Limits{WallMS: l.WallMS, CPUMS: l.CPUMS, MemoryBytes: l.MemoryBytes, Processes: l.Processes}))
+	others := 0
+	for _, n := range []int64{l.OpenFiles, l.FileBytes, l.OutputBytes, l.EmittedBytes} {
+		if n != 0 {
+			others++
+		}
+	}
+	v.leave(others, "more limit", "more limits")
+}
+
+// factors takes those risk factors that are a plain word out of a list, to stand
+// on one line.
+func factors(list []string) (words, rest []string) {
+	for _, f := range list {
+		if f != "" && strings.Trim(f, "abcdefghijklmnopqrstuvwxyz_") == "" {
+			words = append(words, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return words, rest
+}
+
+// inputsShort prints the paths of the files that the plan binds.
+func (v *approvalView) inputsShort() {
+	const shown = 8
+	var names []string
+	for _, in := range v.approval.Plan.Inputs {
+		name := show.Arg(in.Path) + readable(in.Path)
+		if in.Digest == "" {
+			name += " (does not exist)"
+		}
+		names = append(names, name)
+	}
+	if n := len(names) - shown; n > 0 {
+		v.leave(n, "input file", "input files")
+		names = append(names[:shown], fmt.Sprintf("and %d more", n))
+	}
+	if len(names) > 0 {
+		v.put("Input files", strings.Join(names, ", "))
+	}
+}
+
+// roomShort prints what a run sees beyond its workspace. What it may write there
+// is its own caches, whatever the plan says: the sandbox refuses anything else.
+func (v *approvalView) roomShort() {
+	p := v.approval.Plan
+	label, caches := "Mounts", 0
+	for _, m := range p.Mounts {
+		switch {
+		case m.Writable:
+			caches++
+			continue
+		case m.Source == m.Target:
+			v.put(label, show.Arg(m.Source)+" (read only)")
+		default:
+			v.put(label, show.Arg(m.Source)+" at "+show.Arg(m.Target)+" (read only)")
+		}
+		label = ""
+	}
+	v.leave(caches, "writable cache of the workspace's own", "writable caches of the workspace's own")
+	v.leave(len(p.Files), "generated file", "generated files")
+	if len(p.Seals) <= 6 {
+		v.sealed()
+	} else {
+		v.put("Sealed", fmt.Sprintf("%d names at any depth: hooks, and settings of editors, CI and agents", len(p.Seals)))
+		v.leave(len(p.Seals), "sealed name", "sealed names")
+	}
+}
+
+// opened are mechanisms that open something rather than hold it.
+var opened = map[string]string{
+	"host_network":   "the machine's own services and private addresses are open to it (egress.host_network)",
+	"private_ranges": "private addresses are open to it (egress.private_ranges)",
+	"root_workspace": "it runs as root, without capabilities: the workspace is root's",
+}
+
+// mechanisms counts what holds a run, and names what does not hold it.
+func (v *approvalView) mechanisms(list []string) {
+	held := 0
+	for _, m := range list {
+		if text := opened[m]; text != "" {
+			v.shout("", text)
+		} else {
+			held++
+		}
+	}
+	v.leave(held, "mechanism that holds it", "mechanisms that hold it")
+}
+
+// private reports whether a host of a plan is an address that is not public.
+func private(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = hostPort
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	a = a.Unmap()
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast()
+}
+
+// said reports whether a note only repeats what the short view shows.
+func (v *approvalView) said(note string) bool {
+	p := v.approval.Plan
+	for prefix, shown := range map[string]bool{
+		"what is sealed stays as it is": len(p.Seals) > 0, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
+		"keeps between runs of this workspace: ": slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
+	} {
+		if shown && strings.HasPrefix(note, prefix) {
+			return true
+		}
+	}
+	return note == "profile "+p.Profile || strings.HasSuffix(note, " is not limited")
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"palyra"
+)
+
+// longApproval is a question of tier C with everything that makes it long.
+func longApproval() palyra.Approval {
+	a := roomApproval()
+	p := &a.Plan
+	p.Arguments, p.Argv = json.RawMessage(`{"command":"make","env":{"CI":"1"}}`), []string{"make", "all"}
+	p.Asks, p.UnixSockets, p.Egress, p.Seals, p.Mounts = false, false, nil, nil, nil
+	for i := range 120 {
+		p.Seals = append(p.Seals, fmt.Sprintf("seal-%d", i))
+	}
+	for i := range 12 {
+		p.Mounts = append(p.Mounts, palyra.Mount{Source: fmt.Sprintf("/caches/%d", i), Target: fmt.Sprintf("/home/agent/.cache/%d", i), Writable: true})
+		p.Env = append(p.Env, palyra.EnvVar{Name: fmt.Sprintf("OF_THE_PROFILE_%d", i), Value: "x"})
+		p.Inputs = append(p.Inputs, palyra.Input{Path: fmt.Sprintf("input-%d", i), Digest: sampleDigest})
+		p.Enforcement.Mechanisms = append(p.Enforcement.Mechanisms, fmt.Sprintf("mechanism-%d", i))
+	}
+	return bound(a)
+}
+
+// Who is asked sees one screen of what matters, and how much more there is.
+func TestTheShortViewIsShort(t *testing.T) {
+	a := longApproval()
+	got := renderShort(a, 80)
+	if n := strings.Count(got, "\n"); n > 40 {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+	flat := strings.NewReplacer("\n             ┆ ", "").Replace(got)
+	for _, want := range []string{
+		"Command        make all\n", "CI=1\n", "120 names at any depth", "Not shown ", "12 writable caches of the workspace's own", "120 sealed names", "13 variables",
+		"see palyra approvals show " + string(a.ID) + " --full\n", string(a.PlanDigest), "input-7, and 4 more",
+	} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"seal-7", "/caches/7", "mechanism-7"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q in\n%s", not, got)
+		}
+	}
+	full := render(a, palyra.SeparationNone, 80, false)
+	for _, want := range []string{"seal-7", "/caches/7", "mechanism-7", "input-11", "OF_THE_PROFILE_11=x", "name = Ann"} {
+		if !strings.Contains(full, want) {
+			t.Errorf("no %q in the full view", want)
+		}
+	}
+}
+
+// Nothing that is out of the ordinary is left out.
+func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*palyra.Approval)
+		want   string
+	}{
+		"opened seals": {func(a *palyra.Approval) { a.Plan.Asks = true }, "the profile opens what is sealed otherwise"},
+		"which seals": {func(a *palyra.Approval) {
+			a.Prompt.Notes = []string{"may change what is sealed otherwise: .git/config"}
+		}, "may change what is sealed otherwise: .git/config"},
+		"no seals":     {func(a *palyra.Approval) { a.Plan.Seals = nil }, "nothing: it may leave hooks"},
+		"unix sockets": {func(a *palyra.Approval) { a.Plan.UnixSockets = true }, "unix sockets that it can see"},
+		"agent socket": {func(a *palyra.Approval) { a.Plan.AgentSocket = true }, "it is an agent itself"},
+		"own mounts": {func(a *palyra.Approval) {
+			a.Plan.Mounts = append(a.Plan.Mounts, palyra.Mount{Source: "/srv/x", Target: "/y"})
+		}, "/srv/x at /y (read only)"},
+		"wildcards":       {func(a *palyra.Approval) { a.Plan.Egress = []string{"*.example:443"} }, "(every name that ends so)"},
+		"private address": {func(a *palyra.Approval) { a.Plan.Egress = []string{"10.0.0.1:443"} }, "10.0.0.1:443 (not a public address)"},
+		"private ranges":  {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"private_ranges"} }, "private addresses are open to it"},
+		"host network":    {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"host_network"} }, "the machine's own services"},
+		"no network wall": {func(a *palyra.Approval) { a.Plan.Enforcement.Mode = "none" }, "NOT enforced: it may reach any public host"},
+		"polled":          {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]string{"memory": "polled"} }, "memory: only looked at from time to time"},
+		"loose":           {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]string{"disk": "none"} }, "NOT enforced   disk"},
+		"live input":      {func(a *palyra.Approval) { a.Plan.Stdin = palyra.StdinLive }, "LIVE"},
+		"bound input": {func(a *palyra.Approval) {
+			a.Plan.Stdin, a.Plan.Arguments = string(sampleDigest), json.RawMessage(`{"command":"sh","stdin":"rm -rf x"}`)
+		}, `"stdin":"rm -rf x"`},
+		"new arguments": {func(a *palyra.Approval) { a.Plan.Arguments = json.RawMessage(`{"command":"make","nobody_knows":1}`) }, `"nobody_knows":1`},
+		"secrets": {func(a *palyra.Approval) {
+			a.Plan.Env = []palyra.EnvVar{{Name: "TOKEN", Secret: true, Digest: sampleDigest}}
+		}, "TOKEN (secret"},
+		"bindings":        {func(a *palyra.Approval) { a.Plan.Bindings = []string{"deploy-key"} }, "deploy-key"},
+		"sealed copy":     {func(a *palyra.Approval) { a.Plan.Executable.Sealed = true }, "sealed copy"},
+		"who must":        {func(a *palyra.Approval) { a.Need = palyra.Need{Votes: 2} }, "2 different people"},
+		"a new workspace": {func(a *palyra.Approval) { a.Plan.Workspace.Known = false }, "NEW workspace"},
+		"hidden letters":  {func(a *palyra.Approval) { a.Plan.Seals[3] = "a\u202eb" }, "WARNING: there are"},
+	} {
+		a := longApproval()
+		c.change(&a)
+		if got := renderShort(bound(a), 0); !strings.Contains(got, c.want) {
+			t.Errorf("%s: no %q in\n%s", name, c.want, got)
+		}
+	}
+}
+
+// Two commands never look the same, however short the view is.
+func TestTheShortViewTellsCommandsApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.SampledFrom([]string{"a", "b c", "", `"`, `\`, "\n", "é", "\xff", "-x", "a b"})
+		one, two := rapid.SliceOfN(word, 1, 4).Draw(t, "one"), rapid.SliceOfN(word, 1, 4).Draw(t, "two")
+		views := []string{}
+		for _, argv := range [][]string{one, two} {
+			a := longApproval()
+			a.Plan.Argv = argv
+			a.PlanDigest = sampleDigest // or that would tell them apart
+			views = append(views, renderShort(a, 0))
+		}
+		if same := fmt.Sprintf("%q", one) == fmt.Sprintf("%q", two); same != (views[0] == views[1]) {
+			t.Fatalf("%q and %q:\n%s", one, two, views[0])
+		}
+	})
+}
+
+func TestPrivateHosts(t *testing.T) {
+	for host, want := range map[string]bool{
+		"example.org:443": false, "*.example.org:443": false, "192.0.2.1:1": false, "[2001:db8::1]:443": false,
+		"10.1.2.3:443": true, "127.0.0.1:80": true, "[::1]:80": true, "169.254.169.254:80": true, "[::ffff:10.0.0.1]:80": true, "localhost:80": true, "x.localhost:1": true, "0.0.0.0:1": true,
+		"fe80::1": true,
+	} {
+		if got := private(host); got != want {
+			t.Errorf("%s: %v", host, got)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// shelf is a directory whose entries grow old: what was taken out of workspaces,
+// by call, or the caches of workspaces.
+type shelf struct {
+	dir  string
+	name func(string) bool // whether an entry is one of ours; others are left alone
+	keep time.Duration
+}
+
+// shelves are those of this daemon. An entry's time is that of its last use: the
+// call that filled it, or the last run that was given the cache.
+func (d *Daemon) shelves() map[string]shelf {
+	p := d.Config.Config.Process
+	return map[string]shelf{
+		"quarantine": {d.Config.Config.Paths.Quarantine, isCall, days(p.QuarantineDays)},
+		"caches":     {d.caches(), isCache, days(p.CacheDays)},
+	}
+}
+
+func days(n int64) time.Duration { return time.Duration(n) * 24 * time.Hour }
+
+// isCall tells the directory of a call.
+func isCall(name string) bool {
+	return len(name) == 26 && strings.Trim(name, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
+}
+
+// isCache tells the directory of a workspace's caches.
+func isCache(name string) bool {
+	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// leaving marks what is being removed, so that nothing finds it half there.
+const leaving = ".leaving-"
+
+// kept is what lies on the shelves, as of the last look.
+type kept struct {
+	mu   sync.Mutex
+	text map[string]string
+}
+
+// features says it for the status.
+func (k *kept) features() map[string]string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.text == nil {
+		return map[string]string{"quarantine": unknownYet, "caches": unknownYet}
+	}
+	return k.text
+}
+
+const unknownYet = "not looked at yet"
+
+// pruneShelves removes what has lain unused for too long, and notes what is left.
+// A failure is logged and tried again.
+func (d *Daemon) pruneShelves(ctx context.Context) {
+	text := map[string]string{}
+	for name, s := range d.shelves() {
+		gone, err := s.prune(ctx, now())
+		if err != nil && ctx.Err() == nil {
+			d.Log.Warn("not all that is old could be removed", "from", s.dir, "error", err)
+		}
+		if gone > 0 {
+			d.Log.Info("removed what was not used for long", "from", s.dir, "entries", gone, "days", int(s.keep.Hours()/24))
+		}
+		n, bytes := s.measure(ctx)
+		text[name] = fmt.Sprintf("%d kept, %d bytes; each for %d days", n, bytes, int(s.keep.Hours()/24))
+	}
+	d.path.native.kept.mu.Lock()
+	defer d.path.native.kept.mu.Unlock()
+	d.path.native.kept.text = text
+}
+
+// prune removes the entries that were not used for as long as they are kept.
+func (s shelf) prune(ctx context.Context, now time.Time) (gone int, err error) {
+	root, err := os.OpenRoot(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			break
+		}
+		if !e.IsDir() || !s.name(strings.TrimPrefix(e.Name(), leaving)) {
+			continue
+		}
+		removed, err := s.take(root, e.Name(), now)
+		errs = append(errs, err)
+		if removed {
+			gone++
+		}
+	}
+	return gone, errors.Join(errs...)
+}
+
+// take removes an entry that is old. It is renamed first and looked at again: a run
+// that was given it meanwhile keeps it.
+func (s shelf) take(root *os.Root, name string, now time.Time) (bool, error) {
+	old := func(at string) bool {
+		fi, err := root.Lstat(at)
+		return err == nil && fi.IsDir() && now.Sub(fi.ModTime()) > s.keep
+	}
+	if !strings.HasPrefix(name, leaving) {
+		if !old(name) {
+			return false, nil
+		}
+		if err := root.Rename(name, leaving+name); err != nil {
+			return false, err
+		}
+		if !old(leaving + name) {
+			return false, root.Rename(leaving+name, name)
+		}
+		name = leaving + name
+	}
+	return true, removeTree(root, name)
+}
+
+// removeTree removes a directory in which programs did as they liked: some make
+// theirs read-only. Nothing outside of root is reached, whatever links there are.
+func removeTree(root *os.Root, name string) error {
+	_ = fs.WalkDir(root.FS(), name, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			_ = root.Chmod(path, 0o700) // what cannot be opened cannot be removed either, and that is told
+		}
+		return nil
+	})
+	return root.RemoveAll(name)
+}
+
+// measure counts the entries and the bytes of their files.
+func (s shelf) measure(ctx context.Context) (n int, bytes int64) {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return 0, 0
+	}
+	defer func() { _ = root.Close() }()
+	_ = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return fs.SkipAll
+		case err != nil:
+			return nil // as far as it can be read
+		case e.IsDir() && path != "." && !strings.Contains(path, "/"):
+			n++
+		case e.Type().IsRegular():
+			if fi, err := e.Info(); err == nil {
+				bytes += fi.Size()
+			}
+		}
+		return nil
+	})
+	return n, bytes
+}

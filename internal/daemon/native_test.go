@@ -1,0 +1,31 @@
+package daemon
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/internal/tool/process"
+)
+
+// Only a program that is an agent itself may ask for as much time as a run has.
+func TestAgentWall(t *testing.T) {
+	d := &Daemon{}
+	d.Config.Config.ToolCall.RunTimeoutMS = 7000
+	for _, c := range []struct {
+		tool, args string
+		want       time.Duration
+	}{
+		{process.Name, `{"agent_socket":true}`, 7 * time.Second},
+		{process.Name, `{"agent_socket":false}`, 0},
+		{process.Name, `{}`, 0},
+		{process.Name, `[`, 0},
+		{"palyra.echo", `{"agent_socket":true}`, 0},
+	} {
+		got, setting := d.agentWall(palyra.Proposal{Tool: c.tool, Arguments: json.RawMessage(c.args)})
+		if got != c.want || (setting != "") != (c.want > 0) {
+			t.Errorf("%s %s: %v, %q", c.tool, c.args, got, setting)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+)
+
+// scripted proposes a script for tier C.
+func (d *daemon) scripted(text string) client.CallRequest {
+	raw, _ := json.Marshal(map[string]any{"script": text, "tier": "c"})
+	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+}
+
+// A program that meets a wall without knowing it is explained, and what it said and
+// how it ended stays its own.
+func TestWallsAreExplained(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.project()
+	d.mustStart()
+	for line, want := range map[string]struct {
+		reason       palyra.Reason
+		text, remedy string
+	}{
+		"git config user.name x":         {palyra.ReasonSealDenied, ".git/config is sealed", "git-setup"},
+		"mv .git .git2":                  {palyra.ReasonSealDenied, ".git is sealed", "git-setup"},
+		"touch .git/hooks/pre-commit":    {palyra.ReasonSealDenied, ".git/hooks is sealed", "git-setup"},
+		"touch /usr/bin/x":               {palyra.ReasonPathOutside, "read-only", "$TMPDIR"},
+		"echo nothing of it >&2; exit 3": {"", "", ""},
+	} {
+		out, _ := d.allowed(d.scripted(line))
+		if out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.Stderr == "" || out.ReasonCode != want.reason || !strings.Contains(out.Reason, want.text) || !strings.Contains(out.Remedy, want.remedy) {
+			t.Errorf("%s: %s %d %s %q %q\n%s", line, out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
+		}
+	}
+	d.verify()
+}
+
+// A linked worktree, whose repository is not in the workspace, says so.
+func TestLinkedWorktreeIsExplained(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.put(".git", "gitdir: "+filepath.Join(filepath.Dir(d.work), "main", ".git", "worktrees", "x")+"\n")
+	d.mustStart()
+	out, _ := d.allowed(d.scripted("git status"))
+	if out.ExitCode != 128 || out.ReasonCode != palyra.ReasonPathOutside || !strings.Contains(out.Reason, "linked worktree") || !strings.Contains(out.Remedy, "main repository") {
+		t.Errorf("%d %s %q %q\n%s", out.ExitCode, out.ReasonCode, out.Reason, out.Remedy, out.Stderr)
+	}
+}
+
+// A script is run by who its first line names, and the plan says who that is.
+func TestScriptsNameTheirInterpreter(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart()
+	for script, want := range map[string]struct{ out, by string }{
+		"#!/usr/bin/env python3\nimport sys\nprint('py', sys.version_info[0])\n": {"py 3\n", "python3"},
+		"#!/usr/bin/env node\nconsole.log('js')\n":                               {"js\n", "node"},
+		"#!/bin/bash -e\necho ${BASH_VERSION:+bash}; false; echo on\n":           {"bash\n", "/bin/bash"},
+		"echo sh\n": {"sh\n", "/bin/sh"},
+	} {
+		out, settled := d.allowed(d.scripted(script))
+		if out.Stdout != want.out || settled.Plan.Argv[0] != want.by {
+			t.Errorf("%q: %d %q %q, argv %q", script, out.ExitCode, out.Stdout, out.Stderr, settled.Plan.Argv)
+		}
+	}
+	d.verify()
+}
+
+// What is piped on is whole up to the limit; beyond it the reader is told to the byte
+// and the command counts as failed.
+func TestPipedOutput(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart()
+	person := d.client(client.OperatorDoor)
+	for _, c := range []struct {
+		bytes, size int64
+		says        string
+	}{{300_000, 300_000, ""}, {700_000, 700_000, ""}, {1 << 20, 1 << 20, ""}, {3_000_000, 1 << 20, "of stdout the first 1048576 bytes are here and 1951424 are missing"}} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := d.palyra("exec", "--workspace", d.work, "--", "/usr/bin/head", "-c", strconv.FormatInt(c.bytes, 10), "/dev/zero")
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = file, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := person.Decide(t.Context(), allow(d.pending(person), palyra.ScopeOnce, 0)); err != nil {
+			t.Fatal(err)
+		}
+		err = cmd.Wait()
+		fi, e := file.Stat()
+		if e != nil || fi.Size() != c.size || (err != nil) != (c.says != "") || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%d: %d bytes, %v\n%s", c.bytes, fi.Size(), err, stderr.String())
+		}
+		_ = file.Close()
+	}
+}

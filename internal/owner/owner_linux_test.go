@@ -1,0 +1,245 @@
+package owner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stranger is a uid that no system gives to anybody, and easy to find in /proc.
+const stranger = 1_999_888_777
+
+var strange = Identity{UID: stranger, GID: stranger}
+
+// rootOnly: only root takes on another identity.
+func rootOnly(t *testing.T) bool {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Log("only root takes on another identity; the run as root does this")
+		return false
+	}
+	return true
+}
+
+// open is a directory that everybody may write to, at a path everybody may pass.
+func open(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o711)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// status is what the kernel says of the calling thread.
+func status() (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", unix.Gettid()))
+	return string(b), err
+}
+
+func TestWhatIsMadeIsTheOwners(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	f := filepath.Join(open(t), "f")
+	if err := Do(Identity{UID: stranger, GID: stranger - 1}, func() error { return os.WriteFile(f, nil, 0o600) }); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(f, &st); err != nil || int64(st.Uid) != stranger || int64(st.Gid) != stranger-1 {
+		t.Errorf("uid %d, gid %d, %v", st.Uid, st.Gid, err)
+	}
+}
+
+// What is for root only is not for the owner: not for a stranger, and not for
+// uid 0 without its capabilities where the file is somebody else's.
+func TestWhatIsOthersStaysTheirs(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	dir := open(t)
+	secret, grouped := filepath.Join(dir, "secret"), filepath.Join(dir, "grouped")
+	for _, f := range []string{secret, grouped} {
+		if err := os.WriteFile(f, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chown(grouped, stranger-1, stranger-2), os.Chmod(grouped, 0o040)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		id   Identity
+		file string
+		may  bool
+	}{
+		"root's own":             {Identity{}, secret, true},
+		"root's, by a stranger":  {strange, secret, false},
+		"another's, by root":     {Identity{}, grouped, false},
+		"another's, by stranger": {strange, grouped, false},
+		"by group":               {Identity{UID: stranger, GID: stranger - 2}, grouped, true},
+		"by further group":       {Identity{UID: stranger, GID: stranger, Groups: []int{7, stranger - 2}}, grouped, true},
+		"by other groups":        {Identity{UID: stranger, GID: stranger, Groups: []int{0, 7}}, grouped, false},
+	} {
+		err := Do(c.id, func() error { _, err := os.ReadFile(c.file); return err })
+		if c.may && err != nil || !c.may && !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.ReadFile(grouped); err != nil { // outside it is root as ever
+		t.Error(err)
+	}
+}
+
+// The kernel's own word for it, and for every way in which work can end.
+func TestNoThreadLivesOnAsTheOwner(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	before, err := status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]func() error{
+		"":                        func() error { return nil },
+		"failed":                  func() error { return errors.New("failed") },
+		"panic: boom":             func() error { panic("boom") },
+		"the work ended early":    func() error { runtime.Goexit(); return nil },
+		"owner: nobody is uid -1": func() error { return Do(Identity{UID: -1}, nil) },
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		for want, end := range ends {
+			wg.Go(func() {
+				err := Do(strange, func() error {
+					if err := isStrange(); err != nil {
+						return err
+					}
+					return end()
+				})
+				if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("%q: %v", want, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	noneLeft(t)
+	if after, err := status(); err != nil || rights(after) != rights(before) {
+		t.Errorf("the caller became somebody: %v %s", err, after)
+	}
+}
+
+// isStrange says why the calling thread is not the stranger.
+func isStrange() error {
+	s, err := status()
+	if err != nil {
+		return err
+	}
+	ids := fmt.Sprintf("\t0\t0\t0\t%d\n", stranger)
+	for _, want := range []string{"Uid:" + ids, "Gid:" + ids, "Groups:\t \n", "CapEff:\t0000000000000000\n"} {
+		if !strings.Contains(s, want) {
+			return fmt.Errorf("no %q in %s", want, s)
+		}
+	}
+	if unix.Gettid() == os.Getpid() {
+		return errors.New("on the first thread, which cannot end")
+	}
+	return nil
+}
+
+// rights are the lines of a status that tell what a thread may do.
+func rights(status string) string {
+	var out []string
+	for line := range strings.Lines(status) {
+		for _, p := range []string{"Uid:", "Gid:", "Groups:", "Cap"} {
+			if strings.HasPrefix(line, p) {
+				out = append(out, line)
+			}
+		}
+	}
+	return strings.Join(out, "")
+}
+
+// noneLeft waits for all threads that were the stranger: one takes a moment to end.
+func noneLeft(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		tasks, err := filepath.Glob("/proc/self/task/*/status")
+		if err != nil || len(tasks) == 0 {
+			t.Fatal(tasks, err)
+		}
+		var left []string
+		for _, task := range tasks {
+			if b, err := os.ReadFile(task); err == nil && strings.Contains(string(b), fmt.Sprint(stranger)) {
+				left = append(left, task)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("threads live on as the owner: %v", left)
+		}
+	}
+}
+
+// Work in work is its own: neither takes the other's rights along.
+func TestWorkInWork(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	err := Do(Identity{UID: stranger - 1, GID: stranger - 1}, func() error {
+		was, err := status()
+		if err != nil {
+			return err
+		}
+		if err := Do(strange, isStrange); err != nil {
+			return err
+		}
+		is, err := status()
+		if err == nil && rights(is) != rights(was) {
+			err = fmt.Errorf("%s, not %s", is, was)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	noneLeft(t)
+}
+
+// Whoever lost the right to become somebody is told so, and nothing is done with
+// the rights that are left.
+func TestTheKernelRefuses(t *testing.T) {
+	if !rootOnly(t) {
+		return
+	}
+	for name, lost := range map[string]uint32{"groups": 1 << unix.CAP_SETGID, "uid": 1 << unix.CAP_SETUID} {
+		err := onOwnThread(func() error {
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var caps [2]unix.CapUserData
+			if err := unix.Capget(&header, &caps[0]); err != nil {
+				return err
+			}
+			caps[0].Effective &^= lost
+			if err := unix.Capset(&header, &caps[0]); err != nil {
+				return err
+			}
+			if become(strange) == nil {
+				return fmt.Errorf("%s: no error", name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package bubble
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"palyra/internal/cell"
+)
+
+// What a room may watch of files. A run is given an eighth of what its user may
+// have, so that its user, and other runs, keep enough; and no more than any
+// program needs. Where no cgroup counts the memory that waiting events take (an
+// instance holds 16,384 of them, a watch keeps a file's record in memory), the
+// most is small enough not to matter.
+const (
+	watchShare      = 8
+	mostInstances   = 128
+	mostWatches     = 64 << 10
+	polledInstances = 16
+	polledWatches   = 8 << 10
+)
+
+// hostWatching is what the host allows a user to watch, which is also where this
+// process's own user namespace, if it is in one, allows less.
+func hostWatching(read func(string) ([]byte, error)) cell.Watching {
+	lowest := func(paths ...string) int64 {
+		var low int64 = -1
+		for _, p := range paths {
+			b, err := read(p)
+			n, e := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+			if err != nil || e != nil || n < 0 {
+				return 0 // a kernel that cannot be asked cannot be told either
+			}
+			if low < 0 || n < low {
+				low = n
+			}
+		}
+		return low
+	}
+	return cell.Watching{
+		Instances: lowest("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances"),
+		Watches:   lowest("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches"),
+	}
+}
+
+// watchingOf is a room's part of what the host allows; the zero value: it may not
+// watch.
+func watchingOf(host cell.Watching, polled bool) cell.Watching {
+	w := cell.Watching{Instances: min(host.Instances/watchShare, mostInstances), Watches: min(host.Watches/watchShare, mostWatches)}
+	if polled {
+		w.Instances, w.Watches = min(w.Instances, polledInstances), min(w.Watches, polledWatches)
+	}
+	if w.Instances <= 0 || w.Watches <= 0 {
+		return cell.Watching{}
+	}
+	return w
+}
+
+// watching is what a keeper's room may watch. Once a room could not be bounded
+// here, none may watch at all.
+func (b *Backend) watching(polled bool) cell.Watching {
+	if b.unwatched.Load() {
+		return cell.Watching{}
+	}
+	return watchingOf(hostWatching(os.ReadFile), polled)
+}
+
+// watchLimit is how an Enforcement tells it.
+func watchLimit(w cell.Watching) string {
+	if w == (cell.Watching{}) {
+		return "refused"
+	}
+	return "user_namespace"
+}

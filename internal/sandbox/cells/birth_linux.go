@@ -1,0 +1,82 @@
+package cells
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// StartProcess is os.StartProcess for a cell that lives in its own cgroups: the
+// process is in them from its first moment, so there is no time in which its limits
+// do not hold, and nobody but the daemon ever has a descriptor by which a process
+// could be put there or taken out. (A user can take descriptors from whatever runs
+// under his uid, and from a room as well.) Moving it later would also wait for a
+// grace period of the kernel.
+func (k *Keeper) StartProcess(name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	start := func() (*os.Process, error) { return os.StartProcess(name, argv, attr) }
+	if k.Group == nil {
+		return start()
+	}
+	if attr.Sys == nil {
+		attr.Sys = &syscall.SysProcAttr{}
+	}
+	if attr.Sys.Pdeathsig != 0 {
+		return nil, errors.New("cells: start: a process cannot follow a thread that ends first")
+	}
+	if k.Group.Version != 2 {
+		return k.Group.start1(start)
+	}
+	dir, err := os.OpenFile(filepath.Join(k.Group.Tree, k.Group.name), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cells: cgroup: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(dir.Fd())
+	return start()
+}
+
+// start1 is for v1, where a process is born where the thread is that makes it. That
+// thread enters the cgroups and ends afterwards, so that none ever has to find out
+// again, and none of the daemon's own work is done in there.
+func (g *Group) start1(start func() (*os.Process, error)) (p *os.Process, err error) {
+	onThread(func() {
+		if err = g.enter(); err == nil {
+			p, err = start()
+		}
+	})
+	return p, err
+}
+
+// enter puts the calling thread into the group. A thread that moves itself waits
+// for nobody.
+func (g *Group) enter() error {
+	for _, d := range g.Dirs() {
+		if err := set(g.file(d, "tasks"), "0"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onThread runs do on a thread that is used for nothing else before it ends. It is
+// never the first one of the process: that one does not end, and whatever memory
+// the whole process takes is charged to where it is.
+func onThread(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		if unix.Gettid() != unix.Getpid() {
+			do()
+			return
+		}
+		defer runtime.UnlockOSThread()
+		onThread(do) // elsewhere, since this one is taken
+	}()
+	<-done
+}

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"palyra"
+)
+
+// What a program says of a wall it met is often not what the matter is: "device
+// busy" of a sealed path, "not a git repository" of one that lies outside. A hint
+// says what it probably was. It is made of the program's own words, which anybody
+// may print, so nothing in it but names of the plan: no path, no command and no host
+// that a run could put there for somebody to follow.
+
+// hinted is how much of what was printed last is looked at.
+const hinted = 16 << 10
+
+// hint explains a program that failed by itself; nil: there is nothing to say.
+func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
+	if res.ExitCode == 0 || res.Signal != "" || p.Tier != palyra.TierC {
+		return nil
+	}
+	said := res.Stderr
+	if p.Terminal {
+		said = res.Stdout
+	}
+	said = said[max(0, len(said)-hinted):]
+	var outside *palyra.Error
+	for line := range bytes.Lines(said) {
+		text := string(line)
+		busy, fixed := meets(text, busyWords), meets(text, fixedWords)
+		if name := sealedIn(p.Seals, text); name != "" && (busy || fixed) {
+			return sealedHint(name)
+		}
+		switch {
+		case outside != nil:
+		case fixed:
+			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "it seems to have written to what is read-only in its sandbox").
+				WithRemedy("have it write below the workspace, $HOME or $TMPDIR")
+		case lostRepository(p.Workspace.Path, text):
+			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "this seems to be a linked worktree or a submodule, whose repository lies outside the workspace").
+				WithRemedy("register the main repository as the workspace and work below it: 'git worktree list', outside the sandbox, says where it is")
+		}
+	}
+	return outside
+}
+
+// How programs say it: C libraries, Go, Node.
+var (
+	busyWords  = []string{"resource busy", "EBUSY"}
+	fixedWords = []string{"read-only file system", "EROFS"}
+)
+
+func meets(line string, words []string) bool {
+	low := strings.ToLower(line)
+	for _, w := range words {
+		if strings.Contains(low, strings.ToLower(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// sealedHint says what is sealed, and how it can be changed.
+func sealedHint(name string) *palyra.Error {
+	e := palyra.Errorf(palyra.Denied, palyra.ReasonSealDenied, "%s is sealed: it stays as it is", name)
+	if name == ".git" || strings.HasPrefix(name, ".git/") {
+		return e.WithRemedy("change it yourself, outside the sandbox; what init, clone and remote need can be changed with --profile git-setup, which asks every time")
+	}
+	return e.WithRemedy("change it yourself, outside the sandbox, or with a profile that unseals it")
+}
+
+// sealedIn is the longest sealed name that a line names, whole; "": none. Names with
+// wildcards are passed over: what stands for them is the program's to choose.
+func sealedIn(seals []string, line string) (longest string) {
+	for _, s := range seals {
+		name := strings.TrimSuffix(s, "/")
+		if len(name) > len(longest) && !strings.ContainsAny(name, "*?[<") && names(line, name) {
+			longest = name
+		}
+	}
+	return longest
+}
+
+// names reports whether a line has a path that is name, ends with it, or lies
+// in it.
+func names(line, name string) bool {
+	if name == "" {
+		return false
+	}
+	for at := 0; ; {
+		i := strings.Index(line[at:], name)
+		if i < 0 {
+			return false
+		}
+		start, end := at+i, at+i+len(name)
+		before := start == 0 || !partOfName(line[start-1])
+		after := end == len(line) || !partOfName(line[end]) || (line[end] == '.' && (end+1 == len(line) || !partOfName(line[end+1])))
+		if before && after {
+			return true
+		}
+		at = start + 1
+	}
+}
+
+// partOfName: c goes on with a file's name. Bytes of other scripts than Latin do.
+func partOfName(c byte) bool {
+	return c == '_' || c == '-' || c == '.' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// lostRepository: git was led to a repository by a .git file, and it is not there
+// for it because it lies outside of the workspace.
+func lostRepository(workspace, line string) bool {
+	_, dir, found := strings.Cut(line, "not a git repository: ")
+	dir = strings.TrimRight(dir, "\r\n")
+	return found && path.IsAbs(dir) && !within(workspace, path.Clean(dir))
+}

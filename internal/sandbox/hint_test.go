@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+var hintSeals = []string{".git/", ".git/config", ".git/hooks", ".git/modules/**/config", "<repository>/config", ".npmrc", ".vscode", ".envrc", ".mcp.json", "*.code-workspace"}
+
+// hinting is a plan of a run that is walled, and what it said.
+func hinting(said string) (palyra.Plan, *palyra.Result) {
+	return palyra.Plan{Tier: palyra.TierC, Seals: hintSeals, Workspace: palyra.WorkspaceRef{Path: "/srv/me/tree"}}, &palyra.Result{ExitCode: 1, Stderr: []byte(said)}
+}
+
+func TestHint(t *testing.T) {
+	for said, want := range map[string]string{
+		"error: could not write config file .git/config: Device or resource busy\n":            ".git/config is sealed",
+		"mv: cannot move '.git' to '.git2': Device or resource busy\n":                         ".git is sealed",
+		"touch: cannot touch '/srv/me/tree/.git/hooks/x': Read-only file system":               ".git/hooks is sealed",
+		"Error: EROFS: read-only file system, open '.npmrc'\n":                                 ".npmrc is sealed",
+		"Error: EBUSY: resource busy or locked, rename '.vscode' -> 'x'\n":                     ".vscode is sealed",
+		"open sub/.envrc: read-only file system\n":                                             ".envrc is sealed",
+		"sh: 1: cannot create .mcp.json: Read-only file system.\n":                             ".mcp.json is sealed",
+		"much before\nOSError: [Errno 30] Read-only file system: '.git/config'\nmuch behind\n": ".git/config is sealed",
+		"touch: /usr/x: Read-only file system\nmv: '.git': Device or resource busy\n":          ".git is sealed", // what is certain comes first
+		"touch: cannot touch '/usr/x': Read-only file system\n":                                "read-only in its sandbox",
+		"fatal: not a git repository: /srv/main/.git/worktrees/x\n":                            "linked worktree",
+		"fatal: not a git repository: /srv/me/tree/../main/.git/modules/x\n":                   "linked worktree",
+		"fatal: not a git repository: /srv/me/tree/main/.git/worktrees/x\n":                    "",
+		"fatal: not a git repository (or any of the parent directories): .git\n":               "",
+		"fatal: not a git repository: \n":                                                      "",
+		"umount: /mnt: Device or resource busy\n":                                              "",
+		"mv: cannot move '.github' to 'x': Device or resource busy\n":                          "",
+		"mv: cannot move 'my.git' to 'x': Device or resource busy\n":                           "",
+		"mv: cannot move '.git2' to 'x': Device or resource busy\n":                            "",
+		".git/config: no such file or directory\n":                                             "",
+		"": "",
+		strings.Repeat("Device or resource busy .git\n", 1) + strings.Repeat("x", hinted): "", // too long ago
+	} {
+		p, res := hinting(said)
+		h := hint(p, res)
+		if want == "" && h == nil {
+			continue
+		}
+		if h == nil || want == "" || !strings.Contains(h.Text, want) || h.Remedy == "" {
+			t.Errorf("%.80q: %v, want %q", said, h, want)
+		}
+	}
+}
+
+// Only a program that failed by itself, behind walls, is explained.
+func TestNoHint(t *testing.T) {
+	const said = "mv: '.git': Device or resource busy\n"
+	for name, change := range map[string]func(*palyra.Plan, *palyra.Result){
+		"it worked":         func(_ *palyra.Plan, r *palyra.Result) { r.ExitCode = 0 },
+		"it was killed":     func(_ *palyra.Plan, r *palyra.Result) { r.Signal = "SIGKILL" },
+		"no walls":          func(p *palyra.Plan, _ *palyra.Result) { p.Tier = palyra.TierB },
+		"nothing is sealed": func(p *palyra.Plan, _ *palyra.Result) { p.Seals = nil },
+		"an empty name":     func(p *palyra.Plan, _ *palyra.Result) { p.Seals = []string{"", "/"} },
+		"said elsewhere":    func(p *palyra.Plan, _ *palyra.Result) { p.Terminal = true },
+	} {
+		p, res := hinting(said)
+		change(&p, res)
+		if h := hint(p, res); h != nil {
+			t.Errorf("%s: %v", name, h)
+		}
+	}
+	p, res := hinting("")
+	p.Terminal, res.Stdout = true, []byte(said)
+	if h := hint(p, res); h == nil {
+		t.Error("what a terminal shows is not looked at")
+	}
+}
+
+// Whatever a program prints, no word of it gets into a hint.
+func FuzzHint(f *testing.F) {
+	for _, s := range []string{"x .git/config: Read-only file system", "not a git repository: /evil", "EBUSY .envrc\n", "\xff.git\x00EROFS"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		p, res := hinting(said)
+		h := hint(p, res)
+		if h == nil {
+			return
+		}
+		name, sealed := strings.CutSuffix(h.Text, " is sealed: it stays as it is")
+		known := false
+		for _, s := range p.Seals {
+			known = known || strings.TrimSuffix(s, "/") == name
+		}
+		if sealed != known || !sealed && h.Reason != palyra.ReasonPathOutside || h.Reason == palyra.ReasonPathOutside && strings.ContainsAny(h.Text+h.Remedy, "/\x1b\x00") {
+			t.Fatalf("%q: %+v", said, h)
+		}
+	})
+}

@@ -1,0 +1,25 @@
+package seal
+
+import (
+	"maps"
+	"slices"
+)
+
+// Apart is a copy of s for ScanAgain, which may be used while s is: it is what was
+// seen, and nothing of the runs that s is swept for.
+func (s *Snapshot) Apart() *Snapshot {
+	return &Snapshot{
+		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.clone(), start: s.start, above: s.above, began: s.began,
+		dirs: s.dirs, entries: s.entries,
+	}
+}
+
+// Weight is about how many things s remembers.
+func (s *Snapshot) Weight() int { return len(s.dirs) + len(s.entries) }
+
+// clone is a matcher that gives the numbers of m, and its own ones to what is new.
+func (m *Matcher) clone() *Matcher {
+	c := *m
+	c.sets, c.known = slices.Clone(m.sets), maps.Clone(m.known)
+	return &c
+}

@@ -1,0 +1,41 @@
+package seal
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileClock is the time that the kernel gives to a file that changes now, or an
+// earlier one. It is not the time of day: on a machine whose processor was taken
+// away, that goes on while this one stands, and a directory could change twice under
+// one stamp that looks old.
+func fileClock() stamp {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {
+		return stamp{} // then nothing has settled
+	}
+	return stamp{now.Sec, uint32(now.Nsec)}
+}
+
+// settled reports whether a directory that was last changed at a moment gets another
+// stamp from whatever changes it after the walk began.
+func (w *walker) settled(at stamp) bool {
+	if !w.t.sure {
+		return false
+	}
+	wait := slack
+	if w.t.firm && at.nsec != 0 { // such a file system counts nanoseconds
+		wait = tick
+	}
+	if w.limits.settle != 0 {
+		wait = time.Duration(w.limits.settle) * time.Second
+	}
+	return at.before(w.start, wait)
+}
+
+// before reports whether s was more than d before o.
+func (s stamp) before(o stamp, d time.Duration) bool {
+	at := time.Unix(s.sec, int64(s.nsec)).Add(d)
+	return at.Before(time.Unix(o.sec, int64(o.nsec)))
+}
