@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"time"
@@ -87,6 +88,13 @@ func (g *greeted) Read(b []byte) (int, error) {
 	return g.Conn.Read(b)
 }
 
+// holds reports whether this device's certificate is good today.
+func (r *Remote) holds() bool {
+	cert, err := x509.ParseCertificate(r.Copy().Certificate)
+	now := time.Now()
+	return err == nil && !now.Before(cert.NotBefore) && now.Before(cert.NotAfter)
+}
+
 // silent is the error for an address at which nobody answers.
 func (r *Remote) silent(caller context.Context, err error) error {
 	if caller.Err() != nil {
@@ -108,6 +116,10 @@ func gaveUp(caller context.Context) error {
 // explain names what went wrong between two ends that did reach each other.
 func (r *Remote) explain(caller context.Context, err error) error {
 	named := (*palyra.Error)(nil)
+	if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == "remote error" && alert.Err.Error() == "tls: bad certificate" && r.holds() { // nothing is wrong with it but that it is refused
+		return palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the daemon at %s does not accept this device any more", r.Address).
+			WithRemedy("see there whether it is revoked: palyra device list; then pair again under a new name").WithCause(err)
+	}
 	if err = ca.Explain(err); errors.As(err, &named) {
 		return named
 	}

@@ -73,11 +73,11 @@ func TestRemoteOfARevokedDevice(t *testing.T) {
 	r := f.join(filepath.Join(t.TempDir(), "remotes"))
 	f.revoke(r)
 	err := status(t, r)
-	named(t, err, palyra.ReasonBadCertificate)
+	named(t, err, palyra.ReasonDeviceRevoked)
 	if !strings.Contains(palyra.AsError(err).Remedy, "revoked") {
 		t.Errorf("%+v", err)
 	}
-	if _, err := r.Renew(t.Context()); palyra.AsError(err).Reason != palyra.ReasonBadCertificate {
+	if _, err := r.Renew(t.Context()); palyra.AsError(err).Reason != palyra.ReasonDeviceRevoked {
 		t.Errorf("%v", err)
 	}
 }

@@ -16,6 +16,7 @@ package limit
 
 import (
 	"container/list"
+	"math"
 	"sync"
 	"time"
 
@@ -105,6 +106,27 @@ func (l *Limiter) Take(kind Kind, key string) (after time.Duration, ok bool) {
 	r.CancelAt(now)
 	l.counts[kind]++
 	return after, false
+}
+
+// Look is Take without taking: it says what Take would. A key that never took
+// anything is not remembered for having been looked at.
+func (l *Limiter) Look(kind Kind, key string) (after time.Duration, ok bool) {
+	limit, limited := l.rates[kind]
+	if !limited {
+		return 0, true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.buckets[bucketKey{kind, key}]
+	if e == nil {
+		return 0, true
+	}
+	left := e.Value.(*bucket).TokensAt(l.now())
+	if left >= 1 {
+		return 0, true
+	}
+	l.counts[kind]++
+	return time.Duration(math.Ceil((1 - left) / float64(limit) * float64(time.Second))), false
 }
 
 // bucket finds the key's bucket, or makes one; then the one that rested longest

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"net/netip"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -49,6 +50,7 @@ func (l *Limiter) Try(address string) (done func(ok bool), after time.Duration, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	address = place(address)
 	r := l.tries.record(address, now)
 	if r == nil {
 		l.counts[Login]++
@@ -58,6 +60,7 @@ func (l *Limiter) Try(address string) (done func(ok bool), after time.Duration, 
 		l.counts[Login]++
 		return nil, after, false
 	}
+	l.tries.by[address] = r // not before: who is turned away for the others' sake takes no room
 	r.fail(now)
 	return func(ok bool) {
 		if !ok {
@@ -112,9 +115,21 @@ func (t *tries) record(address string, now time.Time) *record {
 	if len(t.by) >= t.most && !t.sweep(now) {
 		return nil
 	}
-	r := &record{bucket: rate.NewLimiter(rate.Limit(float64(t.perMinute)/time.Minute.Seconds()), int(t.perMinute)), last: now}
-	t.by[address] = r
-	return r
+	return &record{bucket: rate.NewLimiter(rate.Limit(float64(t.perMinute)/time.Minute.Seconds()), int(t.perMinute)), last: now}
+}
+
+// place is whom an address counts as: of IPv6 the network that one host has to
+// itself, because it can take any address in it.
+func place(address string) string {
+	const network = 64
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is6() {
+		return netip.PrefixFrom(ip, network).Masked().String()
+	}
+	return ip.String()
 }
 
 // sweep forgets who has been quiet for long, at most once a second, and reports

@@ -30,6 +30,10 @@ type request struct {
 	intent   wire.Intent
 	signed   bool // an intent came with it
 	admitted bool
+	since    int64         // ends of credentials after this moment count
+	behind   string        // the credential that the caller's own was made with
+	token    palyra.Secret // the bearer's
+	until    time.Time     // when the credential ends by itself; zero: not, or unknown
 }
 
 // runService is what the methods of runs begin with.
@@ -46,15 +50,21 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 	if !ok || !known {
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the method is not open to anybody"))
 	}
-	r := &request{auth: a, access: access, peer: p}
+	r := &request{auth: a, access: access, peer: p, since: a.live.begin()}
 	if p.bound != nil && strings.HasPrefix(spec.Procedure, runService) {
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "runs are not started from inside a sandbox: they would outlive it").
 			WithRemedy("call tools one by one"))
 	}
-	if err := a.identify(ctx, r, h); err != nil {
+	if err := a.early(r, h); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
+	if err := a.identify(ctx, r, h); err != nil {
+		return nil, a.status(ctx, access, a.stranger(r, err))
+	}
 	if err := a.spare(r); err != nil {
+		return nil, a.status(ctx, access, err)
+	}
+	if err := a.hold(ctx, r); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
 	return context.WithValue(ctx, requestKey{}, r), nil
@@ -63,6 +73,17 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 // parseIntent reads the signature that came with a request, if one did.
 func (r *request) parseIntent(h http.Header) (err error) {
 	r.intent, r.signed, err = wire.ParseIntent(h)
+	return err
+}
+
+// enter lets a request in whose message is there, for as long as its credential
+// lasts. Who signed is only known by then.
+func (a *auth) enter(ctx context.Context, r *request, msg any) error {
+	err := a.admit(ctx, r, msg)
+	if err == nil {
+		err = a.hold(ctx, r)
+	}
+	r.admitted = err == nil
 	return err
 }
 
@@ -111,7 +132,7 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 			return err
 		}
 		if err := a.signer(ctx, r, sig); err != nil {
-			return a.alert(r, m, err)
+			return a.stranger(r, a.alert(r, m, err))
 		}
 	}
 	switch {
@@ -136,6 +157,9 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) error {
 	op, evidence, err := a.Access.CheckIntent(ctx, sig)
 	if err != nil {
+		return err
+	}
+	if err := a.proven(r, op); err != nil {
 		return err
 	}
 	if op.Device != r.peer.device {
@@ -169,31 +193,6 @@ func (r *request) scoped() error {
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the token does not have the scope %s", r.access.Permission).
 		WithRemedy("have a token made with it: palyra access token add --scope %s", r.access.Permission)
-}
-
-// spare takes the request out of its caller's buckets, before the message is read.
-func (a *auth) spare(r *request) error {
-	if a.Limits == nil {
-		return nil
-	}
-	id := r.caller.CredentialID
-	if r.signed { // whose signature it is, is known when it was checked; until then it is the connection's
-		id = "signed:" + r.peer.device
-	}
-	kinds := []string{limitRequests}
-	switch {
-	case r.access.Permission == "runs.start":
-		kinds = append(kinds, limitPropose)
-	case r.access.Permission == decide:
-		kinds = append(kinds, limitDecide)
-	}
-	for _, kind := range kinds {
-		if after, ok := a.Limits.Take(kind, id); !ok {
-			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests (%s) with this credential", kind).
-				WithRemedy("wait %s and try again; an operator can raise it in [limits]", after.Round(time.Millisecond)).WithAfter(after)
-		}
-	}
-	return nil
 }
 
 // alert journals a try that should not happen, and returns its error.
@@ -232,11 +231,9 @@ func (a *auth) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, wire.ToStatus(errors.New("rpc: the gate was not passed"))
 		}
 		defer a.recovered(r, &err)
-		if err := a.admit(ctx, r, req.Any()); err != nil {
+		if err := a.enter(ctx, r, req.Any()); err != nil {
 			return nil, a.status(ctx, r.access, err)
 		}
-		ctx, leave := a.live.request(ctx, r.caller.CredentialID)
-		defer leave()
 		res, err = next(ctx, req)
 		if err != nil {
 			return nil, a.status(ctx, r.access, err)
@@ -260,9 +257,7 @@ func (a *auth) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(a.stopping, func() { cancel(errStopping) })()
-		if r.caller.CredentialID != "" {
-			defer a.live.enter(r.caller.CredentialID, &held{cancel: cancel})()
-		}
+		a.lapse(ctx, r, cancel)
 		in := &admitting{StreamingHandlerConn: conn, auth: a, ctx: ctx, request: r}
 		if kind == connect.StreamTypeBidi {
 			defer in.open()()

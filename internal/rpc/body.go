@@ -17,7 +17,7 @@ import (
 // errors.
 var (
 	errNoRoom = wire.ToStatus(palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too much is being received at once").
-			WithRemedy("wait for other requests to end"))
+			WithRemedy("wait for other requests to end").WithAfter(time.Second))
 	errSlow = wire.ToStatus(palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the request did not arrive in time").
 		WithRemedy("send it whole"))
 )

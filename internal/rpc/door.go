@@ -38,8 +38,10 @@ type peer struct {
 	agent   bool  // came by the agent door
 	bound   *palyra.Agent
 	parent  palyra.ID
-	device  string // came over mutual TLS, as this paired device
-	console bool   // came by the console's listener
+	device  string    // came over mutual TLS, as this paired device
+	until   time.Time // with a certificate that holds so long
+	console bool      // came by the console's listener
+	address string    // of another machine, or a browser: whom it counts as
 }
 
 type peerKey struct{}
@@ -62,6 +64,7 @@ func (d *door) open(h http.Handler, s *Server, bodies *budget) error {
 
 // prepare makes the door's server.
 func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
+	d.crowd(s, s.limits.conns)
 	g := d.guard(h, s, bodies)
 	d.server = d.http(g, s)
 	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -71,9 +74,14 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 	d.server.Protocols.SetUnencryptedHTTP2(true)
 }
 
+// crowd bounds the door's connections.
+func (d *door) crowd(s *Server, most int) {
+	d.listener = &crowd{Listener: d.listener, most: most, full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) }}
+}
+
 func (d *door) guard(h http.Handler, s *Server, bodies *budget) *guard {
 	return &guard{
-		next: h, door: d, euid: d.uid, alarm: s.alarm, limits: s.limits, bodies: bodies,
+		next: h, door: d, euid: d.uid, alarm: s.alarm, limits: s.limits, bodies: bodies, live: &s.live,
 		slots: make(chan struct{}, s.limits.requests), errs: connect.NewErrorWriter(),
 	}
 }
@@ -87,7 +95,7 @@ func (d *door) http(h http.Handler, s *Server) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what clients do wrong
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: s.limits.write},
 	}
 }
 
@@ -108,40 +116,68 @@ type guard struct {
 	alarm  *alarm
 	limits limits
 	bodies *budget
+	live   *live
 	slots  chan struct{}
 	errs   *connect.ErrorWriter
 }
 
 // ServeHTTP implements http.Handler.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p, ok := peerOf(r.Context())
-	if err := g.door.origin(r); err != nil {
+	if g.door.cross != nil {
+		secure(w.Header())
+	}
+	p, err := g.check(r)
+	if err != nil {
 		g.alarm.raise(palyra.AlertRaised{Reason: err.Reason, PeerUID: p.uid, Method: method(r)})
 		g.refuse(w, r, err)
 		return
 	}
-	if !ok || !g.door.far && p.uid != g.euid {
-		g.alarm.raise(palyra.AlertRaised{Reason: palyra.ReasonForeignUID, PeerUID: p.uid, Method: method(r)})
-		g.refuse(w, r, palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "this daemon serves its own user only").
-			WithRemedy("run the command as the user who runs the daemon"))
-		return
-	}
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	default:
+	ctx, cancel := context.WithCancelCause(r.Context())
+	v := &visit{live: g.live, door: g.door.name, cancel: cancel}
+	defer v.over()
+	if err := g.room(v, p); err != nil {
 		g.alarm.flood(g.door.name, palyra.ReasonRateLimited)
-		g.refuse(w, r, palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests are under way").
-			WithRemedy("wait for some to end"))
+		g.refuse(w, r, palyra.AsError(err))
 		return
 	}
+	defer func() { <-g.slots }()
 	rc := http.NewResponseController(w)
 	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body}
 	defer body.finish()
 	body.begin()
-	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body))
+	r = r.WithContext(context.WithValue(context.WithValue(ctx, bodyKey{}, body), visitKey{}, v))
 	r.Body = body
 	g.next.ServeHTTP(&timedWriter{ResponseWriter: w, rc: rc, limit: g.limits.write}, r)
+}
+
+// check looks at where a request comes from.
+func (g *guard) check(r *http.Request) (peer, *palyra.Error) {
+	p, ok := peerOf(r.Context())
+	if err := g.door.origin(r); err != nil {
+		return p, err
+	}
+	if !ok || !g.door.far && p.uid != g.euid {
+		return p, palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "this daemon serves its own user only").
+			WithRemedy("run the command as the user who runs the daemon")
+	}
+	return p, nil
+}
+
+// room takes one of the door's places. One device has a part of them only,
+// whatever it asks for.
+func (g *guard) room(v *visit, p peer) error {
+	if p.device != "" {
+		if err := v.hold("device:"+p.device, v.live.begin()); err != nil {
+			return err
+		}
+	}
+	select {
+	case g.slots <- struct{}{}:
+		return nil
+	default:
+		return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests are under way").
+			WithRemedy("wait for some to end").WithAfter(time.Second)
+	}
 }
 
 // refuse answers in the protocol the client speaks.

@@ -37,6 +37,8 @@ import (
 type recorder struct {
 	mu     sync.Mutex
 	events []palyra.Event
+	came   chan struct{} // something was recorded
+	fails  error
 }
 
 func (r *recorder) Append(_ *store.Tx, e palyra.Event) (palyra.Position, error) {
@@ -46,7 +48,14 @@ func (r *recorder) Append(_ *store.Tx, e palyra.Event) (palyra.Position, error) 
 func (r *recorder) Record(_ context.Context, events ...palyra.Event) (palyra.Position, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.fails != nil {
+		return palyra.Position{}, r.fails
+	}
 	r.events = append(r.events, events...)
+	select {
+	case r.came <- struct{}{}:
+	default:
+	}
 	return palyra.Position{Seq: int64(len(r.events))}, nil
 }
 
@@ -77,7 +86,7 @@ func newKey() key {
 
 // bench is a served pair of doors on pretended parts and a real registry.
 type bench struct {
-	t        *testing.T
+	t        testing.TB
 	parts    *rpctest.Parts
 	registry *access.Registry
 	journal  *recorder
@@ -92,13 +101,13 @@ type bench struct {
 
 type maker func(rpc.Config) (*rpc.Server, error)
 
-func newBench(t *testing.T, make maker) *bench {
+func newBench(t testing.TB, open maker) *bench {
 	t.Helper()
-	b := &bench{t: t, journal: &recorder{}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(), viewer: newKey()}
+	b := &bench{t: t, journal: &recorder{came: make(chan struct{}, 1)}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(), viewer: newKey()}
 	b.people()
 	b.parts = &rpctest.Parts{Registry: b.registry}
 	var err error
-	b.server, err = make(b.config())
+	b.server, err = open(b.config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +139,7 @@ func (b *bench) run() {
 }
 
 // shortDir is a private directory whose path fits a socket's address.
-func shortDir(t *testing.T) string {
+func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "plyr")
 	if err != nil {
@@ -203,7 +212,7 @@ func (m method) procedure() string {
 }
 
 // methods walks everything the protocol has.
-func methods(t *testing.T) []method {
+func methods(t testing.TB) []method {
 	t.Helper()
 	var out []method
 	protoregistry.GlobalFiles.RangeFilesByPackage("palyra.v1", func(f protoreflect.FileDescriptor) bool {
@@ -224,7 +233,7 @@ func methods(t *testing.T) []method {
 }
 
 // request makes a request that the service would take.
-func (m method) request(t *testing.T) proto.Message {
+func (m method) request(t testing.TB) proto.Message {
 	t.Helper()
 	mt, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
 	if err != nil {
@@ -242,6 +251,15 @@ func (m method) request(t *testing.T) proto.Message {
 		return msg
 	case *v1.AddAgentRequest:
 		msg.Name = "n" + fmt.Sprint(time.Now().UnixNano())
+		return msg
+	case *v1.AddUserRequest:
+		msg.Principal, msg.Role = "user:n"+fmt.Sprint(time.Now().UnixNano()), "viewer"
+		return msg
+	case *v1.ChangeUserRequest:
+		msg.Principal, msg.Role = "user:vic", "viewer"
+		return msg
+	case *v1.AddTokenRequest:
+		msg.Name, msg.Scopes, msg.TtlMs = "t", []string{"status.view"}, 60_000
 		return msg
 	case *v1.AddOperatorRequest:
 		msg.Principal, msg.Role, msg.PublicKey = "user:new", "viewer", newKey().public
@@ -273,7 +291,7 @@ func (m method) request(t *testing.T) proto.Message {
 }
 
 // intent signs a request with k; change may spoil it.
-func (k key) intent(t *testing.T, m method, msg proto.Message, audience string, at time.Time) string {
+func (k key) intent(t testing.TB, m method, msg proto.Message, audience string, at time.Time) string {
 	t.Helper()
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce)
@@ -298,6 +316,14 @@ func (k key) intent(t *testing.T, m method, msg proto.Message, audience string, 
 // refusal; "" means that it was let in. A stream is read to its first message.
 func (b *bench) send(door string, m method, msg proto.Message, head http.Header) palyra.Reason {
 	b.t.Helper()
+	why, err := b.sendTo(b.unix(door, m.IsStreamingClient()), "http://palyra", m, msg, head)
+	b.must(err)
+	return why
+}
+
+// sendTo is send to any address. The error is that nobody answered.
+func (b *bench) sendTo(c *http.Client, base string, m method, msg proto.Message, head http.Header) (palyra.Reason, error) {
+	b.t.Helper()
 	body, err := proto.Marshal(msg)
 	b.must(err)
 	kind := "application/proto"
@@ -307,29 +333,34 @@ func (b *bench) send(door string, m method, msg proto.Message, head http.Header)
 	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://palyra"+m.procedure(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+m.procedure(), bytes.NewReader(body))
 	b.must(err)
 	for k, v := range head {
 		req.Header[k] = v
 	}
 	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Connect-Protocol-Version", "1")
-	res, err := b.unix(door, m.IsStreamingClient()).Do(req)
-	b.must(err)
+	res, err := c.Do(req)
+	if err != nil {
+		return "", err
+	}
 	defer func() { _ = res.Body.Close() }()
 	if m.IsStreamingServer() && res.StatusCode == http.StatusOK {
 		why := b.streamReason(res.Body)
 		if m.IsStreamingClient() { // its tape is told beside it, and is short
 			_, _ = io.Copy(io.Discard, res.Body)
 		}
-		return why
+		return why, nil
 	}
 	raw, err := io.ReadAll(res.Body)
 	b.must(err)
-	if res.StatusCode == http.StatusOK {
-		return ""
+	switch {
+	case res.StatusCode == http.StatusOK:
+		return "", nil
+	case !json.Valid(raw):
+		return palyra.Reason(fmt.Sprint("http_", res.StatusCode)), nil
 	}
-	return b.reason(raw)
+	return b.reason(raw), nil
 }
 
 // streamReason reads the first envelope: a message, or the end with an error.

@@ -23,9 +23,15 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 	if err != nil {
 		return a.alert(r, nil, err)
 	}
+	if err := a.connected(ctx, r); err != nil {
+		return err
+	}
 	switch {
 	case r.peer.bound != nil && given:
 		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "at a run's own door nobody is anyone else"))
+	case r.peer.console && given:
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "a browser comes with its cookie, not with a token").
+			WithRemedy("use the token at a socket of the daemon, or from a paired device"))
 	case given:
 		return a.byToken(ctx, r, token)
 	case r.peer.bound != nil:
@@ -79,26 +85,53 @@ func (a *auth) byToken(ctx context.Context, r *request, token palyra.Secret) err
 	if err != nil {
 		return a.alert(r, nil, err)
 	}
-	r.signed = false
+	r.token = token
+	a.shown.good(token, b.CredentialID)
 	r.caller.Principal, r.caller.Owner, r.caller.Role, r.caller.Cap = b.Principal, b.Owner, b.Role, b.Cap
 	r.caller.Scopes, r.caller.Within = b.Scopes, b.Within
 	r.caller.Credential, r.caller.CredentialID = ByToken, b.CredentialID
+	return r.unsignable()
+}
+
+// unsignable takes the signature off a request, or off a message in a stream,
+// whose credential cannot gain by one: a token speaks for itself, and a browser
+// has no operator's key to sign with.
+func (r *request) unsignable() error {
+	switch {
+	case r.signed && r.peer.console:
+		return palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "a browser does not sign with an operator's key").
+			WithRemedy("decide in a terminal: palyra approvals")
+	case r.caller.Credential == ByToken:
+		r.signed = false
+	}
+	return nil
+}
+
+// connected checks the device behind a connection, whatever else comes with the
+// request. It is looked up for every request: one that was revoked a moment ago
+// is let in by no connection that is still open.
+func (a *auth) connected(ctx context.Context, r *request) error {
+	if r.peer.device == "" {
+		return nil
+	}
+	d, err := a.Access.Device(ctx, r.peer.device)
+	switch {
+	case err != nil:
+		return err
+	case !d.Live():
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the device was revoked").
+			WithRemedy("pair it again under a new name: palyra device pair"))
+	case !a.Now().Before(r.peer.until):
+		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCertificate, "the certificate of this connection has expired").
+			WithRemedy("connect anew with the device's current certificate"))
+	}
+	r.caller.Device = d
 	return nil
 }
 
 // byDevice is the device's person, or the agent of the device where it says so.
-// The device is looked up for every request: one that was revoked a moment ago is
-// let in by no connection that is still open.
 func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
-	d, err := a.Access.Device(ctx, r.peer.device)
-	if err != nil {
-		return err
-	}
-	if !d.Live() {
-		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the device was revoked").
-			WithRemedy("pair it again under a new name: palyra device pair"))
-	}
-	r.caller.Device = d
+	d := r.caller.Device
 	switch door := h.Values(DoorHeader); {
 	case len(door) == 0:
 		return a.person(ctx, r, palyra.Operator{Principal: d.Principal, Role: d.Role, KeyID: d.KeyID, Device: d.ID}, ByDevice)
@@ -115,18 +148,22 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 }
 
 // byCookie is the person who signed the browser in, looking.
-func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) (err error) {
-	if r.signed {
-		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "a browser does not sign with an operator's key"))
+func (a *auth) byCookie(ctx context.Context, r *request, h http.Header) error {
+	if err := r.unsignable(); err != nil {
+		return a.alert(r, nil, err)
 	}
 	s, ok := a.console.session(h, a.Now())
 	if !ok {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "the browser is not signed in").
 			WithRemedy("run 'palyra console' and open the link that it prints")
 	}
-	r.caller = s.caller
-	r.caller.Cap, r.caller.Within, err = a.Access.Cap(ctx, s.caller.Principal) // as it is now, not as it was at the sign-in
-	return err
+	role, within, err := a.Access.Cap(ctx, s.caller.Principal) // as it is now, not as it was at the sign-in
+	if err != nil {
+		return err
+	}
+	r.caller, r.behind, r.until = s.caller, s.from, s.ends
+	r.caller.Cap, r.caller.Within = role, within
+	return nil
 }
 
 // bearer returns the token of a request.

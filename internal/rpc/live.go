@@ -4,15 +4,26 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"palyra"
 )
 
+// maxEnds bounds how many ended credentials are remembered. It only matters for
+// what is just being let in.
+const maxEnds = 1024
+
 // live is what is under way, by the credential that it came with: when that ends,
-// so does the rest.
+// so does the rest. A credential is looked up before it is entered here, and may
+// end between the two; so ends are numbered, and whoever enters says which was
+// the last when the looking up began.
 type live struct {
-	mu sync.Mutex
-	by map[string]map[*held]bool
+	mu    sync.Mutex // guards what follows
+	most  int        // that one credential may hold at once
+	by    map[string]map[*held]bool
+	ends  int64            // how many there were
+	last  map[string]int64 // the number of a credential's last end
+	floor int64            // ends up to this one are forgotten: they may have been anybody's
 }
 
 // held is one request, or one connection.
@@ -24,10 +35,27 @@ type held struct {
 var errEnded = palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the credential of this request has ended").
 	WithRemedy("ask an operator for another")
 
-// enter adds h under a credential; leave takes it off again.
-func (l *live) enter(id string, h *held) (leave func()) {
+var errCrowded = palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests with this credential are under way").
+	WithRemedy("wait for some to end").WithAfter(time.Second)
+
+// begin is the moment from which an end counts for what is entered later.
+func (l *live) begin() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.ends
+}
+
+// enter adds h under a credential that was looked up after since; leave takes it
+// off again. It fails when the credential ended meanwhile, or holds too much.
+func (l *live) enter(id string, since int64, h *held) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case since < l.floor || since < l.last[id]:
+		return nil, errEnded
+	case l.most > 0 && len(l.by[id]) >= l.most:
+		return nil, errCrowded
+	}
 	if l.by == nil {
 		l.by = map[string]map[*held]bool{}
 	}
@@ -35,55 +63,102 @@ func (l *live) enter(id string, h *held) (leave func()) {
 		l.by[id] = map[*held]bool{}
 	}
 	l.by[id][h] = true
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.by[id], h)
-		if len(l.by[id]) == 0 {
-			delete(l.by, id)
-		}
+	return func() { l.leave(id, h) }, nil
+}
+
+func (l *live) leave(id string, h *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.by[id], h)
+	if len(l.by[id]) == 0 {
+		delete(l.by, id)
 	}
 }
 
-// request returns ctx, ended when the credential is.
-func (l *live) request(ctx context.Context, id string) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	leave := l.enter(id, &held{cancel: cancel})
-	return ctx, func() {
-		leave()
-		cancel(nil)
-	}
+// ended reports whether a credential ended after since.
+func (l *live) ended(id string, since int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return since < l.floor || since < l.last[id]
 }
 
 // end ends everything under a credential: requests first, so that they can still
-// say why, then connections.
+// say why, then connections. Nothing under it is entered any more that was looked
+// up before.
 func (l *live) end(id string) {
-	for _, h := range l.under(id) {
+	all := l.strike(id)
+	for _, h := range all {
 		if h.cancel != nil {
 			h.cancel(errEnded)
 		}
 	}
-	for _, h := range l.under(id) {
+	for _, h := range all {
 		if h.conn != nil {
 			_ = h.conn.Close() // it is cut off whatever the peer does
 		}
 	}
 }
 
-// under lists what a credential holds. It is ended without the lock, which those
-// that end take to leave.
-func (l *live) under(id string) (all []*held) {
+// strike numbers the end and lists what the credential holds. That is ended
+// without the lock, which those that end take to leave.
+func (l *live) strike(id string) (all []*held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ends++
+	if l.last == nil {
+		l.last = map[string]int64{}
+	}
+	if len(l.last) >= maxEnds {
+		l.last, l.floor = map[string]int64{}, l.ends
+	}
+	l.last[id] = l.ends
 	for h := range l.by[id] {
 		all = append(all, h)
 	}
 	return all
 }
 
+// visit is one HTTP request, from the guard on, and the credentials it is held
+// under. It is its handler's alone.
+type visit struct {
+	live   *live
+	door   string
+	cancel context.CancelCauseFunc
+	under  map[string]func()
+}
+
+type visitKey struct{}
+
+// hold puts the visit under a credential that was looked up after since.
+func (v *visit) hold(id string, since int64) error {
+	if id == "" || v.under[id] != nil {
+		return nil
+	}
+	leave, err := v.live.enter(id, since, &held{cancel: v.cancel})
+	if err != nil {
+		return err
+	}
+	if v.under == nil {
+		v.under = map[string]func(){}
+	}
+	v.under[id] = leave
+	return nil
+}
+
+// over is the end of the visit.
+func (v *visit) over() {
+	for _, leave := range v.under {
+		leave()
+	}
+	v.cancel(nil)
+}
+
 // EndCredential ends every request and connection under a credential that the
-// registry has ended: "device:…", "token:…", "agent:…", "key:…".
+// registry has ended: "device:…", "token:…", "agent:…", "key:…"; and the browsers
+// that were signed in with it.
 func (s *Server) EndCredential(id string) {
 	s.live.end(id)
-	s.console.end(id)
+	for _, session := range s.console.end(id) {
+		s.live.end(session)
+	}
 }

@@ -173,10 +173,10 @@ func TestMatrix(t *testing.T) {
 // beyondTheDoor are refusals of the real registry, which lies behind the doors:
 // the matrix removes nobody in particular.
 func beyondTheDoor(r palyra.Reason) bool {
-	return r == palyra.ReasonNotFound || r == palyra.ReasonLastOwner
+	return r == palyra.ReasonNotFound || r == palyra.ReasonLastOwner || r == palyra.ReasonDeviceRequired
 }
 
-func find(t *testing.T, name protoreflect.Name) method {
+func find(t testing.TB, name protoreflect.Name) method {
 	t.Helper()
 	for _, m := range methods(t) {
 		if m.Name() == name {

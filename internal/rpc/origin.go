@@ -16,7 +16,7 @@ func (d *door) origin(r *http.Request) *palyra.Error {
 			WithRemedy("use the address that 'palyra status' shows")
 	}
 	if d.cross == nil {
-		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		if len(r.Header.Values("Origin"))+len(r.Header.Values("Sec-Fetch-Site")) > 0 { // an empty one is one, too
 			return palyra.Errorf(palyra.Denied, palyra.ReasonForeignOrigin, "browsers have their own address").
 				WithRemedy("open the console: palyra console")
 		}

@@ -8,7 +8,7 @@ import (
 
 // peerUID asks the kernel who connected; -1 when it will not say.
 func peerUID(c net.Conn) int64 {
-	uc, ok := c.(*net.UnixConn)
+	uc, ok := bare(c).(*net.UnixConn)
 	if !ok {
 		return -1
 	}

@@ -21,7 +21,7 @@ func (s *Server) ServeAgent(l net.Listener, of palyra.ID, who palyra.Agent, uid 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
 			s.Log.Warn("a run's own door is closed", "err", err)
 		}
 	}()

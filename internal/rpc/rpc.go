@@ -1,9 +1,11 @@
-// Package rpc is the daemon's two doors: the agent socket and the operator
-// socket, and the chain every request passes before a service sees it.
+// Package rpc is the daemon's doors: the agent socket and the operator socket,
+// the one for paired devices and the one for browsers, and the chain every
+// request passes before a service sees it.
 //
-// The chain, in order: the peer must be the daemon's own user; the request must
-// fit the limits; its credential gives a principal (an agent's token, the bare
-// agent socket, or the daemon's user looking around); a method marked as signed
+// The chain, in order: the peer must be the daemon's own user, a paired device or
+// a page of the console; the request must fit the limits; its credential gives a
+// principal (a token, the bare agent socket, the device, a signed-in browser, or
+// the daemon's user looking around); a method marked as signed
 // needs a person's signature over exactly this request, used once; the
 // principal's role must hold the permission that the protocol names for the
 // method. What the chain found stands in the context as a Caller. A stream that
@@ -11,7 +13,9 @@
 // by itself, as the request of the method it belongs to (Admit).
 //
 // Promises: a method without an access option is refused; the agent door never
-// carries a person's authority, and an agent's token never gains one; attempts
+// carries a person's authority, and an agent's token never gains one; when a
+// credential ends so does everything under it; one credential's requests never
+// use up another's limits; attempts
 // that should not happen are journaled, and a flood of them is one line with a
 // count; errors carry a reason and a remedy and nothing internal.
 //
@@ -26,6 +30,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -50,13 +55,21 @@ const (
 // limits bound what clients can hold.
 type limits struct {
 	header, idle, body, write, stop time.Duration
-	requests                        int   // at once, per door
-	bodies                          int64 // bytes at once, both doors
+	recheck                         time.Duration // of a token under whose name a stream goes on
+	conns                           int           // at once, per door
+	requests                        int           // at once, per door
+	bodies                          int64         // bytes at once, all doors
+}
+
+// share is how many of a door's requests one credential may hold.
+func (l limits) share() int {
+	const part, least = 4, 64
+	return max(l.requests/part, min(l.requests, least))
 }
 
 var usual = limits{
 	header: 10 * time.Second, idle: 2 * time.Minute, body: 30 * time.Second, write: 30 * time.Second, stop: 5 * time.Second,
-	requests: 8192, bodies: 256 << 20,
+	recheck: 15 * time.Second, conns: 8192, requests: 8192, bodies: 256 << 20,
 }
 
 // Access is the access registry, as the doors need it.
@@ -96,6 +109,8 @@ type Limits interface {
 	// Take takes one request of a kind out of a key's bucket, or says after how
 	// long there is one.
 	Take(kind, key string) (after time.Duration, ok bool)
+	// Look is Take without taking.
+	Look(kind, key string) (after time.Duration, ok bool)
 	// Try is told of an attempt from an address to prove what could be guessed;
 	// done hears how it ended.
 	Try(address string) (done func(ok bool), after time.Duration, ok bool)
@@ -139,8 +154,10 @@ type Server struct {
 	chain    http.Handler
 	bodies   *budget
 	live     live
+	shown    shown
 	console  console
 	remote   remote
+	guests   sync.WaitGroup  // the doors that come and go
 	stopping context.Context // ends when Run begins to stop
 	stop     context.CancelFunc
 }
@@ -152,7 +169,7 @@ func newServer(c Config, l limits) (*Server, error) {
 	if c.StateID == "" || c.Access == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
 		return nil, errors.New("rpc: new: a part is missing")
 	}
-	s := &Server{Config: c, limits: l}
+	s := &Server{Config: c, limits: l, live: live{most: l.share()}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.alarm = &alarm{record: s.record, now: c.Now}
 	s.chain, s.bodies = s.handler(), &budget{left: l.bodies}
@@ -202,6 +219,11 @@ func (s *Server) mount(mux *http.ServeMux) func(string, http.Handler) {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()
+			if v, ok := ctx.Value(visitKey{}).(*visit); !ok || v.hold("nobody at "+v.door, s.live.begin()) != nil {
+				w.Header().Set("Retry-After", seconds(time.Second))
+				http.Error(w, "rate_limited: too many such requests are under way", http.StatusTooManyRequests)
+				return
+			}
 			h.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}
@@ -270,15 +292,21 @@ func (s *Server) shut() error {
 	s.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.stop)
 	defer cancel()
-	done := make(chan error, len(s.doors))
-	for _, d := range s.doors {
+	guests := s.leaving()
+	doors := append(guests, s.doors...)
+	done := make(chan error, len(doors))
+	for _, d := range doors {
 		go func() { done <- d.server.Shutdown(ctx) }()
 	}
 	var late error
-	for range s.doors {
+	for range doors {
 		late = errors.Join(late, <-done)
 	}
+	for _, d := range guests {
+		_ = d.close() // what is left was given its time
+	}
 	err := s.close()
+	s.gone(ctx)
 	if late != nil {
 		s.Log.Warn("requests were cut off at the stop")
 	}
@@ -297,5 +325,12 @@ func (s *Server) close() error {
 // Close gives the sockets up without having served. After Run it does nothing.
 func (s *Server) Close() error {
 	s.stop()
-	return s.close()
+	for _, d := range s.leaving() {
+		_ = d.close() // it is given up
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.limits.stop)
+	defer cancel()
+	err := s.close()
+	s.gone(ctx)
+	return err
 }

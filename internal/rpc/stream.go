@@ -53,7 +53,7 @@ func (c *admitting) Receive(msg any) error {
 	if c.request.admitted {
 		return strange(msg)
 	}
-	if err := c.auth.admit(c.ctx, c.request, msg); err != nil {
+	if err := c.auth.enter(c.ctx, c.request, msg); err != nil {
 		return err
 	}
 	if c.Spec().StreamType == connect.StreamTypeBidi { // a signature covers one message, never those that follow
@@ -81,13 +81,16 @@ func Admit(ctx context.Context, access wire.Access, m proto.Message, intent stri
 	if !ok || !outer.admitted || outer.auth == nil {
 		return nil, errors.New("rpc: admit: not inside a stream")
 	}
-	r := &request{auth: outer.auth, access: access, peer: outer.peer, caller: outer.caller.unsigned()}
+	r := &request{auth: outer.auth, access: access, peer: outer.peer, caller: outer.caller.unsigned(), since: outer.since}
 	h := http.Header{}
 	if intent != "" {
 		h.Set(wire.IntentHeader, intent)
 	}
 	var err error
 	if r.intent, r.signed, err = wire.ParseIntent(h); err != nil {
+		return nil, r.auth.alert(r, nil, err)
+	}
+	if err := r.unsignable(); err != nil {
 		return nil, r.auth.alert(r, nil, err)
 	}
 	if err := r.auth.spare(r); err != nil {

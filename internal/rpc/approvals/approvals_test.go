@@ -1,13 +1,18 @@
 package approvals
 
 import (
+	"context"
+	"io"
+	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"palyra"
 	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
 )
 
 func TestFilter(t *testing.T) {
@@ -38,6 +43,76 @@ func TestUnsignedVoteIsImpossible(t *testing.T) {
 		_, err := s.DecideApproval(rpc.WithCaller(t.Context(), ctx), &v1.DecideApprovalRequest{ApprovalId: "A", Answer: "allow"})
 		if palyra.AsError(err).Reason != palyra.ReasonSignatureRequired {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// desk is three questions: in a workspace, in another, and in none.
+type desk struct{ voted []palyra.ID }
+
+func (*desk) all() []palyra.Approval {
+	in := func(path string) palyra.Plan { return palyra.Plan{Workspace: palyra.WorkspaceRef{Path: path}} }
+	return []palyra.Approval{{ID: "here", Plan: in("/w")}, {ID: "there", Plan: in("/other")}, {ID: "nowhere"}}
+}
+
+func (d *desk) List(context.Context, wire.ApprovalFilter) (wire.ApprovalPage, error) {
+	return wire.ApprovalPage{Approvals: d.all()}, nil
+}
+
+func (d *desk) Get(_ context.Context, id palyra.ID) (palyra.Approval, error) {
+	all := d.all()
+	return all[slices.IndexFunc(all, func(a palyra.Approval) bool { return a.ID == id })], nil
+}
+
+func (d *desk) Decide(_ context.Context, v palyra.Vote) (palyra.Approval, error) {
+	d.voted = append(d.voted, v.Approval)
+	return palyra.Approval{ID: v.Approval}, nil
+}
+
+func (d *desk) Watch(_ context.Context, f func(palyra.Approval) error) error { return nil }
+
+func (d *desk) Export(context.Context, io.Writer, string, wire.ApprovalFilter, palyra.Principal) error {
+	return nil
+}
+
+// Somebody who is bound to workspaces sees and answers what is in them, and learns
+// of nothing else.
+func TestBoundToWorkspaces(t *testing.T) {
+	for _, c := range []struct {
+		within []string
+		want   []palyra.ID
+	}{
+		{nil, []palyra.ID{"here", "there", "nowhere"}},
+		{[]string{"/w"}, []palyra.ID{"here"}},
+		{[]string{"/w", "/other"}, []palyra.ID{"here", "there"}},
+		{[]string{"/"}, nil},
+	} {
+		d := &desk{}
+		s := New(d, nil, time.Now)
+		ctx := rpc.WithCaller(t.Context(), rpc.Caller{Principal: "user:bob", Role: palyra.RoleApprover, Signed: true, Within: c.within})
+		page, err := s.ListApprovals(ctx, &v1.ListApprovalsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var listed, got []palyra.ID
+		for _, a := range page.GetApprovals() {
+			listed = append(listed, palyra.ID(a.GetApprovalId()))
+		}
+		for _, id := range []palyra.ID{"here", "there", "nowhere"} {
+			if _, err := s.GetApproval(ctx, &v1.GetApprovalRequest{ApprovalId: string(id)}); err == nil {
+				got = append(got, id)
+			} else if palyra.CodeOf(err) != palyra.NotFound {
+				t.Error(err)
+			}
+			_, err := s.DecideApproval(ctx, &v1.DecideApprovalRequest{ApprovalId: string(id), Answer: "allow"})
+			if err != nil && palyra.CodeOf(err) != palyra.NotFound {
+				t.Error(err)
+			}
+		}
+		for what, list := range map[string][]palyra.ID{"listed": listed, "got": got, "voted": d.voted} {
+			if !slices.Equal(list, c.want) {
+				t.Errorf("within %v %s %v, want %v", c.within, what, list, c.want)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ var agent = rpc.Caller{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, R
 func TestStart(t *testing.T) {
 	got, err := start(agent, &v1.StartRunRequest{Provider: "scripted", Input: "x"})
 	want := StartRequest{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, Door: palyra.DoorAPI, Provider: "scripted", Input: "x"}
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }

@@ -1,0 +1,286 @@
+package rpc_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/rpctest"
+	"palyra/internal/rpc/wire"
+
+	"connectrpc.com/connect"
+)
+
+// soon is how long an end may take at most, in tests.
+const soon = 5 * time.Second
+
+// follow opens a stream that never ends by itself, and returns where its end will
+// be told. The stream has begun when it returns.
+func (w *world) follow(c *http.Client, base string, head http.Header) <-chan *palyra.Error {
+	w.t.Helper()
+	ctx, info := connect.NewClientContext(w.t.Context())
+	for k, v := range head {
+		info.RequestHeader()[k] = v
+	}
+	stream, err := palyrav1connect.NewApprovalsServiceClient(c, base).WatchApprovals(ctx, &v1.WatchApprovalsRequest{})
+	w.must(err)
+	if !stream.Receive() {
+		w.t.Fatal(stream.Err())
+	}
+	ended := make(chan *palyra.Error, 1)
+	go func() {
+		for stream.Receive() {
+		}
+		ended <- wire.FromStatus(stream.Err())
+	}()
+	return ended
+}
+
+func (w *world) endsSoon(what string, ended <-chan *palyra.Error) {
+	w.t.Helper()
+	select {
+	case e := <-ended:
+		if e == nil {
+			w.t.Errorf("%s ended as though nothing was wrong", what)
+		}
+	case <-time.After(soon):
+		w.t.Errorf("%s goes on", what)
+	}
+}
+
+// A device that is revoked is gone at once: its streams, its connections, its
+// tokens' requests over them, and the browsers it signed in.
+func TestRevokedDeviceIsCutOff(t *testing.T) {
+	w := newWorld(t, nil)
+	d, other := w.pair("laptop", palyra.RoleOwner), w.pair("tablet", palyra.RoleOwner)
+	_, token := w.apiToken("user:alice", 0, time.Hour, "approvals.view")
+	mine := w.follow(d.http, d.base, nil)
+	carried := w.follow(d.http, d.base, bearer(token))
+	theirs := w.follow(other.http, other.base, nil)
+	raw, err := net.Dial("tcp", w.remote)
+	w.must(err)
+	_, err = w.registry.RevokeDevice(t.Context(), d.ID, w.by())
+	w.must(err)
+	w.endsSoon("the device's stream", mine)
+	w.endsSoon("the stream of a token over its connection", carried)
+	_ = raw.Close()
+	m := find(t, "GetStatus")
+	if why, err := w.sendTo(d.http, d.base, m, m.request(t), nil); err == nil {
+		t.Errorf("it comes in again: %q", why)
+	}
+	if why, err := w.sendTo(other.http, other.base, m, m.request(t), nil); why != let || err != nil {
+		t.Errorf("another device: %q %v", why, err)
+	}
+	select {
+	case e := <-theirs:
+		t.Errorf("another device's stream ended: %v", e)
+	default:
+	}
+}
+
+// The same for tokens, agents, keys and browsers; and only for those.
+func TestEndedCredentialsAreCutOff(t *testing.T) {
+	w := newWorld(t, nil)
+	id, token := w.apiToken("user:alice", 0, time.Hour, "approvals.view")
+	k := w.person("bob", palyra.RoleOwner)
+	session := w.cookie(k, "user:bob", palyra.RoleOwner)
+	m := find(t, "WatchApprovals")
+	signed := intent(k.intent(t, m, &v1.WatchApprovalsRequest{}, rpctest.StateID, time.Now()))
+	byToken := w.follow(w.unix("operator", false), "http://palyra", bearer(token))
+	byKey := w.follow(w.unix("operator", false), "http://palyra", signed)
+	byBrowser := w.follow(w.browser(), "http://"+w.console, cookieHead(session))
+	byOwner := w.follow(w.unix("operator", false), "http://palyra", nil)
+	w.must(w.registry.RevokeToken(t.Context(), id, w.by()))
+	w.endsSoon("a token's stream", byToken)
+	w.must(w.registry.RemoveOperator(t.Context(), k.id, w.by()))
+	w.endsSoon("the stream of a key that signed for it", byKey)
+	w.endsSoon("the stream of a browser that the key signed in", byBrowser)
+	status := find(t, "GetStatus")
+	if why, err := w.sendTo(w.browser(), "http://"+w.console, status, status.request(t), cookieHead(session)); why != palyra.ReasonNoCredential || err != nil {
+		t.Errorf("the browser: %q %v", why, err)
+	}
+	select {
+	case e := <-byOwner:
+		t.Errorf("the owner's stream ended: %v", e)
+	default:
+	}
+}
+
+// An agent's call ends with the agent.
+func TestRemovedAgentIsCutOff(t *testing.T) {
+	w := newWorld(t, nil)
+	inside, ended := make(chan struct{}), make(chan error, 1)
+	w.parts.OnCall = func(ctx context.Context, _ palyra.Proposal, _ palyra.Watch) (palyra.Outcome, error) {
+		close(inside)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return palyra.Outcome{}, context.Cause(ctx)
+	}
+	m := find(t, "CallTool")
+	answer := make(chan palyra.Reason, 1)
+	go func() { answer <- w.send("agent", m, m.request(t), bearer(w.token)) }()
+	<-inside
+	w.must(w.registry.RemoveAgent(t.Context(), "agent:ci", w.by()))
+	select {
+	case err := <-ended:
+		if palyra.AsError(err).Reason != palyra.ReasonBadCredential {
+			t.Error(err)
+		}
+	case <-time.After(soon):
+		t.Fatal("the call goes on")
+	}
+	if why := <-answer; why != palyra.ReasonBadCredential {
+		t.Errorf("%q", why)
+	}
+}
+
+// Signing out ends the browser's streams, and a session's time ends them by itself.
+func TestSignOutEndsStreams(t *testing.T) {
+	w := newWorld(t, nil)
+	one, two := w.cookie(w.owner, "user:alice", palyra.RoleOwner), w.cookie(w.owner, "user:alice", palyra.RoleOwner)
+	mine, other := w.follow(w.browser(), "http://"+w.console, cookieHead(one)), w.follow(w.browser(), "http://"+w.console, cookieHead(two))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.console+"/logout", nil)
+	req.Header = cookieHead(one)
+	res, err := w.browser().Do(req)
+	w.must(err)
+	_ = res.Body.Close()
+	w.endsSoon("the stream", mine)
+	select {
+	case e := <-other:
+		t.Errorf("another browser's stream ended: %v", e)
+	default:
+	}
+	w.shift.Store(int64(-12*time.Hour + 300*time.Millisecond)) // signed in almost 12 hours ago
+	short := w.cookie(w.owner, "user:alice", palyra.RoleOwner)
+	w.shift.Store(0)
+	w.endsSoon("the stream of a session whose time came", w.follow(w.browser(), "http://"+w.console, cookieHead(short)))
+}
+
+// A role that is taken away is gone from the next request on, at every door.
+func TestRoleChangeReachesSessions(t *testing.T) {
+	w := newWorld(t, nil)
+	k := w.person("bob", palyra.RoleOwner)
+	session := w.cookie(k, "user:bob", palyra.RoleOwner)
+	m := find(t, "GetHead")
+	ask := func() palyra.Reason {
+		why, err := w.sendTo(w.browser(), "http://"+w.console, m, m.request(t), cookieHead(session))
+		w.must(err)
+		return why
+	}
+	if why := ask(); why != let {
+		t.Fatal(why)
+	}
+	_, err := w.registry.ChangeUser(t.Context(), palyra.User{Principal: "user:bob", Role: palyra.RoleViewer}, w.by())
+	w.must(err)
+	if why := ask(); why == let {
+		t.Error("a session keeps the role that its person has lost")
+	}
+	signed := intent(k.intent(t, m, m.request(t), rpctest.StateID, time.Now()))
+	if why := w.send("operator", m, m.request(t), signed); why != palyra.ReasonPermission {
+		t.Errorf("the key: %q", why)
+	}
+}
+
+// Streams that are opened while a credential ends are ended, too: none survives.
+func TestNoStreamSurvivesTheRace(t *testing.T) {
+	w := newWorld(t, nil)
+	for range 20 {
+		id, token := w.apiToken("user:alice", 0, time.Hour, "approvals.view")
+		var wg sync.WaitGroup
+		begin := make(chan struct{})
+		for range 4 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				defer cancel()
+				ctx, info := connect.NewClientContext(ctx)
+				info.RequestHeader().Set("Authorization", "Bearer "+token)
+				<-begin
+				stream, err := palyrav1connect.NewApprovalsServiceClient(w.unix("operator", false), "http://palyra").WatchApprovals(ctx, &v1.WatchApprovalsRequest{})
+				if err != nil {
+					return
+				}
+				for stream.Receive() {
+				}
+				if ctx.Err() != nil {
+					t.Errorf("a stream survived its token")
+				}
+				_ = stream.Close()
+			})
+		}
+		close(begin)
+		w.must(w.registry.RevokeToken(t.Context(), id, w.by()))
+		wg.Wait()
+	}
+}
+
+// The door for devices opens and closes while the server stops: afterwards it is
+// closed, whoever came last.
+func TestStopWhileTheRemoteDoorOpens(t *testing.T) {
+	for range 5 {
+		w := newWorld(t, nil)
+		d := w.pair("laptop", palyra.RoleOwner)
+		stream := w.follow(d.http, d.base, nil)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 20 {
+					w.server.CloseRemote()
+					if _, err := w.server.OpenRemote(rpc.RemoteConfig{Listen: "127.0.0.1:0", TLS: w.authority.Server(serverConfig)}); err != nil {
+						return
+					}
+				}
+			})
+		}
+		w.must(w.stop())
+		wg.Wait()
+		w.endsSoon("the stream", stream)
+		if a := w.server.RemoteAddress(); a != "" {
+			t.Errorf("it is open at %s after the stop", a)
+		}
+		if _, err := w.server.OpenConsole("127.0.0.1:0"); err == nil || w.server.ConsoleAddress() != "" {
+			t.Error("the console opens after the stop")
+		}
+	}
+}
+
+// A stop tells devices why, as it tells everybody.
+func TestStopTellsDevices(t *testing.T) {
+	w := newWorld(t, nil)
+	d := w.pair("laptop", palyra.RoleOwner)
+	stream := w.follow(d.http, d.base, nil)
+	browser := w.follow(w.browser(), "http://"+w.console, cookieHead(w.cookie(w.owner, "user:alice", palyra.RoleOwner)))
+	w.must(w.stop())
+	for name, ended := range map[string]<-chan *palyra.Error{"device": stream, "browser": browser} {
+		if e := <-ended; e.Reason != palyra.ReasonStopping {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// Whoever pairs may be what closes the door: that does not wait for itself.
+func TestPairingClosesTheDoor(t *testing.T) {
+	w := newWorld(t, nil)
+	closed := make(chan struct{})
+	w.onPair = func() {
+		w.server.CloseRemote()
+		close(closed)
+	}
+	_ = w.get(w.newcomer(newKey()))
+	select {
+	case <-closed:
+	case <-time.After(soon):
+		t.Fatal("the door does not close")
+	}
+	w.openRemote()
+	d := w.pair("laptop", palyra.RoleOwner)
+	if got := w.get(d.conf); got != "200" {
+		t.Errorf("opened again it answers %q", got)
+	}
+}

@@ -1,0 +1,153 @@
+package rpc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"sync"
+	"time"
+
+	"palyra"
+)
+
+// How long a link to sign in holds, a browser stays signed in, and how many of
+// each there are at once.
+const (
+	codeLife    = 2 * time.Minute
+	sessionLife = 12 * time.Hour
+	maxCodes    = 32
+	maxSessions = 256
+	cookieName  = "palyra_session"
+)
+
+// console is the door for browsers on this machine. A signed-in browser looks; it
+// decides nothing, because its cookie goes to every port of this machine.
+type console struct {
+	mu       sync.Mutex // guards what follows
+	serving  *serving
+	address  string
+	codes    map[palyra.Digest]ticket
+	sessions map[palyra.Digest]ticket
+}
+
+// ticket is a code or a session: whose, made with which credential, until when.
+type ticket struct {
+	caller Caller
+	from   string
+	ends   time.Time
+}
+
+// Login makes a code that signs one browser in, once, to look as the caller.
+func (s *Server) Login(ctx context.Context, c Caller) (url string, ends time.Time, err error) {
+	if c.Principal == "" || c.CredentialID == "" || c.IsAgent() || c.Credential == ByToken || c.Credential == ByConsole {
+		return "", time.Time{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "only a person signs a browser in").
+			WithRemedy("run 'palyra console' on the daemon's machine")
+	}
+	code, digest := secret()
+	ends = s.Now().Add(codeLife)
+	looks := c.unsigned()
+	looks.Credential, looks.PeerUID, looks.Device = ByConsole, -1, palyra.Device{}
+	since := s.live.begin()
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		since = r.since
+	}
+	s.console.mu.Lock()
+	defer s.console.mu.Unlock()
+	switch {
+	case s.console.address == "":
+		return "", time.Time{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "the console is not served").
+			WithRemedy("set console.listen, and see 'palyra status'")
+	case s.live.ended(c.CredentialID, since): // and what it opened was swept before this was there
+		return "", time.Time{}, errEnded
+	case !keep(s.console.codes, maxCodes, digest, ticket{looks, c.CredentialID, ends}, s.Now()):
+		return "", time.Time{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many links to sign in are open").
+			WithRemedy("use one of them, or wait %s", codeLife).WithAfter(codeLife)
+	}
+	return "http://" + s.console.address + "/login?code=" + code, ends.UTC(), nil
+}
+
+// secret returns 256 random bits and what is kept of them.
+func secret() (string, palyra.Digest) {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // never fails: the runtime aborts instead
+	code := base64.RawURLEncoding.EncodeToString(raw[:])
+	return code, palyra.SumBytes([]byte(code))
+}
+
+// keep adds a ticket where there is room, after those that have ended are gone.
+func keep(all map[palyra.Digest]ticket, most int, id palyra.Digest, t ticket, now time.Time) bool {
+	for k, old := range all {
+		if !now.Before(old.ends) {
+			delete(all, k)
+		}
+	}
+	if len(all) >= most {
+		return false
+	}
+	all[id] = t
+	return true
+}
+
+// redeem turns a code into a session, once.
+func (s *Server) redeem(code string) (cookie string, t ticket, ok bool) {
+	digest := palyra.SumBytes([]byte(code))
+	s.console.mu.Lock()
+	defer s.console.mu.Unlock()
+	t, ok = s.console.codes[digest] // by digest: the time it takes says nothing
+	delete(s.console.codes, digest)
+	if !ok || !s.Now().Before(t.ends) {
+		return "", ticket{}, false
+	}
+	cookie, id := secret()
+	t.ends = s.Now().Add(sessionLife)
+	t.caller.CredentialID = sessionID(id)
+	return cookie, t, keep(s.console.sessions, maxSessions, id, t, s.Now())
+}
+
+// sessionID names a session, and says nothing about its cookie.
+func sessionID(id palyra.Digest) string {
+	const start, end = len("sha256:"), len("sha256:") + 16
+	return "console:" + string(id[start:end])
+}
+
+// cookie returns the one cookie of a request. Pages of other ports can set more
+// under its name: then nobody says whose the request is.
+func cookie(h http.Header) (palyra.Digest, bool) {
+	all := (&http.Request{Header: h}).CookiesNamed(cookieName)
+	if len(all) != 1 {
+		return "", false
+	}
+	return palyra.SumBytes([]byte(all[0].Value)), true
+}
+
+// session finds the session of a request's cookie.
+func (c *console) session(h http.Header, now time.Time) (ticket, bool) {
+	id, ok := cookie(h)
+	if !ok {
+		return ticket{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.sessions[id]
+	return t, ok && now.Before(t.ends)
+}
+
+// end ends the sessions and codes that came with a credential, and returns the
+// sessions' ids.
+func (c *console) end(credential string) (ended []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, t := range c.codes {
+		if t.from == credential {
+			delete(c.codes, id)
+		}
+	}
+	for id, t := range c.sessions {
+		if t.from == credential || t.caller.CredentialID == credential {
+			ended = append(ended, t.caller.CredentialID)
+			delete(c.sessions, id)
+		}
+	}
+	return ended
+}
