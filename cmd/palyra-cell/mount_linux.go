@@ -106,8 +106,12 @@ func fix(paths []string) (text string, err error) {
 // missing is.
 func eachPath(paths []string, do func(target int, st *unix.Stat_t) error) (text string, err error) {
 	for _, p := range paths {
-		err := at(unix.AT_FDCWD, p, unix.RESOLVE_NO_SYMLINKS, do)
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+		found := false
+		err := at(unix.AT_FDCWD, p, unix.RESOLVE_NO_SYMLINKS, func(target int, st *unix.Stat_t) error {
+			found = true
+			return do(target, st)
+		})
+		if missing := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR); err != nil && (found || !missing) {
 			return p, err
 		}
 	}

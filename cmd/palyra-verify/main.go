@@ -100,6 +100,9 @@ func (t trust) check(stdin io.Reader) (object, error) {
 	if isPosture(raw) {
 		return verifyPosture(raw, t.daemon)
 	}
+	if shown(raw) {
+		return nil, errors.New("this is what --json of a showing command prints; give what is signed: 'palyra attest show REF --envelope', 'palyra sandbox posture DIGEST --envelope'")
+	}
 	p, err := verify(raw, t.daemon, t.operators)
 	if err != nil {
 		return nil, err
@@ -109,6 +112,12 @@ func (t trust) check(stdin io.Reader) (object, error) {
 		p["reused"], p["plan_shown"] = true, d["plan_digest"]
 	}
 	return p, nil
+}
+
+// shown reports whether raw is an attestation or postures as people are shown them, with the envelope inside.
+func shown(raw []byte) bool {
+	var form struct{ Postures, Envelope json.RawMessage }
+	return json.Unmarshal(raw, &form) == nil && (form.Postures != nil || form.Envelope != nil)
 }
 
 // add takes a bare public key for everything, a verifier line for journals, or what a trust file has for each.

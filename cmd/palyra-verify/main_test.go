@@ -296,3 +296,13 @@ func TestIndependent(t *testing.T) {
 		}
 	}
 }
+
+// What --json of a showing command prints is refused with the way to get what was
+// signed.
+func TestShownFormIsNamed(t *testing.T) {
+	for _, form := range []string{`{"postures":[]}`, `{"attestation_id":"X","envelope":{"payload":""}}`} {
+		if code, out, _ := runs(t, []byte(form), "--key", attesttest.Daemon.Public()); code != 1 || !strings.Contains(out, "--envelope") {
+			t.Errorf("%s: %d %s", form, code, out)
+		}
+	}
+}

@@ -136,7 +136,7 @@ func split(text []byte) (envelope, body []byte) {
 func (v *verifier) envelope(text []byte) ([]byte, error) {
 	var env palyra.Envelope
 	if err := decode(text, &env); err != nil {
-		return nil, fail("there is no DSSE envelope: a call that was refused has none")
+		return nil, fail("there is no DSSE envelope in it")
 	}
 	again, err := json.Marshal(env)
 	if err != nil || !bytes.Equal(again, text) {

@@ -160,7 +160,9 @@ func ending(a palyra.Approval) string {
 func (v *approvalView) gist() {
 	a := v.approval
 	v.line("Title", a.Prompt.Title)
-	v.line("Summary", a.Prompt.Summary)
+	if a.Prompt.Summary != "" {
+		v.put("Summary", safeLine(a.Prompt.Summary))
+	}
 	v.risk()
 	for _, note := range v.warnings() {
 		v.shout("", "WARNING: "+note)

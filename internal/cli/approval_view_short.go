@@ -216,9 +216,13 @@ func private(hostPort string) bool {
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast()
 }
 
-// said reports whether a note only repeats what the short view shows.
+// said reports whether a note only repeats what the short view shows. Only the notes
+// of a program are so: in others' the words of whoever asks may stand at either end.
 func (v *approvalView) said(note string) bool {
 	p := v.approval.Plan
+	if p.Executable.Path == "" {
+		return false
+	}
 	for prefix, shown := range map[string]bool{
 		"what is sealed stays as it is": len(p.Seals) > 0, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
 		"keeps between runs of this workspace: ": slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
@@ -227,5 +231,6 @@ func (v *approvalView) said(note string) bool {
 			return true
 		}
 	}
-	return note == "profile "+p.Profile || strings.HasSuffix(note, " is not limited")
+	limit, loose := strings.CutSuffix(note, " is not limited")
+	return note == "profile "+p.Profile || loose && p.Enforcement.Limits[limit] == "none"
 }

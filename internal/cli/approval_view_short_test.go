@@ -68,6 +68,13 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 		"which seals": {func(a *palyra.Approval) {
 			a.Prompt.Notes = []string{"may change what is sealed otherwise: .git/config"}
 		}, "may change what is sealed otherwise: .git/config"},
+		"who wants a host": {func(a *palyra.Approval) {
+			a.Plan.Executable, a.Plan.Argv = palyra.Executable{}, nil
+			a.Prompt.Notes = []string{"wanted by a program that runs now (call X): run curl h is not limited"}
+		}, "wanted by a program that runs now"},
+		"words that end so": {func(a *palyra.Approval) {
+			a.Prompt.Notes = []string{"what it does is not limited"}
+		}, "what it does is not limited"},
 		"no seals":     {func(a *palyra.Approval) { a.Plan.Seals = nil }, "nothing: it may leave hooks"},
 		"unix sockets": {func(a *palyra.Approval) { a.Plan.UnixSockets = true }, "unix sockets that it can see"},
 		"agent socket": {func(a *palyra.Approval) { a.Plan.AgentSocket = true }, "it is an agent itself"},

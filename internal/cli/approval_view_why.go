@@ -34,7 +34,11 @@ func (v *approvalView) why() {
 		if v.short && v.said(n) {
 			continue
 		}
-		v.text(label, n)
+		if escaped(n) {
+			v.put(label, n)
+		} else {
+			v.text(label, n)
+		}
 		label = ""
 	}
 }

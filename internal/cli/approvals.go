@@ -172,7 +172,7 @@ func (a *app) printWatched(w io.Writer, p palyra.Approval) {
 		at = p.Decision.At
 	}
 	fmt.Fprintf(w, watchLine, stamp(at), show.Line(string(p.ID)), show.Line(a.stateOf(p)), show.Line(string(p.Prompt.Risk.Level)),
-		show.Line(string(p.Principal)), show.Middle(p.Prompt.Summary, cellWidth))
+		show.Line(string(p.Principal)), safeMiddle(p.Prompt.Summary, cellWidth))
 }
 
 func (a *app) approvalsExport() *cobra.Command {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,13 +63,37 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 		pair{"Attestation", string(at.ID)}, pair{"Digest", string(at.Digest)}, pair{"Call", string(p.CallID)}, pair{"Session", string(p.SessionID)},
 		pair{"Tool", p.Tool}, pair{"Principal", string(p.Principal)}, pair{"Door", string(p.Door)}, pair{"Plan digest", string(p.PlanDigest)},
 		pair{"Verdict", p.Verdict.String()}, pair{"Policies", joined(p.Policies)}, pair{"Decided", decided}, pair{"Separation", string(p.Separation)},
-		pair{"Tier", string(p.Tier)}, pair{"Executor", p.Executor}, pair{"Enforcement", p.Enforcement.Mode}, pair{"Outcome", string(p.Outcome)},
+		pair{"Tier", string(p.Tier)}, pair{"Executor", p.Executor}, pair{"Network", p.Enforcement.Mode}, pair{"Held by", joined(p.Enforcement.Mechanisms)},
+		pair{"Limits", heldLimits(p.Enforcement.Limits)}, pair{"NOT enforced", looseLimits(p.Enforcement.Limits)}, pair{"Outcome", string(p.Outcome)},
 		pair{"Exit code", fmt.Sprint(p.ExitCode)}, pair{"Signal", p.Signal}, pair{"Started", second(p.StartedAt)}, pair{"Finished", second(p.FinishedAt)},
 		pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
 	printFlows(w, p)
 	for _, path := range p.Quarantined {
 		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path))
 	}
+}
+
+// heldLimits says what holds each limit.
+func heldLimits(limits map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		out = append(out, name+"="+limits[name])
+	}
+	return strings.Join(out, " ")
+}
+
+// looseLimits names those that the kernel does not hold.
+func looseLimits(limits map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		switch how := limits[name]; how {
+		case "polled":
+			out = append(out, name+" (only counted now and then)")
+		case "none", "":
+			out = append(out, name+" (not limited)")
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // printFlows prints what a run reached and what it was refused.
@@ -113,7 +140,7 @@ func (a *app) attestVerify() *cobra.Command {
 			}
 			report, err := evidence.VerifyAttestation(raw, trust.WithOperators(operators...))
 			if err != nil {
-				return unproven(err)
+				return unproven(aboutForm(raw, err))
 			}
 			return a.emit(goodAttestation{true, report}, func(w io.Writer) { printAttestReport(w, report) })
 		},

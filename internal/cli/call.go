@@ -228,7 +228,7 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 	if w.noWait {
 		return // the outcome says it
 	}
-	fmt.Fprintf(w.Stderr, "palyra: waiting for an answer to %s: %s\n", show.Line(string(r.ApprovalID)), show.Middle(r.Summary, 200)) // also to those who want little said: nothing goes on without it
+	w.must("palyra: waiting for an answer to %s: %s", show.Line(string(r.ApprovalID)), safeMiddle(r.Summary, 200)) // also to those who want little said: nothing goes on without it
 	if w.interactive() && (w.elsewhere == nil || !w.elsewhere()) {
 		w.askInPlace(ctx, r)
 		return

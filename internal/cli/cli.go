@@ -72,6 +72,7 @@ type app struct {
 	noColor   bool
 	loaded    *config.Config
 	signals   func() (<-chan os.Signal, func()) // of this process; nil: the real ones
+	rawNow    func() bool                       // the terminal is raw; nil: never
 }
 
 // config loads the configuration once.
@@ -90,8 +91,18 @@ func (a *app) config() (*config.Config, error) {
 // already.
 func (a *app) say(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.Stderr, format+"\n", args...)
+		a.must(format, args...)
 	}
+}
+
+// must tells it also to those who want little said. In a raw terminal a line feed
+// alone would leave the cursor where it is.
+func (a *app) must(format string, args ...any) {
+	end := "\n"
+	if a.rawNow != nil && a.rawNow() {
+		end = "\r\n"
+	}
+	fmt.Fprintf(a.Stderr, format+end, args...)
 }
 
 // emit prints a result: as JSON, or in words.

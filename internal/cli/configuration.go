@@ -1,9 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +26,12 @@ func (a *app) configuration() *cobra.Command {
 func (a *app) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "List everything that is wrong with the configuration", Args: takes(),
-		Long: "Looks at config.toml, the environment and your sandbox profiles, and names file and\n" +
-			"line of everything that is wrong. One profile that cannot be read stops all of tier\n" +
+		Long: "Looks at config.toml, the environment, your sandbox profiles and whether bubblewrap\n" +
+			"is there, and names file and line of everything that is wrong. One profile that cannot be read stops all of tier\n" +
 			"C: it may have been the stricter one.",
 		Example: "  palyra config check\n  palyra config check --json",
 		RunE: func(*cobra.Command, []string) error {
-			problems := append(config.Check(config.Options{Home: a.home, Env: a.Env}), a.profileProblems()...)
+			problems := slices.Concat(config.Check(config.Options{Home: a.home, Env: a.Env}), a.profileProblems(), a.bwrapProblems(runtime.GOOS))
 			result := struct {
 				OK       bool             `json:"ok"`
 				Problems []config.Problem `json:"problems"`
@@ -57,6 +63,31 @@ func (a *app) profileProblems() []config.Problem {
 		out = append(out, config.Problem{Where: f.Where(), Text: f.Text})
 	}
 	return out
+}
+
+// bwrapDefault is where the daemon looks for bubblewrap that is told nothing else.
+const bwrapDefault = "/usr/bin/bwrap"
+
+// bwrapProblems is what is wrong with bubblewrap at a glance, where programs run in
+// it. The daemon looks closer; its status says what it found.
+func (a *app) bwrapProblems(system string) []config.Problem {
+	c, err := a.config()
+	if err != nil || system != "linux" || c.Process.Tier != "c" {
+		return nil
+	}
+	path, text := cmp.Or(c.Process.Bwrap, bwrapDefault), ""
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		text = "there is no bubblewrap at " + path + ", so nothing runs in tier C: install it (apt install bubblewrap)"
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		text = path + " is no program, so nothing runs in tier C: install bubblewrap (apt install bubblewrap)"
+	case info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0:
+		text = path + " is set-user-id or set-group-id, so nothing runs in tier C: chmod ug-s " + path
+	default:
+		return nil
+	}
+	return []config.Problem{{Where: "process.bwrap", Text: text}}
 }
 
 func (a *app) configShow() *cobra.Command {
@@ -101,8 +132,10 @@ func settingText(v any) string {
 func (a *app) configPath() *cobra.Command {
 	return &cobra.Command{
 		Use: "path", Short: "Show where configuration, state, keys and sockets are", Args: takes(),
+		Long: "Shows every place that Palyra uses. Of a daemon that is root, what runs have of\n" +
+			"their own lies below /var/lib, by the state's id: while it runs, the id is shown.",
 		Example: "  palyra config path\n  palyra config path --json | jq -r .operator_key",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config()
 			if err != nil {
 				return err
@@ -113,16 +146,36 @@ func (a *app) configPath() *cobra.Command {
 			}
 			result := struct {
 				config.Paths
+				config.Places
 				Agent    string `json:"agent_socket"`
 				Operator string `json:"operator_socket"`
-			}{c.Paths, agent, operator}
+			}{c.Paths, c.Places(a.stateID(cmd.Context())), agent, operator}
 			return a.emit(result, func(w io.Writer) {
-				p := c.Paths
+				p, at := c.Paths, result.Places
 				fields(w, pair{"Home", p.Home}, pair{"Configuration", p.Config}, pair{"System's", p.System}, pair{"State", p.State}, pair{"Keys", p.Keys},
-					pair{"Operator key", p.OperatorKey}, pair{"Agent's door", agent}, pair{"Operator's door", operator}, pair{"Cache", p.Cache}, pair{"Quarantine", p.Quarantine})
+					pair{"Operator key", p.OperatorKey}, pair{"Agent's door", agent}, pair{"Operator's door", operator}, pair{"Cache", p.Cache}, pair{"Quarantine", p.Quarantine},
+					pair{"Runs", at.Cells}, pair{"Runs' caches", at.Caches}, pair{"Trials", at.Posture})
 			})
 		},
 	}
+}
+
+// stateID is the id of the state, which only the daemon knows. Without one that
+// answers at once it is a word in its place: it is part of names of root's only.
+func (a *app) stateID(ctx context.Context) string {
+	const unknown = "<state id>"
+	c, err := a.operator()
+	if err != nil {
+		return unknown
+	}
+	defer c.Close()
+	ctx, done := context.WithTimeout(ctx, time.Second)
+	defer done()
+	s, err := c.Status(ctx)
+	if err != nil || s.StateID == "" {
+		return unknown
+	}
+	return s.StateID
 }
 
 // environmentTopic is the help page `palyra help environment`.

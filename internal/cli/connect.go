@@ -201,7 +201,33 @@ func (a *app) readInput(arg string, limit int64) ([]byte, error) {
 type run func(ctx context.Context, c *client.Client, args []string) error
 
 // asOperator runs f at the operator's door.
-func (a *app) asOperator(f run) func(*cobra.Command, []string) error { return at(a.operator, f) }
+func (a *app) asOperator(f run) func(*cobra.Command, []string) error {
+	body := at(a.operator, f)
+	return func(cmd *cobra.Command, args []string) error { return a.notInside(body(cmd, args)) }
+}
+
+// notInside says it where the operator's door is missing because this is the room
+// of an agent, which has only its own: no daemon is to be started there.
+func (a *app) notInside(err error) error {
+	if err == nil || palyra.AsError(err).Reason != client.ReasonNoDaemon {
+		return err
+	}
+	c, cerr := a.config()
+	if cerr != nil {
+		return err
+	}
+	agent, operator, cerr := c.Paths.Sockets()
+	if cerr != nil || !exists(agent) || exists(operator) {
+		return err
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "an agent has no operator's door: this runs inside a sandbox, where only tools can be called").
+		WithRemedy("palyra tools list says which; a person outside can do this").WithCause(err)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
 
 // asAgent runs f at the agent's door.
 func (a *app) asAgent(f run) func(*cobra.Command, []string) error { return at(a.agent, f) }

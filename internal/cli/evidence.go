@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -66,6 +67,27 @@ func readJournalTrust(values []string) (evidence.Trust, error) {
 		err = usage("a journal is checked with a trust file of `palyra keys export` or a verifier line, not with a bare public key")
 	}
 	return t, err
+}
+
+// aboutForm adds to an error of a check what to give instead, where the document is
+// what --json of the showing command prints: that is made for reading, and what was
+// signed is the envelope in it.
+func aboutForm(raw []byte, err error) error {
+	var form struct {
+		Postures []json.RawMessage `json:"postures"`
+		Envelope json.RawMessage   `json:"envelope"`
+		Posture  json.RawMessage   `json:"posture"`
+	}
+	if json.Unmarshal(raw, &form) != nil {
+		return err
+	}
+	switch {
+	case form.Postures != nil || form.Posture != nil && form.Envelope != nil:
+		return palyra.AsError(err).WithRemedy("this is what --json prints; give what is signed: palyra sandbox posture DIGEST --envelope > FILE")
+	case form.Envelope != nil:
+		return palyra.AsError(err).WithRemedy("this is what --json prints; give what is signed: palyra attest show REF --envelope > FILE")
+	}
+	return err
 }
 
 // public reports whether s is an Ed25519 public key in base64.

@@ -1,13 +1,19 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"palyra"
+	"palyra/client"
 	"palyra/internal/show"
 )
 
@@ -43,45 +49,127 @@ func endpoint(f palyra.EgressFlow) string {
 	return net.JoinHostPort(f.Host, strconv.Itoa(f.Port))
 }
 
-// fate says what became of a flow; "" for a connection that came about.
-func fate(f palyra.EgressFlow) string {
+// hosts is what is known of the hosts that a command may reach.
+type hosts struct {
+	named   []string          // in the plan
+	answers map[string]string // host:port that was asked about, and why it was not allowed
+}
+
+// names reports whether the plan names where a flow went.
+func (h hosts) names(f palyra.EgressFlow) bool {
+	return slices.ContainsFunc(h.named, func(rule string) bool {
+		suffix, below := strings.CutPrefix(rule, "*")
+		return rule == endpoint(f) || below && strings.HasSuffix(endpoint(f), suffix)
+	})
+}
+
+// fate says what became of a flow, "" for a connection that came about; grant is
+// whether to name the host would help.
+func (h hosts) fate(f palyra.EgressFlow) (what string, grant bool) {
+	why, asked := h.answers[endpoint(f)]
 	switch {
+	case f.Verdict != "allow" && asked:
+		return "refused (" + show.Middle(why, 200) + ")", false
+	case f.Verdict != "allow" && h.names(f):
+		return "refused (the call names it, but its address is not public, or the request was for another host)", false
 	case f.Verdict != "allow":
-		return "refused (the run may not reach it)"
+		return "refused (the run may not reach it)", true
 	case f.Address == "" && f.Door != "": // those added up have neither
-		return "not reached (it was allowed, and did not answer or has no address)"
+		return "not reached (it was allowed, and did not answer or has no address)", false
 	}
-	return ""
+	return "", false
 }
 
 // unreached are the hosts that were refused or did not answer, each once. A
 // lookup is left out where a connection to the host says the same.
-func unreached(flows []palyra.EgressFlow) (lines []string, refused bool) {
+func (h hosts) unreached(flows []palyra.EgressFlow) (lines []string, grant bool) {
 	byName := map[string]bool{}
 	for _, f := range flows {
-		if f.Port != 0 && fate(f) != "" {
+		if what, _ := h.fate(f); f.Port != 0 && what != "" {
 			byName[f.Host] = true
 		}
 	}
 	said := map[string]bool{}
 	for _, f := range flows {
-		what := fate(f)
+		what, helps := h.fate(f)
 		line := show.Arg(endpoint(f)) + " " + what
 		if what == "" || said[line] || f.Port == 0 && byName[f.Host] {
 			continue
 		}
 		said[line] = true
 		lines = append(lines, line)
-		refused = refused || f.Verdict != "allow"
+		grant = grant || helps
 	}
-	return lines, refused
+	return lines, grant
+}
+
+// lister lists calls.
+type lister interface {
+	// Calls lists calls, newest first.
+	Calls(ctx context.Context, f client.CallFilter) (client.CallPage, error)
+}
+
+const (
+	hostTool     = "palyra.egress.allow" // what a question about a host is a call of
+	hostPatience = 2 * time.Second
+	hostCalls    = 200 // looked at for such questions
+)
+
+// hosts asks what the plan names, and what became of questions about other hosts.
+// It is for people's eyes: what cannot be found out is left out.
+func (x *execution) hosts(o palyra.Outcome) hosts {
+	h := hosts{answers: map[string]string{}}
+	if x.client == nil {
+		return h
+	}
+	ctx, done := context.WithTimeout(context.Background(), hostPatience)
+	defer done()
+	if c, err := x.client.GetCall(ctx, o.CallID); err == nil {
+		h.named = c.Plan.Egress
+	}
+	l, ok := x.client.(lister)
+	if !ok {
+		return h
+	}
+	page, err := l.Calls(ctx, client.CallFilter{Session: o.SessionID, Limit: hostCalls})
+	if err != nil {
+		return h
+	}
+	for _, c := range page.Calls {
+		if c.Proposal.Parent != o.CallID || c.Proposal.Tool != hostTool || len(c.Plan.Egress) != 1 {
+			continue
+		}
+		at, why := c.Plan.Egress[0], answerTo(c)
+		if _, newer := h.answers[at]; !newer && why != "" {
+			h.answers[at] = why
+		}
+	}
+	return h
+}
+
+// answerTo is why a question about a host was not answered with yes; "" when it
+// was.
+func answerTo(c palyra.Call) string {
+	switch {
+	case c.Outcome == nil || c.Outcome.Outcome == palyra.OutcomeCancelled:
+		return "nobody answered before the command gave up"
+	case c.Outcome.Outcome == palyra.OutcomeFinished && c.Outcome.ReasonCode == "":
+		return ""
+	case c.Outcome.ReasonCode == palyra.ReasonApprovalExpired:
+		return "nobody answered in time"
+	}
+	return cmp.Or(c.Outcome.Reason, "it was not allowed")
 }
 
 // network names the hosts that the command did not reach.
 func (x *execution) network(o palyra.Outcome) {
-	lines, refused := unreached(flowsOf(o))
+	flows := flowsOf(o)
+	lines, grant := hosts{}.unreached(flows)
 	if len(lines) == 0 {
 		return
+	}
+	if grant {
+		lines, grant = x.hosts(o).unreached(flows)
 	}
 	x.freshLine()
 	for _, line := range lines[:min(shownHosts, len(lines))] {
@@ -90,7 +178,7 @@ func (x *execution) network(o palyra.Outcome) {
 	if n := len(lines) - shownHosts; n > 0 {
 		fmt.Fprintf(x.Stderr, "palyra: network: and %d more; palyra attest show %s lists them\n", n, show.Arg(string(o.CallID)))
 	}
-	if refused {
+	if grant {
 		fmt.Fprintln(x.Stderr, "  remedy: name hosts that it needs with --egress HOST:PORT")
 	}
 }

@@ -75,7 +75,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 	r.StreamOutput = !x.asJSON
 	feeding, done := context.WithCancel(ctx)
 	x.watch = func(e client.CallEvent) { x.event(feeding, e) }
-	x.elsewhere = x.raw.taken
+	x.elsewhere, x.rawNow = x.raw.taken, x.raw.taken
 	x.spool, x.ready = newSpool(), make(chan struct{})
 	x.unveil = sync.OnceFunc(func() { close(x.ready) })
 	if x.raw == nil {

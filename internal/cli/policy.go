@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,7 @@ func printHits(w io.Writer, v palyra.Verdict) {
 	header, reasoned := []string{"POLICY", "EFFECT", "AT"}, false
 	var rows [][]string
 	for _, p := range v.Policies {
-		row := []string{p.ID, p.Effect, place(p)}
+		row := []string{p.ID, effectOf(v, p), place(p)}
 		if !strings.Contains(v.Reason, p.Reason) {
 			row, reasoned = append(row, p.Reason), true
 		}
@@ -128,6 +129,19 @@ func printHits(w io.Writer, v palyra.Verdict) {
 	if rows != nil {
 		table(w, header, rows)
 	}
+}
+
+// effectOf is what a policy said. One that permits only what was approved says
+// permit as well, which alone would be half of it.
+func effectOf(v palyra.Verdict, p palyra.PolicyHit) string {
+	asks := len(v.Pairs) == 0 && v.Effect == palyra.Ask
+	for _, pair := range v.Pairs {
+		asks = asks || pair.Effect == palyra.Ask && slices.Contains(pair.Policies, p.ID)
+	}
+	if asks && p.Effect == "permit" {
+		return "permit, with approval"
+	}
+	return p.Effect
 }
 
 func place(p palyra.PolicyHit) string {

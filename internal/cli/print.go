@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,6 +18,12 @@ import (
 // it whole.
 const cellWidth = 120
 
+// summaryColumn and summaryField hold a call's summary, which is the daemon's own text.
+const (
+	summaryColumn = "SUMMARY"
+	summaryField  = "Summary"
+)
+
 // table prints rows under a header. Every cell goes through show.
 func table(w io.Writer, header []string, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -25,10 +32,47 @@ func table(w io.Writer, header []string, rows [][]string) {
 		cells := make([]string, len(row))
 		for i, c := range row {
 			cells[i] = show.Middle(c, cellWidth)
+			if i < len(header) && header[i] == summaryColumn {
+				cells[i] = safeMiddle(c, cellWidth)
+			}
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	_ = t.Flush()
+}
+
+// safeLine is text of the daemon's own on one line. The daemon has made outside text in
+// it safe already, so that its backslashes are escapes: escaped again they would say
+// something else. Where anything in it is not safe all of it is shown as outside text.
+func safeLine(s string) string {
+	if escaped(s) {
+		return s
+	}
+	return show.Line(s)
+}
+
+// safeMiddle is safeLine of about n characters.
+func safeMiddle(s string, n int) string {
+	if escaped(s) {
+		return show.MiddleOf(s, n)
+	}
+	return show.Middle(s, n)
+}
+
+// escaped reports whether s can be shown as it is: its backslashes are all inside of
+// quoted text, which they cannot end early, and all else shows itself honestly.
+func escaped(s string) bool {
+	var bare strings.Builder
+	for rest := s; rest != ""; {
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil && rest[0] == '"' {
+			bare.WriteString(strings.ReplaceAll(quoted, `\`, "/"))
+			rest = rest[len(quoted):]
+			continue
+		}
+		bare.WriteByte(rest[0])
+		rest = rest[1:]
+	}
+	return !strings.Contains(bare.String(), `\`) && show.Line(bare.String()) == bare.String()
 }
 
 // fit shortens prose to n columns: after its last whole sentence or, when none
@@ -62,7 +106,11 @@ func fields(w io.Writer, pairs ...pair) {
 	}
 	for _, p := range pairs {
 		if p.value != "" {
-			fmt.Fprintf(w, "%-*s  %s\n", wide, p.name, show.Line(p.value))
+			text := show.Line(p.value)
+			if p.name == summaryField {
+				text = safeLine(p.value)
+			}
+			fmt.Fprintf(w, "%-*s  %s\n", wide, p.name, text)
 		}
 	}
 }

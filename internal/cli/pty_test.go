@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // screen is a program at a terminal.
@@ -175,6 +176,29 @@ func TestAskLineEndsWithTheContext(t *testing.T) {
 	if code := s.end(); code != exitCancelled {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
+}
+
+// A question that ends while somebody has the terminal raw leaves the cursor at the
+// start of a line.
+func TestAskLineEndsItsLineInARawTerminal(t *testing.T) {
+	s := onTerminal(t, "", nil, "ask-line")
+	s.expect("word? ")
+	raw, err := s.pty.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			if _, err := term.MakeRaw(int(fd)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err == nil {
+		err = s.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.expect("word? \r\ngot")
+	s.end()
 }
 
 func TestAskLineAtTheEndOfInput(t *testing.T) {

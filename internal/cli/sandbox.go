@@ -190,7 +190,7 @@ func (a *app) sandboxVerify() *cobra.Command {
 			}
 			p, err := evidence.VerifyPosture(raw, trust)
 			if err != nil {
-				return unproven(err)
+				return unproven(aboutForm(raw, err))
 			}
 			return a.emit(goodPosture{true, p.Digest, p.Posture.Held(), p.Envelope.Signatures[0].KeyID, p.Posture}, func(w io.Writer) {
 				fmt.Fprintf(w, "good: the posture is what %s signed\n", show.Line(p.Envelope.Signatures[0].KeyID))

@@ -42,6 +42,11 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 	for _, name := range slices.Sorted(maps.Keys(s.Features)) {
 		fmt.Fprintf(w, "  %s: %s\n", show.Line(name), show.Line(s.Features[name]))
 	}
+	printProblems(w, s)
+}
+
+// printProblems says what is wrong with a daemon that runs all the same.
+func printProblems(w io.Writer, s client.Status) {
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "PROBLEM: %s\n", show.Line(p))
 	}

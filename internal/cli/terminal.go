@@ -90,7 +90,7 @@ func askLine(ctx context.Context, prompt string) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(tty, maxAnswer)).ReadString('\n')
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintln(tty)
+		_, _ = io.WriteString(tty, "\r\n") // somebody may have the terminal raw by now
 		return "", context.Cause(ctx)
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("cli: ask: %w", err)

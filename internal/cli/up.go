@@ -277,6 +277,7 @@ type started struct {
 func (u *launch) greet(s client.Status, first bool) error {
 	return u.emit(started{s, first, u.paths.OperatorKey, u.log}, func(w io.Writer) {
 		fmt.Fprintf(w, "palyra is up: pid %d\n", s.PID)
+		printProblems(w, s)
 		if u.quiet {
 			return
 		}

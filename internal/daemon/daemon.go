@@ -261,6 +261,7 @@ func (d *Daemon) Close() error {
 	var errs []error
 	if d.path != nil {
 		errs = append(errs, d.path.close())
+		d.tidy()
 	}
 	if d.journal != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

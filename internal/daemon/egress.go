@@ -102,7 +102,7 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 	if err != nil {
 		return egress.Answer{}, err
 	}
-	defer p.leases.pause(c.ID)()
+	var resume func()
 	var id atomic.Value
 	out, err := p.calls.Call(ctx, palyra.Proposal{
 		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
@@ -110,8 +110,14 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 		Within: from.Within, Parent: c.ID, Purpose: cmp.Or(c.Detail.Summary, c.Proposal.Tool),
 	}, palyra.Watch{Event: func(asks *palyra.Call, e palyra.Event) {
 		id.Store(asks.ID)
+		if resume == nil && putToPeople(e) { // what policy answers by itself is the run's own time
+			resume = p.leases.pause(c.ID)
+		}
 		p.calls.Relay(c.ID, asks, e)
 	}})
+	if resume != nil {
+		resume()
+	}
 	call, known := id.Load().(palyra.ID)
 	if known && ctx.Err() != nil {
 		_ = p.calls.Cancel(context.WithoutCancel(ctx), call) // it has ended: nothing is left to withdraw
@@ -123,6 +129,15 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 		return egress.Answer{}, denied(out.Reason, out.Remedy)
 	}
 	return p.answer(ctx, c.ID, call, out)
+}
+
+// putToPeople reports whether an event says that somebody is asked.
+func putToPeople(e palyra.Event) bool {
+	switch e.(type) {
+	case palyra.ApprovalRequested, palyra.ApprovalJoined:
+		return true
+	}
+	return false
 }
 
 // answer says how long the yes holds: that of a lease until the lease ends, any

@@ -186,21 +186,21 @@ func (d *Daemon) mark() string {
 	return fmt.Sprintf("%s-%x", d.stateID, sum[:4])
 }
 
-// cells is where runs have their private directories. A root daemon's runs are
-// of other users, who cannot reach into its state, so theirs are below /var/lib:
-// not /run, which is often mounted so that nothing there can be executed.
-func (d *Daemon) cells() string {
-	if dir := d.Config.Config.Process.Dir; dir != "" {
-		return dir
+// places are the directories that programs run with.
+func (d *Daemon) places() config.Places { return d.Config.Config.Places(d.stateID) }
+
+// cells is where runs have their private directories.
+func (d *Daemon) cells() string { return d.places().Cells }
+
+// tidy removes the directories beside that of the runs, which goes with the runner,
+// where there is nothing in them.
+func (d *Daemon) tidy() {
+	if d.stateID == "" {
+		return
 	}
-	if os.Geteuid() != 0 {
-		return filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "cells")
+	for _, dir := range []string{d.caches(), d.places().Posture} {
+		_ = os.Remove(dir) // one that is not empty stays
 	}
-	base := "/var/lib"
-	if fi, err := os.Stat(base); err != nil || !fi.IsDir() {
-		base = os.TempDir()
-	}
-	return filepath.Join(base, "palyra-cells-"+d.stateID)
 }
 
 func (n *native) close() error {

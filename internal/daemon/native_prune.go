@@ -46,27 +46,52 @@ const leaving = ".leaving-"
 
 // kept is what lies on the shelves, as of the last look.
 type kept struct {
-	mu   sync.Mutex
-	text map[string]string
+	mu    sync.Mutex
+	text  map[string]string
+	until time.Time // it is good
 }
 
-// features says it for the status.
-func (k *kept) features() map[string]string {
+// A look is over after maxLook, and what it saw is good for looksApart times as long
+// as it took, at most maxAge: who asks often does not keep the disks busy, and a
+// look that costs nothing is never old.
+const (
+	maxLook    = 500 * time.Millisecond
+	looksApart = 20
+	maxAge     = 30 * time.Second
+)
+
+// features says for the status what lies on the shelves now.
+func (k *kept) features(ctx context.Context, shelves map[string]shelf) map[string]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.text == nil {
-		return map[string]string{"quarantine": unknownYet, "caches": unknownYet}
+	began := now()
+	if k.text != nil && began.Before(k.until) {
+		return k.text
 	}
+	ctx, done := context.WithTimeout(ctx, maxLook)
+	defer done()
+	k.text = map[string]string{}
+	for name, s := range shelves {
+		k.text[name] = s.words(ctx)
+	}
+	k.until = now().Add(min(looksApart*now().Sub(began), maxAge))
 	return k.text
 }
 
-const unknownYet = "not looked at yet"
+// words says what lies on a shelf, as far as could be seen before ctx ends.
+func (s shelf) words(ctx context.Context) string {
+	n, bytes := s.measure(ctx)
+	least := ""
+	if ctx.Err() != nil {
+		least = "at least "
+	}
+	return fmt.Sprintf("%s%d kept, %d bytes; each for %d days", least, n, bytes, int(s.keep.Hours()/24))
+}
 
-// pruneShelves removes what has lain unused for too long, and notes what is left.
-// A failure is logged and tried again.
+// pruneShelves removes what has lain unused for too long. A failure is logged and
+// tried again.
 func (d *Daemon) pruneShelves(ctx context.Context) {
-	text := map[string]string{}
-	for name, s := range d.shelves() {
+	for _, s := range d.shelves() {
 		gone, err := s.prune(ctx, now())
 		if err != nil && ctx.Err() == nil {
 			d.Log.Warn("not all that is old could be removed", "from", s.dir, "error", err)
@@ -74,12 +99,7 @@ func (d *Daemon) pruneShelves(ctx context.Context) {
 		if gone > 0 {
 			d.Log.Info("removed what was not used for long", "from", s.dir, "entries", gone, "days", int(s.keep.Hours()/24))
 		}
-		n, bytes := s.measure(ctx)
-		text[name] = fmt.Sprintf("%d kept, %d bytes; each for %d days", n, bytes, int(s.keep.Hours()/24))
 	}
-	d.path.native.kept.mu.Lock()
-	defer d.path.native.kept.mu.Unlock()
-	d.path.native.kept.text = text
 }
 
 // prune removes the entries that were not used for as long as they are kept.
@@ -104,7 +124,7 @@ func (s shelf) prune(ctx context.Context, now time.Time) (gone int, err error) {
 		if !e.IsDir() || !s.name(strings.TrimPrefix(e.Name(), leaving)) {
 			continue
 		}
-		removed, err := s.take(root, e.Name(), now)
+		removed, err := s.take(ctx, root, e.Name(), now)
 		errs = append(errs, err)
 		if removed {
 			gone++
@@ -115,7 +135,7 @@ func (s shelf) prune(ctx context.Context, now time.Time) (gone int, err error) {
 
 // take removes an entry that is old. It is renamed first and looked at again: a run
 // that was given it meanwhile keeps it.
-func (s shelf) take(root *os.Root, name string, now time.Time) (bool, error) {
+func (s shelf) take(ctx context.Context, root *os.Root, name string, now time.Time) (bool, error) {
 	old := func(at string) bool {
 		fi, err := root.Lstat(at)
 		return err == nil && fi.IsDir() && now.Sub(fi.ModTime()) > s.keep
@@ -132,42 +152,37 @@ func (s shelf) take(root *os.Root, name string, now time.Time) (bool, error) {
 		}
 		name = leaving + name
 	}
-	return true, removeTree(root, name)
+	return true, removeTree(ctx, root, name)
 }
 
 // removeTree removes a directory in which programs did as they liked: some make
 // theirs read-only. Nothing outside of root is reached, whatever links there are.
-func removeTree(root *os.Root, name string) error {
-	_ = fs.WalkDir(root.FS(), name, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
+func removeTree(ctx context.Context, root *os.Root, name string) error {
+	open := func(path string, e fs.DirEntry) {
+		if e.IsDir() {
 			_ = root.Chmod(path, 0o700) // what cannot be opened cannot be removed either, and that is told
 		}
-		return nil
-	})
+	}
+	_ = root.Chmod(name, 0o700) // the same
+	(&survey{ctx: ctx, root: root, left: mostSurveyed, visit: open}).directory(name, 1)
 	return root.RemoveAll(name)
 }
 
-// measure counts the entries and the bytes of their files.
+// measure counts the entries and the bytes of their files, as far as is looked.
 func (s shelf) measure(ctx context.Context) (n int, bytes int64) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return 0, 0
 	}
 	defer func() { _ = root.Close() }()
-	_ = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return fs.SkipAll
-		case err != nil:
-			return nil // as far as it can be read
-		case e.IsDir() && path != "." && !strings.Contains(path, "/"):
-			n++
-		case e.Type().IsRegular():
-			if fi, err := e.Info(); err == nil {
-				bytes += fi.Size()
-			}
+	v := &survey{ctx: ctx, root: root, left: mostSurveyed, visit: func(_ string, e fs.DirEntry) {
+		if !e.Type().IsRegular() {
+			return
 		}
-		return nil
-	})
-	return n, bytes
+		if fi, err := e.Info(); err == nil {
+			bytes += fi.Size()
+		}
+	}}
+	v.directory(".", 0)
+	return v.top, bytes
 }

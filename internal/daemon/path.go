@@ -144,7 +144,7 @@ func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
 func (d *Daemon) own() []string {
 	p := d.Config.Config.Paths
 	dirs := []string{
-		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.caches(), d.cells() + "-posture",
+		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.caches(), d.places().Posture,
 	}
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)

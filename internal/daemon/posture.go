@@ -18,7 +18,7 @@ import (
 
 // openPosture makes ready what tries the tiers out.
 func (d *Daemon) openPosture(ctx context.Context) (err error) {
-	dir := d.cells() + postureSuffix
+	dir := d.places().Posture
 	if err := ownDir(dir); err != nil {
 		return err
 	}
@@ -31,10 +31,6 @@ func (d *Daemon) openPosture(ctx context.Context) (err error) {
 	})
 	return err
 }
-
-// postureSuffix is what the directory in which the tiers are tried out is called
-// by, after that of the runs.
-const postureSuffix = "-posture"
 
 // ownDir makes a directory that is the daemon's alone and that others may pass
 // through.
@@ -56,10 +52,8 @@ func ownDir(path string) error {
 // started it want the machine for themselves first.
 const tryAfter = 30 * time.Second
 
-// tryOut looks after what is known of the tiers until ctx ends. It leaves no empty
-// directory behind.
+// tryOut looks after what is known of the tiers until ctx ends.
 func (d *Daemon) tryOut(ctx context.Context) error {
-	defer func() { _ = os.Remove(d.cells() + postureSuffix) }() // one that is not empty stays
 	wait := tryAfter
 	if d.Config.Config.Process.Posture == "require" {
 		wait = 0

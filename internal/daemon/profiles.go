@@ -14,8 +14,13 @@ import (
 // operator's own.
 func (d *Daemon) openProfiles() (*profile.Set, error) {
 	return profile.New(profile.Config{
-		Dir: filepath.Join(filepath.Dir(d.Config.Config.Paths.Config), "profiles"), Caches: d.caches(), Home: homeOf,
+		Dir: d.profileDir(), Caches: d.caches(), Home: homeOf,
 	})
+}
+
+// profileDir is where the operator's own profiles are.
+func (d *Daemon) profileDir() string {
+	return filepath.Join(filepath.Dir(d.Config.Config.Paths.Config), "profiles")
 }
 
 // homeOf is where a user's own things are.
@@ -44,4 +49,4 @@ func (r rooms) Resolve(name string, ws palyra.WorkspaceRef) (process.Room, error
 
 // caches is where runs keep what is worth keeping between them, by workspace:
 // beside the private directories, for the same reasons.
-func (d *Daemon) caches() string { return d.cells() + "-caches" }
+func (d *Daemon) caches() string { return d.places().Caches }

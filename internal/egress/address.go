@@ -18,6 +18,12 @@ var special = prefixes(
 	"34.118.224.0/20",  // services of a Kubernetes cluster at Google
 )
 
+// Where local names lead.
+var (
+	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6 = netip.IPv6Loopback()
+)
+
 // special6 are the ranges within IPv6's global unicast that are not public, or
 // carry an IPv4 address whose route nobody here knows.
 var special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -77,9 +78,38 @@ func notGranted(t target) *palyra.Error {
 		WithRemedy("propose the call with %q in its egress list", t)
 }
 
+// takenBack is for targets that people allowed, as long as they said.
+func takenBack(t target) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was allowed, and is no more: the answer ran out or was taken back", t).
+		WithRemedy("talk to whoever answered")
+}
+
+// unanswered is for targets about which the run, or the connection, could not
+// wait any longer.
+func unanswered(t target) *palyra.Error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "nobody answered in time whether %s may be reached: what waited for it ended first", t).
+		WithRemedy("propose the call with %q in its egress list, so that it is asked about before the start", t)
+}
+
+// denied puts a no into words. What people said is passed on; what went wrong
+// inside is not.
+func denied(t target, err error) *palyra.Error {
+	var e *palyra.Error
+	switch {
+	case !errors.As(err, &e) || e.Code == palyra.Internal:
+		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was not allowed: nobody could be asked", t).WithCause(err)
+	case e.Reason == palyra.ReasonEgressDenied:
+		return e
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s was not allowed: %s", t, e.Text).WithRemedy("%s", e.Remedy).WithCause(err)
+}
+
 // ask puts a question to people, unless it is known that there is no point in
 // it, and waits for the answer.
 func (s *Session) ask(ctx context.Context, door string, t target) (*question, error) {
+	if err := s.guard.noSelf(t); err != nil {
+		return nil, err
+	}
 	if s.guard.cfg.Ask == nil || s.call == nil || !s.guard.mayName(rule{target: t}) {
 		return nil, notGranted(t)
 	}
@@ -88,13 +118,13 @@ func (s *Session) ask(ctx context.Context, door string, t target) (*question, er
 		return nil, notGranted(t)
 	}
 	if !s.await(ctx, door, q) {
-		return nil, notGranted(t).WithCause(ctx.Err())
+		return nil, unanswered(t).WithCause(ctx.Err())
 	}
 	if q.err != nil {
 		return nil, q.err
 	}
 	if q.over(s.guard.cfg.Now()) {
-		return nil, notGranted(t)
+		return nil, takenBack(t)
 	}
 	return q, nil
 }
@@ -143,8 +173,11 @@ func (s *Session) question(t target) (*question, bool) {
 // put asks, and stays to cut what the answer let through when it is taken back.
 func (s *Session) put(q *question, t target) {
 	answer, err := s.guard.cfg.Ask(s.ctx, s.call, t.host.String(), t.port)
-	if err != nil {
-		answer, q.err = Answer{}, notGranted(t).WithCause(err)
+	switch {
+	case err != nil && s.ctx.Err() != nil:
+		answer, q.err = Answer{}, unanswered(t).WithCause(err)
+	case err != nil:
+		answer, q.err = Answer{}, denied(t, err)
 	}
 	q.answer = answer
 	close(q.done)

@@ -68,7 +68,7 @@ func (g *Guard) addresses(ctx context.Context, t target, granted bool) ([]netip.
 }
 
 func (g *Guard) privateError(t target, a netip.Addr) *palyra.Error {
-	e := palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is %s, which is not an address of the public Internet", t.host, a)
+	e := palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is %s, which is not an address of the public Internet", t.host, a.Unmap())
 	if t.literal() {
 		e = palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not an address of the public Internet", a)
 	}

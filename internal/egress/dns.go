@@ -122,8 +122,8 @@ func (s *Session) lookUp(q dnsmessage.Question) (netip.Addr, dnsmessage.RCode) {
 		s.refused(doorDNS, target{h, dnsPort}, errors.New("only addresses are answered"))
 		return netip.Addr{}, dnsmessage.RCodeRefused
 	}
-	if h.name == "localhost" || strings.HasSuffix(h.name, ".localhost") {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), dnsmessage.RCodeSuccess
+	if h.local() {
+		return loopback4, dnsmessage.RCodeSuccess
 	}
 	at, ok := s.book.address(h.name)
 	if !ok {

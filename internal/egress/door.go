@@ -30,7 +30,8 @@ const (
 // plan lists the doors of a session: the proxy, the name server, every address
 // at 80, 443 and the low ports that rules name, and for other ports the address
 // of each name that has a rule for it, since a run's own servers use such ports.
-// Granted addresses have no door of their own: the proxy leads to them.
+// Of granted addresses only those of loopback have a door of their own: they mean
+// the host's there, and no program asks a proxy for them. The proxy leads to others.
 func (s *Session) plan() []door {
 	server := offset(s.book.base, serverOffset)
 	doors := []door{
@@ -40,13 +41,14 @@ func (s *Session) plan() []door {
 	}
 	low, own := []int{80, 443}, []door{}
 	for _, r := range s.rules {
+		at, ok := s.doorFor(r)
+		d := door{cell.Door{Addr: netip.AddrPortFrom(at, uint16(r.port))}, directDoor}
 		switch {
-		case r.literal():
-		case r.port < 1024 && r.port != dnsPort:
+		case !ok:
+		case at.Is4() && r.port < 1024 && r.port != dnsPort:
 			low = append(low, r.port)
-		case !r.below:
-			at, _ := s.book.address(r.name)
-			own = append(own, door{cell.Door{Addr: netip.AddrPortFrom(at, uint16(r.port))}, directDoor})
+		case !r.below && !slices.Contains(own, d):
+			own = append(own, d)
 		}
 	}
 	slices.Sort(low)
@@ -54,6 +56,37 @@ func (s *Session) plan() []door {
 		doors = append(doors, door{cell.Door{Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(p))}, directDoor})
 	}
 	return append(doors, own...)
+}
+
+// doorFor is the address at which programs without a proxy look for what a rule
+// names; false means that they cannot be led there.
+func (s *Session) doorFor(r rule) (netip.Addr, bool) {
+	switch {
+	case r.literal():
+		return r.addr, r.addr.IsLoopback()
+	case r.below:
+		return netip.IPv4Unspecified(), true
+	case r.local():
+		return loopback4, true
+	}
+	return s.book.address(r.name)
+}
+
+// meant is what a client wants that went straight to an address.
+func (s *Session) meant(at netip.Addr, port int) (target, bool) {
+	if name, ok := s.book.name(at); ok {
+		return target{host{name: name}, port}, true
+	}
+	itself := target{host{addr: at}, port}
+	if !at.IsLoopback() || spelled(s.rules, itself) {
+		return itself, at.IsLoopback()
+	}
+	for _, r := range s.rules {
+		if r.local() && !r.below && r.port == port {
+			return r.target, true
+		}
+	}
+	return itself, false
 }
 
 // Serve takes over the sockets of Doors, in their order, and answers on them
@@ -184,13 +217,13 @@ func (s *Session) pause(d time.Duration) bool {
 // address. There is no way to tell it why it is refused but a reset.
 func (s *Session) direct(c *net.TCPConn, port int) {
 	at := addrOf(c.LocalAddr())
-	name, ok := s.book.name(at)
+	t, ok := s.meant(at, port)
 	if !ok {
-		s.refused(doorDirect, target{host{addr: at}, port}, errors.New("nobody asked for a name with this address"))
+		s.refused(doorDirect, t, errors.New("nobody asked for a name with this address"))
 		reset(c)
 		return
 	}
-	up, f, p, err := s.connect(s.ctx, doorDirect, target{host{name: name}, port})
+	up, f, p, err := s.connect(s.ctx, doorDirect, t)
 	if err != nil {
 		reset(c)
 		return

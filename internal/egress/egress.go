@@ -190,12 +190,25 @@ func (g *Guard) rules(hosts []string) ([]rule, error) {
 		return nil, err
 	}
 	for _, r := range rules {
+		if err := g.noSelf(r.target); err != nil {
+			return nil, err
+		}
 		if !g.mayName(r) {
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not among the hosts that the operator allows", r).
 				WithRemedy("the operator can add it to allowed_egress_hosts in the configuration")
 		}
 	}
 	return rules, nil
+}
+
+// noSelf refuses a local name where no local address can be reached by name:
+// asking people about it would be of no use.
+func (g *Guard) noSelf(t target) error {
+	if !t.local() || g.reachable(loopback4, false) || g.reachable(loopback6, false) {
+		return nil
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is this machine itself, where no name leads", t.host).
+		WithRemedy("name the address itself (%s), or let the operator add 127.0.0.0/8 to egress.private_ranges", target{host{addr: loopback4}, t.port})
 }
 
 // mayName reports whether the operator lets plans and questions name r.

@@ -38,6 +38,10 @@ func (h host) String() string {
 	return h.name
 }
 
+// local reports whether a name means the machine on which it is said, whatever
+// name servers think of it (RFC 6761, 6.3).
+func (h host) local() bool { return h.name == "localhost" || strings.HasSuffix(h.name, ".localhost") }
+
 // target is a host and a port, as somebody wants to reach it.
 type target struct {
 	host

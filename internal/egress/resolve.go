@@ -42,11 +42,21 @@ func newResolver(server string, d *net.Dialer, now func() time.Time) *resolver {
 			return d.DialContext(ctx, network, server)
 		}
 	}
-	return &resolver{lookup: r.LookupNetIP, now: now, cache: map[string]answer{}}
+	lookup := func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+		list, err := r.LookupNetIP(ctx, network, host)
+		for i, a := range list {
+			list[i] = a.Unmap() // the library maps the IPv4 addresses of the hosts file
+		}
+		return list, err
+	}
+	return &resolver{lookup: lookup, now: now, cache: map[string]answer{}}
 }
 
-// addrs returns the addresses of a name.
+// addrs returns the addresses of a name. Nobody is asked about a local one.
 func (r *resolver) addrs(ctx context.Context, name string) ([]netip.Addr, error) {
+	if (host{name: name}).local() {
+		return []netip.Addr{loopback4, loopback6}, nil
+	}
 	if a, ok := r.known(name); ok {
 		return a, nil
 	}

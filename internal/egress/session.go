@@ -55,7 +55,7 @@ type Session struct {
 func newSession(g *Guard, c *palyra.Call, rules []rule) (*Session, error) {
 	var names []string
 	for _, r := range rules {
-		if !r.below && !r.literal() && (len(names) == 0 || names[len(names)-1] != r.name) {
+		if !r.below && !r.literal() && !r.local() && (len(names) == 0 || names[len(names)-1] != r.name) {
 			names = append(names, r.name)
 		}
 	}
@@ -148,7 +148,7 @@ func (s *Session) connect(ctx context.Context, door string, t target) (*net.TCPC
 	if !s.track(up, p.answer) {
 		err = ended()
 		if p.answer != nil && p.answer.revoked() {
-			err = notGranted(t)
+			err = takenBack(t)
 			s.refused(door, t, err)
 		}
 		return nil, nil, p, err

@@ -11,9 +11,8 @@ import (
 // than it could be and yet held.
 func advice(t palyra.TierPosture) []string {
 	var notes []string
-	cgroup := slices.ContainsFunc(t.Mechanisms, func(m string) bool { return strings.HasPrefix(m, "cgroup_") })
-	if !cgroup {
-		notes = append(notes, "memory and processes are counted now and then, not bounded by the kernel: "+delegate)
+	if counted := loose(t); counted != "" {
+		notes = append(notes, counted+" counted now and then, not bounded by the kernel: "+delegate)
 	}
 	if !slices.ContainsFunc(t.Mechanisms, func(m string) bool { return strings.HasPrefix(m, "landlock_abi_") }) {
 		notes = append(notes, "the kernel has no Landlock: boot one of 5.13 or later with CONFIG_SECURITY_LANDLOCK and lsm=…,landlock")
@@ -25,4 +24,23 @@ func advice(t palyra.TierPosture) []string {
 		notes = append(notes, "the network is "+t.Mode+", not strict: set egress.mode = \"strict\"")
 	}
 	return notes
+}
+
+// loose names those of memory and processes that the kernel does not bound in this
+// tier, with the verb; "" where it bounds both.
+func loose(t palyra.TierPosture) string {
+	var names []string
+	if !strings.Contains(t.Limits["memory"], "cgroup") { // a resource limit bounds one process, not the run
+		names = append(names, "memory")
+	}
+	if how := t.Limits["processes"]; !strings.Contains(how, "cgroup") && !strings.Contains(how, "rlimit") {
+		names = append(names, "processes")
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) == 1 && names[0] == "memory":
+		return "memory is"
+	}
+	return strings.Join(names, " and ") + " are"
 }

@@ -131,7 +131,7 @@ func FuzzHeard(f *testing.F) {
 }
 
 func TestAdvice(t *testing.T) {
-	best := palyra.TierPosture{Mode: "strict", Mechanisms: []string{"cgroup_v1", "landlock_abi_7"}}
+	best := palyra.TierPosture{Mode: "strict", Mechanisms: []string{"cgroup_v1", "landlock_abi_7"}, Limits: map[string]string{"memory": "cgroup", "processes": "cgroup"}}
 	if notes := advice(best); len(notes) != 0 {
 		t.Errorf("%q", notes)
 	}
@@ -140,6 +140,25 @@ func TestAdvice(t *testing.T) {
 	for _, want := range []string{"Delegate=yes", "Landlock", "ordinary user", "egress.mode"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s is not in %q", want, all)
+		}
+	}
+}
+
+// A note names what is only counted, and not what the kernel bounds.
+func TestAdviceOnLimits(t *testing.T) {
+	for _, c := range []struct{ memory, processes, want string }{
+		{"cgroup", "cgroup", ""},
+		{"cgroup", "rlimit", ""},
+		{"polled", "rlimit", "memory is counted"},
+		{"rlimit+polled", "cgroup", "memory is counted"},
+		{"cgroup", "polled", "processes are counted"},
+		{"polled", "polled", "memory and processes are counted"},
+		{"", "", "memory and processes are counted"},
+	} {
+		p := palyra.TierPosture{Mode: "strict", Mechanisms: []string{"landlock_abi_7"}, Limits: map[string]string{"memory": c.memory, "processes": c.processes}}
+		got := strings.Join(advice(p), "\n")
+		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }

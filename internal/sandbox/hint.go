@@ -41,7 +41,7 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 				WithRemedy("have it write below the workspace, $HOME or $TMPDIR")
 		case lostRepository(p.Workspace.Path, text):
 			outside = palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "this seems to be a linked worktree or a submodule, whose repository lies outside the workspace").
-				WithRemedy("register the main repository as the workspace and work below it: 'git worktree list', outside the sandbox, says where it is")
+				WithRemedy("register the main repository as the workspace and have the worktree inside it ('git worktree add inner' there makes one): 'git worktree list', outside the sandbox, says where it is")
 		}
 	}
 	return outside

@@ -47,6 +47,9 @@ func TestHint(t *testing.T) {
 		if h == nil || want == "" || !strings.Contains(h.Text, want) || h.Remedy == "" {
 			t.Errorf("%.80q: %v, want %q", said, h, want)
 		}
+		if want == "linked worktree" && !strings.Contains(h.Remedy, "inside it ('git worktree add inner'") {
+			t.Errorf("%q does not say where a worktree works", h.Remedy)
+		}
 	}
 }
 

@@ -98,9 +98,12 @@ func (b *bwrap) open() *palyra.Error {
 	if err != nil {
 		return noBwrap("there is no bubblewrap at %s", roomShow(b.path)).WithRemedy("%s", bwrapInstall).WithCause(err)
 	}
+	if no := givesRights(real); no != nil {
+		return no
+	}
 	if dir := loosePath(filepath.Dir(real), "/"); dir != "" {
 		return noBwrap("bubblewrap at %s could be replaced: others than root can write to %s", roomShow(real), roomShow(dir)).
-			WithRemedy("use the system's bubblewrap, or make the directory root's alone ('chown root', 'chmod go-w')")
+			WithRemedy("use the system's bubblewrap ('apt install bubblewrap', and leave process.bwrap empty), or one of root's in a directory that only root can write to")
 	}
 	fd, err := openPlain(real, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -138,8 +141,7 @@ func bwrapSafe(f *os.File) *palyra.Error {
 	case st.Mode&0o022 != 0:
 		return noBwrap("others than root can write to bubblewrap at %s", name).WithRemedy("'chmod go-w %s'", name)
 	case st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
-		return noBwrap("bubblewrap at %s is set-user-id or set-group-id", name).
-			WithRemedy("'chmod ug-s %s', and allow user namespaces to ordinary users instead", name)
+		return setID(name)
 	}
 	n, err := unix.Fgetxattr(int(f.Fd()), "security.capability", nil)
 	if n > 0 || (err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)) {
@@ -147,6 +149,22 @@ func bwrapSafe(f *os.File) *palyra.Error {
 			WithRemedy("'setcap -r %s', and allow user namespaces to ordinary users instead", name).WithCause(err)
 	}
 	return nil
+}
+
+// givesRights refuses a set-user-id program by its name, before anything else is
+// said of it: what it is weighs more than where it lies. It is looked at again once
+// it is open.
+func givesRights(path string) *palyra.Error {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return setID(roomShow(path))
+	}
+	return nil
+}
+
+func setID(name string) *palyra.Error {
+	return noBwrap("bubblewrap at %s is set-user-id or set-group-id", name).
+		WithRemedy("'chmod ug-s %s', and allow user namespaces to ordinary users instead", name)
 }
 
 // loosePath returns the first directory, from dir up to top, that others than

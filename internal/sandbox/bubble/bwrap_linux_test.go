@@ -78,8 +78,9 @@ func TestBwrapRefused(t *testing.T) {
 		"writable for its group":  {change: chmod(0o775), text: "others than root can write", remedy: "chmod go-w"},
 		"writable for all":        {change: chmod(0o757), text: "others than root can write", remedy: "chmod go-w"},
 		"of another user":         {change: func() error { return os.Chown(bin, 1, 1) }, text: "belongs to uid 1", remedy: "apt install bubblewrap"},
-		"in an open directory":    {change: func() error { return os.Chmod(dir, 0o777) }, text: "could be replaced", remedy: "chmod go-w"},
-		"in another's directory":  {change: func() error { return os.Chown(dir, 1, 1) }, text: "could be replaced", remedy: "chown root"},
+		"in an open directory":    {change: func() error { return os.Chmod(dir, 0o777) }, text: "could be replaced", remedy: "use the system's bubblewrap ('apt install bubblewrap'"},
+		"in another's directory":  {change: func() error { return os.Chown(dir, 1, 1) }, text: "could be replaced", remedy: "apt install bubblewrap"},
+		"set-user-id there":       {change: func() error { return errors.Join(os.Chmod(dir, 0o777), unix.Chmod(bin, 0o4755)) }, text: "set-user-id", remedy: "chmod ug-s"},
 		"with file capabilities":  {change: func() error { return setCap(bin) }, text: "file capabilities", remedy: "setcap -r"},
 		"behind a link, not safe": {path: dir + "/link", change: func() error { return errors.Join(os.Symlink(bin, dir+"/link"), os.Chmod(bin, 0o777)) }, text: "others than root can write", remedy: "chmod go-w"},
 	} {
@@ -103,6 +104,9 @@ func TestBwrapRefused(t *testing.T) {
 			if no == nil {
 				b.close()
 				t.Fatal("it was taken")
+			}
+			if strings.Contains(no.Text, "could be replaced") && strings.Contains(no.Remedy, "chmod") {
+				t.Errorf("%q would have people change a directory that may be the system's", no.Remedy)
 			}
 			if !strings.Contains(no.Text, c.text) || !strings.Contains(no.Remedy, c.remedy) || no.Reason != palyra.ReasonTierUnavailable || no.Code != palyra.Unavailable {
 				t.Errorf("%+v", no)

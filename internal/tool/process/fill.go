@@ -40,7 +40,7 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 			p.Limits.WallMS = d.AgentWall
 		}
 	}
-	lookup = slices.Concat(room.Path, d.Path)
+	lookup = once(slices.Concat(room.Path, d.Path))
 	if p.Env, err = a.environment(lookup, room); err != nil {
 		return nil, err
 	}
@@ -53,6 +53,17 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 	p.Stdin, err = a.input()
 	p.Terminal = a.Terminal != nil
 	return lookup, err
+}
+
+// once leaves the first of equal names: what comes later is never looked at.
+func once(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // promise asks the tier, and keeps a copy of its answer.
@@ -74,16 +85,24 @@ func held(t palyra.Tier, limits map[string]string) error {
 	}{{"memory", []string{"cgroup"}}, {"processes", []string{"cgroup", "rlimit"}}} {
 		how := strings.Split(limits[l.name], "+")
 		if !slices.ContainsFunc(how, func(h string) bool { return slices.Contains(l.by, h) }) {
-			return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the call requires held limits, and %s of tier %s is held by %s here", l.name, t, show.Line(orNothing(limits[l.name]))).
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the call requires held limits, and the %s of tier %s %s here", l.name, t, weakly(l.name, limits[l.name])).
 				WithRemedy("let the daemon have a cgroup (see 'palyra sandbox doctor'), or call without require_limits")
 		}
 	}
 	return nil
 }
 
-func orNothing(how string) string {
-	if how == "" || how == "none" {
-		return "nothing"
+// weakly says how a limit is held that is not held well enough.
+func weakly(name, how string) string {
+	is := "is"
+	if name == "processes" {
+		is = "are"
 	}
-	return how
+	switch how {
+	case "", "none":
+		return is + " not limited"
+	case "polled":
+		return is + " only counted now and then (polled)"
+	}
+	return is + " only held by " + show.Line(how)
 }

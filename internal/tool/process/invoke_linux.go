@@ -68,6 +68,15 @@ func (w *world) interpreter(v invocation, in interpreter, p *palyra.Plan) (invoc
 	return invocation{program: prog, called: in.path, args: args, script: v.real, wraps: v.wraps}, nil
 }
 
+// liveRemedy says what to do instead of feeding an interpreter while it runs. Who
+// wants a terminal for it wants no input, most of the time.
+func liveRemedy(terminal bool) string {
+	if terminal {
+		return "leave out the terminal (-t of 'palyra exec'): what stands in the arguments or in a file then runs, without a terminal"
+	}
+	return "give the input as stdin, or put the instructions into a file and name it as an argument"
+}
+
 // apply does what the rules of all names of a program say: the strictest of their
 // refusals and all of their inputs.
 func (w *world) apply(v invocation, p *palyra.Plan) error {
@@ -75,7 +84,7 @@ func (w *world) apply(v invocation, p *palyra.Plan) error {
 	for _, r := range found {
 		if p.Stdin == palyra.StdinLive && r.live && !p.AgentSocket { // an agent is spoken to by its person
 			return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(v.called)).
-				WithRemedy("give the input as stdin, or put the instructions into a file and name it as an argument")
+				WithRemedy("%s", liveRemedy(p.Terminal))
 		}
 	}
 	for _, r := range found {

@@ -60,24 +60,33 @@ func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 		a.Limits.CPUMS, a.Limits.MemoryBytes, a.Limits.Processes, a.Limits.OpenFiles, a.Limits.FileBytes, a.Limits.EmittedBytes,
 	}
 	for i, b := range bounds(&l) {
-		if err := lowered("limits."+b.name, b.value, asked[i]); err != nil {
+		if err := lowered("limits."+b.name, "process."+b.name, b.value, asked[i]); err != nil {
 			return palyra.Limits{}, err
 		}
 	}
-	if err := lowered("timeout_ms", &l.WallMS, a.TimeoutMS); err != nil {
+	if err := lowered("timeout_ms", "tool_call.execution_timeout_ms", &l.WallMS, a.TimeoutMS); err != nil {
 		return palyra.Limits{}, err
 	}
 	return l, nil
 }
 
-func lowered(name string, limit, asked *int64) error {
+// flags are the flags of 'palyra exec' for the limits that have one.
+var flags = map[string]string{"limits.cpu_ms": "--cpu", "limits.memory_bytes": "--memory", "limits.processes": "--processes", "timeout_ms": "--timeout"}
+
+// lowered sets a limit to what the call asks for. Setting is what the limit is
+// configured by.
+func lowered(name, setting string, limit, asked *int64) error {
+	if flag := flags[name]; flag != "" {
+		name += " (" + flag + ")"
+	}
 	switch {
 	case asked == nil:
 		return nil
 	case *asked <= 0:
 		return malformed("%s must be more than nothing", name).WithRemedy("give from 1 to %d, or leave it out", *limit)
 	case *asked > *limit:
-		return malformed("%s is over what a run may use", name).WithRemedy("give at most %d, or leave it out", *limit)
+		return malformed("%s of %d is over the most that a run may use, %d", name, *asked, *limit).
+			WithRemedy("give at most %d, or leave it out; an operator can raise %s", *limit, setting)
 	}
 	*limit = *asked
 	return nil

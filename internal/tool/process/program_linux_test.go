@@ -272,6 +272,7 @@ func TestLiveStdin(t *testing.T) {
 		}
 		// By its real name, where it is called by another.
 		b.refused(palyra.ReasonStdinDenied, "stdin", args{"command": "./innocent", "stdin_live": true})
-		b.refused(palyra.ReasonStdinDenied, "stdin", args{"command": "sh", "stdin_live": true, "terminal": args{}})
+		b.refused(palyra.ReasonStdinDenied, "leave out the terminal (-t", args{"command": "sh", "stdin_live": true, "terminal": args{}})
+		b.refused(palyra.ReasonStdinDenied, "leave out the terminal (-t", args{"command": "sh", "args": []string{"-c", "id"}, "stdin_live": true, "terminal": args{}})
 	})
 }

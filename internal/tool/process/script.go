@@ -2,6 +2,7 @@ package process
 
 import (
 	"path"
+	"regexp"
 	"strings"
 
 	"palyra"
@@ -12,11 +13,26 @@ import (
 // room.
 const shell = "/bin/sh"
 
-// takers are the interpreters that take a script as an argument, so that it is
-// bound with the others, and the option by which they do.
-var takers = map[string]string{
-	"sh": "-c", "bash": "-c", "dash": "-c", "ash": "-c", "zsh": "-c", "ksh": "-c", "mksh": "-c",
-	"python": "-c", "pypy": "-c", "node": "-e", "nodejs": "-e", "perl": "-e", "ruby": "-e",
+// taking is how an interpreter takes a script as an argument, so that it is bound
+// with the others: the option by which it does, and the options that may stand before
+// that one. Those stand alone: one that takes a value would take that option for it,
+// and the script, which people were shown, for the name of a file, which they were not.
+type taking struct {
+	option string
+	alone  *regexp.Regexp
+}
+
+var (
+	shells  = taking{"-c", regexp.MustCompile(`^-[aCeEfhlmnpuvx]+$`)}
+	pythons = taking{"-c", regexp.MustCompile(`^-[bBdEIOPqsSuv]+$`)}
+	perls   = taking{"-e", regexp.MustCompile(`^-[aclnpstTUwWX0-7]+$`)}
+	rubies  = taking{"-e", regexp.MustCompile(`^-[aclnpsvwWU0-2]+$`)}
+	nodes   = taking{"-e", regexp.MustCompile(`^--((no|experimental|enable|trace|use|expose|harmony)-[a-z-]+|[a-z0-9-]+=\S+)$`)}
+)
+
+var takers = map[string]taking{
+	"sh": shells, "bash": shells, "dash": shells, "ash": shells, "zsh": shells, "ksh": shells, "mksh": shells,
+	"python": pythons, "pypy": pythons, "node": nodes, "nodejs": nodes, "perl": perls, "ruby": rubies,
 }
 
 // scripted is the program that runs a script and what it is given: the shell or,
@@ -36,18 +52,18 @@ func scripted(script string) (name string, args []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	option := taker(name)
-	if option == "" {
+	by := taker(name)
+	if by.option == "" {
 		return "", nil, unscripted("%s takes no script as an argument", show.Arg(name)).
 			WithRemedy("write it to a file of the workspace and run that; sh, bash, zsh, python, node, perl and ruby can be given one")
 	}
 	for _, o := range options {
-		if len(o) < 2 || o[0] != '-' || o == "--" { // it would be taken for the script, or the script for a file
-			return "", nil, unscripted("%s on its #! line is no option of %s", show.Arg(o), show.Arg(path.Base(name))).
-				WithRemedy("have only options there; of env, -S alone")
+		if !by.alone.MatchString(o) {
+			return "", nil, unscripted("%s on its #! line is no option of %s that is known to stand alone", show.Arg(o), show.Arg(path.Base(name))).
+				WithRemedy("have only options without values there, of env -S alone; say the rest in the script (set -o pipefail, use lib)")
 		}
 	}
-	return name, append(options, option, script), nil
+	return name, append(options, by.option, script), nil
 }
 
 // named is who a "#!" line means, and with which options: env is asked for its
@@ -82,12 +98,12 @@ func unscripted(format string, args ...any) *palyra.Error {
 	return malformed("the script cannot be run: "+format, args...)
 }
 
-// taker is the option by which a program takes a script, by its name with or
-// without a version; "": it takes none.
-func taker(name string) string {
+// taker is how a program takes a script, by its name with or without a version;
+// the zero value: it takes none.
+func taker(name string) taking {
 	base := path.Base(name)
-	if o := takers[base]; o != "" {
-		return o
+	if by, ok := takers[base]; ok {
+		return by
 	}
 	return takers[strings.TrimRight(base, "0123456789.")]
 }

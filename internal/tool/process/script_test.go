@@ -12,21 +12,21 @@ import (
 // file, or by the shell.
 func TestScripted(t *testing.T) {
 	for script, want := range map[string]string{
-		"echo x":                               "/bin/sh|-c",
-		" #!/usr/bin/python3\n":                "/bin/sh|-c", // not at the start
-		"#!/bin/sh\necho x":                    "/bin/sh|-c",
-		"#!/bin/sh -eu\necho x":                "/bin/sh|-eu|-c",
-		"#!/bin/bash -o pipefail\n":            "/bin/bash|-o pipefail|-c", // one argument, as from the kernel
-		"#!/usr/bin/env python3\nprint(1)":     "python3|-c",
-		"#!  /usr/bin/env   python3.11  \n":    "python3.11|-c",
-		"#!/usr/bin/env -S python3 -u -B\n":    "python3|-u|-B|-c",
-		"#!/usr/bin/python3 -u\nprint(1)":      "/usr/bin/python3|-u|-c",
-		"#!/usr/bin/env node\nconsole.log(1)":  "node|-e",
-		"#!/opt/perl/bin/perl5.36 -w\nprint 1": "/opt/perl/bin/perl5.36|-w|-e",
-		"#!/usr/bin/env ruby\nputs 1":          "ruby|-e",
-		"#!/usr/bin/env pypy3\nprint(1)":       "pypy3|-c",
-		"#!/usr/bin/zsh":                       "/usr/bin/zsh|-c",
-		"#!/usr/bin/zsh\n":                     "/usr/bin/zsh|-c",
+		"echo x":                                 "/bin/sh|-c",
+		" #!/usr/bin/python3\n":                  "/bin/sh|-c", // not at the start
+		"#!/bin/sh\necho x":                      "/bin/sh|-c",
+		"#!/bin/sh -eu\necho x":                  "/bin/sh|-eu|-c",
+		"#!/usr/bin/env -S node --no-warnings\n": "node|--no-warnings|-e",
+		"#!/usr/bin/env python3\nprint(1)":       "python3|-c",
+		"#!  /usr/bin/env   python3.11  \n":      "python3.11|-c",
+		"#!/usr/bin/env -S python3 -u -B\n":      "python3|-u|-B|-c",
+		"#!/usr/bin/python3 -u\nprint(1)":        "/usr/bin/python3|-u|-c",
+		"#!/usr/bin/env node\nconsole.log(1)":    "node|-e",
+		"#!/opt/perl/bin/perl5.36 -w\nprint 1":   "/opt/perl/bin/perl5.36|-w|-e",
+		"#!/usr/bin/env ruby\nputs 1":            "ruby|-e",
+		"#!/usr/bin/env pypy3\nprint(1)":         "pypy3|-c",
+		"#!/usr/bin/zsh":                         "/usr/bin/zsh|-c",
+		"#!/usr/bin/zsh\n":                       "/usr/bin/zsh|-c",
 	} {
 		name, args, err := scripted(script)
 		if err != nil || args[len(args)-1] != script || strings.Join(append([]string{name}, args[:len(args)-1]...), "|") != want {
@@ -64,6 +64,17 @@ func TestScriptedRefuses(t *testing.T) {
 		"#!/usr/bin/env -S python3 --\n":        "no option",
 		"#!/bin/sh evil\n":                      "no option",
 		"#!/bin/sh -\n":                         "no option",
+		"#!/bin/bash -o pipefail\n":             "no option", // one argument, as from the kernel: bash takes -c for the name of an option
+		"#!/bin/bash --rcfile\necho shown":      "no option", // these take -c or -e for a value, and the script for a file
+		"#!/bin/bash -rcfile\necho shown":       "no option",
+		"#!/usr/bin/zsh -b\necho shown":         "no option",
+		"#!/usr/bin/python3 -W\nprint(1)":       "no option",
+		"#!/usr/bin/python3 -IX\nprint(1)":      "no option",
+		"#!/usr/bin/python3 -m\nprint(1)":       "no option", // this one runs ./-c.py
+		"#!/usr/bin/perl -wI\nprint 1":          "no option",
+		"#!/usr/bin/env -S ruby -r\n":           "no option",
+		"#!/usr/bin/env -S node --env-file\n":   "no option",
+		"#!/usr/bin/env -S node -r\n":           "no option",
 		"#!/usr/bin/env php\n":                  "takes no script",
 		"#!/usr/bin/make -f\n":                  "takes no script",
 		"#!/usr/bin/awk -f\n":                   "takes no script",
@@ -89,7 +100,7 @@ func FuzzScripted(f *testing.F) {
 			return
 		}
 		n := len(args)
-		if name == "" || n < 2 || strings.TrimPrefix(args[n-1], "\n") != strings.TrimPrefix(script, "\n") || args[n-2] != taker(name) {
+		if name == "" || n < 2 || strings.TrimPrefix(args[n-1], "\n") != strings.TrimPrefix(script, "\n") || args[n-2] != taker(name).option {
 			t.Fatalf("%q: %q %q", script, name, args)
 		}
 		for _, o := range args[:n-1] {

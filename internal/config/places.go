@@ -1,0 +1,44 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// What the directories beside that of the runs are called by, after its name.
+const (
+	cachesSuffix  = "-caches"
+	postureSuffix = "-posture"
+)
+
+// Places are the directories that programs run with. They are the same to the
+// daemon, which makes them, and to those who tell people where they are.
+type Places struct {
+	Cells   string `json:"cells"`   // private directories of runs
+	Caches  string `json:"caches"`  // what is kept between runs, by workspace
+	Posture string `json:"posture"` // what is planted to try the tiers out
+}
+
+// Places finds them for the state with this id. A root daemon's runs are of other
+// users, who cannot reach into its state, so theirs are below /var/lib: not /run,
+// which is often mounted so that nothing there can be executed.
+func (c Config) Places(stateID string) Places {
+	return placesBelow(c.cells(os.Geteuid() == 0, "/var/lib", stateID))
+}
+
+func placesBelow(cells string) Places {
+	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix}
+}
+
+func (c Config) cells(root bool, base, stateID string) string {
+	if dir := c.Process.Dir; dir != "" {
+		return dir
+	}
+	if !root {
+		return filepath.Join(filepath.Dir(c.Paths.State), "cells")
+	}
+	if fi, err := os.Stat(base); err != nil || !fi.IsDir() {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "palyra-cells-"+stateID)
+}
