@@ -171,6 +171,11 @@ func (a *Authority) Certificates() [][]byte {
 	return out
 }
 
+// Serves reports whether name is what devices call this daemon by.
+func (a *Authority) Serves(name string) bool {
+	return slices.ContainsFunc(a.serving(), func(i *issuer) bool { return i.serverName() == name })
+}
+
 // IssueDevice makes a device's certificate for the key that the device holds.
 // It is always the current authority's; while a rotation runs it waits.
 func (a *Authority) IssueDevice(pub ed25519.PublicKey, deviceID string) (Leaf, error) {

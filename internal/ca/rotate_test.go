@@ -292,3 +292,24 @@ func TestCheckRotation(t *testing.T) {
 		}
 	}
 }
+
+// A daemon answers to the names of its authorities in service, and to no other.
+func TestServes(t *testing.T) {
+	f := newFixture(t)
+	a := f.open()
+	first := "daemon." + a.ID() + ".palyra.internal"
+	f.rotate(a)
+	second := "daemon." + a.ID() + ".palyra.internal"
+	for name, want := range map[string]bool{
+		first: true, second: true, "": false, "daemon.palyra.internal": false, "daemon.0123456789abcdef.palyra.internal": false,
+		"x" + first: false, first + ".": false, strings.ToUpper(first): false,
+	} {
+		if got := a.Serves(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+	f.pass(400 * day)
+	if a.Serves(first) || !a.Serves(second) {
+		t.Error("an authority that is out of service still has its name")
+	}
+}

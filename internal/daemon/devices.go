@@ -228,7 +228,7 @@ func (v *devices) named(host string) bool {
 	if err != nil {
 		name = host
 	}
-	return strings.HasPrefix(name, "daemon.") && strings.HasSuffix(name, ".palyra.internal")
+	return v.authority.Serves(name)
 }
 
 // device returns the device behind a connection.
