@@ -71,7 +71,8 @@ func ownerFor(tx *store.Tx, by giver, owner palyra.Principal) (palyra.Principal,
 	return owner, by.may(palyra.RoleAgent, u.Workspaces)
 }
 
-// RemoveAgent ends an agent at once, with the tokens that speak for it.
+// RemoveAgent ends an agent at once, with the tokens that speak for it: one's own,
+// or that of somebody who has no more than the signer.
 func (r *Registry) RemoveAgent(ctx context.Context, p palyra.Principal, sig palyra.Signature) error {
 	var over []string
 	err := r.DB.Write(ctx, "agent.removed", func(tx *store.Tx) error {
@@ -79,14 +80,17 @@ func (r *Registry) RemoveAgent(ctx context.Context, p palyra.Principal, sig paly
 		if err != nil {
 			return err
 		}
-		var n int64
-		err = tx.Get(`SELECT COUNT(*) FROM access_agents WHERE principal = ? AND removed_at = 0`, []any{string(p)}, &n)
+		var owner palyra.Principal
+		err = tx.Get(`SELECT owner FROM access_agents WHERE principal = ? AND removed_at = 0`, []any{string(p)}, &owner)
+		if errors.Is(err, store.ErrNoRows) {
+			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no agent %s", palyra.Clip(string(p), 128)).
+				WithRemedy("see 'palyra agent list'")
+		}
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no agent %s", palyra.Clip(string(p), 128)).
-				WithRemedy("see 'palyra agent list'")
+		if err := by.above(tx, owner); err != nil {
+			return err
 		}
 		if over, err = credentials(tx, p); err != nil {
 			return err
@@ -138,6 +142,23 @@ func firstOwner(tx *store.Tx) (owner palyra.Principal, err error) {
 		WHERE o.role = ? AND o.removed_at = 0 AND u.role = ? AND u.removed_at = 0 ORDER BY o.seq LIMIT 1`,
 		[]any{string(palyra.RoleOwner), string(palyra.RoleOwner)}, &owner)
 	return owner, err
+}
+
+// whoseLocal returns a function that says what ends because the first owner is
+// somebody else by then: agent:local, with the sessions and grants it had as the
+// other's agent.
+func whoseLocal(tx *store.Tx) (ends func() ([]string, error), err error) {
+	before, err := firstOwner(tx)
+	if errors.Is(err, store.ErrNoRows) {
+		err = nil
+	}
+	return func() ([]string, error) {
+		after, err := firstOwner(tx)
+		if err != nil || after == before {
+			return nil, err
+		}
+		return []string{"agent:" + LocalName}, nil
+	}, err
 }
 
 func scanAgent(scan func(...any) error) (palyra.Agent, palyra.Digest, error) {

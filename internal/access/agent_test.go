@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,4 +155,47 @@ func FuzzParseToken(f *testing.F) {
 			t.Fatalf("%q accepted", raw)
 		}
 	})
+}
+
+// Who has less ends neither an owner's agent nor an owner's lesser key.
+func TestNobodyEndsWhatIsAboveThem(t *testing.T) {
+	b := newBench(t)
+	bob := b.add("bob", palyra.RoleAdmin)
+	_, _, err := b.AddAgent(t.Context(), "ci", "", b.sign(b.owner, nil))
+	b.must(err)
+	lesser := newPerson("alice", palyra.RoleApprover)
+	_, err = b.AddOperator(t.Context(), lesser.Operator, b.sign(b.owner, nil))
+	b.must(err)
+	b.wants(b.RemoveAgent(t.Context(), "agent:ci", b.sign(bob, nil)), palyra.ReasonPermission)
+	b.wants(b.RemoveOperator(t.Context(), lesser.KeyID, b.sign(bob, nil)), palyra.ReasonPermission)
+	b.must(b.RemoveAgent(t.Context(), "agent:ci", b.sign(b.owner, nil)))
+	b.must(b.RemoveOperator(t.Context(), lesser.KeyID, b.sign(b.owner, nil)))
+}
+
+// When agent:local becomes somebody else's, what it had as the other's ends.
+func TestLocalAgentEndsWithItsOwner(t *testing.T) {
+	for name, end := range map[string]func(b *bench, eve person) error{
+		"removed": func(b *bench, eve person) error { return b.RemoveUser(b.t.Context(), "user:alice", b.sign(eve, nil)) },
+		"changed": func(b *bench, eve person) error { return b.changeUser(eve, "alice", palyra.RoleAdmin) },
+		"key": func(b *bench, eve person) error {
+			return b.RemoveOperator(b.t.Context(), b.owner.KeyID, b.sign(eve, nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			eve := b.add("eve", palyra.RoleOwner)
+			got := b.ends()
+			b.must(end(b, eve))
+			if !slices.Contains(*got, "agent:local") {
+				t.Errorf("%v", *got)
+			}
+			*got = nil
+			_, err := b.addUser(eve, "dan", palyra.RoleViewer)
+			b.must(err)
+			b.must(b.RemoveUser(t.Context(), "user:dan", b.sign(eve, nil)))
+			if slices.Contains(*got, "agent:local") {
+				t.Errorf("it is still eve's: %v", *got)
+			}
+		})
+	}
 }

@@ -103,8 +103,10 @@ func keyTaken() error {
 		WithRemedy("make a new key; a removed one is not taken back")
 }
 
-// RemoveOperator ends a key at once. The last owner's key stays.
+// RemoveOperator ends a key at once: one's own, or that of somebody who has no more
+// than the signer. The last owner's key stays.
 func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Signature) error {
+	over := []string{"key:" + id}
 	err := r.DB.Write(ctx, "operator.removed", func(tx *store.Tx) error {
 		by, err := allowed(tx, sig, manage)
 		if err != nil {
@@ -114,16 +116,25 @@ func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Sig
 		if err != nil || !o.RemovedAt.IsZero() {
 			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no operator has the key %s", palyra.Clip(id, 64))
 		}
-		if err := by.may(o.Role, nil); o.Principal != by.Principal && err != nil {
+		if err := by.above(tx, o.Principal); err != nil {
+			return err
+		}
+		local, err := whoseLocal(tx)
+		if err != nil {
 			return err
 		}
 		if err := r.endKey(tx, id, by.Principal, sig); err != nil {
 			return err
 		}
-		return anOwner(tx)
+		if err := anOwner(tx); err != nil {
+			return err
+		}
+		more, err := local()
+		over = append(over, more...)
+		return err
 	})
 	if err == nil {
-		r.ended([]string{"key:" + id}, "")
+		r.ended(over, "")
 	}
 	return err
 }

@@ -58,6 +58,19 @@ func (*Registry) Holds(role palyra.Role) []string { return slices.Clone(roles[ro
 // Permissions lists every permission there is.
 func Permissions() []string { return append(slices.Clone(views), acts...) }
 
+// Lesser returns the role that a credential's and its person's come to: the one
+// that the other covers. Where neither does there is none.
+func (*Registry) Lesser(a, b palyra.Role) palyra.Role {
+	covers := func(a, b palyra.Role) bool { return giver{palyra.Operator{Role: a}, palyra.User{Role: a}}.covers(b) }
+	switch {
+	case covers(a, b):
+		return b
+	case covers(b, a):
+		return a
+	}
+	return ""
+}
+
 // Permits reports whether a role holds a permission. signed says that the
 // request carries the person's own signature; without it a person may only
 // look. Agents have no key: their role alone holds them.

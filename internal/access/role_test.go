@@ -78,3 +78,17 @@ func TestWhoMayDecide(t *testing.T) {
 		}
 	}
 }
+
+func TestLesser(t *testing.T) {
+	var r *Registry
+	for _, c := range []struct{ a, b, want palyra.Role }{
+		{palyra.RoleOwner, palyra.RoleApprover, palyra.RoleApprover},
+		{palyra.RoleAdmin, palyra.RoleOwner, palyra.RoleAdmin},
+		{palyra.RoleViewer, palyra.RoleViewer, palyra.RoleViewer},
+		{palyra.RoleAuditor, palyra.RoleApprover, ""},
+	} {
+		if got, back := r.Lesser(c.a, c.b), r.Lesser(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%s and %s: %q and %q", c.a, c.b, got, back)
+		}
+	}
+}

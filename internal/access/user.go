@@ -76,6 +76,10 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 		if err := cmp.Or(by.may(old.Role, old.Workspaces), by.may(next.Role, next.Workspaces)); err != nil {
 			return err
 		}
+		local, err := whoseLocal(tx)
+		if err != nil {
+			return err
+		}
 		with = by.credential()
 		next.AddedAt, next.AddedBy = old.AddedAt, old.AddedBy
 		if _, err := tx.Exec(`UPDATE access_users SET role = ?, workspaces = ? WHERE principal = ?`,
@@ -88,6 +92,11 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 		if over, err = outdated(tx, old, next); err != nil {
 			return err
 		}
+		more, err := local()
+		if err != nil {
+			return err
+		}
+		over = append(over, more...)
 		return r.record(tx, palyra.UserChanged{User: next, By: by.Principal, Signature: sig})
 	})
 	if err != nil {
@@ -113,6 +122,10 @@ func (r *Registry) RemoveUser(ctx context.Context, p palyra.Principal, sig palyr
 		if err := by.may(u.Role, u.Workspaces); err != nil {
 			return err
 		}
+		local, err := whoseLocal(tx)
+		if err != nil {
+			return err
+		}
 		if over, err = credentials(tx, p); err != nil {
 			return err
 		}
@@ -125,6 +138,11 @@ func (r *Registry) RemoveUser(ctx context.Context, p palyra.Principal, sig palyr
 		if err := anOwner(tx); err != nil {
 			return err
 		}
+		more, err := local()
+		if err != nil {
+			return err
+		}
+		over = append(over, more...)
 		return r.record(tx, palyra.UserRemoved{Principal: p, By: by.Principal, Signature: sig})
 	})
 	if err == nil {

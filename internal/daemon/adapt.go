@@ -61,10 +61,17 @@ func (p deskPart) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error
 
 func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
 	who := rpc.CallerOf(ctx)
-	if err := p.pairs(ctx, v, who); err != nil {
+	a, err := p.d.desk.Get(ctx, v.Approval)
+	if err != nil {
 		return palyra.Approval{}, err
 	}
-	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []string{string(who.Role)}, "approval.decide", "Approval", string(v.Approval)); !ok {
+	if err := p.pairs(a, v, who); err != nil {
+		return palyra.Approval{}, err
+	}
+	if who.Device.ID != "" && a.Principal == who.Device.Agent().Principal { // who asks lives where the key lies: nothing separates them
+		v.Separation, v.Device = palyra.SeparationNone, false
+	}
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, v.By, []string{string(p.d.access.Lesser(who.Role, who.Cap))}, "approval.decide", "Approval", string(v.Approval)); !ok {
 		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s decide approvals", v.By)
 		for _, h := range hits {
 			e = e.WithRemedy("%s", h.Remedy)
@@ -74,18 +81,22 @@ func (p deskPart) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, e
 	return p.d.desk.Decide(ctx, v)
 }
 
-// pairs refuses an answer about a pairing by somebody who may not manage devices.
-func (p deskPart) pairs(ctx context.Context, v palyra.Vote, who rpc.Caller) error {
-	a, err := p.d.desk.Get(ctx, v.Approval)
-	if err != nil || a.SubjectType != palyra.SubjectPairing {
-		return err
-	}
-	const manage = "devices.manage"
-	if p.d.access.Permits(who.Role, manage, who.Signed) && p.d.access.Permits(who.Cap, manage, who.Signed) {
+// pairs refuses an answer about a pairing by somebody who may not manage devices,
+// and by the device that showed the code: a stolen one would make itself a twin.
+func (p deskPart) pairs(a palyra.Approval, v palyra.Vote, who rpc.Caller) error {
+	if a.SubjectType != palyra.SubjectPairing {
 		return nil
 	}
-	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s to pair a device", v.By, manage).
-		WithRemedy("have an owner or admin answer")
+	const manage = "devices.manage"
+	if !p.d.access.Permits(who.Role, manage, who.Signed) || !p.d.access.Permits(who.Cap, manage, who.Signed) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s to pair a device", v.By, manage).
+			WithRemedy("have an owner or admin answer")
+	}
+	if who.Operator.Device != "" && p.d.devices.offeredWith(who.Operator.KeyID) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonRequesterDecides, "the device that showed the code may not answer for the machine that used it").
+			WithRemedy("answer on the daemon's own machine, or on another device")
+	}
+	return nil
 }
 
 func (p deskPart) Watch(ctx context.Context, f func(palyra.Approval) error) error {
@@ -229,7 +240,11 @@ func (p statusPart) separation(ctx context.Context) (palyra.Separation, error) {
 			weakest = o.Separation
 		}
 	}
-	return weakest, nil
+	devices, err := p.d.access.Devices(ctx)
+	if slices.ContainsFunc(devices, palyra.Device.Live) && palyra.SeparationDevice.Rank() < weakest.Rank() {
+		weakest = palyra.SeparationDevice // their keys decide too
+	}
+	return weakest, err
 }
 
 func (p statusPart) Shutdown(_ context.Context, by palyra.Principal) error {

@@ -32,7 +32,7 @@ func (i *insiders) Serve(c *palyra.Call, uid int64, socket *os.File) (stop func(
 		return nil, errors.Join(errors.New("daemon: an agent's door is not a unix socket"), l.Close())
 	}
 	unix.SetUnlinkOnClose(false) // its path is the room's, not ours
-	return server.ServeAgent(l, c.ID, palyra.Agent{Principal: c.Proposal.Principal, Owner: c.Proposal.Owner}, uid), nil
+	return server.ServeAgent(l, c.ID, palyra.Agent{Principal: c.Proposal.Principal, Owner: c.Proposal.Owner}, uid, c.Proposal.Within), nil
 }
 
 // agentTools are the programs that an agent in a room finds: the command that

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"net"
 	"path/filepath"
 	"slices"
@@ -15,13 +14,10 @@ import (
 	"sync/atomic"
 
 	"palyra"
-	"palyra/internal/access"
 	"palyra/internal/ca"
-	"palyra/internal/identity"
 	"palyra/internal/limit"
 	"palyra/internal/pairing"
 	"palyra/internal/rpc"
-	"palyra/internal/tool/device"
 
 	devicesvc "palyra/internal/rpc/devices"
 )
@@ -35,8 +31,10 @@ type devices struct {
 	tls       *tls.Config
 	server    atomic.Pointer[rpc.Server]
 
-	mu     sync.Mutex // guards issued
-	issued map[palyra.ID]pairing.Issued
+	mu       sync.Mutex           // guards what follows
+	waiting  map[palyra.ID]string // by pairing, the key of the machine that waits for the answer
+	issued   map[palyra.ID]pairing.Issued
+	offering map[string]int // keys that asked for the code that is shown
 
 	door sync.Mutex // held while the door opens or closes
 }
@@ -47,7 +45,7 @@ func (d *Daemon) openDevices(ctx context.Context) error {
 	d.limits = limit.New(limit.Config{
 		Requests: c.Limits.RequestsPerSecond, Propose: c.Limits.ProposePerSecond, Decide: c.Limits.DecidePerSecond, Logins: c.Limits.LoginPerMinute, Now: now,
 	})
-	v := &devices{d: d, issued: map[palyra.ID]pairing.Issued{}}
+	v := &devices{d: d, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.ID]pairing.Issued{}}
 	var err error
 	v.authority, err = ca.Open(ctx, ca.Config{
 		Keeper: ca.Files(c.Paths.Keys), Certs: filepath.Join(c.Paths.Keys, "authorities"), Days: int(c.Remote.CertificateDays), Now: now,
@@ -57,7 +55,8 @@ func (d *Daemon) openDevices(ctx context.Context) error {
 	}
 	v.tls = v.authority.Server(ca.ServerConfig{Device: v.live, PairProtocol: pairing.Protocol})
 	v.office, err = pairing.New(pairing.Config{
-		StateID: d.stateID, Authorities: v.authority.Certificates, Leaf: v.authority.ServerLeaf, Ask: v.ask, Addresses: v.addresses, Limit: d.limits,
+		StateID: d.stateID, Authorities: v.authority.Certificates, Leaf: v.authority.ServerLeaf, Ask: v.ask, Addresses: v.addresses,
+		Limit: limit.New(limit.Config{Logins: c.Limits.LoginPerMinute, Now: now}), // of its own: nobody locks browsers out by guessing PINs
 		Record: func(ctx context.Context, events ...palyra.Event) error {
 			_, err := d.journal.Record(ctx, events...)
 			return err
@@ -88,96 +87,31 @@ func (v *devices) live(ctx context.Context, keyID string, leaf *x509.Certificate
 	return nil
 }
 
-// tool is the tool by which devices are paired.
-func (v *devices) tool() device.Config {
-	return device.Config{KeyID: identity.KeyID, Register: v.register}
-}
-
-// register makes a device known that a person said yes to. Its certificate waits
-// for the office, which hands it over.
-func (v *devices) register(ctx context.Context, call palyra.ID, p device.Pairing) (palyra.Device, error) {
-	pub, err := base64.StdEncoding.Strict().DecodeString(p.PublicKey)
-	if err != nil {
-		return palyra.Device{}, err
-	}
-	id := access.DeviceID(ed25519.PublicKey(pub))
-	leaf, err := v.authority.IssueDevice(ed25519.PublicKey(pub), id)
-	if err != nil {
-		return palyra.Device{}, err
-	}
-	dev, err := v.d.access.AddDevice(ctx, palyra.Device{
-		ID: id, Name: p.Name, Principal: p.Principal, Role: p.Role, KeyID: p.KeyID, PublicKey: p.PublicKey, Certificate: leaf.Digest,
-		Serial: leaf.Serial, ExpiresAt: leaf.NotAfter.UTC(), PairedAt: now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
-	}, p.Pairing)
-	if err != nil {
-		return palyra.Device{}, err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.issued[call] = pairing.Issued{Device: dev, Certificate: leaf.DER, Authorities: v.authority.Certificates()}
-	return dev, nil
-}
-
-// ask puts a machine that proved the code to the gate, as a call of its own:
-// judged, asked, answered, recorded and attested like any other.
-func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
-	if _, err := v.d.access.Device(ctx, c.Name); err == nil { // better now than after a person said yes
-		return pairing.Issued{}, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device is or was called %s", c.Name).
-			WithRemedy("join again with another --name; that of a revoked device is not given again")
-	}
-	args, err := json.Marshal(device.Pairing{
-		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
-		Principal: c.Principal, Role: c.Role, By: c.By,
-	})
-	if err != nil {
-		return pairing.Issued{}, err
-	}
-	calls := v.d.path.calls
-	var id atomic.Value
-	out, err := calls.Call(ctx, palyra.Proposal{
-		Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Door: palyra.DoorAPI,
-		Tool: device.PairName, Arguments: args, Purpose: "pairing " + string(c.Pairing),
-	}, palyra.Watch{Event: func(call *palyra.Call, e palyra.Event) {
-		id.Store(call.ID)
-		switch e := e.(type) {
-		case palyra.ApprovalRequested:
-			asked(e.Approval)
-		case palyra.ApprovalJoined:
-			asked(e.Approval)
-		}
-	}})
-	call, known := id.Load().(palyra.ID)
-	if known && ctx.Err() != nil {
-		_ = calls.Cancel(context.WithoutCancel(ctx), call) // it may have ended: then the answer is there
-	}
-	if issued, ok := v.take(call); ok {
-		return issued, nil
-	}
-	switch {
-	case err != nil:
-		return pairing.Issued{}, err
-	case out.ReasonCode == palyra.ReasonApprovalDenied:
-		return pairing.Issued{}, palyra.Errorf(palyra.Denied, palyra.ReasonPairingRefused, "the pairing was refused: %s", out.Reason)
-	}
-	return pairing.Issued{}, palyra.Errorf(palyra.Denied, out.ReasonCode, "%s", out.Reason).WithRemedy("%s", out.Remedy)
-}
-
-// take returns what a call issued, once.
-func (v *devices) take(call palyra.ID) (pairing.Issued, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	issued, ok := v.issued[call]
-	delete(v.issued, call)
-	return issued, ok
-}
-
 // Offer implements the door's Office.
 func (v *devices) Offer(ctx context.Context, o devicesvc.Offer, emit func(palyra.Pairing) error) error {
 	if v.d.Config.Config.Remote.Listen == "off" {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDisabled, "devices cannot come in: remote.listen is off").
 			WithRemedy("set remote.listen, for example to :7443")
 	}
+	key := o.Signature.Intent.KeyID
+	v.mu.Lock()
+	v.offering[key]++
+	v.mu.Unlock()
+	defer func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.offering[key]--; v.offering[key] <= 0 {
+			delete(v.offering, key)
+		}
+	}()
 	return v.office.Offer(ctx, pairing.Offer(o), emit)
+}
+
+// offeredWith reports whether a code is shown that the key asked for.
+func (v *devices) offeredWith(keyID string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.offering[keyID] > 0
 }
 
 // Renew gives a device its next certificate, for the key it has.

@@ -134,7 +134,11 @@ func TestARevokedDevice(t *testing.T) {
 func TestAnAgentOnADevice(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart()
-	m := d.paired("laptop", "", "")
+	phone := d.paired("phone", "", "").client(client.AgentDoor) // an approver: it answers and does not ask
+	if _, err := phone.Call(t.Context(), echo("x"), nil); palyra.AsError(err).Reason != palyra.ReasonPermission {
+		t.Errorf("a device that was paired to answer asks: %v", err)
+	}
+	m := d.paired("laptop", "", palyra.RoleOperator)
 	person := d.client(client.OperatorDoor)
 	if _, err := person.AddWorkspace(t.Context(), d.work, ""); err != nil {
 		t.Fatal(err)
@@ -386,4 +390,61 @@ func consistent(t *testing.T, d *daemon, m *elsewhere) {
 		t.Error(err)
 	}
 	d.verify()
+}
+
+// Where who asks and who answers are one machine nothing separates them, and the
+// record says so.
+func TestADeviceThatAsksAndAnswers(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	m := d.paired("laptop", "", palyra.RoleOperator)
+	if _, err := d.client(client.OperatorDoor).AddWorkspace(t.Context(), d.work, ""); err != nil {
+		t.Fatal(err)
+	}
+	ch := propose(t.Context(), m.client(client.AgentDoor), write(d.work, "own.txt", "x"))
+	a := d.pending(d.client(client.OperatorDoor))
+	got, err := m.client(client.OperatorDoor).Decide(t.Context(), allow(a, palyra.ScopeOnce, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-ch; r.err != nil || r.out.Outcome != palyra.OutcomeFinished {
+		t.Fatalf("%+v", r)
+	}
+	if v := got.Decision.Votes[0]; v.Separation != palyra.SeparationNone || v.Device {
+		t.Errorf("separated from itself: %+v", v)
+	}
+	other := propose(t.Context(), d.client(client.AgentDoor), write(d.work, "others.txt", "x"))
+	a = d.pending(d.client(client.OperatorDoor))
+	if got, err = m.client(client.OperatorDoor).Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if v := got.Decision.Votes[0]; v.Separation != palyra.SeparationDevice || !v.Device {
+		t.Errorf("another's call: %+v", v)
+	}
+	<-other
+}
+
+// A device may offer a pairing, and somebody else says yes to it.
+func TestADeviceDoesNotMakeItselfATwin(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	m := d.paired("laptop", "", palyra.RoleAdmin)
+	there := m.client(client.OperatorDoor)
+	o, err := d.offerBy(there, "", palyra.RoleAdmin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin := newElsewhere(t)
+	ch := twin.joining(t.Context(), "twin", client.JoinRequest{Code: o.last.Code})
+	id := o.approval()
+	if err := answerTo(t.Context(), there, id, palyra.AnswerAllow); palyra.AsError(err).Reason != palyra.ReasonRequesterDecides {
+		t.Errorf("the device answers for the machine it offered to: %v", err)
+	}
+	if err := answerTo(t.Context(), d.client(client.OperatorDoor), id, palyra.AnswerAllow); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-ch; r.err != nil {
+		t.Fatal(r.err)
+	}
+	o.over()
 }

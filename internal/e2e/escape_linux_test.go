@@ -20,7 +20,7 @@ import (
 func TestASwappedWorkspaceLeadsNowhere(t *testing.T) {
 	d := newDaemon(t)
 	owner := d.ownWork()
-	d.mustStart()
+	d.mustStart(unlimited...)
 	agent := d.client(client.AgentDoor)
 	outside := filepath.Join(filepath.Dir(d.work), "outside")
 	sub, link := filepath.Join(d.work, "sub"), filepath.Join(d.work, "link")

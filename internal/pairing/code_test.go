@@ -140,7 +140,7 @@ func TestCleanPIN(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{
-		"laptop": true, "a": true, "Phone-2.home_x": true, strings.Repeat("x", MaxName): true,
+		"laptop": true, "a": true, "phone-2.home_x": true, "Phone": false, strings.Repeat("x", MaxName): true,
 		"": false, ".x": false, "-x": false, "a b": false, "a/b": false, "dev-1": false, "ünï": false, "a\x1b": false, strings.Repeat("x", MaxName+1): false, "a\u202eb": false,
 	} {
 		if err := CheckName(name); (err == nil) != ok {

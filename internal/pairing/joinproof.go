@@ -109,6 +109,8 @@ func (j *join) accept(s session, m message) (Joined, error) {
 	switch {
 	case !j.public.Equal(key) || d.KeyID != KeyID(j.public) || d.PublicKey != publicText(j.public):
 		return Joined{}, broken(errors.New("pairing: the certificate is for another key"))
+	case d.Name != j.Name || d.ID != deviceID(j.public): // both are shown and kept here
+		return Joined{}, broken(errors.New("pairing: the device is not called what it was to be"))
 	case d.Certificate != palyra.SumBytes(m.Certificate):
 		return Joined{}, broken(errors.New("pairing: the certificate is not the one that the daemon recorded"))
 	}

@@ -164,6 +164,9 @@ func KeyID(pub ed25519.PublicKey) string {
 	return "op-" + hex.EncodeToString(sum[:16])
 }
 
+// deviceID names a device by its key.
+func deviceID(pub ed25519.PublicKey) string { return "dev-" + strings.TrimPrefix(KeyID(pub), "op-") }
+
 // publicText is a public key as devices and signatures hold it.
 func publicText(pub ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(pub) }
 
@@ -181,13 +184,14 @@ func Fingerprint(pub ed25519.PublicKey) string {
 // MaxName is the longest name of a device, in bytes.
 const MaxName = 64
 
-// CheckName returns an error unless name may be a device's: letters, digits and
-// ._- of ASCII, beginning with a letter or digit. It is shown to the person who
+// CheckName returns an error unless name may be a device's: small letters, digits
+// and ._- of ASCII, beginning with a letter or digit, as the registry takes them.
+// It is shown to the person who
 // decides, so nothing in it may look like something else, nor like a device's id.
 func CheckName(name string) error {
-	odd := func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune("._-", r) }
+	odd := func(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune("._-", r) || r >= 'A' && r <= 'Z' }
 	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, odd) || !alphanumeric(rune(name[0])) || strings.HasPrefix(name, "dev-") {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a device's name is 1 to %d letters, digits, dots, dashes and underscores", MaxName).
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a device's name is 1 to %d small letters, digits, dots, dashes and underscores", MaxName).
 			WithRemedy("choose a name such as laptop-2")
 	}
 	return nil

@@ -25,6 +25,11 @@ func (o *Office) Serve(ctx context.Context, conn *tls.Conn) {
 		return
 	}
 	defer func() { <-o.slots }()
+	if _, err := o.live(); err != nil { // nothing can be guessed: that costs nobody a try
+		w.refuse(err)
+		o.turnedAway(ctx, palyra.AsError(err).Reason, address)
+		return
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		host = address

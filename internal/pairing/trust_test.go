@@ -88,6 +88,8 @@ func TestAccept(t *testing.T) {
 		"rubbish":           func(i *Issued) { i.Certificate = []byte{1} },
 		"another digest":    func(i *Issued) { i.Device.Certificate = palyra.SumBytes(nil) },
 		"another key id":    func(i *Issued) { i.Device.KeyID = "op-x" },
+		"a name to show":    func(i *Issued) { i.Device.Name = "x\x1b]0;owned\a" },
+		"another id":        func(i *Issued) { i.Device.ID = "dev-other" },
 		"another key text":  func(i *Issued) { i.Device.PublicKey = "x" },
 	} {
 		i := good

@@ -128,6 +128,20 @@ func (b *timedBody) release() {
 	b.held = 0
 }
 
+// What is still taken of a request that was answered before it was read, so that
+// its sender gets to read the answer: a connection that is closed on unread bytes
+// is reset, and the answer is lost with it.
+const (
+	mostDrained  = 1 << 20
+	longestDrain = time.Second
+)
+
+// drain takes the rest of the body, within bounds.
+func (b *timedBody) drain() {
+	b.deadline(time.Now().Add(longestDrain))
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, mostDrained) // what does not come in time is not waited for
+}
+
 // finish is the end of the request.
 func (b *timedBody) finish() {
 	b.mu.Lock()

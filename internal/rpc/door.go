@@ -23,6 +23,7 @@ type door struct {
 	agent    bool          // whoever comes in is an agent
 	bound    *palyra.Agent // whoever comes in is this one
 	parent   palyra.ID     // the call whose door it is
+	within   []string      // the only workspaces that call reaches; empty: all
 	uid      int64         // whom it serves
 	path     string
 	far      bool                        // not a unix socket: there is no uid to look at
@@ -38,6 +39,7 @@ type peer struct {
 	agent   bool  // came by the agent door
 	bound   *palyra.Agent
 	parent  palyra.ID
+	within  []string
 	device  string    // came over mutual TLS, as this paired device
 	until   time.Time // with a certificate that holds so long
 	console bool      // came by the console's listener
@@ -68,7 +70,7 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 	g := d.guard(h, s, bodies)
 	d.server = d.http(g, s)
 	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound, parent: d.parent})
+		return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound, parent: d.parent, within: d.within})
 	}
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetUnencryptedHTTP2(true)
@@ -148,6 +150,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(context.WithValue(ctx, bodyKey{}, body), visitKey{}, v))
 	r.Body = body
 	g.next.ServeHTTP(&timedWriter{ResponseWriter: w, rc: rc, limit: g.limits.write}, r)
+	if r.ProtoMajor == 1 {
+		body.drain()
+	}
 }
 
 // check looks at where a request comes from.

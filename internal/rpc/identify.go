@@ -36,7 +36,7 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 		return a.byToken(ctx, r, token)
 	case r.peer.bound != nil:
 		r.agent(*r.peer.bound, ByAgentSocket)
-		r.caller.Parent = r.peer.parent
+		r.caller.Parent, r.caller.Within = r.peer.parent, r.peer.within
 	case r.peer.device != "":
 		return a.byDevice(ctx, r, h)
 	case r.peer.console:
@@ -47,6 +47,8 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 			return err
 		}
 		r.agent(agent, ByAgentSocket)
+		_, r.caller.Within, err = a.Access.Cap(ctx, agent.Owner) // an agent reaches what its owner does
+		return err
 	case !r.signed: // the signature says who; without one it is the daemon's user, looking
 		person, err := a.Access.Person(ctx, r.peer.uid)
 		if err != nil {
@@ -138,9 +140,14 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 	case len(door) > 1 || door[0] != "agent":
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s can only be agent", DoorHeader)
 	}
-	_, within, err := a.Access.Cap(ctx, d.Principal) // also refuses the agents of a person who was removed
+	role, within, err := a.Access.Cap(ctx, d.Principal) // also refuses the agents of a person who was removed
 	if err != nil {
 		return err
+	}
+	const start = "runs.start" // a device that was paired to answer must not become one that asks
+	if !a.Access.Permits(d.Role, start, true) || !a.Access.Permits(role, start, true) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "programs on the device %s may not propose calls: its role %s does not start runs", d.Name, d.Role).
+			WithRemedy("pair it with the role operator, where that is wanted")
 	}
 	r.agent(d.Agent(), ByDevice)
 	r.caller.CredentialID, r.caller.Within, r.signed = "device:"+d.ID, within, false

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ type held struct {
 
 var errEnded = palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "the credential of this request has ended").
 	WithRemedy("ask an operator for another")
+
+var errRevoked = palyra.Errorf(palyra.Denied, palyra.ReasonDeviceRevoked, "the device was revoked").
+	WithRemedy("pair it again under a new name: palyra device pair")
 
 var errCrowded = palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too many requests with this credential are under way").
 	WithRemedy("wait for some to end").WithAfter(time.Second)
@@ -86,18 +90,26 @@ func (l *live) ended(id string, since int64) bool {
 // say why, then connections. Nothing under it is entered any more that was looked
 // up before.
 func (l *live) end(id string) {
+	why := errEnded
+	if strings.HasPrefix(id, "device:") {
+		why = errRevoked
+	}
 	all := l.strike(id)
 	for _, h := range all {
 		if h.cancel != nil {
-			h.cancel(errEnded)
+			h.cancel(why)
 		}
 	}
 	for _, h := range all {
-		if h.conn != nil {
-			_ = h.conn.Close() // it is cut off whatever the peer does
+		if h.conn != nil { // it is cut off whatever the peer does, once what is on it had its last word; new requests are refused meanwhile
+			time.AfterFunc(lastWord, func() { _ = h.conn.Close() })
 		}
 	}
 }
+
+// lastWord is how long a connection whose credential ended stays for its requests
+// to say so.
+const lastWord = time.Second
 
 // strike numbers the end and lists what the credential holds. That is ended
 // without the lock, which those that end take to leave.

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"palyra"
 )
 
-type closer struct{ closed bool }
+type closer chan struct{}
 
-func (c *closer) Close() error {
-	c.closed = true
+func (c closer) Close() error {
+	close(c)
 	return nil
 }
 
@@ -22,14 +23,19 @@ func TestLiveEndsWhatComesLate(t *testing.T) {
 	l := &live{most: 2}
 	since := l.begin()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	conn := &closer{}
+	conn := make(closer)
 	leave, err := l.enter("a", since, &held{cancel: cancel, conn: conn})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.end("a")
-	if !errors.Is(context.Cause(ctx), errEnded) || !conn.closed {
-		t.Errorf("%v %v", context.Cause(ctx), conn.closed)
+	if !errors.Is(context.Cause(ctx), errEnded) {
+		t.Errorf("%v", context.Cause(ctx))
+	}
+	select {
+	case <-conn: // once its requests had their last word
+	case <-time.After(5 * lastWord):
+		t.Error("the connection stays")
 	}
 	leave()
 	if _, err := l.enter("a", since, &held{}); !errors.Is(err, errEnded) || !l.ended("a", since) {

@@ -17,7 +17,7 @@ func TestARunsOwnDoor(t *testing.T) {
 	open := func(name string, uid int64) func() {
 		l, err := net.Listen("unix", b.socket(name))
 		b.must(err)
-		return b.server.ServeAgent(l, "01PARENT", palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, uid)
+		return b.server.ServeAgent(l, "01PARENT", palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, uid, []string{"/w"})
 	}
 	stop := open("room", int64(os.Geteuid()))
 	if code, body := b.post("room", "/palyra.v1.ToolService/ListTools", "application/json", `{}`); code != 200 {
@@ -28,6 +28,9 @@ func TestARunsOwnDoor(t *testing.T) {
 	}
 	if code, body := b.post("room", "/palyra.v1.ToolService/GetCall", "application/json", `{"call_id":"C"}`); code != 200 || !strings.Contains(string(body), "agent:inside") {
 		t.Errorf("%d %s", code, body)
+	}
+	if code, body := b.post("room", "/palyra.v1.AccessService/WhoAmI", "application/json", `{}`); code != 200 || !strings.Contains(string(body), `"workspaces":["/w"]`) {
+		t.Errorf("it does not reach what its run does: %d %s", code, body)
 	}
 	if code, body := b.post("room", "/palyra.v1.RunService/ListRuns", "application/json", `{}`); code == 200 {
 		t.Errorf("runs from inside: %s", body)

@@ -38,10 +38,14 @@ func (r *Runner) refused(begun time.Time, call palyra.ID, err error) palyra.Resu
 
 // notStarted gives a backend's error the form that people can read.
 func notStarted(ctx context.Context, p palyra.Plan, err error) error {
-	if e := (*palyra.Error)(nil); errors.As(err, &e) {
+	e := (*palyra.Error)(nil)
+	if errors.As(err, &e) && (ctx.Err() == nil || e.Reason != palyra.ReasonSpawnFailed) { // a start that was called off did not fail
 		return err
 	}
-	if err := stopped(ctx, p, err); errors.As(err, new(*palyra.Error)) {
+	if err := stopped(ctx, p, ctx.Err()); errors.As(err, new(*palyra.Error)) {
+		return err
+	}
+	if e != nil {
 		return err
 	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "the program could not be started").

@@ -67,13 +67,14 @@ func TestBackendOverlap(t *testing.T) {
 				}
 				eventually(t, "ready", func() bool { return strings.Contains(two.printed(), "ready") })
 				first.Stop("cancelled", 0)
-				if x := waitFor(t, first); len(x.Quarantined) != 1 {
+				x := waitFor(t, first) // what is made again while it is swept may be taken by either
+				if len(x.Quarantined) == 0 {
 					t.Errorf("the first: %q", x.Quarantined)
 				}
 				eventually(t, "made again", func() bool { return strings.Contains(two.printed(), "again") })
 				second.Stop("cancelled", 0)
-				if x := waitFor(t, second); len(x.Quarantined) != 1 || exists(evil) {
-					t.Errorf("the second: %q, %v", x.Quarantined, exists(evil))
+				if y := waitFor(t, second); len(x.Quarantined)+len(y.Quarantined) != 2 || exists(evil) {
+					t.Errorf("the first: %q, the second: %q, %v", x.Quarantined, y.Quarantined, exists(evil))
 				}
 			})
 		}

@@ -190,6 +190,9 @@ func cancelled(t *testing.T, d *desk) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
 	res := d.run(t, ctx, d.plan(t, nil, d.probe, "hop", "4", "4000", "stay"))
+	if r := res.Refusal; r != nil && r.Reason == palyra.ReasonCancelled { // on a busy machine it comes before the start
+		return
+	}
 	if !res.Cancelled || res.TimedOut || res.KillReason != "cancelled" {
 		t.Errorf("cancelled %v, timed out %v, kill reason %q, %+v", res.Cancelled, res.TimedOut, res.KillReason, res.Refusal)
 	}

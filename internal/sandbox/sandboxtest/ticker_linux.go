@@ -11,7 +11,7 @@ import (
 )
 
 // worstGap is how long a neighbour that wakes every 10 ms may be kept waiting.
-const worstGap = 500 * time.Millisecond
+const worstGap = 2 * time.Second
 
 // ticks is a process outside that notices when it is starved.
 type ticks struct {

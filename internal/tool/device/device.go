@@ -13,6 +13,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"net"
 	"slices"
 	"strings"
 	"unicode"
@@ -94,6 +95,9 @@ func (t pair) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 		"key "+a.Print+": compare it with what the other machine shows",
 		"it may do what the role "+string(a.Role)+" may, as "+string(a.Principal),
 		"it proved that it knows the code that "+string(a.By)+" was shown")
+	if host, _, err := net.SplitHostPort(a.Address); err == nil && net.ParseIP(host).IsLoopback() {
+		p.Detail.Notes = append(p.Detail.Notes, "it comes from this very machine: whatever runs here as you could use its key")
+	}
 	return nil
 }
 

@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"sync/atomic"
+
+	"palyra"
+	"palyra/internal/access"
+	"palyra/internal/identity"
+	"palyra/internal/pairing"
+	"palyra/internal/tool/device"
+)
+
+// tool is the tool by which devices are paired.
+func (v *devices) tool() device.Config {
+	return device.Config{KeyID: identity.KeyID, Register: v.register}
+}
+
+// register makes a device known that a person said yes to. Its certificate waits
+// for the office, which hands it over; without a machine that waits for it nothing
+// is made known, however old the question is that was answered.
+func (v *devices) register(ctx context.Context, call palyra.ID, p device.Pairing) (palyra.Device, error) {
+	if !v.waits(p) {
+		return palyra.Device{}, palyra.Errorf(palyra.Expired, palyra.ReasonPairingExpired, "the machine that asked is not waiting any more").
+			WithRemedy("pair it again: palyra device pair")
+	}
+	pub, err := base64.StdEncoding.Strict().DecodeString(p.PublicKey)
+	if err != nil {
+		return palyra.Device{}, err
+	}
+	id := access.DeviceID(ed25519.PublicKey(pub))
+	leaf, err := v.authority.IssueDevice(ed25519.PublicKey(pub), id)
+	if err != nil {
+		return palyra.Device{}, err
+	}
+	dev, err := v.d.access.AddDevice(ctx, palyra.Device{
+		ID: id, Name: p.Name, Principal: p.Principal, Role: p.Role, KeyID: p.KeyID, PublicKey: p.PublicKey, Certificate: leaf.Digest,
+		Serial: leaf.Serial, ExpiresAt: leaf.NotAfter.UTC(), PairedAt: now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
+	}, p.Pairing)
+	if err != nil {
+		return palyra.Device{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.issued[call] = pairing.Issued{Device: dev, Certificate: leaf.DER, Authorities: v.authority.Certificates()}
+	return dev, nil
+}
+
+// ask puts a machine that proved the code to the gate, as a call of its own:
+// judged, asked, answered, recorded and attested like any other.
+func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
+	if _, err := v.d.access.Device(ctx, c.Name); err == nil { // better now than after a person said yes
+		return pairing.Issued{}, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device is or was called %s", c.Name).
+			WithRemedy("join again with another --name; that of a revoked device is not given again")
+	}
+	args, err := json.Marshal(device.Pairing{
+		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
+		Principal: c.Principal, Role: c.Role, By: c.By,
+	})
+	if err != nil {
+		return pairing.Issued{}, err
+	}
+	v.wait(c, true)
+	defer v.wait(c, false)
+	calls := v.d.path.calls
+	var id atomic.Value
+	out, err := calls.Call(ctx, palyra.Proposal{
+		Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Door: palyra.DoorAPI,
+		Tool: device.PairName, Arguments: args, Purpose: "pairing " + string(c.Pairing),
+	}, palyra.Watch{Event: func(call *palyra.Call, e palyra.Event) {
+		id.Store(call.ID)
+		switch e := e.(type) {
+		case palyra.ApprovalRequested:
+			asked(e.Approval)
+		case palyra.ApprovalJoined:
+			asked(e.Approval)
+		}
+	}})
+	call, known := id.Load().(palyra.ID)
+	if known && ctx.Err() != nil {
+		_ = calls.Cancel(context.WithoutCancel(ctx), call) // it may have ended: then the answer is there
+	}
+	if issued, ok := v.take(call); ok {
+		return issued, nil
+	}
+	switch {
+	case err != nil:
+		return pairing.Issued{}, err
+	case out.ReasonCode == palyra.ReasonApprovalDenied:
+		return pairing.Issued{}, palyra.Errorf(palyra.Denied, palyra.ReasonPairingRefused, "the pairing was refused: %s", out.Reason)
+	}
+	return pairing.Issued{}, palyra.Errorf(palyra.Denied, out.ReasonCode, "%s", out.Reason).WithRemedy("%s", out.Remedy)
+}
+
+// wait notes that a machine waits for the answer, or no longer does.
+func (v *devices) wait(c pairing.Candidate, does bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if delete(v.waiting, c.Pairing); does {
+		v.waiting[c.Pairing] = c.PublicKey
+	}
+}
+
+func (v *devices) waits(p device.Pairing) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key, ok := v.waiting[p.Pairing]
+	return ok && key == p.PublicKey
+}
+
+// take returns what a call issued, once.
+func (v *devices) take(call palyra.ID) (pairing.Issued, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	issued, ok := v.issued[call]
+	delete(v.issued, call)
+	return issued, ok
+}
