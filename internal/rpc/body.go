@@ -53,6 +53,7 @@ type timedBody struct {
 	limit  time.Duration
 	held   int64
 	quiet  bool // between two messages of a stream
+	whole  bool // its connection is for this request alone: the rest of it is taken before it is closed
 
 	mu   sync.Mutex // guards what follows
 	end  error      // what reading gives after cut
@@ -136,10 +137,13 @@ const (
 	longestDrain = time.Second
 )
 
-// drain takes the rest of the body, within bounds.
-func (b *timedBody) drain() {
-	b.deadline(time.Now().Add(longestDrain))
-	_, _ = io.CopyN(io.Discard, b.ReadCloser, mostDrained) // what does not come in time is not waited for
+// Close implements io.Closer. It takes the rest first, within bounds.
+func (b *timedBody) Close() error {
+	if b.whole {
+		b.deadline(time.Now().Add(longestDrain))
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, mostDrained) // what does not come in time is not waited for
+	}
+	return b.ReadCloser.Close()
 }
 
 // finish is the end of the request.

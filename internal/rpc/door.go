@@ -144,15 +144,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-g.slots }()
 	rc := http.NewResponseController(w)
-	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body}
+	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body, whole: r.ProtoMajor == 1}
 	defer body.finish()
 	body.begin()
 	r = r.WithContext(context.WithValue(context.WithValue(ctx, bodyKey{}, body), visitKey{}, v))
 	r.Body = body
 	g.next.ServeHTTP(&timedWriter{ResponseWriter: w, rc: rc, limit: g.limits.write}, r)
-	if r.ProtoMajor == 1 {
-		body.drain()
-	}
+	_ = body.Close() // once more than the handler does no harm
 }
 
 // check looks at where a request comes from.
