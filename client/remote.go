@@ -153,7 +153,7 @@ func noRemote(name string) *palyra.Error {
 
 func damagedRemote(own, why string) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "what is kept of the daemon %s is damaged: %s", filepath.Base(own), why).
-		WithRemedy("have the device revoked there, remove %s and pair again: palyra device join", own)
+		WithRemedy("have the device revoked there, forget it here (palyra device forget %s) and pair again: palyra device join", filepath.Base(own))
 }
 
 func unreadable(path string, err error) *palyra.Error {

@@ -152,6 +152,43 @@ func TestRemotesAreListed(t *testing.T) {
 	named(t, errOf(client.Remotes(filepath.Join(dir, "work", "device.crt"))), palyra.ReasonConfig)
 }
 
+// What is forgotten is gone, key and all; nothing else can be named by it.
+func TestForgetRemote(t *testing.T) {
+	f, dir := newFar(t), filepath.Join(t.TempDir(), "remotes")
+	named(t, client.ForgetRemote(dir, "work"), palyra.ReasonNotFound)
+	f.join(dir)
+	must(t, os.Mkdir(filepath.Join(dir, "broken"), 0o700))
+	must(t, os.Symlink(filepath.Join(dir, "work"), filepath.Join(dir, "link")))
+	for _, name := range []string{"", ".", "..", "../remotes", "work/", "./work", "/", "a/b", "none", ".lock", filepath.Join(dir, "work")} {
+		named(t, client.ForgetRemote(dir, name), palyra.ReasonNotFound)
+	}
+	named(t, client.ForgetRemote(dir, "link"), palyra.ReasonConfig)
+	if got := left(t, dir); len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	for _, name := range []string{"work", "broken"} {
+		must(t, client.ForgetRemote(dir, name))
+	}
+	if got := left(t, dir); len(got) != 1 || got[0] != "link" {
+		t.Errorf("%v", got)
+	}
+}
+
+// Where nobody pairs no PIN is asked for.
+func TestJoinLooksFirst(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "remotes")
+	l := listen(t)
+	_ = l.Close()
+	err := errOf(client.Join(t.Context(), client.JoinRequest{Dir: dir, Device: "x", Address: l.Addr().String(), PIN: func() (palyra.Secret, error) {
+		t.Error("the PIN was asked for")
+		return palyra.Secret{}, errors.New("no")
+	}}))
+	named(t, err, palyra.ReasonPairingBroken)
+	if got := left(t, dir); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
 // left lists what is in the directory of remotes.
 func left(t *testing.T, dir string) (names []string) {
 	t.Helper()

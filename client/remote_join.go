@@ -67,7 +67,7 @@ func Join(ctx context.Context, q JoinRequest) (*Remote, error) {
 	own := filepath.Join(q.Dir, q.Name)
 	if _, err := os.Lstat(own); !errors.Is(err, fs.ErrNotExist) {
 		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a daemon called %s is known here already", q.Name).
-			WithRemedy("give another name with --as; or, if it is no longer used, have the device revoked there and remove %s", own)
+			WithRemedy("give another name with --as; or, if it is no longer used, have the device revoked there and forget it here: palyra device forget %s", q.Name)
 	}
 	sweep(q.Dir)
 	making, err := os.MkdirTemp(q.Dir, joining)
@@ -121,6 +121,12 @@ func (q *JoinRequest) check() error {
 
 // join makes the key, pairs, and puts everything in place.
 func (q JoinRequest) join(ctx context.Context, making, own string) (*Remote, error) {
+	dial := (&net.Dialer{Timeout: dialTime}).DialContext
+	if q.Code == "" { // before anybody is asked for a PIN
+		if err := pairing.Reach(ctx, dial, q.Address); err != nil {
+			return nil, endOf(ctx, err)
+		}
+	}
 	key, err := identity.Create(filepath.Join(making, remoteKey))
 	if err != nil {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "no key could be made in %s", q.Dir).WithCause(err)
@@ -131,7 +137,7 @@ func (q JoinRequest) join(ctx context.Context, making, own string) (*Remote, err
 	r := &Remote{Name: q.Name, dir: own, key: key}
 	conf := pairing.JoinConfig{
 		Address: q.Address, PIN: q.PIN, Code: q.Code, Name: q.Device, Key: key.Certificate(), Progress: q.Progress, Now: time.Now,
-		Dial: (&net.Dialer{Timeout: dialTime}).DialContext,
+		Dial: dial,
 		Keep: func(j pairing.Joined) error { return r.settle(j, making) },
 	}
 	for left := joinTries - 1; ; left-- {
@@ -139,14 +145,19 @@ func (q JoinRequest) join(ctx context.Context, making, own string) (*Remote, err
 		if err == nil {
 			return r, nil
 		}
-		if ctx.Err() != nil {
-			return nil, gaveUp(ctx)
-		}
-		if palyra.AsError(err).Reason != palyra.ReasonPairingWrongCode || q.Code != "" || q.Wrong == nil || left == 0 {
-			return nil, palyra.AsError(err)
+		if ctx.Err() != nil || palyra.AsError(err).Reason != palyra.ReasonPairingWrongCode || q.Code != "" || q.Wrong == nil || left == 0 {
+			return nil, endOf(ctx, err)
 		}
 		q.Wrong(err, left)
 	}
+}
+
+// endOf is the error of a pairing that failed, or that its caller gave up.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	return palyra.AsError(err)
 }
 
 // settle stores what was agreed on and gives it its name: from then on the remote

@@ -142,6 +142,8 @@ func (a *app) userDone(u palyra.User, err error) error {
 func (a *app) userRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove PRINCIPAL", Short: "End a person with every key, device and token of theirs", Args: takes("PRINCIPAL"), ValidArgsFunction: a.completeUsers,
+		Long: "Ends all of it at once. The name is never given again: what is on record about it is about\n" +
+			"nobody else. Somebody who comes back gets another name.",
 		Example: "  palyra access user remove user:bob",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.RemoveUser(ctx, palyra.Principal(args[0])); err != nil {
@@ -173,11 +175,15 @@ func (a *app) whoami() *cobra.Command {
 	var agent bool
 	cmd := &cobra.Command{
 		Use: "whoami", Short: "Show as whom the daemon knows you, and what that may do", Args: takes(),
+		Long: "Without --agent you are whoever the operator's door knows; the token in the file of\n" +
+			tokenVariable + " is used with --agent, as it is by 'palyra tools'.",
 		Example: "  palyra access whoami\n  palyra access whoami --agent\n  palyra --remote work access whoami",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			door := a.operator
 			if agent {
 				door = a.agent
+			} else if a.tokenFile() != "" {
+				a.say("palyra: %s is set and not used here; for whom its token speaks: %s access whoami --agent", tokenVariable, a.own())
 			}
 			c, err := door()
 			if err != nil {

@@ -3,6 +3,10 @@
 package cli
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +78,21 @@ func TestTokenIsGivenOnce(t *testing.T) {
 	if me := h.withToken(out, "access", "whoami", "--agent", "--json"); digOne(t, me, "credential") != "token" || digOne(t, me, "permissions.len") != "1" {
 		t.Errorf("%s", me)
 	}
+	// Whoever asks without --agent is told that it is not used.
+	cmd := h.command("access", "whoami", "--json")
+	cmd.Env = append(cmd.Env, tokenVariable+"="+out)
+	if me, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(me), "is set and not used here") || !strings.Contains(string(me), "whoami --agent") || !strings.Contains(string(me), `"credential":"operator_socket"`) {
+		t.Errorf("%v %s", err, me)
+	}
+	// What it was not made for is refused with the same code wherever it is tried.
+	for _, args := range []string{"tools list", "tools show palyra.echo", `tools call palyra.echo --input {"text":"x"}`} {
+		cmd := h.command(strings.Fields(args)...)
+		cmd.Env = append(cmd.Env, tokenVariable+"="+out)
+		if said, err := cmd.CombinedOutput(); exitCodeOf(err) != exitUnauthorised {
+			t.Errorf("%s: %v\n%s", args, err, said)
+		}
+	}
+	h.plainly(strings.TrimSpace(string(raw)))
 	// A file that is there is not replaced, and then no token is made.
 	for _, path := range []string{out, filepath.Join(h.work, "no", "t")} {
 		if said := h.fails(exitFailure, append(add, "third", "--out", path)...); !strings.Contains(said, "no token was made") {
@@ -87,11 +106,33 @@ func TestTokenIsGivenOnce(t *testing.T) {
 	if digOne(t, list, "tokens.len") != "2" {
 		t.Errorf("%s", list)
 	}
-	for _, i := range []string{"0", "1"} {
-		h.palyra("access", "token", "revoke", digOne(t, list, "tokens."+i+".token_id"))
-	}
+	h.palyra("access", "token", "revoke", digOne(t, list, "tokens.0.token_id"))
+	h.palyra("access", "token", "revoke", digOne(t, list, "tokens.1.name"))
+	h.fails(exitFailure, "access", "token", "revoke", digOne(t, list, "tokens.1.name"))
 	if table := h.palyra("access", "token", "list"); strings.Count(table, "revoked 2") != 2 {
 		t.Errorf("%s", table)
+	}
+}
+
+// plainly sends a token as the help of token add says, with nothing of ours.
+func (h *house) plainly(token string) {
+	h.t.Helper()
+	socket := filepath.Join(h.home, "run", "operator.sock")
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	defer tr.CloseIdleConnections()
+	for token, want := range map[string]int{token: http.StatusOK, token + "x": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "http://palyra/palyra.v1.StatusService/GetStatus", strings.NewReader("{}"))
+		fatal(h.t, err)
+		req.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
+		res, err := (&http.Client{Transport: tr}).Do(req)
+		fatal(h.t, err)
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != want || want == http.StatusOK && !strings.Contains(string(body), "agent_socket") {
+			h.t.Errorf("%d, want %d: %s %v", res.StatusCode, want, body, err)
+		}
 	}
 }
 
@@ -117,5 +158,25 @@ func TestCompletionOfPeople(t *testing.T) {
 		if out := h.palyra(append(strings.Fields(args), "")...); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", args, out)
 		}
+	}
+}
+
+// The examples of token add work as they are printed, and what they need is said.
+func TestTokenForAnAgentNeedsTheAgent(t *testing.T) {
+	h := openHouse(t)
+	add := []string{"access", "token", "add", "ci", "--for", "agent:ci", "--scope", "runs.start", "--scope", "runs.view", "--ttl", "7d"}
+	if said := h.fails(exitFailure, add...); !strings.Contains(said, "palyra agent add") {
+		t.Errorf("%s", said)
+	}
+	h.palyra("agent", "add", "ci", "--out", "agent.token")
+	h.palyra(append(add, "--out", "ci.token")...)
+	help := h.palyra("access", "token", "add", "--help")
+	for _, want := range []string{"palyra agent add ci", "curl --unix-socket", "(default 30d)"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("no %q:\n%s", want, help)
+		}
+	}
+	if help := h.palyra("access", "user", "remove", "--help"); !strings.Contains(help, "never given again") {
+		t.Errorf("%s", help)
 	}
 }

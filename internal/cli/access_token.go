@@ -57,8 +57,14 @@ func (a *app) tokenAdd() *cobra.Command {
 		Use: "add NAME", Short: "Make a token; it is shown once", Args: takes("NAME"),
 		Long: "A token speaks for a person, who then may look and nothing else, or for an agent. It can\n" +
 			"do what its scopes name and never more than its principal. It is printed once, or written\n" +
-			"to a file that only you can read.",
-		Example: "  palyra access token add dashboard --scope status.view --scope approvals.view\n" +
+			"to a file that only you can read. An agent must be known before ('palyra agent add'), a\n" +
+			"workspace registered ('palyra workspace add').\n\n" +
+			"A program sends it as a bearer token to either socket of 'palyra status'; the palyra\n" +
+			"command takes it from the file that " + tokenVariable + " names.",
+		Example: "  palyra access token add dashboard --scope status.view --scope approvals.view --out dash.token\n" +
+			"  curl --unix-socket RUN/operator.sock -H \"Authorization: Bearer $(cat dash.token)\" \\\n" +
+			"    -H 'Content-Type: application/json' -d '{}' http://palyra/palyra.v1.StatusService/GetStatus\n" +
+			"  palyra agent add ci --out agent.token\n" +
 			"  palyra access token add ci --for agent:ci --scope runs.start --scope runs.view --workspace /srv/site --ttl 7d --out ci.token",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			t.Name, t.Principal = args[0], palyra.Principal(principal)
@@ -132,15 +138,46 @@ func (a *app) tokenOver(entry palyra.Token, token []byte, out string) error {
 
 func (a *app) tokenRevoke() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End a token at once", Args: takes("ID"), ValidArgsFunction: a.completeTokens,
-		Example: "  palyra access token revoke tok-…",
+		Use: "revoke TOKEN", Short: "End a token at once", Args: takes("TOKEN"), ValidArgsFunction: a.completeTokens,
+		Long:    "TOKEN is its id, or its name where one token alone that still holds is called that.",
+		Example: "  palyra access token revoke tok-…\n  palyra access token revoke dashboard",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.RevokeToken(ctx, args[0]); err != nil {
+			id, err := tokenID(ctx, c, args[0])
+			if err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"token_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(args[0])) })
+			if err := c.RevokeToken(ctx, id); err != nil {
+				return err
+			}
+			return a.emit(map[string]string{"token_id": id}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(id)) })
 		}),
 	}
+}
+
+// tokenID is the id of the token that a person means by an id or a name. What
+// might be several is none.
+func tokenID(ctx context.Context, c *client.Client, said string) (string, error) {
+	if strings.HasPrefix(said, "tok-") {
+		return said, nil
+	}
+	list, err := c.Tokens(ctx)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, t := range list {
+		if t.Name == said && t.RevokedAt.IsZero() {
+			ids = append(ids, t.ID)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no token that holds is called %s", said).WithRemedy("see 'palyra access token list'")
+	case 1:
+		return ids[0], nil
+	}
+	return "", palyra.Errorf(palyra.Conflict, palyra.ReasonMalformedInput, "%d tokens are called %s", len(ids), said).
+		WithRemedy("name one by its id: %s", strings.Join(ids, ", "))
 }
 
 func (a *app) completeTokens(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

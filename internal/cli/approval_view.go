@@ -25,10 +25,11 @@ type approvalView struct {
 	separation palyra.Separation // of the key that would decide; "" when unknown
 	now        time.Time
 	style      style
-	width      int  // columns; 0: no terminal
-	brief      bool // long arguments lose their middle: nothing is decided here
-	short      bool // long lists of what is always so are counted
-	once       bool // no wider answer can be given here
+	width      int    // columns; 0: no terminal
+	brief      bool   // long arguments lose their middle: nothing is decided here
+	short      bool   // long lists of what is always so are counted
+	once       bool   // no wider answer can be given here
+	own        string // how a command about the approval begins
 	left       []string
 }
 
@@ -40,7 +41,7 @@ func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) 
 }
 
 func (a *app) approvalView(w io.Writer, p palyra.Approval, s palyra.Separation) *approvalView {
-	return &approvalView{w: w, approval: p, separation: s, now: a.Now(), style: style(a.colours(w)), width: width(w)}
+	return &approvalView{w: w, approval: p, separation: s, now: a.Now(), style: style(a.colours(w)), width: width(w), own: a.own()}
 }
 
 // labelWidth is the room for a label and the space after it.

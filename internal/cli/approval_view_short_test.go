@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -137,5 +139,25 @@ func TestPrivateHosts(t *testing.T) {
 		if got := private(host); got != want {
 			t.Errorf("%s: %v", host, got)
 		}
+	}
+}
+
+// Another machine has no uid here, and the command that shows more reaches the
+// daemon that asks.
+func TestAnApprovalFromAnotherMachine(t *testing.T) {
+	a := longApproval()
+	a.PeerUID = -1
+	app := &app{Process: Process{Now: func() time.Time { return sampleNow }}, remote: farFlag{name: "work", given: true}}
+	var b bytes.Buffer
+	v := app.approvalView(&b, a, palyra.SeparationDevice)
+	v.short = true
+	v.print()
+	for _, want := range []string{"(from another machine) through", "palyra --remote work approvals show"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "uid -1") {
+		t.Error(b.String())
 	}
 }

@@ -147,7 +147,11 @@ func (v *approvalView) who() {
 	if a.Owner != "" {
 		by += " of " + show.Arg(string(a.Owner))
 	}
-	v.put("Asked by", fmt.Sprintf("%s (uid %d) through %s at %s", by, a.PeerUID, show.Arg(string(a.Door)), stamp(a.RequestedAt)))
+	from := "from another machine"
+	if a.PeerUID >= 0 {
+		from = fmt.Sprintf("uid %d", a.PeerUID)
+	}
+	v.put("Asked by", fmt.Sprintf("%s (%s) through %s at %s", by, from, show.Arg(string(a.Door)), stamp(a.RequestedAt)))
 	if !v.short {
 		v.line("Session", string(a.Session))
 		v.line("Run", string(a.Run))

@@ -236,9 +236,9 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 	if !r.ExpiresAt.IsZero() {
 		w.say("  until   %s (%s)", stamp(r.ExpiresAt), left(r.ExpiresAt, w.Now()))
 	}
-	w.say("  look    palyra approvals show %s", show.Arg(string(r.ApprovalID)))
-	w.say("  allow   palyra approvals decide %s allow", show.Arg(string(r.ApprovalID)))
-	w.say("  deny    palyra approvals decide %s deny", show.Arg(string(r.ApprovalID)))
+	w.say("  look    %s approvals show %s", w.own(), show.Arg(string(r.ApprovalID)))
+	w.say("  allow   %s approvals decide %s allow", w.own(), show.Arg(string(r.ApprovalID)))
+	w.say("  deny    %s approvals decide %s deny", w.own(), show.Arg(string(r.ApprovalID)))
 }
 
 // askInPlace puts the question to the person at this terminal while the call
@@ -281,7 +281,7 @@ func (w *waiter) notHere(r client.ApprovalRequested, err error) {
 	if !r.ExpiresAt.IsZero() {
 		until = fmt.Sprintf(" until %s (%s)", stamp(r.ExpiresAt), left(r.ExpiresAt, w.Now()))
 	}
-	w.say("palyra: still waiting%s; answer with `palyra approvals decide %s allow`", until, show.Arg(string(r.ApprovalID)))
+	w.say("palyra: still waiting%s; answer with `%s approvals decide %s allow`", until, w.own(), show.Arg(string(r.ApprovalID)))
 }
 
 // stopAsking ends the question on the terminal and returns when it is off the
@@ -343,7 +343,7 @@ func (a *app) printEnding(o palyra.Outcome) {
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
 		id := show.Arg(string(o.ApprovalID))
 		fmt.Fprintf(a.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
-		fmt.Fprintf(a.Stderr, "  remedy: answer with `palyra approvals decide %s allow`, then call again\n", id)
+		fmt.Fprintf(a.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", a.own(), id)
 		return
 	}
 	text := string(o.Outcome)

@@ -140,14 +140,19 @@ func (a *app) separation() palyra.Separation {
 // maxToken is the largest token file that is read.
 const maxToken = 4096
 
-// agentToken reads the named agent's token, if the environment names a file.
-func (a *app) agentToken() (palyra.Secret, error) {
-	path := ""
+// tokenFile is the file with a token that the environment names, or "".
+func (a *app) tokenFile() (path string) {
 	for _, pair := range a.Env {
 		if name, value, _ := strings.Cut(pair, "="); name == tokenVariable {
 			path = value
 		}
 	}
+	return path
+}
+
+// agentToken reads the named agent's token, if the environment names a file.
+func (a *app) agentToken() (palyra.Secret, error) {
+	path := a.tokenFile()
 	if path == "" {
 		return palyra.Secret{}, nil
 	}

@@ -81,7 +81,7 @@ func checkDecision(r client.DecideRequest) error {
 // and typed the word.
 func (a *app) decide(ctx context.Context, r client.DecideRequest) error {
 	if r.Digest == "" && !a.interactive() {
-		return usage("--digest is required where nobody can be shown the plan; `palyra approvals show %s` prints it", r.ID)
+		return usage("--digest is required where nobody can be shown the plan; `%s approvals show %s` prints it", a.own(), r.ID)
 	}
 	c, err := a.operator()
 	if err != nil {

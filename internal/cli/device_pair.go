@@ -135,10 +135,10 @@ func (w *pairWatch) ask(p palyra.Pairing) {
 		show.Line(p.Name), show.Line(p.Address), show.Line(p.Print))
 	id := show.Arg(string(p.Approval))
 	if !w.interactive() {
-		fmt.Fprintf(w.Stderr, "Answer it with: palyra approvals decide %s allow, or deny\n", id) // nothing goes on without it
+		fmt.Fprintf(w.Stderr, "Answer it with: %s approvals decide %s allow, or deny\n", w.own(), id) // nothing goes on without it
 		return
 	}
-	w.say("Answer below, or elsewhere with: palyra approvals decide %s allow", id)
+	w.say("Answer below, or elsewhere with: %s approvals decide %s allow", w.own(), id)
 	w.askInPlace(w.ctx, client.ApprovalRequested{ApprovalID: p.Approval})
 }
 
@@ -193,6 +193,9 @@ func (w *pairWatch) end() error {
 	}
 	if p.Reason != "" {
 		end.reason = p.Reason
+	}
+	if p.Reason == palyra.ReasonExists {
+		end.code, end.remedy = palyra.Conflict, "nobody was asked and nothing was paired; show another code (palyra device pair) and join with another name: palyra device join --name OTHER"
 	}
 	return palyra.Errorf(end.code, end.reason, "%s", end.text).WithRemedy("%s", end.remedy)
 }

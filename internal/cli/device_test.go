@@ -126,12 +126,12 @@ func TestPairingAtTwoTerminals(t *testing.T) {
 	join.expect("the code is wrong; 2 of 3 tries are left")
 	join.expectSecret("PIN that the daemon shows: ")
 	join.send(pin[1] + "\r")
-	join.expect("a person is asked there")
+	join.expect("the code is right")
 	if strings.Contains(join.seen.String(), pin[1]) {
 		t.Errorf("the PIN is on the screen:\n%s", join.seen.String())
 	}
 	pair.expect("Type allow to allow once, deny to deny (Ctrl-C withdraws the code)")
-	for _, want := range []string{"(1 of 5)", "laptop at 127.0.0.1", "knows the code", keyOn(t, join.seen.String()), "palyra.device.pair"} {
+	for _, want := range []string{"A machine at 127.0.0.1:", "(1 of 5)", "laptop at 127.0.0.1", "knows the code", keyOn(t, join.seen.String()), "palyra.device.pair"} {
 		if !strings.Contains(pair.seen.String(), want) {
 			t.Errorf("no %q on the screen:\n%s", want, pair.seen.String())
 		}
@@ -142,6 +142,10 @@ func TestPairingAtTwoTerminals(t *testing.T) {
 	pair.expect("Paired: laptop (dev-")
 	if c, d := pair.end(), join.end(); c != exitOK || d != exitOK || !strings.Contains(join.seen.String(), "palyra --remote work status") {
 		t.Errorf("exits %d and %d\n%s", c, d, join.seen.String())
+	}
+	// That join looked whether anybody is there cost nothing: one try failed.
+	if failed := there.palyra("journal", "tail", "--kind", "pairing.failed", "--json"); strings.Count(failed, "\n") != 1 || !strings.Contains(failed, "pairing_wrong_code") {
+		t.Errorf("%s", failed)
 	}
 	useElsewhere(t, there, here)
 }
@@ -170,11 +174,19 @@ func useElsewhere(t *testing.T, there, here *house) {
 	call := here.stream("--remote", "work", "tools", "call", "palyra.fs.write", "--input", aWrite, "--workspace", there.work, "--json")
 	id, digest := there.pendingID()
 	decided := far("approvals", "decide", id, "allow", "--digest", digest, "--json")
-	if digOne(t, decided, "decision.votes.0.separation") != "device" {
+	if digOne(t, decided, "decision.votes.0.separation") != "none" { // who asked lives where the key lies
 		t.Errorf("%s", decided)
 	}
 	call.until(`"outcome":"finished"`)
 	_ = call.cmd.Wait()
+	// Where another machine asks, the device's key is a thing apart.
+	asked := there.stream("tools", "call", "palyra.fs.write", "--input", strings.ReplaceAll(aWrite, "a.txt", "b.txt"), "--json")
+	id, digest = there.pendingID()
+	if decided := far("approvals", "decide", id, "allow", "--digest", digest, "--json"); digOne(t, decided, "decision.votes.0.separation") != "device" {
+		t.Errorf("%s", decided)
+	}
+	asked.until(`"outcome":"finished"`)
+	_ = asked.cmd.Wait()
 	if !there.wrote("a.txt") || here.wrote("a.txt") {
 		t.Error("it was not written there")
 	}
@@ -288,6 +300,37 @@ func TestRevokedDevice(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	here.palyra("--remote", "two", "status")
+	// Its name is not given again, and both sides say so.
+	pair := there.stream("device", "pair", "--json")
+	join := here.command("device", "join", "--code", "-", "--as", "again", "--name", "one")
+	join.Stdin = strings.NewReader(digOne(t, pair.until(`"code"`), "code") + "\n")
+	said, err := join.CombinedOutput()
+	if exitCodeOf(err) != exitFailure || strings.Contains(string(said), "a person") || !strings.Contains(string(said), "--name OTHER") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	pair.until(`"reason_code":"already_exists"`)
+	if err := pair.cmd.Wait(); exitCodeOf(err) != exitFailure {
+		t.Error(err)
+	}
+	// What is over can be forgotten, by its name alone.
+	here.fails(exitFailure, "device", "forget", "../remotes/one")
+	if out := here.palyra("device", "forget", "one", "--json"); digOne(t, out, "name") != "one" {
+		t.Errorf("%s", out)
+	}
+	if list := here.palyra("device", "remotes"); strings.Contains(list, "one ") || !strings.Contains(list, "has not ended") {
+		t.Errorf("%s", list)
+	}
+	for _, said := range []string{
+		here.fails(exitUsage, "--remote", "two", "approvals", "decide", "X", "allow"),
+		here.fails(exitUsage, "--remote", "two", "policy", "why", "--tool", "palyra.echo"),
+	} {
+		if !strings.Contains(said, "palyra --remote two ") {
+			t.Errorf("%s", said)
+		}
+	}
+	if said := here.fails(exitUnauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said, "the device two has the role approver") || !strings.Contains(said, "--role operator") {
+		t.Errorf("%s", said)
+	}
 	// A device that is not an owner's may not end itself either, and is told so.
 	here.fails(exitUnauthorised, "--remote", "two", "device", "revoke", "two")
 }

@@ -14,7 +14,7 @@ import (
 
 func (a *app) devices() *cobra.Command {
 	return parent("device", "Other machines that decide and look here, and daemons that this one is paired with",
-		a.devicePair(), a.deviceJoin(), a.deviceList(), a.deviceShow(), a.deviceRevoke(), a.deviceRenew(), a.deviceRemotes())
+		a.devicePair(), a.deviceJoin(), a.deviceList(), a.deviceShow(), a.deviceRevoke(), a.deviceRenew(), a.deviceRemotes(), a.deviceForget())
 }
 
 func (a *app) deviceList() *cobra.Command {
@@ -150,6 +150,9 @@ func (a *app) deviceRenew() *cobra.Command {
 func (a *app) deviceRemotes() *cobra.Command {
 	return &cobra.Command{
 		Use: "remotes", Short: "List the daemons that this machine is paired with; needs no daemon", Args: takes(), Example: "  palyra device remotes",
+		Long: "CERTIFICATE and UNTIL are about this machine's certificate and its time. Whether the daemon\n" +
+			"still lets this machine in, or has revoked it, only the daemon knows: ask it with\n" +
+			"'palyra --remote NAME status'.",
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.config()
 			if err != nil {
@@ -181,7 +184,29 @@ func (a *app) certificateEnd(r *client.Remote) string {
 	case !now.Before(due):
 		return "is renewed at the next use"
 	}
-	return "good"
+	return "has not ended" // whether the daemon still takes it only the daemon knows
+}
+
+func (a *app) deviceForget() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget NAME", Short: "Remove what this machine keeps of a daemon elsewhere; needs no daemon", Args: takes("NAME"), ValidArgsFunction: a.completeRemote,
+		Long: "NAME is one of 'palyra device remotes'. The key of this machine for it is removed, and with\n" +
+			"it every way in. The daemon is not asked: have the device revoked there as well.",
+		Example: "  palyra device forget work",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := a.config()
+			if err != nil {
+				return err
+			}
+			if err := client.ForgetRemote(c.Paths.Remotes, args[0]); err != nil {
+				return err
+			}
+			return a.emit(map[string]string{"name": args[0]}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: forgotten here\n", show.Line(args[0]))
+				a.say("palyra: its daemon still knows this machine; there: palyra device revoke DEVICE")
+			})
+		},
+	}
 }
 
 func (a *app) completeDevices(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -20,6 +20,7 @@ const (
 	exitApproval     = 4
 	exitNoDaemon     = 5
 	exitUnauthorised = 6
+	exitBusy         = 7
 	exitTimeout      = 124
 	exitPalyra       = 125
 	exitRefused      = 126
@@ -38,6 +39,7 @@ var exitText = []struct {
 	{exitApproval, "the approval was denied, expired or not awaited"},
 	{exitNoDaemon, "no daemon answers; start one with `palyra up`"},
 	{exitUnauthorised, "the credential may not do this"},
+	{exitBusy, "too much at once or too often; wait and try again"},
 	{exitTimeout, "it took too long and was ended"},
 	{exitPalyra, "exec: Palyra itself failed, or cannot tell what became of the command"},
 	{exitRefused, "exec: the command was refused, denied, or not allowed in time"},
@@ -74,11 +76,14 @@ var exitByReason = map[palyra.Reason]int{
 	palyra.ReasonBadCredential:     exitUnauthorised,
 	palyra.ReasonForeignUID:        exitUnauthorised,
 	palyra.ReasonPermission:        exitUnauthorised,
+	palyra.ReasonScopeDenied:       exitUnauthorised,
 	palyra.ReasonBadCertificate:    exitUnauthorised,
 	palyra.ReasonDeviceRevoked:     exitUnauthorised,
 	palyra.ReasonDeviceRequired:    exitUnauthorised,
 	palyra.ReasonPairingWrongCode:  exitUnauthorised,
 	palyra.ReasonPairingImpostor:   exitUnauthorised,
+
+	palyra.ReasonRateLimited: exitBusy,
 
 	palyra.ReasonTimedOut:  exitTimeout,
 	palyra.ReasonCancelled: exitCancelled,

@@ -41,7 +41,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 			t.Errorf("%s: %d is not documented", c, code)
 		}
 	}
-	want := []int{0, 1, 2, 3, 4, 5, 6, 124, 125, 126, 130}
+	want := []int{0, 1, 2, 3, 4, 5, 6, 7, 124, 125, 126, 130}
 	var got []int
 	for _, e := range exitText {
 		got = append(got, e.code)
@@ -74,6 +74,8 @@ func TestExitOf(t *testing.T) {
 		{err(palyra.Denied, palyra.ReasonAgentMayNotDecide), 6},
 		{err(palyra.Denied, palyra.ReasonBadSignature), 6},
 		{err(palyra.Denied, palyra.ReasonPermission), 6},
+		{err(palyra.Denied, palyra.ReasonScopeDenied), 6},
+		{err(palyra.Exhausted, palyra.ReasonRateLimited), 7},
 		{fmt.Errorf("more: %w", err(palyra.Denied, palyra.ReasonForeignUID)), 6},
 		{err(palyra.Expired, palyra.ReasonTimedOut), 124},
 		{err(palyra.Expired, palyra.ReasonCancelled), 130},
@@ -102,6 +104,8 @@ func TestExitOfOutcome(t *testing.T) {
 		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonWorkspaceDenied}, 3},
 		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalDenied}, 4},
 		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited}, 4},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonScopeDenied}, 6},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonRateLimited}, 7},
 		{palyra.Outcome{Outcome: palyra.OutcomeTimedOut, ReasonCode: palyra.ReasonTimedOut}, 124},
 		{palyra.Outcome{Outcome: palyra.OutcomeCancelled, ReasonCode: palyra.ReasonCancelled}, 130},
 		{palyra.Outcome{Outcome: palyra.OutcomeUnknown}, 1},

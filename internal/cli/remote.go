@@ -51,6 +51,15 @@ func (a *app) remoteName() string {
 	return ""
 }
 
+// own is how the command line of palyra begins when it is to reach the daemon that
+// this one reaches.
+func (a *app) own() string {
+	if name := a.remoteName(); name != "" {
+		return "palyra --remote " + show.Arg(name)
+	}
+	return "palyra"
+}
+
 // elsewhere opens a door of the daemon on another machine. The device's own key
 // signs there.
 func (a *app) elsewhere(name string, door client.Door) (*client.Client, error) {
@@ -169,7 +178,7 @@ func (a *app) workspaceOf(given string) (string, error) {
 		return a.directory(given)
 	}
 	if name := a.remoteName(); name != "" {
-		return "", usage("--workspace is required: the directory you stand in is not one of %s; 'palyra workspace list' shows those it has", show.Arg(name))
+		return "", usage("--workspace is required: the directory you stand in is not one of %s; '%s workspace list' shows those it has", show.Arg(name), a.own())
 	}
 	return workingDir()
 }

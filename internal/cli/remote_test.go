@@ -28,7 +28,7 @@ func alone(t *testing.T, env []string, args ...string) (code int, stdout, stderr
 // Every command is one about this machine, one that works elsewhere as well, or
 // one that asks no daemon. A new one must be put somewhere.
 func TestEveryCommandKnowsWhere(t *testing.T) {
-	offline := strings.Fields("version man approvals-verify journal-verify-proof attest-verify sandbox-verify device-remotes device-renew help " +
+	offline := strings.Fields("version man approvals-verify journal-verify-proof attest-verify sandbox-verify device-remotes device-renew device-forget help " +
 		"completion-bash completion-zsh completion-fish completion-powershell exit-codes environment __complete __completeNoDesc")
 	anywhere := strings.Fields("status exec run runs-list runs-show runs-attach runs-cancel tools-list tools-show tools-call " +
 		"approvals-list approvals-show approvals-decide approvals-watch approvals-export grants-list grants-show grants-revoke " +
@@ -176,14 +176,20 @@ func TestWithPort(t *testing.T) {
 func TestPINNeedsATerminal(t *testing.T) {
 	h := &house{t: t, home: t.TempDir(), work: t.TempDir()}
 	h.env = []string{"PALYRA_HOME=" + h.home, "NO_COLOR=1"}
-	cmd := h.command("device", "join", "127.0.0.1:1")
+	there, _ := openFar(t)
+	pair := there.stream("device", "pair", "--json")
+	at := digOne(t, pair.until(`"code"`), "addresses.0")
+	if said := h.fails(exitFailure, "device", "join", "127.0.0.1:1"); !strings.Contains(said, "no daemon that pairs answers there") || strings.Contains(said, "PIN on") {
+		t.Errorf("%s", said)
+	}
+	cmd := h.command("device", "join", at)
 	cmd.Stdin = strings.NewReader("12345678\n")
 	out, err := cmd.CombinedOutput()
 	if exitCodeOf(err) != exitFailure || !strings.Contains(string(out), "there is no terminal to type the PIN on") || !strings.Contains(string(out), "--code") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	noRemotes(t, h)
-	s := h.at("device", "join", "127.0.0.1:1")
+	s := h.at("device", "join", at)
 	s.expectSecret("PIN that the daemon shows: ")
 	s.send("\x03")
 	if code := s.end(); code != exitCancelled {
@@ -214,6 +220,7 @@ func TestPairingEnds(t *testing.T) {
 		{palyra.Pairing{State: palyra.PairingLocked, Reason: palyra.ReasonPairingLocked}, exitFailure, "too often"},
 		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonApprovalDenied, Text: "denied by user:ann"}, exitApproval, "denied by user:ann"},
 		{palyra.Pairing{State: palyra.PairingRefused}, exitApproval, "refused"},
+		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonExists, Text: "a device is or was called x"}, exitFailure, "is or was called x"},
 		{palyra.Pairing{State: palyra.PairingGone}, exitCancelled, "withdrawn"},
 		{palyra.Pairing{State: palyra.PairingIssued}, exitFailure, "broke off"},
 		{palyra.Pairing{State: palyra.PairingDone}, exitFailure, "broke off"}, // without a device nothing is paired

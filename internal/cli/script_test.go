@@ -93,6 +93,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("PALYRA_HOME", home)
 			env.Setenv("NO_COLOR", "1")
+			env.Setenv("PALYRA_CONSOLE_LISTEN", "127.0.0.1:0")
 			env.Defer(func() { endDaemon(home) })
 			return os.Mkdir(home, 0o755)
 		},

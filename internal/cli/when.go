@@ -40,6 +40,10 @@ func (f *spanFlag) String() string {
 	if *f == 0 {
 		return ""
 	}
+	const day = 24 * time.Hour
+	if d := time.Duration(*f); d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
 	return time.Duration(*f).String()
 }
 

@@ -25,7 +25,7 @@ func TestSpanFlag(t *testing.T) {
 	if f.String() != "" || f.Type() != "duration" {
 		t.Errorf("empty: %q %q", f.String(), f.Type())
 	}
-	if err := f.Set("1d"); err != nil || f.String() != "24h0m0s" {
+	if err := f.Set("1d"); err != nil || f.String() != "1d" {
 		t.Errorf("%v %s", err, f.String())
 	}
 	if err := f.Set("soon"); err == nil {
@@ -73,4 +73,14 @@ func FuzzParseSpan(f *testing.F) {
 			t.Fatalf("%q became %v", s, d)
 		}
 	})
+}
+
+// What a flag shows as its default is what a person would type.
+func TestSpanFlagText(t *testing.T) {
+	for text, d := range map[string]time.Duration{"30d": 30 * 24 * time.Hour, "": 0, "36h0m0s": 36 * time.Hour, "1d": 24 * time.Hour} {
+		f := spanFlag(d)
+		if f.String() != text {
+			t.Errorf("%v: %q, want %q", d, f.String(), text)
+		}
+	}
 }

@@ -102,7 +102,13 @@ type keysPart struct {
 const useCA = "ca"
 
 // List implements the door's Ring.
-func (p keysPart) List() []palyra.Key { return append(p.Ring.List(), p.d.devices.authority.Key()) }
+func (p keysPart) List() []palyra.Key {
+	list := p.Ring.List()
+	for _, r := range p.d.devices.authority.Rotations() {
+		list = append(list, r.Old)
+	}
+	return append(list, p.d.devices.authority.Key())
+}
 
 // Rotate implements the door's Ring.
 func (p keysPart) Rotate(ctx context.Context, use string, by palyra.Principal) (palyra.Key, error) {

@@ -89,6 +89,51 @@ func TestAQuestionEndsWithItsMachine(t *testing.T) {
 	}
 }
 
+// Under a name that is or was a device's nobody is asked.
+func TestAUsedNameIsNotAskedAbout(t *testing.T) {
+	d, err := open(t, home(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	c := aCandidate(t, d, "P1", "laptop")
+	d.devices.wait(c, true)
+	if _, err := d.devices.register(t.Context(), "C1", device.Pairing{
+		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
+		Principal: c.Principal, Role: c.Role, By: c.By,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.devices.ask(t.Context(), aCandidate(t, d, "P2", "laptop"), func(palyra.ID) { t.Error("asked") })
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonExists || e.Code != palyra.Conflict {
+		t.Errorf("%v", err)
+	}
+}
+
+// The keys that are listed are all that there were, the authority's too.
+func TestRetiredAuthoritiesAreListed(t *testing.T) {
+	d, err := open(t, home(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	keys := keysPart{d.ring, d}
+	old := d.devices.authority.Key()
+	next, err := keys.Rotate(t.Context(), useCA, "user:ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []palyra.Key
+	for _, k := range keys.List() {
+		if k.Use == useCA {
+			got = append(got, k)
+		}
+	}
+	if len(got) != 2 || got[0].ID != old.ID || got[0].RetiredAt.IsZero() || got[1].ID != next.ID || !got[1].RetiredAt.IsZero() {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A state whose operators' rows are gone is not a new one.
 func TestOperatorsRowsCannotGoAway(t *testing.T) {
 	dir := home(t)

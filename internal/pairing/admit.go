@@ -86,7 +86,11 @@ func unanswered(cause, err error) *ending {
 	case cause != nil || e.Reason == palyra.ReasonApprovalExpired:
 		return &ending{eventSilence, palyra.ReasonApprovalExpired, "nobody answered the question in time", problem(palyra.ReasonPairingExpired)}
 	}
-	return &ending{eventDeny, e.Reason, e.Text, problem(palyra.ReasonPairingRefused).WithCause(err)}
+	said := palyra.ReasonPairingRefused
+	if e.Reason == palyra.ReasonExists { // the one no that the device can do something about
+		said = palyra.ReasonExists
+	}
+	return &ending{eventDeny, e.Reason, e.Text, problem(said).WithCause(err)}
 }
 
 // deliver gives the device its certificate and waits until it has stored it.

@@ -153,6 +153,10 @@ func (j *join) connect(ctx context.Context) error {
 		}
 		return nil
 	}
+	return nobody(err)
+}
+
+func nobody(err error) error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonPairingBroken, "no daemon that pairs answers there").
 		WithRemedy("check the address, and that 'palyra device pair' is still showing its code").WithCause(err)
 }
@@ -193,7 +197,7 @@ func (j *join) speak() (Joined, error) {
 		j.w.farewell(err)
 		return Joined{}, err
 	}
-	j.progress(palyra.PairingProven, "the code is right; a person is asked there. This device's key is "+Fingerprint(j.public))
+	j.progress(palyra.PairingProven, "the code is right; now it is decided there. This device's key is "+Fingerprint(j.public))
 	issued, err := j.w.receive(askMost+Life, typeIssued)
 	if err != nil {
 		return Joined{}, err

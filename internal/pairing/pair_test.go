@@ -121,7 +121,8 @@ func TestFiveWrongTries(t *testing.T) {
 					t.Fatalf("try %d: %v", n, err)
 				}
 			}
-			if last := s.wait(); last.State != palyra.PairingLocked || last.Tries != Tries || last.Reason != palyra.ReasonPairingLocked {
+			if last := s.wait(); last.State != palyra.PairingLocked || last.Tries != Tries || last.Reason != palyra.ReasonPairingLocked ||
+				last.Address == "" || !strings.HasSuffix(last.Text, "from "+last.Address) {
 				t.Errorf("%+v", last)
 			}
 			for _, right := range []func() (Joined, error){
@@ -311,6 +312,7 @@ func TestThePersonSaysNo(t *testing.T) {
 		{palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "no"), palyra.PairingRefused, palyra.ReasonPolicyDenied, palyra.ReasonPairingRefused},
 		{palyra.Errorf(palyra.Expired, palyra.ReasonApprovalExpired, "late"), palyra.PairingExpired, palyra.ReasonApprovalExpired, palyra.ReasonPairingExpired},
 		{errors.New("secret detail"), palyra.PairingRefused, palyra.ReasonInternal, palyra.ReasonPairingRefused},
+		{palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "laptop is there"), palyra.PairingRefused, palyra.ReasonExists, palyra.ReasonExists},
 	} {
 		h := newHost(t)
 		h.ask = func(context.Context, Candidate, func(palyra.ID)) (Issued, error) { return Issued{}, c.err }
@@ -319,6 +321,9 @@ func TestThePersonSaysNo(t *testing.T) {
 		last := s.wait()
 		if reason(err) != c.device || last.State != c.state || last.Reason != c.shown || last.Device != nil || len(d.kept) != 0 {
 			t.Errorf("%v: device %v, last %+v", c.err, err, last)
+		}
+		if c.device == palyra.ReasonExists && (!strings.Contains(palyra.AsError(err).Remedy, "--name OTHER") || palyra.AsError(err).Text == last.Text) {
+			t.Errorf("the device is told %+v", palyra.AsError(err))
 		}
 		if strings.Contains(fmt.Sprint(last, err), "secret detail") {
 			t.Errorf("a cause is shown: %+v, %v", last, err)

@@ -17,6 +17,8 @@ var problems = map[palyra.Reason]*palyra.Error{
 		WithRemedy("run 'palyra device pair' again; if it was not you who tried, someone else is trying to pair"),
 	palyra.ReasonPairingRefused: palyra.Errorf(palyra.Denied, palyra.ReasonPairingRefused, "the pairing was refused").
 		WithRemedy("ask the person who decides about devices of that daemon"),
+	palyra.ReasonExists: palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device there is or was called by this name, and nobody was asked").
+		WithRemedy("use a new code and another name: palyra device join --name OTHER; that of a revoked device is not given again"),
 	palyra.ReasonPairingBusy: palyra.Errorf(palyra.Conflict, palyra.ReasonPairingBusy, "another pairing is under way there").
 		WithRemedy("wait until it is over, then use a new code"),
 	palyra.ReasonPairingBroken: palyra.Errorf(palyra.Unavailable, palyra.ReasonPairingBroken, "the pairing broke off").
@@ -44,6 +46,9 @@ func told(r palyra.Reason, afterMS int64) *palyra.Error {
 	e := problem(r)
 	if after := time.Duration(min(max(afterMS, 0), time.Hour.Milliseconds())) * time.Millisecond; after > 0 && e.Code == palyra.Exhausted {
 		e = e.WithAfter(after)
+		if r == palyra.ReasonRateLimited {
+			e = e.WithRemedy("wait %s before the next attempt", (after + time.Second - 1).Truncate(time.Second))
+		}
 	}
 	return e
 }

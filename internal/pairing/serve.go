@@ -88,7 +88,7 @@ func (v *visit) run(ctx context.Context) error {
 	}
 	hello, err := v.hello()
 	if err == nil {
-		err = f.try(v.o.c.Now())
+		err = f.try(v.o.c.Now(), v.address)
 	}
 	if err != nil {
 		v.o.turnedAway(ctx, palyra.AsError(err).Reason, v.address)

@@ -31,7 +31,7 @@ func (f *offer) usable(now time.Time) error {
 }
 
 // try counts a try before anything is said that depends on the code.
-func (f *offer) try(now time.Time) error {
+func (f *offer) try(now time.Time, address string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.usable(now); err != nil {
@@ -41,7 +41,7 @@ func (f *offer) try(now time.Time) error {
 		return problem(palyra.ReasonPairingLocked)
 	}
 	f.active++
-	f.move(eventTry, func(v *palyra.Pairing) { v.Tries++ })
+	f.move(eventTry, func(v *palyra.Pairing) { v.Tries, v.Address = v.Tries+1, address })
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (f *offer) miss(why palyra.Reason) (palyra.Reason, int64) {
 		f.move(eventMiss, nil)
 		return why, f.view.Tries
 	}
-	f.move(eventLock, because(palyra.ReasonPairingLocked, "the code was tried too often"))
+	f.move(eventLock, because(palyra.ReasonPairingLocked, "the code was tried too often, the last time from "+f.view.Address))
 	return palyra.ReasonPairingLocked, f.view.Tries
 }
 

@@ -142,14 +142,25 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed with an operator key").
 			WithRemedy("use the palyra client with an operator key")
 	case !a.Access.Permits(r.caller.Role, r.access.Permission, r.caller.Signed) || !a.Access.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed):
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s", r.caller.Principal, r.access.Permission).
-			WithRemedy("ask an owner for a role that has it")
+		return a.lacks(r)
 	}
 	if err := r.scoped(); err != nil {
 		return err
 	}
 	r.admitted = true
 	return nil
+}
+
+// lacks says whose role does not hold the permission: the person's, or only that
+// of the device they came from.
+func (a *auth) lacks(r *request) error {
+	if d := r.caller.Device; r.caller.Credential == ByDevice && a.Access.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed) {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the device %s has the role %s, which does not hold the permission %s",
+			d.Name, r.caller.Role, r.access.Permission).
+			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra device pair --role operator; 'palyra access roles' lists them")
+	}
+	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s", r.caller.Principal, r.access.Permission).
+		WithRemedy("ask an owner for a role that has it")
 }
 
 // signer makes the caller the person who signed. A device's key counts on that
@@ -192,7 +203,7 @@ func (r *request) scoped() error {
 		return nil
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the token does not have the scope %s", r.access.Permission).
-		WithRemedy("have a token made with it: palyra access token add --scope %s", r.access.Permission)
+		WithRemedy("see what it has: palyra access whoami --agent; have one made with it: palyra access token add --scope %s", r.access.Permission)
 }
 
 // alert journals a try that should not happen, and returns its error.

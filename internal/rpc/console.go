@@ -134,7 +134,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		s.alarm.flood("console", palyra.ReasonRateLimited)
 		w.Header().Set("Retry-After", seconds(after))
-		http.Error(w, "rate_limited: too many tries to sign in", http.StatusTooManyRequests)
+		http.Error(w, "rate_limited: too many tries to sign in; wait "+seconds(after)+" seconds, then run 'palyra console' for a new link", http.StatusTooManyRequests)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)

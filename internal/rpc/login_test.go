@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -141,6 +142,8 @@ func TestLoginFlood(t *testing.T) {
 	}
 	if res := w.signIn(w.code(w.owner, "user:alice", palyra.RoleOwner)); res.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("locked, it signs in: %d", res.StatusCode)
+	} else if said, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(said), "wait "+res.Header.Get("Retry-After")+" seconds, then run 'palyra console'") {
+		t.Errorf("%s %v", said, err)
 	}
 	mu.Lock()
 	at = at.Add(15*time.Minute + time.Second)
