@@ -109,11 +109,14 @@ type KeyRotated struct {
 	Sig string    `json:"sig"` // the old key's signature over the new public key
 }
 
-// PolicyActivated says which bundle and configuration judge from here on.
+// PolicyActivated says which bundle and configuration judge from here on. The
+// signature is there when a person chose the bundle. Its field files holds the
+// digest of each text and not the text: those are kept under the bundle's digest.
 type PolicyActivated struct {
-	Bundle   Digest    `json:"bundle_digest"`
-	Snapshot Digest    `json:"snapshot_digest"`
-	By       Principal `json:"by"`
+	Bundle    Digest     `json:"bundle_digest"`
+	Snapshot  Digest     `json:"snapshot_digest"`
+	By        Principal  `json:"by"`
+	Signature *Signature `json:"signature,omitempty"`
 }
 
 // CallProposed is the first line of a call. Arguments over the cap stand as

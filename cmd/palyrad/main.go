@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,13 +30,17 @@ var (
 
 const usage = `palyrad runs Palyra's daemon in the foreground.
 
-usage: palyrad [--home DIR] [--set KEY=VALUE]... [--version]
+usage: palyrad [--home DIR] [--set KEY=VALUE]... [--rollback-policy WHAT] [--version]
 
   --home DIR         keep everything under DIR (default: $PALYRA_HOME, else the XDG directories)
   --set KEY=VALUE    override a setting, such as approvals.wait_ms=60000 (see 'palyra config show')
+  --rollback-policy WHAT
+                     serve nothing: put earlier policies back into force (previous, a
+                     digest or a preset), as 'palyra policy rollback --offline' does
   --version          print the version
 
 It serves two sockets, agent.sock and operator.sock, until SIGTERM or SIGINT.
+On SIGHUP it reads the directory policy.dir again, if one is set.
 `
 
 // settings collects repeated --set flags.
@@ -74,6 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Usage = func() { _, _ = fmt.Fprint(stderr, usage) }
 	home := flags.String("home", "", "")
 	show := flags.Bool("version", false, "")
+	rollback := flags.String("rollback-policy", "", "")
 	set := settings{}
 	flags.Var(set, "set", "")
 	if err := flags.Parse(args); err != nil {
@@ -90,7 +96,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return 2
 	}
-	if err := serve(ctx, config.Options{Home: *home, Flags: set}, stderr); err != nil {
+	work := func() error { return serve(ctx, config.Options{Home: *home, Flags: set}, stderr) }
+	if *rollback != "" {
+		work = func() error { return goBack(ctx, config.Options{Home: *home, Flags: set}, *rollback, stdout) }
+	}
+	if err := work(); err != nil {
 		e := palyra.AsError(err)
 		text := e.Text
 		if e.Reason == palyra.ReasonInternal {
@@ -116,6 +126,19 @@ func serve(ctx context.Context, o config.Options, stderr io.Writer) (err error) 
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	return d.Run(ctx)
+}
+
+// goBack puts earlier policies into force and prints what it did.
+func goBack(ctx context.Context, o config.Options, to string, stdout io.Writer) error {
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	a, err := daemon.RollbackPolicy(ctx, daemon.Config{Config: cfg, Version: version, Log: logger(cfg.Log, io.Discard)}, to)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(a)
 }
 
 func logger(c config.Log, w io.Writer) *slog.Logger {

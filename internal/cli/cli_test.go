@@ -106,6 +106,7 @@ func TestUsageErrors(t *testing.T) {
 		{"policy why", "give either the id of a call or --tool"},
 		{"policy why X --tool y", "give either the id of a call or --tool"},
 		{"policy snapshot abc", "is not a digest"},
+		{"policy rollback abc", "is not a digest"},
 		{"operator add user:x --public-key abc", "--public-key must be"},
 		{"up --set nonsense", "is not KEY=VALUE"},
 		{"up --timeout 0", "is not a duration"},
@@ -193,7 +194,7 @@ func TestNoDaemon(t *testing.T) {
 		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x", "run --script /dev/null", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
 		"operator list", "operator remove x", "access user list", "access user add user:x", "access token list", "access roles", "access whoami", "access whoami --agent",
 		"device list", "device show x", "device revoke x", "device pair", "console", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
-		"attest show x", "policy show", "policy why x", "policy snapshot",
+		"attest show x", "policy show", "policy why x", "policy snapshot", "policy check .", "policy apply .", "policy history", "policy rollback",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, err := play(t, strings.Fields(args)...)

@@ -15,7 +15,8 @@ import (
 )
 
 func (a *app) policy() *cobra.Command {
-	return parent("policy", "See the policy in force and why it answers as it does", a.policyShow(), a.policyWhy(), a.policySnapshot())
+	all := append([]*cobra.Command{a.policyShow(), a.policyWhy(), a.policySnapshot(), a.policyTest()}, a.bundles()...)
+	return parent("policy", "See the policy in force, why it answers as it does, and put others into force", all...)
 }
 
 func (a *app) policyShow() *cobra.Command {

@@ -80,6 +80,7 @@ func TestShapesOfEveryCommand(t *testing.T) {
 	}
 
 	var got bytes.Buffer
+	bundle := filepath.Join(t.TempDir(), "policies")
 	for _, c := range []struct{ name, args string }{
 		{"status", "status"},
 		{"version", "version"},
@@ -106,6 +107,11 @@ func TestShapesOfEveryCommand(t *testing.T) {
 		{"policy show", "policy show"},
 		{"policy why", "policy why " + callID},
 		{"policy snapshot", "policy snapshot"},
+		{"policy init", "policy init " + bundle},
+		{"policy check", "policy check " + bundle},
+		{"policy apply", "policy apply " + bundle},
+		{"policy history", "policy history"},
+		{"policy rollback", "policy rollback " + digOne(t, h.palyra("status", "--json"), "bundle_digest")},
 		{"config check", "config check"},
 		{"config show", "config show"},
 		{"config path", "config path"},

@@ -27,6 +27,7 @@ type Config struct {
 	Approvals Approvals
 	Tools     Tools
 	Sessions  Sessions
+	Policy    Policy
 	Process   Process
 	Egress    Egress
 	Remote    Remote
@@ -144,6 +145,7 @@ func Default() Config {
 		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
 		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}},
 		Sessions:  Sessions{IdleMS: 12 * 3600_000},
+		Policy:    Policy{Preset: "default"},
 		Process: Process{
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",

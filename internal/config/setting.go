@@ -20,7 +20,7 @@ type setting struct {
 const day = 24 * 3600_000 // in milliseconds
 
 // settings is every key there is, in the order they are shown.
-var settings = slices.Concat(callSettings, sandboxSettings, remoteSettings, daemonSettings)
+var settings = slices.Concat(callSettings, policySettings, sandboxSettings, remoteSettings, daemonSettings)
 
 // callSettings are about calls and who may make them.
 var callSettings = []setting{

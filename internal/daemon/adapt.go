@@ -212,7 +212,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		Version: d.Version, StateID: d.stateID, Instance: d.instance, PID: int64(os.Getpid()), UID: int64(os.Geteuid()),
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
-		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: "default", Separation: level,
+		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.preset(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.InFlight()), Features: d.path.native.kept.features(ctx, d.shelves()),
 		Problems: append(d.problems(ctx), d.trouble.list()...), Limited: d.limits.Counters(), Console: console, Remote: remote,
 	}, nil
@@ -262,7 +262,7 @@ func (p policyPart) Policy(context.Context) (wire.Policy, error) {
 	if err != nil {
 		return wire.Policy{}, err
 	}
-	out := wire.Policy{Bundle: b.Digest(), Snapshot: snap, Preset: "default"}
+	out := wire.Policy{Bundle: b.Digest(), Snapshot: snap, Preset: p.d.preset()}
 	for name, text := range b.Files() {
 		out.Files = append(out.Files, wire.PolicyFile{Name: name, Digest: palyra.SumBytes([]byte(text)), Text: text})
 	}

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"palyra"
@@ -61,6 +62,8 @@ type Daemon struct {
 	access   *access.Registry
 	policy   *policy.Engine
 	kept     *policy.Snapshots
+	changing sync.Mutex // held while another bundle comes into force
+	projects projects
 	desk     *approval.Desk
 	attester *attest.Attester
 	work     *workspace.Registry
@@ -187,21 +190,6 @@ func verifiers(ring *keyring.Ring, use string) []string {
 		}
 	}
 	return lines
-}
-
-// openPolicy loads the bundle and puts it into force with the configuration.
-func (d *Daemon) openPolicy(ctx context.Context) error {
-	bundle, err := policy.Default()
-	if err != nil {
-		return err
-	}
-	if d.policy, err = policy.New(policy.Config{Bundle: bundle, Snapshot: d.snapshot(), Probed: d.holds}); err != nil {
-		return err
-	}
-	if d.kept, err = policy.NewSnapshots(policy.SnapshotsConfig{DB: d.db, Journal: d.journal, Now: now}); err != nil {
-		return err
-	}
-	return d.kept.Activate(ctx, bundle, d.policy.Snapshot(), "system:daemon")
 }
 
 // snapshot is the security configuration as it is kept with every call.

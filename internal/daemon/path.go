@@ -149,5 +149,8 @@ func (d *Daemon) own() []string {
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)
 	}
+	if dir := d.Config.Config.Policy.Dir; dir != "" {
+		dirs = append(dirs, dir)
+	}
 	return dirs
 }

@@ -36,7 +36,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.insiders.server.Store(server)
 	d.devices.serve(server)
 	d.openConsole(server)
-	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut}
+	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.followPolicy}
 	var wg sync.WaitGroup
 	errs := make([]error, len(parts))
 	for i, part := range parts {
@@ -98,7 +98,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),
-		policy.New(policyPart{d}),
+		policy.New(policyPart{d}, bundlesPart{d}),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
 	}

@@ -17,7 +17,7 @@ var (
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
-		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit",
+		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command",
 	}
 	// support is what tests of several packages share.
 	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
@@ -86,6 +86,8 @@ func edges() []edge {
 		{[]string{"client/**"}, append([]string{".", "client/**", "internal/rpc/wire"}, small...), true, "the client shares the words' wire form with the doors"},
 		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/keyring", "internal/posture"}, true, "evidence is checked without a daemon"},
 		{[]string{"client"}, []string{"internal/identity"}, true, "the client makes an operator's key file and signs with it"},
+		{[]string{"client/bundle"}, []string{"internal/policy"}, true, "presets are written out without a daemon"},
+		{[]string{"client/policytest"}, []string{"internal/policy", "internal/command"}, true, "a bundle's tests are run without a daemon"},
 		{[]string{"client"}, []string{"internal/ca", "internal/pairing"}, true, "a device joins a daemon and knows it again"},
 		{[]string{"client/**"}, []string{"**"}, false, "the client knows no part"},
 

@@ -22,7 +22,7 @@ func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []
 	do := pair{actionUID(action), cedar.NewEntityUID(cedar.EntityType(resourceType), cedar.String(resourceID))}
 	c := &call{
 		state: s, principal: uid, base: cedar.RecordMap{}, contexts: map[answer]cedar.Record{},
-		world: world{own: []cedar.Entity{principalEntity(uid, "", roles), namedEntity(do.resource)}, actions: s.bundle.actions},
+		world: world{own: append(s.bundle.people(uid, "", roles), namedEntity(do.resource)), actions: s.bundle.actions},
 	}
 	req := cedar.Request{Principal: uid, Action: do.action, Resource: do.resource, Context: c.context(answer{})}
 	if s.bundle.valid.Request(req) != nil {

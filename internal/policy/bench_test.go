@@ -28,7 +28,7 @@ func grown(t testing.TB, n int) *Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := read(dir)
+	files, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,10 @@ package policy
 
 import (
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
@@ -31,7 +27,7 @@ const (
 	maxPolicies = 50_000
 )
 
-//go:embed default/*.cedar default/schema.cedarschema
+//go:embed default strict ci readonly
 var shipped embed.FS
 
 // Bundle is a checked set of policies. It never changes.
@@ -42,16 +38,18 @@ type Bundle struct {
 	byID    map[cedar.PolicyID]*rule
 	index   index
 	actions cedar.EntityMap
+	members members
+	project palyra.Digest // of the workspace's policies that are joined to it
 	valid   *validate.Validator
 }
 
 // Default returns the policies that Palyra comes with.
 func Default() (*Bundle, error) {
-	dir, err := fs.Sub(shipped, "default")
+	files, err := Preset(DefaultPreset)
 	if err != nil {
-		return nil, fmt.Errorf("policy: default: %w", err)
+		return nil, err
 	}
-	return Load(dir)
+	return complete(files)
 }
 
 // SchemaText returns the schema that policies are written against.
@@ -63,15 +61,21 @@ func SchemaText() string {
 	return string(b)
 }
 
-// Load reads the *.cedar files at the root of fsys, parses them and checks
-// every policy strictly against the schema. A copy of the schema beside them
-// must be the one this version ships. On any problem there is no bundle and
-// the error says where, see Problems.
+// Load reads the bundle at the root of fsys: *.cedar, entities.json and
+// tests/*.yaml. It parses them and checks every policy strictly against the
+// schema. A copy of the schema beside them must be the one this version ships.
+// On any problem there is no bundle and the error says where, see Problems.
 func Load(fsys fs.FS) (*Bundle, error) {
-	files, err := read(fsys)
+	files, err := Read(fsys)
 	if err != nil {
 		return nil, err
 	}
+	return complete(files)
+}
+
+// complete compiles files after it has given them the schema, which they need
+// not carry. It keeps the map.
+func complete(files map[string]string) (*Bundle, error) {
 	own := SchemaText()
 	if text, ok := files[schemaFile]; ok && text != own {
 		return nil, broken(Problem{File: schemaFile, Line: 1, Column: 1, Text: "not the schema of this version of Palyra; replace or remove it"})
@@ -90,52 +94,6 @@ func (b *Bundle) Policies() []palyra.PolicyHit {
 		hits[i] = r.hit
 	}
 	return hits
-}
-
-// read returns the bundle's files by name, within the limits.
-func read(fsys fs.FS) (map[string]string, error) {
-	entries, err := fs.ReadDir(fsys, ".")
-	if err != nil {
-		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: cannot be read").
-			WithRemedy("give a directory that holds *.cedar files").WithCause(err)
-	}
-	files, total := map[string]string{}, 0
-	for _, e := range entries {
-		if e.IsDir() || (!strings.HasSuffix(e.Name(), ".cedar") && e.Name() != schemaFile) {
-			continue
-		}
-		text, err := readFile(fsys, e.Name())
-		if err != nil {
-			return nil, err
-		}
-		files[e.Name()] = text
-		total += len(text)
-		if len(files) > maxFiles || total > maxBundle {
-			return nil, broken(Problem{
-				File: e.Name(), Line: 1, Column: 1,
-				Text: fmt.Sprintf("the bundle is larger than %d files or %d bytes", maxFiles, maxBundle),
-			})
-		}
-	}
-	return files, nil
-}
-
-func readFile(fsys fs.FS, name string) (string, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s cannot be opened", name).WithCause(err)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s cannot be read", name).WithCause(err)
-	}
-	if len(b) > maxFile {
-		return "", broken(Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("larger than %d bytes", maxFile)})
-	}
-	if !utf8.Valid(b) {
-		return "", broken(Problem{File: name, Line: 1, Column: 1, Text: "not valid UTF-8"})
-	}
-	return string(b), nil
 }
 
 // sum is the digest over the sorted names and the SHA-256 of each content.

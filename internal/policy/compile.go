@@ -42,10 +42,13 @@ func compile(files map[string]string) (b *Bundle, err error) {
 	b.valid, b.actions = validate.New(model, validate.WithStrict()), actionEntities(model)
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if name != schemaFile {
+		if strings.HasSuffix(name, cedarSuffix) {
 			problems = append(problems, b.add(name, files[name])...)
 		}
 	}
+	var more []Problem
+	b.members, more = readEntities(files[entitiesFile])
+	problems = append(problems, more...)
 	if len(problems) == 0 && len(b.rules) == 0 {
 		problems = append(problems, Problem{File: ".", Line: 1, Column: 1, Text: "the bundle holds no policy, which would deny everything"})
 	}

@@ -33,6 +33,9 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s, err = s.within(r.Plan); err != nil {
+		return nil, err
+	}
 	if r.Tool.Name == "" || r.Tool.Name != r.Plan.Tool {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: the plan is not one of the tool")
 	}
@@ -40,17 +43,22 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := examine(r)
+	f, command := examine(r), s.analyse(r.Plan)
+	f.command(command)
 	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
 	c := &call{state: s, request: r, principal: uid, risk: f.risk(), contexts: map[answer]cedar.Record{}}
 	c.pairs = pairsOf(r, f.capabilities, tool.UID)
-	c.world = world{own: []cedar.Entity{principalEntity(uid, r.Owner, nil), tool}, actions: s.bundle.actions}
+	c.world = world{own: append(s.bundle.people(uid, r.Owner, nil), tool), actions: s.bundle.actions}
 	for _, p := range c.pairs {
 		if p.resource.Type == "Secret" {
 			c.world.own = append(c.world.own, namedEntity(p.resource))
 		}
 	}
 	c.base = s.contextOf(r, f, egress)
+	c.base["command"] = commandRecord(command)
+	if command.Subcommand != "" {
+		c.base["subcommand"] = cedar.String(command.Subcommand)
+	}
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cedar-policy/cedar-go"
@@ -23,10 +24,15 @@ func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 
 // unjudged is the verdict on a request that cannot be put into policy's terms.
 func (s *state) unjudged(r palyra.Request, err error) palyra.Verdict {
-	return palyra.Verdict{
+	v := palyra.Verdict{
 		Effect: palyra.Deny, Errors: []string{err.Error()}, Risk: examine(r).risk(), Bundle: s.bundle.digest, Snapshot: s.digest,
 		Reason: "the call cannot be put into policy's terms, so it is denied", Remedy: "report this: a part of Palyra made a plan that policy cannot read",
 	}
+	if broken := (*brokenProject)(nil); errors.As(err, &broken) {
+		v.Errors = []string{broken.Error()}
+		v.Reason, v.Remedy = broken.Error()+", so calls in it are denied", "correct or remove "+ProjectDir+" in the workspace"
+	}
+	return v
 }
 
 // ruling is the answer for one pair.

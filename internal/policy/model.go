@@ -47,11 +47,21 @@ func (w world) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return w.actions.Get(uid)
 }
 
+// people is the principal, and its owner where the bundle knows more of that
+// one than the name.
+func (b *Bundle) people(uid cedar.EntityUID, owner palyra.Principal, roles []string) []cedar.Entity {
+	all := []cedar.Entity{principalEntity(uid, owner, roles, b.members[uid])}
+	if o, err := principalUID(owner); err == nil && o != uid && len(b.members[o]) > 0 {
+		all = append(all, cedar.Entity{UID: o, Parents: cedar.NewEntityUIDSet(b.members[o]...)})
+	}
+	return all
+}
+
 // principalEntity is the principal with its roles. Agents always have the role
 // agent; owner may be empty.
-func principalEntity(uid cedar.EntityUID, owner palyra.Principal, roles []string) cedar.Entity {
+func principalEntity(uid cedar.EntityUID, owner palyra.Principal, roles []string, more []cedar.EntityUID) cedar.Entity {
 	e := cedar.Entity{UID: uid}
-	var parents []cedar.EntityUID
+	parents := slices.Clone(more)
 	for _, r := range roles {
 		parents = append(parents, roleUID(r))
 	}

@@ -35,6 +35,11 @@ type Config struct {
 	Bundle   *Bundle
 	Snapshot palyra.Snapshot        // its Bundle field is filled in by New
 	Probed   func(palyra.Tier) bool // is the tier known to hold; nil: none is
+	// Analyse reads what a plan's program would do; nil: nothing is known of any.
+	Analyse func(palyra.Plan) palyra.Command
+	// Project returns the policies of a workspace, see LoadProject; nil: none has
+	// any. What it cannot tell is refused.
+	Project func(workspace string) (*Bundle, error)
 }
 
 // Engine judges. Its methods may be called from many goroutines.
@@ -50,6 +55,9 @@ type state struct {
 	principals names
 	doors      names
 	probed     func(palyra.Tier) bool
+	command    func(palyra.Plan) palyra.Command
+	project    func(string) (*Bundle, error)
+	joined     *atomic.Pointer[Bundle] // with the workspace's policies that were asked for last
 }
 
 // New returns an Engine.
@@ -74,7 +82,7 @@ func (e *Engine) Swap(c Config) error {
 		return fmt.Errorf("policy: snapshot: %w", err)
 	}
 	e.live.Store(&state{
-		probed: c.Probed,
+		probed: c.Probed, command: c.Analyse, project: c.Project, joined: &atomic.Pointer[Bundle]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), doors: newNames(s.Channels),
 	})

@@ -112,71 +112,6 @@ func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*Bundle, 
 	return compile(files)
 }
 
-// Active returns what was activated last; NotFound before the first time.
-func (s *Snapshots) Active(ctx context.Context) (palyra.PolicyActivated, error) {
-	var a palyra.PolicyActivated
-	err := s.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		a, err = lastActive(tx)
-		return err
-	})
-	if errors.Is(err, store.ErrNoRows) {
-		return a, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no policy was activated yet")
-	}
-	if err != nil {
-		return a, fmt.Errorf("policy: active: %w", err)
-	}
-	return a, nil
-}
-
-// Activate makes the bundle and the snapshot the ones in force: both are kept,
-// and the journal says who did it, all or none. When they are in force already
-// nothing is written. Call it before the engine judges with them, so that no
-// verdict refers to what was not kept.
-func (s *Snapshots) Activate(ctx context.Context, b *Bundle, snap palyra.Snapshot, by palyra.Principal) error {
-	if b == nil || by == "" {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: activate: no bundle or nobody to answer for it")
-	}
-	snap.Bundle = b.digest
-	digest, body, err := encodeSnapshot(snap)
-	if err != nil {
-		return err
-	}
-	files, err := json.Marshal(b.files)
-	if err != nil {
-		return fmt.Errorf("policy: activate: %w", err)
-	}
-	err = s.DB.Write(ctx, palyra.PolicyActivated{}.Kind(), func(tx *store.Tx) error {
-		last, err := lastActive(tx)
-		if err != nil && !errors.Is(err, store.ErrNoRows) {
-			return err
-		}
-		if last.Bundle == b.digest && last.Snapshot == digest {
-			return nil
-		}
-		if err := s.keepSnapshot(tx, digest, body); err != nil {
-			return err
-		}
-		if err := s.keepBundle(tx, b.digest, string(files)); err != nil {
-			return err
-		}
-		return s.keepActivation(tx, palyra.PolicyActivated{Bundle: b.digest, Snapshot: digest, By: by})
-	})
-	if err != nil {
-		return fmt.Errorf("policy: activate: %w", err)
-	}
-	return nil
-}
-
-func (s *Snapshots) keepActivation(tx *store.Tx, e palyra.PolicyActivated) error {
-	pos, err := s.Journal.Append(tx, e)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec("INSERT INTO policy_activation (seq, bundle, snapshot, activated_by, activated_at) VALUES (?, ?, ?, ?, ?)",
-		pos.Seq, string(e.Bundle), string(e.Snapshot), string(e.By), s.Now().UnixNano())
-	return err
-}
-
 func (s *Snapshots) keepSnapshot(tx *store.Tx, digest palyra.Digest, body string) error {
 	known, err := has(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
 	if err != nil || known {
@@ -202,12 +137,6 @@ func has(tx *store.Tx, query string, digest palyra.Digest) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-func lastActive(tx *store.Tx) (palyra.PolicyActivated, error) {
-	var bundle, snapshot, by string
-	err := tx.Get("SELECT bundle, snapshot, activated_by FROM policy_activation ORDER BY seq DESC LIMIT 1", nil, &bundle, &snapshot, &by)
-	return palyra.PolicyActivated{Bundle: palyra.Digest(bundle), Snapshot: palyra.Digest(snapshot), By: palyra.Principal(by)}, err
 }
 
 func encodeSnapshot(snap palyra.Snapshot) (palyra.Digest, string, error) {

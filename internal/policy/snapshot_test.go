@@ -146,7 +146,7 @@ func TestActivateAndJudgeAgain(t *testing.T) {
 	s, j, db := keep(t)
 	b := defaults(t)
 	e := engine(t, b)
-	if err := s.Activate(t.Context(), b, e.Snapshot(), "user:ada"); err != nil {
+	if _, err := s.Activate(t.Context(), b, e.Snapshot(), Author{By: "user:ada"}); err != nil {
 		t.Fatal(err)
 	}
 	v := e.Judge(t.Context(), write(".git/config"))
@@ -154,7 +154,7 @@ func TestActivateAndJudgeAgain(t *testing.T) {
 	if d := cmp.Diff([]palyra.Event{want}, j.events); d != "" {
 		t.Fatal(d)
 	}
-	if got, err := s.Active(t.Context()); err != nil || got != want {
+	if got, err := s.Active(t.Context()); err != nil || got != (Activation{Number: 1, Bundle: v.Bundle, Snapshot: v.Snapshot, By: "user:ada", At: time.Unix(1, 0).UTC()}) {
 		t.Fatalf("active %+v, %v", got, err)
 	}
 	old, err := s.Bundle(t.Context(), v.Bundle)
@@ -189,7 +189,7 @@ func TestActivateJournalsChangesOnly(t *testing.T) {
 	}{
 		{first, open(), 1}, {first, open(), 1}, {first, changed, 2}, {second, changed, 3}, {second, changed, 3}, {first, open(), 4}, {first, open(), 4},
 	} {
-		if err := s.Activate(t.Context(), c.b, c.snap, "user:ada"); err != nil {
+		if _, err := s.Activate(t.Context(), c.b, c.snap, Author{By: "user:ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if len(j.events) != c.lines {
@@ -205,7 +205,7 @@ func TestActivateJournalsChangesOnly(t *testing.T) {
 func TestActivateFailsWhole(t *testing.T) {
 	s, j, db := keep(t)
 	j.err = errors.New("disk full")
-	if err := s.Activate(t.Context(), defaults(t), open(), "user:ada"); !errors.Is(err, j.err) {
+	if _, err := s.Activate(t.Context(), defaults(t), open(), Author{By: "user:ada"}); !errors.Is(err, j.err) {
 		t.Fatalf("%v", err)
 	}
 	for _, table := range []string{"policy_bundle", "policy_snapshot", "policy_activation"} {
@@ -213,10 +213,10 @@ func TestActivateFailsWhole(t *testing.T) {
 			t.Errorf("%d rows in %s", n, table)
 		}
 	}
-	if err := s.Activate(t.Context(), nil, open(), "user:ada"); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err := s.Activate(t.Context(), nil, open(), Author{By: "user:ada"}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("no bundle: %v", err)
 	}
-	if err := s.Activate(t.Context(), defaults(t), open(), ""); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err := s.Activate(t.Context(), defaults(t), open(), Author{By: ""}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("nobody: %v", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestActivateFailsWhole(t *testing.T) {
 func TestSnapshotsNoticeDamage(t *testing.T) {
 	s, _, db := keep(t)
 	b := defaults(t)
-	if err := s.Activate(t.Context(), b, open(), "user:ada"); err != nil {
+	if _, err := s.Activate(t.Context(), b, open(), Author{By: "user:ada"}); err != nil {
 		t.Fatal(err)
 	}
 	active, err := s.Active(t.Context())

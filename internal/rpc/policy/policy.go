@@ -1,6 +1,7 @@
 // Package policy serves PolicyService: the bundle in force, why it answers as
-// it does, and the security configuration of a digest. Nothing runs here and
-// nothing is recorded.
+// it does, the security configuration of a digest, and other bundles: checked,
+// put into force, put back. Only the last two change anything, and those name
+// the signature behind them.
 package policy
 
 import (
@@ -29,10 +30,13 @@ type Policy interface {
 }
 
 // Service serves PolicyService.
-type Service struct{ policy Policy }
+type Service struct {
+	policy  Policy
+	bundles Bundles
+}
 
 // New returns the service.
-func New(p Policy) *Service { return &Service{p} }
+func New(p Policy, b Bundles) *Service { return &Service{p, b} }
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {

@@ -178,3 +178,38 @@ type RunPage struct {
 	Runs []palyra.Run `json:"runs"`
 	Next string       `json:"next_cursor"`
 }
+
+// PolicyProblem is one thing wrong with a bundle.
+type PolicyProblem struct {
+	File   string `json:"file"`
+	Line   int64  `json:"line"`
+	Column int64  `json:"column"`
+	Text   string `json:"text"`
+}
+
+// PolicyTest is how one test of a bundle ended.
+type PolicyTest struct {
+	File string `json:"file"`
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text,omitempty"`
+}
+
+// PolicyCheck is what is to be said of a bundle before it is in force.
+type PolicyCheck struct {
+	Bundle   palyra.Digest   `json:"bundle_digest,omitempty"`
+	Policies int64           `json:"policies"`
+	Problems []PolicyProblem `json:"problems,omitempty"`
+	Tests    []PolicyTest    `json:"tests,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"`
+}
+
+// Activation is a bundle and the configuration that it came into force with.
+type Activation struct {
+	Number   int64            `json:"number"`
+	Bundle   palyra.Digest    `json:"bundle_digest"`
+	Snapshot palyra.Digest    `json:"snapshot_digest"`
+	By       palyra.Principal `json:"by"`
+	At       time.Time        `json:"at"`
+	InForce  bool             `json:"in_force,omitempty"`
+}

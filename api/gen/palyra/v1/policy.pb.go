@@ -9,6 +9,7 @@ package palyrav1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -543,11 +544,691 @@ func (x *GetSnapshotResponse) GetSnapshot() string {
 	return ""
 }
 
+// PolicyProblem is one thing wrong with a bundle.
+type PolicyProblem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Line          int64                  `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	Column        int64                  `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyProblem) Reset() {
+	*x = PolicyProblem{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyProblem) ProtoMessage() {}
+
+func (x *PolicyProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyProblem.ProtoReflect.Descriptor instead.
+func (*PolicyProblem) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PolicyProblem) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *PolicyProblem) GetLine() int64 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *PolicyProblem) GetColumn() int64 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *PolicyProblem) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// PolicyTest is how one test of a bundle ended.
+type PolicyTest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Ok            bool                   `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyTest) Reset() {
+	*x = PolicyTest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyTest) ProtoMessage() {}
+
+func (x *PolicyTest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyTest.ProtoReflect.Descriptor instead.
+func (*PolicyTest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PolicyTest) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *PolicyTest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PolicyTest) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *PolicyTest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// PolicyCheck is what is to be said of a bundle before it is in force.
+type PolicyCheck struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	BundleDigest string                 `protobuf:"bytes,1,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
+	Policies     int64                  `protobuf:"varint,2,opt,name=policies,proto3" json:"policies,omitempty"`
+	Problems     []*PolicyProblem       `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
+	Tests        []*PolicyTest          `protobuf:"bytes,4,rep,name=tests,proto3" json:"tests,omitempty"`
+	// What would be lost: "nobody could change policy any more".
+	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyCheck) Reset() {
+	*x = PolicyCheck{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyCheck) ProtoMessage() {}
+
+func (x *PolicyCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyCheck.ProtoReflect.Descriptor instead.
+func (*PolicyCheck) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PolicyCheck) GetBundleDigest() string {
+	if x != nil {
+		return x.BundleDigest
+	}
+	return ""
+}
+
+func (x *PolicyCheck) GetPolicies() int64 {
+	if x != nil {
+		return x.Policies
+	}
+	return 0
+}
+
+func (x *PolicyCheck) GetProblems() []*PolicyProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *PolicyCheck) GetTests() []*PolicyTest {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+func (x *PolicyCheck) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// Activation is a bundle and the configuration that it came into force with.
+type Activation struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Number         int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	BundleDigest   string                 `protobuf:"bytes,2,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
+	SnapshotDigest string                 `protobuf:"bytes,3,opt,name=snapshot_digest,json=snapshotDigest,proto3" json:"snapshot_digest,omitempty"`
+	By             string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	At             *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	InForce        bool                   `protobuf:"varint,6,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Activation) Reset() {
+	*x = Activation{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Activation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Activation) ProtoMessage() {}
+
+func (x *Activation) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Activation.ProtoReflect.Descriptor instead.
+func (*Activation) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Activation) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Activation) GetBundleDigest() string {
+	if x != nil {
+		return x.BundleDigest
+	}
+	return ""
+}
+
+func (x *Activation) GetSnapshotDigest() string {
+	if x != nil {
+		return x.SnapshotDigest
+	}
+	return ""
+}
+
+func (x *Activation) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Activation) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Activation) GetInForce() bool {
+	if x != nil {
+		return x.InForce
+	}
+	return false
+}
+
+type CheckPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names are relative, with tests below tests/.
+	Files         map[string]string `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckPolicyRequest) Reset() {
+	*x = CheckPolicyRequest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckPolicyRequest) ProtoMessage() {}
+
+func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckPolicyRequest.ProtoReflect.Descriptor instead.
+func (*CheckPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CheckPolicyRequest) GetFiles() map[string]string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+type CheckPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Check         *PolicyCheck           `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckPolicyResponse) Reset() {
+	*x = CheckPolicyResponse{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckPolicyResponse) ProtoMessage() {}
+
+func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckPolicyResponse.ProtoReflect.Descriptor instead.
+func (*CheckPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CheckPolicyResponse) GetCheck() *PolicyCheck {
+	if x != nil {
+		return x.Check
+	}
+	return nil
+}
+
+type ApplyPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Files map[string]string      `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Apply although somebody would lose their say.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyPolicyRequest) Reset() {
+	*x = ApplyPolicyRequest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyPolicyRequest) ProtoMessage() {}
+
+func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
+func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ApplyPolicyRequest) GetFiles() map[string]string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ApplyPolicyRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type ApplyPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Check         *PolicyCheck           `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	Activation    *Activation            `protobuf:"bytes,2,opt,name=activation,proto3" json:"activation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyPolicyResponse) Reset() {
+	*x = ApplyPolicyResponse{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyPolicyResponse) ProtoMessage() {}
+
+func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
+func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ApplyPolicyResponse) GetCheck() *PolicyCheck {
+	if x != nil {
+		return x.Check
+	}
+	return nil
+}
+
+func (x *ApplyPolicyResponse) GetActivation() *Activation {
+	if x != nil {
+		return x.Activation
+	}
+	return nil
+}
+
+type RollbackPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the one before the present.
+	BundleDigest  string `protobuf:"bytes,1,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
+	Force         bool   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackPolicyRequest) Reset() {
+	*x = RollbackPolicyRequest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackPolicyRequest) ProtoMessage() {}
+
+func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
+func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RollbackPolicyRequest) GetBundleDigest() string {
+	if x != nil {
+		return x.BundleDigest
+	}
+	return ""
+}
+
+func (x *RollbackPolicyRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type RollbackPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Activation    *Activation            `protobuf:"bytes,1,opt,name=activation,proto3" json:"activation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackPolicyResponse) Reset() {
+	*x = RollbackPolicyResponse{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackPolicyResponse) ProtoMessage() {}
+
+func (x *RollbackPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackPolicyResponse.ProtoReflect.Descriptor instead.
+func (*RollbackPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RollbackPolicyResponse) GetActivation() *Activation {
+	if x != nil {
+		return x.Activation
+	}
+	return nil
+}
+
+type ListActivationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         int64                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActivationsRequest) Reset() {
+	*x = ListActivationsRequest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActivationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActivationsRequest) ProtoMessage() {}
+
+func (x *ListActivationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActivationsRequest.ProtoReflect.Descriptor instead.
+func (*ListActivationsRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListActivationsRequest) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListActivationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Activations   []*Activation          `protobuf:"bytes,1,rep,name=activations,proto3" json:"activations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActivationsResponse) Reset() {
+	*x = ListActivationsResponse{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActivationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActivationsResponse) ProtoMessage() {}
+
+func (x *ListActivationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActivationsResponse.ProtoReflect.Descriptor instead.
+func (*ListActivationsResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListActivationsResponse) GetActivations() []*Activation {
+	if x != nil {
+		return x.Activations
+	}
+	return nil
+}
+
 var File_palyra_v1_policy_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x16palyra/v1/policy.proto\x12\tpalyra.v1\x1a\x16palyra/v1/option.proto\x1a\x14palyra/v1/word.proto\"\x9b\x01\n" +
+	"\x16palyra/v1/policy.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\x1a\x14palyra/v1/word.proto\"\x9b\x01\n" +
 	"\x06Policy\x12#\n" +
 	"\rbundle_digest\x18\x01 \x01(\tR\fbundleDigest\x12'\n" +
 	"\x0fsnapshot_digest\x18\x02 \x01(\tR\x0esnapshotDigest\x12\x16\n" +
@@ -582,13 +1263,77 @@ const file_palyra_v1_policy_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\"O\n" +
 	"\x13GetSnapshotResponse\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12 \n" +
-	"\bsnapshot\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\bsnapshot2\xb5\x02\n" +
+	"\bsnapshot\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\bsnapshot\"c\n" +
+	"\rPolicyProblem\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\x03R\x04line\x12\x16\n" +
+	"\x06column\x18\x03 \x01(\x03R\x06column\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"X\n" +
+	"\n" +
+	"PolicyTest\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02ok\x18\x03 \x01(\bR\x02ok\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\xcd\x01\n" +
+	"\vPolicyCheck\x12#\n" +
+	"\rbundle_digest\x18\x01 \x01(\tR\fbundleDigest\x12\x1a\n" +
+	"\bpolicies\x18\x02 \x01(\x03R\bpolicies\x124\n" +
+	"\bproblems\x18\x03 \x03(\v2\x18.palyra.v1.PolicyProblemR\bproblems\x12+\n" +
+	"\x05tests\x18\x04 \x03(\v2\x15.palyra.v1.PolicyTestR\x05tests\x12\x1a\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\xc9\x01\n" +
+	"\n" +
+	"Activation\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12#\n" +
+	"\rbundle_digest\x18\x02 \x01(\tR\fbundleDigest\x12'\n" +
+	"\x0fsnapshot_digest\x18\x03 \x01(\tR\x0esnapshotDigest\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12*\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x19\n" +
+	"\bin_force\x18\x06 \x01(\bR\ainForce\"\x8e\x01\n" +
+	"\x12CheckPolicyRequest\x12>\n" +
+	"\x05files\x18\x01 \x03(\v2(.palyra.v1.CheckPolicyRequest.FilesEntryR\x05files\x1a8\n" +
+	"\n" +
+	"FilesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
+	"\x13CheckPolicyResponse\x12,\n" +
+	"\x05check\x18\x01 \x01(\v2\x16.palyra.v1.PolicyCheckR\x05check\"\xa4\x01\n" +
+	"\x12ApplyPolicyRequest\x12>\n" +
+	"\x05files\x18\x01 \x03(\v2(.palyra.v1.ApplyPolicyRequest.FilesEntryR\x05files\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x1a8\n" +
+	"\n" +
+	"FilesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
+	"\x13ApplyPolicyResponse\x12,\n" +
+	"\x05check\x18\x01 \x01(\v2\x16.palyra.v1.PolicyCheckR\x05check\x125\n" +
+	"\n" +
+	"activation\x18\x02 \x01(\v2\x15.palyra.v1.ActivationR\n" +
+	"activation\"R\n" +
+	"\x15RollbackPolicyRequest\x12#\n" +
+	"\rbundle_digest\x18\x01 \x01(\tR\fbundleDigest\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"O\n" +
+	"\x16RollbackPolicyResponse\x125\n" +
+	"\n" +
+	"activation\x18\x01 \x01(\v2\x15.palyra.v1.ActivationR\n" +
+	"activation\".\n" +
+	"\x16ListActivationsRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x03R\x05limit\"R\n" +
+	"\x17ListActivationsResponse\x127\n" +
+	"\vactivations\x18\x01 \x03(\v2\x15.palyra.v1.ActivationR\vactivations2\xe0\x05\n" +
 	"\rPolicyService\x12\\\n" +
 	"\tGetPolicy\x12\x1b.palyra.v1.GetPolicyRequest\x1a\x1c.palyra.v1.GetPolicyResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vpolicy.read\x1a\x01\x01\x12b\n" +
 	"\vExplainCall\x12\x1d.palyra.v1.ExplainCallRequest\x1a\x1e.palyra.v1.ExplainCallResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vpolicy.read\x1a\x01\x01\x12b\n" +
 	"\vGetSnapshot\x12\x1d.palyra.v1.GetSnapshotRequest\x1a\x1e.palyra.v1.GetSnapshotResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vpolicy.read\x1a\x01\x01\x12b\n" +
+	"\vCheckPolicy\x12\x1d.palyra.v1.CheckPolicyRequest\x1a\x1e.palyra.v1.CheckPolicyResponse\"\x14\xea\xe0\x18\x10\n" +
+	"\vpolicy.read\x1a\x01\x01\x12e\n" +
+	"\vApplyPolicy\x12\x1d.palyra.v1.ApplyPolicyRequest\x1a\x1e.palyra.v1.ApplyPolicyResponse\"\x17\xea\xe0\x18\x13\n" +
+	"\fpolicy.write\x10\x01\x1a\x01\x01\x12n\n" +
+	"\x0eRollbackPolicy\x12 .palyra.v1.RollbackPolicyRequest\x1a!.palyra.v1.RollbackPolicyResponse\"\x17\xea\xe0\x18\x13\n" +
+	"\fpolicy.write\x10\x01\x1a\x01\x01\x12n\n" +
+	"\x0fListActivations\x12!.palyra.v1.ListActivationsRequest\x1a\".palyra.v1.ListActivationsResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vpolicy.read\x1a\x01\x01B#Z!palyra/api/gen/palyra/v1;palyrav1b\x06proto3"
 
 var (
@@ -603,37 +1348,70 @@ func file_palyra_v1_policy_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_policy_proto_rawDescData
 }
 
-var file_palyra_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_palyra_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_palyra_v1_policy_proto_goTypes = []any{
-	(*Policy)(nil),              // 0: palyra.v1.Policy
-	(*PolicyFile)(nil),          // 1: palyra.v1.PolicyFile
-	(*Explanation)(nil),         // 2: palyra.v1.Explanation
-	(*GetPolicyRequest)(nil),    // 3: palyra.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),   // 4: palyra.v1.GetPolicyResponse
-	(*ExplainCallRequest)(nil),  // 5: palyra.v1.ExplainCallRequest
-	(*ExplainCallResponse)(nil), // 6: palyra.v1.ExplainCallResponse
-	(*GetSnapshotRequest)(nil),  // 7: palyra.v1.GetSnapshotRequest
-	(*GetSnapshotResponse)(nil), // 8: palyra.v1.GetSnapshotResponse
-	(*Plan)(nil),                // 9: palyra.v1.Plan
-	(*Verdict)(nil),             // 10: palyra.v1.Verdict
+	(*Policy)(nil),                  // 0: palyra.v1.Policy
+	(*PolicyFile)(nil),              // 1: palyra.v1.PolicyFile
+	(*Explanation)(nil),             // 2: palyra.v1.Explanation
+	(*GetPolicyRequest)(nil),        // 3: palyra.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),       // 4: palyra.v1.GetPolicyResponse
+	(*ExplainCallRequest)(nil),      // 5: palyra.v1.ExplainCallRequest
+	(*ExplainCallResponse)(nil),     // 6: palyra.v1.ExplainCallResponse
+	(*GetSnapshotRequest)(nil),      // 7: palyra.v1.GetSnapshotRequest
+	(*GetSnapshotResponse)(nil),     // 8: palyra.v1.GetSnapshotResponse
+	(*PolicyProblem)(nil),           // 9: palyra.v1.PolicyProblem
+	(*PolicyTest)(nil),              // 10: palyra.v1.PolicyTest
+	(*PolicyCheck)(nil),             // 11: palyra.v1.PolicyCheck
+	(*Activation)(nil),              // 12: palyra.v1.Activation
+	(*CheckPolicyRequest)(nil),      // 13: palyra.v1.CheckPolicyRequest
+	(*CheckPolicyResponse)(nil),     // 14: palyra.v1.CheckPolicyResponse
+	(*ApplyPolicyRequest)(nil),      // 15: palyra.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),     // 16: palyra.v1.ApplyPolicyResponse
+	(*RollbackPolicyRequest)(nil),   // 17: palyra.v1.RollbackPolicyRequest
+	(*RollbackPolicyResponse)(nil),  // 18: palyra.v1.RollbackPolicyResponse
+	(*ListActivationsRequest)(nil),  // 19: palyra.v1.ListActivationsRequest
+	(*ListActivationsResponse)(nil), // 20: palyra.v1.ListActivationsResponse
+	nil,                             // 21: palyra.v1.CheckPolicyRequest.FilesEntry
+	nil,                             // 22: palyra.v1.ApplyPolicyRequest.FilesEntry
+	(*Plan)(nil),                    // 23: palyra.v1.Plan
+	(*Verdict)(nil),                 // 24: palyra.v1.Verdict
+	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
 }
 var file_palyra_v1_policy_proto_depIdxs = []int32{
 	1,  // 0: palyra.v1.Policy.files:type_name -> palyra.v1.PolicyFile
-	9,  // 1: palyra.v1.Explanation.plan:type_name -> palyra.v1.Plan
-	10, // 2: palyra.v1.Explanation.verdict:type_name -> palyra.v1.Verdict
+	23, // 1: palyra.v1.Explanation.plan:type_name -> palyra.v1.Plan
+	24, // 2: palyra.v1.Explanation.verdict:type_name -> palyra.v1.Verdict
 	0,  // 3: palyra.v1.GetPolicyResponse.policy:type_name -> palyra.v1.Policy
 	2,  // 4: palyra.v1.ExplainCallResponse.explanation:type_name -> palyra.v1.Explanation
-	3,  // 5: palyra.v1.PolicyService.GetPolicy:input_type -> palyra.v1.GetPolicyRequest
-	5,  // 6: palyra.v1.PolicyService.ExplainCall:input_type -> palyra.v1.ExplainCallRequest
-	7,  // 7: palyra.v1.PolicyService.GetSnapshot:input_type -> palyra.v1.GetSnapshotRequest
-	4,  // 8: palyra.v1.PolicyService.GetPolicy:output_type -> palyra.v1.GetPolicyResponse
-	6,  // 9: palyra.v1.PolicyService.ExplainCall:output_type -> palyra.v1.ExplainCallResponse
-	8,  // 10: palyra.v1.PolicyService.GetSnapshot:output_type -> palyra.v1.GetSnapshotResponse
-	8,  // [8:11] is the sub-list for method output_type
-	5,  // [5:8] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	9,  // 5: palyra.v1.PolicyCheck.problems:type_name -> palyra.v1.PolicyProblem
+	10, // 6: palyra.v1.PolicyCheck.tests:type_name -> palyra.v1.PolicyTest
+	25, // 7: palyra.v1.Activation.at:type_name -> google.protobuf.Timestamp
+	21, // 8: palyra.v1.CheckPolicyRequest.files:type_name -> palyra.v1.CheckPolicyRequest.FilesEntry
+	11, // 9: palyra.v1.CheckPolicyResponse.check:type_name -> palyra.v1.PolicyCheck
+	22, // 10: palyra.v1.ApplyPolicyRequest.files:type_name -> palyra.v1.ApplyPolicyRequest.FilesEntry
+	11, // 11: palyra.v1.ApplyPolicyResponse.check:type_name -> palyra.v1.PolicyCheck
+	12, // 12: palyra.v1.ApplyPolicyResponse.activation:type_name -> palyra.v1.Activation
+	12, // 13: palyra.v1.RollbackPolicyResponse.activation:type_name -> palyra.v1.Activation
+	12, // 14: palyra.v1.ListActivationsResponse.activations:type_name -> palyra.v1.Activation
+	3,  // 15: palyra.v1.PolicyService.GetPolicy:input_type -> palyra.v1.GetPolicyRequest
+	5,  // 16: palyra.v1.PolicyService.ExplainCall:input_type -> palyra.v1.ExplainCallRequest
+	7,  // 17: palyra.v1.PolicyService.GetSnapshot:input_type -> palyra.v1.GetSnapshotRequest
+	13, // 18: palyra.v1.PolicyService.CheckPolicy:input_type -> palyra.v1.CheckPolicyRequest
+	15, // 19: palyra.v1.PolicyService.ApplyPolicy:input_type -> palyra.v1.ApplyPolicyRequest
+	17, // 20: palyra.v1.PolicyService.RollbackPolicy:input_type -> palyra.v1.RollbackPolicyRequest
+	19, // 21: palyra.v1.PolicyService.ListActivations:input_type -> palyra.v1.ListActivationsRequest
+	4,  // 22: palyra.v1.PolicyService.GetPolicy:output_type -> palyra.v1.GetPolicyResponse
+	6,  // 23: palyra.v1.PolicyService.ExplainCall:output_type -> palyra.v1.ExplainCallResponse
+	8,  // 24: palyra.v1.PolicyService.GetSnapshot:output_type -> palyra.v1.GetSnapshotResponse
+	14, // 25: palyra.v1.PolicyService.CheckPolicy:output_type -> palyra.v1.CheckPolicyResponse
+	16, // 26: palyra.v1.PolicyService.ApplyPolicy:output_type -> palyra.v1.ApplyPolicyResponse
+	18, // 27: palyra.v1.PolicyService.RollbackPolicy:output_type -> palyra.v1.RollbackPolicyResponse
+	20, // 28: palyra.v1.PolicyService.ListActivations:output_type -> palyra.v1.ListActivationsResponse
+	22, // [22:29] is the sub-list for method output_type
+	15, // [15:22] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_policy_proto_init() }
@@ -649,7 +1427,7 @@ func file_palyra_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_policy_proto_rawDesc), len(file_palyra_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,6 +41,18 @@ const (
 	// PolicyServiceGetSnapshotProcedure is the fully-qualified name of the PolicyService's GetSnapshot
 	// RPC.
 	PolicyServiceGetSnapshotProcedure = "/palyra.v1.PolicyService/GetSnapshot"
+	// PolicyServiceCheckPolicyProcedure is the fully-qualified name of the PolicyService's CheckPolicy
+	// RPC.
+	PolicyServiceCheckPolicyProcedure = "/palyra.v1.PolicyService/CheckPolicy"
+	// PolicyServiceApplyPolicyProcedure is the fully-qualified name of the PolicyService's ApplyPolicy
+	// RPC.
+	PolicyServiceApplyPolicyProcedure = "/palyra.v1.PolicyService/ApplyPolicy"
+	// PolicyServiceRollbackPolicyProcedure is the fully-qualified name of the PolicyService's
+	// RollbackPolicy RPC.
+	PolicyServiceRollbackPolicyProcedure = "/palyra.v1.PolicyService/RollbackPolicy"
+	// PolicyServiceListActivationsProcedure is the fully-qualified name of the PolicyService's
+	// ListActivations RPC.
+	PolicyServiceListActivationsProcedure = "/palyra.v1.PolicyService/ListActivations"
 )
 
 // PolicyServiceClient is a client for the palyra.v1.PolicyService service.
@@ -52,6 +64,14 @@ type PolicyServiceClient interface {
 	ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error)
 	// GetSnapshot returns the security configuration of a digest.
 	GetSnapshot(context.Context, *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error)
+	// CheckPolicy reads a bundle as ApplyPolicy would, with its tests, and changes nothing.
+	CheckPolicy(context.Context, *v1.CheckPolicyRequest) (*v1.CheckPolicyResponse, error)
+	// ApplyPolicy puts a bundle into force. On any fault the one in force stays.
+	ApplyPolicy(context.Context, *v1.ApplyPolicyRequest) (*v1.ApplyPolicyResponse, error)
+	// RollbackPolicy puts a bundle that was in force before back into force.
+	RollbackPolicy(context.Context, *v1.RollbackPolicyRequest) (*v1.RollbackPolicyResponse, error)
+	// ListActivations lists what was put into force, newest first.
+	ListActivations(context.Context, *v1.ListActivationsRequest) (*v1.ListActivationsResponse, error)
 }
 
 // NewPolicyServiceClient constructs a client for the palyra.v1.PolicyService service. By default,
@@ -83,14 +103,42 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(policyServiceMethods.ByName("GetSnapshot")),
 			connect.WithClientOptions(opts...),
 		),
+		checkPolicy: connect.NewClient[v1.CheckPolicyRequest, v1.CheckPolicyResponse](
+			httpClient,
+			baseURL+PolicyServiceCheckPolicyProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("CheckPolicy")),
+			connect.WithClientOptions(opts...),
+		),
+		applyPolicy: connect.NewClient[v1.ApplyPolicyRequest, v1.ApplyPolicyResponse](
+			httpClient,
+			baseURL+PolicyServiceApplyPolicyProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("ApplyPolicy")),
+			connect.WithClientOptions(opts...),
+		),
+		rollbackPolicy: connect.NewClient[v1.RollbackPolicyRequest, v1.RollbackPolicyResponse](
+			httpClient,
+			baseURL+PolicyServiceRollbackPolicyProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("RollbackPolicy")),
+			connect.WithClientOptions(opts...),
+		),
+		listActivations: connect.NewClient[v1.ListActivationsRequest, v1.ListActivationsResponse](
+			httpClient,
+			baseURL+PolicyServiceListActivationsProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("ListActivations")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // policyServiceClient implements PolicyServiceClient.
 type policyServiceClient struct {
-	getPolicy   *connect.Client[v1.GetPolicyRequest, v1.GetPolicyResponse]
-	explainCall *connect.Client[v1.ExplainCallRequest, v1.ExplainCallResponse]
-	getSnapshot *connect.Client[v1.GetSnapshotRequest, v1.GetSnapshotResponse]
+	getPolicy       *connect.Client[v1.GetPolicyRequest, v1.GetPolicyResponse]
+	explainCall     *connect.Client[v1.ExplainCallRequest, v1.ExplainCallResponse]
+	getSnapshot     *connect.Client[v1.GetSnapshotRequest, v1.GetSnapshotResponse]
+	checkPolicy     *connect.Client[v1.CheckPolicyRequest, v1.CheckPolicyResponse]
+	applyPolicy     *connect.Client[v1.ApplyPolicyRequest, v1.ApplyPolicyResponse]
+	rollbackPolicy  *connect.Client[v1.RollbackPolicyRequest, v1.RollbackPolicyResponse]
+	listActivations *connect.Client[v1.ListActivationsRequest, v1.ListActivationsResponse]
 }
 
 // GetPolicy calls palyra.v1.PolicyService.GetPolicy.
@@ -120,6 +168,42 @@ func (c *policyServiceClient) GetSnapshot(ctx context.Context, req *v1.GetSnapsh
 	return nil, err
 }
 
+// CheckPolicy calls palyra.v1.PolicyService.CheckPolicy.
+func (c *policyServiceClient) CheckPolicy(ctx context.Context, req *v1.CheckPolicyRequest) (*v1.CheckPolicyResponse, error) {
+	response, err := c.checkPolicy.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ApplyPolicy calls palyra.v1.PolicyService.ApplyPolicy.
+func (c *policyServiceClient) ApplyPolicy(ctx context.Context, req *v1.ApplyPolicyRequest) (*v1.ApplyPolicyResponse, error) {
+	response, err := c.applyPolicy.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RollbackPolicy calls palyra.v1.PolicyService.RollbackPolicy.
+func (c *policyServiceClient) RollbackPolicy(ctx context.Context, req *v1.RollbackPolicyRequest) (*v1.RollbackPolicyResponse, error) {
+	response, err := c.rollbackPolicy.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListActivations calls palyra.v1.PolicyService.ListActivations.
+func (c *policyServiceClient) ListActivations(ctx context.Context, req *v1.ListActivationsRequest) (*v1.ListActivationsResponse, error) {
+	response, err := c.listActivations.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // PolicyServiceHandler is an implementation of the palyra.v1.PolicyService service.
 type PolicyServiceHandler interface {
 	// GetPolicy returns the bundle in force.
@@ -129,6 +213,14 @@ type PolicyServiceHandler interface {
 	ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error)
 	// GetSnapshot returns the security configuration of a digest.
 	GetSnapshot(context.Context, *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error)
+	// CheckPolicy reads a bundle as ApplyPolicy would, with its tests, and changes nothing.
+	CheckPolicy(context.Context, *v1.CheckPolicyRequest) (*v1.CheckPolicyResponse, error)
+	// ApplyPolicy puts a bundle into force. On any fault the one in force stays.
+	ApplyPolicy(context.Context, *v1.ApplyPolicyRequest) (*v1.ApplyPolicyResponse, error)
+	// RollbackPolicy puts a bundle that was in force before back into force.
+	RollbackPolicy(context.Context, *v1.RollbackPolicyRequest) (*v1.RollbackPolicyResponse, error)
+	// ListActivations lists what was put into force, newest first.
+	ListActivations(context.Context, *v1.ListActivationsRequest) (*v1.ListActivationsResponse, error)
 }
 
 // NewPolicyServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -156,6 +248,30 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(policyServiceMethods.ByName("GetSnapshot")),
 		connect.WithHandlerOptions(opts...),
 	)
+	policyServiceCheckPolicyHandler := connect.NewUnaryHandlerSimple(
+		PolicyServiceCheckPolicyProcedure,
+		svc.CheckPolicy,
+		connect.WithSchema(policyServiceMethods.ByName("CheckPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	policyServiceApplyPolicyHandler := connect.NewUnaryHandlerSimple(
+		PolicyServiceApplyPolicyProcedure,
+		svc.ApplyPolicy,
+		connect.WithSchema(policyServiceMethods.ByName("ApplyPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	policyServiceRollbackPolicyHandler := connect.NewUnaryHandlerSimple(
+		PolicyServiceRollbackPolicyProcedure,
+		svc.RollbackPolicy,
+		connect.WithSchema(policyServiceMethods.ByName("RollbackPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	policyServiceListActivationsHandler := connect.NewUnaryHandlerSimple(
+		PolicyServiceListActivationsProcedure,
+		svc.ListActivations,
+		connect.WithSchema(policyServiceMethods.ByName("ListActivations")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/palyra.v1.PolicyService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case PolicyServiceGetPolicyProcedure:
@@ -164,6 +280,14 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 			policyServiceExplainCallHandler.ServeHTTP(w, r)
 		case PolicyServiceGetSnapshotProcedure:
 			policyServiceGetSnapshotHandler.ServeHTTP(w, r)
+		case PolicyServiceCheckPolicyProcedure:
+			policyServiceCheckPolicyHandler.ServeHTTP(w, r)
+		case PolicyServiceApplyPolicyProcedure:
+			policyServiceApplyPolicyHandler.ServeHTTP(w, r)
+		case PolicyServiceRollbackPolicyProcedure:
+			policyServiceRollbackPolicyHandler.ServeHTTP(w, r)
+		case PolicyServiceListActivationsProcedure:
+			policyServiceListActivationsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -183,4 +307,20 @@ func (UnimplementedPolicyServiceHandler) ExplainCall(context.Context, *v1.Explai
 
 func (UnimplementedPolicyServiceHandler) GetSnapshot(context.Context, *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.GetSnapshot is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) CheckPolicy(context.Context, *v1.CheckPolicyRequest) (*v1.CheckPolicyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.CheckPolicy is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) ApplyPolicy(context.Context, *v1.ApplyPolicyRequest) (*v1.ApplyPolicyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.ApplyPolicy is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) RollbackPolicy(context.Context, *v1.RollbackPolicyRequest) (*v1.RollbackPolicyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.RollbackPolicy is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) ListActivations(context.Context, *v1.ListActivationsRequest) (*v1.ListActivationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.ListActivations is not implemented"))
 }

@@ -1,0 +1,66 @@
+// Package policytest runs the tests of a policy bundle, without a daemon: for
+// whoever keeps policies in a repository and wants to know what they answer before
+// they are in force.
+//
+// The tests are the bundle's own, tests/*.yaml: each says what a call is and what
+// policy must say to it. They are judged by the engine that the daemon uses, with
+// the same reading of commands. Nothing runs, nothing is asked and no state is
+// looked at; what a daemon has configured otherwise, a test must say.
+package policytest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"palyra"
+	"palyra/internal/command"
+	"palyra/internal/policy"
+)
+
+// What a run reports.
+type (
+	// Result is how one test ended.
+	Result = policy.TestResult
+	// Problem is one thing wrong with the bundle or its tests, and where.
+	Problem = policy.Problem
+)
+
+// Report is what came out of the tests of a bundle.
+type Report struct {
+	OK       bool          `json:"ok"`
+	Bundle   palyra.Digest `json:"bundle_digest,omitempty"` // empty: it is not one
+	Policies int           `json:"policies"`
+	Tests    []Result      `json:"tests"`
+	Failed   int           `json:"failed"`
+	Problems []Problem     `json:"problems"`
+}
+
+// Run loads the bundle in dir and runs its tests with the configuration base. An
+// error means that there was nothing to read; what is wrong with what was read is
+// in the report. A bundle without a single test is not one that passed.
+func Run(ctx context.Context, dir fs.FS, base palyra.Snapshot) (Report, error) {
+	r := Report{Tests: []Result{}, Problems: []Problem{}}
+	b, err := policy.Load(dir)
+	if err != nil {
+		var found policy.Problems
+		if !errors.As(err, &found) {
+			return r, err
+		}
+		r.Problems = append(r.Problems, found...)
+		return r, nil
+	}
+	r.Bundle, r.Policies = b.Digest(), len(b.Policies())
+	tests, problems := policy.Config{Bundle: b, Snapshot: base, Analyse: command.Of}.Test(ctx, b.Files())
+	r.Tests, r.Problems = append(r.Tests, tests...), append(r.Problems, problems...)
+	for _, t := range tests {
+		if !t.OK {
+			r.Failed++
+		}
+	}
+	if len(tests)+len(problems) == 0 {
+		r.Problems = append(r.Problems, Problem{File: "tests", Line: 1, Column: 1, Text: "the bundle has no tests: tests/*.yaml"})
+	}
+	r.OK = r.Failed == 0 && len(r.Problems) == 0
+	return r, nil
+}

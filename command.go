@@ -1,0 +1,27 @@
+package palyra
+
+// CommandClass is what running a command amounts to, as far as its words tell.
+type CommandClass string
+
+// The classes, from the one that changes least. Unknown is where every command
+// starts: only one that is understood to its last word gets a better class.
+const (
+	CommandReadOnly    CommandClass = "read_only"   // looks, and changes nothing
+	CommandBuild       CommandClass = "build"       // runs the workspace's own code, and writes below it
+	CommandWrite       CommandClass = "write"       // changes files or repositories here
+	CommandDestructive CommandClass = "destructive" // cannot be taken back, or reaches beyond this machine
+	CommandUnknown     CommandClass = "unknown"
+)
+
+// Command is what a plan's program would do, read from its words alone. It never
+// lowers a risk, and no sandbox relies on it.
+type Command struct {
+	Class      CommandClass `json:"class"`
+	Understood bool         `json:"understood"`           // every word was
+	Subcommand string       `json:"subcommand,omitempty"` // git push → push
+	Shell      bool         `json:"shell,omitempty"`      // a shell reads a line
+	RunsCode   bool         `json:"runs_code,omitempty"`  // can run code or programs that the words name or bring
+	Programs   []string     `json:"programs,omitempty"`   // base names of all that are run, wrappers first
+	Outside    []string     `json:"outside,omitempty"`    // paths that lead out of the workspace
+	Why        []string     `json:"why,omitempty"`        // what decided the class, for people
+}

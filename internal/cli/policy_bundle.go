@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/client/bundle"
+	"palyra/internal/show"
+)
+
+// bundles are the commands about policies that operators own.
+func (a *app) bundles() []*cobra.Command {
+	return []*cobra.Command{a.policyInit(), a.policyCheck(), a.policyApply(), a.policyHistory(), a.policyRollback()}
+}
+
+func (a *app) policyInit() *cobra.Command {
+	var preset string
+	cmd := &cobra.Command{
+		Use: "init DIR", Short: "Write policies to start from into a new directory", Args: takes("DIR"),
+		Example: "  palyra policy init policies\n  palyra policy init policies --preset strict",
+		RunE: func(_ *cobra.Command, args []string) error {
+			files, err := bundle.Preset(preset)
+			if err != nil {
+				return err
+			}
+			if err := writeBundle(args[0], files); err != nil {
+				return err
+			}
+			names := slices.Sorted(maps.Keys(files))
+			return a.emit(map[string]any{"dir": args[0], "preset": preset, "files": names}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %d files of the preset %s\n", show.Line(args[0]), len(names), show.Line(preset))
+				fmt.Fprintf(w, "change them, then: palyra policy check %s && palyra policy apply %s\n", show.Arg(args[0]), show.Arg(args[0]))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&preset, "preset", bundle.Presets()[0], strings.Join(bundle.Presets(), ", "))
+	_ = cmd.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(bundle.Presets(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// writeBundle writes files into a directory that is new or empty: somebody's own
+// policies are never written over.
+func writeBundle(dir string, files map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return failed(palyra.ReasonPathInvalid, "%v", err)
+	}
+	old, err := os.ReadDir(dir)
+	if err != nil {
+		return failed(palyra.ReasonPathInvalid, "%v", err)
+	}
+	if len(old) > 0 {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPathInvalid, "%s is not empty", dir).WithRemedy("name a new directory")
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			_, err = f.WriteString(files[name])
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return failed(palyra.ReasonPathInvalid, "%v", err)
+		}
+	}
+	return nil
+}
+
+func (a *app) policyCheck() *cobra.Command {
+	return &cobra.Command{
+		Use: "check DIR", Short: "Say what is wrong with policies, and run their tests", Args: takes("DIR"),
+		Example: "  palyra policy check policies",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			files, err := readBundle(args[0])
+			if err != nil {
+				return err
+			}
+			check, err := c.CheckPolicy(ctx, files)
+			if err != nil {
+				return err
+			}
+			if err := a.emit(check, func(w io.Writer) { printCheck(w, check) }); err != nil {
+				return err
+			}
+			return notGood(check)
+		}),
+	}
+}
+
+// readBundle reads a directory of this machine; also one for a daemon elsewhere.
+func readBundle(dir string) (map[string]string, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "%s is not there", dir).WithRemedy("make one with 'palyra policy init DIR'")
+	}
+	return bundle.Read(dir)
+}
+
+func printCheck(w io.Writer, c client.PolicyCheck) {
+	for _, p := range c.Problems {
+		fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)))
+	}
+	bad := 0
+	for _, t := range c.Tests {
+		if !t.OK {
+			bad++
+			fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s: %s: %s", t.File, t.Name, t.Text)))
+		}
+	}
+	for _, text := range c.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", show.Line(text))
+	}
+	if c.Bundle != "" {
+		fields(w, pair{"Bundle", string(c.Bundle)}, pair{"Policies", strconv.FormatInt(c.Policies, 10)},
+			pair{"Tests", fmt.Sprintf("%d of %d good", len(c.Tests)-bad, len(c.Tests))})
+	}
+}
+
+// notGood is the exit code of a check that found something, which is said already.
+func notGood(c client.PolicyCheck) error {
+	bad := len(c.Problems) > 0
+	for _, t := range c.Tests {
+		bad = bad || !t.OK
+	}
+	if bad {
+		return exitError{code: exitFailure}
+	}
+	return nil
+}
+
+func (a *app) policyApply() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "apply DIR", Short: "Put policies into force", Args: takes("DIR"),
+		Long: "Reads DIR, checks it, runs its tests and puts it into force, all or nothing: with\n" +
+			"anything wrong the policies in force stay. What was in force before is kept; see\n" +
+			"'palyra policy history' and 'palyra policy rollback'.",
+		Example: "  palyra policy apply policies",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			files, err := readBundle(args[0])
+			if err != nil {
+				return err
+			}
+			check, done, err := c.ApplyPolicy(ctx, files, force)
+			if err != nil {
+				return err
+			}
+			return a.emit(map[string]any{"check": check, "activation": done}, func(w io.Writer) {
+				printCheck(w, check)
+				printActivation(w, done)
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also when no owner could answer approvals or change policy any more")
+	return cmd
+}
+
+func printActivation(w io.Writer, a client.Activation) {
+	fmt.Fprintf(w, "in force: %s (activation %d, by %s)\n", show.Line(string(a.Bundle)), a.Number, show.Line(string(a.By)))
+}
+
+func (a *app) policyHistory() *cobra.Command {
+	var limit int64
+	cmd := &cobra.Command{
+		Use: "history", Short: "List what was in force, newest first", Args: takes(),
+		Example: "  palyra policy history",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.Activations(ctx, limit)
+			if err != nil {
+				return err
+			}
+			return a.emit(map[string]any{"activations": some(list)}, func(w io.Writer) {
+				var rows [][]string
+				for _, x := range list {
+					now := ""
+					if x.InForce {
+						now = "in force"
+					}
+					rows = append(rows, []string{strconv.FormatInt(x.Number, 10), stamp(x.At), string(x.By), string(x.Bundle), now})
+				}
+				table(w, []string{"NUMBER", "SINCE", "BY", "BUNDLE", ""}, rows)
+			})
+		}),
+	}
+	cmd.Flags().Int64Var(&limit, "limit", 0, "how many, up to 500 (default 50)")
+	return cmd
+}
+
+func (a *app) policyRollback() *cobra.Command {
+	var force, offline bool
+	cmd := &cobra.Command{
+		Use: "rollback [DIGEST]", Short: "Put earlier policies back into force", Args: takes("[DIGEST]"),
+		Long: "Puts the policies with DIGEST back into force, or those before the present ones.\n" +
+			"With --offline it works on the state itself, without a daemon and without a\n" +
+			"signature, for when the policies in force let nobody in; DIGEST may then also be the\n" +
+			"name of a preset. Only who owns the state can do that, and it is on record.",
+		Example: "  palyra policy rollback\n  palyra policy rollback sha256:…\n  palyra down; palyra policy rollback --offline; palyra up --detach",
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also when no owner could answer approvals or change policy any more")
+	cmd.Flags().BoolVar(&offline, "offline", false, "on the state itself, while no daemon runs")
+	online := a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		d := palyra.Digest(strings.Join(args, ""))
+		if d != "" && !d.Valid() {
+			return usage("%q is not a digest: sha256: and 64 hex digits", d)
+		}
+		done, err := c.RollbackPolicy(ctx, d, force)
+		if err != nil {
+			return err
+		}
+		return a.emit(done, func(w io.Writer) { printActivation(w, done) })
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if offline {
+			return a.rollbackOffline(cmd.Context(), args)
+		}
+		return online(cmd, args)
+	}
+	return cmd
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client/policytest"
+	"palyra/internal/config"
+	"palyra/internal/durable"
+	"palyra/internal/show"
+)
+
+func (a *app) policyTest() *cobra.Command {
+	var junit string
+	cmd := &cobra.Command{
+		Use: "test DIR", Short: "Run the tests of a policy bundle; needs no daemon", Args: takes("DIR"),
+		Long: "Judges the requests in DIR/tests/*.yaml with the policies in DIR and compares the\n" +
+			"answers with what the tests expect. Nothing runs and nothing comes into force; the\n" +
+			"configuration is the default one, whatever this machine has. Ends with 1 when a test\n" +
+			"fails, something is wrong with a file, or there is no test.\n\n" +
+			"  tests:\n" +
+			"    - name: pushing is asked about\n" +
+			"      request: {argv: [git, push], workspace: known, tier: C}\n" +
+			"      expect: {verdict: ask, need: {fresh: true}}\n" +
+			"    - name: an agent may look\n" +
+			"      request: {principal: agent:local, tool: palyra.fs.read, reads: [README.md]}\n" +
+			"      expect: allow",
+		Example: "  palyra policy test ./policy\n  palyra policy test ./policy --junit report.xml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
+				return failed(palyra.ReasonFileNotFound, "%s is not a directory", show.Arg(args[0])).WithRemedy("give the directory of a policy bundle")
+			}
+			report, err := policytest.Run(cmd.Context(), os.DirFS(args[0]), defaultSnapshot())
+			if err != nil {
+				return err
+			}
+			return a.printTables(report, junit)
+		},
+	}
+	cmd.Flags().StringVar(&junit, "junit", "", "also write the results to this file as JUnit XML")
+	_ = cmd.MarkFlagFilename("junit", "xml")
+	return cmd
+}
+
+// defaultSnapshot is the configuration that tests are judged with: the same
+// everywhere, so that a repository's tests do not depend on who runs them.
+func defaultSnapshot() palyra.Snapshot {
+	c := config.Default()
+	return palyra.Snapshot{
+		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Channels, MaxCallsPerRun: c.ToolCall.MaxCallsPerRun,
+	}
+}
+
+// printTables prints what came out, and makes an error of what is not good. The
+// file is written first: it is for those who read nothing else.
+func (a *app) printTables(r policytest.Report, junit string) error {
+	if junit != "" {
+		text, err := junitOf(r)
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFile(junit, text, 0o644); err != nil {
+			return failed(palyra.ReasonConfig, "%s cannot be written", show.Arg(junit)).WithCause(err)
+		}
+	}
+	err := a.emit(r, func(w io.Writer) { a.wordTables(w, r) })
+	if err != nil || r.OK {
+		return err
+	}
+	return failed(palyra.ReasonVerifyFailed, "%s", tally(r)).WithRemedy("correct the policies or what the tests expect of them")
+}
+
+// wordTables prints the results in words: what failed, and how many did not.
+func (a *app) wordTables(w io.Writer, r policytest.Report) {
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "BAD   %s\n", show.Line(p.String()))
+	}
+	for _, t := range r.Tests {
+		switch {
+		case !t.OK:
+			fmt.Fprintf(w, "FAIL  %s:%d  %s\n      %s\n", show.Line(t.File), t.Line, show.Line(t.Name), show.Line(t.Text))
+		case !a.quiet:
+			fmt.Fprintf(w, "ok    %s:%d  %s\n", show.Line(t.File), t.Line, show.Line(t.Name))
+		}
+	}
+	if r.OK {
+		fmt.Fprintf(w, "good: %s of bundle %s\n", counted(int64(len(r.Tests)), "test"), show.Line(string(r.Bundle)))
+	}
+}
+
+// tally says in one line what is not good.
+func tally(r policytest.Report) string {
+	switch n := int64(len(r.Problems)); {
+	case n > 0 && r.Failed > 0:
+		return fmt.Sprintf("%d of %s failed, and %s found", r.Failed, counted(int64(len(r.Tests)), "test"), counted(n, "problem"))
+	case n > 0:
+		return counted(n, "problem") + " found"
+	}
+	return fmt.Sprintf("%d of %s failed", r.Failed, counted(int64(len(r.Tests)), "test"))
+}

@@ -1,0 +1,156 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// call is one program with its words. It writes into the reading it is part of.
+type call struct {
+	*reading
+	name     string
+	at       scope
+	depth    int
+	operands []word
+	scripts  []word
+	seen     map[string]bool
+	build    bool // writes below the workspace anyway
+	given    bool // an option gave what is the first operand otherwise
+	reads    []word
+	outputs  []word
+}
+
+// apply reads the words after a program, or after a subcommand of one.
+func (c *call) apply(s *spec, args []word) {
+	if c.exact(s, args) || c.module(s, args) {
+		return
+	}
+	before := c.strayed
+	c.build = palyra.CommandClass(s.Class) == palyra.CommandBuild
+	c.seen = map[string]bool{}
+	c.parse(s, args)
+	if s.Here && !c.at.inside() {
+		c.doubt(c.name + " takes its configuration from outside the workspace")
+	}
+	switch {
+	case s.Wrap != nil:
+		c.place(before)
+		c.unwrap(s)
+	case len(s.Sub) > 0:
+		c.place(before)
+		c.subcommand(s)
+	default:
+		c.effect(s)
+		c.checkOperands(s)
+		c.place(before)
+	}
+}
+
+// exact tells of the few words that make any program just say something about
+// itself.
+func (c *call) exact(s *spec, args []word) bool {
+	if len(args) != 1 || !args[0].fixed() || !slices.Contains(s.Exact, args[0].text) {
+		return false
+	}
+	c.raise(palyra.CommandReadOnly, "")
+	return true
+}
+
+// module handles python -m NAME, which runs another program that is known.
+func (c *call) module(s *spec, args []word) bool {
+	if len(s.Modules) == 0 || len(args) < 2 || args[0] != plain("-m") || !args[1].fixed() {
+		return false
+	}
+	if !slices.Contains(s.Modules, args[1].text) {
+		return false
+	}
+	c.command(args[1:], c.at, c.depth+1)
+	return true
+}
+
+// effect notes what the program does whatever its words are.
+func (c *call) effect(s *spec) {
+	if s.Code {
+		c.code = true
+	}
+	class := palyra.CommandClass(s.Class)
+	if class == "" {
+		class = palyra.CommandUnknown
+	}
+	why := s.Why
+	if why == "" {
+		why = meaning(class)
+	}
+	if why != "" {
+		why = c.name + ": " + why
+	}
+	if c.raise(class, why) || c.sub == "" {
+		_, c.sub, _ = strings.Cut(c.name, " ")
+	}
+}
+
+// meaning says for people what a class means.
+func meaning(c palyra.CommandClass) string {
+	switch c {
+	case palyra.CommandReadOnly:
+		return ""
+	case palyra.CommandBuild:
+		return "runs the workspace's own code"
+	case palyra.CommandWrite:
+		return "changes files"
+	case palyra.CommandDestructive:
+		return "cannot be taken back, or reaches beyond this machine"
+	case palyra.CommandUnknown:
+	}
+	return "what it does is not told by its words"
+}
+
+// subcommand reads the words after a subcommand by its own table.
+func (c *call) subcommand(s *spec) {
+	if len(c.operands) == 0 {
+		c.effect(s)
+		return
+	}
+	first := c.operands[0]
+	sub := s.Sub[first.text]
+	if sub == nil || !first.fixed() {
+		c.doubt(c.name + " " + first.text + " is not known")
+		return
+	}
+	next := &call{reading: c.reading, name: c.name + " " + first.text, at: c.at, depth: c.depth}
+	next.apply(sub, c.operands[1:])
+}
+
+// place anchors the paths that options gave. A build that leaves the workspace
+// is not the workspace's own any more.
+func (c *call) place(before int) {
+	for _, w := range c.reads {
+		c.locate(w, c.at)
+	}
+	for _, w := range c.outputs {
+		c.write(w)
+	}
+	if c.build && (c.strayed > before || !c.at.inside()) {
+		c.doubt(c.name + " is given something outside the workspace")
+	}
+}
+
+// write notes a file that is written.
+func (c *call) write(w word) {
+	if !w.fixed() {
+		c.doubt("a file that is written is not named")
+		return
+	}
+	if neutral(w.text) {
+		return
+	}
+	p := c.locate(w, c.at)
+	if !c.build || p.hidden {
+		c.raise(palyra.CommandWrite, c.name+" writes "+w.text)
+	}
+	if p.device && !p.scratch {
+		c.raise(palyra.CommandDestructive, w.text+" is a device")
+	}
+}

@@ -1,0 +1,180 @@
+// Package command reads what a command would do from its words alone: which
+// programs run, through which wrappers and shells, whether words can make them run
+// other code, which paths lead out of the workspace, and what class that makes it.
+//
+// What programs and their options mean stands in table/*.json, with the manual it
+// was read from. A command starts as unknown, and only one of which every word is
+// in the tables gets a better class: an option that is not there, an abbreviation
+// of one, a word that is made while a shell runs, a program of another place than
+// the system's – each leaves it unknown, with RunsCode set. What is destructive
+// stays destructive, understood or not.
+//
+// The package runs nothing, opens no file and keeps no state. It therefore sees no
+// symbolic links, no aliases and no configuration: what a program is told by its
+// files (a git configuration, a Makefile) is the sandbox's matter. Nothing that
+// confines a run may rely on what is said here.
+package command
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// Limits of what is looked at. What is larger is unknown.
+const (
+	maxArgvBytes = 256 << 10
+	maxWords     = 4096
+	maxScript    = 64 << 10
+	maxDepth     = 8   // wrappers and shells inside each other
+	maxCommands  = 256 // simple commands of all shell lines
+	maxOutside   = 64
+	maxWhy       = 16
+	maxWhyBytes  = 200
+	maxName      = 255
+	maxPath      = 4096
+)
+
+// Input is a command to look at: words, or a line for a shell.
+type Input struct {
+	Argv      []string
+	Script    string // read when Argv is empty
+	Cwd       string // relative to Workspace when it is not absolute
+	Workspace string
+}
+
+// Analyse tells what a command would do. Programs are taken from the system: a path
+// to one elsewhere is not understood.
+func Analyse(in Input) palyra.Command {
+	r := &reading{tables: shipped()}
+	r.read(in, nil)
+	return r.result()
+}
+
+// Of tells what a plan's program would do. The file that runs must be the one the
+// first word speaks of, and not one that the workspace brought or the call could
+// write.
+func Of(p palyra.Plan) palyra.Command {
+	if len(p.Argv) == 0 {
+		return Analyse(Input{})
+	}
+	r := &reading{tables: shipped(), ownPath: brings(p)}
+	r.read(Input{Argv: p.Argv, Cwd: p.Cwd, Workspace: p.Workspace.Path}, &p.Executable)
+	return r.result()
+}
+
+// brings tells that names of programs may lead into the workspace.
+func brings(p palyra.Plan) bool {
+	for _, v := range p.Env {
+		if v.Name != "PATH" {
+			continue
+		}
+		for dir := range strings.SplitSeq(v.Value, ":") {
+			if !path.IsAbs(dir) || within(p.Workspace.Path, path.Clean(dir)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *reading) read(in Input, exe *palyra.Executable) {
+	at := newScope(in)
+	if len(in.Argv) == 0 {
+		if in.Script == "" {
+			r.doubt("there is no command")
+			return
+		}
+		r.shellLine(in.Script, at, 0)
+		return
+	}
+	if !bounded(in.Argv) {
+		r.doubt("the command is too long to be looked at")
+		return
+	}
+	words := make([]word, len(in.Argv))
+	for i, a := range in.Argv {
+		words[i] = plain(strings.ToValidUTF8(a, "\uFFFD"))
+		if words[i].text != a {
+			r.doubt("a word is no text")
+		}
+	}
+	if exe != nil {
+		r.executable(in.Argv[0], exe, at)
+		words[0] = plain(path.Base(words[0].text))
+	}
+	r.command(words, at, 0)
+}
+
+func bounded(argv []string) bool {
+	n := 0
+	for _, a := range argv {
+		n += len(a)
+	}
+	return n <= maxArgvBytes && len(argv) <= maxWords
+}
+
+// executable looks at the file that runs: a name says nothing about a file that
+// somebody put in its way.
+func (r *reading) executable(called string, exe *palyra.Executable, at scope) {
+	name, file := path.Base(called), path.Base(exe.Path)
+	switch {
+	case exe.Path == "" || !path.IsAbs(exe.Path):
+		r.doubt("the program's file is not known")
+	case exe.Sealed:
+		r.doubt("the call could change the program's file")
+	case within(at.workspace, path.Clean(exe.Path)) || scratch(path.Clean(exe.Path)):
+		r.doubt("the program is one of the workspace or of a temporary directory")
+	case name != file && !r.tables.standsFor(name, file):
+		r.doubt(name + " is really " + file)
+	}
+}
+
+// command looks at one command: its program and the words after it.
+func (r *reading) command(words []word, at scope, depth int) {
+	if depth > maxDepth {
+		r.doubt("commands are nested too deeply")
+		return
+	}
+	if r.commands++; r.commands > maxCommands {
+		r.doubt("there are too many commands")
+		return
+	}
+	if len(words) == 0 || words[0].text == "" || !words[0].fixed() {
+		r.doubt("the program is not named by a plain word")
+		return
+	}
+	name := r.program(words[0].text, depth)
+	s := r.tables.programs[name]
+	if s == nil {
+		r.doubt(name + " is not a known program")
+		return
+	}
+	c := &call{reading: r, name: name, at: at, depth: depth}
+	c.apply(s, words[1:])
+}
+
+// program notes the program that a word names and returns its name.
+func (r *reading) program(called string, depth int) string {
+	name := path.Base(called)
+	if strings.Contains(called, "/") && !slices.Contains(systemDirs(), path.Dir(called)) {
+		r.doubt(name + " is not one of the system's programs")
+	}
+	if depth > 0 && r.ownPath {
+		r.doubt("programs may be found in the workspace")
+	}
+	if len(name) > maxName {
+		r.doubt("the program's name is too long")
+		name = strings.ToValidUTF8(name[:maxName], "")
+	}
+	if !slices.Contains(r.programs, name) {
+		r.programs = append(r.programs, name)
+	}
+	return name
+}
+
+func systemDirs() []string {
+	return []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
+}

@@ -1,0 +1,129 @@
+package command
+
+import "palyra"
+
+// What the operands of a program are.
+const (
+	argsNone    = ""        // there must be none
+	argsText    = "text"    // words that mean no file
+	argsPaths   = "paths"   // files that are read
+	argsPattern = "pattern" // a text, then files that are read
+	argsScript  = "script"  // a text in the program's own language, then files that are read
+	argsNames   = "names"   // words that make something of that name, unless an option says that they are looked for
+	argsWrites  = "writes"  // files that are made or written
+	argsRemoves = "removes" // files that go away
+	argsCopies  = "copies"  // files that are read, the last is written
+	argsMoves   = "moves"   // files that go away, the last is written
+)
+
+// checkOperands looks at the operands by what they are.
+func (c *call) checkOperands(s *spec) {
+	n := len(c.operands)
+	if n < s.Min || s.Max > 0 && n > s.Max {
+		c.doubt(c.name + " is given an unusual number of words")
+	}
+	for _, w := range c.operands {
+		if w.loose && !(s.Harmless && s.Args == argsText) {
+			c.doubt("a word of " + c.name + " is only known when it runs")
+		}
+		if s.operand != nil && (!w.fixed() || !s.operand.MatchString(w.text)) {
+			c.doubt(c.name + " is given something unusual")
+		}
+	}
+	c.byKind(s)
+}
+
+func (c *call) byKind(s *spec) {
+	ops := c.operands
+	switch s.Args {
+	case argsText:
+	case argsPattern, argsScript:
+		if !c.given && len(ops) > 0 {
+			c.scripts, ops = append(c.scripts, ops[0]), ops[1:]
+		}
+		c.languages(s)
+		c.lookAt(ops)
+	case argsNames:
+		if len(ops) > 0 && !c.given {
+			c.raise(palyra.CommandWrite, c.name+" makes "+ops[0].text)
+		}
+	case argsPaths:
+		c.lookAt(ops)
+	case argsWrites:
+		c.writeAll(ops)
+	case argsRemoves:
+		c.removeAll(ops)
+	case argsCopies, argsMoves:
+		c.transfer(ops, s.Args == argsMoves)
+	case argsNone:
+		if len(ops) > 0 {
+			c.doubt(c.name + " takes no such words")
+		}
+	default:
+		c.doubt(c.name + " has operands of an unknown kind")
+	}
+}
+
+func (c *call) lookAt(ops []word) {
+	for _, w := range ops {
+		c.locate(w, c.at)
+	}
+}
+
+func (c *call) writeAll(ops []word) {
+	for _, w := range ops {
+		c.write(w)
+	}
+}
+
+// transfer handles copies and moves: the last word is written, unless an option
+// named the directory.
+func (c *call) transfer(ops []word, moves bool) {
+	if !c.given {
+		if len(ops) < 2 {
+			c.doubt(c.name + " lacks a destination")
+			return
+		}
+		c.write(ops[len(ops)-1])
+		ops = ops[:len(ops)-1]
+	}
+	if moves {
+		c.removeAll(ops)
+		return
+	}
+	c.lookAt(ops)
+}
+
+// removeAll notes files that go away. What is the workspace, around it, a
+// repository's own or outside cannot be brought back from here.
+func (c *call) removeAll(ops []word) {
+	for _, w := range ops {
+		p := c.locate(w, c.at)
+		c.raise(palyra.CommandWrite, c.name+" removes "+w.text)
+		switch {
+		case p.root:
+			c.raise(palyra.CommandDestructive, w.text+" is the whole workspace or more")
+		case p.git:
+			c.raise(palyra.CommandDestructive, w.text+" holds a repository's history")
+		case p.outside && !p.scratch:
+			c.raise(palyra.CommandDestructive, w.text+" is outside the workspace")
+		}
+	}
+}
+
+// languages checks texts in a program's own language.
+func (c *call) languages(s *spec) {
+	if len(c.scripts) == 0 && s.Args == argsScript {
+		c.doubt(c.name + " lacks what it is to do")
+	}
+	for _, w := range c.scripts {
+		switch {
+		case s.Language == "" && s.Args == argsPattern:
+		case !w.fixed():
+			c.doubt("the text that " + c.name + " runs is not known")
+		case s.Language == "sed" && plainSed(w.text), s.Language == "awk" && plainAwk(w.text), s.Language == "jq" && plainJq(w.text):
+		default:
+			c.doubt("the text that " + c.name + " runs may write or run something")
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package command
+
+import (
+	"strings"
+
+	"palyra"
+)
+
+// The ways in which programs write options.
+const (
+	styleGNU   = ""      // -abV, --long=V, anywhere before --
+	stylePosix = "posix" // the same, before the first operand only
+	styleWord  = "word"  // -long V, -long=V, no clusters; --long is the same
+	styleFind  = "find"  // whole words only, anywhere, and -- is none
+	styleNone  = "none"  // there are no options
+	styleKeys  = "keys"  // NAME=VALUE
+	styleTar   = "tar"   // as GNU, and the first word is a cluster even without a dash
+)
+
+// parse divides words into options, which are looked up, and operands.
+func (c *call) parse(s *spec, args []word) {
+	switch s.Style {
+	case styleNone:
+		c.operands = args
+		return
+	case styleKeys:
+		c.keys(s, args)
+		return
+	case styleTar:
+		args = oldTar(args)
+	}
+	early := s.Style == stylePosix || len(s.Sub) > 0 || s.Wrap != nil
+	for len(args) > 0 {
+		w := args[0]
+		if w.text == "--" && w.fixed() && s.Style != styleFind {
+			c.operands = append(c.operands, args[1:]...)
+			return
+		}
+		if !c.mayBeOption(s, w) {
+			if early {
+				c.operands = append(c.operands, args...)
+				return
+			}
+			c.operands, args = append(c.operands, w), args[1:]
+			continue
+		}
+		args = c.option(s, w, args[1:])
+	}
+}
+
+// mayBeOption tells of words to look up. A pattern or a word that is only known
+// later may turn into an option; programs to which no option does harm take it as
+// an operand.
+func (c *call) mayBeOption(s *spec, w word) bool {
+	if s.Style == styleFind {
+		if _, ok := s.known[w.text]; ok && w.fixed() {
+			return true
+		}
+	}
+	if s.Harmless && !w.fixed() && !strings.HasPrefix(w.text, "-") {
+		return false
+	}
+	return w.dashed()
+}
+
+// option looks one option up and returns the words after it and its values.
+func (c *call) option(s *spec, w word, rest []word) []word {
+	if !w.fixed() {
+		c.doubt("a word of " + c.name + " may turn into an option")
+		return rest
+	}
+	switch {
+	case s.Numeric && digits(w.text[1:]):
+		return rest
+	case s.Style == styleFind:
+		return c.take(s, w.text, nil, rest)
+	case s.Style == styleWord:
+		name := "-" + strings.TrimLeft(w.text, "-")
+		return c.long(s, name, rest)
+	case strings.HasPrefix(w.text, "--"):
+		return c.long(s, w.text, rest)
+	}
+	return c.cluster(s, w.text[1:], rest)
+}
+
+// long handles --name, --name=value and --name value.
+func (c *call) long(s *spec, text string, rest []word) []word {
+	name, value, has := strings.Cut(text, "=")
+	if !has {
+		return c.take(s, name, nil, rest)
+	}
+	v := plain(value)
+	return c.take(s, name, &v, rest)
+}
+
+// cluster handles -abV. Each letter must be known; the first that takes a value
+// takes the rest.
+func (c *call) cluster(s *spec, letters string, rest []word) []word {
+	for i, l := range letters {
+		name := "-" + string(l)
+		o, ok := s.known[name]
+		if !ok {
+			c.take(s, name, nil, nil)
+			continue
+		}
+		after := letters[i+len(string(l)):]
+		if (o.arity == 1 || o.optional) && after != "" {
+			v := plain(after)
+			return c.take(s, name, &v, rest)
+		}
+		rest = c.take(s, name, nil, rest)
+	}
+	return rest
+}
+
+// take notes an option and its values, and returns the words after them.
+func (c *call) take(s *spec, name string, value *word, rest []word) []word {
+	o, ok := s.known[name]
+	if !ok {
+		c.doubt(c.name + " " + name + " is not a known option")
+		return rest
+	}
+	c.seen[name] = true
+	c.given = c.given || o.gives
+	switch o.raise {
+	case "":
+	case raiseCode:
+		c.doubt(c.name + " " + name + " can run code")
+	default:
+		c.raise(palyra.CommandClass(o.raise), c.name+" "+name)
+	}
+	if value != nil {
+		if o.arity != 1 && !o.optional {
+			c.doubt(c.name + " " + name + " takes no such value")
+			return rest
+		}
+		c.value(o, name, *value)
+		return rest
+	}
+	if o.arity > len(rest) {
+		c.doubt(c.name + " " + name + " lacks a value")
+		return nil
+	}
+	for _, v := range rest[:o.arity] {
+		if strings.HasPrefix(v.text, "--") {
+			c.doubt(c.name + " " + name + " is given what looks like an option")
+		}
+		c.value(o, name, v)
+	}
+	return rest[o.arity:]
+}
+
+// value notes what an option was given.
+func (c *call) value(o option, name string, v word) {
+	if !v.fixed() && (o.role != rolePath || v.loose) {
+		c.doubt("the value of " + c.name + " " + name + " is not known")
+		return
+	}
+	if o.match != nil && !o.match.MatchString(v.text) {
+		c.doubt(c.name + " " + name + " is given something unusual")
+	}
+	switch o.role {
+	case rolePath:
+		if c.build && neutral(v.text) {
+			c.doubt(c.name + " reads what to do from its input")
+		}
+		c.reads = append(c.reads, v)
+	case roleOutput:
+		c.outputs = append(c.outputs, v)
+	case roleScript:
+		c.scripts = append(c.scripts, v)
+	case roleChdir:
+		c.chdir(v)
+	case roleText:
+	}
+}
+
+func (c *call) chdir(v word) {
+	c.locate(v, c.at)
+	at, ok := c.at.enter(v.text, true)
+	if !ok {
+		c.doubt("the directory of " + c.name + " is not known")
+		return
+	}
+	c.at = at
+}
+
+// keys handles programs whose words are all NAME=VALUE.
+func (c *call) keys(s *spec, args []word) {
+	for _, w := range args {
+		name, value, has := strings.Cut(w.text, "=")
+		if !has || !w.fixed() {
+			c.operands = append(c.operands, w)
+			continue
+		}
+		v := plain(value)
+		c.take(s, name+"=", &v, nil)
+	}
+}
+
+// oldTar writes the first word of tar as options: tar xzf FILE. Values of such a
+// cluster are the words after it, in the order of its letters.
+func oldTar(args []word) []word {
+	if len(args) == 0 || !args[0].fixed() || args[0].text == "" || args[0].text[0] == '-' {
+		return args
+	}
+	var out []word
+	rest := args[1:]
+	for _, l := range args[0].text {
+		out = append(out, plain("-"+string(l)))
+		if strings.ContainsRune("fCbTXKNVgLFIH", l) && len(rest) > 0 {
+			out, rest = append(out, rest[0]), rest[1:]
+		}
+	}
+	return append(out, rest...)
+}

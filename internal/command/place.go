@@ -1,0 +1,147 @@
+package command
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+const maxDirs = 8
+
+// scope is where a command stands. After `cd a || cd b` a shell may be in any of
+// several directories: a path is outside when it is so from one of them.
+type scope struct {
+	workspace string
+	dirs      []string
+}
+
+func newScope(in Input) scope {
+	ws, cwd := in.Workspace, in.Cwd
+	if ws != "" && path.IsAbs(ws) {
+		ws = path.Clean(ws)
+	} else {
+		ws = ""
+	}
+	if !path.IsAbs(cwd) {
+		cwd = path.Join("/", ws, cwd)
+	}
+	return scope{workspace: ws, dirs: []string{path.Clean(cwd)}}
+}
+
+// within tells whether a clean path is the directory or below it. Nothing is
+// within an unknown one, and a workspace of / anchors nothing.
+func within(dir, p string) bool {
+	if dir == "" || dir == "/" {
+		return false
+	}
+	return p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+func scratch(p string) bool {
+	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev/shm"}, func(d string) bool { return within(d, p) })
+}
+
+// inside tells whether every directory the command may stand in is the
+// workspace's.
+func (s scope) inside() bool {
+	return !slices.ContainsFunc(s.dirs, func(d string) bool { return !within(s.workspace, d) })
+}
+
+// from returns where paths of the word lead, as seen from each directory.
+func (s scope) from(p string) []string {
+	if strings.HasPrefix(p, "~") {
+		return []string{p}
+	}
+	if path.IsAbs(p) {
+		return []string{path.Clean(p)}
+	}
+	var out []string
+	for _, d := range s.dirs {
+		if j := path.Join(d, p); !slices.Contains(out, j) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// enter returns the scope after a change of directory; false when it can no
+// longer be followed. When the change is sure the old directories are left.
+func (s scope) enter(p string, sure bool) (scope, bool) {
+	dirs := s.from(p)
+	if !sure {
+		for _, d := range s.dirs {
+			if !slices.Contains(dirs, d) {
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	return scope{workspace: s.workspace, dirs: dirs}, len(dirs) <= maxDirs && !strings.HasPrefix(p, "~")
+}
+
+// neutral tells of words that stand for no file, or for one that keeps nothing.
+func neutral(p string) bool {
+	switch p {
+	case "", "-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero":
+		return true
+	}
+	rest, ok := strings.CutPrefix(p, "/dev/fd/")
+	return ok && digits(rest)
+}
+
+func digits(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return c < '0' || c > '9' })
+}
+
+// winding tells of paths that go up after going down: with a symbolic link on the
+// way they lead elsewhere than they seem to.
+func winding(p string) bool {
+	down := false
+	for part := range strings.SplitSeq(p, "/") {
+		switch {
+		case part == ".." && down:
+			return true
+		case part != "" && part != "." && part != "..":
+			down = true
+		}
+	}
+	return false
+}
+
+// place is where one word leads.
+type place struct {
+	outside bool // of the workspace
+	root    bool // the workspace itself, or something it is in
+	scratch bool // a temporary directory
+	git     bool // a repository's own files
+	device  bool
+	hidden  bool // by a dot, as files are that other programs trust
+}
+
+// locate anchors the path of a word and notes it when it leads out.
+func (r *reading) locate(w word, at scope) place {
+	if neutral(w.text) && w.fixed() {
+		return place{}
+	}
+	var out place
+	p := w.text
+	if w.glob >= 0 {
+		p = path.Dir(w.text[:w.glob] + "x")
+		out.git = strings.HasSuffix(w.text, "/.git")
+	}
+	for _, abs := range at.from(p) {
+		out.see(abs, p, at.workspace)
+		if winding(w.text) || !within(at.workspace, abs) {
+			out.outside = true
+			r.stray(abs)
+		}
+	}
+	return out
+}
+
+func (o *place) see(abs, as, workspace string) {
+	o.root = o.root || within(abs, workspace) || abs == "/"
+	o.scratch = scratch(abs) && !winding(as)
+	o.hidden = o.hidden || strings.HasPrefix(as, ".") && !strings.HasPrefix(as, "./") || strings.Contains(as, "/.")
+	o.device = o.device || within("/dev", abs)
+	o.git = o.git || slices.Contains(strings.Split(abs, "/"), ".git")
+}

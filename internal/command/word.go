@@ -1,0 +1,18 @@
+package command
+
+// word is one word of a command as a program gets it, as far as that is known.
+type word struct {
+	text  string
+	glob  int  // where file names take the place of a pattern, or -1
+	loose bool // made while the shell runs: any text, any number of words
+}
+
+func plain(s string) word { return word{text: s, glob: -1} }
+
+// fixed tells that the program gets this very text.
+func (w word) fixed() bool { return !w.loose && w.glob < 0 }
+
+// dashed tells of words that may be options.
+func (w word) dashed() bool {
+	return w.loose || w.glob == 0 || len(w.text) > 1 && w.text[0] == '-'
+}

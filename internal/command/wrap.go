@@ -1,0 +1,151 @@
+package command
+
+import (
+	"strings"
+
+	"palyra"
+)
+
+// The ways in which programs run the command among their words.
+const (
+	wrapCommand = "command" // the words that are left
+	wrapBuiltin = "builtin" // the same; with -v it only tells
+	wrapLine    = "line"    // the words that are left, joined, as a line for a shell
+	wrapShell   = "shell"   // a shell: -c LINE
+	wrapCmd     = "cmd"     // a shell with rules of its own, which are not read here
+)
+
+// unwrap looks at the command that a program runs.
+func (c *call) unwrap(s *spec) {
+	if s.Wrap.Floor != "" {
+		c.raise(palyra.CommandClass(s.Wrap.Floor), c.name+": "+s.Why)
+	}
+	switch s.Wrap.Kind {
+	case wrapShell:
+		c.runShell()
+	case wrapCmd:
+		c.foreignShell()
+	case wrapLine:
+		c.joined()
+	case wrapBuiltin:
+		if c.seen["-v"] || c.seen["-V"] {
+			c.raise(palyra.CommandReadOnly, "")
+			return
+		}
+		c.wrapped(s)
+	case wrapCommand:
+		c.wrapped(s)
+	default:
+		c.doubt(c.name + " runs commands in an unknown way")
+	}
+}
+
+// wrapped looks at the command after a wrapper's own operands.
+func (c *call) wrapped(s *spec) {
+	rest := c.operands
+	for range s.Wrap.Skip {
+		if len(rest) == 0 {
+			c.doubt(c.name + " lacks a word")
+			return
+		}
+		if s.Wrap.Write {
+			c.write(rest[0])
+		}
+		rest = rest[1:]
+	}
+	if s.Wrap.Assign {
+		rest = c.assignments(rest)
+	}
+	if len(rest) == 0 {
+		c.effect(s)
+		return
+	}
+	if s.Wrap.Write && len(rest) == 2 && rest[0] == plain("-c") {
+		c.inner(rest[1])
+		return
+	}
+	c.command(rest, c.at, c.depth+1)
+}
+
+// assignments reads NAME=VALUE before a command.
+func (c *call) assignments(words []word) []word {
+	for len(words) > 0 {
+		name, value, ok := strings.Cut(words[0].text, "=")
+		if !ok {
+			break
+		}
+		if !words[0].fixed() {
+			c.doubt("a variable is only known when it runs")
+		}
+		c.assign(name, value)
+		words = words[1:]
+	}
+	return words
+}
+
+// assign notes a variable. Few have no say in what programs do.
+func (r *reading) assign(name, value string) {
+	re := r.tables.env[name]
+	if re == nil {
+		r.doubt("the variable " + name + " may change what programs do")
+		return
+	}
+	if !re.MatchString(value) {
+		r.doubt("the variable " + name + " has an unusual value")
+	}
+}
+
+func (c *call) runShell() {
+	c.shell = true
+	if !c.seen["-c"] || len(c.operands) == 0 {
+		c.doubt(c.name + " runs a script")
+		return
+	}
+	c.inner(c.operands[0])
+}
+
+// inner reads a word that a shell gets as a line.
+func (c *call) inner(w word) {
+	if !w.fixed() {
+		c.shell = true
+		c.doubt("the line that a shell reads is not known")
+		return
+	}
+	c.shellLine(w.text, c.at, c.depth+1)
+}
+
+func (c *call) joined() {
+	parts := make([]string, 0, len(c.operands))
+	for _, w := range c.operands {
+		if !w.fixed() {
+			c.shell = true
+			c.doubt("the line that a shell reads is not known")
+			return
+		}
+		parts = append(parts, w.text)
+	}
+	c.shellLine(strings.Join(parts, " "), c.at, c.depth+1)
+}
+
+// foreignShell looks at the words of a shell whose rules are not known here: it is
+// never understood, but what is destructive is found.
+func (c *call) foreignShell() {
+	c.shell = true
+	c.doubt(c.name + " has rules of its own")
+	for i, w := range c.operands {
+		low := strings.ToLower(w.text)
+		if low != "/c" && low != "/k" && low != "-command" && low != "-c" {
+			continue
+		}
+		var rest []word
+		for _, v := range c.operands[i+1:] {
+			for f := range strings.FieldsSeq(v.text) {
+				rest = append(rest, plain(f))
+			}
+		}
+		if len(rest) > 0 && len(rest) <= maxWords {
+			c.command(rest, c.at, c.depth+1)
+		}
+		return
+	}
+}

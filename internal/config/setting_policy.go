@@ -1,0 +1,42 @@
+package config
+
+import (
+	"errors"
+	"os"
+)
+
+// policySettings are about the policies that judge calls.
+var policySettings = []setting{
+	{
+		key: "policy.preset", text: "the policies that are in force where nobody applied others: default, strict, ci or readonly",
+		check: oneOf("default", "strict", "ci", "readonly"),
+		value: func(c *Config) any { return &c.Policy.Preset },
+	},
+	{
+		key: "policy.dir", text: "a directory of policies that is put into force at the start and on SIGHUP when it changed; empty: none", check: absolute,
+		value: func(c *Config) any { return &c.Policy.Dir },
+	},
+}
+
+// Policy says which policies judge. What a person applied stands above the
+// preset, and a directory speaks each time its content is another.
+type Policy struct {
+	Preset string
+	Dir    string
+}
+
+// Ours says why a file or directory may have been written by somebody other than
+// us and root; nil when it cannot have been.
+func Ours(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return bare(err)
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return errors.New("is no file and no directory of its own")
+	}
+	if why := writableByOthers(info); why != "" {
+		return unsafeError(why)
+	}
+	return nil
+}

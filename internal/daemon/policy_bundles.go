@@ -1,0 +1,213 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
+)
+
+// bundlesPart puts bundles into force.
+type bundlesPart struct{ d *Daemon }
+
+// Check implements the door's Bundles.
+func (p bundlesPart) Check(ctx context.Context, files map[string]string) (wire.PolicyCheck, error) {
+	_, check, err := p.examine(ctx, files)
+	return check, err
+}
+
+// examine reads a bundle, runs its tests and looks for what would be lost. The
+// bundle is nil when it is not good.
+func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, error) {
+	b, report := policy.Check(files)
+	check := wire.PolicyCheck{Bundle: report.Digest, Policies: int64(report.Policies), Problems: problemWords(report.Problems)}
+	if b == nil {
+		return nil, check, nil
+	}
+	good := p.tests(ctx, b, &check)
+	var err error
+	if check.Warnings, err = p.d.lost(ctx, b); err != nil {
+		return nil, check, err
+	}
+	if !good {
+		b = nil
+	}
+	return b, check, nil
+}
+
+// tests runs the bundle's own tests, and reports whether all went well.
+func (p bundlesPart) tests(ctx context.Context, b *policy.Bundle, check *wire.PolicyCheck) bool {
+	results, problems := p.d.judging(b).Test(ctx, b.Files())
+	check.Problems = append(check.Problems, problemWords(problems)...)
+	good := len(problems) == 0
+	for _, r := range results {
+		check.Tests = append(check.Tests, wire.PolicyTest{File: r.File, Name: r.Name, OK: r.OK, Text: r.Text})
+		good = good && r.OK
+	}
+	return good
+}
+
+func problemWords(list []policy.Problem) []wire.PolicyProblem {
+	var out []wire.PolicyProblem
+	for _, p := range list {
+		out = append(out, wire.PolicyProblem{File: p.File, Line: int64(p.Line), Column: int64(p.Column), Text: p.Text})
+	}
+	return out
+}
+
+// Apply implements the door's Bundles.
+func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
+	p.d.changing.Lock()
+	defer p.d.changing.Unlock()
+	author, err := p.author(ctx, who)
+	if err != nil {
+		return wire.PolicyCheck{}, wire.Activation{}, err
+	}
+	b, check, err := p.examine(ctx, files)
+	if err == nil && b == nil {
+		err = notGood(check)
+	}
+	if err == nil {
+		err = bearable(check.Warnings, force)
+	}
+	if err != nil {
+		return check, wire.Activation{}, err
+	}
+	a, err := p.d.put(ctx, b, author)
+	if err != nil {
+		return check, wire.Activation{}, err
+	}
+	p.d.Log.Info("other policies are in force", "by", author.By, "bundle", a.Bundle)
+	return check, activationWords(a, true), nil
+}
+
+// Rollback implements the door's Bundles.
+func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra.Digest, force bool) (wire.Activation, error) {
+	p.d.changing.Lock()
+	defer p.d.changing.Unlock()
+	author, err := p.author(ctx, who)
+	if err != nil {
+		return wire.Activation{}, err
+	}
+	if digest == "" {
+		last, err := p.d.kept.Before(ctx)
+		if palyra.CodeOf(err) == palyra.NotFound {
+			return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no other policies were in force before").
+				WithRemedy("see 'palyra policy history'")
+		}
+		if err != nil {
+			return wire.Activation{}, err
+		}
+		digest = last.Bundle
+	}
+	b, err := p.d.kept.Bundle(ctx, digest)
+	if err != nil {
+		return wire.Activation{}, err
+	}
+	lost, err := p.d.lost(ctx, b)
+	if err == nil {
+		err = bearable(lost, force)
+	}
+	if err != nil {
+		return wire.Activation{}, err
+	}
+	a, err := p.d.put(ctx, b, author)
+	if err != nil {
+		return wire.Activation{}, err
+	}
+	p.d.Log.Info("earlier policies are in force again", "by", author.By, "bundle", a.Bundle)
+	return activationWords(a, true), nil
+}
+
+// Activations implements the door's Bundles.
+func (p bundlesPart) Activations(ctx context.Context, limit int) ([]wire.Activation, error) {
+	all, err := p.d.kept.History(ctx, limit)
+	out := make([]wire.Activation, len(all))
+	for i, a := range all {
+		out[i] = activationWords(a, i == 0)
+	}
+	return out, err
+}
+
+func activationWords(a policy.Activation, inForce bool) wire.Activation {
+	return wire.Activation{Number: a.Number, Bundle: a.Bundle, Snapshot: a.Snapshot, By: a.By, At: a.At, InForce: inForce}
+}
+
+// author is who answers, if the policies in force let them change policy.
+func (p bundlesPart) author(ctx context.Context, who rpc.Caller) (policy.Author, error) {
+	if !who.Signed {
+		return policy.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
+	}
+	by := who.Operator.Principal
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", "bundle"); !ok {
+		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s change policy", by)
+		for _, h := range hits {
+			e = e.WithRemedy("%s", h.Remedy)
+		}
+		return policy.Author{}, e
+	}
+	sig, err := abridged(who.Evidence)
+	return policy.Author{By: by, Signature: &sig}, err
+}
+
+// maxEvidence bounds a signature as it is kept: what the journal holds in one
+// line is bounded, and a longer one would stand there as a digest only.
+const maxEvidence = 48 << 10
+
+// abridged is a signature with the digests of the bundle's texts in place of
+// them. The texts are kept once, under the bundle's digest; with them the request
+// that was signed can be put together again.
+func abridged(sig palyra.Signature) (palyra.Signature, error) {
+	if files, ok := sig.Fields["files"].(map[string]any); ok {
+		digests := make(map[string]any, len(files))
+		for name, text := range files {
+			s, _ := text.(string)
+			digests[name] = string(palyra.SumBytes([]byte(s)))
+		}
+		sig.Fields = maps.Clone(sig.Fields)
+		sig.Fields["files"] = digests
+	}
+	raw, err := json.Marshal(sig)
+	if err != nil {
+		return palyra.Signature{}, fmt.Errorf("daemon: signature: %w", err)
+	}
+	if len(raw) > maxEvidence {
+		return palyra.Signature{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the bundle has too many files to be on record").
+			WithRemedy("put the policies into fewer files, or give their directory as policy.dir in the configuration")
+	}
+	return sig, nil
+}
+
+// notGood is the refusal of a bundle.
+func notGood(c wire.PolicyCheck) error {
+	const most = 10
+	var lines []string
+	for _, p := range c.Problems {
+		lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text))
+	}
+	for _, t := range c.Tests {
+		if !t.OK {
+			lines = append(lines, fmt.Sprintf("%s: %s: %s", t.File, t.Name, t.Text))
+		}
+	}
+	if more := len(lines) - most; more > 0 {
+		lines = append(lines[:most], fmt.Sprintf("… and %d more", more))
+	}
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s", strings.Join(lines, "\n")).
+		WithRemedy("correct it; 'palyra policy check DIR' lists everything, and the policies in force stay as they are")
+}
+
+// bearable refuses what would be lost, unless that is meant.
+func bearable(lost []string, force bool) error {
+	if len(lost) == 0 || force {
+		return nil
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "policy bundle: %s", strings.Join(lost, "; ")).
+		WithRemedy("keep the rules 'deciders' and 'policy-writers', or apply it with --force; 'palyra policy rollback --offline' then leads back")
+}

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/policy"
+)
+
+// followPolicy reads the policy directory again on each SIGHUP until ctx ends.
+// Without a directory the signal keeps its meaning, which is the end.
+func (d *Daemon) followPolicy(ctx context.Context) error {
+	if d.Config.Config.Policy.Dir == "" {
+		return nil
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			if err := d.loadPolicyDir(ctx); err != nil {
+				d.Log.Warn("the policy directory is not in force; the policies in force stay", "error", err)
+			}
+		}
+	}
+}
+
+// loadPolicyDir puts the configured directory into force when its content is
+// another than when it was last put into force: what a person applied or rolled
+// back since then holds until the directory says something new. What is wrong
+// with it is also in the status.
+func (d *Daemon) loadPolicyDir(ctx context.Context) (err error) {
+	dir := d.Config.Config.Policy.Dir
+	if dir == "" {
+		return nil
+	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	defer func() { d.trouble.set("policy", err) }()
+	files, err := readPolicyDir(dir)
+	if err != nil {
+		return err
+	}
+	b, check, err := bundlesPart{d}.examine(ctx, files)
+	if err == nil && b == nil {
+		err = notGood(check)
+	}
+	if err == nil {
+		err = bearable(check.Warnings, false)
+	}
+	if err != nil {
+		return err
+	}
+	last, err := d.kept.By(ctx, byConfig)
+	if err == nil && last.Bundle == b.Digest() || err != nil && palyra.CodeOf(err) != palyra.NotFound {
+		return err
+	}
+	if _, err = d.put(ctx, b, policy.Author{By: byConfig}); err == nil {
+		d.Log.Info("the policy directory is in force", "dir", dir, "bundle", b.Digest())
+	}
+	return err
+}
+
+// readPolicyDir reads a directory that nobody but its owner, us or root, can
+// have written: whoever can write there decides what agents may do.
+func readPolicyDir(dir string) (map[string]string, error) {
+	files, err := policy.Read(os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	places := []string{dir}
+	for name := range files {
+		places = append(places, filepath.Join(dir, name), filepath.Dir(filepath.Join(dir, name)))
+	}
+	for _, path := range places {
+		if err := config.Ours(path); err != nil {
+			return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions, "policy directory: %s %v", path, err).
+				WithRemedy("make it yours or root's, without write permission for others (chmod go-w)")
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,74 @@
+//go:build unix
+
+package daemon
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"palyra"
+	"palyra/internal/policy"
+)
+
+// What a workspace forbids is forbidden there; what it says badly, or where a
+// link leads out, refuses its calls.
+func TestProjectPolicy(t *testing.T) {
+	d := testDaemon(t)
+	work, outside := t.TempDir(), t.TempDir()
+	dir := filepath.Join(work, policy.ProjectDir)
+	judge := func() palyra.Verdict {
+		t.Helper()
+		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: work,
+			Arguments: json.RawMessage(`{"path":"a","content":"b"}`),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return why.Verdict
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := judge(); v.Effect != palyra.Ask {
+		t.Fatalf("without: %s", v.Effect)
+	}
+	must(os.MkdirAll(dir, 0o755))
+	file := filepath.Join(dir, "a.cedar")
+	rule := `@id("x") forbid (principal, action == Action::"tool.execute", resource == Tool::"palyra.fs.write");`
+	must(os.WriteFile(file, []byte(rule), 0o644))
+	for range 2 {
+		if v := judge(); v.Effect != palyra.Deny || len(v.Errors) > 0 || v.Policies[0].ID != "project/x" {
+			t.Errorf("%+v", v)
+		}
+	}
+	must(os.WriteFile(file, []byte(`@id("x") permit (principal, action, resource);`), 0o644))
+	if v := judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 {
+		t.Errorf("a permit: %+v", v)
+	}
+	must(os.Remove(file))
+	if v := judge(); v.Effect != palyra.Ask {
+		t.Errorf("an empty directory: %s", v.Effect)
+	}
+	must(os.WriteFile(filepath.Join(outside, "b.cedar"), []byte(rule), 0o644))
+	must(os.Symlink(filepath.Join(outside, "b.cedar"), file))
+	if v := judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 {
+		t.Errorf("a link to the outside: %+v", v)
+	}
+	must(os.Remove(file))
+	must(syscall.Mkfifo(file, 0o600))
+	if v := judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 { // and it is not waited for
+		t.Errorf("a pipe: %+v", v)
+	}
+	must(os.RemoveAll(dir))
+	must(os.WriteFile(dir, nil, 0o644))
+	if v := judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 {
+		t.Errorf("a file in place of the directory: %+v", v)
+	}
+}

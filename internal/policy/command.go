@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// classes are those that policies can compare with.
+var classes = []palyra.CommandClass{
+	palyra.CommandReadOnly, palyra.CommandBuild, palyra.CommandWrite, palyra.CommandDestructive, palyra.CommandUnknown,
+}
+
+// analyse is what a plan's program would do. Without a program, without somebody
+// to tell, or where the telling fails, nothing is known. What was not understood
+// to its last word is never better than unknown, whoever says so.
+func (s *state) analyse(p palyra.Plan) (c palyra.Command) {
+	nothing := palyra.Command{Class: palyra.CommandUnknown}
+	if s.command == nil || p.Executable.Path == "" && len(p.Argv) == 0 {
+		return nothing
+	}
+	defer func() {
+		if r := recover(); r != nil { // a defect there must not end the daemon, nor open anything
+			c = nothing
+		}
+	}()
+	c = s.command(p)
+	if !slices.Contains(classes, c.Class) || !c.Understood && c.Class != palyra.CommandDestructive {
+		c.Class = palyra.CommandUnknown
+	}
+	return c
+}
+
+// commandRecord is a command for policies.
+func commandRecord(c palyra.Command) cedar.Record {
+	return cedar.NewRecord(cedar.RecordMap{
+		"class": cedar.String(c.Class), "understood": cedar.Boolean(c.Understood), "shell": cedar.Boolean(c.Shell),
+		"runs_code": cedar.Boolean(c.RunsCode), "programs": stringSet(c.Programs), "outside": stringSet(c.Outside),
+	})
+}
+
+// command adds what the words of a command tell. It only ever raises a risk.
+func (f *findings) command(c palyra.Command) {
+	if c.Class != palyra.CommandDestructive {
+		return
+	}
+	detail := ""
+	if len(c.Why) > 0 {
+		detail = c.Why[0]
+	}
+	f.add(3, "destructive_command", detail)
+}

@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// bundleOf compiles a preset.
+func bundleOf(t testing.TB, name string) *Bundle {
+	t.Helper()
+	files, err := Preset(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, r := Check(files)
+	if b == nil {
+		t.Fatalf("%s: %v", name, r.Problems)
+	}
+	return b
+}
+
+// engineOf judges with a preset, and with c as what any command is.
+func engineOf(t testing.TB, preset string, c palyra.Command) *Engine {
+	t.Helper()
+	e, err := New(Config{Bundle: bundleOf(t, preset), Snapshot: open(), Analyse: func(palyra.Plan) palyra.Command { return c }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// program is a program in a registered workspace and the full sandbox.
+func program(argv ...string) palyra.Request {
+	r := builtin("palyra.process.run", acts(true, palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead))
+	r.Tool.Tier, r.Plan.Tier, r.Plan.Enforcement.Mode = palyra.TierC, palyra.TierC, "strict"
+	r.Plan.Executable, r.Plan.Argv = palyra.Executable{Path: "/usr/bin/" + argv[0], Digest: palyra.SumBytes(nil)}, argv
+	return r
+}
+
+func understood(class palyra.CommandClass) palyra.Command {
+	return palyra.Command{Class: class, Understood: true, Programs: []string{"x"}}
+}
+
+func TestPresetsAreNamedAndKnown(t *testing.T) {
+	seen := map[palyra.Digest]bool{}
+	for _, name := range Presets() {
+		b := bundleOf(t, name)
+		if got := PresetOf(b.Digest()); got != name || seen[b.Digest()] {
+			t.Errorf("%s is known as %q", name, got)
+		}
+		seen[b.Digest()] = true
+		for _, p := range b.Policies() {
+			if p.Reason == "" || p.Remedy == "" {
+				t.Errorf("%s: %s does not explain itself", name, p.ID)
+			}
+		}
+		if lost, err := Lost(t.Context(), Config{Bundle: b, Snapshot: open()}, []palyra.Principal{"user:ada"}); err != nil || lost != nil {
+			t.Errorf("%s: %v, %v", name, lost, err)
+		}
+	}
+	if PresetOf(palyra.SumBytes(nil)) != "" || PresetOf("") != "" {
+		t.Error("a preset nobody made")
+	}
+	if _, err := Preset(""); palyra.AsError(err).Remedy == "" {
+		t.Error(err)
+	}
+}
+
+// What each preset says to each kind of call.
+func TestPresetVerdicts(t *testing.T) {
+	shell := palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Shell: true, Programs: []string{"sh", "ls"}}
+	for _, c := range []struct {
+		name    string
+		command palyra.Command
+		request palyra.Request
+		want    string // default strict ci readonly
+	}{
+		{"looks", understood(palyra.CommandReadOnly), program("ls"), "allow ask allow allow"},
+		{"builds", understood(palyra.CommandBuild), program("make"), "allow ask allow deny"},
+		{"writes", understood(palyra.CommandWrite), program("touch"), "ask ask allow deny"},
+		{"destroys", understood(palyra.CommandDestructive), program("git", "push"), "ask ask deny deny"},
+		{"unknown", palyra.Command{Class: palyra.CommandUnknown}, program("x"), "ask ask deny deny"},
+		{"a shell that looks", shell, program("sh", "-c", "ls"), "allow deny allow allow"},
+		{"echo", palyra.Command{}, echo(), "allow allow allow allow"},
+		{"a file", palyra.Command{}, write("a.txt"), "ask ask allow deny"},
+		{"a guarded file", palyra.Command{}, write(".git/config"), "ask ask deny deny"},
+		{"another's tool", palyra.Command{}, builtin("mcp.x", func(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }), "ask ask deny ask"},
+		{"a device", palyra.Command{}, builtin("palyra.device.pair", acts(false, palyra.DevicePair)), "ask ask ask ask"},
+	} {
+		var got []string
+		for _, preset := range Presets() {
+			v := engineOf(t, preset, c.command).Judge(t.Context(), c.request)
+			got = append(got, v.Effect.String())
+			if len(v.Errors) > 0 {
+				t.Errorf("%s under %s: %v", c.name, preset, v.Errors)
+			}
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%s: %s, want %s", c.name, s, c.want)
+		}
+	}
+}
+
+// Under strict an answer covers one call.
+func TestStrictIsFresh(t *testing.T) {
+	e := engineOf(t, "strict", understood(palyra.CommandReadOnly))
+	if v := e.Judge(t.Context(), program("ls")); v.Effect != palyra.Ask || !v.Need.Fresh {
+		t.Errorf("%s %+v", v.Effect, v.Need)
+	}
+	for _, name := range []string{"bash", "node", "python3"} {
+		blind, err := New(Config{Bundle: bundleOf(t, "strict"), Snapshot: open()}) // nobody analyses
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := blind.Judge(t.Context(), program(name, "x")); v.Effect != palyra.Deny {
+			t.Errorf("%s: %s", name, v.Effect)
+		}
+	}
+}
+
+func TestLost(t *testing.T) {
+	people := []palyra.Principal{"user:ada", "user:bob"}
+	for _, c := range []struct {
+		text string
+		want int
+	}{
+		{`@id("x") permit (principal, action, resource);`, 0},
+		{`@id("x") permit (principal == User::"bob", action, resource);`, 0}, // one owner is enough
+		{`@id("x") permit (principal == User::"eve", action, resource);`, 2},
+		{`@id("x") permit (principal, action == Action::"approval.decide", resource);`, 1},
+		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource);`, 2},
+		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource) unless { context.approval.granted };`, 2},
+	} {
+		lost, err := Lost(t.Context(), Config{Bundle: load(t, c.text), Snapshot: open()}, people)
+		if err != nil || len(lost) != c.want {
+			t.Errorf("%s: %v, %v", c.text, lost, err)
+		}
+	}
+	if lost, err := Lost(t.Context(), Config{Bundle: defaults(t), Snapshot: open()}, nil); err != nil || len(lost) != 2 {
+		t.Errorf("without an owner: %v, %v", lost, err)
+	}
+	if _, err := Lost(t.Context(), Config{}, people); err == nil {
+		t.Error("without a bundle")
+	}
+}

@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// ProjectDir is where a workspace keeps policies of its own.
+const ProjectDir = ".palyra/policy"
+
+// Limits of a project's policies: they are read for every call.
+const (
+	maxProjectFiles = 64
+	maxProject      = 256 << 10
+)
+
+// projectPrefix stands before the ids of a project's policies, so that none can
+// be taken for one of the bundle.
+const projectPrefix = "project/"
+
+// LoadProject reads the policies of a workspace: the *.cedar files at the root of
+// fsys, which may only forbid. What a workspace says is written by whoever works
+// there, and so can take away and never give. A directory that is not there has
+// no policies: nil. On any problem the error says where, and calls in the
+// workspace are to be refused. Last is what it returned before, or nil: it is
+// returned again where nothing changed, which is most of the time.
+func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "%s cannot be read", ProjectDir).WithCause(err)
+	}
+	files, total := map[string]string{}, 0
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() || !wanted(".", name) || name == entitiesFile || name == schemaFile {
+			continue
+		}
+		text, err := readFile(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = text
+		if total += len(text); len(files) > maxProjectFiles || total > maxProject || !belongs(name) {
+			return nil, broken(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the workspace's policies are more than %d files or %d bytes", maxProjectFiles, maxProject)})
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	files[schemaFile] = SchemaText()
+	if digest, err := sum(files); err == nil && last != nil && last.digest == digest {
+		return last, nil
+	}
+	b, err := compile(files)
+	if err != nil {
+		return nil, err
+	}
+	return b.asProject()
+}
+
+// asProject checks that every policy forbids, and gives them names of their own.
+func (b *Bundle) asProject() (*Bundle, error) {
+	var problems []Problem
+	for _, r := range b.rules {
+		if r.policy.Effect() != cedar.Forbid {
+			problems = append(problems, Problem{
+				File: r.hit.File, Line: r.hit.Line, Column: r.hit.Column,
+				Text: fmt.Sprintf("%s permits: the policies of a workspace may only forbid", r.id),
+			})
+		}
+		r.id = projectPrefix + r.id
+		r.hit.ID, r.hit.File = string(r.id), ProjectDir+"/"+r.hit.File
+	}
+	if len(problems) > 0 {
+		return nil, broken(problems...)
+	}
+	b.byID = map[cedar.PolicyID]*rule{}
+	for _, r := range b.rules {
+		b.byID[r.id] = r
+	}
+	return b, nil
+}
+
+// join is the bundle with a project's policies beside its own. Nothing of either
+// is changed.
+func (b *Bundle) join(project *Bundle) *Bundle {
+	both := *b
+	both.project = project.digest
+	both.rules = slices.Concat(b.rules, project.rules)
+	both.byID = maps.Clone(b.byID)
+	maps.Copy(both.byID, project.byID)
+	both.index = newIndex(both.rules)
+	return &both
+}
+
+// within is the state that judges a plan: with the policies of its workspace,
+// where that has any.
+func (s *state) within(p palyra.Plan) (*state, error) {
+	if s.project == nil || p.Workspace.Path == "" {
+		return s, nil
+	}
+	own, err := s.project(p.Workspace.Path)
+	if err != nil {
+		return s, &brokenProject{err}
+	}
+	if own == nil {
+		return s, nil
+	}
+	if slices.ContainsFunc(own.rules, func(r *rule) bool { return r.policy.Effect() != cedar.Forbid }) {
+		return s, &brokenProject{errors.New("they permit, which they may not")}
+	}
+	with := *s
+	if with.bundle = s.joined.Load(); with.bundle == nil || with.bundle.project != own.digest {
+		with.bundle = s.bundle.join(own)
+		s.joined.Store(with.bundle)
+	}
+	return &with, nil
+}
+
+// brokenProject is why calls in a workspace cannot be judged.
+type brokenProject struct{ cause error }
+
+// Error implements error, on one line.
+func (b *brokenProject) Error() string {
+	text := b.cause.Error()
+	if e := (*palyra.Error)(nil); errors.As(b.cause, &e) {
+		text = e.Text
+	}
+	return "the policies of the workspace (" + ProjectDir + ") are broken: " + palyra.Clip(strings.ReplaceAll(text, "\n", "; "), 400)
+}

@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"palyra"
+)
+
+// Limits of a bundle's tests.
+const (
+	maxTables     = 256       // files
+	maxTable      = 256 << 10 // bytes of one
+	maxTableTests = 2000      // of one
+	maxAllTests   = 10_000    // of all together, which whoever applies the bundle waits for
+	maxTableFault = 100       // problems that are told of one
+	maxTableWord  = 64 << 10  // bytes of one value
+	maxTableList  = 1024      // values of one list
+	maxTableDepth = 16
+	maxTableName  = 200
+)
+
+// TestResult is how one test of a bundle ended.
+type TestResult struct {
+	File string `json:"file"`
+	Name string `json:"name"`
+	Line int    `json:"line"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text,omitempty"` // what was expected and what came instead
+}
+
+// Test runs the tests in files, which are named tests/*.yaml; others are left
+// alone, so that Files may be given. Base is the configuration that they are judged with. Commands are
+// unknown to it: see Config.Test. A bundle is good when no result is bad and
+// there is no problem; a table with a problem is not run at all, since half of
+// what its author meant proves nothing.
+func (b *Bundle) Test(ctx context.Context, files map[string]string, base palyra.Snapshot) ([]TestResult, []Problem) {
+	return Config{Bundle: b, Snapshot: base}.Test(ctx, files)
+}
+
+// Test is Bundle.Test with everything else that an engine judges with. Whether a
+// tier was tried out is what each test says of it, not what c says.
+func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult, []Problem) {
+	if c.Bundle == nil {
+		return nil, []Problem{{File: ".", Line: 1, Column: 1, Text: "there is no bundle to test"}}
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if isTable(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxTables {
+		return nil, []Problem{{File: names[maxTables], Line: 1, Column: 1, Text: fmt.Sprintf("more than %d files with tests", maxTables)}}
+	}
+	var results []TestResult
+	var problems []Problem
+	for _, name := range names {
+		t, faults := readTable(name, files[name], c.Bundle)
+		if len(faults) == 0 && len(results)+len(t.tests) > maxAllTests {
+			faults = []Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("more than %d tests in all", maxAllTests)}}
+		}
+		if len(faults) == 0 {
+			var done []TestResult
+			done, faults = c.runTable(ctx, t)
+			results = append(results, done...)
+		}
+		problems = append(problems, faults...)
+	}
+	return results, problems
+}
+
+// isTable reports whether a bundle's file holds tests.
+func isTable(name string) bool {
+	dir, base := path.Split(name)
+	return dir == "tests/" && strings.HasSuffix(base, ".yaml")
+}
+
+// table is one file of tests.
+type table struct {
+	file  string
+	lists tableLists
+	tests []tableTest
+}
+
+// tableLists replace the lists of the configuration, where they are given.
+type tableLists struct{ tools, principals, doors []string }
+
+// tableTest is one test.
+type tableTest struct {
+	name   string
+	line   int
+	ask    palyra.Request
+	probed bool
+	want   tableWant
+}
+
+// over puts the lists into a configuration.
+func (l tableLists) over(s palyra.Snapshot) palyra.Snapshot {
+	for _, one := range []struct {
+		to   *[]string
+		from []string
+	}{{&s.AllowedTools, l.tools}, {&s.Principals, l.principals}, {&s.Channels, l.doors}} {
+		if one.from != nil {
+			*one.to = one.from
+		}
+	}
+	return s
+}
+
+// runTable judges every test of a table.
+func (c Config) runTable(ctx context.Context, t table) ([]TestResult, []Problem) {
+	c.Snapshot = t.lists.over(c.Snapshot)
+	c.Probed = nil
+	plain, err := New(c)
+	if err != nil {
+		return nil, []Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
+	}
+	c.Probed = func(palyra.Tier) bool { return true }
+	probed, err := New(c)
+	if err != nil {
+		return nil, []Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
+	}
+	results := make([]TestResult, 0, len(t.tests))
+	for _, one := range t.tests {
+		if ctx.Err() != nil { // what did not run did not succeed
+			return results, []Problem{{File: t.file, Line: one.line, Column: 1, Text: "interrupted before this test"}}
+		}
+		e := plain
+		if one.probed {
+			e = probed
+		}
+		text := one.want.miss(e.Judge(ctx, one.ask))
+		results = append(results, TestResult{File: t.file, Name: one.name, Line: one.line, OK: text == "", Text: text})
+	}
+	return results, nil
+}

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"path"
+
+	"go.yaml.in/yaml/v3"
+
+	"palyra"
+)
+
+// tableRoot is the workspace of tests that name none.
+const tableRoot = "/workspace"
+
+// The words of a request that are one of a few.
+var (
+	tableTiers        = byName(palyra.TierBuiltin, palyra.TierA, palyra.TierB, palyra.TierC, palyra.TierNode)
+	tableDoors        = byName(palyra.DoorCLI, palyra.DoorAPI, palyra.DoorMCP, palyra.DoorCron, palyra.DoorHook)
+	tableSources      = byName(palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP)
+	tableSeparations  = byName(palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID)
+	tableCapabilities = byName(palyra.ProcessExec, palyra.Network, palyra.SecretsRead, palyra.FilesystemWrite, palyra.FilesystemRead,
+		palyra.ArtifactsRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke, palyra.DevicePair)
+	tableScopes     = byName(palyra.ScopeOnce, palyra.ScopeSession, palyra.ScopeTimeboxed)
+	tableNetworks   = byName("strict", "preflight", "none")
+	tableWorkspaces = map[string]palyra.WorkspaceRef{
+		"known": {Path: tableRoot, Known: true}, "new": {Path: tableRoot}, "none": {},
+	}
+)
+
+// byName files words under themselves.
+func byName[T ~string](words ...T) map[string]T {
+	m := make(map[string]T, len(words))
+	for _, w := range words {
+		m[string(w)] = w
+	}
+	return m
+}
+
+// person reads a principal.
+func (r *tableReader) person(n *yaml.Node) palyra.Principal {
+	p := palyra.Principal(r.word(n))
+	if _, err := principalUID(p); err != nil {
+		r.fault(n, "must be a principal: user:NAME, agent:NAME, device:NAME or system:NAME")
+	}
+	return p
+}
+
+// tool reads a tool: the name of one of Palyra's own, or what another one is.
+func (r *tableReader) tool(n *yaml.Node) (t palyra.Tool) {
+	if n.Kind == yaml.ScalarNode {
+		t, ok := tableTools[n.Value]
+		if !ok {
+			r.fault(n, "%q is no tool of Palyra's own; describe it: {name: …, source: mcp, capabilities: […]}", palyra.Clip(n.Value, 64))
+		}
+		return t
+	}
+	t.Source, t.Tier = palyra.SourceMCP, palyra.TierBuiltin
+	r.fields(n, "tool", []string{"name", "capabilities"}, map[string]func(*yaml.Node){
+		"name":   func(n *yaml.Node) { t.Name = r.name(n) },
+		"source": func(n *yaml.Node) { t.Source = pick(r, n, tableSources) },
+		"capabilities": func(n *yaml.Node) {
+			if r.list(n); n.Kind == yaml.SequenceNode {
+				for _, c := range n.Content {
+					t.Capabilities = append(t.Capabilities, pick(r, c, tableCapabilities))
+				}
+			}
+		},
+		"read_only": func(n *yaml.Node) { t.ReadOnly = r.flag(n) },
+		"workspace": func(n *yaml.Node) { t.Workspace = r.flag(n) },
+		"tier":      func(n *yaml.Node) { t.Tier = pick(r, n, tableTiers) },
+	})
+	if _, own := tableTools[t.Name]; own {
+		r.fault(n, "%s is Palyra's own tool and is what it is; write tool: %s", t.Name, t.Name)
+	}
+	return t
+}
+
+// approval reads an answer that was given: by default one vote for this call.
+func (r *tableReader) approval(n *yaml.Node) *palyra.ApprovalFacts {
+	f := &palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeOnce, Fresh: true}
+	r.fields(n, "approval", nil, map[string]func(*yaml.Node){
+		"votes":        func(n *yaml.Node) { f.Votes = int(r.number(n, 1, 100)) },
+		"other_person": func(n *yaml.Node) { f.OtherPerson = r.flag(n) },
+		"device":       func(n *yaml.Node) { f.Device = r.flag(n) },
+		"separation":   func(n *yaml.Node) { f.Separation = pick(r, n, tableSeparations) },
+		"scope":        func(n *yaml.Node) { f.Scope = pick(r, n, tableScopes) },
+		"fresh":        func(n *yaml.Node) { f.Fresh = r.flag(n) },
+	})
+	return f
+}
+
+// executable reads a program: its path, with the digest where that matters.
+func (r *tableReader) executable(n *yaml.Node) (e palyra.Executable) {
+	if n.Kind == yaml.ScalarNode {
+		e.Path = r.word(n)
+	} else {
+		r.fields(n, "executable", []string{"path"}, map[string]func(*yaml.Node){
+			"path":   func(n *yaml.Node) { e.Path = r.word(n) },
+			"digest": func(n *yaml.Node) { e.Digest = palyra.Digest(r.word(n)) },
+		})
+	}
+	if !path.IsAbs(e.Path) || path.Clean(e.Path) != e.Path {
+		r.fault(n, "the path of a program is absolute and clean")
+	}
+	if e.Digest != "" && !e.Digest.Valid() {
+		r.fault(n, "a digest is sha256: and 64 hex digits")
+	}
+	return e
+}
+
+// workspace reads where a call works.
+func (r *tableReader) workspace(n *yaml.Node) (w palyra.WorkspaceRef) {
+	if n.Kind == yaml.ScalarNode {
+		return pick(r, n, tableWorkspaces)
+	}
+	w.Known = true
+	r.fields(n, "workspace", []string{"path"}, map[string]func(*yaml.Node){
+		"path":  func(n *yaml.Node) { w.Path = r.word(n) },
+		"known": func(n *yaml.Node) { w.Known = r.flag(n) },
+	})
+	if !path.IsAbs(w.Path) || path.Clean(w.Path) != w.Path {
+		r.fault(n, "the path of a workspace is absolute and clean")
+	}
+	return w
+}
+
+// hosts reads host:port entries.
+func (r *tableReader) hosts(n *yaml.Node) []string {
+	list := r.list(n)
+	for i, s := range list {
+		if _, err := hostsOf([]string{s}); err != nil {
+			r.fault(n.Content[i], "must be host:port")
+		}
+	}
+	return list
+}
