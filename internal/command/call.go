@@ -1,6 +1,7 @@
 package command
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -137,6 +138,16 @@ func (c *call) place(before int) {
 	}
 }
 
+// products are the endings of what builds and tests leave behind.
+var products = []string{"", ".out", ".prof", ".test", ".cov", ".exe", ".so", ".a", ".o", ".wasm", ".bin", ".trace"}
+
+// product reports whether a file that a build is told to write has the name of one:
+// whatever else has that name is the work, and goes with it.
+func product(name string) bool {
+	ext := path.Ext(path.Base(strings.ReplaceAll(name, `\`, "/")))
+	return slices.Contains(products, strings.ToLower(ext))
+}
+
 // write notes a file that is written.
 func (c *call) write(w word) {
 	if !w.fixed() {
@@ -147,7 +158,7 @@ func (c *call) write(w word) {
 		return
 	}
 	p := c.locate(w, c.at)
-	if !c.build || p.hidden {
+	if !c.build || p.hidden || !product(w.text) {
 		c.raise(palyra.CommandWrite, c.name+" writes "+w.text)
 	}
 	if p.device && !p.scratch {

@@ -16,6 +16,8 @@
 package command
 
 import (
+	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -61,8 +63,26 @@ func Of(p palyra.Plan) palyra.Command {
 		return Analyse(Input{})
 	}
 	r := &reading{tables: shipped(), ownPath: brings(p)}
+	r.surroundings(p.Arguments)
 	r.read(Input{Argv: p.Argv, Cwd: p.Cwd, Workspace: p.Workspace.Path}, &p.Executable)
 	return r.result()
+}
+
+// surroundings looks at the variables that a call asks for, as at those in front
+// of a command. Those of a profile are an operator's own and not among them.
+func (r *reading) surroundings(arguments json.RawMessage) {
+	if len(arguments) == 0 {
+		return
+	}
+	var a struct {
+		Env map[string]string `json:"env"`
+	}
+	if err := json.Unmarshal(arguments, &a); err != nil {
+		r.doubt("the call's variables are not known")
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		r.assign(name, a.Env[name])
+	}
 }
 
 // brings tells that names of programs may lead into the workspace.

@@ -30,8 +30,8 @@ func (r *reading) shellLine(text string, at scope, depth int) {
 		r.doubt("the line is too long or has unusual characters")
 		return
 	}
-	if strings.Contains(text, "#") && strings.Contains(text, "\\\n") {
-		r.doubt("the line goes on after a comment") // which the parser and shells read differently
+	if strings.Contains(text, "\\\n") && (strings.Contains(text, "#") || strings.Contains(text, "<<")) {
+		r.doubt("the line goes on after a comment or in a text of its own") // which the parser and shells read differently
 		return
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")

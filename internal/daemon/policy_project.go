@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
+	"palyra"
 	"palyra/internal/policy"
 )
 
@@ -54,6 +56,11 @@ func projectRoot(workspace string) (*os.Root, error) {
 		return nil, err
 	}
 	defer root.Close()
+	for part := policy.ProjectDir; part != "."; part = filepath.Dir(part) { // what a link leads to is not sealed
+		if info, err := root.Lstat(part); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "%s of the workspace is a link", part).WithRemedy("put the directory itself there")
+		}
+	}
 	dir, err := root.OpenRoot(policy.ProjectDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

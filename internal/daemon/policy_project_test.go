@@ -71,4 +71,10 @@ func TestProjectPolicy(t *testing.T) {
 	if v := judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 {
 		t.Errorf("a file in place of the directory: %+v", v)
 	}
+	must(os.Remove(dir))
+	must(os.Mkdir(filepath.Join(work, "elsewhere"), 0o755))
+	must(os.Symlink("../elsewhere", dir))
+	if v := judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 { // what it leads to is not sealed
+		t.Errorf("a link inside the workspace: %+v", v)
+	}
 }

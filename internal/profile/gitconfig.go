@@ -160,7 +160,7 @@ func (s *gitSettings) text(workspace string) string {
 	section("user", [2]string{"name", s.name}, [2]string{"email", s.email})
 	section("init", [2]string{"defaultBranch", s.branch})
 	section("core", [2]string{"autocrlf", s.autocrlf})
-	section("safe", [2]string{"directory", workspace}, [2]string{"directory", workspace + "/*"})
+	section("safe", [2]string{"directory", workspace}, [2]string{"directory", workspace + "/*"}, [2]string{"bareRepository", "explicit"})
 	return b.String()
 }
 

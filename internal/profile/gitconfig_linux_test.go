@@ -42,7 +42,7 @@ func TestGitConfig(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	want := "[user]\n\tname = \"Ann \\\"A\\\" O'Neil\"\n\temail = \"first@example.org\"\n[init]\n\tdefaultBranch = \"main\"\n[core]\n\tautocrlf = \"input\"\n" +
-		"[safe]\n\tdirectory = \"" + s.ws.Path + "\"\n\tdirectory = \"" + s.ws.Path + "/*\"\n"
+		"[safe]\n\tdirectory = \"" + s.ws.Path + "\"\n\tdirectory = \"" + s.ws.Path + "/*\"\n\tbareRepository = \"explicit\"\n"
 	if r.Files[0].Text != want {
 		t.Errorf("%s\nwant\n%s", r.Files[0].Text, want)
 	}
