@@ -54,7 +54,11 @@ func (d *daemon) allowed(r client.CallRequest) (palyra.Outcome, palyra.Approval)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	settled, err := person.Decide(d.t.Context(), allow(a, palyra.ScopeSession, 0))
+	scope := palyra.ScopeSession
+	if a.Need.Fresh { // no wider one is taken
+		scope = palyra.ScopeOnce
+	}
+	settled, err := person.Decide(d.t.Context(), allow(a, scope, 0))
 	if err != nil {
 		d.t.Fatal(err)
 	}
