@@ -107,6 +107,22 @@ func TestKernelLimits(t *testing.T) {
 	})
 }
 
+// A tree that the kernel keeps just at its limit is never seen over it: it is ended
+// where nothing more can be made.
+func TestCeiling(t *testing.T) {
+	const many = 40
+	for _, c := range []struct {
+		ceiling int64
+		want    string
+	}{{0, ""}, {1 << 20, ""}, {many, limitProcesses}} {
+		s := shell("i=0; while [ $i -lt 40 ]; do sleep 30 & i=$((i+1)); done; sleep 0.5; kill $(jobs -p)")
+		s.Watch.EveryMS, s.Watch.Processes, s.Watch.Ceiling = 5, 1000, c.ceiling
+		if _, ended, _ := finished(t, me, s); ended.Limit != c.want {
+			t.Errorf("ceiling %d: %+v", c.ceiling, ended)
+		}
+	}
+}
+
 // Counters of a cgroup name the limit, while the program runs and after it.
 func TestCounters(t *testing.T) {
 	dir := public(t)

@@ -104,12 +104,23 @@ func (w *watch) see(reaped time.Duration, cpu bool) (string, error) {
 		w.cpu = max(w.cpu, reaped+time.Duration(ticks)*clockTick, w.accumulate(members))
 	}
 	switch {
-	case w.limits.Processes > 0 && tasks > w.limits.Processes:
+	case w.limits.Processes > 0 && tasks > w.limits.Processes, w.full(tasks):
 		return limitProcesses, nil
 	case w.weigh(members, resident):
 		return limitMemory, nil
 	}
 	return "", nil
+}
+
+// full: the kernel refuses another task, so that a tree which waits for one would
+// never be seen over its limit. The cell's own threads count there too, and how many
+// Go's runtime takes is not known before.
+func (w *watch) full(tasks int64) bool {
+	if w.limits.Ceiling <= 0 {
+		return false
+	}
+	self, ok := w.tree.read(w.tree.root)
+	return !ok || tasks+self.tasks >= w.limits.Ceiling
 }
 
 // accumulate adds up what each process spent since the walk before. Sums over

@@ -16,7 +16,7 @@
 package cell
 
 // Version of the language. The two ends must agree exactly.
-const Version = 4
+const Version = 5
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
@@ -171,6 +171,7 @@ type Watch struct {
 	Memory    int64    `json:"memory,omitempty"`    // bytes of summed PSS, where no cgroup bounds it
 	Processes int64    `json:"processes,omitempty"` // in the tree, where no cgroup bounds it
 	CPUMS     int64    `json:"cpu_ms,omitempty"`    // of the whole tree
+	Ceiling   int64    `json:"ceiling,omitempty"`   // of tree and cell together: from here on the kernel refuses another one
 	Counters  Counters `json:"counters,omitzero"`   // of a cgroup, where there is one
 }
 

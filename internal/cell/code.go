@@ -98,7 +98,7 @@ func (c *coder) identity(p **Identity) {
 }
 
 func (c *coder) watch(w *Watch) {
-	for _, v := range []*int64{&w.EveryMS, &w.Memory, &w.Processes, &w.CPUMS} {
+	for _, v := range []*int64{&w.EveryMS, &w.Memory, &w.Processes, &w.CPUMS, &w.Ceiling} {
 		c.int64(v)
 	}
 	n := &w.Counters

@@ -90,7 +90,7 @@ func (i *Identity) check() error {
 }
 
 func (w *Watch) check() error {
-	if w.EveryMS < 0 || w.EveryMS > maxWatchStep || w.Memory < 0 || w.Processes < 0 || w.CPUMS < 0 {
+	if w.EveryMS < 0 || w.EveryMS > maxWatchStep || w.Memory < 0 || w.Processes < 0 || w.CPUMS < 0 || w.Ceiling < 0 {
 		return errors.New("cell: spec: a watch out of range")
 	}
 	for _, p := range []string{w.Counters.OOM, w.Counters.PidsMax, w.Counters.PeakBytes, w.Counters.PeakPids, w.Counters.CPUNanos, w.Counters.CPUMicros} {

@@ -16,7 +16,7 @@ func good() Spec {
 		Identity: &Identity{UID: 1000, GID: 1000}, Terminal: true, Rlimits: []Rlimit{{Resource: 7, Value: math.MaxUint64}}, Nice: 5,
 		Landlock: Landlock{FS: 1<<16 - 1, Net: 3, Scoped: 3, Rules: []Rule{{Path: "/usr", Access: 13}, {Path: "/opt", Access: 13, Optional: true}}},
 		Filter:   []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
-		Watch:    Watch{EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"}},
+		Watch:    Watch{EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Ceiling: 80, Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"}},
 	}
 }
 
@@ -111,6 +111,7 @@ func TestCheck(t *testing.T) {
 		"a uid that overflows":  func(s *Spec) { s.Identity.UID = 1 << 32 },
 		"a negative step":       func(s *Spec) { s.Watch.EveryMS = -1 },
 		"a step of a day":       func(s *Spec) { s.Watch.EveryMS = 86_400_000 },
+		"a negative ceiling":    func(s *Spec) { s.Watch.Ceiling = -1 },
 		"negative memory":       func(s *Spec) { s.Watch.Memory = -1 },
 		"a counter with a zero": func(s *Spec) { s.Watch.Counters.PidsMax = "/x\x00" },
 		"a relative counter":    func(s *Spec) { s.Watch.Counters.CPUNanos = "x" },

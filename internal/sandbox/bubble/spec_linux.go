@@ -81,7 +81,18 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 		tasks = j.Limits.Processes + k.threads()
 	}
 	s.Rlimits = k.Rlimits(j.Limits, tasks)
+	s.Watch.Ceiling = ceiling(s.Rlimits)
 	return s, nil
+}
+
+// ceiling is how many tasks the kernel lets a room have, where an rlimit says so.
+func ceiling(all []cell.Rlimit) int64 {
+	for _, l := range all {
+		if l.Resource == unix.RLIMIT_NPROC && l.Value < maxID {
+			return int64(l.Value)
+		}
+	}
+	return 0
 }
 
 // landlock is the ruleset of a room: what the mounts say, said a second time by
@@ -112,9 +123,10 @@ func (b *Backend) landlock(w *want) cell.Landlock {
 }
 
 // threads is how many tasks in the room's user namespace are the cell's own, with
-// some that Go's runtime may yet want.
+// some that Go's runtime may yet want: what it does not take is the run's, which is
+// ended as soon as it is seen to use it.
 func (k *keeper) threads() int64 {
-	const spare = 4
+	const spare = 8
 	st, err := os.ReadFile("/proc/" + strconv.Itoa(k.body.first()) + "/status")
 	_, line, ok := strings.Cut(string(st), "\nThreads:")
 	line, _, _ = strings.Cut(line, "\n")

@@ -78,6 +78,7 @@ func Run(t *testing.T, f Factory) {
 		return
 	}
 	user := ordinary(t)
+	Build(t, "palyra/cmd/palyra-cell") // now: an ordinary user cannot
 	cable(t, probe)
 	whole := t.Run("root for a user", func(t *testing.T) { runClasses(t, f, probe, user) })
 	whole = t.Run("root for root", func(t *testing.T) { runClasses(t, f, probe, self()) }) && whole

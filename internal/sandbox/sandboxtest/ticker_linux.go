@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// worstGap is how long a neighbour that wakes every 10 ms may be kept waiting.
-const worstGap = 2 * time.Second
+// How long a neighbour that wakes every 10 ms may be kept waiting: once, since
+// other tests share the machine, and nineteen times out of twenty.
+const (
+	worstGap = 2 * time.Second
+	usualGap = 100 * time.Millisecond
+)
 
 // ticks is a process outside that notices when it is starved.
 type ticks struct {
@@ -37,17 +41,22 @@ func (b *bench) ticker(t *testing.T) *ticks {
 	return k
 }
 
-// steady ends the ticker and checks its longest gap.
+// steady ends the ticker and checks its gaps.
 func (k *ticks) steady(t *testing.T) {
 	t.Helper()
 	check(t, k.in.Close())
+	longest, usual := k.gap(t), k.gap(t)
+	t.Logf("the ticker's longest gap: %v, 95 of 100 within %v", longest, usual)
+	if longest > worstGap || usual > usualGap || usual < 10*time.Millisecond {
+		t.Errorf("the ticker outside was kept waiting %v (at most %v), 95 of 100 times within %v (at most %v)", longest, worstGap, usual, usualGap)
+	}
+}
+
+func (k *ticks) gap(t *testing.T) time.Duration {
+	t.Helper()
 	line, err := k.out.ReadString('\n')
 	check(t, err)
 	us, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 	check(t, err)
-	gap := time.Duration(us) * time.Microsecond
-	t.Logf("the ticker's longest gap: %v", gap)
-	if gap > worstGap || gap < 10*time.Millisecond {
-		t.Errorf("the ticker outside was kept waiting %v, at most %v", gap, worstGap)
-	}
+	return time.Duration(us) * time.Microsecond
 }

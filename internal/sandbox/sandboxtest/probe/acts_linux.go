@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,18 +36,22 @@ func ticker([]string) int {
 	done := make(chan struct{})
 	go func() { _, _ = os.Stdin.Read(make([]byte, 1)); close(done) }()
 	_, _ = os.Stdout.WriteString("ready\n")
-	longest, last := time.Duration(0), time.Now()
+	var gaps []time.Duration
+	last := time.Now()
 	step := unix.NsecToTimespec(int64(10 * time.Millisecond))
 	for {
+		_ = unix.Nanosleep(&step, nil)
+		now := time.Now()
+		gaps, last = append(gaps, now.Sub(last)), now
 		select {
 		case <-done:
-			_, _ = os.Stdout.WriteString(strconv.FormatInt(longest.Microseconds(), 10) + "\n")
+			slices.Sort(gaps)
+			for _, share := range []int{100, 95} {
+				_, _ = os.Stdout.WriteString(strconv.FormatInt(gaps[(len(gaps)-1)*share/100].Microseconds(), 10) + "\n")
+			}
 			return 0
 		default:
 		}
-		_ = unix.Nanosleep(&step, nil)
-		now := time.Now()
-		longest, last = max(longest, now.Sub(last)), now
 	}
 }
 
