@@ -111,8 +111,9 @@ type Bearer struct {
 	Principal    Principal
 	Owner        Principal // whose agent it is
 	Role         Role
-	Cap          Role     // of the person behind it; a permission must be held by both
-	Scopes       []string // nil: those of the role
-	Within       []string // workspaces; empty: all
-	CredentialID string   // "token:tok-…" or the agent's own name
+	Cap          Role      // of the person behind it; a permission must be held by both
+	Scopes       []string  // nil: those of the role
+	Within       []string  // workspaces; empty: all
+	CredentialID string    // "token:tok-…" or the agent's own name
+	ExpiresAt    time.Time // when it ends by itself; zero: it does not
 }

@@ -37,7 +37,7 @@ func TestTokenLife(t *testing.T) {
 	got, err := b.Bearer(t.Context(), secret)
 	bearer := palyra.Bearer{
 		Principal: "user:alice", Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Scopes: want.Scopes, Within: []string{"/w"},
-		CredentialID: "token:" + entry.ID,
+		CredentialID: "token:" + entry.ID, ExpiresAt: want.ExpiresAt,
 	}
 	if err != nil || !cmp.Equal(bearer, got) {
 		t.Errorf("%+v %v", got, err)

@@ -182,7 +182,8 @@ func (r *Registry) RevokeDevice(ctx context.Context, id string, sig palyra.Signa
 			return err
 		}
 		if !d.Live() {
-			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the device %s is revoked already", d.Name)
+			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the device %s is revoked already", d.Name).
+				WithRemedy("nothing is left to do; 'palyra device list' shows who may come in")
 		}
 		if err := r.endDevice(tx, id, by.Principal, sig); err != nil {
 			return err

@@ -36,6 +36,9 @@ func (r *Registry) latest(m map[string]time.Time, id string, stored time.Time) t
 
 func (r *Registry) withSeen(d palyra.Device) palyra.Device {
 	d.SeenAt = r.latest(r.seen, d.ID, d.SeenAt)
+	if !d.SeenAt.IsZero() && d.SeenAt.Before(d.PairedAt) { // the minute in which it was paired
+		d.SeenAt = d.PairedAt
+	}
 	return d
 }
 

@@ -4,161 +4,45 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"palyra/internal/cli/ptytest"
 )
 
 // screen is a program at a terminal.
 type screen struct {
-	t     *testing.T
-	pty   *os.File
-	cmd   *exec.Cmd
-	lines chan []byte
-	seen  bytes.Buffer
+	*ptytest.Terminal
+	t    *testing.T
+	pty  *os.File
+	cmd  *exec.Cmd
+	seen *bytes.Buffer
 }
 
 // onTerminal starts a program at a terminal of its own.
 func onTerminal(t *testing.T, dir string, env []string, name string, args ...string) *screen {
 	t.Helper()
-	pty, tty := openPTY(t)
-	defer tty.Close()
-	s := &screen{t: t, pty: pty, cmd: exec.CommandContext(t.Context(), name, args...), lines: make(chan []byte)}
-	s.cmd.Dir, s.cmd.Env = dir, append(os.Environ(), env...)
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer close(s.lines)
-		for {
-			buf := make([]byte, 4096)
-			n, err := pty.Read(buf)
-			if n > 0 {
-				s.lines <- buf[:n]
-			}
-			if err != nil {
-				return // the other side is gone
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = pty.Close()
-		for range s.lines {
-		}
-		<-done
-	})
-	return s
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	s := ptytest.Start(t, cmd, ptytest.Options{Rows: 50, Cols: 100, Patience: patience})
+	return &screen{Terminal: s, t: t, pty: s.PTY, cmd: cmd, seen: &s.Seen}
 }
 
-func openPTY(t *testing.T) (pty, tty *os.File) {
-	t.Helper()
-	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := pty.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var name string
-	var ioctl error
-	if err := raw.Control(func(fd uintptr) {
-		if ioctl = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); ioctl != nil {
-			return
-		}
-		var n int
-		n, ioctl = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		name = fmt.Sprintf("/dev/pts/%d", n)
-		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 100})
-	}); err != nil || ioctl != nil {
-		t.Fatal(err, ioctl)
-	}
-	tty, err = os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pty, tty
-}
-
-// expect waits until the program has written a text.
-func (s *screen) expect(text string) {
-	s.t.Helper()
-	deadline := time.After(patience)
-	for !strings.Contains(s.seen.String(), text) {
-		select {
-		case b, ok := <-s.lines:
-			if !ok {
-				s.t.Fatalf("the program ended without %q:\n%s", text, s.seen.String())
-			}
-			s.seen.Write(b)
-		case <-deadline:
-			s.t.Fatalf("no %q within %v:\n%s", text, patience, s.seen.String())
-		}
-	}
-}
-
-// expectSecret waits until the program asks and the terminal shows nothing that
-// is typed.
-func (s *screen) expectSecret(prompt string) {
-	s.t.Helper()
-	s.expect(prompt)
-	raw, err := s.pty.SyscallConn()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for {
-		var mode *unix.Termios
-		_ = raw.Control(func(fd uintptr) { mode, err = unix.IoctlGetTermios(int(fd), unix.TCGETS) })
-		if err == nil && mode.Lflag&unix.ECHO == 0 {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("the terminal still shows what is typed (%v)", err)
-		}
-	}
-}
+func (s *screen) expect(text string)         { s.t.Helper(); s.Expect(text) }
+func (s *screen) expectSecret(prompt string) { s.t.Helper(); s.Secret(regexp.QuoteMeta(prompt)) }
+func (s *screen) end() int                   { s.t.Helper(); return s.End() }
 
 // send types a text. What was seen so far is forgotten.
 func (s *screen) send(text string) {
 	s.t.Helper()
 	s.seen.Reset()
-	if _, err := io.WriteString(s.pty, text); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// end waits for the program's end and returns its exit code.
-func (s *screen) end() int {
-	s.t.Helper()
-	deadline := time.After(patience)
-	for open := true; open; {
-		select {
-		case b, ok := <-s.lines:
-			s.seen.Write(b)
-			open = ok
-		case <-deadline:
-			s.t.Fatalf("the program did not end:\n%s", s.seen.String())
-		}
-	}
-	_ = s.cmd.Wait()
-	return s.cmd.ProcessState.ExitCode()
+	s.Type(text)
 }
 
 func TestAskLine(t *testing.T) {

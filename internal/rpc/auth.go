@@ -157,10 +157,21 @@ func (a *auth) lacks(r *request) error {
 	if d := r.caller.Device; r.caller.Credential == ByDevice && a.Access.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the device %s has the role %s, which does not hold the permission %s",
 			d.Name, r.caller.Role, r.access.Permission).
-			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra device pair --role operator; 'palyra access roles' lists them")
+			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra device pair --role %s; 'palyra access roles' lists them",
+				a.least(r.access.Permission))
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s", r.caller.Principal, r.access.Permission).
 		WithRemedy("ask an owner for a role that has it")
+}
+
+// least is the role of people that holds a permission and little else.
+func (a *auth) least(permission string) palyra.Role {
+	for _, role := range []palyra.Role{palyra.RoleViewer, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleOperator, palyra.RoleAdmin} {
+		if a.Access.Permits(role, permission, true) {
+			return role
+		}
+	}
+	return palyra.RoleOwner
 }
 
 // signer makes the caller the person who signed. A device's key counts on that

@@ -119,7 +119,9 @@ func (b *timedBody) late() error {
 	if b.end != nil {
 		return b.end
 	}
-	b.w.Header().Set("Connection", "close") // the rest may still come, and nobody waits for it
+	if b.whole { // the rest may still come, and nobody waits for it
+		b.w.Header().Set("Connection", "close")
+	}
 	return errSlow
 }
 

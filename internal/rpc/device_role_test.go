@@ -5,8 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"connectrpc.com/connect"
 
 	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc/rpctest"
+	"palyra/internal/rpc/wire"
 )
 
 // What a device may not do is not said to be what its person may not.
@@ -35,5 +42,23 @@ func TestTheDeviceIsNamedNotThePerson(t *testing.T) {
 	w.must(err)
 	if got := said(phone, "/palyra.v1.JournalService/GetHead"); !strings.Contains(got, "user:alice needs the permission") {
 		t.Error(got)
+	}
+}
+
+// What helps a device is a role that holds the permission, and not the one it has.
+func TestTheRemedyNamesARoleThatHelps(t *testing.T) {
+	w := newWorld(t, nil)
+	for has, want := range map[palyra.Role]string{palyra.RoleViewer: "--role admin;", palyra.RoleOperator: "--role admin;", palyra.RoleAdmin: ""} {
+		d := w.pair("a-"+string(has), has)
+		m := find(t, "AddUser")
+		msg := m.request(t).(*v1.AddUserRequest)
+		ctx, info := connect.NewClientContext(t.Context())
+		for k, v := range intent(d.key.intent(t, m, msg, rpctest.StateID, time.Now())) {
+			info.RequestHeader()[k] = v
+		}
+		_, err := palyrav1connect.NewAccessServiceClient(d.http, d.base).AddUser(ctx, msg)
+		if e := wire.FromStatus(err); want == "" && err != nil || want != "" && !strings.Contains(e.Remedy, want) {
+			t.Errorf("%s: %+v", has, e)
+		}
 	}
 }

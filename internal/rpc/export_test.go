@@ -8,3 +8,16 @@ func NewTight(c Config, wait time.Duration, requests int, bodies int64) (*Server
 	l.header, l.body, l.write, l.stop, l.requests, l.bodies = wait, wait, wait, wait, requests, bodies
 	return newServer(c, l)
 }
+
+// NewBrief is New where everything that is waited for has only so long.
+func NewBrief(c Config, wait time.Duration, requests int) (*Server, error) {
+	l := usual
+	l.header, l.body, l.write, l.stop, l.recheck, l.idle, l.requests = wait, wait, wait, 10*wait, wait, 4*wait, requests
+	return newServer(c, l)
+}
+
+// Most a remote address may hold, for tests.
+const (
+	MaxPerAddress = maxPerAddress
+	MaxShakingPer = maxShakingPer
+)

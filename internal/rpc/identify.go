@@ -87,7 +87,7 @@ func (a *auth) byToken(ctx context.Context, r *request, token palyra.Secret) err
 	if err != nil {
 		return a.alert(r, nil, err)
 	}
-	r.token = token
+	r.token, r.until = token, b.ExpiresAt
 	a.shown.good(token, b.CredentialID)
 	r.caller.Principal, r.caller.Owner, r.caller.Role, r.caller.Cap = b.Principal, b.Owner, b.Role, b.Cap
 	r.caller.Scopes, r.caller.Within = b.Scopes, b.Within

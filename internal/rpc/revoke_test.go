@@ -11,6 +11,7 @@ import (
 	"palyra"
 	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/access"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/rpc/wire"
@@ -282,5 +283,65 @@ func TestPairingClosesTheDoor(t *testing.T) {
 	d := w.pair("laptop", palyra.RoleOwner)
 	if got := w.get(d.conf); got != "200" {
 		t.Errorf("opened again it answers %q", got)
+	}
+}
+
+// A token that is gone without a word to the doors, because another gateway took it
+// away or because its time came, is noticed when it is looked at again: its streams
+// end, at every door that takes tokens, and nobody else's.
+func TestStreamsOfLostTokensEnd(t *testing.T) {
+	nothingLeft(t)
+	w := newBriefWorld(t, 64)
+	d := w.pair("laptop", palyra.RoleOwner)
+	id, removed := w.apiToken("user:alice", 0, time.Hour, "approvals.view")
+	_, expiring := w.apiToken("user:alice", time.Hour-2*time.Second, time.Hour, "approvals.view")
+	_, good := w.apiToken("user:alice", 0, time.Hour, "approvals.view")
+	lost, kept := map[string]<-chan *palyra.Error{}, map[string]<-chan *palyra.Error{}
+	for door, c := range map[string]*device{"operator": {base: "http://palyra", http: w.unix("operator", false)}, "remote": d} {
+		kept[door] = w.follow(c.http, c.base, bearer(good))
+		lost[door+", removed"] = w.follow(c.http, c.base, bearer(removed))
+		lost[door+", expired"] = w.follow(c.http, c.base, bearer(expiring))
+	}
+	elsewhere, err := access.New(access.Config{DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID, Now: time.Now})
+	w.must(err)
+	w.must(elsewhere.RevokeToken(t.Context(), id, w.by()))
+	for what, ended := range lost {
+		select {
+		case e := <-ended:
+			if e == nil || e.Reason != palyra.ReasonBadCredential || e.Remedy == "" {
+				t.Errorf("%s: %+v", what, e)
+			}
+		case <-time.After(soon):
+			t.Errorf("%s: the stream goes on", what)
+		}
+	}
+	for what, ended := range kept {
+		select {
+		case e := <-ended:
+			t.Errorf("%s: the good token's stream ended: %v", what, e)
+		default:
+		}
+	}
+	w.must(w.stop())
+	for what, ended := range kept {
+		w.endsSoon(what, ended)
+	}
+}
+
+// A token's stream ends when the token does, and not when that is noticed.
+func TestStreamEndsWhenItsTokenExpires(t *testing.T) {
+	w := newWorld(t, nil) // which looks at tokens again after 15 s
+	d := w.pair("laptop", palyra.RoleOwner)
+	_, token := w.apiToken("user:alice", time.Hour-time.Second, time.Hour, "approvals.view")
+	_, good := w.apiToken("user:alice", 0, time.Hour, "approvals.view")
+	kept := w.follow(d.http, d.base, bearer(good))
+	local := w.follow(w.unix("operator", false), "http://palyra", bearer(token))
+	far := w.follow(d.http, d.base, bearer(token))
+	w.endsSoon("the stream at the socket", local)
+	w.endsSoon("the device's", far)
+	select {
+	case e := <-kept:
+		t.Errorf("another token's stream ended: %v", e)
+	default:
 	}
 }

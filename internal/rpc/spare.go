@@ -173,8 +173,8 @@ func (a *auth) hold(ctx context.Context, r *request) error {
 	return nil
 }
 
-// lapse ends a stream when its credential does so by itself: a session at its
-// time; a token at its own, which only the registry knows.
+// lapse ends a stream when its credential does so by itself: a session and a token
+// at their time. That a token was taken away elsewhere only the registry knows.
 func (a *auth) lapse(ctx context.Context, r *request, cancel context.CancelCauseFunc) {
 	if !r.until.IsZero() {
 		t := time.AfterFunc(r.until.Sub(a.Now()), func() { cancel(errEnded) })
