@@ -97,6 +97,14 @@ type Explanation struct {
 	Verdict    palyra.Verdict  `json:"verdict"`
 	Lines      []string        `json:"lines,omitempty"`  // the same in sentences
 	Detail     json.RawMessage `json:"detail,omitempty"` // everything the answer was made of, as the engine shows it
+
+	Layer       palyra.Layer  `json:"layer,omitempty"` // what refused or asked; empty: nothing did
+	ReasonCode  palyra.Reason `json:"reason_code,omitempty"`
+	Reason      string        `json:"reason,omitempty"`
+	Remedy      string        `json:"remedy,omitempty"`
+	Flips       []Flip        `json:"flips,omitempty"` // the smallest changes that flip the answer
+	Approval    palyra.ID     `json:"approval_id,omitempty"`
+	Attestation palyra.ID     `json:"attestation_id,omitempty"`
 }
 
 // ApprovalFilter selects approvals. The zero filter selects all, newest first.

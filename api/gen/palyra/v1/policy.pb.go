@@ -161,7 +161,16 @@ type Explanation struct {
 	Verdict    *Verdict               `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	Lines      []string               `protobuf:"bytes,5,rep,name=lines,proto3" json:"lines,omitempty"`
 	// Everything the answer was made of, as the policy engine shows it.
-	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// What refused or asked: catalog, plan, policy, approval, grant, tier, egress, limit. Empty: nothing did.
+	Layer      string `protobuf:"bytes,7,opt,name=layer,proto3" json:"layer,omitempty"`
+	ReasonCode string `protobuf:"bytes,8,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	Reason     string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Remedy     string `protobuf:"bytes,10,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	// The smallest changes that flip the answer, each tried by judging again.
+	Flips         []*Flip `protobuf:"bytes,11,rep,name=flips,proto3" json:"flips,omitempty"`
+	ApprovalId    string  `protobuf:"bytes,12,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	AttestationId string  `protobuf:"bytes,13,opt,name=attestation_id,json=attestationId,proto3" json:"attestation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +247,137 @@ func (x *Explanation) GetDetail() string {
 	return ""
 }
 
+func (x *Explanation) GetLayer() string {
+	if x != nil {
+		return x.Layer
+	}
+	return ""
+}
+
+func (x *Explanation) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
+}
+
+func (x *Explanation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Explanation) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
+func (x *Explanation) GetFlips() []*Flip {
+	if x != nil {
+		return x.Flips
+	}
+	return nil
+}
+
+func (x *Explanation) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *Explanation) GetAttestationId() string {
+	if x != nil {
+		return x.AttestationId
+	}
+	return ""
+}
+
+// Flip is a change after which the answer is another.
+type Flip struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What has to change: policy, answer, arguments, limit, host, tier, config, workspace, machine.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// For people.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// To be used as it is: a policy, a command line, a setting.
+	Change string `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`
+	// allow or ask.
+	Becomes string `protobuf:"bytes,4,opt,name=becomes,proto3" json:"becomes,omitempty"`
+	// It was tried: the call was judged again with it. False: it can only be tried by doing it.
+	Verified      bool `protobuf:"varint,5,opt,name=verified,proto3" json:"verified,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Flip) Reset() {
+	*x = Flip{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Flip) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Flip) ProtoMessage() {}
+
+func (x *Flip) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Flip.ProtoReflect.Descriptor instead.
+func (*Flip) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Flip) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Flip) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Flip) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *Flip) GetBecomes() string {
+	if x != nil {
+		return x.Becomes
+	}
+	return ""
+}
+
+func (x *Flip) GetVerified() bool {
+	if x != nil {
+		return x.Verified
+	}
+	return false
+}
+
 type GetPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -246,7 +386,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[3]
+	mi := &file_palyra_v1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +398,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[3]
+	mi := &file_palyra_v1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +411,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 type GetPolicyResponse struct {
@@ -283,7 +423,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[4]
+	mi := &file_palyra_v1_policy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +435,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[4]
+	mi := &file_palyra_v1_policy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +448,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *Policy {
@@ -320,7 +460,8 @@ func (x *GetPolicyResponse) GetPolicy() *Policy {
 
 type ExplainCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A call on record; the other fields are then empty.
+	// The id of a call, an approval or an attestation on record; the other fields are
+	// then empty.
 	CallId        string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	Principal     string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
 	Tool          string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
@@ -333,7 +474,7 @@ type ExplainCallRequest struct {
 
 func (x *ExplainCallRequest) Reset() {
 	*x = ExplainCallRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[5]
+	mi := &file_palyra_v1_policy_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +486,7 @@ func (x *ExplainCallRequest) String() string {
 func (*ExplainCallRequest) ProtoMessage() {}
 
 func (x *ExplainCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[5]
+	mi := &file_palyra_v1_policy_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +499,7 @@ func (x *ExplainCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainCallRequest.ProtoReflect.Descriptor instead.
 func (*ExplainCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExplainCallRequest) GetCallId() string {
@@ -412,7 +553,7 @@ type ExplainCallResponse struct {
 
 func (x *ExplainCallResponse) Reset() {
 	*x = ExplainCallResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[6]
+	mi := &file_palyra_v1_policy_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +565,7 @@ func (x *ExplainCallResponse) String() string {
 func (*ExplainCallResponse) ProtoMessage() {}
 
 func (x *ExplainCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[6]
+	mi := &file_palyra_v1_policy_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +578,7 @@ func (x *ExplainCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainCallResponse.ProtoReflect.Descriptor instead.
 func (*ExplainCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExplainCallResponse) GetExplanation() *Explanation {
@@ -457,7 +598,7 @@ type GetSnapshotRequest struct {
 
 func (x *GetSnapshotRequest) Reset() {
 	*x = GetSnapshotRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[7]
+	mi := &file_palyra_v1_policy_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +610,7 @@ func (x *GetSnapshotRequest) String() string {
 func (*GetSnapshotRequest) ProtoMessage() {}
 
 func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[7]
+	mi := &file_palyra_v1_policy_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +623,7 @@ func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*GetSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetSnapshotRequest) GetDigest() string {
@@ -502,7 +643,7 @@ type GetSnapshotResponse struct {
 
 func (x *GetSnapshotResponse) Reset() {
 	*x = GetSnapshotResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[8]
+	mi := &file_palyra_v1_policy_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +655,7 @@ func (x *GetSnapshotResponse) String() string {
 func (*GetSnapshotResponse) ProtoMessage() {}
 
 func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[8]
+	mi := &file_palyra_v1_policy_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +668,7 @@ func (x *GetSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*GetSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetSnapshotResponse) GetDigest() string {
@@ -557,7 +698,7 @@ type PolicyProblem struct {
 
 func (x *PolicyProblem) Reset() {
 	*x = PolicyProblem{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[9]
+	mi := &file_palyra_v1_policy_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +710,7 @@ func (x *PolicyProblem) String() string {
 func (*PolicyProblem) ProtoMessage() {}
 
 func (x *PolicyProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[9]
+	mi := &file_palyra_v1_policy_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +723,7 @@ func (x *PolicyProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyProblem.ProtoReflect.Descriptor instead.
 func (*PolicyProblem) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PolicyProblem) GetFile() string {
@@ -626,7 +767,7 @@ type PolicyTest struct {
 
 func (x *PolicyTest) Reset() {
 	*x = PolicyTest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[10]
+	mi := &file_palyra_v1_policy_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +779,7 @@ func (x *PolicyTest) String() string {
 func (*PolicyTest) ProtoMessage() {}
 
 func (x *PolicyTest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[10]
+	mi := &file_palyra_v1_policy_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +792,7 @@ func (x *PolicyTest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyTest.ProtoReflect.Descriptor instead.
 func (*PolicyTest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PolicyTest) GetFile() string {
@@ -697,7 +838,7 @@ type PolicyCheck struct {
 
 func (x *PolicyCheck) Reset() {
 	*x = PolicyCheck{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[11]
+	mi := &file_palyra_v1_policy_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +850,7 @@ func (x *PolicyCheck) String() string {
 func (*PolicyCheck) ProtoMessage() {}
 
 func (x *PolicyCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[11]
+	mi := &file_palyra_v1_policy_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +863,7 @@ func (x *PolicyCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyCheck.ProtoReflect.Descriptor instead.
 func (*PolicyCheck) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PolicyCheck) GetBundleDigest() string {
@@ -775,7 +916,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[12]
+	mi := &file_palyra_v1_policy_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +928,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[12]
+	mi := &file_palyra_v1_policy_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +941,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Activation) GetNumber() int64 {
@@ -855,7 +996,7 @@ type CheckPolicyRequest struct {
 
 func (x *CheckPolicyRequest) Reset() {
 	*x = CheckPolicyRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[13]
+	mi := &file_palyra_v1_policy_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1008,7 @@ func (x *CheckPolicyRequest) String() string {
 func (*CheckPolicyRequest) ProtoMessage() {}
 
 func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[13]
+	mi := &file_palyra_v1_policy_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1021,7 @@ func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyRequest.ProtoReflect.Descriptor instead.
 func (*CheckPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckPolicyRequest) GetFiles() map[string]string {
@@ -899,7 +1040,7 @@ type CheckPolicyResponse struct {
 
 func (x *CheckPolicyResponse) Reset() {
 	*x = CheckPolicyResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[14]
+	mi := &file_palyra_v1_policy_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1052,7 @@ func (x *CheckPolicyResponse) String() string {
 func (*CheckPolicyResponse) ProtoMessage() {}
 
 func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[14]
+	mi := &file_palyra_v1_policy_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1065,7 @@ func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyResponse.ProtoReflect.Descriptor instead.
 func (*CheckPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckPolicyResponse) GetCheck() *PolicyCheck {
@@ -945,7 +1086,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[15]
+	mi := &file_palyra_v1_policy_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1098,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[15]
+	mi := &file_palyra_v1_policy_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1111,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApplyPolicyRequest) GetFiles() map[string]string {
@@ -997,7 +1138,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[16]
+	mi := &file_palyra_v1_policy_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1150,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[16]
+	mi := &file_palyra_v1_policy_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1163,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ApplyPolicyResponse) GetCheck() *PolicyCheck {
@@ -1050,7 +1191,7 @@ type RollbackPolicyRequest struct {
 
 func (x *RollbackPolicyRequest) Reset() {
 	*x = RollbackPolicyRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[17]
+	mi := &file_palyra_v1_policy_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1203,7 @@ func (x *RollbackPolicyRequest) String() string {
 func (*RollbackPolicyRequest) ProtoMessage() {}
 
 func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[17]
+	mi := &file_palyra_v1_policy_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1216,7 @@ func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RollbackPolicyRequest) GetBundleDigest() string {
@@ -1101,7 +1242,7 @@ type RollbackPolicyResponse struct {
 
 func (x *RollbackPolicyResponse) Reset() {
 	*x = RollbackPolicyResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[18]
+	mi := &file_palyra_v1_policy_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1254,7 @@ func (x *RollbackPolicyResponse) String() string {
 func (*RollbackPolicyResponse) ProtoMessage() {}
 
 func (x *RollbackPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[18]
+	mi := &file_palyra_v1_policy_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1267,7 @@ func (x *RollbackPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyResponse.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RollbackPolicyResponse) GetActivation() *Activation {
@@ -1145,7 +1286,7 @@ type ListActivationsRequest struct {
 
 func (x *ListActivationsRequest) Reset() {
 	*x = ListActivationsRequest{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[19]
+	mi := &file_palyra_v1_policy_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1298,7 @@ func (x *ListActivationsRequest) String() string {
 func (*ListActivationsRequest) ProtoMessage() {}
 
 func (x *ListActivationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[19]
+	mi := &file_palyra_v1_policy_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1311,7 @@ func (x *ListActivationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActivationsRequest.ProtoReflect.Descriptor instead.
 func (*ListActivationsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListActivationsRequest) GetLimit() int64 {
@@ -1189,7 +1330,7 @@ type ListActivationsResponse struct {
 
 func (x *ListActivationsResponse) Reset() {
 	*x = ListActivationsResponse{}
-	mi := &file_palyra_v1_policy_proto_msgTypes[20]
+	mi := &file_palyra_v1_policy_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1342,7 @@ func (x *ListActivationsResponse) String() string {
 func (*ListActivationsResponse) ProtoMessage() {}
 
 func (x *ListActivationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_policy_proto_msgTypes[20]
+	mi := &file_palyra_v1_policy_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,12 +1355,832 @@ func (x *ListActivationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActivationsResponse.ProtoReflect.Descriptor instead.
 func (*ListActivationsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListActivationsResponse) GetActivations() []*Activation {
 	if x != nil {
 		return x.Activations
+	}
+	return nil
+}
+
+type ReplayPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The candidate, as for ApplyPolicy. Empty: the bundle in force.
+	Files map[string]string `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Calls proposed at or after this time; empty: all.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Calls proposed before this time; empty: until now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayPolicyRequest) Reset() {
+	*x = ReplayPolicyRequest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayPolicyRequest) ProtoMessage() {}
+
+func (x *ReplayPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayPolicyRequest.ProtoReflect.Descriptor instead.
+func (*ReplayPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReplayPolicyRequest) GetFiles() map[string]string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ReplayPolicyRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ReplayPolicyRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type ReplayPolicyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls judged so far.
+	Done int64 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// Only in the last message.
+	Report        *ReplayReport `protobuf:"bytes,2,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayPolicyResponse) Reset() {
+	*x = ReplayPolicyResponse{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayPolicyResponse) ProtoMessage() {}
+
+func (x *ReplayPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayPolicyResponse.ProtoReflect.Descriptor instead.
+func (*ReplayPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReplayPolicyResponse) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *ReplayPolicyResponse) GetReport() *ReplayReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+// ReplayReport is what a candidate would have answered otherwise.
+type ReplayReport struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	BundleDigest   string                 `protobuf:"bytes,1,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
+	SnapshotDigest string                 `protobuf:"bytes,2,opt,name=snapshot_digest,json=snapshotDigest,proto3" json:"snapshot_digest,omitempty"`
+	Records        int64                  `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	Same           int64                  `protobuf:"varint,4,opt,name=same,proto3" json:"same,omitempty"`
+	// Calls denied because a policy of the candidate could not be evaluated.
+	Failing     int64               `protobuf:"varint,5,opt,name=failing,proto3" json:"failing,omitempty"`
+	Transitions []*ReplayTransition `protobuf:"bytes,6,rep,name=transitions,proto3" json:"transitions,omitempty"`
+	// Asked then and now, and the answer that was given would not do.
+	Short        *ReplayTransition `protobuf:"bytes,7,opt,name=short,proto3" json:"short,omitempty"`
+	Prompts      *ReplayPrompts    `protobuf:"bytes,8,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	Unreplayable int64             `protobuf:"varint,9,opt,name=unreplayable,proto3" json:"unreplayable,omitempty"`
+	Gaps         []*ReplayGap      `protobuf:"bytes,10,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// What is wrong with the candidate; nothing was judged then.
+	Problems      []*PolicyProblem `protobuf:"bytes,11,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayReport) Reset() {
+	*x = ReplayReport{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayReport) ProtoMessage() {}
+
+func (x *ReplayReport) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayReport.ProtoReflect.Descriptor instead.
+func (*ReplayReport) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ReplayReport) GetBundleDigest() string {
+	if x != nil {
+		return x.BundleDigest
+	}
+	return ""
+}
+
+func (x *ReplayReport) GetSnapshotDigest() string {
+	if x != nil {
+		return x.SnapshotDigest
+	}
+	return ""
+}
+
+func (x *ReplayReport) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *ReplayReport) GetSame() int64 {
+	if x != nil {
+		return x.Same
+	}
+	return 0
+}
+
+func (x *ReplayReport) GetFailing() int64 {
+	if x != nil {
+		return x.Failing
+	}
+	return 0
+}
+
+func (x *ReplayReport) GetTransitions() []*ReplayTransition {
+	if x != nil {
+		return x.Transitions
+	}
+	return nil
+}
+
+func (x *ReplayReport) GetShort() *ReplayTransition {
+	if x != nil {
+		return x.Short
+	}
+	return nil
+}
+
+func (x *ReplayReport) GetPrompts() *ReplayPrompts {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *ReplayReport) GetUnreplayable() int64 {
+	if x != nil {
+		return x.Unreplayable
+	}
+	return 0
+}
+
+func (x *ReplayReport) GetGaps() []*ReplayGap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+func (x *ReplayReport) GetProblems() []*PolicyProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// ReplayTransition is every call whose answer changes from one to another. Calls
+// names the first of them.
+type ReplayTransition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Count         int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Calls         []*ReplayChange        `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayTransition) Reset() {
+	*x = ReplayTransition{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayTransition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayTransition) ProtoMessage() {}
+
+func (x *ReplayTransition) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayTransition.ProtoReflect.Descriptor instead.
+func (*ReplayTransition) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ReplayTransition) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ReplayTransition) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ReplayTransition) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ReplayTransition) GetCalls() []*ReplayChange {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// ReplayChange is one call that would be judged otherwise.
+type ReplayChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Principal     string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	Tool          string                 `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	Command       string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
+	Need          *Need                  `protobuf:"bytes,5,opt,name=need,proto3" json:"need,omitempty"`
+	Policies      []string               `protobuf:"bytes,6,rep,name=policies,proto3" json:"policies,omitempty"`
+	Before        []string               `protobuf:"bytes,7,rep,name=before,proto3" json:"before,omitempty"`
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Errors        []string               `protobuf:"bytes,9,rep,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayChange) Reset() {
+	*x = ReplayChange{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayChange) ProtoMessage() {}
+
+func (x *ReplayChange) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayChange.ProtoReflect.Descriptor instead.
+func (*ReplayChange) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ReplayChange) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *ReplayChange) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ReplayChange) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ReplayChange) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *ReplayChange) GetNeed() *Need {
+	if x != nil {
+		return x.Need
+	}
+	return nil
+}
+
+func (x *ReplayChange) GetPolicies() []string {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *ReplayChange) GetBefore() []string {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *ReplayChange) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReplayChange) GetErrors() []string {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+// ReplayPrompts is how often people were asked, and would be.
+type ReplayPrompts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        int64                  `protobuf:"varint,1,opt,name=before,proto3" json:"before,omitempty"`
+	After         int64                  `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	Saved         int64                  `protobuf:"varint,3,opt,name=saved,proto3" json:"saved,omitempty"`
+	Added         int64                  `protobuf:"varint,4,opt,name=added,proto3" json:"added,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayPrompts) Reset() {
+	*x = ReplayPrompts{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayPrompts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayPrompts) ProtoMessage() {}
+
+func (x *ReplayPrompts) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayPrompts.ProtoReflect.Descriptor instead.
+func (*ReplayPrompts) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ReplayPrompts) GetBefore() int64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *ReplayPrompts) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ReplayPrompts) GetSaved() int64 {
+	if x != nil {
+		return x.Saved
+	}
+	return 0
+}
+
+func (x *ReplayPrompts) GetAdded() int64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+// ReplayGap is a reason why calls cannot be judged again, with the first of them.
+type ReplayGap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Calls         []string               `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayGap) Reset() {
+	*x = ReplayGap{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayGap) ProtoMessage() {}
+
+func (x *ReplayGap) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayGap.ProtoReflect.Descriptor instead.
+func (*ReplayGap) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReplayGap) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReplayGap) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ReplayGap) GetCalls() []string {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+type SuggestPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// At most so many rules; 0: 10.
+	Rules         int64 `protobuf:"varint,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuggestPolicyRequest) Reset() {
+	*x = SuggestPolicyRequest{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuggestPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuggestPolicyRequest) ProtoMessage() {}
+
+func (x *SuggestPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuggestPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SuggestPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SuggestPolicyRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *SuggestPolicyRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *SuggestPolicyRequest) GetRules() int64 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
+type SuggestPolicyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls looked at so far.
+	Done int64 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// Only in the last message.
+	Suggestion    *PolicySuggestion `protobuf:"bytes,2,opt,name=suggestion,proto3" json:"suggestion,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuggestPolicyResponse) Reset() {
+	*x = SuggestPolicyResponse{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuggestPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuggestPolicyResponse) ProtoMessage() {}
+
+func (x *SuggestPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuggestPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SuggestPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SuggestPolicyResponse) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *SuggestPolicyResponse) GetSuggestion() *PolicySuggestion {
+	if x != nil {
+		return x.Suggestion
+	}
+	return nil
+}
+
+// PolicySuggestion is a candidate and what it would have saved.
+type PolicySuggestion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bundle in force with one file more; empty where nothing is worth suggesting.
+	Files map[string]string `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Its name.
+	File  string           `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	Rules []*SuggestedRule `protobuf:"bytes,3,rep,name=rules,proto3" json:"rules,omitempty"`
+	// The candidate, replayed over the same calls.
+	Report        *ReplayReport `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicySuggestion) Reset() {
+	*x = PolicySuggestion{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicySuggestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicySuggestion) ProtoMessage() {}
+
+func (x *PolicySuggestion) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicySuggestion.ProtoReflect.Descriptor instead.
+func (*PolicySuggestion) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PolicySuggestion) GetFiles() map[string]string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *PolicySuggestion) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *PolicySuggestion) GetRules() []*SuggestedRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *PolicySuggestion) GetReport() *ReplayReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+// SuggestedRule is one rule of a suggestion.
+type SuggestedRule struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Text   string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Questions that it alone would have saved.
+	Saves int64 `protobuf:"varint,4,opt,name=saves,proto3" json:"saves,omitempty"`
+	// Some of the calls.
+	Calls         []string `protobuf:"bytes,5,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuggestedRule) Reset() {
+	*x = SuggestedRule{}
+	mi := &file_palyra_v1_policy_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuggestedRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuggestedRule) ProtoMessage() {}
+
+func (x *SuggestedRule) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_policy_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuggestedRule.ProtoReflect.Descriptor instead.
+func (*SuggestedRule) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_policy_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *SuggestedRule) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SuggestedRule) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SuggestedRule) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SuggestedRule) GetSaves() int64 {
+	if x != nil {
+		return x.Saves
+	}
+	return 0
+}
+
+func (x *SuggestedRule) GetCalls() []string {
+	if x != nil {
+		return x.Calls
 	}
 	return nil
 }
@@ -1238,7 +2199,7 @@ const file_palyra_v1_policy_proto_rawDesc = "" +
 	"PolicyFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\xce\x01\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\xa4\x03\n" +
 	"\vExplanation\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12#\n" +
 	"\x04plan\x18\x02 \x01(\v2\x0f.palyra.v1.PlanR\x04plan\x12\x1f\n" +
@@ -1246,7 +2207,23 @@ const file_palyra_v1_policy_proto_rawDesc = "" +
 	"planDigest\x12,\n" +
 	"\averdict\x18\x04 \x01(\v2\x12.palyra.v1.VerdictR\averdict\x12\x14\n" +
 	"\x05lines\x18\x05 \x03(\tR\x05lines\x12\x1c\n" +
-	"\x06detail\x18\x06 \x01(\tB\x04\xf0\xe0\x18\x01R\x06detail\"\x12\n" +
+	"\x06detail\x18\x06 \x01(\tB\x04\xf0\xe0\x18\x01R\x06detail\x12\x14\n" +
+	"\x05layer\x18\a \x01(\tR\x05layer\x12\x1f\n" +
+	"\vreason_code\x18\b \x01(\tR\n" +
+	"reasonCode\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
+	"\x06remedy\x18\n" +
+	" \x01(\tR\x06remedy\x12%\n" +
+	"\x05flips\x18\v \x03(\v2\x0f.palyra.v1.FlipR\x05flips\x12\x1f\n" +
+	"\vapproval_id\x18\f \x01(\tR\n" +
+	"approvalId\x12%\n" +
+	"\x0eattestation_id\x18\r \x01(\tR\rattestationId\"|\n" +
+	"\x04Flip\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
+	"\x06change\x18\x03 \x01(\tR\x06change\x12\x18\n" +
+	"\abecomes\x18\x04 \x01(\tR\abecomes\x12\x1a\n" +
+	"\bverified\x18\x05 \x01(\bR\bverified\"\x12\n" +
 	"\x10GetPolicyRequest\">\n" +
 	"\x11GetPolicyResponse\x12)\n" +
 	"\x06policy\x18\x01 \x01(\v2\x11.palyra.v1.PolicyR\x06policy\"\xb5\x01\n" +
@@ -1319,12 +2296,88 @@ const file_palyra_v1_policy_proto_rawDesc = "" +
 	"\x16ListActivationsRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x03R\x05limit\"R\n" +
 	"\x17ListActivationsResponse\x127\n" +
-	"\vactivations\x18\x01 \x03(\v2\x15.palyra.v1.ActivationR\vactivations2\xe0\x05\n" +
+	"\vactivations\x18\x01 \x03(\v2\x15.palyra.v1.ActivationR\vactivations\"\xf4\x01\n" +
+	"\x13ReplayPolicyRequest\x12?\n" +
+	"\x05files\x18\x01 \x03(\v2).palyra.v1.ReplayPolicyRequest.FilesEntryR\x05files\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x1a8\n" +
+	"\n" +
+	"FilesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"[\n" +
+	"\x14ReplayPolicyResponse\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x03R\x04done\x12/\n" +
+	"\x06report\x18\x02 \x01(\v2\x17.palyra.v1.ReplayReportR\x06report\"\xce\x03\n" +
+	"\fReplayReport\x12#\n" +
+	"\rbundle_digest\x18\x01 \x01(\tR\fbundleDigest\x12'\n" +
+	"\x0fsnapshot_digest\x18\x02 \x01(\tR\x0esnapshotDigest\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x12\n" +
+	"\x04same\x18\x04 \x01(\x03R\x04same\x12\x18\n" +
+	"\afailing\x18\x05 \x01(\x03R\afailing\x12=\n" +
+	"\vtransitions\x18\x06 \x03(\v2\x1b.palyra.v1.ReplayTransitionR\vtransitions\x121\n" +
+	"\x05short\x18\a \x01(\v2\x1b.palyra.v1.ReplayTransitionR\x05short\x122\n" +
+	"\aprompts\x18\b \x01(\v2\x18.palyra.v1.ReplayPromptsR\aprompts\x12\"\n" +
+	"\funreplayable\x18\t \x01(\x03R\funreplayable\x12(\n" +
+	"\x04gaps\x18\n" +
+	" \x03(\v2\x14.palyra.v1.ReplayGapR\x04gaps\x124\n" +
+	"\bproblems\x18\v \x03(\v2\x18.palyra.v1.PolicyProblemR\bproblems\"{\n" +
+	"\x10ReplayTransition\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\x12-\n" +
+	"\x05calls\x18\x04 \x03(\v2\x17.palyra.v1.ReplayChangeR\x05calls\"\xfc\x01\n" +
+	"\fReplayChange\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x18\n" +
+	"\acommand\x18\x04 \x01(\tR\acommand\x12#\n" +
+	"\x04need\x18\x05 \x01(\v2\x0f.palyra.v1.NeedR\x04need\x12\x1a\n" +
+	"\bpolicies\x18\x06 \x03(\tR\bpolicies\x12\x16\n" +
+	"\x06before\x18\a \x03(\tR\x06before\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x16\n" +
+	"\x06errors\x18\t \x03(\tR\x06errors\"i\n" +
+	"\rReplayPrompts\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\x03R\x06before\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\x12\x14\n" +
+	"\x05saved\x18\x03 \x01(\x03R\x05saved\x12\x14\n" +
+	"\x05added\x18\x04 \x01(\x03R\x05added\"O\n" +
+	"\tReplayGap\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
+	"\x05calls\x18\x03 \x03(\tR\x05calls\"\x90\x01\n" +
+	"\x14SuggestPolicyRequest\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
+	"\x05rules\x18\x03 \x01(\x03R\x05rules\"h\n" +
+	"\x15SuggestPolicyResponse\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x03R\x04done\x12;\n" +
+	"\n" +
+	"suggestion\x18\x02 \x01(\v2\x1b.palyra.v1.PolicySuggestionR\n" +
+	"suggestion\"\xff\x01\n" +
+	"\x10PolicySuggestion\x12<\n" +
+	"\x05files\x18\x01 \x03(\v2&.palyra.v1.PolicySuggestion.FilesEntryR\x05files\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12.\n" +
+	"\x05rules\x18\x03 \x03(\v2\x18.palyra.v1.SuggestedRuleR\x05rules\x12/\n" +
+	"\x06report\x18\x04 \x01(\v2\x17.palyra.v1.ReplayReportR\x06report\x1a8\n" +
+	"\n" +
+	"FilesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"w\n" +
+	"\rSuggestedRule\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05saves\x18\x04 \x01(\x03R\x05saves\x12\x14\n" +
+	"\x05calls\x18\x05 \x03(\tR\x05calls2\xb7\a\n" +
 	"\rPolicyService\x12\\\n" +
 	"\tGetPolicy\x12\x1b.palyra.v1.GetPolicyRequest\x1a\x1c.palyra.v1.GetPolicyResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vpolicy.read\x1a\x01\x01\x12b\n" +
 	"\vExplainCall\x12\x1d.palyra.v1.ExplainCallRequest\x1a\x1e.palyra.v1.ExplainCallResponse\"\x14\xea\xe0\x18\x10\n" +
-	"\vpolicy.read\x1a\x01\x01\x12b\n" +
+	"\vpolicy.read\x1a\x01\x01\x12h\n" +
+	"\fReplayPolicy\x12\x1e.palyra.v1.ReplayPolicyRequest\x1a\x1f.palyra.v1.ReplayPolicyResponse\"\x15\xea\xe0\x18\x11\n" +
+	"\fjournal.read\x1a\x01\x010\x01\x12k\n" +
+	"\rSuggestPolicy\x12\x1f.palyra.v1.SuggestPolicyRequest\x1a .palyra.v1.SuggestPolicyResponse\"\x15\xea\xe0\x18\x11\n" +
+	"\fjournal.read\x1a\x01\x010\x01\x12b\n" +
 	"\vGetSnapshot\x12\x1d.palyra.v1.GetSnapshotRequest\x1a\x1e.palyra.v1.GetSnapshotResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\vpolicy.read\x1a\x01\x01\x12b\n" +
 	"\vCheckPolicy\x12\x1d.palyra.v1.CheckPolicyRequest\x1a\x1e.palyra.v1.CheckPolicyResponse\"\x14\xea\xe0\x18\x10\n" +
@@ -1348,70 +2401,107 @@ func file_palyra_v1_policy_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_policy_proto_rawDescData
 }
 
-var file_palyra_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_palyra_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_palyra_v1_policy_proto_goTypes = []any{
 	(*Policy)(nil),                  // 0: palyra.v1.Policy
 	(*PolicyFile)(nil),              // 1: palyra.v1.PolicyFile
 	(*Explanation)(nil),             // 2: palyra.v1.Explanation
-	(*GetPolicyRequest)(nil),        // 3: palyra.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),       // 4: palyra.v1.GetPolicyResponse
-	(*ExplainCallRequest)(nil),      // 5: palyra.v1.ExplainCallRequest
-	(*ExplainCallResponse)(nil),     // 6: palyra.v1.ExplainCallResponse
-	(*GetSnapshotRequest)(nil),      // 7: palyra.v1.GetSnapshotRequest
-	(*GetSnapshotResponse)(nil),     // 8: palyra.v1.GetSnapshotResponse
-	(*PolicyProblem)(nil),           // 9: palyra.v1.PolicyProblem
-	(*PolicyTest)(nil),              // 10: palyra.v1.PolicyTest
-	(*PolicyCheck)(nil),             // 11: palyra.v1.PolicyCheck
-	(*Activation)(nil),              // 12: palyra.v1.Activation
-	(*CheckPolicyRequest)(nil),      // 13: palyra.v1.CheckPolicyRequest
-	(*CheckPolicyResponse)(nil),     // 14: palyra.v1.CheckPolicyResponse
-	(*ApplyPolicyRequest)(nil),      // 15: palyra.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),     // 16: palyra.v1.ApplyPolicyResponse
-	(*RollbackPolicyRequest)(nil),   // 17: palyra.v1.RollbackPolicyRequest
-	(*RollbackPolicyResponse)(nil),  // 18: palyra.v1.RollbackPolicyResponse
-	(*ListActivationsRequest)(nil),  // 19: palyra.v1.ListActivationsRequest
-	(*ListActivationsResponse)(nil), // 20: palyra.v1.ListActivationsResponse
-	nil,                             // 21: palyra.v1.CheckPolicyRequest.FilesEntry
-	nil,                             // 22: palyra.v1.ApplyPolicyRequest.FilesEntry
-	(*Plan)(nil),                    // 23: palyra.v1.Plan
-	(*Verdict)(nil),                 // 24: palyra.v1.Verdict
-	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
+	(*Flip)(nil),                    // 3: palyra.v1.Flip
+	(*GetPolicyRequest)(nil),        // 4: palyra.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),       // 5: palyra.v1.GetPolicyResponse
+	(*ExplainCallRequest)(nil),      // 6: palyra.v1.ExplainCallRequest
+	(*ExplainCallResponse)(nil),     // 7: palyra.v1.ExplainCallResponse
+	(*GetSnapshotRequest)(nil),      // 8: palyra.v1.GetSnapshotRequest
+	(*GetSnapshotResponse)(nil),     // 9: palyra.v1.GetSnapshotResponse
+	(*PolicyProblem)(nil),           // 10: palyra.v1.PolicyProblem
+	(*PolicyTest)(nil),              // 11: palyra.v1.PolicyTest
+	(*PolicyCheck)(nil),             // 12: palyra.v1.PolicyCheck
+	(*Activation)(nil),              // 13: palyra.v1.Activation
+	(*CheckPolicyRequest)(nil),      // 14: palyra.v1.CheckPolicyRequest
+	(*CheckPolicyResponse)(nil),     // 15: palyra.v1.CheckPolicyResponse
+	(*ApplyPolicyRequest)(nil),      // 16: palyra.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),     // 17: palyra.v1.ApplyPolicyResponse
+	(*RollbackPolicyRequest)(nil),   // 18: palyra.v1.RollbackPolicyRequest
+	(*RollbackPolicyResponse)(nil),  // 19: palyra.v1.RollbackPolicyResponse
+	(*ListActivationsRequest)(nil),  // 20: palyra.v1.ListActivationsRequest
+	(*ListActivationsResponse)(nil), // 21: palyra.v1.ListActivationsResponse
+	(*ReplayPolicyRequest)(nil),     // 22: palyra.v1.ReplayPolicyRequest
+	(*ReplayPolicyResponse)(nil),    // 23: palyra.v1.ReplayPolicyResponse
+	(*ReplayReport)(nil),            // 24: palyra.v1.ReplayReport
+	(*ReplayTransition)(nil),        // 25: palyra.v1.ReplayTransition
+	(*ReplayChange)(nil),            // 26: palyra.v1.ReplayChange
+	(*ReplayPrompts)(nil),           // 27: palyra.v1.ReplayPrompts
+	(*ReplayGap)(nil),               // 28: palyra.v1.ReplayGap
+	(*SuggestPolicyRequest)(nil),    // 29: palyra.v1.SuggestPolicyRequest
+	(*SuggestPolicyResponse)(nil),   // 30: palyra.v1.SuggestPolicyResponse
+	(*PolicySuggestion)(nil),        // 31: palyra.v1.PolicySuggestion
+	(*SuggestedRule)(nil),           // 32: palyra.v1.SuggestedRule
+	nil,                             // 33: palyra.v1.CheckPolicyRequest.FilesEntry
+	nil,                             // 34: palyra.v1.ApplyPolicyRequest.FilesEntry
+	nil,                             // 35: palyra.v1.ReplayPolicyRequest.FilesEntry
+	nil,                             // 36: palyra.v1.PolicySuggestion.FilesEntry
+	(*Plan)(nil),                    // 37: palyra.v1.Plan
+	(*Verdict)(nil),                 // 38: palyra.v1.Verdict
+	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
+	(*Need)(nil),                    // 40: palyra.v1.Need
 }
 var file_palyra_v1_policy_proto_depIdxs = []int32{
 	1,  // 0: palyra.v1.Policy.files:type_name -> palyra.v1.PolicyFile
-	23, // 1: palyra.v1.Explanation.plan:type_name -> palyra.v1.Plan
-	24, // 2: palyra.v1.Explanation.verdict:type_name -> palyra.v1.Verdict
-	0,  // 3: palyra.v1.GetPolicyResponse.policy:type_name -> palyra.v1.Policy
-	2,  // 4: palyra.v1.ExplainCallResponse.explanation:type_name -> palyra.v1.Explanation
-	9,  // 5: palyra.v1.PolicyCheck.problems:type_name -> palyra.v1.PolicyProblem
-	10, // 6: palyra.v1.PolicyCheck.tests:type_name -> palyra.v1.PolicyTest
-	25, // 7: palyra.v1.Activation.at:type_name -> google.protobuf.Timestamp
-	21, // 8: palyra.v1.CheckPolicyRequest.files:type_name -> palyra.v1.CheckPolicyRequest.FilesEntry
-	11, // 9: palyra.v1.CheckPolicyResponse.check:type_name -> palyra.v1.PolicyCheck
-	22, // 10: palyra.v1.ApplyPolicyRequest.files:type_name -> palyra.v1.ApplyPolicyRequest.FilesEntry
-	11, // 11: palyra.v1.ApplyPolicyResponse.check:type_name -> palyra.v1.PolicyCheck
-	12, // 12: palyra.v1.ApplyPolicyResponse.activation:type_name -> palyra.v1.Activation
-	12, // 13: palyra.v1.RollbackPolicyResponse.activation:type_name -> palyra.v1.Activation
-	12, // 14: palyra.v1.ListActivationsResponse.activations:type_name -> palyra.v1.Activation
-	3,  // 15: palyra.v1.PolicyService.GetPolicy:input_type -> palyra.v1.GetPolicyRequest
-	5,  // 16: palyra.v1.PolicyService.ExplainCall:input_type -> palyra.v1.ExplainCallRequest
-	7,  // 17: palyra.v1.PolicyService.GetSnapshot:input_type -> palyra.v1.GetSnapshotRequest
-	13, // 18: palyra.v1.PolicyService.CheckPolicy:input_type -> palyra.v1.CheckPolicyRequest
-	15, // 19: palyra.v1.PolicyService.ApplyPolicy:input_type -> palyra.v1.ApplyPolicyRequest
-	17, // 20: palyra.v1.PolicyService.RollbackPolicy:input_type -> palyra.v1.RollbackPolicyRequest
-	19, // 21: palyra.v1.PolicyService.ListActivations:input_type -> palyra.v1.ListActivationsRequest
-	4,  // 22: palyra.v1.PolicyService.GetPolicy:output_type -> palyra.v1.GetPolicyResponse
-	6,  // 23: palyra.v1.PolicyService.ExplainCall:output_type -> palyra.v1.ExplainCallResponse
-	8,  // 24: palyra.v1.PolicyService.GetSnapshot:output_type -> palyra.v1.GetSnapshotResponse
-	14, // 25: palyra.v1.PolicyService.CheckPolicy:output_type -> palyra.v1.CheckPolicyResponse
-	16, // 26: palyra.v1.PolicyService.ApplyPolicy:output_type -> palyra.v1.ApplyPolicyResponse
-	18, // 27: palyra.v1.PolicyService.RollbackPolicy:output_type -> palyra.v1.RollbackPolicyResponse
-	20, // 28: palyra.v1.PolicyService.ListActivations:output_type -> palyra.v1.ListActivationsResponse
-	22, // [22:29] is the sub-list for method output_type
-	15, // [15:22] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	37, // 1: palyra.v1.Explanation.plan:type_name -> palyra.v1.Plan
+	38, // 2: palyra.v1.Explanation.verdict:type_name -> palyra.v1.Verdict
+	3,  // 3: palyra.v1.Explanation.flips:type_name -> palyra.v1.Flip
+	0,  // 4: palyra.v1.GetPolicyResponse.policy:type_name -> palyra.v1.Policy
+	2,  // 5: palyra.v1.ExplainCallResponse.explanation:type_name -> palyra.v1.Explanation
+	10, // 6: palyra.v1.PolicyCheck.problems:type_name -> palyra.v1.PolicyProblem
+	11, // 7: palyra.v1.PolicyCheck.tests:type_name -> palyra.v1.PolicyTest
+	39, // 8: palyra.v1.Activation.at:type_name -> google.protobuf.Timestamp
+	33, // 9: palyra.v1.CheckPolicyRequest.files:type_name -> palyra.v1.CheckPolicyRequest.FilesEntry
+	12, // 10: palyra.v1.CheckPolicyResponse.check:type_name -> palyra.v1.PolicyCheck
+	34, // 11: palyra.v1.ApplyPolicyRequest.files:type_name -> palyra.v1.ApplyPolicyRequest.FilesEntry
+	12, // 12: palyra.v1.ApplyPolicyResponse.check:type_name -> palyra.v1.PolicyCheck
+	13, // 13: palyra.v1.ApplyPolicyResponse.activation:type_name -> palyra.v1.Activation
+	13, // 14: palyra.v1.RollbackPolicyResponse.activation:type_name -> palyra.v1.Activation
+	13, // 15: palyra.v1.ListActivationsResponse.activations:type_name -> palyra.v1.Activation
+	35, // 16: palyra.v1.ReplayPolicyRequest.files:type_name -> palyra.v1.ReplayPolicyRequest.FilesEntry
+	39, // 17: palyra.v1.ReplayPolicyRequest.since:type_name -> google.protobuf.Timestamp
+	39, // 18: palyra.v1.ReplayPolicyRequest.until:type_name -> google.protobuf.Timestamp
+	24, // 19: palyra.v1.ReplayPolicyResponse.report:type_name -> palyra.v1.ReplayReport
+	25, // 20: palyra.v1.ReplayReport.transitions:type_name -> palyra.v1.ReplayTransition
+	25, // 21: palyra.v1.ReplayReport.short:type_name -> palyra.v1.ReplayTransition
+	27, // 22: palyra.v1.ReplayReport.prompts:type_name -> palyra.v1.ReplayPrompts
+	28, // 23: palyra.v1.ReplayReport.gaps:type_name -> palyra.v1.ReplayGap
+	10, // 24: palyra.v1.ReplayReport.problems:type_name -> palyra.v1.PolicyProblem
+	26, // 25: palyra.v1.ReplayTransition.calls:type_name -> palyra.v1.ReplayChange
+	40, // 26: palyra.v1.ReplayChange.need:type_name -> palyra.v1.Need
+	39, // 27: palyra.v1.SuggestPolicyRequest.since:type_name -> google.protobuf.Timestamp
+	39, // 28: palyra.v1.SuggestPolicyRequest.until:type_name -> google.protobuf.Timestamp
+	31, // 29: palyra.v1.SuggestPolicyResponse.suggestion:type_name -> palyra.v1.PolicySuggestion
+	36, // 30: palyra.v1.PolicySuggestion.files:type_name -> palyra.v1.PolicySuggestion.FilesEntry
+	32, // 31: palyra.v1.PolicySuggestion.rules:type_name -> palyra.v1.SuggestedRule
+	24, // 32: palyra.v1.PolicySuggestion.report:type_name -> palyra.v1.ReplayReport
+	4,  // 33: palyra.v1.PolicyService.GetPolicy:input_type -> palyra.v1.GetPolicyRequest
+	6,  // 34: palyra.v1.PolicyService.ExplainCall:input_type -> palyra.v1.ExplainCallRequest
+	22, // 35: palyra.v1.PolicyService.ReplayPolicy:input_type -> palyra.v1.ReplayPolicyRequest
+	29, // 36: palyra.v1.PolicyService.SuggestPolicy:input_type -> palyra.v1.SuggestPolicyRequest
+	8,  // 37: palyra.v1.PolicyService.GetSnapshot:input_type -> palyra.v1.GetSnapshotRequest
+	14, // 38: palyra.v1.PolicyService.CheckPolicy:input_type -> palyra.v1.CheckPolicyRequest
+	16, // 39: palyra.v1.PolicyService.ApplyPolicy:input_type -> palyra.v1.ApplyPolicyRequest
+	18, // 40: palyra.v1.PolicyService.RollbackPolicy:input_type -> palyra.v1.RollbackPolicyRequest
+	20, // 41: palyra.v1.PolicyService.ListActivations:input_type -> palyra.v1.ListActivationsRequest
+	5,  // 42: palyra.v1.PolicyService.GetPolicy:output_type -> palyra.v1.GetPolicyResponse
+	7,  // 43: palyra.v1.PolicyService.ExplainCall:output_type -> palyra.v1.ExplainCallResponse
+	23, // 44: palyra.v1.PolicyService.ReplayPolicy:output_type -> palyra.v1.ReplayPolicyResponse
+	30, // 45: palyra.v1.PolicyService.SuggestPolicy:output_type -> palyra.v1.SuggestPolicyResponse
+	9,  // 46: palyra.v1.PolicyService.GetSnapshot:output_type -> palyra.v1.GetSnapshotResponse
+	15, // 47: palyra.v1.PolicyService.CheckPolicy:output_type -> palyra.v1.CheckPolicyResponse
+	17, // 48: palyra.v1.PolicyService.ApplyPolicy:output_type -> palyra.v1.ApplyPolicyResponse
+	19, // 49: palyra.v1.PolicyService.RollbackPolicy:output_type -> palyra.v1.RollbackPolicyResponse
+	21, // 50: palyra.v1.PolicyService.ListActivations:output_type -> palyra.v1.ListActivationsResponse
+	42, // [42:51] is the sub-list for method output_type
+	33, // [33:42] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_policy_proto_init() }
@@ -1427,7 +2517,7 @@ func file_palyra_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_policy_proto_rawDesc), len(file_palyra_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

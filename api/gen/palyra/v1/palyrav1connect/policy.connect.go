@@ -38,6 +38,12 @@ const (
 	// PolicyServiceExplainCallProcedure is the fully-qualified name of the PolicyService's ExplainCall
 	// RPC.
 	PolicyServiceExplainCallProcedure = "/palyra.v1.PolicyService/ExplainCall"
+	// PolicyServiceReplayPolicyProcedure is the fully-qualified name of the PolicyService's
+	// ReplayPolicy RPC.
+	PolicyServiceReplayPolicyProcedure = "/palyra.v1.PolicyService/ReplayPolicy"
+	// PolicyServiceSuggestPolicyProcedure is the fully-qualified name of the PolicyService's
+	// SuggestPolicy RPC.
+	PolicyServiceSuggestPolicyProcedure = "/palyra.v1.PolicyService/SuggestPolicy"
 	// PolicyServiceGetSnapshotProcedure is the fully-qualified name of the PolicyService's GetSnapshot
 	// RPC.
 	PolicyServiceGetSnapshotProcedure = "/palyra.v1.PolicyService/GetSnapshot"
@@ -62,6 +68,14 @@ type PolicyServiceClient interface {
 	// ExplainCall says why policy answers a call the way it does. The call is one
 	// on record, or imagined; nothing runs.
 	ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error)
+	// ReplayPolicy judges the calls on record again with a candidate and says what
+	// would be different. Nothing runs, nothing changes. Words of progress come
+	// first, the report last.
+	ReplayPolicy(context.Context, *v1.ReplayPolicyRequest) (*connect.ServerStreamForClient[v1.ReplayPolicyResponse], error)
+	// SuggestPolicy writes a candidate: the narrowest rules that would have saved the
+	// most questions among the calls on record, and allow nothing that was denied. It
+	// puts nothing into force.
+	SuggestPolicy(context.Context, *v1.SuggestPolicyRequest) (*connect.ServerStreamForClient[v1.SuggestPolicyResponse], error)
 	// GetSnapshot returns the security configuration of a digest.
 	GetSnapshot(context.Context, *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error)
 	// CheckPolicy reads a bundle as ApplyPolicy would, with its tests, and changes nothing.
@@ -95,6 +109,18 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+PolicyServiceExplainCallProcedure,
 			connect.WithSchema(policyServiceMethods.ByName("ExplainCall")),
+			connect.WithClientOptions(opts...),
+		),
+		replayPolicy: connect.NewClient[v1.ReplayPolicyRequest, v1.ReplayPolicyResponse](
+			httpClient,
+			baseURL+PolicyServiceReplayPolicyProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("ReplayPolicy")),
+			connect.WithClientOptions(opts...),
+		),
+		suggestPolicy: connect.NewClient[v1.SuggestPolicyRequest, v1.SuggestPolicyResponse](
+			httpClient,
+			baseURL+PolicyServiceSuggestPolicyProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("SuggestPolicy")),
 			connect.WithClientOptions(opts...),
 		),
 		getSnapshot: connect.NewClient[v1.GetSnapshotRequest, v1.GetSnapshotResponse](
@@ -134,6 +160,8 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 type policyServiceClient struct {
 	getPolicy       *connect.Client[v1.GetPolicyRequest, v1.GetPolicyResponse]
 	explainCall     *connect.Client[v1.ExplainCallRequest, v1.ExplainCallResponse]
+	replayPolicy    *connect.Client[v1.ReplayPolicyRequest, v1.ReplayPolicyResponse]
+	suggestPolicy   *connect.Client[v1.SuggestPolicyRequest, v1.SuggestPolicyResponse]
 	getSnapshot     *connect.Client[v1.GetSnapshotRequest, v1.GetSnapshotResponse]
 	checkPolicy     *connect.Client[v1.CheckPolicyRequest, v1.CheckPolicyResponse]
 	applyPolicy     *connect.Client[v1.ApplyPolicyRequest, v1.ApplyPolicyResponse]
@@ -157,6 +185,16 @@ func (c *policyServiceClient) ExplainCall(ctx context.Context, req *v1.ExplainCa
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// ReplayPolicy calls palyra.v1.PolicyService.ReplayPolicy.
+func (c *policyServiceClient) ReplayPolicy(ctx context.Context, req *v1.ReplayPolicyRequest) (*connect.ServerStreamForClient[v1.ReplayPolicyResponse], error) {
+	return c.replayPolicy.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// SuggestPolicy calls palyra.v1.PolicyService.SuggestPolicy.
+func (c *policyServiceClient) SuggestPolicy(ctx context.Context, req *v1.SuggestPolicyRequest) (*connect.ServerStreamForClient[v1.SuggestPolicyResponse], error) {
+	return c.suggestPolicy.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // GetSnapshot calls palyra.v1.PolicyService.GetSnapshot.
@@ -211,6 +249,14 @@ type PolicyServiceHandler interface {
 	// ExplainCall says why policy answers a call the way it does. The call is one
 	// on record, or imagined; nothing runs.
 	ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error)
+	// ReplayPolicy judges the calls on record again with a candidate and says what
+	// would be different. Nothing runs, nothing changes. Words of progress come
+	// first, the report last.
+	ReplayPolicy(context.Context, *v1.ReplayPolicyRequest, *connect.ServerStream[v1.ReplayPolicyResponse]) error
+	// SuggestPolicy writes a candidate: the narrowest rules that would have saved the
+	// most questions among the calls on record, and allow nothing that was denied. It
+	// puts nothing into force.
+	SuggestPolicy(context.Context, *v1.SuggestPolicyRequest, *connect.ServerStream[v1.SuggestPolicyResponse]) error
 	// GetSnapshot returns the security configuration of a digest.
 	GetSnapshot(context.Context, *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error)
 	// CheckPolicy reads a bundle as ApplyPolicy would, with its tests, and changes nothing.
@@ -240,6 +286,18 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 		PolicyServiceExplainCallProcedure,
 		svc.ExplainCall,
 		connect.WithSchema(policyServiceMethods.ByName("ExplainCall")),
+		connect.WithHandlerOptions(opts...),
+	)
+	policyServiceReplayPolicyHandler := connect.NewServerStreamHandlerSimple(
+		PolicyServiceReplayPolicyProcedure,
+		svc.ReplayPolicy,
+		connect.WithSchema(policyServiceMethods.ByName("ReplayPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	policyServiceSuggestPolicyHandler := connect.NewServerStreamHandlerSimple(
+		PolicyServiceSuggestPolicyProcedure,
+		svc.SuggestPolicy,
+		connect.WithSchema(policyServiceMethods.ByName("SuggestPolicy")),
 		connect.WithHandlerOptions(opts...),
 	)
 	policyServiceGetSnapshotHandler := connect.NewUnaryHandlerSimple(
@@ -278,6 +336,10 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 			policyServiceGetPolicyHandler.ServeHTTP(w, r)
 		case PolicyServiceExplainCallProcedure:
 			policyServiceExplainCallHandler.ServeHTTP(w, r)
+		case PolicyServiceReplayPolicyProcedure:
+			policyServiceReplayPolicyHandler.ServeHTTP(w, r)
+		case PolicyServiceSuggestPolicyProcedure:
+			policyServiceSuggestPolicyHandler.ServeHTTP(w, r)
 		case PolicyServiceGetSnapshotProcedure:
 			policyServiceGetSnapshotHandler.ServeHTTP(w, r)
 		case PolicyServiceCheckPolicyProcedure:
@@ -303,6 +365,14 @@ func (UnimplementedPolicyServiceHandler) GetPolicy(context.Context, *v1.GetPolic
 
 func (UnimplementedPolicyServiceHandler) ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.ExplainCall is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) ReplayPolicy(context.Context, *v1.ReplayPolicyRequest, *connect.ServerStream[v1.ReplayPolicyResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.ReplayPolicy is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) SuggestPolicy(context.Context, *v1.SuggestPolicyRequest, *connect.ServerStream[v1.SuggestPolicyResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.PolicyService.SuggestPolicy is not implemented"))
 }
 
 func (UnimplementedPolicyServiceHandler) GetSnapshot(context.Context, *v1.GetSnapshotRequest) (*v1.GetSnapshotResponse, error) {
