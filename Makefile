@@ -30,6 +30,7 @@ FUZZ      ?= .
 BENCH     ?= .
 BENCHTIME ?= 2s
 SOAK      ?= 1h
+CHECKS    ?= 5000
 RACE      ?= ./...
 
 .PHONY: help
@@ -99,9 +100,10 @@ check-gen: gen ## generate again and refuse a difference to what is checked in
 bench: ## benchmarks; BENCH=regexp BENCHTIME=2s
 	@scripts/setup.sh test
 	@scripts/peers.sh
-	@pkgs=$$(grep -rlE --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u); \
+	@pkgs=$$(grep -rlE --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | grep -v '^./bench/' | sort -u); \
 	if [ -z "$$pkgs" ]; then echo "bench: there are none" >&2; exit 1; fi; \
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m $$pkgs
+	@scripts/bench.sh '$(BENCH)' '$(BENCHTIME)'
 
 .PHONY: fuzz
 fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=regexp
@@ -113,8 +115,9 @@ faults: ## kill -9 at every durable step, at random times and during runs, and p
 	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m ./internal/e2e ./internal/sandbox/sandboxtest
 
 .PHONY: soak
-soak: ## hours of load on one daemon; SOAK=1h
+soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, and hours of load on one daemon; SOAK=1h
 	@scripts/setup.sh test
+	PALYRA_CORPUS=full $(TOOL) gotestsum --format testname -- -count 1 -timeout 4h -run 'Corpus|Rust|Index|Ladder|Error' ./internal/policy -rapid.checks=$(CHECKS)
 	PALYRA_SOAK=$(SOAK) $(TOOL) gotestsum --format testname -- -count 1 -timeout 25h -run Soak ./internal/e2e
 
 .PHONY: race

@@ -47,6 +47,7 @@ func Catalogue() []Event {
 		RunStarted{},
 		RunEnded{},
 		SessionOpened{},
+		SessionLabeled{},
 		SessionClosed{},
 		WorkspaceAdded{},
 		WorkspaceRemoved{},
@@ -147,6 +148,9 @@ type CallJudged struct {
 	Snapshot Digest    `json:"snapshot_digest"`
 	Again    bool      `json:"again,omitempty"` // judged again after a wait
 	Approval ID        `json:"approval_id,omitempty"`
+	Labels   []string  `json:"labels,omitempty"` // of the session, with what was under way in it
+	Roles    []Role    `json:"roles,omitempty"`  // of the principal, as the access registry knew them
+	Owner    []Role    `json:"owner_roles,omitempty"`
 }
 
 // CallRefused ends a call that did not run.
@@ -178,6 +182,7 @@ type CallFinished struct {
 	Attestation Digest      `json:"attestation_digest"`
 	AttestedAs  ID          `json:"attestation_id"`
 	Body        Digest      `json:"outcome_sha256"`
+	Labels      []string    `json:"labels,omitempty"` // what it did; its session has them from here on
 
 	Signed Attestation `json:"-"`
 }
@@ -192,8 +197,9 @@ type CallCancelled struct {
 // CallUnknown ends a call whose daemon died after the grant: it may or may not
 // have run, and is never run again by itself.
 type CallUnknown struct {
-	Call  ID    `json:"call_id"`
-	State State `json:"state"`
+	Call   ID       `json:"call_id"`
+	State  State    `json:"state"`
+	Labels []string `json:"labels,omitempty"` // what it may have done
 }
 
 // ApprovalRequested opens a question.
@@ -288,6 +294,14 @@ type SessionOpened struct {
 	Principal Principal `json:"principal"`
 	Workspace string    `json:"workspace"`
 	Door      Door      `json:"door"`
+}
+
+// SessionLabeled says what a session's calls have done that none did before. A call
+// out of another session's run labels that session too.
+type SessionLabeled struct {
+	Session ID       `json:"session_id"`
+	Call    ID       `json:"call_id"`
+	Labels  []string `json:"labels"` // those that are new
 }
 
 // SessionClosed closes one: by whom, or "idle".
@@ -445,6 +459,9 @@ func (RunEnded) Kind() string { return "run.ended" }
 
 // Kind implements Event.
 func (SessionOpened) Kind() string { return "session.opened" }
+
+// Kind implements Event.
+func (SessionLabeled) Kind() string { return "session.labeled" }
 
 // Kind implements Event.
 func (SessionClosed) Kind() string { return "session.closed" }

@@ -1,5 +1,7 @@
 package palyra
 
+import "time"
+
 // Effect is policy's answer. The zero Effect denies.
 type Effect int
 
@@ -52,6 +54,15 @@ type Verdict struct {
 	Snapshot Digest       `json:"snapshot,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
 	Remedy   string       `json:"remedy,omitempty"`
+
+	Standing Standing `json:"-"` // that was judged with; the journal keeps it
+}
+
+// Standing is what the access registry knows of a caller.
+type Standing struct {
+	Roles  []Role // of the principal
+	Owner  []Role // of its owner
+	Device string // the paired device that it is, or speaks for
 }
 
 // PolicyHit is one policy that took part in a verdict.
@@ -118,6 +129,9 @@ type Request struct {
 	Plan      Plan
 	Labels    []string
 	CallsUsed int64
+	CallsMax  int64          // of the run, where it is less than the configured
+	At        time.Time      // when it is judged; zero: now
+	Standing  *Standing      // nil: as the access registry has it now
 	Approval  *ApprovalFacts // nil: nobody was asked
 }
 

@@ -22,6 +22,8 @@ type (
 	PolicyFile = wire.PolicyFile
 	// Explanation says why policy answers a call the way it does.
 	Explanation = wire.Explanation
+	// Flip is a change after which a call is answered otherwise.
+	Flip = wire.Flip
 	// ApprovalFilter selects approvals.
 	ApprovalFilter = wire.ApprovalFilter
 	// ApprovalPage is one page of approvals.

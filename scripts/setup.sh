@@ -63,6 +63,21 @@ need_tests() {
 	need /usr/bin/npm npm "everyday work in the sandbox"
 	need /usr/bin/rg ripgrep "everyday work in the sandbox"
 	need /usr/bin/curl curl "tests of the egress guard"
+	need_oracle
+}
+
+# The Rust engine of Cedar, which tests compare ours with: one npm package, by a
+# frozen lock. pnpm runs no install scripts.
+need_oracle() {
+	local dir=internal/policy/corpustest/rust pnpm=pnpm@12.18.0 said
+	cmp -s "$dir/pnpm-lock.yaml" "$dir/node_modules/.installed" && return
+	echo "setup: installing cedar-wasm (the engine that policy is compared with)" >&2
+	if said=$(npx --yes "$pnpm" install --frozen-lockfile --ignore-workspace --dir "$dir" 2>&1); then
+		cp "$dir/pnpm-lock.yaml" "$dir/node_modules/.installed"
+		return
+	fi
+	echo "$said" | tail -n 5 >&2
+	missing+=("cedar-wasm, for tests of policy; run: npx --yes $pnpm install --frozen-lockfile --ignore-workspace --dir $dir")
 }
 
 for want in "$@"; do

@@ -63,6 +63,9 @@ type Registry struct {
 	onEnd  []func(credentialID string)
 	used   map[string]time.Time // tokens, by id, since the last flush
 	seen   map[string]time.Time // devices
+
+	standing map[asked]palyra.Standing
+	age      int64 // of the registry: how many changes it has seen
 }
 
 // New returns a Registry.
@@ -73,8 +76,9 @@ func New(c Config) (*Registry, error) {
 	return &Registry{Config: c, used: map[string]time.Time{}, seen: map[string]time.Time{}}, nil
 }
 
-// record journals e in tx.
+// record journals e in tx. Everything that changes who may do what comes by here.
 func (r *Registry) record(tx *store.Tx, e palyra.Event) error {
+	tx.OnDone(func(bool) { r.changed() })
 	_, err := r.Journal.Append(tx, e)
 	return err
 }

@@ -60,7 +60,9 @@ func Permissions() []string { return append(slices.Clone(views), acts...) }
 
 // Lesser returns the role that a credential's and its person's come to: the one
 // that the other covers. Where neither does there is none.
-func (*Registry) Lesser(a, b palyra.Role) palyra.Role {
+func (*Registry) Lesser(a, b palyra.Role) palyra.Role { return lesser(a, b) }
+
+func lesser(a, b palyra.Role) palyra.Role {
 	covers := func(a, b palyra.Role) bool { return giver{palyra.Operator{Role: a}, palyra.User{Role: a}}.covers(b) }
 	switch {
 	case covers(a, b):

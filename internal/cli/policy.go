@@ -55,63 +55,6 @@ func (a *app) printPolicyFile(p client.Policy, name string) error {
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the bundle has no file %s", name)
 }
 
-func (a *app) policyWhy() *cobra.Command {
-	var r client.WhyRequest
-	var principal, input string
-	cmd := &cobra.Command{
-		Use: "why [CALL]", Short: "Explain policy's answer to a call, on record or imagined", Args: takes("[CALL]"),
-		Long:    "With CALL, the id of a call, explains the answer it got. With --tool, explains the\nanswer a call would get; nothing runs and nothing is recorded.",
-		Example: "  palyra policy why 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra policy why --tool palyra.fs.write --input '{\"path\":\"a.txt\",\"content\":\"x\"}'",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			if (len(args) == 1) == (r.Tool != "") {
-				return usage("give either the id of a call or --tool")
-			}
-			if len(args) == 1 {
-				r = client.WhyRequest{Call: palyra.ID(args[0])}
-			} else if err := a.imagine(&r, principal, input); err != nil {
-				return err
-			}
-			why, err := c.Why(ctx, r)
-			if err != nil {
-				return err
-			}
-			return a.emit(why, func(w io.Writer) { printWhy(w, why) })
-		}),
-	}
-	f := cmd.Flags()
-	f.StringVar(&r.Tool, "tool", "", "the tool of an imagined call")
-	f.StringVarP(&input, "input", "i", "{}", "its arguments: JSON, @FILE, or - for stdin")
-	f.StringVar(&principal, "principal", "", "who would call (default agent:local)")
-	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
-	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeTools)
-	return cmd
-}
-
-// imagine fills in a call that is only thought of.
-func (a *app) imagine(r *client.WhyRequest, principal, input string) (err error) {
-	r.Principal, r.Door = palyra.Principal(principal), palyra.DoorCLI
-	if r.Arguments, err = a.readInput(input, maxInput); err != nil {
-		return err
-	}
-	r.Workspace, err = a.workspaceOf(r.Workspace)
-	return err
-}
-
-func printWhy(w io.Writer, e client.Explanation) {
-	v := e.Verdict
-	fields(w, pair{"Verdict", v.Effect.String()}, pair{"Reason", v.Reason}, pair{"Remedy", v.Remedy}, pair{"Risk", string(v.Risk.Level)},
-		pair{"Factors", joined(v.Risk.Factors)}, pair{"Plan digest", string(e.PlanDigest)}, pair{"Bundle", string(v.Bundle)})
-	for _, line := range e.Lines {
-		if line != v.Reason && line != v.Remedy && line != "" {
-			fmt.Fprintf(w, "  %s\n", show.Line(line))
-		}
-	}
-	printHits(w, v)
-	for _, text := range v.Errors {
-		fmt.Fprintf(w, "  error: %s\n", show.Line(text))
-	}
-}
-
 // printHits lists the policies that decided, with the reasons that the verdict
 // does not give itself.
 func printHits(w io.Writer, v palyra.Verdict) {

@@ -23,7 +23,7 @@ import (
 
 // bundles are the commands about policies that operators own.
 func (a *app) bundles() []*cobra.Command {
-	return []*cobra.Command{a.policyInit(), a.policyCheck(), a.policyApply(), a.policyHistory(), a.policyRollback()}
+	return []*cobra.Command{a.policyInit(), a.policyCheck(), a.policyReplay(), a.policySuggest(), a.policyApply(), a.policyHistory(), a.policyRollback()}
 }
 
 func (a *app) policyInit() *cobra.Command {
@@ -65,7 +65,14 @@ func writeBundle(dir string, files map[string]string) error {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPathInvalid, "%s is not empty", dir).WithRemedy("name a new directory")
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if !filepath.IsLocal(filepath.FromSlash(name)) { // a daemon elsewhere may say anything
+			return failed(palyra.ReasonPathInvalid, "%q is no name of a policy file", name)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // tests have a directory of their own
+			return failed(palyra.ReasonPathInvalid, "%v", err)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
 			_, err = f.WriteString(files[name])
 			err = errors.Join(err, f.Close())

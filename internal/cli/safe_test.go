@@ -100,7 +100,7 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 		"run":       func(w io.Writer) error { printRun(w, poisoned[palyra.Run]()); return nil },
 		"runs":      func(io.Writer) error { return a.printRuns(poisoned[client.RunPage]()) },
 		"tape":      func(io.Writer) error { return tellAll(a, poisonedTape()) },
-		"why":       func(w io.Writer) error { printWhy(w, poisoned[client.Explanation]()); return nil },
+		"why":       func(w io.Writer) error { printWhy(w, poisoned[whyAnswer]()); return nil },
 		"predicate": func(w io.Writer) error { printPredicate(w, poisoned[palyra.Attestation]()); return nil },
 		"attest":    func(w io.Writer) error { printAttestReport(w, poisoned[evidence.AttestationReport]()); return nil },
 		"lease":     func(io.Writer) error { return a.printLease(poisoned[palyra.Lease]()) },

@@ -112,6 +112,8 @@ func TestShapesOfEveryCommand(t *testing.T) {
 		{"policy apply", "policy apply " + bundle},
 		{"policy history", "policy history"},
 		{"policy rollback", "policy rollback " + digOne(t, h.palyra("status", "--json"), "bundle_digest")},
+		{"policy suggest", "policy suggest --out " + bundle + "-suggested"},
+		{"policy replay", "policy replay --candidate " + bundle + "-suggested"},
 		{"config check", "config check"},
 		{"config show", "config show"},
 		{"config path", "config path"},
@@ -160,6 +162,9 @@ func freeForm(name string) []string {
 	for _, base := range []string{"", "approvals[].", "grants[].", "calls[]."} {
 		free = append(free, base+"plan.arguments", base+"proposal.arguments", base+"tool.input_schema", base+"votes[].signature", base+"decision.votes[].signature",
 			base+"outcome.output", base+"predicate.decision.votes[].signature")
+	}
+	if name == "policy suggest" {
+		free = append(free, "files")
 	}
 	if name == "policy snapshot" {
 		free = append(free, "process_runner", "wasm_runtime")

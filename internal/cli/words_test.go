@@ -49,6 +49,12 @@ func sampleStatus() client.Status {
 func sampleWhy() client.Explanation {
 	return client.Explanation{
 		PlanDigest: sampleDigest, Lines: []string{"a person must agree", "ask one", "a grant for the session covers it"},
+		Layer: palyra.LayerApproval, ReasonCode: palyra.ReasonApprovalNotAwaited, Reason: "a person must agree", Remedy: "ask one", Call: sampleID, Approval: sampleID,
+		Detail: json.RawMessage(`{"context":{"tool":"palyra.fs.write","writes":["a.txt"],"reads":[],"command":{"class":"unknown"}},"entities":[],"rungs":[]}`),
+		Flips: []client.Flip{
+			{Kind: "answer", Text: "an approval by one operator", Change: "palyra approvals decide X allow", Becomes: palyra.Allow, Verified: true},
+			{Kind: "limit", Text: "raise process.memory_bytes in the configuration", Change: "process.memory_bytes = 2", Becomes: palyra.Allow},
+		},
 		Verdict: palyra.Verdict{
 			Effect: palyra.Ask, Reason: "a person must agree", Remedy: "ask one", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write"}}, Bundle: sampleDigest,
 			Policies: []palyra.PolicyHit{{ID: "ask-write", Effect: "permit", File: "approval.cedar", Line: 4, Reason: "writes ask"}, {ID: "bare", Effect: "forbid"}},
@@ -78,7 +84,8 @@ func TestWords(t *testing.T) {
 		},
 		"attestation": func(_ *app, w io.Writer) error { printPredicate(w, sampleAttestation()); return nil },
 		"status":      func(a *app, w io.Writer) error { a.printStatus(w, sampleStatus()); return nil },
-		"why":         func(_ *app, w io.Writer) error { printWhy(w, sampleWhy()); return nil },
+		"why":         func(_ *app, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), false)); return nil },
+		"why-full":    func(_ *app, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), true)); return nil },
 		"attest-good": func(_ *app, w io.Writer) error {
 			printAttestReport(w, evidence.AttestationReport{Form: "outcome", KeyID: "k1", CallID: sampleID, Tool: "palyra.echo", Checked: []string{"signature", "ids"}, Warnings: []string{"whose key it is was not checked"}})
 			return nil

@@ -128,7 +128,7 @@ func (c *call) subcommand(s *spec) {
 // is not the workspace's own any more.
 func (c *call) place(before int) {
 	for _, w := range c.reads {
-		c.locate(w, c.at)
+		c.look(w, c.at)
 	}
 	for _, w := range c.outputs {
 		c.write(w)

@@ -62,8 +62,12 @@ func Of(p palyra.Plan) palyra.Command {
 	if len(p.Argv) == 0 {
 		return Analyse(Input{})
 	}
-	r := &reading{tables: shipped(), ownPath: brings(p)}
+	dirs := searched(p)
+	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs, func(dir string) bool { return anybodys(p.Workspace.Path, dir) })}
 	r.surroundings(p.Arguments)
+	if strings.Contains(p.Argv[0], "/") && !slices.Contains(slices.Concat(systemDirs(), dirs), path.Dir(p.Argv[0])) {
+		r.doubt("the program is not one that is found by its name")
+	}
 	r.read(Input{Argv: p.Argv, Cwd: p.Cwd, Workspace: p.Workspace.Path}, &p.Executable)
 	return r.result()
 }
@@ -85,19 +89,20 @@ func (r *reading) surroundings(arguments json.RawMessage) {
 	}
 }
 
-// brings tells that names of programs may lead into the workspace.
-func brings(p palyra.Plan) bool {
+// searched are the directories where the run looks programs up.
+func searched(p palyra.Plan) []string {
 	for _, v := range p.Env {
-		if v.Name != "PATH" {
-			continue
-		}
-		for dir := range strings.SplitSeq(v.Value, ":") {
-			if !path.IsAbs(dir) || within(p.Workspace.Path, path.Clean(dir)) {
-				return true
-			}
+		if v.Name == "PATH" {
+			return strings.Split(v.Value, ":")
 		}
 	}
-	return false
+	return nil
+}
+
+// anybodys tells of directories that the workspace or anybody else fills.
+func anybodys(workspace, dir string) bool {
+	clean := path.Clean(dir)
+	return !path.IsAbs(dir) || within(workspace, clean) || scratch(clean)
 }
 
 func (r *reading) read(in Input, exe *palyra.Executable) {
@@ -117,7 +122,7 @@ func (r *reading) read(in Input, exe *palyra.Executable) {
 	words := make([]word, len(in.Argv))
 	for i, a := range in.Argv {
 		words[i] = plain(strings.ToValidUTF8(a, "\uFFFD"))
-		if words[i].text != a {
+		if words[i].text != a || strings.ContainsRune(a, 0) {
 			r.doubt("a word is no text")
 		}
 	}
@@ -145,7 +150,7 @@ func (r *reading) executable(called string, exe *palyra.Executable, at scope) {
 		r.doubt("the program's file is not known")
 	case exe.Sealed:
 		r.doubt("the call could change the program's file")
-	case within(at.workspace, path.Clean(exe.Path)) || scratch(path.Clean(exe.Path)):
+	case anybodys(at.workspace, exe.Path):
 		r.doubt("the program is one of the workspace or of a temporary directory")
 	case name != file && !r.tables.standsFor(name, file):
 		r.doubt(name + " is really " + file)

@@ -191,7 +191,7 @@ func TestOfLooksAtTheFile(t *testing.T) {
 	plan := func(called, file string) palyra.Plan {
 		return palyra.Plan{
 			Argv: []string{called, "--version"}, Executable: palyra.Executable{Path: file},
-			Cwd: "/w", Workspace: palyra.WorkspaceRef{Path: "/w"},
+			Cwd: "/w", Workspace: palyra.WorkspaceRef{Path: "/w"}, Env: []palyra.EnvVar{{Name: "PATH", Value: "/usr/bin:/opt/path"}},
 		}
 	}
 	for _, c := range []struct {
@@ -199,7 +199,12 @@ func TestOfLooksAtTheFile(t *testing.T) {
 		want         bool
 	}{
 		{"ls", "/usr/bin/ls", true},
-		{"/opt/tools/ls", "/opt/tools/ls", true},
+		{"ls", "/opt/tools/ls", true},
+		{"/opt/path/ls", "/opt/path/ls", true},
+		{"/opt/tools/ls", "/opt/tools/ls", false},
+		{"/usr/bin/ls", "/usr/bin/ls", true},
+		{"./ls", "/usr/bin/ls", false},
+		{"../ls", "/ls", false},
 		{"ls", "/usr/bin/rm", false},
 		{"ls", "/w/bin/ls", false},
 		{"ls", "/tmp/ls", false},
@@ -228,7 +233,7 @@ func TestOfLooksAtTheFile(t *testing.T) {
 // Programs that wrappers and shells find by name may be the workspace's when PATH
 // leads there.
 func TestOfLooksAtPath(t *testing.T) {
-	for value, want := range map[string]bool{"/usr/bin:/opt/x": true, "/usr/bin:/w/bin": false, "/w": false, ".:/usr/bin": false, "/usr/bin:": false} {
+	for value, want := range map[string]bool{"/usr/bin:/opt/x": true, "/usr/bin:/w/bin": false, "/w": false, ".:/usr/bin": false, "/tmp/bin:/usr/bin": false, "/usr/bin:": false} {
 		p := palyra.Plan{
 			Argv: []string{"nice", "ls"}, Executable: palyra.Executable{Path: "/usr/bin/nice"}, Cwd: "/w",
 			Workspace: palyra.WorkspaceRef{Path: "/w"}, Env: []palyra.EnvVar{{Name: "PATH", Value: value}},

@@ -6,7 +6,7 @@ import "strings"
 // awk writes files, runs programs or opens others needs one of these marks, and awk
 // can make no code out of text. A comparison with > is refused with the rest.
 func plainAwk(text string) bool {
-	for _, mark := range []string{">", "|", "@", "system", "getline", "ARG", "\\\n", "\\\r", "\x00"} {
+	for _, mark := range []string{">", "|", "@", "system", "getline", "ARG", "SYMTAB", "\\\n", "\\\r", "\x00"} {
 		if strings.Contains(text, mark) {
 			return false
 		}

@@ -1,6 +1,11 @@
 package command
 
-import "palyra"
+import (
+	"slices"
+	"strings"
+
+	"palyra"
+)
 
 // What the operands of a program are.
 const (
@@ -11,6 +16,7 @@ const (
 	argsScript  = "script"  // a text in the program's own language, then files that are read
 	argsNames   = "names"   // words that make something of that name, unless an option says that they are looked for
 	argsWrites  = "writes"  // files that are made or written
+	argsTest    = "test"    // an expression of test(1), with files in some places
 	argsRemoves = "removes" // files that go away
 	argsCopies  = "copies"  // files that are read, the last is written
 	argsMoves   = "moves"   // files that go away, the last is written
@@ -42,6 +48,7 @@ func (c *call) byKind(s *spec) {
 			c.scripts, ops = append(c.scripts, ops[0]), ops[1:]
 		}
 		c.languages(s)
+		c.late(s, ops)
 		c.lookAt(ops)
 	case argsNames:
 		if len(ops) > 0 && !c.given {
@@ -49,6 +56,8 @@ func (c *call) byKind(s *spec) {
 		}
 	case argsPaths:
 		c.lookAt(ops)
+	case argsTest:
+		c.testAll(ops)
 	case argsWrites:
 		c.writeAll(ops)
 	case argsRemoves:
@@ -64,9 +73,36 @@ func (c *call) byKind(s *spec) {
 	}
 }
 
+// late doubts options behind the first operand of a program that has a language of
+// its own: some versions take them for options all the same.
+func (c *call) late(s *spec, ops []word) {
+	if s.Style == stylePosix && slices.ContainsFunc(ops, word.dashed) {
+		c.doubt(c.name + " is given options late")
+	}
+}
+
 func (c *call) lookAt(ops []word) {
 	for _, w := range ops {
-		c.locate(w, c.at)
+		c.look(w, c.at)
+	}
+}
+
+// testAll looks at the words that may be files in an expression of test. How many
+// words there are decides which of them are operators; here each that can be one is
+// taken for one, so that no file is missed.
+func (c *call) testAll(ops []word) {
+	for i, w := range ops {
+		if !w.fixed() || len(w.text) < 2 || w.text[0] != '-' {
+			continue
+		}
+		name := w.text[1:]
+		between := name == "nt" || name == "ot" || name == "ef"
+		if i+1 < len(ops) && (between || len(name) == 1 && strings.Contains("bcdefghkLNOGprsSuwx", name)) {
+			c.look(ops[i+1], c.at)
+		}
+		if i > 0 && between {
+			c.look(ops[i-1], c.at)
+		}
 	}
 }
 
@@ -98,7 +134,7 @@ func (c *call) transfer(ops []word, moves bool) {
 // repository's own or outside cannot be brought back from here.
 func (c *call) removeAll(ops []word) {
 	for _, w := range ops {
-		p := c.locate(w, c.at)
+		p := c.anchor(w, c.at)
 		c.raise(palyra.CommandWrite, c.name+" removes "+w.text)
 		switch {
 		case p.root:

@@ -161,7 +161,7 @@ func (c *call) value(o option, name string, v word) {
 	}
 	switch o.role {
 	case rolePath:
-		if c.build && neutral(v.text) {
+		if c.build && source(v.text) {
 			c.doubt(c.name + " reads what to do from its input")
 		}
 		c.reads = append(c.reads, v)

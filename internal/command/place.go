@@ -117,11 +117,30 @@ type place struct {
 	hidden  bool // by a dot, as files are that other programs trust
 }
 
-// locate anchors the path of a word and notes it when it leads out.
+// source tells of devices that hold nothing of anybody: reading them is no look at
+// the machine. Writing to them is another matter.
+func source(p string) bool {
+	return neutral(p) || p == "/dev/urandom" || p == "/dev/random" || p == "/dev/full"
+}
+
+// look anchors the path of a word that is read.
+func (r *reading) look(w word, at scope) {
+	if !source(w.text) || !w.fixed() {
+		r.anchor(w, at)
+	}
+}
+
+// locate anchors the path of a word that is entered or written.
 func (r *reading) locate(w word, at scope) place {
 	if neutral(w.text) && w.fixed() {
 		return place{}
 	}
+	return r.anchor(w, at)
+}
+
+// anchor tells where the path of a word leads, and notes it when that is out of the
+// workspace.
+func (r *reading) anchor(w word, at scope) place {
 	var out place
 	p := w.text
 	if w.glob >= 0 {

@@ -219,7 +219,7 @@ func (l *line) redirectTo(op syntax.RedirOperator, w word) {
 	switch op {
 	case syntax.Hdoc, syntax.DashHdoc:
 	case syntax.RdrIn:
-		l.locate(w, l.at)
+		l.look(w, l.at)
 	case syntax.DplIn, syntax.DplOut:
 		if w.text != "-" && (!digits(w.text) || len(w.text) > 1) {
 			l.doubt("a redirection leads to something that is not known")

@@ -28,7 +28,21 @@ func shellWord(w *syntax.Word) word {
 // hiddenPattern tells of patterns such as .* that match the directory above.
 func hiddenPattern(text string, at int) bool {
 	start := strings.LastIndexByte(text[:at], '/') + 1
-	return strings.HasPrefix(text[start:], ".") || strings.Contains(text[at:], "/.")
+	for part := range strings.SplitSeq(text[start:], "/") {
+		if strings.HasPrefix(part, ".") || strings.HasPrefix(part, "[") && !lettersOnly(part[1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// lettersOnly tells of brackets that hold letters and digits. To some shells others
+// match a dot that a name begins with.
+func lettersOnly(part string) bool {
+	set, _, _ := strings.Cut(part, "]")
+	return !strings.ContainsFunc(set, func(c rune) bool {
+		return c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
 }
 
 type builder struct {

@@ -69,6 +69,7 @@ type wrap struct {
 	Write  bool   `json:"write,omitempty"`  // the skipped ones are written
 	Assign bool   `json:"assign,omitempty"` // NAME=VALUE may stand before it
 	Floor  string `json:"floor,omitempty"`  // the least class
+	Only   string `json:"only,omitempty"`   // programs that it has in itself and that are read as those of the system
 }
 
 // option is one option as the tables know it.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"palyra"
@@ -51,6 +52,9 @@ func (c *call) wrapped(s *spec) {
 		if s.Wrap.Write {
 			c.write(rest[0])
 		}
+		if s.operand != nil && (!rest[0].fixed() || !s.operand.MatchString(rest[0].text)) {
+			c.doubt(c.name + " is given something unusual") // which some versions run
+		}
 		rest = rest[1:]
 	}
 	if s.Wrap.Assign {
@@ -63,6 +67,9 @@ func (c *call) wrapped(s *spec) {
 	if s.Wrap.Write && len(rest) == 2 && rest[0] == plain("-c") {
 		c.inner(rest[1])
 		return
+	}
+	if s.Wrap.Only != "" && !slices.Contains(strings.Fields(s.Wrap.Only), rest[0].text) {
+		c.doubt(rest[0].text + " is not known to be a part of " + c.name)
 	}
 	c.command(rest, c.at, c.depth+1)
 }

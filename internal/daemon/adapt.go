@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -268,95 +267,6 @@ func (p policyPart) Policy(context.Context) (wire.Policy, error) {
 	}
 	slices.SortFunc(out.Files, func(a, b wire.PolicyFile) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
-}
-
-// Explain judges again: a call on record with the plan it was judged with, an
-// imagined one as it would resolve now. Nothing is recorded.
-func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Proposal) (wire.Explanation, error) {
-	call := &palyra.Call{Proposal: prop}
-	var err error
-	if id != "" {
-		call, err = p.onRecord(ctx, id)
-	} else {
-		err = p.imagine(ctx, call)
-	}
-	if err != nil {
-		return wire.Explanation{}, err
-	}
-	pr := call.Proposal
-	r := palyra.Request{
-		Principal: pr.Principal, Owner: pr.Owner, Call: call.ID, Session: pr.Session, Run: pr.Run, Door: pr.Door, Tool: call.Tool,
-		Plan: call.Plan, Labels: pr.Labels, CallsUsed: pr.CallsUsed,
-	}
-	why := p.d.policy.Why(ctx, r)
-	detail, err := json.Marshal(why)
-	if err != nil {
-		return wire.Explanation{}, err
-	}
-	lines := []string{why.Reason, why.Remedy}
-	if id == "" && why.Verdict == palyra.Ask {
-		lines = append(lines, p.covered(ctx, call)...)
-	}
-	return wire.Explanation{
-		Call: id, Plan: call.Plan, PlanDigest: call.Digest, Verdict: p.d.policy.Judge(ctx, r), Lines: lines, Detail: detail,
-	}, nil
-}
-
-// covered says that a live grant would answer the question. What cannot be found
-// out is not said: people are then asked.
-func (p policyPart) covered(ctx context.Context, call *palyra.Call) []string {
-	session, ok, err := p.d.sessions.Peek(ctx, call.Proposal)
-	if err != nil || !ok {
-		return nil
-	}
-	asked := *call
-	asked.Proposal.Session = session.ID
-	asked.Verdict = p.d.policy.Judge(ctx, palyra.Request{
-		Principal: call.Proposal.Principal, Owner: call.Proposal.Owner, Session: session.ID, Door: call.Proposal.Door, Tool: call.Tool, Plan: call.Plan,
-	})
-	d, ok, err := p.d.desk.Cover(ctx, &asked)
-	if err != nil || !ok || asked.Verdict.Need.Fresh {
-		return nil
-	}
-	return []string{fmt.Sprintf("grant %s covers it in session %s: nobody would be asked", d.Lease, session.ID)}
-}
-
-// onRecord finds a call by its own id or by that of its approval.
-func (p policyPart) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
-	call, err := p.d.path.ledger.Get(ctx, id)
-	if palyra.CodeOf(err) != palyra.NotFound {
-		return call, p.judged(call, err)
-	}
-	a, aerr := p.d.desk.Get(ctx, id)
-	if aerr != nil {
-		return nil, err
-	}
-	call, err = p.d.path.ledger.Get(ctx, a.Call)
-	return call, p.judged(call, err)
-}
-
-// judged refuses to explain a call that policy never saw.
-func (policyPart) judged(c *palyra.Call, err error) error {
-	if err != nil || c.Digest != "" {
-		return err
-	}
-	text := "the call was refused before policy saw it"
-	if c.Outcome != nil {
-		text += ": " + c.Outcome.Reason
-	}
-	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s", text).WithRemedy("see 'palyra calls show %s'", c.ID)
-}
-
-func (p policyPart) imagine(ctx context.Context, c *palyra.Call) (err error) {
-	if c.Tool, err = p.d.path.catalog.Admit(ctx, c.Proposal); err != nil {
-		return err
-	}
-	c.Proposal.PeerUID = int64(os.Geteuid())
-	if c.Plan, err = p.d.path.planner.Resolve(ctx, c); err != nil {
-		return err
-	}
-	c.Digest, err = c.Plan.Digest()
-	return err
 }
 
 func (p policyPart) Snapshot(ctx context.Context, digest palyra.Digest) (palyra.Digest, palyra.Snapshot, error) {

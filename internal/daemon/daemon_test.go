@@ -161,8 +161,9 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := part.Explain(t.Context(), refused.CallID, palyra.Proposal{}); palyra.CodeOf(err) != palyra.Invalid {
-		t.Errorf("a call that policy never saw: %v", err)
+	if why, err := part.Explain(t.Context(), refused.CallID, palyra.Proposal{}); err != nil || why.Layer != palyra.LayerCatalog || why.Reason != refused.Reason ||
+		why.Remedy != refused.Remedy || why.ReasonCode != palyra.ReasonUnknownTool || why.Verdict.Effect != palyra.Deny {
+		t.Errorf("a call that policy never saw: %+v, %v", why, err)
 	}
 	if _, err := part.Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{}); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("no call: %v", err)

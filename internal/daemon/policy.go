@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"palyra"
 	"palyra/internal/command"
@@ -47,7 +48,16 @@ func (d *Daemon) openPolicy(ctx context.Context) (err error) {
 
 // judging is what an engine judges with.
 func (d *Daemon) judging(b *policy.Bundle) policy.Config {
-	return policy.Config{Bundle: b, Snapshot: d.snapshot(), Probed: d.holds, Analyse: command.Of, Project: d.projects.of}
+	return policy.Config{
+		Bundle: b, Snapshot: d.snapshot(), Probed: d.holds, Analyse: command.Of, Project: d.projects.of, Standing: d.standing, Now: now,
+	}
+}
+
+// standing is what the access registry knows of a caller.
+func (d *Daemon) standing(p, owner palyra.Principal) (palyra.Standing, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return d.access.Standing(ctx, p, owner)
 }
 
 // chosenBundle is the bundle that somebody put into force last. A change of the

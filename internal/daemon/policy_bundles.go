@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"palyra"
 	"palyra/internal/policy"
@@ -25,12 +26,18 @@ func (p bundlesPart) Check(ctx context.Context, files map[string]string) (wire.P
 // examine reads a bundle, runs its tests and looks for what would be lost. The
 // bundle is nil when it is not good.
 func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, error) {
-	b, report := policy.Check(files)
+	b, report := readWithin(ctx, files)
+	if err := context.Cause(ctx); err != nil {
+		return nil, wire.PolicyCheck{}, givenUp(err)
+	}
 	check := wire.PolicyCheck{Bundle: report.Digest, Policies: int64(report.Policies), Problems: problemWords(report.Problems)}
 	if b == nil {
 		return nil, check, nil
 	}
 	good := p.tests(ctx, b, &check)
+	if err := context.Cause(ctx); err != nil {
+		return nil, check, givenUp(err)
+	}
 	var err error
 	if check.Warnings, err = p.d.lost(ctx, b); err != nil {
 		return nil, check, err
@@ -39,6 +46,22 @@ func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*pol
 		b = nil
 	}
 	return b, check, nil
+}
+
+// readBudget is the time that reading and checking a bundle's policies may take;
+// its tests have a budget of their own.
+const readBudget = time.Minute
+
+func readWithin(ctx context.Context, files map[string]string) (*policy.Bundle, policy.Report) {
+	ctx, cancel := context.WithTimeout(ctx, readBudget)
+	defer cancel()
+	return policy.CheckWithin(ctx, files)
+}
+
+// givenUp is the answer to somebody who did not wait for it.
+func givenUp(cause error) error {
+	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "policy bundle: not examined to its end, since whoever asked gave up").
+		WithRemedy("ask again and wait longer; the policies in force stay as they are").WithCause(cause)
 }
 
 // tests runs the bundle's own tests, and reports whether all went well.
@@ -65,6 +88,9 @@ func problemWords(list []policy.Problem) []wire.PolicyProblem {
 func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
 	p.d.changing.Lock()
 	defer p.d.changing.Unlock()
+	if err := context.Cause(ctx); err != nil { // whoever waited for the one before
+		return wire.PolicyCheck{}, wire.Activation{}, givenUp(err)
+	}
 	author, err := p.author(ctx, who)
 	if err != nil {
 		return wire.PolicyCheck{}, wire.Activation{}, err

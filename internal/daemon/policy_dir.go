@@ -42,13 +42,13 @@ func (d *Daemon) loadPolicyDir(ctx context.Context) (err error) {
 	if dir == "" {
 		return nil
 	}
-	d.changing.Lock()
-	defer d.changing.Unlock()
 	defer func() { d.trouble.set("policy", err) }()
-	files, err := readPolicyDir(dir)
+	files, err := readPolicyDir(ctx, dir)
 	if err != nil {
 		return err
 	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
 	b, check, err := bundlesPart{d}.examine(ctx, files)
 	if err == nil && b == nil {
 		err = notGood(check)
@@ -71,8 +71,8 @@ func (d *Daemon) loadPolicyDir(ctx context.Context) (err error) {
 
 // readPolicyDir reads a directory that nobody but its owner, us or root, can
 // have written: whoever can write there decides what agents may do.
-func readPolicyDir(dir string) (map[string]string, error) {
-	files, err := policy.Read(os.DirFS(dir))
+func readPolicyDir(ctx context.Context, dir string) (map[string]string, error) {
+	files, err := settledFiles(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

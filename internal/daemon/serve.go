@@ -98,7 +98,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),
-		policy.New(policyPart{d}, bundlesPart{d}),
+		policy.New(policyPart{d}, bundlesPart{d}, historyPart{d}),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
 	}

@@ -28,6 +28,7 @@ type world struct {
 	kept    bool // it fails after it kept everything
 	records int
 	refuse  func(palyra.Event) error // the world moved: nothing is written
+	labels  func() ([]string, error)
 
 	// The other parts.
 	admit   func() (palyra.Tool, error)
@@ -195,6 +196,18 @@ func (w *world) Record(ctx context.Context, c *palyra.Call, events ...palyra.Eve
 	w.trace = append(w.trace, fmt.Sprintf("record %v", kinds))
 	c.Stored = c.State
 	return pos, nil
+}
+
+// Labels is the ledger.
+func (w *world) Labels(ctx context.Context, c *palyra.Call) ([]string, error) {
+	w.checkRecordContext(ctx)
+	if c.ID != callID {
+		w.t.Errorf("the labels of another call: %+v", c)
+	}
+	if w.labels == nil {
+		return nil, nil
+	}
+	return w.labels()
 }
 
 func (w *world) checkRecordContext(ctx context.Context) {

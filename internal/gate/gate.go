@@ -27,6 +27,9 @@ type Ledger interface {
 	// that the world moved (a question was settled, a lease was spent) and
 	// nothing was written.
 	Record(ctx context.Context, c *palyra.Call, events ...palyra.Event) (palyra.Position, error)
+	// Labels returns what the calls of c's session have done, with what those
+	// under way may be doing.
+	Labels(ctx context.Context, c *palyra.Call) ([]string, error)
 }
 
 // Catalog knows the tools.
@@ -242,7 +245,7 @@ func (w *walk) finish(ctx context.Context, res palyra.Result) (palyra.Outcome, e
 	}
 	out.Attestation = &att.Envelope
 	w.end(palyra.Finished, out)
-	if _, err := w.record(ctx, finished(w.call, out, att)); err != nil { // barrier
+	if _, err := w.record(ctx, finished(w.call, res, out, att)); err != nil { // barrier
 		return palyra.Outcome{}, err
 	}
 	return out, nil

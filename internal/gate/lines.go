@@ -23,6 +23,7 @@ func judged(c *palyra.Call, again bool) palyra.Event {
 	return palyra.CallJudged{
 		Call: c.ID, Plan: c.Digest, Effect: v.Effect, Policies: policyIDs(v), Pairs: pairs, Errors: len(v.Errors),
 		Risk: v.Risk.Level, Bundle: v.Bundle, Snapshot: v.Snapshot, Again: again, Approval: c.Approval,
+		Labels: c.Proposal.Labels, Roles: v.Standing.Roles, Owner: v.Standing.Owner,
 	}
 }
 
@@ -43,10 +44,10 @@ func granted(c *palyra.Call) palyra.Event {
 	}
 }
 
-func finished(c *palyra.Call, out palyra.Outcome, att palyra.Attestation) palyra.Event {
+func finished(c *palyra.Call, res palyra.Result, out palyra.Outcome, att palyra.Attestation) palyra.Event {
 	return palyra.CallFinished{
 		Call: c.ID, Outcome: out.Outcome, ExitCode: out.ExitCode, Attestation: att.Digest, AttestedAs: att.ID,
-		Body: att.Predicate.OutcomeDigest, Signed: att,
+		Body: att.Predicate.OutcomeDigest, Labels: palyra.Effects(c, res), Signed: att,
 	}
 }
 

@@ -104,13 +104,21 @@ func guard(err *error) {
 	}
 }
 
-// judge asks policy. With facts it is the second time, after an answer.
+// judge asks policy. With facts it is the second time, after an answer. The
+// session's labels are read each time: other calls may have set some meanwhile.
 func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
+	labels, err := w.labels(ctx)
+	w.call.Proposal.Labels = labels
 	p := w.call.Proposal
-	v := w.judgeSafely(ctx, palyra.Request{
-		Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
-		Tool: w.call.Tool, Plan: w.call.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, Approval: facts,
-	})
+	v := palyra.Verdict{Reason: "what the session did before cannot be read, so the call is denied", Remedy: "see 'palyra doctor'"}
+	if err != nil {
+		v.Errors = []string{palyra.Clip(err.Error(), 256)}
+	} else {
+		v = w.judgeSafely(ctx, palyra.Request{
+			Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
+			Tool: w.call.Tool, Plan: w.call.Plan, Labels: labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax, At: w.Now(), Approval: facts,
+		})
+	}
 	if len(v.Errors) > 0 {
 		v.Effect = palyra.Deny
 	}
@@ -119,6 +127,14 @@ func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
 		w.to(palyra.Judged)
 	}
 	w.note(judged(w.call, facts != nil))
+}
+
+// labels is what the session did, whoever has left.
+func (w *walk) labels(ctx context.Context) (list []string, err error) {
+	defer guard(&err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return w.Ledger.Labels(ctx, w.call)
 }
 
 func (w *walk) judgeSafely(ctx context.Context, r palyra.Request) (v palyra.Verdict) {

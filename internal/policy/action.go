@@ -8,6 +8,14 @@ import (
 	"palyra"
 )
 
+// standing is that of somebody with roles.
+func standing(roles []string) (s palyra.Standing) {
+	for _, r := range roles {
+		s.Roles = append(s.Roles, palyra.Role(r))
+	}
+	return s
+}
+
 // AuthorizeAction says whether policy permits an action other than a call,
 // such as approval.decide on an Approval, and which policies said so. Doors
 // ask it after the access registry has agreed; roles are the principal's, from
@@ -22,7 +30,7 @@ func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []
 	do := pair{actionUID(action), cedar.NewEntityUID(cedar.EntityType(resourceType), cedar.String(resourceID))}
 	c := &call{
 		state: s, principal: uid, base: cedar.RecordMap{}, contexts: map[answer]cedar.Record{},
-		world: world{own: append(s.bundle.people(uid, "", roles), namedEntity(do.resource)), actions: s.bundle.actions},
+		world: world{own: append(s.bundle.people(uid, "", standing(roles)), namedEntity(do.resource)), actions: s.bundle.actions},
 	}
 	req := cedar.Request{Principal: uid, Action: do.action, Resource: do.resource, Context: c.context(answer{})}
 	if s.bundle.valid.Request(req) != nil {

@@ -21,7 +21,9 @@ func grown(t testing.TB, n int) *Bundle {
 			`principal == Agent::"bot%d", action == Action::"tool.execute", resource`,
 			`principal in Team::"team%d", action in Action::"call", resource`,
 			`principal, action == Action::"vault.use", resource == Secret::"s%d"`,
-		}[i%4]
+			`principal in Role::"agent", action == Action::"tool.execute", resource == Tool::"mcp.other.tool%d"`,
+			`principal in Team::"team%d", action == Action::"tool.execute", resource in ToolGroup::"allowed"`,
+		}[i%6]
 		fmt.Fprintf(&b, "@id(\"op-%d\") permit (%s) when { context.approval.granted && context.writes.isEmpty() };\n", i, fmt.Sprintf(scope, i))
 	}
 	dir, err := fs.Sub(shipped, "default")

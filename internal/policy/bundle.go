@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -76,12 +77,17 @@ func Load(fsys fs.FS) (*Bundle, error) {
 // complete compiles files after it has given them the schema, which they need
 // not carry. It keeps the map.
 func complete(files map[string]string) (*Bundle, error) {
+	return completeWithin(context.Background(), files)
+}
+
+// completeWithin is complete that ends with ctx.
+func completeWithin(ctx context.Context, files map[string]string) (*Bundle, error) {
 	own := SchemaText()
 	if text, ok := files[schemaFile]; ok && text != own {
 		return nil, broken(Problem{File: schemaFile, Line: 1, Column: 1, Text: "not the schema of this version of Palyra; replace or remove it"})
 	}
 	files[schemaFile] = own
-	return compile(files)
+	return compileWithin(ctx, files)
 }
 
 // Digest identifies the bundle: the same files have the same digest.

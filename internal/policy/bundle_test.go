@@ -225,6 +225,9 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
 		b, err := shipped.ReadFile("default/" + e.Name())
 		if err != nil {
 			f.Fatal(err)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -25,7 +26,12 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
 // compile makes a bundle of files, which hold their schema. The guard is for
 // defects of the library: hostile text must not end the daemon.
-func compile(files map[string]string) (b *Bundle, err error) {
+func compile(files map[string]string) (*Bundle, error) {
+	return compileWithin(context.Background(), files)
+}
+
+// compileWithin is compile that ends with ctx, between two policies.
+func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			b, err = nil, broken(Problem{File: schemaFile, Line: 1, Column: 1, Text: fmt.Sprintf("the policies cannot be compiled: %v", r)})
@@ -43,8 +49,11 @@ func compile(files map[string]string) (b *Bundle, err error) {
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if strings.HasSuffix(name, cedarSuffix) {
-			problems = append(problems, b.add(name, files[name])...)
+			problems = append(problems, b.add(ctx, name, files[name])...)
 		}
+	}
+	if ctx.Err() != nil { // what was not read to its end is nothing
+		return nil, broken(Problem{File: ".", Line: 1, Column: 1, Text: "the policies were not read to their end: interrupted, or it took too long"})
 	}
 	var more []Problem
 	b.members, more = readEntities(files[entitiesFile])
@@ -73,7 +82,7 @@ func resolve(text string) (*resolved.Schema, error) {
 }
 
 // add parses, names and checks the policies of one file.
-func (b *Bundle) add(name, text string) []Problem {
+func (b *Bundle) add(ctx context.Context, name, text string) []Problem {
 	places, p := scan(text)
 	if p != nil {
 		p.File = name
@@ -91,6 +100,9 @@ func (b *Bundle) add(name, text string) []Problem {
 	}
 	var problems []Problem
 	for i, policy := range list {
+		if ctx.Err() != nil {
+			break
+		}
 		r, p := b.name(policy)
 		if p != nil {
 			problems = append(problems, *p)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cedar-policy/cedar-go"
 
@@ -20,6 +21,7 @@ type call struct {
 	world     world
 	pairs     []pair
 	risk      palyra.Risk
+	standing  palyra.Standing
 	base      cedar.RecordMap // the context without the approval
 	contexts  map[answer]cedar.Record
 	trace     []Rung
@@ -43,12 +45,16 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	standing, err := s.standingOf(r)
+	if err != nil {
+		return nil, err
+	}
 	f, command := examine(r), s.analyse(r.Plan)
 	f.command(command)
 	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
-	c := &call{state: s, request: r, principal: uid, risk: f.risk(), contexts: map[answer]cedar.Record{}}
+	c := &call{state: s, request: r, principal: uid, risk: f.risk(), standing: standing, contexts: map[answer]cedar.Record{}}
 	c.pairs = pairsOf(r, f.capabilities, tool.UID)
-	c.world = world{own: append(s.bundle.people(uid, r.Owner, nil), tool), actions: s.bundle.actions}
+	c.world = world{own: append(s.bundle.people(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
 	for _, p := range c.pairs {
 		if p.resource.Type == "Secret" {
 			c.world.own = append(c.world.own, namedEntity(p.resource))
@@ -59,7 +65,30 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if command.Subcommand != "" {
 		c.base["subcommand"] = cedar.String(command.Subcommand)
 	}
+	if standing.Device != "" {
+		c.base["device_id"] = cedar.String(standing.Device)
+	}
+	if at := r.Plan.Workspace.Path; at != "" {
+		place := placeEntity(at)
+		c.world.own, c.base["place"] = append(c.world.own, place), place.UID
+	}
 	return c, nil
+}
+
+// standingOf is what is known of who calls: as the request says, which is what was
+// known when it was judged first, or as it is now.
+func (s *state) standingOf(r palyra.Request) (palyra.Standing, error) {
+	switch {
+	case r.Standing != nil:
+		return *r.Standing, nil
+	case s.standing == nil:
+		return palyra.Standing{}, nil
+	}
+	st, err := s.standing(r.Principal, r.Owner)
+	if err != nil {
+		err = palyra.Errorf(palyra.Unavailable, palyra.ReasonPolicyError, "policy: the roles of %s cannot be read", palyra.Clip(string(r.Principal), 64)).WithCause(err)
+	}
+	return st, err
 }
 
 // context returns the context with the approval given, made once per approval.
@@ -82,8 +111,8 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 		"env": envNames(p.Env), "stdin_live": cedar.Boolean(p.Stdin == stdinLive),
 		"reads": stringSet(p.Reads), "writes": stringSet(p.Writes), "secrets": stringSet(p.Bindings),
 		"tier": cedar.String(p.Tier), "input_bytes": cedar.Long(len(p.Arguments)),
-		"calls_used": cedar.Long(r.CallsUsed), "budget": cedar.Long(s.snapshot.MaxCallsPerRun), "labels": stringSet(r.Labels),
-		"risk": f.record(), "session_id": cedar.String(r.Session),
+		"calls_used": cedar.Long(r.CallsUsed), "budget": cedar.Long(s.budget(r)), "labels": stringSet(r.Labels),
+		"risk": f.record(), "session_id": cedar.String(r.Session), "session": sessionUID(r.Session),
 		"door": cedar.String(r.Door), "door_allowed": cedar.Boolean(s.doors.has(string(r.Door))),
 		"principal_allowed": cedar.Boolean(s.principals.has(string(r.Principal))),
 		"profile":           cedar.String(p.Profile), "asks": cedar.Boolean(p.Asks), "network": cedar.String(p.Enforcement.Mode),
@@ -94,6 +123,16 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 		"workspace_needed": cedar.Boolean(f.workspace), "workspace_known": cedar.Boolean(p.Workspace.Known),
 	}
 	m["egress"], m["hosts"] = hostSets(egress)
+	optional(r, m)
+	return m
+}
+
+// optional adds what not every request has.
+func optional(r palyra.Request, m cedar.RecordMap) {
+	p := r.Plan
+	if !r.At.IsZero() {
+		m["time"] = momentRecord(r.At)
+	}
 	if r.Run != "" {
 		m["run_id"] = cedar.String(r.Run)
 	}
@@ -109,7 +148,31 @@ func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.Rec
 			"digest": cedar.String(p.Executable.Digest),
 		})
 	}
-	return m
+}
+
+// budget is how many calls the run may make.
+func (s *state) budget(r palyra.Request) int64 {
+	if r.CallsMax > 0 {
+		return min(r.CallsMax, s.snapshot.MaxCallsPerRun)
+	}
+	return s.snapshot.MaxCallsPerRun
+}
+
+// dated says when a request is judged that does not say so itself. A replay asks
+// without: what it says must not depend on when it is run.
+func (s *state) dated(r palyra.Request) palyra.Request {
+	if r.At.IsZero() && s.now != nil {
+		r.At = s.now()
+	}
+	return r
+}
+
+func momentRecord(at time.Time) cedar.Record {
+	at = at.UTC()
+	return cedar.NewRecord(cedar.RecordMap{
+		"unix": cedar.Long(at.Unix()), "hour": cedar.Long(at.Hour()), "minute": cedar.Long(at.Minute()),
+		"weekday": cedar.Long((int64(at.Weekday())+6)%7 + 1),
+	})
 }
 
 // limitSet writes how each limit is enforced as limit=method.

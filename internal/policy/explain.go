@@ -16,13 +16,16 @@ import (
 // explain fills in the policies that decided and what to tell the caller.
 func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 	var decided rules
-	var silent []ruling // denied because nothing permits
+	var silent []pair // denied because nothing permits
+	link := "; or "
 	for _, r := range rulings {
 		if len(v.Errors) > 0 && len(r.errs) == 0 || r.effect != v.Effect {
 			continue
 		}
-		if r.effect == palyra.Deny && len(r.rules) == 0 {
-			silent = append(silent, r)
+		if r.effect == palyra.Deny && (r.silent || len(r.rules) == 0) {
+			silent = append(silent, r.pair)
+		} else if r.effect == palyra.Deny {
+			link = "; and " // a permit alone would not do
 		}
 		for _, one := range r.rules {
 			if !slices.Contains(decided, one) {
@@ -35,29 +38,56 @@ func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 	switch {
 	case len(v.Errors) > 0:
 		v.Reason = "a policy could not be evaluated, so the call is denied: " + strings.Join(decided.ids(), ", ")
-		v.Remedy = "an operator must correct the policy; 'palyra policy why' shows the error"
+		v.Remedy = palyra.Clip("an operator must correct the policy: "+v.Errors[0], maxNote)
 	case v.Effect == palyra.Allow:
 		v.Reason = reasons
 	case v.Effect == palyra.Ask:
-		v.Reason = "needs the approval of " + describe(v.Need) + ": " + reasons
+		v.Reason = "needs the approval of " + Describe(v.Need) + ": " + reasons
 		v.Remedy = strings.TrimSuffix("have an operator answer the approval; "+remedies, "; ")
 	case len(silent) > 0 && len(decided) == 0:
-		v.Reason, v.Remedy = c.silence(silent[0].pair)
+		v.Reason, v.Remedy = c.silence(silent)
+	case len(silent) > 0:
+		why, how := c.silence(silent)
+		v.Reason, v.Remedy = reasons+"; and "+why, strings.TrimPrefix(c.exempt(decided, remedies)+link+how, link)
 	default:
-		v.Reason, v.Remedy = reasons, remedies
+		v.Reason, v.Remedy = reasons, c.exempt(decided, remedies)
 	}
 	if v.Effect == palyra.Deny && c.request.Approval != nil && len(v.Errors) == 0 {
 		v.Reason = "the approval given does not suffice: " + v.Reason
 	}
 }
 
-// silence words a denial that no policy made: the smallest permit that would
-// turn it.
-func (c *call) silence(p pair) (reason, remedy string) {
+// silence words a denial that no policy made: the smallest permits that would turn
+// it.
+func (c *call) silence(pairs []pair) (reason, remedy string) {
+	p := pairs[0]
 	reason = fmt.Sprintf("no policy permits %s on %s for %s", p.action.ID, p.resource, c.request.Principal)
-	remedy = fmt.Sprintf("an operator can add to the policy bundle: permit (principal == %s, action == %s, resource == %s);",
-		c.principal, p.action, p.resource)
-	return palyra.Clip(reason, maxNote), palyra.Clip(remedy, maxNote)
+	permits := make([]string, len(pairs))
+	for i, p := range pairs {
+		permits[i] = strings.ReplaceAll(c.permit(p), "\n", " ")
+	}
+	text := strings.Join(permits, " ")
+	remedy = "an operator can add to the policy bundle: " + text
+	if len(text) > maxPermit { // half a policy is of no use to anybody
+		remedy = "an operator can add a permit for it to the policy bundle; 'palyra policy why' with the id of the call writes it"
+	}
+	return palyra.Clip(reason, maxNote), remedy
+}
+
+// maxPermit bounds a policy that stands in a sentence.
+const maxPermit = 1024
+
+// exempt is the remedy of a denial by policies. Where their authors gave none it
+// names them.
+func (c *call) exempt(decided rules, remedies string) string {
+	if remedies != "" || len(decided) == 0 {
+		return remedies
+	}
+	var how []string
+	for _, r := range decided {
+		how = append(how, exemptText(r.hit))
+	}
+	return palyra.Clip("an operator can "+strings.Join(how, ", and "), maxNote)
 }
 
 // texts joins the distinct reasons and remedies of policies. A policy without
@@ -79,8 +109,8 @@ func (r rules) texts() (reasons, remedies string) {
 	return strings.Join(why, "; "), strings.Join(how, "; ")
 }
 
-// describe says in words what an approval needs.
-func describe(n palyra.Need) string {
+// Describe says in words what an approval needs.
+func Describe(n palyra.Need) string {
 	who := "one operator"
 	switch {
 	case n.Votes > 1 && n.OtherPerson:
@@ -122,9 +152,15 @@ type Explanation struct {
 	Rungs    []Rung              `json:"rungs"`    // every evaluation, in order
 	Context  json.RawMessage     `json:"context"`  // as Cedar saw it, without an approval or with the one given
 	Entities json.RawMessage     `json:"entities"` // what policies could look up
-	Bundle   palyra.Digest       `json:"bundle_digest"`
-	Snapshot palyra.Digest       `json:"snapshot_digest"`
+	Flips    []Flip              `json:"flips,omitempty"`
+
+	answer   palyra.Verdict
+	Bundle   palyra.Digest `json:"bundle_digest"`
+	Snapshot palyra.Digest `json:"snapshot_digest"`
 }
+
+// Answer is the verdict that is explained, as Judge gives it.
+func (x Explanation) Answer() palyra.Verdict { return x.answer }
 
 // Rung is one evaluation of one pair under one approval.
 type Rung struct {
@@ -135,15 +171,16 @@ type Rung struct {
 	Errors   []string    `json:"errors,omitempty"`
 }
 
-// Why judges a request and shows how.
-func (e *Engine) Why(_ context.Context, r palyra.Request) Explanation {
+// Why judges a request and shows how, and what would turn the answer.
+func (e *Engine) Why(ctx context.Context, r palyra.Request) Explanation {
 	s := e.live.Load()
-	c, err := s.newCall(r)
+	c, err := s.newCall(s.dated(r))
 	if err != nil {
 		return explanation(s.unjudged(r, err))
 	}
 	c.tracing = true
-	x := explanation(c.judge())
+	v := c.judge()
+	x := explanation(v)
 	x.Rungs = c.trace
 	seen := answer{}
 	if r.Approval != nil {
@@ -151,12 +188,15 @@ func (e *Engine) Why(_ context.Context, r palyra.Request) Explanation {
 	}
 	x.Context = asJSON(c.context(seen))
 	x.Entities = asJSON(c.world.own)
+	if x.Verdict != palyra.Allow {
+		x.Flips = c.flips(ctx, v)
+	}
 	return x
 }
 
 func explanation(v palyra.Verdict) Explanation {
 	x := Explanation{
-		Verdict: v.Effect, Need: v.Need, Reason: v.Reason, Remedy: v.Remedy, Policies: v.Policies, Errors: v.Errors,
+		answer: v, Verdict: v.Effect, Need: v.Need, Reason: v.Reason, Remedy: v.Remedy, Policies: v.Policies, Errors: v.Errors,
 		Pairs: v.Pairs, Risk: v.Risk, Bundle: v.Bundle, Snapshot: v.Snapshot,
 		Context: json.RawMessage("{}"), Entities: json.RawMessage("[]"),
 	}

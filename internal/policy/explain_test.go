@@ -32,6 +32,9 @@ func TestWhyIsTheVerdict(t *testing.T) {
 			Effect: x.Verdict, Need: x.Need, Risk: x.Risk, Policies: x.Policies, Errors: x.Errors, Pairs: x.Pairs,
 			Bundle: x.Bundle, Snapshot: x.Snapshot, Reason: x.Reason, Remedy: x.Remedy,
 		}
+		if d := cmp.Diff(v, x.Answer(), cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(d)
+		}
 		if d := cmp.Diff(v, got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(d)
 		}
@@ -94,7 +97,7 @@ func TestWhyJSON(t *testing.T) {
 	}
 	if got.Verdict != "allow" || got.Layer != nil || got.Policies[0].ID != "sensitive-needs-approval" || got.Policies[0].File != "approval.cedar" ||
 		got.Context.Writes[0] != "a.txt" || got.Context.Approval.Votes != 2 || !got.Context.Approval.Device ||
-		len(got.Entities) != 2 || got.Entities[0].UID.ID != "local" {
+		len(got.Entities) != 4 || got.Entities[0].UID.ID != "local" {
 		t.Errorf("%s", raw)
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,12 +36,17 @@ type Report struct {
 // to put it into force. A name that no bundle has is a problem, since what it
 // was meant to do would not happen. On any problem there is no bundle.
 func Check(files map[string]string) (*Bundle, Report) {
+	return CheckWithin(context.Background(), files)
+}
+
+// CheckWithin is Check that ends with ctx, which is then the problem.
+func CheckWithin(ctx context.Context, files map[string]string) (*Bundle, Report) {
 	if p := checkFiles(files); len(p) > 0 {
 		return nil, Report{Problems: p}
 	}
 	own := make(map[string]string, len(files)+1)
 	maps.Copy(own, files)
-	b, err := complete(own)
+	b, err := completeWithin(ctx, own)
 	if err != nil {
 		var found Problems
 		if !errors.As(err, &found) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -35,11 +36,37 @@ func (r rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
+// while is the list as long as stop does not end it.
+func (r rules) while(stop func() bool) cedar.PolicyIterator {
+	if stop == nil {
+		return r
+	}
+	return halting{r, stop}
+}
+
+type halting struct {
+	rules
+	stop func() bool
+}
+
+// All implements cedar.PolicyIterator.
+func (h halting) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
+	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
+		for id, p := range h.rules.All() {
+			if h.stop() || !yield(id, p) {
+				return
+			}
+		}
+	}
+}
+
 // index finds the policies that can match a request, so that the cost of a
 // verdict depends on them and not on the size of the bundle. Each policy is
-// filed under one entity its scope names: the resource, else the principal,
-// else the action (under each one of a list). Policies whose scope names none
-// are always looked at.
+// filed under one entity its scope names (under each one of a list): the
+// resource, the principal or the action, whichever the fewest policies name.
+// A group that thousands of policies speak about is a poor place to look when
+// each of them also names a team. Policies whose scope names none are always
+// looked at.
 //
 // A policy that is left out cannot have matched: Cedar evaluates the scope
 // first, the scope demands that the filed entity is the request's entity or an
@@ -52,34 +79,56 @@ type index struct {
 
 func newIndex(all rules) index {
 	x := index{all: all, under: map[cedar.EntityUID][]int{}}
+	crowd := map[cedar.EntityUID]int{}
+	scopes := make([][][]cedar.EntityUID, len(all))
 	for i, r := range all {
-		keys, filed := scopeKeys((*ast.Policy)(r.policy.AST()))
-		if !filed {
-			x.always = append(x.always, i)
+		scopes[i] = scopeKeys((*ast.Policy)(r.policy.AST()))
+		for _, key := range slices.Concat(scopes[i]...) {
+			crowd[key]++
 		}
-		for _, k := range keys {
+	}
+	for i, keys := range scopes {
+		if len(keys) == 0 {
+			x.always = append(x.always, i)
+			continue
+		}
+		for _, k := range rarest(keys, crowd) {
 			x.under[k] = append(x.under[k], i)
 		}
 	}
 	return x
 }
 
-// scopeKeys returns the entities to file a policy under; filed is false when
-// its scope names none.
-func scopeKeys(p *ast.Policy) (keys []cedar.EntityUID, filed bool) {
+// scopeKeys returns the entities that a policy could be filed under, for each
+// part of its scope that names any: resource, principal, action.
+func scopeKeys(p *ast.Policy) [][]cedar.EntityUID {
+	var keys [][]cedar.EntityUID
 	for _, scope := range []ast.IsScopeNode{p.Resource, p.Principal, p.Action} {
 		switch s := scope.(type) {
 		case ast.ScopeTypeEq:
-			return []cedar.EntityUID{s.Entity}, true
+			keys = append(keys, []cedar.EntityUID{s.Entity})
 		case ast.ScopeTypeIn:
-			return []cedar.EntityUID{s.Entity}, true
+			keys = append(keys, []cedar.EntityUID{s.Entity})
 		case ast.ScopeTypeIsIn:
-			return []cedar.EntityUID{s.Entity}, true
+			keys = append(keys, []cedar.EntityUID{s.Entity})
 		case ast.ScopeTypeInSet:
-			return s.Entities, true
+			keys = append(keys, s.Entities)
 		}
 	}
-	return nil, false
+	return keys
+}
+
+// rarest returns the keys whose most crowded one is the least crowded; of equal
+// ones the first.
+func rarest(keys [][]cedar.EntityUID, crowd map[cedar.EntityUID]int) []cedar.EntityUID {
+	worst := func(some []cedar.EntityUID) int {
+		n := 0
+		for _, k := range some {
+			n = max(n, crowd[k])
+		}
+		return n
+	}
+	return slices.MinFunc(keys, func(a, b []cedar.EntityUID) int { return cmp.Compare(worst(a), worst(b)) })
 }
 
 // find returns the candidates for a request in the order of the bundle: those

@@ -57,11 +57,15 @@ func somePolicies(t *rapid.T) string {
 // unchecked makes a bundle without the type checker, so that policies may fail
 // in every way they can.
 func unchecked(t interface{ Fatal(...any) }, text string) *Bundle {
+	return uncheckedOver(t, SchemaText(), text)
+}
+
+func uncheckedOver(t interface{ Fatal(...any) }, schema, text string) *Bundle {
 	list, err := cedar.NewPolicyListFromBytes("a.cedar", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := resolve(SchemaText())
+	model, err := resolve(schema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +122,89 @@ func TestIndexChangesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// someEntity is one of a few, so that policies and requests meet.
+func someEntity(t *rapid.T, label string) cedar.EntityUID {
+	return cedar.NewEntityUID(
+		rapid.SampledFrom([]cedar.EntityType{"A", "B", "N::C"}).Draw(t, label+" type"),
+		rapid.SampledFrom([]cedar.String{"", "x", "y", `z"\n`}).Draw(t, label))
+}
+
+// someWorld is a random graph: deep, with several ways up, loops, and parents
+// that are not there.
+func someWorld(t *rapid.T) cedar.EntityMap {
+	m := cedar.EntityMap{}
+	for range rapid.IntRange(0, 9).Draw(t, "entities") {
+		uid := someEntity(t, "entity")
+		parents := make([]cedar.EntityUID, rapid.IntRange(0, 3).Draw(t, "parents"))
+		for i := range parents {
+			parents[i] = someEntity(t, "parent")
+		}
+		m[uid] = cedar.Entity{UID: uid, Parents: cedar.NewEntityUIDSet(parents...)}
+	}
+	return m
+}
+
+// someScope is any form of scope that Cedar knows for a variable.
+func someScope(t *rapid.T, variable string) string {
+	uid := someEntity(t, variable)
+	forms := []string{
+		variable, fmt.Sprintf("%s == %v", variable, uid), fmt.Sprintf("%s in %v", variable, uid),
+	}
+	if variable == "action" {
+		forms = append(forms, "action in []", fmt.Sprintf("action in [%v]", uid), fmt.Sprintf("action in [%v, %v, %v]", uid, someEntity(t, "second"), uid))
+	} else {
+		forms = append(forms, fmt.Sprintf("%s is %s", variable, uid.Type), fmt.Sprintf("%s is %s in %v", variable, uid.Type, someEntity(t, "within")))
+	}
+	return rapid.SampledFrom(forms).Draw(t, variable+" scope")
+}
+
+// In any graph and for every form of scope, what the index leaves out neither
+// matches nor fails, and what it finds comes once and in the order of the
+// bundle.
+func TestIndexInRandomWorlds(t *testing.T) {
+	left := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var text strings.Builder
+		for i := range rapid.IntRange(1, 20).Draw(t, "policies") {
+			fmt.Fprintf(&text, "@id(\"p%d\") %s (%s, %s, %s) %s;\n", i, rapid.SampledFrom([]string{"permit", "forbid"}).Draw(t, "effect"),
+				someScope(t, "principal"), someScope(t, "action"), someScope(t, "resource"),
+				rapid.SampledFrom([]string{"", "when { false }", "when { resource.nothing }", "unless { context.approval.granted }"}).Draw(t, "condition"))
+		}
+		b, w := unchecked(t, text.String()), someWorld(t)
+		for range 4 {
+			req := cedar.Request{Principal: someEntity(t, "who"), Action: someEntity(t, "what"), Resource: someEntity(t, "on")}
+			left += unfound(t, b, w, req)
+		}
+	})
+	if left == 0 {
+		t.Error("the index left nothing out")
+	}
+}
+
+// unfound holds the index to its promise for one request and returns how many
+// policies it did not find.
+func unfound(t *rapid.T, b *Bundle, w cedar.EntityMap, req cedar.Request) int {
+	fixed, asking := b.index.find(w, req.Resource, req.Principal, req.Action)
+	found := map[*rule]bool{}
+	for _, some := range []rules{fixed, asking} {
+		last := -1
+		for _, r := range some {
+			at := slices.Index(b.rules, r)
+			if at <= last || found[r] || (r.reads == 0) != slices.Contains(fixed, r) {
+				t.Fatalf("%s is found twice, out of order or among the wrong kind", r.id)
+			}
+			last, found[r] = at, true
+		}
+	}
+	for _, r := range b.rules {
+		_, diag := cedar.Authorize(rules{r}, w, req)
+		if !found[r] && len(diag.Reasons)+len(diag.Errors) > 0 {
+			t.Fatalf("%v: %s was left out and says %+v\n%s", req, r.id, diag, r.policy.MarshalCedar())
+		}
+	}
+	return len(b.rules) - len(found)
 }
 
 func sortedIDs(r rules) []string {

@@ -15,7 +15,7 @@ import (
 // deny. It never fails: what cannot be judged is denied, with Errors.
 func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	s := e.live.Load()
-	c, err := s.newCall(r)
+	c, err := s.newCall(s.dated(r))
 	if err != nil {
 		return s.unjudged(r, err)
 	}
@@ -42,11 +42,12 @@ type ruling struct {
 	need   palyra.Need
 	rules  rules // those that decided
 	errs   []string
+	silent bool // nothing permits it, whatever is answered
 }
 
 // judge asks about every pair; the strictest answer holds.
 func (c *call) judge() palyra.Verdict {
-	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest}
+	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest, Standing: c.standing}
 	rulings := make([]ruling, len(c.pairs))
 	for i, p := range c.pairs {
 		r := c.rule(p)
@@ -85,10 +86,13 @@ func (c *call) rule(p pair) ruling {
 			return q.needs(rung, now, last)
 		}
 	}
-	if len(last.forbids) == 0 {
+	silent := len(last.forbids) == 0
+	if silent {
 		last.forbids = now.forbids
 	}
-	return q.settle(last)
+	out := q.settle(last)
+	out.silent = silent
+	return out
 }
 
 // question is one pair with the policies that can speak about it.
@@ -150,7 +154,7 @@ func (c *call) weigh(some rules, p pair, a answer) reply {
 	if len(some) == 0 {
 		return r
 	}
-	decision, diag := cedar.Authorize(some, c.world, cedar.Request{
+	decision, diag := cedar.Authorize(some.while(c.stop), c.world, cedar.Request{
 		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.context(a),
 	})
 	for _, reason := range diag.Reasons {
@@ -160,6 +164,9 @@ func (c *call) weigh(some rules, p pair, a answer) reply {
 		} else {
 			r.forbids = append(r.forbids, one)
 		}
+	}
+	if c.stop != nil && c.stop() { // not all were asked
+		r.errs = append(r.errs, "interrupted")
 	}
 	for _, e := range diag.Errors {
 		one := c.bundle.byID[e.PolicyID]

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -172,6 +173,8 @@ vault.use Secret::"npm" ask npm`
 	}
 }
 
+var permitID = regexp.MustCompile(`permit-[0-9a-f]{12}`)
+
 func TestTexts(t *testing.T) {
 	for _, c := range []struct {
 		name, text     string
@@ -185,7 +188,12 @@ func TestTexts(t *testing.T) {
 		{
 			"nothing permits", `@id("n") permit (principal, action == Action::"vault.use", resource);`, nil,
 			`no policy permits tool.execute on Tool::"palyra.fs.write" for agent:local`,
-			`an operator can add to the policy bundle: permit (principal == Agent::"local", action == Action::"tool.execute", resource == Tool::"palyra.fs.write");`,
+			`an operator can add to the policy bundle: @id("permit-ID") permit (principal == Agent::"local", action == Action::"tool.execute", resource == Tool::"palyra.fs.write") ` +
+				`when { context.tier == "builtin" && context has workspace && context.workspace == "/w" && context.reads.isEmpty() && context.writes == ["a.txt"] && context.secrets.isEmpty() && context.egress.isEmpty() };`,
+		},
+		{
+			"deny without a remedy", permitAll + `@id("n") @reason("not here") forbid (principal, action, resource);`, nil, "not here",
+			"an operator can exempt this call from policy n (a.cedar:2)",
 		},
 		{
 			"ask", `@id("n") @reason("files matter") @remedy("or do not") permit (principal, action in Action::"call", resource) when { context.approval.granted };`, nil,
@@ -203,6 +211,7 @@ func TestTexts(t *testing.T) {
 		r := write("a.txt")
 		r.Approval = c.facts
 		v := engine(t, load(t, c.text)).Judge(t.Context(), r)
+		v.Remedy = permitID.ReplaceAllString(v.Remedy, "permit-ID")
 		if v.Reason != c.reason || v.Remedy != c.remedy {
 			t.Errorf("%s:\n%s\n%s", c.name, v.Reason, v.Remedy)
 		}
@@ -220,7 +229,7 @@ func TestSilenceCanBePasted(t *testing.T) {
 	if !ok {
 		t.Fatalf("remedy %q", v.Remedy)
 	}
-	b := load(t, `@id("pasted") `+statement)
+	b := load(t, statement)
 	if len(b.Policies()) != 1 {
 		t.Fatalf("%d policies in %q", len(b.Policies()), statement)
 	}
@@ -235,7 +244,7 @@ func TestSilenceCanBePasted(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	seen := map[string]palyra.Need{}
 	for _, n := range needs() {
-		s := describe(n)
+		s := Describe(n)
 		if other, ok := seen[s]; ok {
 			t.Errorf("%+v and %+v read the same: %s", n, other, s)
 		}

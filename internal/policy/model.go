@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path"
 	"slices"
 
 	"github.com/cedar-policy/cedar-go"
@@ -47,28 +48,33 @@ func (w world) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return w.actions.Get(uid)
 }
 
-// people is the principal, and its owner where the bundle knows more of that
-// one than the name.
-func (b *Bundle) people(uid cedar.EntityUID, owner palyra.Principal, roles []string) []cedar.Entity {
-	all := []cedar.Entity{principalEntity(uid, owner, roles, b.members[uid])}
-	if o, err := principalUID(owner); err == nil && o != uid && len(b.members[o]) > 0 {
-		all = append(all, cedar.Entity{UID: o, Parents: cedar.NewEntityUIDSet(b.members[o]...)})
+// people is the principal, and its owner where more is known of that one than the
+// name: roles by the registry, teams and more roles by the bundle.
+func (b *Bundle) people(uid cedar.EntityUID, owner palyra.Principal, s palyra.Standing) []cedar.Entity {
+	all := []cedar.Entity{principalEntity(uid, owner, s.Roles, b.members[uid])}
+	if o, err := principalUID(owner); err == nil && o != uid && len(b.members[o])+len(s.Owner) > 0 {
+		all = append(all, cedar.Entity{UID: o, Parents: memberships(s.Owner, b.members[o])})
 	}
 	return all
 }
 
-// principalEntity is the principal with its roles. Agents always have the role
-// agent; owner may be empty.
-func principalEntity(uid cedar.EntityUID, owner palyra.Principal, roles []string, more []cedar.EntityUID) cedar.Entity {
-	e := cedar.Entity{UID: uid}
+// memberships are roles by name and what else somebody is in.
+func memberships(roles []palyra.Role, more []cedar.EntityUID) cedar.EntityUIDSet {
 	parents := slices.Clone(more)
 	for _, r := range roles {
-		parents = append(parents, roleUID(r))
+		parents = append(parents, roleUID(string(r)))
 	}
+	return cedar.NewEntityUIDSet(parents...)
+}
+
+// principalEntity is the principal with its roles. Agents have the role agent and
+// no other, whatever anybody says; owner may be empty.
+func principalEntity(uid cedar.EntityUID, owner palyra.Principal, roles []palyra.Role, more []cedar.EntityUID) cedar.Entity {
+	e := cedar.Entity{UID: uid}
 	if uid.Type == "Agent" {
-		parents = append(parents, roleUID(string(palyra.RoleAgent)))
+		roles = []palyra.Role{palyra.RoleAgent}
 	}
-	e.Parents = cedar.NewEntityUIDSet(parents...)
+	e.Parents = memberships(roles, more)
 	if o, err := principalUID(owner); err == nil && o.Type == "User" && (uid.Type == "Agent" || uid.Type == "Device") {
 		e.Attributes = cedar.NewRecord(cedar.RecordMap{"owner": o})
 	}
@@ -83,11 +89,41 @@ func (s *state) toolEntity(r palyra.Request, caps []string, sensitive bool) ceda
 			"sensitive": cedar.Boolean(sensitive), "read_only": cedar.Boolean(r.Tool.ReadOnly),
 		}),
 	}
+	var groups []cedar.EntityUID
 	if s.tools.has(r.Tool.Name) {
-		e.Parents = cedar.NewEntityUIDSet(allowedGroup)
+		groups = append(groups, allowedGroup)
 	}
+	switch r.Tool.Source { // named here, so that no tool can be in the allowlist by what it calls itself
+	case palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP:
+		groups = append(groups, cedar.NewEntityUID("ToolGroup", cedar.String(r.Tool.Source)))
+	}
+	e.Parents = cedar.NewEntityUIDSet(groups...)
 	return e
 }
+
+func sessionUID(id palyra.ID) cedar.EntityUID { return cedar.NewEntityUID("Session", cedar.String(id)) }
+
+// sessionEntity is the session that a request is part of.
+func sessionEntity(r palyra.Request) cedar.Entity {
+	return cedar.Entity{UID: sessionUID(r.Session), Attributes: cedar.NewRecord(cedar.RecordMap{"labels": stringSet(r.Labels)})}
+}
+
+// placeEntity is a workspace, in every directory above it.
+func placeEntity(at string) cedar.Entity {
+	at = path.Clean(at)
+	e := cedar.Entity{
+		UID: cedar.NewEntityUID("Workspace", cedar.String(at)), Attributes: cedar.NewRecord(cedar.RecordMap{"name": cedar.String(at)}),
+	}
+	var above []cedar.EntityUID
+	for dir := path.Dir(at); dir != at && len(above) < maxAbove; at, dir = dir, path.Dir(dir) {
+		above = append(above, cedar.NewEntityUID("Workspace", cedar.String(dir)))
+	}
+	e.Parents = cedar.NewEntityUIDSet(above...)
+	return e
+}
+
+// maxAbove bounds the directories above a workspace that policies can name.
+const maxAbove = 64
 
 // namedEntity is a resource of which policy knows the name only.
 func namedEntity(uid cedar.EntityUID) cedar.Entity {

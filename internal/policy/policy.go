@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"palyra"
 )
@@ -40,6 +41,13 @@ type Config struct {
 	// Project returns the policies of a workspace, see LoadProject; nil: none has
 	// any. What it cannot tell is refused.
 	Project func(workspace string) (*Bundle, error)
+	// Standing returns the roles that the access registry has for a principal and
+	// its owner; nil: none are known. What it cannot tell is refused.
+	Standing func(principal, owner palyra.Principal) (palyra.Standing, error)
+	Now      func() time.Time // for requests that do not say when; nil: policies see no time
+
+	stop   func() bool   // ends a judgement early, which then denies; nil: none ends early
+	budget time.Duration // of a bundle's tests; 0: testBudget
 }
 
 // Engine judges. Its methods may be called from many goroutines.
@@ -57,6 +65,9 @@ type state struct {
 	probed     func(palyra.Tier) bool
 	command    func(palyra.Plan) palyra.Command
 	project    func(string) (*Bundle, error)
+	standing   func(palyra.Principal, palyra.Principal) (palyra.Standing, error)
+	now        func() time.Time
+	stop       func() bool
 	joined     *atomic.Pointer[Bundle] // with the workspace's policies that were asked for last
 }
 
@@ -82,7 +93,7 @@ func (e *Engine) Swap(c Config) error {
 		return fmt.Errorf("policy: snapshot: %w", err)
 	}
 	e.live.Store(&state{
-		probed: c.Probed, command: c.Analyse, project: c.Project, joined: &atomic.Pointer[Bundle]{},
+		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.stop, joined: &atomic.Pointer[Bundle]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), doors: newNames(s.Channels),
 	})

@@ -2,11 +2,7 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"palyra"
 )
@@ -16,6 +12,9 @@ type Record struct {
 	Call    palyra.ID
 	Request palyra.Request // its Approval is the answer that the call got; nil: none came
 	Was     palyra.Verdict // the first, before any answer
+	Answer  palyra.Answer  // of people, also where the call itself did not wait for it
+	Key     string         // records of one key have one request but for the call's id; empty: nobody knows
+	Joined  bool           // the question of another call stood open, so nobody was disturbed again
 	Gap     string         // why the rest is not there; empty: it is
 }
 
@@ -42,39 +41,19 @@ func Replay(ctx context.Context, each func(yield func(Record) error) error, cand
 		progress = func(int64) {}
 	}
 	r := newReplay(candidate, progress)
-	var stopped error
-	err := each(func(one Record) error {
-		if stopped == nil {
-			stopped = ctx.Err()
-		}
-		if stopped == nil {
-			r.add(one)
-		}
-		return stopped
-	})
-	r.flush()
+	err := ordered(ctx, each, r.again, r.take)
 	progress(r.report.Records)
-	if err = errors.Join(err, leftOut(err, stopped)); err != nil {
+	if err != nil {
 		return r.finish(), fmt.Errorf("policy: replay: %w", err)
 	}
 	return r.finish(), nil
-}
-
-// leftOut is the reason for stopping that a reader did not pass on: without it half
-// a report would pass for a whole one.
-func leftOut(err, stopped error) error {
-	if stopped == nil || errors.Is(err, stopped) {
-		return nil
-	}
-	return stopped
 }
 
 // replay is one replay under way.
 type replay struct {
 	state    *state
 	progress func(int64)
-	waiting  []Record
-	bytes    int
+	judged   verdicts
 	report   ReplayReport
 	moves    map[move]*Transition
 	gaps     map[string]*Gap
@@ -91,39 +70,6 @@ func newReplay(candidate *Engine, progress func(int64)) *replay {
 	return r
 }
 
-// add keeps a record until there are enough to judge at once.
-func (r *replay) add(one Record) {
-	r.waiting = append(r.waiting, one)
-	r.bytes += len(one.Request.Plan.Arguments)
-	if len(r.waiting) >= replayBatch || r.bytes >= replayBytes {
-		r.flush()
-	}
-}
-
-// flush judges what waits, on every core, and takes it in, in order.
-func (r *replay) flush() {
-	out := make([]second, len(r.waiting))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(out)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(out)); i = next.Add(1) - 1 {
-				out[i] = r.state.again(r.waiting[i])
-			}
-		})
-	}
-	wg.Wait()
-	told := r.report.Records / replayStep
-	for i, one := range r.waiting {
-		r.take(one, out[i])
-	}
-	if r.report.Records/replayStep > told {
-		r.progress(r.report.Records)
-	}
-	clear(r.waiting)
-	r.waiting, r.bytes = r.waiting[:0], 0
-}
-
 // second is how a record is judged the second time.
 type second struct {
 	gap   string
@@ -132,20 +78,20 @@ type second struct {
 }
 
 // again judges a record.
-func (s *state) again(one Record) second {
+func (r *replay) again(one Record) second {
 	if why := unreplayable(one); why != "" {
 		return second{gap: why}
 	}
 	given := one.Request.Approval
 	one.Request.Approval = nil
-	c, err := s.newCall(one.Request)
+	now, err := r.judged.of(r.state, one)
 	if err != nil {
 		return second{gap: "it cannot be put into policy's terms: " + err.Error()}
 	}
-	out := second{now: c.judge()}
+	out := second{now: now}
 	if out.now.Effect == palyra.Ask && one.Was.Effect == palyra.Ask && given != nil && given.Votes > 0 {
-		c.request.Approval = given
-		if v := c.judge(); v.Effect != palyra.Allow {
+		one.Request.Approval = given
+		if v, err := r.judged.of(r.state, one); err == nil && v.Effect != palyra.Allow {
 			out.short = &v
 		}
 	}
@@ -154,7 +100,9 @@ func (s *state) again(one Record) second {
 
 // take counts one record.
 func (r *replay) take(one Record, is second) {
-	r.report.Records++
+	if r.report.Records++; r.report.Records%replayStep == 0 {
+		r.progress(r.report.Records)
+	}
 	if is.gap != "" {
 		r.gap(one.Call, is.gap)
 		return
@@ -174,11 +122,11 @@ func (r *replay) take(one Record, is second) {
 }
 
 // count keeps how often a person was, or would be, disturbed. An earlier, wider
-// answer that covered a call disturbed nobody.
+// answer that covered a call disturbed nobody, nor did a call that joined an open
+// question.
 func (r *replay) count(one Record, now palyra.Verdict) {
-	leased := one.Request.Approval != nil && !one.Request.Approval.Fresh
-	was := one.Was.Effect == palyra.Ask && !leased
-	will := now.Effect == palyra.Ask && (!leased || one.Was.Effect == palyra.Ask && now.Need.Fresh)
+	was := one.disturbed()
+	will := now.Effect == palyra.Ask && !one.Joined && (!one.leased() || one.Was.Effect == palyra.Ask && now.Need.Fresh)
 	p := &r.report.Prompts
 	if was {
 		p.Before++
@@ -192,6 +140,18 @@ func (r *replay) count(one Record, now palyra.Verdict) {
 	case will && !was:
 		p.Added++
 	}
+}
+
+// leased reports whether an earlier answer covered the call. Where nobody said yes
+// there was none.
+func (one Record) leased() bool {
+	a := one.Request.Approval
+	return a != nil && a.Votes > 0 && !a.Fresh
+}
+
+// disturbed reports whether a person was asked because of the call.
+func (one Record) disturbed() bool {
+	return one.Was.Effect == palyra.Ask && !one.leased() && !one.Joined
 }
 
 // unreplayable says what a record lacks.

@@ -2,11 +2,13 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"palyra"
 )
@@ -23,6 +25,10 @@ const (
 	maxTableDepth = 16
 	maxTableName  = 200
 )
+
+// testBudget is the time that all tests of a bundle together may take: whoever puts
+// one into force waits for them, and so does everybody after them.
+const testBudget = 10 * time.Second
 
 // TestResult is how one test of a bundle ended.
 type TestResult struct {
@@ -43,7 +49,9 @@ func (b *Bundle) Test(ctx context.Context, files map[string]string, base palyra.
 }
 
 // Test is Bundle.Test with everything else that an engine judges with. Whether a
-// tier was tried out is what each test says of it, not what c says.
+// tier was tried out is what each test says of it, not what c says. The tests end
+// with ctx and after testBudget, within a judgement too; what did not run is a
+// problem.
 func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult, []Problem) {
 	if c.Bundle == nil {
 		return nil, []Problem{{File: ".", Line: 1, Column: 1, Text: "there is no bundle to test"}}
@@ -54,12 +62,21 @@ func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult
 			names = append(names, name)
 		}
 	}
+	if c.budget == 0 {
+		c.budget = testBudget
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.budget, errSlow)
+	defer cancel()
+	c.stop = func() bool { return ctx.Err() != nil }
 	if len(names) > maxTables {
 		return nil, []Problem{{File: names[maxTables], Line: 1, Column: 1, Text: fmt.Sprintf("more than %d files with tests", maxTables)}}
 	}
 	var results []TestResult
 	var problems []Problem
 	for _, name := range names {
+		if ctx.Err() != nil {
+			return results, append(problems, c.unfinished(ctx, name, 1))
+		}
 		t, faults := readTable(name, files[name], c.Bundle)
 		if len(faults) == 0 && len(results)+len(t.tests) > maxAllTests {
 			faults = []Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("more than %d tests in all", maxAllTests)}}
@@ -72,6 +89,17 @@ func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult
 		problems = append(problems, faults...)
 	}
 	return results, problems
+}
+
+var errSlow = errors.New("the tests took too long")
+
+// unfinished is the problem of tests that did not run to their end.
+func (c Config) unfinished(ctx context.Context, file string, line int) Problem {
+	text := "interrupted before or in this test"
+	if errors.Is(context.Cause(ctx), errSlow) {
+		text = fmt.Sprintf("the tests together took longer than %s; neither this one nor those after it were finished: have fewer, or simpler policies", c.budget)
+	}
+	return Problem{File: file, Line: line, Column: 1, Text: text}
 }
 
 // isTable reports whether a bundle's file holds tests.
@@ -115,7 +143,7 @@ func (l tableLists) over(s palyra.Snapshot) palyra.Snapshot {
 // runTable judges every test of a table.
 func (c Config) runTable(ctx context.Context, t table) ([]TestResult, []Problem) {
 	c.Snapshot = t.lists.over(c.Snapshot)
-	c.Probed = nil
+	c.Probed, c.Standing, c.Now = nil, nil, nil // a test says itself who calls, and when
 	plain, err := New(c)
 	if err != nil {
 		return nil, []Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
@@ -127,14 +155,14 @@ func (c Config) runTable(ctx context.Context, t table) ([]TestResult, []Problem)
 	}
 	results := make([]TestResult, 0, len(t.tests))
 	for _, one := range t.tests {
-		if ctx.Err() != nil { // what did not run did not succeed
-			return results, []Problem{{File: t.file, Line: one.line, Column: 1, Text: "interrupted before this test"}}
-		}
 		e := plain
 		if one.probed {
 			e = probed
 		}
 		text := one.want.miss(e.Judge(ctx, one.ask))
+		if ctx.Err() != nil { // what did not come to its end did not succeed
+			return results, []Problem{c.unfinished(ctx, t.file, one.line)}
+		}
 		results = append(results, TestResult{File: t.file, Name: one.name, Line: one.line, OK: text == "", Text: text})
 	}
 	return results, nil

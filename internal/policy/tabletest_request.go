@@ -43,13 +43,17 @@ func (r *tableReader) request(n *yaml.Node) (palyra.Request, bool) {
 // callKeys are the keys about who calls what, and how.
 func (d *tableDraft) callKeys() map[string]func(*yaml.Node) {
 	return map[string]func(*yaml.Node){
-		"principal":  func(n *yaml.Node) { d.Principal = d.person(n) },
-		"owner":      func(n *yaml.Node) { d.Owner, d.ownerless = d.person(n), false },
-		"tool":       func(n *yaml.Node) { d.Tool = d.tool(n) },
-		"door":       func(n *yaml.Node) { d.Door = pick(d.tableReader, n, tableDoors) },
-		"labels":     func(n *yaml.Node) { d.Labels = d.list(n) },
-		"approval":   func(n *yaml.Node) { d.Approval = d.approval(n) },
-		"calls_used": func(n *yaml.Node) { d.CallsUsed = d.number(n, 0, 1<<31) },
+		"principal":   func(n *yaml.Node) { d.Principal = d.person(n) },
+		"owner":       func(n *yaml.Node) { d.Owner, d.ownerless = d.person(n), false },
+		"tool":        func(n *yaml.Node) { d.Tool = d.tool(n) },
+		"door":        func(n *yaml.Node) { d.Door = pick(d.tableReader, n, tableDoors) },
+		"labels":      func(n *yaml.Node) { d.Labels = d.list(n) },
+		"roles":       func(n *yaml.Node) { d.standing().Roles = d.roles(n) },
+		"owner_roles": func(n *yaml.Node) { d.standing().Owner = d.roles(n) },
+		"device_id":   func(n *yaml.Node) { d.standing().Device = d.word(n) },
+		"time":        func(n *yaml.Node) { d.At = d.moment(n) },
+		"approval":    func(n *yaml.Node) { d.Approval = d.approval(n) },
+		"calls_used":  func(n *yaml.Node) { d.CallsUsed = d.number(n, 0, 1<<31) },
 		"probed": func(n *yaml.Node) {
 			yes := d.flag(n)
 			d.probed = &yes

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -19,6 +20,8 @@ var (
 	tableSeparations  = byName(palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID)
 	tableCapabilities = byName(palyra.ProcessExec, palyra.Network, palyra.SecretsRead, palyra.FilesystemWrite, palyra.FilesystemRead,
 		palyra.ArtifactsRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke, palyra.DevicePair)
+	tableRoles = byName(palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleViewer,
+		palyra.RoleAgent, palyra.RoleNode)
 	tableScopes     = byName(palyra.ScopeOnce, palyra.ScopeSession, palyra.ScopeTimeboxed)
 	tableNetworks   = byName("strict", "preflight", "none")
 	tableWorkspaces = map[string]palyra.WorkspaceRef{
@@ -42,6 +45,33 @@ func (r *tableReader) person(n *yaml.Node) palyra.Principal {
 		r.fault(n, "must be a principal: user:NAME, agent:NAME, device:NAME or system:NAME")
 	}
 	return p
+}
+
+// standing is what the access registry knows of the caller in a test.
+func (d *tableDraft) standing() *palyra.Standing {
+	if d.Standing == nil {
+		d.Standing = &palyra.Standing{}
+	}
+	return d.Standing
+}
+
+// roles reads the names of roles.
+func (r *tableReader) roles(n *yaml.Node) (all []palyra.Role) {
+	if r.list(n); n.Kind == yaml.SequenceNode {
+		for _, c := range n.Content {
+			all = append(all, pick(r, c, tableRoles))
+		}
+	}
+	return all
+}
+
+// moment reads when a call is judged.
+func (r *tableReader) moment(n *yaml.Node) time.Time {
+	at, err := time.Parse(time.RFC3339, r.word(n))
+	if err != nil {
+		r.fault(n, "must be a time as 2026-01-31T09:30:00Z, in quotes")
+	}
+	return at
 }
 
 // tool reads a tool: the name of one of Palyra's own, or what another one is.

@@ -21,16 +21,23 @@ func (w *world) asked(p palyra.Proposal) (palyra.ID, <-chan result) {
 	return <-ids, done
 }
 
+// parent starts a call that runs until the world ends.
+func (w *world) parent() palyra.ID {
+	w.t.Helper()
+	w.call(w.t.Context(), w.proposal(`{"hold":true}`))
+	return <-w.parts.started
+}
+
 // What came out of a call ends with it, and nothing else does.
 func TestChildrenEndWithTheirParent(t *testing.T) {
 	w := newWorld(t)
 	child, other := w.proposal(`{"ask":true}`), w.proposal(`{"ask":true,"n":2}`)
-	child.Parent = "P1"
+	child.Parent = w.parent()
 	id, done := w.asked(child)
 	otherID, otherDone := w.asked(other)
 	w.calls.EndChildren("")
 	w.calls.EndChildren("P2")
-	w.calls.EndChildren("P1")
+	w.calls.EndChildren(child.Parent)
 	if r := <-done; r.err != nil || r.out.Outcome != palyra.OutcomeCancelled {
 		t.Errorf("%+v", r)
 	}
@@ -51,7 +58,7 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 func TestOrphansAreWithdrawn(t *testing.T) {
 	w := newWorld(t)
 	child := w.proposal(`{"ask":true}`)
-	child.Parent = "P1"
+	child.Parent = w.parent()
 	id, done := w.asked(child)
 	w.restart()
 	<-done

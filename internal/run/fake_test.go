@@ -20,9 +20,10 @@ import (
 
 // recorder is a Recorder that keeps the kinds of what was committed.
 type recorder struct {
-	mu    sync.Mutex
-	seq   int64
-	kinds []string
+	mu     sync.Mutex
+	seq    int64
+	kinds  []string
+	events []palyra.Event
 }
 
 func (t *recorder) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error) {
@@ -34,6 +35,7 @@ func (t *recorder) Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
 		if ok {
 			t.mu.Lock()
 			t.kinds = append(t.kinds, e.Kind())
+			t.events = append(t.events, e)
 			t.mu.Unlock()
 		}
 	})
@@ -109,12 +111,28 @@ type parts struct {
 	calls    func() *Calls
 	ran      *ran
 	meet     *sync.WaitGroup // {"meet":true} waits here for the others
+	judged   []palyra.Request
+}
+
+func (p *parts) saw(r palyra.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.judged = append(p.judged, r)
+}
+
+// last is the request that was judged last.
+func (p *parts) last() palyra.Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.judged[len(p.judged)-1]
 }
 
 type input struct {
 	Ask, Deny, Hold, Meet, Feed, Deaf, Strict bool
 	Print                                     []string
-	Size                                      int // of the output
+	Size                                      int      // of the output
+	Secrets, Egress                           []string // of the plan
+	Flows                                     []palyra.EgressFlow
 }
 
 func in(c *palyra.Call) (i input) { _ = json.Unmarshal(c.Proposal.Arguments, &i); return i }
@@ -127,11 +145,16 @@ func (p *parts) Admit(_ context.Context, pr palyra.Proposal) (palyra.Tool, error
 }
 
 func (p *parts) Resolve(_ context.Context, c *palyra.Call) (palyra.Plan, error) {
-	return palyra.Plan{Tool: c.Tool.Name, Arguments: c.Proposal.Arguments, Tier: palyra.TierBuiltin, Limits: palyra.Limits{WallMS: 60000}}, nil
+	i := in(c)
+	return palyra.Plan{
+		Tool: c.Tool.Name, Arguments: c.Proposal.Arguments, Tier: palyra.TierBuiltin, Limits: palyra.Limits{WallMS: 60000},
+		Egress: i.Egress, Bindings: i.Secrets,
+	}, nil
 }
 
 func (p *parts) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	i := in(&palyra.Call{Proposal: palyra.Proposal{Arguments: r.Plan.Arguments}})
+	p.saw(r)
 	switch {
 	case i.Deny || (i.Strict && r.Approval != nil):
 		return palyra.Verdict{Effect: palyra.Deny}
@@ -189,7 +212,7 @@ func (p *parts) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.
 		p.meet.Done()
 		p.meet.Wait()
 	}
-	res := palyra.Result{Output: json.RawMessage(`"done"`), Executor: "builtin", Stdout: make([]byte, i.Size)}
+	res := palyra.Result{Output: json.RawMessage(`"done"`), Executor: "builtin", Stdout: make([]byte, i.Size), Egress: i.Flows}
 	res.Stdout = append(res.Stdout, p.speak(c.ID, i)...)
 	if i.Deaf { // it does not stop when it should
 		<-p.proceed

@@ -66,6 +66,9 @@ func (l *Ledger) append(tx *store.Tx, c *palyra.Call, e palyra.Event) (palyra.Po
 			return pos, err
 		}
 	}
+	if err := l.label(tx, c, e); err != nil {
+		return pos, err
+	}
 	if c.Proposal.Run == "" {
 		return pos, nil
 	}
@@ -120,8 +123,8 @@ func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
 }
 
 const (
-	insertCall = `INSERT INTO calls (id, session, run, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	insertCall = `INSERT INTO calls (id, session, run, parent, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state=?, approval=?, doc=?, outcome=? WHERE id=?`
 	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=?`
 )
@@ -159,7 +162,7 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 	if p.Key != "" {
 		key = p.Key
 	}
-	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
+	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
 		string(c.Approval), string(palyra.SumBytes(p.Arguments)), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome)
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)

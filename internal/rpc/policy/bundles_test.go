@@ -46,7 +46,7 @@ func (f *fake) Activations(_ context.Context, limit int) ([]wire.Activation, err
 // The one who signed reaches the part, and its words the caller.
 func TestBundlesAreHandedOn(t *testing.T) {
 	f := &fake{}
-	s := New(nil, f)
+	s := New(nil, f, nil)
 	who := rpc.Caller{Principal: "user:ada", Signed: true}
 	ctx := rpc.WithCaller(t.Context(), who)
 	applied, err := s.ApplyPolicy(ctx, &v1.ApplyPolicyRequest{Files: map[string]string{"a.cedar": "x"}})
@@ -66,7 +66,7 @@ func TestBundlesAreHandedOn(t *testing.T) {
 
 func TestActivationLimits(t *testing.T) {
 	f := &fake{}
-	s := New(nil, f)
+	s := New(nil, f, nil)
 	for asked, want := range map[int64]int{0: someActivations, 1: 1, maxActivations: maxActivations, -1: -1, maxActivations + 1: -1} {
 		f.limit = -1
 		res, err := s.ListActivations(t.Context(), &v1.ListActivationsRequest{Limit: asked})
@@ -78,7 +78,7 @@ func TestActivationLimits(t *testing.T) {
 
 func TestBundleFaults(t *testing.T) {
 	f := &fake{err: errors.New("no")}
-	s := New(nil, f)
+	s := New(nil, f, nil)
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"check":    func() error { _, err := s.CheckPolicy(ctx, &v1.CheckPolicyRequest{}); return err },

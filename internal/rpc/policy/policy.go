@@ -33,10 +33,11 @@ type Policy interface {
 type Service struct {
 	policy  Policy
 	bundles Bundles
+	history History
 }
 
 // New returns the service.
-func New(p Policy, b Bundles) *Service { return &Service{p, b} }
+func New(p Policy, b Bundles, h History) *Service { return &Service{p, b, h} }
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {

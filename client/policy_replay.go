@@ -1,0 +1,94 @@
+package client
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/internal/rpc/wire"
+)
+
+// Words of judging again what is on record.
+type (
+	// ReplayQuery is what to judge again, and with what.
+	ReplayQuery = wire.ReplayQuery
+	// ReplayReport is what a candidate would have answered otherwise.
+	ReplayReport = wire.ReplayReport
+	// ReplayTransition is every call whose answer changes from one to another.
+	ReplayTransition = wire.ReplayTransition
+	// ReplayChange is one call that would be judged otherwise, and why.
+	ReplayChange = wire.ReplayChange
+	// ReplayPrompts is how often people were asked, and would be.
+	ReplayPrompts = wire.ReplayPrompts
+	// ReplayGap is a reason why calls cannot be judged again.
+	ReplayGap = wire.ReplayGap
+	// PolicySuggestion is a candidate and what it would have saved.
+	PolicySuggestion = wire.PolicySuggestion
+	// SuggestedRule is one rule of a suggestion.
+	SuggestedRule = wire.SuggestedRule
+)
+
+// ReplayPolicy judges the calls on record again with a candidate, or with the
+// bundle in force where the query has no files, and says what would be different.
+// Nothing changes. A candidate that is not good is a report with problems and no
+// error. Progress may be nil.
+func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(done int64)) (ReplayReport, error) {
+	stream, err := c.policy.ReplayPolicy(ctx, &v1.ReplayPolicyRequest{Files: q.Files, Since: timestamp(q.Since), Until: timestamp(q.Until)})
+	var report *ReplayReport
+	err = each(stream, err, func(m *v1.ReplayPolicyResponse) (err error) {
+		if m.GetReport() == nil {
+			tell(progress, m.GetDone())
+			return nil
+		}
+		r, err := word[ReplayReport](m.GetReport(), nil)
+		report = &r
+		return err
+	})
+	return last(report, err)
+}
+
+// SuggestPolicy makes a candidate of at most so many rules, 0 leaving that to the
+// daemon, that would have saved the most questions among the calls of the query's
+// time. It comes into force only when somebody applies it. Progress may be nil.
+func (c *Client) SuggestPolicy(ctx context.Context, q ReplayQuery, rules int64, progress func(done int64)) (PolicySuggestion, error) {
+	stream, err := c.policy.SuggestPolicy(ctx, &v1.SuggestPolicyRequest{Since: timestamp(q.Since), Until: timestamp(q.Until), Rules: rules})
+	var found *PolicySuggestion
+	err = each(stream, err, func(m *v1.SuggestPolicyResponse) (err error) {
+		if m.GetSuggestion() == nil {
+			tell(progress, m.GetDone())
+			return nil
+		}
+		s, err := word[PolicySuggestion](m.GetSuggestion(), nil)
+		found = &s
+		return err
+	})
+	return last(found, err)
+}
+
+func tell(progress func(int64), done int64) {
+	if progress != nil {
+		progress(done)
+	}
+}
+
+// last is what a stream said at its end. One that ends without was cut off.
+func last[T any](v *T, err error) (out T, _ error) {
+	if err != nil {
+		return out, err
+	}
+	if v == nil {
+		return out, lost(io.ErrUnexpectedEOF)
+	}
+	return *v, nil
+}
+
+// timestamp is a time for the wire; the zero time is none.
+func timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

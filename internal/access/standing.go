@@ -1,0 +1,104 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// maxStanding bounds what is remembered; beyond it, it starts anew.
+const maxStanding = 4096
+
+// asked is whose standing is remembered together: both come out of one look at
+// the registry.
+type asked struct{ principal, owner palyra.Principal }
+
+// Standing returns the roles of a principal and of its owner, as of one moment.
+// Somebody removed or unknown has none; an agent has the role agent. What is
+// remembered is dropped with every change of the registry, before the change is
+// acknowledged.
+func (r *Registry) Standing(ctx context.Context, p, owner palyra.Principal) (palyra.Standing, error) {
+	key := asked{p, owner}
+	r.mu.Lock()
+	found, ok := r.standing[key]
+	age := r.age
+	r.mu.Unlock()
+	if ok {
+		return found, nil
+	}
+	err := r.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		if found.Roles, found.Device, err = standing(tx, p); err != nil || owner == "" {
+			return err
+		}
+		found.Owner, _, err = standing(tx, owner)
+		return err
+	})
+	if err != nil {
+		return palyra.Standing{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if age == r.age { // else what was read may be over
+		if len(r.standing) >= maxStanding || r.standing == nil {
+			r.standing = map[asked]palyra.Standing{}
+		}
+		r.standing[key] = found
+	}
+	return found, nil
+}
+
+// changed forgets what was remembered.
+func (r *Registry) changed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.age++
+	r.standing = nil
+}
+
+// standing looks one principal up, with the device that it is or speaks for.
+func standing(tx *store.Tx, p palyra.Principal) (roles []palyra.Role, deviceID string, err error) {
+	switch p.Kind() {
+	case "user":
+		u, err := user(tx, p)
+		if errors.Is(err, store.ErrNoRows) || err == nil && !u.RemovedAt.IsZero() {
+			return nil, "", nil
+		}
+		return []palyra.Role{u.Role}, "", err
+	case "agent":
+		name, of := strings.CutPrefix(p.Name(), palyra.DeviceAgent)
+		if of {
+			_, deviceID, err = deviceStanding(tx, name)
+		}
+		return []palyra.Role{palyra.RoleAgent}, deviceID, err
+	case "device":
+		return deviceStanding(tx, p.Name())
+	}
+	return nil, "", nil
+}
+
+// deviceStanding is that of a device by its name or id: no more than both its own
+// role and its person's.
+func deviceStanding(tx *store.Tx, name string) ([]palyra.Role, string, error) {
+	var id, principal, role string
+	err := tx.Get(`SELECT id, principal, role FROM access_devices WHERE (name = ? OR id = ?) AND revoked_at = 0`, []any{name, name}, &id, &principal, &role)
+	if errors.Is(err, store.ErrNoRows) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	u, err := user(tx, palyra.Principal(principal))
+	if errors.Is(err, store.ErrNoRows) || err == nil && !u.RemovedAt.IsZero() {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if both := lesser(palyra.Role(role), u.Role); both != "" {
+		return []palyra.Role{both}, id, nil
+	}
+	return nil, id, nil
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"palyra"
+	"palyra/client"
+)
+
+// Limits of a batch.
+const (
+	maxWhyLine  = 1 << 20
+	maxWhyLines = 1_000_000
+	whyAhead    = 8 // questions that are under way at once
+	whyTries    = 200
+	whyPause    = 20 * time.Millisecond // where the daemon says that it is busy and not for how long
+)
+
+// whyLine is one question of a batch.
+type whyLine struct {
+	Argv      []string        `json:"argv"`
+	Script    *string         `json:"script"`
+	Tool      string          `json:"tool"`
+	Input     json.RawMessage `json:"input"`
+	Principal string          `json:"principal"`
+	Workspace string          `json:"workspace"`
+	Tier      string          `json:"tier"`
+}
+
+// whyProblem is the answer to a line that could not be answered.
+type whyProblem struct {
+	Line  int64   `json:"line"`
+	Error failure `json:"error"`
+}
+
+// why explains calls.
+type why interface {
+	// Why explains the answer to a call.
+	Why(ctx context.Context, r client.WhyRequest) (client.Explanation, error)
+}
+
+// whyBatch answers one question after the other. Some are under way at once; the
+// answers come in the order of the questions.
+func (a *app) whyBatch(ctx context.Context, c why, o whyOptions) error {
+	from, done, err := a.whyInput(o.batch)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := a.settle(ctx, &o); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	answers := make(chan chan any, whyAhead)
+	var asking sync.WaitGroup
+	var reading error
+	asking.Go(func() {
+		defer close(answers)
+		reading = eachLine(from, func(n int64, line []byte, problem error) bool {
+			answer := make(chan any, 1)
+			select {
+			case answers <- answer:
+			case <-ctx.Done():
+				return false
+			}
+			asking.Go(func() { answer <- a.whyOne(ctx, c, o, n, line, problem) })
+			return true
+		})
+	})
+	bad, err := a.whyPrint(ctx, answers)
+	if err != nil {
+		return err // whoever still reads ends with the process: a terminal cannot be called back
+	}
+	asking.Wait()
+	switch {
+	case reading != nil:
+		return reading
+	case bad:
+		return exitError{code: exitFailure}
+	}
+	return nil
+}
+
+// whyPrint prints answers as they come; bad says that one was none.
+func (a *app) whyPrint(ctx context.Context, answers <-chan chan any) (bad bool, err error) {
+	for {
+		var answer chan any
+		var more bool
+		select {
+		case answer, more = <-answers:
+		case <-ctx.Done():
+			return bad, ctx.Err()
+		}
+		if !more {
+			return bad, ctx.Err()
+		}
+		v := <-answer
+		if _, failed := v.(whyProblem); failed {
+			bad = true
+		}
+		if err := a.printJSON(v); err != nil {
+			return bad, err
+		}
+	}
+}
+
+// whyInput is where the questions come from.
+func (a *app) whyInput(name string) (io.Reader, func(), error) {
+	if name == "-" {
+		return a.Stdin, func() {}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, failed(palyra.ReasonFileNotFound, "%v", err)
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+// eachLine hands over the lines that are not empty, with their numbers. One that is
+// too long comes as a problem, and the rest goes on.
+func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) error {
+	r := bufio.NewReaderSize(from, 64<<10)
+	for n := int64(1); ; n++ {
+		if n > maxWhyLines {
+			return failed(palyra.ReasonInputTooLarge, "a batch has at most %d lines", maxWhyLines)
+		}
+		line, long, err := oneLine(r)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return failed(palyra.ReasonMalformedInput, "cannot read the batch: %v", err)
+		}
+		var problem error
+		if long {
+			problem = failed(palyra.ReasonInputTooLarge, "the line is longer than %s", size(maxWhyLine))
+		}
+		if (long || len(bytes.TrimSpace(line)) > 0) && !f(n, line, problem) || err != nil {
+			return nil
+		}
+	}
+}
+
+// oneLine reads a line, of which it keeps no more than a question may have.
+func oneLine(r *bufio.Reader) (line []byte, long bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > maxWhyLine {
+			line, long = line[:0], true
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, long, err
+		}
+	}
+}
+
+// whyOne answers one line.
+func (a *app) whyOne(ctx context.Context, c why, o whyOptions, n int64, line []byte, problem error) any {
+	if problem == nil {
+		var r client.WhyRequest
+		if r, problem = o.question(line); problem == nil {
+			var e client.Explanation
+			if e, problem = patiently(ctx, c, r); problem == nil {
+				return whyOf(e, o.full)
+			}
+		}
+	}
+	return whyProblem{Line: n, Error: a.failureOf(problem)}
+}
+
+// question reads one line of a batch.
+func (o whyOptions) question(line []byte) (client.WhyRequest, error) {
+	var q whyLine
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&q); err != nil {
+		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "not a question: %v", err).
+			WithRemedy(`write {"argv":["ls"]}, {"script":"ls | wc"} or {"tool":"palyra.echo","input":{}}`)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "something follows the question")
+	}
+	forms := 0
+	for _, given := range []bool{q.Argv != nil, q.Script != nil, q.Tool != ""} {
+		if given {
+			forms++
+		}
+	}
+	if forms != 1 || q.Tool == "" && q.Input != nil {
+		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "a question has argv, script, or tool with input, and one of them only")
+	}
+	return o.ask(q)
+}
+
+// ask is a question in the daemon's terms.
+func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
+	if q.Principal != "" {
+		o.principal = q.Principal
+	}
+	if q.Workspace != "" {
+		o.workspace = q.Workspace
+	}
+	if q.Tier != "" {
+		o.tier = q.Tier
+	}
+	switch {
+	case q.Tool != "" && len(q.Input) == 0:
+		return o.of(q.Tool, json.RawMessage("{}")), nil
+	case q.Tool != "":
+		return o.of(q.Tool, q.Input), nil
+	case q.Script != nil:
+		line, err := scriptText([]byte(*q.Script))
+		if err != nil {
+			return client.WhyRequest{}, err
+		}
+		return o.command(nil, line)
+	case len(q.Argv) == 0 || q.Argv[0] == "":
+		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "argv names no command")
+	}
+	return o.command(q.Argv, "")
+}
+
+// patiently asks again where the daemon says that it was asked too much at once.
+func patiently(ctx context.Context, c why, r client.WhyRequest) (client.Explanation, error) {
+	for try := 1; ; try++ {
+		e, err := c.Why(ctx, r)
+		if err == nil || palyra.AsError(err).Reason != palyra.ReasonRateLimited || try == whyTries {
+			return e, err
+		}
+		t := time.NewTimer(max(palyra.AsError(err).After, whyPause))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return e, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// whyAnswer is an explanation as --json prints it: one object that says first what
+// the answer is.
+type whyAnswer struct {
+	Verdict     palyra.Effect       `json:"verdict"`
+	Need        palyra.Need         `json:"need"`
+	Layer       palyra.Layer        `json:"layer"` // what refused or asked; empty: nothing did
+	ReasonCode  palyra.Reason       `json:"reason_code"`
+	Reason      string              `json:"reason"`
+	Remedy      string              `json:"remedy"`
+	Policies    []palyra.PolicyHit  `json:"policies"`
+	Flips       []client.Flip       `json:"flips"`
+	Context     json.RawMessage     `json:"context"`
+	Errors      []string            `json:"errors"`
+	Pairs       []palyra.PairResult `json:"pairs"`
+	Risk        palyra.Risk         `json:"risk"`
+	Notes       []string            `json:"notes"`
+	Call        palyra.ID           `json:"call_id"`
+	Approval    palyra.ID           `json:"approval_id"`
+	Attestation palyra.ID           `json:"attestation_id"`
+	PlanDigest  palyra.Digest       `json:"plan_digest"`
+	Bundle      palyra.Digest       `json:"bundle_digest"`
+	Snapshot    palyra.Digest       `json:"snapshot_digest"`
+	Plan        *palyra.Plan        `json:"plan,omitempty"`     // with --full
+	Entities    json.RawMessage     `json:"entities,omitempty"` // with --full
+	Rungs       json.RawMessage     `json:"rungs,omitempty"`    // with --full: every evaluation
+}
+
+// whyOf makes an answer of an explanation.
+func whyOf(e client.Explanation, full bool) whyAnswer {
+	var detail struct{ Context, Entities, Rungs json.RawMessage }
+	if json.Unmarshal(e.Detail, &detail) != nil || len(detail.Context) == 0 {
+		detail.Context = json.RawMessage("{}") // policy never saw it
+	}
+	v := e.Verdict
+	out := whyAnswer{
+		Verdict: v.Effect, Need: v.Need, Layer: e.Layer, ReasonCode: e.ReasonCode, Reason: e.Reason, Remedy: e.Remedy,
+		Policies: some(v.Policies), Flips: some(e.Flips), Context: detail.Context, Errors: some(v.Errors), Pairs: some(v.Pairs), Risk: v.Risk, Notes: []string{},
+		Call: e.Call, Approval: e.Approval, Attestation: e.Attestation, PlanDigest: e.PlanDigest, Bundle: v.Bundle, Snapshot: v.Snapshot,
+	}
+	for _, line := range e.Lines {
+		if line != e.Reason && line != e.Remedy && line != "" {
+			out.Notes = append(out.Notes, line)
+		}
+	}
+	if full {
+		out.Plan, out.Entities, out.Rungs = &e.Plan, detail.Entities, detail.Rungs
+	}
+	return out
+}
+
+// printWhy prints an answer for people.
+func printWhy(w io.Writer, v whyAnswer) {
+	layer := string(v.Layer)
+	if v.ReasonCode != "" {
+		layer += " (" + string(v.ReasonCode) + ")"
+	}
+	needs := ""
+	if v.Verdict == palyra.Ask {
+		needs = need(v.Need)
+	}
+	fields(w, pair{"Verdict", v.Verdict.String()}, pair{"Layer", layer}, pair{"Reason", v.Reason}, pair{"Remedy", v.Remedy}, pair{"Needs", needs},
+		pair{"Risk", string(v.Risk.Level)}, pair{"Factors", joined(v.Risk.Factors)}, pair{"Call", string(v.Call)}, pair{"Approval", string(v.Approval)},
+		pair{"Attestation", string(v.Attestation)}, pair{"Plan digest", string(v.PlanDigest)}, pair{"Bundle", string(v.Bundle)})
+	for _, line := range v.Notes {
+		fmt.Fprintf(w, "  %s\n", show.Line(line))
+	}
+	printHits(w, palyra.Verdict{Effect: v.Verdict, Reason: v.Reason, Pairs: v.Pairs, Policies: v.Policies})
+	for _, text := range v.Errors {
+		fmt.Fprintf(w, "  error: %s\n", show.Line(text))
+	}
+	printContext(w, v)
+	printFlips(w, v.Flips)
+}
+
+// usualContext is what of the context people look for first.
+var usualContext = []string{
+	"tool", "command_line", "subcommand", "tier", "network", "workspace", "workspace_known", "reads", "writes", "hosts", "secrets", "labels",
+	"destructive", "door",
+}
+
+// printContext prints what policies looked at: the usual in short, or all of it.
+func printContext(w io.Writer, v whyAnswer) {
+	if v.Plan != nil {
+		for _, part := range []struct {
+			name string
+			raw  json.RawMessage
+		}{{"Context", v.Context}, {"Entities", v.Entities}, {"Evaluations", v.Rungs}} {
+			if len(part.raw) > 0 {
+				block(w, "\n"+part.name, indented(part.raw))
+			}
+		}
+		return
+	}
+	var context map[string]json.RawMessage
+	if json.Unmarshal(v.Context, &context) != nil || len(context) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nContext")
+	var lines []pair
+	for _, name := range usualContext {
+		if raw := string(context[name]); !slices.Contains([]string{"", "[]", `""`, "false"}, raw) {
+			lines = append(lines, pair{"  " + name, show.Middle(raw, cellWidth)})
+		}
+	}
+	var command struct{ Class string }
+	if json.Unmarshal(context["command"], &command) == nil && command.Class != "" {
+		lines = append(lines, pair{"  command.class", command.Class})
+	}
+	fields(w, lines...)
+}
+
+// printFlips prints what would turn the answer.
+func printFlips(w io.Writer, flips []client.Flip) {
+	if len(flips) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nWhat would turn it")
+	for i, f := range flips {
+		tried := "tried: "
+		if !f.Verified {
+			tried = "not tried: perhaps "
+		}
+		fmt.Fprintf(w, "%d. %s (%s%s)\n", i+1, show.Line(f.Text), tried, f.Becomes)
+		if f.Change != "" {
+			fmt.Fprint(w, show.Frame{Prefix: "   ", Width: width(w)}.Block(strings.TrimSuffix(f.Change, "\n")))
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"palyra"
+)
+
+// The files of an expression of test lead where they lead.
+func TestFilesOfTest(t *testing.T) {
+	for script, want := range map[string][]string{
+		"test -e /outside":                      {"/outside"},
+		"[ -f /outside ]":                       {"/outside"},
+		"[ ! -d /outside ]":                     {"/outside"},
+		"[ -e a -a -r /x -o -w /y ]":            {"/x", "/y"},
+		"[ /x -nt a ]":                          {"/x"},
+		"[ a -ot /x ]":                          {"/x"},
+		"test /x -ef /y":                        {"/y", "/x"},
+		"[ -f ../x ]":                           {"/x"},
+		"[ -s ~/x ]":                            {"~/x"},
+		"[ -f a ] && [ -d sub ] && test -x ./b": nil,
+		"[ /x = /y ]":                           nil, // texts
+		"[ -n /x ]":                             nil,
+		"test 1 -lt 2":                          nil,
+		"[ -e ]":                                nil,
+		"[ -f -f ]":                             nil,
+		"[ -c /dev/null ]":                      nil,
+	} {
+		got := Analyse(Input{Script: script, Cwd: "/w", Workspace: "/w"})
+		if d := cmp.Diff(want, got.Outside); d != "" || !got.Understood || got.Class != palyra.CommandReadOnly {
+			t.Errorf("%s: %s understood=%v %s", script, got.Class, got.Understood, d)
+		}
+	}
+	for _, script := range []string{"[ -f $x ]", "test -v 'a[0]'", "[ -f `id` ]"} {
+		if got := Analyse(Input{Script: script, Cwd: "/w", Workspace: "/w"}); got.Understood {
+			t.Errorf("%s is understood", script)
+		}
+	}
+}
+
+// Devices that hold nothing may be read; what is written to a device is another
+// matter.
+func TestDevices(t *testing.T) {
+	for script, want := range map[string]palyra.CommandClass{
+		"cat /dev/null":                       palyra.CommandReadOnly,
+		"head -c 1 /dev/zero":                 palyra.CommandReadOnly,
+		"head -c 1 /dev/urandom":              palyra.CommandReadOnly,
+		"head -c 1 < /dev/random":             palyra.CommandReadOnly,
+		"dd if=/dev/zero count=1":             palyra.CommandReadOnly,
+		"dd if=/dev/urandom of=/dev/null":     palyra.CommandReadOnly,
+		"ls > /dev/null":                      palyra.CommandReadOnly,
+		"dd if=/dev/zero of=/dev/sda":         palyra.CommandDestructive,
+		"dd of=/dev/urandom":                  palyra.CommandDestructive,
+		"ls > /dev/sda":                       palyra.CommandDestructive,
+		"ls >> /dev/mem":                      palyra.CommandDestructive,
+		"ls > /dev/../dev/sda":                palyra.CommandDestructive,
+		"cd /dev; ls > sda":                   palyra.CommandDestructive,
+		"tee /dev/sda":                        palyra.CommandDestructive,
+		"cp a /dev/sda":                       palyra.CommandDestructive,
+		"rm /dev/null":                        palyra.CommandDestructive,
+		"mv /dev/zero a":                      palyra.CommandDestructive,
+		"shred /dev/sda":                      palyra.CommandDestructive,
+		"dd if=/dev/zero of=a bs=1 count=100": palyra.CommandWrite,
+	} {
+		got := Analyse(Input{Script: script, Cwd: "/w", Workspace: "/w"})
+		if got.Class != want || !got.Understood {
+			t.Errorf("%s is %s, want %s (%q)", script, got.Class, want, got.Why)
+		}
+		if want == palyra.CommandReadOnly && len(got.Outside) > 0 {
+			t.Errorf("%s leads to %q", script, got.Outside)
+		}
+	}
+	if got := Analyse(Input{Argv: []string{"cat", "/dev/sda"}, Cwd: "/w", Workspace: "/w"}); len(got.Outside) != 1 {
+		t.Errorf("a disk is no file of the workspace: %q", got.Outside)
+	}
+}
+
+// Programs in one file are read as those of the system where both are the same,
+// and destructive ones stay that.
+func TestManyProgramsInOne(t *testing.T) {
+	for _, c := range []struct {
+		argv  []string
+		class palyra.CommandClass
+		sure  bool
+	}{
+		{[]string{"busybox", "ls", "-l"}, palyra.CommandReadOnly, true},
+		{[]string{"busybox", "sh", "-c", "ls | wc -l"}, palyra.CommandReadOnly, true},
+		{[]string{"busybox", "awk", "{print $1}", "a"}, palyra.CommandReadOnly, true},
+		{[]string{"busybox", "awk", `BEGIN{system("x")}`}, palyra.CommandUnknown, false},
+		{[]string{"busybox", "vi", "a"}, palyra.CommandUnknown, false},
+		{[]string{"busybox", "git", "status"}, palyra.CommandUnknown, false},
+		{[]string{"busybox", "busybox", "ls"}, palyra.CommandUnknown, false},
+		{[]string{"busybox", "./ls"}, palyra.CommandUnknown, false},
+		{[]string{"toybox", "find", ".", "-exec", "x", ";"}, palyra.CommandUnknown, false},
+		{[]string{"busybox", "rm", "-rf", "/"}, palyra.CommandDestructive, true},
+		{[]string{"busybox", "reboot"}, palyra.CommandDestructive, false},
+		{[]string{"busybox", "timeout", "./x", "ls"}, palyra.CommandUnknown, false},
+		{[]string{"timeout", "1.5s", "ls"}, palyra.CommandReadOnly, true},
+	} {
+		got := Analyse(Input{Argv: c.argv, Cwd: "/w", Workspace: "/w"})
+		if got.Class != c.class || got.Understood != c.sure {
+			t.Errorf("%q is %s, understood %v: %q", c.argv, got.Class, got.Understood, got.Why)
+		}
+	}
+}
+
+// A word that no program can be given is none.
+func TestNoText(t *testing.T) {
+	for _, a := range []string{"a\x00b", "a\xffb"} {
+		if got := Analyse(Input{Argv: []string{"cat", a}, Cwd: "/w", Workspace: "/w"}); got.Understood {
+			t.Errorf("%q is understood", a)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+
+	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/rpc/wire"
+)
+
+// historyPart judges what is on record again. It changes nothing and records
+// nothing.
+type historyPart struct{ d *Daemon }
+
+// Replay implements the door's History.
+func (p historyPart) Replay(ctx context.Context, q wire.ReplayQuery, progress func(int64)) (wire.ReplayReport, error) {
+	b, problems, err := p.candidate(ctx, q.Files)
+	if err != nil {
+		return wire.ReplayReport{}, err
+	}
+	if b == nil {
+		return wire.ReplayReport{Transitions: []wire.ReplayTransition{}, Gaps: []wire.ReplayGap{}, Problems: problems}, nil
+	}
+	e, err := policy.New(p.judging(b))
+	if err != nil {
+		return wire.ReplayReport{}, err
+	}
+	r, err := policy.Replay(ctx, p.records(ctx, q), e, progress)
+	if err != nil {
+		return wire.ReplayReport{}, err
+	}
+	return reportWords(r)
+}
+
+// Suggest implements the door's History.
+func (p historyPart) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progress func(int64)) (wire.PolicySuggestion, error) {
+	if q.Until.IsZero() { // the calls are gone through more than once, and must be the same each time
+		q.Until = now()
+	}
+	s, err := policy.Suggest(ctx, p.records(ctx, q), p.judging(p.d.policy.Bundle()), rules, progress)
+	if err != nil {
+		return wire.PolicySuggestion{}, err
+	}
+	out := wire.PolicySuggestion{Files: s.Files, File: s.File, Rules: make([]wire.SuggestedRule, len(s.Rules))}
+	for i, r := range s.Rules {
+		out.Rules[i] = wire.SuggestedRule{ID: r.ID, Text: r.Text, Reason: r.Reason, Saves: r.Saves, Calls: r.Calls}
+	}
+	out.Report, err = reportWords(s.Report)
+	return out, err
+}
+
+// judging is what records are judged with: all that calls are judged with now but
+// the policies of workspaces, which are not of the bundle and were others then.
+func (p historyPart) judging(b *policy.Bundle) policy.Config {
+	c := p.d.judging(b)
+	c.Project = nil
+	return c
+}
+
+// candidate is the bundle of files, checked as one that is put into force, or the
+// one in force where there are none. It is nil with problems where it is not good.
+func (p historyPart) candidate(ctx context.Context, files map[string]string) (*policy.Bundle, []wire.PolicyProblem, error) {
+	if len(files) == 0 {
+		return p.d.policy.Bundle(), nil, nil
+	}
+	b, check, err := bundlesPart(p).examine(ctx, files)
+	if b != nil || err != nil {
+		return b, nil, err
+	}
+	problems := check.Problems
+	for _, t := range check.Tests {
+		if !t.OK {
+			problems = append(problems, wire.PolicyProblem{File: t.File, Line: 1, Column: 1, Text: "the test " + t.Name + " fails: " + t.Text})
+		}
+	}
+	return nil, problems, nil
+}
+
+// reportWords is a report in the doors' words: their JSON is the same.
+func reportWords(r policy.ReplayReport) (out wire.ReplayReport, err error) {
+	raw, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		return wire.ReplayReport{}, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the report cannot be told").WithCause(err)
+	}
+	return out, nil
+}

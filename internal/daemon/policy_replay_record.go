@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"palyra"
+	"palyra/internal/approval"
+	"palyra/internal/journal"
+	"palyra/internal/policy"
+	"palyra/internal/rpc/wire"
+	"palyra/internal/run"
+)
+
+// Why a call on record cannot be judged again.
+const (
+	gapRow     = "its row cannot be read"
+	gapVerdict = "no verdict is on record"
+	gapCut     = "its verdict was too long to be kept"
+	gapLarge   = "its arguments were too large to be kept"
+	gapPlan    = "the plan on record is not the one that was judged"
+	gapProject = "policies of its workspace took part, and those are not kept"
+	gapOwn     = "its workspace has policies of its own, which are not of a bundle"
+)
+
+// records goes through the calls that a query picks, in the order of their
+// proposals. The journal says how each was judged first: a row holds what was
+// judged last.
+func (p historyPart) records(ctx context.Context, q wire.ReplayQuery) func(func(policy.Record) error) error {
+	r := &pastReader{d: p.d, own: map[string]bool{}, plans: newMemo(readPlan), tools: newMemo(readTool)}
+	return func(yield func(policy.Record) error) error {
+		return p.d.path.ledger.Past(ctx, q.Since, q.Until, func(page []run.Past) error {
+			records, err := r.page(ctx, page)
+			if err != nil {
+				return err
+			}
+			for _, one := range records {
+				if err := yield(one); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// pastReader makes records of rows. Plans and tools that stand there as often as
+// they were used are read once.
+type pastReader struct {
+	d     *Daemon
+	plans *memo[palyra.Plan]
+	tools *memo[palyra.Tool]
+
+	mu  sync.Mutex
+	own map[string]bool // workspaces, and whether they have policies of their own
+}
+
+// page makes records of rows, with what the journal and the desk know of them.
+func (r *pastReader) page(ctx context.Context, rows []run.Past) ([]policy.Record, error) {
+	calls, questions := make([]palyra.ID, len(rows)), []palyra.ID{}
+	for i, row := range rows {
+		calls[i] = row.ID
+		if row.Approval != "" {
+			questions = append(questions, row.Approval)
+		}
+	}
+	lines, err := r.d.journal.Of(ctx, palyra.CallJudged{}.Kind(), calls)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := r.d.desk.Ended(ctx, questions)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]policy.Record, len(rows))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(rows)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(rows)); i = next.Add(1) - 1 {
+				out[i] = r.record(rows[i], lines[rows[i].ID], ended[rows[i].Approval])
+			}
+		})
+	}
+	wg.Wait()
+	return out, nil
+}
+
+// record is a call as it was judged first, and what people answered.
+func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended) policy.Record {
+	gap := policy.Record{Call: row.ID}
+	parts, err := row.Read()
+	if err != nil {
+		gap.Gap = gapRow
+		return gap
+	}
+	if parts.Digest == "" {
+		gap.Gap = "it was refused before there was a plan"
+		if parts.Refused.Layer != "" {
+			gap.Gap += fmt.Sprintf(" (%s)", parts.Refused.Layer)
+		}
+		return gap
+	}
+	first, why := firstVerdict(lines)
+	if why != "" {
+		gap.Gap = why
+		return gap
+	}
+	out, why := r.judged(row, parts, first)
+	if why != "" {
+		gap.Gap = why
+		return gap
+	}
+	r.answered(&out, row, parts, e)
+	return out
+}
+
+// judged is what was judged and how, or why that is not on record.
+func (r *pastReader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged) (out policy.Record, gap string) {
+	var pr palyra.Proposal
+	var v keptVerdict
+	plan, planErr := r.plans.read(parts.Plan)
+	tool, toolErr := r.tools.read(parts.Tool)
+	if errors.Join(planErr, toolErr, json.Unmarshal(parts.Proposal, &pr), v.read(parts.Verdict)) != nil {
+		return out, gapRow
+	}
+	switch {
+	case policy.Project(first.Policies, v.Errors):
+		return out, gapProject
+	case parts.Digest != first.Plan:
+		return out, gapPlan
+	case plan.sum != first.Plan && string(plan.value.Arguments) == "null":
+		return out, gapLarge
+	case plan.sum != first.Plan:
+		return out, gapPlan
+	case r.ownPolicies(plan.value.Workspace.Path):
+		return out, gapOwn
+	}
+	out = policy.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.Request{
+		Principal: pr.Principal, Owner: pr.Owner, Call: row.ID, Session: pr.Session, Run: pr.Run, Parent: pr.Parent, Door: pr.Door,
+		Tool: tool.value, Plan: plan.value, Labels: first.Labels, CallsUsed: pr.CallsUsed, CallsMax: pr.CallsMax, Standing: standing(first),
+	}}
+	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Door,
+		first.Labels, pr.CallsUsed, pr.CallsMax, first.Roles, first.Owner)
+	return out, ""
+}
+
+// standing is what the principal and its owner were when the call was judged; nil
+// where that is not on record.
+func standing(first palyra.CallJudged) *palyra.Standing {
+	if len(first.Roles)+len(first.Owner) == 0 {
+		return nil
+	}
+	return &palyra.Standing{Roles: first.Roles, Owner: first.Owner}
+}
+
+// answered adds what people said. The row of a call that did not run holds no
+// answer: the question does.
+func (r *pastReader) answered(out *policy.Record, row run.Past, parts run.PastCall, e approval.Ended) {
+	var d palyra.Decision
+	if readIf(parts.Decision, &d) != nil {
+		*out = policy.Record{Call: row.ID, Gap: gapRow}
+		return
+	}
+	if d.Answer != palyra.AnswerPending {
+		facts := r.d.desk.Facts(&palyra.Call{Proposal: palyra.Proposal{Owner: out.Request.Owner}}, d)
+		out.Request.Approval, out.Answer = &facts, d.Answer
+	} else if e.Answer != palyra.AnswerPending {
+		out.Answer = e.Answer
+		if e.Answer != palyra.AnswerAllow {
+			out.Request.Approval = &palyra.ApprovalFacts{}
+		}
+	}
+	out.Joined = e.Call != "" && e.Call != row.ID
+	if parts.Refused.Layer == palyra.LayerPolicy && out.Was.Effect == palyra.Ask { // the answer was not enough
+		out.Answer = palyra.AnswerDeny
+	}
+}
+
+// ownPolicies reports whether a workspace has policies of its own, or may have.
+func (r *pastReader) ownPolicies(workspace string) bool {
+	if workspace == "" {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, ok := r.own[workspace]
+	if !ok {
+		b, err := r.d.projects.of(workspace)
+		own = b != nil || err != nil
+		if len(r.own) >= maxProjects {
+			clear(r.own)
+		}
+		r.own[workspace] = own
+	}
+	return own
+}
+
+// keptVerdict is what a row's verdict is looked at for.
+type keptVerdict struct {
+	Need   palyra.Need `json:"need"`
+	Errors []string    `json:"errors"`
+}
+
+func (v *keptVerdict) read(raw []byte) error {
+	if raw == nil {
+		return nil
+	}
+	return readMembers(raw, func(name string) bool { return name == "need" || name == "errors" }, v)
+}
+
+func readIf(raw []byte, v any) error {
+	if raw == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// firstVerdict finds how a call was judged before anybody answered.
+func firstVerdict(lines []journal.Raw) (first palyra.CallJudged, gap string) {
+	for _, raw := range lines {
+		body, err := raw.Body()
+		switch again, _ := body["again"].(bool); {
+		case err != nil:
+			return first, gapVerdict
+		case body == nil:
+			return first, gapCut
+		case !again:
+			return judgedWords(body), ""
+		}
+	}
+	return first, gapVerdict
+}
+
+// judgedWords is the body of a call.judged line. What is not there is empty, and an
+// effect that nobody knows denies.
+func judgedWords(body map[string]any) (j palyra.CallJudged) {
+	text := func(name string) string { s, _ := body[name].(string); return s }
+	_ = j.Effect.UnmarshalText([]byte(text("effect")))
+	j.Call, j.Plan, j.Risk = palyra.ID(text("call_id")), palyra.Digest(text("plan_digest")), palyra.RiskLevel(text("risk"))
+	j.Bundle, j.Snapshot = palyra.Digest(text("bundle_digest")), palyra.Digest(text("snapshot_digest"))
+	list, _ := body["policies"].([]any)
+	for _, id := range list {
+		s, _ := id.(string)
+		j.Policies = append(j.Policies, s)
+	}
+	return j
+}
+
+// verdictOf is the first verdict: what the journal says of it, and what an ask
+// needed, which the row keeps through every later judgement.
+func verdictOf(j palyra.CallJudged, kept keptVerdict) palyra.Verdict {
+	v := palyra.Verdict{Effect: j.Effect, Bundle: j.Bundle, Snapshot: j.Snapshot, Risk: palyra.Risk{Level: j.Risk}}
+	for _, id := range j.Policies {
+		v.Policies = append(v.Policies, palyra.PolicyHit{ID: id})
+	}
+	if j.Effect == palyra.Ask {
+		v.Need = kept.Need
+	}
+	return v
+}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// A directory that somebody writes is not read in the middle of it.
+func TestRestlessPolicyDirIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	layPolicies(t, dir, noEcho)
+	ctx, stop := context.WithCancel(t.Context())
+	writing, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ctx.Err() == nil; n++ {
+			_ = os.WriteFile(filepath.Join(dir, "more.cedar"), fmt.Appendf(nil, "// %d\n", n), 0o644)
+			if n == 0 {
+				close(writing)
+			}
+		}
+	}()
+	<-writing
+	if _, err := settledFiles(t.Context(), dir); palyra.AsError(err).Reason != palyra.ReasonInterrupted || palyra.AsError(err).Remedy == "" {
+		t.Errorf("%v", err)
+	}
+	stop()
+	<-ended
+	if files, err := settledFiles(t.Context(), dir); err != nil || !strings.HasPrefix(files["more.cedar"], "// ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSettlingEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	dir := t.TempDir()
+	layPolicies(t, dir, noEcho)
+	if _, err := settledFiles(ctx, dir); palyra.AsError(err).Reason != palyra.ReasonInterrupted {
+		t.Errorf("%v", err)
+	}
+	if _, err := settledFiles(t.Context(), filepath.Join(dir, "none")); palyra.CodeOf(err) != palyra.Invalid {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a listing must tell apart.
+func TestListingsDiffer(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.cedar")
+	look := func() listing {
+		t.Helper()
+		l, err := listed(os.DirFS(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a.cedar", "1")
+	first := look()
+	if !first.same(look()) {
+		t.Error("it did not change")
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("b.cedar", "2") // another in its place, as old and as long
+	if err := os.Chtimes(filepath.Join(dir, "b.cedar"), info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if first.same(look()) {
+		t.Error("there is one more")
+	}
+	if err := os.Rename(filepath.Join(dir, "b.cedar"), file); err != nil {
+		t.Fatal(err)
+	}
+	if second := look(); first.same(second) || len(first) != len(second) {
+		t.Error("there is another")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tests"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	third := look()
+	put("tests/a.yaml", "")
+	if third.same(look()) {
+		t.Error("there is a test more")
+	}
+}
+
+// Whoever gives up gets nothing examined and nothing put into force.
+func TestExaminingEndsWithItsCaller(t *testing.T) {
+	d := testDaemon(t)
+	before := d.policy.Bundle().Digest()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := (bundlesPart{d}).Check(ctx, with(t, noEcho)); palyra.AsError(err).Reason != palyra.ReasonCancelled || palyra.AsError(err).Remedy == "" {
+		t.Errorf("check: %v", err)
+	}
+	if _, _, err := (bundlesPart{d}).Apply(ctx, person(t, d, nil), with(t, noEcho), false); palyra.AsError(err).Reason != palyra.ReasonCancelled {
+		t.Errorf("apply: %v", err)
+	}
+	if d.policy.Bundle().Digest() != before {
+		t.Error("it is in force all the same")
+	}
+}

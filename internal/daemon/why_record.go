@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/rpc/wire"
+)
+
+// recorded explains a call on record: what refused it, in the words it was refused
+// with, and what would turn that today.
+func (p policyPart) recorded(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
+	e := wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval}
+	var now policy.Explanation
+	judged := c.Verdict.Bundle != ""
+	if judged {
+		now = p.d.policy.Why(ctx, request(c))
+		var err error
+		if e, err = explained(c, now); err != nil {
+			return e, err
+		}
+	}
+	e.Verdict = c.Verdict
+	e.Layer, e.ReasonCode, e.Reason, e.Remedy = p.fate(c)
+	if att, err := p.d.attester.Get(ctx, string(c.ID)); err == nil {
+		e.Attestation = att.ID
+		p.run(&e, att.Predicate)
+	}
+	if e.Layer != "" {
+		e.Flips = p.turns(ctx, c, &e, now)
+	}
+	e.Lines = append([]string{e.Reason, e.Remedy}, sinceThen(c, now, judged)...)
+	return e, nil
+}
+
+// fate is what became of a call, in the words that were said of it.
+func (policyPart) fate(c *palyra.Call) (palyra.Layer, palyra.Reason, string, string) {
+	switch o := c.Outcome; {
+	case o == nil && c.State == palyra.Pending:
+		return palyra.LayerApproval, "", c.Verdict.Reason, c.Verdict.Remedy
+	case o == nil || o.Layer == "":
+		return "", "", c.Verdict.Reason, ""
+	default:
+		return o.Layer, o.ReasonCode, o.Reason, o.Remedy
+	}
+}
+
+// run adds what the outcome does not say: hosts that a program was refused, though
+// it ended by itself.
+func (policyPart) run(e *wire.Explanation, ran palyra.Predicate) {
+	hosts := refusedHosts(ran.Egress)
+	if len(hosts) == 0 || e.Layer != "" {
+		return
+	}
+	e.Layer, e.ReasonCode = palyra.LayerEgress, palyra.ReasonEgressDenied
+	e.Reason = fmt.Sprintf("it ran, and was refused %s", some(hosts))
+	e.Remedy = fmt.Sprintf("propose the call with %s in its egress list (--egress)", some(hosts))
+}
+
+// sinceThen says that the same call would be answered otherwise today.
+func sinceThen(c *palyra.Call, now policy.Explanation, judged bool) []string {
+	if !judged || now.Bundle == c.Verdict.Bundle && now.Verdict == c.Verdict.Effect {
+		return nil
+	}
+	if now.Verdict == c.Verdict.Effect {
+		return []string{fmt.Sprintf("other policies are in force since; they too answer %s", now.Verdict)}
+	}
+	return []string{fmt.Sprintf("it was judged %s then; judged now, the answer is %s", c.Verdict.Effect, now.Verdict)}
+}
+
+// turns are the changes that would turn the fate of a call.
+func (p policyPart) turns(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
+	again := *c
+	again.ID, again.Proposal.CallsUsed, again.Proposal.CallsMax = "", 0, 0
+	switch e.Layer {
+	case palyra.LayerPolicy:
+		if now.Verdict == palyra.Allow {
+			return []wire.Flip{{Kind: flipPolicy, Text: "propose it again: the policies in force allow it now", Becomes: palyra.Allow, Verified: true}}
+		}
+		return p.flips(ctx, c, now)
+	case palyra.LayerCatalog, palyra.LayerPlan:
+		return slices.Concat(p.anew(ctx, &again, e.ReasonCode), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
+	case palyra.LayerApproval:
+		if now.Verdict == palyra.Ask {
+			return append(p.flips(ctx, c, now), p.settings(c, e.ReasonCode, "")...)
+		}
+	case palyra.LayerEgress:
+		return slices.Concat(p.hosts(ctx, &again, c), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
+	case palyra.LayerLimit:
+		return p.settings(c, e.ReasonCode, p.killed(ctx, c))
+	case palyra.LayerTier:
+		if e.ReasonCode == palyra.ReasonTimedOut || e.ReasonCode == palyra.ReasonQuotaExceeded {
+			return p.settings(c, e.ReasonCode, p.killed(ctx, c))
+		}
+		return slices.Concat(p.anew(ctx, &again, e.ReasonCode), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
+	}
+	return p.anew(ctx, &again, e.ReasonCode) // a grant that was spent, a daemon that died, an answer that never came
+}
+
+// killed is the limit that ended a run.
+func (p policyPart) killed(ctx context.Context, c *palyra.Call) string {
+	att, err := p.d.attester.Get(ctx, string(c.ID))
+	if err != nil {
+		return ""
+	}
+	return att.Predicate.KillReason
+}
+
+// anew proposes the same call again, in thought.
+func (p policyPart) anew(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
+	c, text := *again, "propose it again"
+	if reason == palyra.ReasonBudgetSpent {
+		text = "propose it in a new run"
+	}
+	switch err := p.imagine(ctx, &c); {
+	case err != nil && reason == palyra.ReasonBudgetSpent: // what was not admitted is not on record with its arguments
+		return []wire.Flip{unproven(flipArguments, text, "")}
+	case err != nil:
+		return nil
+	}
+	why := p.d.policy.Why(ctx, request(&c))
+	switch why.Verdict {
+	case palyra.Allow:
+		return []wire.Flip{{Kind: flipArguments, Text: text, Change: string(c.Proposal.Arguments), Becomes: palyra.Allow, Verified: true}}
+	case palyra.Ask:
+		return []wire.Flip{{Kind: flipAnswer, Text: text + ", with an approval by " + policy.Describe(why.Need), Change: string(c.Proposal.Arguments), Becomes: palyra.Ask, Verified: true}}
+	}
+	return p.flips(ctx, &c, why)
+}

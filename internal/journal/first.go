@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"palyra"
+	"palyra/internal/canon"
+	"palyra/internal/store"
+)
+
+// maxCalls is how many calls are looked up at a time.
+const maxCalls = 256
+
+var callMarks = strings.TrimSuffix(strings.Repeat("?,", maxCalls), ",")
+
+// Raw is an entry as it stands, not yet read: whoever looks up many of them reads
+// them on every core.
+type Raw []byte
+
+// Body reads the entry's body. One that was too long to be kept is nil.
+func (r Raw) Body() (map[string]any, error) {
+	v, err := canon.Decode(r)
+	if err != nil {
+		return nil, fmt.Errorf("journal: entry: %w", err)
+	}
+	entry, _ := v.(map[string]any)
+	body, ok := entry["body"].(map[string]any)
+	if !ok {
+		return nil, errors.New("journal: an entry without a body")
+	}
+	if cut, _ := body["truncated"].(bool); cut {
+		return nil, nil
+	}
+	return body, nil
+}
+
+// Canonical returns the canonical bytes of a JSON text: canon.FromJSON, and quicker
+// for what encoding/json has written.
+func Canonical(raw []byte) ([]byte, error) { return fromJSON(raw) }
+
+// Of returns the entries of a kind about each of the calls, at most 256 of them,
+// oldest first.
+func (j *Journal) Of(ctx context.Context, kind string, calls []palyra.ID) (map[palyra.ID][]Raw, error) {
+	if len(calls) > maxCalls {
+		return nil, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "journal: %d calls at once", len(calls))
+	}
+	args := make([]any, 0, maxCalls+1)
+	for _, id := range calls {
+		args = append(args, string(id))
+	}
+	for len(args) < maxCalls { // one text, whatever the number
+		args = append(args, "")
+	}
+	// The sign keeps the engine from going through everything of the kind.
+	text := `SELECT call_id, entry FROM journal_entries WHERE call_id IN (` + callMarks + `) AND +kind = ? ORDER BY seq`
+	out := make(map[palyra.ID][]Raw, len(calls))
+	err := j.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(text, append(args, kind), func(scan func(...any) error) error {
+			var id string
+			var entry []byte
+			err := scan(&id, &entry)
+			out[palyra.ID(id)] = append(out[palyra.ID(id)], entry)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("journal: entries of calls: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,168 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"palyra"
+)
+
+// Flip is a change after which policy answers otherwise.
+type Flip struct {
+	Kind     string        `json:"kind"`             // policy, answer, config, workspace
+	Text     string        `json:"text"`             // for people
+	Change   string        `json:"change,omitempty"` // to be used as it is
+	Becomes  palyra.Effect `json:"becomes"`
+	Verified bool          `json:"verified"` // the call was judged again with it
+}
+
+// The kinds of flips that policy knows.
+const (
+	flipPolicy    = "policy"
+	flipAnswer    = "answer"
+	flipConfig    = "config"
+	flipWorkspace = "workspace"
+)
+
+// Limits of the search: people wait for it, and a bundle may be large.
+const (
+	maxTrials = 96
+	maxFlips  = 6
+	flipTime  = 2 * time.Second
+)
+
+// trial is a call under other circumstances. What policy answers then is judged,
+// never guessed.
+type trial struct {
+	state   *state
+	request palyra.Request
+}
+
+func (t trial) verdict() palyra.Verdict {
+	c, err := t.state.newCall(t.request)
+	if err != nil {
+		return t.state.unjudged(t.request, err)
+	}
+	return c.judge()
+}
+
+// change is one thing that could be otherwise.
+type change struct {
+	kind, text, use string
+	apply           func(*trial)
+}
+
+// search looks for flips of one verdict.
+type search struct {
+	ctx   context.Context
+	from  trial
+	was   palyra.Effect
+	tries int
+}
+
+// flips returns the smallest changes that turn the answer, smallest first. Each was
+// judged; nothing is said where nothing was found. The approval that a call got is
+// left out of it: what is looked for is what would have been needed.
+func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
+	ctx, cancel := context.WithTimeout(ctx, flipTime)
+	defer cancel()
+	still := *c.state
+	still.project = nil // the workspace's policies are joined already
+	known := c.analyse(c.request.Plan)
+	still.command = func(palyra.Plan) palyra.Command { return known } // no change that is tried here is one of the words
+	s := &search{ctx: ctx, from: trial{&still, c.request}}
+	if c.request.Approval != nil {
+		s.from.request.Approval = nil
+		var err error
+		if c, err = still.newCall(s.from.request); err != nil {
+			return nil
+		}
+		v = c.judge()
+	}
+	s.was = v.Effect
+	switch v.Effect {
+	case palyra.Ask:
+		return slices.Concat(s.answer(v.Need), s.singles(c.askChanges(v)))
+	case palyra.Deny:
+		return s.smallest(c.denyChanges(v))
+	}
+	return nil
+}
+
+// try judges with changes made. ok says that the answer is a better one.
+func (s *search) try(changes []change) (f Flip, ok bool) {
+	if s.tries++; s.tries > maxTrials || s.ctx.Err() != nil {
+		return Flip{}, false
+	}
+	t := s.from
+	var texts, uses []string
+	for _, one := range changes {
+		one.apply(&t)
+		f.Kind = cmp.Or(f.Kind, one.kind)
+		texts = append(texts, one.text)
+		uses = append(uses, one.use)
+	}
+	f.Text, f.Change = strings.Join(texts, ", and "), strings.Join(uses, "\n")
+	f.Becomes, f.Verified = t.verdict().Effect, true
+	return f, f.Becomes > s.was
+}
+
+// singles tries each change by itself.
+func (s *search) singles(changes []change) []Flip {
+	var out []Flip
+	for _, one := range changes {
+		if f, ok := s.try([]change{one}); ok {
+			out = append(out, f)
+		}
+	}
+	return ranked(out)
+}
+
+// smallest tries each change by itself, then two together and so on, and stops
+// where something helped.
+func (s *search) smallest(changes []change) []Flip {
+	for size := 1; size <= len(changes); size++ {
+		var out []Flip
+		for set := range 1 << len(changes) {
+			if bits.OnesCount(uint(set)) != size {
+				continue
+			}
+			var some []change
+			for i, one := range changes {
+				if set&(1<<i) != 0 {
+					some = append(some, one)
+				}
+			}
+			if f, ok := s.try(some); ok {
+				out = append(out, f)
+			}
+		}
+		if len(out) > 0 {
+			return ranked(out)
+		}
+	}
+	return nil
+}
+
+// answer is the approval that is needed, tried as if it had been given.
+func (s *search) answer(n palyra.Need) []Flip {
+	t := s.from
+	t.request.Approval = &palyra.ApprovalFacts{
+		Votes: n.Votes, OtherPerson: n.OtherPerson, Device: n.Device, Separation: n.Separation, Scope: palyra.ScopeOnce, Fresh: true,
+	}
+	if t.verdict().Effect != palyra.Allow {
+		return nil
+	}
+	return []Flip{{Kind: flipAnswer, Text: "an approval by " + Describe(n), Becomes: palyra.Allow, Verified: true}}
+}
+
+// ranked puts what allows before what asks, and keeps the first few. Otherwise the
+// order is that of the changes: those that open nothing come first.
+func ranked(list []Flip) []Flip {
+	slices.SortStableFunc(list, func(a, b Flip) int { return cmp.Compare(b.Becomes, a.Becomes) })
+	return list[:min(len(list), maxFlips)]
+}

@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// askChanges are what could save a question. Where the answer must be a new one,
+// or the call cannot be taken back, nobody is told how not to be asked.
+func (c *call) askChanges(v palyra.Verdict) []change {
+	out := c.circumstances()
+	if !v.Need.Fresh && !c.irreversible() {
+		out = append(out, c.permitting(v, palyra.Ask)...)
+	}
+	return out
+}
+
+// irreversible reports whether the call reaches beyond the work.
+func (c *call) irreversible() bool {
+	return examine(c.request).destructive || c.analyse(c.request.Plan).Class == palyra.CommandDestructive
+}
+
+// denyChanges are what could turn a denial: what is about the call first, what is
+// about policy last.
+func (c *call) denyChanges(v palyra.Verdict) []change {
+	return slices.Concat(c.circumstances(), c.permitting(v, palyra.Deny), c.exempting(v))
+}
+
+// circumstances are changes that leave policy as it is.
+func (c *call) circumstances() []change {
+	var out []change
+	r := c.request
+	if p := r.Plan.Workspace; p.Path != "" && !p.Known {
+		out = append(out, change{
+			kind: flipWorkspace, text: "register the workspace", use: "palyra workspace add " + shellWord(p.Path),
+			apply: func(t *trial) { t.request.Plan.Workspace.Known = true },
+		})
+	}
+	list := func(have names, all []string, name, setting string, put func(*state, names)) {
+		if name == "" || have.has(name) {
+			return
+		}
+		longer := append(slices.Clone(all), name)
+		out = append(out, change{
+			kind: flipConfig, text: fmt.Sprintf("add %q to %s in the configuration", name, setting), use: setting + " = " + tomlList(longer),
+			apply: func(t *trial) {
+				s := *t.state
+				put(&s, newNames(longer))
+				t.state = &s
+			},
+		})
+	}
+	list(c.tools, c.snapshot.AllowedTools, r.Tool.Name, "tools.allowed", func(s *state, n names) { s.tools = n })
+	list(c.principals, c.snapshot.Principals, string(r.Principal), "tools.tool_execute_principals", func(s *state, n names) { s.principals = n })
+	list(c.doors, c.snapshot.Channels, string(r.Door), "tools.tool_execute_channels", func(s *state, n names) { s.doors = n })
+	return out
+}
+
+// tomlList is a list of texts as the configuration takes it; JSON is the same
+// there.
+func tomlList(list []string) string {
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return "[]"
+	}
+	return string(raw)
+}
+
+// shellWord quotes a word for a command line, where it needs that.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, unsafeInWord) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// permitting is the narrowest permit for what policy answers so: for what nothing
+// speaks about, and for all of it where a forbid may hide that nothing permits.
+func (c *call) permitting(v palyra.Verdict, effect palyra.Effect) []change {
+	var silent, all []string
+	for i, p := range c.pairs {
+		if i >= len(v.Pairs) || v.Pairs[i].Effect != effect {
+			continue
+		}
+		text := c.permit(p)
+		all = append(all, text)
+		if len(v.Pairs[i].Policies) == 0 {
+			silent = append(silent, text)
+		}
+	}
+	var out []change
+	for _, some := range [][]string{silent, all} {
+		text := strings.Join(some, "\n")
+		edit, err := c.bundle.parse(text)
+		if err != nil || len(edit) == 0 {
+			continue
+		}
+		out = append(out, change{
+			kind: flipPolicy, text: "add a permit for this call to the policy bundle", use: text,
+			apply: func(t *trial) { t.rewrite(nil, edit) },
+		})
+		if len(silent) == len(all) {
+			break
+		}
+	}
+	return out
+}
+
+// exempting is, for the policies that stand in the way, the same with an exception
+// for this call.
+func (c *call) exempting(v palyra.Verdict) []change {
+	for _, except := range c.exceptions() {
+		one := change{kind: flipPolicy}
+		var old, edits rules
+		for _, hit := range v.Policies {
+			r := c.bundle.byID[cedar.PolicyID(hit.ID)]
+			if r == nil || hit.Effect == "permit" && len(v.Errors) == 0 {
+				continue
+			}
+			text := excepted(c.bundle.source(r), except)
+			edit, err := c.bundle.parseAs(r, text)
+			if err != nil {
+				old = nil
+				break
+			}
+			old, edits = append(old, r), append(edits, edit)
+			one.text = strings.TrimPrefix(one.text+", and "+exemptText(r.hit), ", and ")
+			one.use = strings.TrimPrefix(one.use+"\n"+text, "\n")
+		}
+		if len(old) > 0 {
+			one.apply = func(t *trial) { t.rewrite(old, edits) }
+			return []change{one}
+		}
+	}
+	return nil
+}
+
+// exemptText says what an exception is for.
+func exemptText(h palyra.PolicyHit) string {
+	return fmt.Sprintf("exempt this call from policy %s (%s:%d)", h.ID, h.File, h.Line)
+}
+
+// rewrite judges with other policies.
+func (t *trial) rewrite(old, edits rules) {
+	s := *t.state
+	s.bundle = s.bundle.rewritten(old, edits)
+	t.state = &s
+}

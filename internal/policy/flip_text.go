@@ -1,0 +1,215 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"palyra"
+)
+
+// permit is the narrowest policy that permits a pair: this principal, this action,
+// this resource, and what the call does. It can be put into a bundle as it is.
+func (c *call) permit(p pair) string {
+	body := fmt.Sprintf("permit (principal == %s, action == %s, resource == %s)", c.principal, p.action, p.resource)
+	if when := c.particulars(); len(when) > 0 {
+		body += "\nwhen { " + strings.Join(when, " && ") + " }"
+	}
+	return fmt.Sprintf("@id(%q)\n%s;", "permit-"+string(palyra.SumBytes([]byte(body)))[len("sha256:"):][:12], body)
+}
+
+// particulars are what a call does, as conditions. Who allows one call wants no
+// other program, words, files, hosts or secrets allowed with it.
+func (c *call) particulars() []string {
+	p := c.request.Plan
+	out := []string{"context.tier == " + quoted(string(p.Tier))}
+	if p.Executable.Path != "" {
+		out = append(out, "context has executable && context.executable.path == "+quoted(p.Executable.Path))
+	}
+	if len(p.Argv) > 0 {
+		out = append(out, "context.command_line == "+quoted(commandLine(p.Argv)))
+	}
+	if p.Workspace.Path != "" {
+		out = append(out, "context has workspace && context.workspace == "+quoted(p.Workspace.Path))
+	}
+	out = append(out, exactly("reads", p.Reads)...)
+	out = append(out, exactly("writes", p.Writes)...)
+	out = append(out, exactly("secrets", p.Bindings)...)
+	if hosts, err := hostsOf(p.Egress); err == nil {
+		list := make([]string, len(hosts))
+		for i, h := range hosts {
+			list[i] = fmt.Sprintf("{host: %s, port: %d}", quoted(h.name), h.port)
+		}
+		out = append(out, setIs("egress", list))
+	}
+	if p.Executable.Path == "" {
+		return out
+	}
+	for _, one := range []struct {
+		name string
+		is   bool
+	}{
+		{"stdin_live", p.Stdin == stdinLive},
+		{"asks", p.Asks},
+		{"unix_sockets", p.UnixSockets},
+		{"agent_socket", p.AgentSocket},
+	} {
+		if one.is {
+			out = append(out, "context."+one.name)
+		} else {
+			out = append(out, "!context."+one.name)
+		}
+	}
+	return out
+}
+
+// exactly is the condition that a set of texts is this one.
+func exactly(name string, list []string) []string {
+	words := make([]string, 0, len(list))
+	for _, s := range distinct(list) {
+		words = append(words, quoted(s))
+	}
+	return []string{setIs(name, words)}
+}
+
+func setIs(name string, literals []string) string {
+	if len(literals) == 0 {
+		return "context." + name + ".isEmpty()"
+	}
+	return "context." + name + " == [" + strings.Join(literals, ", ") + "]"
+}
+
+// quoted is a text as Cedar writes it.
+func quoted(s string) string { return string(cedar.String(s).MarshalCedar()) }
+
+// exceptions are conditions that hold for this call, the narrowest first: not every
+// one can stand in every policy. A call that does several things shows them all the
+// same context, so that one condition is for all of them.
+func (c *call) exceptions() []string {
+	who := fmt.Sprintf("principal == %s", c.principal)
+	tool := who + " && context has tool && context.tool == " + quoted(c.request.Tool.Name)
+	out := []string{strings.Join(append([]string{tool}, c.particulars()...), " && "), tool, who}
+	if len(c.pairs) == 1 {
+		p := c.pairs[0]
+		one := fmt.Sprintf("%s && action == %s && resource == %s", who, p.action, p.resource)
+		out = append([]string{strings.Join(append([]string{one}, c.particulars()...), " && ")}, out...)
+	}
+	return out
+}
+
+// excepted is a policy with an exception. It stands first, so that what fails after
+// it is not looked at.
+func excepted(policy, when string) string {
+	at := scopeEnd(policy)
+	return policy[:at] + "\nunless { " + when + " }" + policy[at:]
+}
+
+// scopeEnd is where the scope of a policy ends: behind the parenthesis that follows
+// permit or forbid.
+func scopeEnd(policy string) int {
+	pos, depth, note, scope := 0, 0, false, false
+	for pos < len(policy) {
+		rest := policy[pos:]
+		n := 1
+		switch {
+		case strings.HasPrefix(rest, "//"):
+			n = until(rest, "\n", 2)
+		case strings.HasPrefix(rest, "/*"):
+			n = until(rest, "*/", 2)
+		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
+		default:
+			n = width(rest)
+			switch word := rest[:n]; {
+			case word == "(":
+				depth++
+			case word == ")":
+				if depth--; scope && depth == 0 {
+					return pos + n
+				}
+			case depth == 0 && !note && (word == "permit" || word == "forbid"):
+				scope = true
+			}
+			note = rest[:n] == "@"
+		}
+		pos += n
+	}
+	return len(policy)
+}
+
+// source is a policy as it stands in its file, or as good as that where the file is
+// not the bundle's own.
+func (b *Bundle) source(r *rule) string {
+	text, ok := b.files[r.hit.File]
+	places, problem := scan(text)
+	if !ok || problem != nil {
+		return string(r.policy.MarshalCedar())
+	}
+	for _, s := range slices.Backward(places) {
+		if s.line < r.hit.Line || s.line == r.hit.Line && s.column <= r.hit.Column {
+			return text[s.offset:s.end]
+		}
+	}
+	return string(r.policy.MarshalCedar())
+}
+
+// parse reads policies as if they stood in a file of the bundle.
+func (b *Bundle) parse(text string) (rules, error) {
+	const file = "why.cedar"
+	if _, problem := scan(text); problem != nil {
+		return nil, broken(*problem)
+	}
+	list, err := cedar.NewPolicyListFromBytes(file, []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("policy: flip: %w", err)
+	}
+	var out rules
+	for _, policy := range list {
+		r, problem := b.name(policy)
+		if problem != nil {
+			return nil, broken(*problem)
+		}
+		if err := b.valid.Policy("", (*ast.Policy)(policy.AST())); err != nil {
+			return nil, fmt.Errorf("policy: flip: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// parseAs reads a policy that is to take the place of another.
+func (b *Bundle) parseAs(old *rule, text string) (*rule, error) {
+	without := &Bundle{valid: b.valid, byID: map[cedar.PolicyID]*rule{}}
+	list, err := without.parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 {
+		return nil, fmt.Errorf("policy: flip: %d policies", len(list))
+	}
+	edit := *list[0]
+	edit.id, edit.hit = old.id, old.hit
+	return &edit, nil
+}
+
+// rewritten is the bundle with some policies replaced and others added. Its digest
+// and texts are those it had: it is for trying out.
+func (b *Bundle) rewritten(old, edits rules) *Bundle {
+	other := *b
+	other.rules = slices.Clone(b.rules)
+	other.byID = make(map[cedar.PolicyID]*rule, len(b.byID)+len(edits))
+	for i, e := range edits {
+		if i < len(old) {
+			other.rules[slices.Index(other.rules, old[i])] = e
+		} else {
+			other.rules = append(other.rules, e)
+		}
+	}
+	for _, r := range other.rules {
+		other.byID[r.id] = r
+	}
+	other.index = newIndex(other.rules)
+	return &other
+}

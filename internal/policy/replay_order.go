@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"palyra"
+)
+
+// ordered hands every record to work, on every core, and what came of it to take,
+// one after the other in the order of the records. Each passes on the error that
+// it is given.
+func ordered[T any](ctx context.Context, each func(func(Record) error) error, work func(Record) T, take func(Record, T)) error {
+	o := &order[T]{work: work, take: take}
+	var stopped error
+	err := each(func(one Record) error {
+		if stopped == nil {
+			stopped = ctx.Err()
+		}
+		if stopped == nil {
+			o.add(one)
+		}
+		return stopped
+	})
+	o.flush()
+	return errors.Join(err, leftOut(err, stopped))
+}
+
+// leftOut is the reason for stopping that a reader did not pass on: without it half
+// a report would pass for a whole one.
+func leftOut(err, stopped error) error {
+	if stopped == nil || errors.Is(err, stopped) {
+		return nil
+	}
+	return stopped
+}
+
+// order is records under way.
+type order[T any] struct {
+	work    func(Record) T
+	take    func(Record, T)
+	waiting []Record
+	bytes   int
+}
+
+// add keeps a record until there are enough to work on at once.
+func (o *order[T]) add(one Record) {
+	o.waiting = append(o.waiting, one)
+	o.bytes += len(one.Request.Plan.Arguments)
+	if len(o.waiting) >= replayBatch || o.bytes >= replayBytes {
+		o.flush()
+	}
+}
+
+// flush works on what waits and takes it in.
+func (o *order[T]) flush() {
+	out := make([]T, len(o.waiting))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(out)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(out)); i = next.Add(1) - 1 {
+				out[i] = o.work(o.waiting[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i, one := range o.waiting {
+		o.take(one, out[i])
+	}
+	clear(o.waiting)
+	o.waiting, o.bytes = o.waiting[:0], 0
+}
+
+// maxVerdicts bounds the verdicts that are remembered.
+const maxVerdicts = 16_384
+
+// verdicts remembers how requests of one key were judged: an agent says the same
+// again and again. The zero value is ready.
+type verdicts struct {
+	mu    sync.Mutex
+	known map[string]palyra.Verdict
+}
+
+// of judges a record's request, or remembers how it was.
+func (m *verdicts) of(s *state, one Record) (palyra.Verdict, error) {
+	key := one.Key
+	if a := one.Request.Approval; key != "" && a != nil {
+		key = fmt.Sprintf("%s\x00%+v", key, *a)
+	}
+	if key != "" {
+		m.mu.Lock()
+		v, ok := m.known[key]
+		m.mu.Unlock()
+		if ok {
+			return v, nil
+		}
+	}
+	c, err := s.newCall(one.Request)
+	if err != nil {
+		return palyra.Verdict{}, err
+	}
+	v := c.judge()
+	if key == "" {
+		return v, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= maxVerdicts {
+		m.known = map[string]palyra.Verdict{}
+	}
+	m.known[key] = v
+	return v, nil
+}

@@ -1,0 +1,225 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"palyra"
+)
+
+// shape is one description of a call: what must be equal, and what may not go
+// beyond what was seen.
+type shape struct {
+	key   string
+	level int // 0: this command or these files here; 1: this program here; 2: this program in any registered workspace
+	equal []string
+	about string // for people
+	sets  [setCount][]string
+}
+
+// The sets of a shape, with the attribute that each bounds.
+const (
+	setArgv = iota
+	setEnv
+	setReads
+	setWrites
+	setLabels
+	setEgress
+	setCount
+)
+
+var setNames = [setCount]string{"argv", "env", "reads", "writes", "labels", "egress"}
+
+// suggestable are the capabilities whose use policy sees enough of: which program,
+// files and hosts. A message that is sent, a page that is clicked on or a secret is
+// nothing that a few words describe.
+var suggestable = []string{
+	string(palyra.FilesystemRead), string(palyra.FilesystemWrite), string(palyra.Network), string(palyra.ProcessExec),
+}
+
+// plain reports whether a call is one that a rule may ever let run without a
+// question: Palyra's own tool, in a registered workspace, with nothing unseen,
+// nothing that cannot be taken back and, for a program, understood to its last word.
+func (c *call) plain(cmd palyra.Command) bool {
+	r, p := c.request, c.request.Plan
+	f := examine(r)
+	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == stdinLive || p.Terminal ||
+		p.Asks || p.UnixSockets || p.AgentSocket || f.destructive || f.workspace && !p.Workspace.Known {
+		return false
+	}
+	if slices.ContainsFunc(f.capabilities, func(name string) bool { return !slices.Contains(suggestable, name) }) {
+		return false
+	}
+	if p.Executable.Path == "" {
+		return len(p.Argv) == 0 && len(p.Reads)+len(p.Writes)+len(p.Egress) > 0
+	}
+	known := cmd.Class == palyra.CommandReadOnly || cmd.Class == palyra.CommandBuild || cmd.Class == palyra.CommandWrite
+	return known && cmd.Understood && !cmd.RunsCode && !cmd.Shell && len(cmd.Outside) == 0
+}
+
+// shapes describes the call, the narrowest first; nil where no rule may be made of
+// it.
+func (c *call) shapes() []shape {
+	p := c.request.Plan
+	cmd := c.analyse(p)
+	if !c.plain(cmd) {
+		return nil
+	}
+	common := c.common(cmd)
+	here := []string{"!context.workspace_needed"}
+	if p.Workspace.Path != "" {
+		here = []string{"context has workspace", "context.workspace == " + literal(p.Workspace.Path)}
+	}
+	sets := c.sets()
+	about := c.request.Tool.Name
+	exact := []string{"context.cwd == " + literal(p.Cwd)}
+	if p.Executable.Path != "" {
+		exact = append(exact, "context.command_line == "+literal(commandLine(p.Argv)))
+		about = strings.TrimSpace(p.Executable.Path + " " + cmd.Subcommand)
+	}
+	out := []shape{
+		{level: 0, equal: slices.Concat(common, here, exact), about: about, sets: sets},
+		{level: 1, equal: slices.Concat(common, here), about: about, sets: sets},
+	}
+	if p.Workspace.Path != "" {
+		out = append(out, shape{level: 2, equal: common, about: about, sets: sets})
+	}
+	for i := range out {
+		key := append([]string{strconv.Itoa(out[i].level), string(c.principal.ID), c.request.Tool.Name}, out[i].equal...)
+		if out[i].level == 0 && p.Executable.Path == "" { // nothing but its sets tells one such call from another
+			for _, s := range sets {
+				key = append(key, strings.Join(s, "\x01"))
+			}
+		}
+		out[i].key = strings.Join(append(key, scopeOf(c)), "\x00")
+	}
+	return out
+}
+
+// scopeOf is who, what and on what.
+func scopeOf(c *call) string {
+	return fmt.Sprintf("(\n  principal == %s,\n  action == Action::\"tool.execute\",\n  resource == %s\n)",
+		c.principal.MarshalCedar(), cedar.NewEntityUID("Tool", cedar.String(c.request.Tool.Name)).MarshalCedar())
+}
+
+// common are the conditions of every rule that is made of the call.
+func (c *call) common(cmd palyra.Command) []string {
+	p := c.request.Plan
+	out := []string{
+		`resource.source == "builtin"`, "(!context.workspace_needed || context.workspace_known)", "!context.destructive", "!context.asks", "!context.stdin_live",
+		"!context.unix_sockets", "!context.agent_socket", "!(context has parent)", "context.secrets.isEmpty()",
+		"context.tier == " + literal(string(p.Tier)), "context.network == " + literal(p.Enforcement.Mode), "context.profile == " + literal(p.Profile),
+	}
+	if p.Executable.Path == "" {
+		return append(out, "!(context has executable)")
+	}
+	out = append(out, "context has executable", "context.executable.path == "+literal(p.Executable.Path), "context.command.understood",
+		"!context.command.runs_code", "!context.command.shell", "context.command.outside.isEmpty()", "context.command.class == "+literal(string(cmd.Class)))
+	if cmd.Subcommand == "" {
+		return append(out, "!(context has subcommand)")
+	}
+	return append(out, "context has subcommand", "context.subcommand == "+literal(cmd.Subcommand))
+}
+
+// sets are what the call names, sorted.
+func (c *call) sets() (out [setCount][]string) {
+	p := c.request.Plan
+	names := make([]string, len(p.Env))
+	for i, v := range p.Env {
+		names[i] = v.Name
+	}
+	hosts, _ := hostsOf(p.Egress) // the call was judged, so they can be read
+	places := make([]string, len(hosts))
+	for i, h := range hosts {
+		places[i] = fmt.Sprintf("{\"host\": %s, \"port\": %d}", literal(h.name), h.port)
+	}
+	for i, list := range [setCount][]string{p.Argv, names, p.Reads, p.Writes, c.request.Labels, places} {
+		out[i] = distinct(list)
+	}
+	return out
+}
+
+// literal is a text as Cedar writes it.
+func literal(s string) string { return string(cedar.String(s).MarshalCedar()) }
+
+// group is all calls of one shape.
+type group struct {
+	shape
+	count int64  // questions
+	child string // the narrower kind that all its calls are of
+	many  bool   // or there is more than one
+}
+
+func newGroup(s shape) *group { return &group{shape: s} }
+
+// add takes in a call of the group's shape.
+func (g *group) add(s shape, below string, asked bool) {
+	if g.child == "" {
+		g.child = below
+	}
+	g.many = g.many || g.child != below
+	if asked {
+		g.count++
+	}
+	for i := range g.sets {
+		if len(g.sets[i]) <= suggestSet {
+			g.sets[i] = distinct(append(slices.Clone(g.sets[i]), s.sets[i]...))
+		}
+	}
+}
+
+// fits reports whether the group can be written down in a few words.
+func (g *group) fits() bool {
+	return !slices.ContainsFunc(g.sets[:], func(list []string) bool { return len(list) > suggestSet })
+}
+
+// rule is the permit for the group's calls.
+func (g *group) rule() *trialRule {
+	conditions := slices.Clone(g.equal)
+	for i, list := range g.sets {
+		if i == setArgv && g.level == 0 {
+			continue // the whole line is fixed
+		}
+		conditions = append(conditions, within(i, list))
+	}
+	scope := g.key[strings.LastIndexByte(g.key, 0)+1:]
+	body := fmt.Sprintf("permit %s\nwhen {\n  %s\n};", scope, strings.Join(conditions, " &&\n  "))
+	sum := sha256.Sum256([]byte(body))
+	out := &trialRule{id: "suggested-" + hex.EncodeToString(sum[:6]), level: g.level, calls: map[int]palyra.ID{}}
+	out.reason = palyra.Clip(printable(g.about), 200) + ": people were asked and said yes every time"
+	out.text = fmt.Sprintf("@id(%s)\n@reason(%s)\n@remedy(%s)\n%s", literal(out.id), literal(out.reason),
+		literal("an operator can remove this rule from the policy bundle"), body)
+	return out
+}
+
+// within bounds a set of the context by a list.
+func within(i int, list []string) string {
+	name := "context." + setNames[i]
+	if len(list) == 0 {
+		return name + ".isEmpty()"
+	}
+	if i == setEgress {
+		return "[" + strings.Join(list, ", ") + "].containsAll(" + name + ")"
+	}
+	words := make([]string, len(list))
+	for j, w := range list {
+		words[j] = literal(w)
+	}
+	return "[" + strings.Join(words, ", ") + "].containsAll(" + name + ")"
+}
+
+// printable leaves out what an annotation may not hold.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unprintable(r) {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,193 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Past is a call on record as its row has it, not yet read: whoever goes through
+// many of them reads them on every core.
+type Past struct {
+	ID       palyra.ID
+	State    palyra.State
+	Approval palyra.ID // the question that it asked or joined
+	doc      []byte
+	outcome  []byte // of a refused one
+}
+
+// Limits of a page of calls.
+const (
+	pastRows  = 256
+	pastBytes = 8 << 20
+)
+
+// Past goes through the calls that were proposed from since on and before until,
+// in the order of their proposals, page by page: no transaction stays open, and no
+// more than a page is held. A zero time is no bound. Calls that are proposed
+// meanwhile and are in the span may be told or not.
+func (l *Ledger) Past(ctx context.Context, since, until time.Time, f func([]Past) error) error {
+	from, to := bound(since, 0), bound(until, math.MaxInt64)
+	for after := ""; ; {
+		page, err := l.pastPage(ctx, after, from, to)
+		if err != nil {
+			return fmt.Errorf("run: past calls: %w", err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		after = string(page[len(page)-1].ID)
+		if err := f(page); err != nil {
+			return err
+		}
+	}
+}
+
+// bound is a time in nanoseconds, or what stands for no time. One that is too far
+// off to be counted so is as far off as can be.
+func bound(t time.Time, none int64) int64 {
+	switch {
+	case t.IsZero():
+		return none
+	case t.Year() < 1970:
+		return 0
+	case t.Year() > 2261:
+		return math.MaxInt64
+	}
+	return t.UnixNano()
+}
+
+// pastPage reads the calls after one, as many as a page holds and at least one.
+func (l *Ledger) pastPage(ctx context.Context, after string, from, to int64) ([]Past, error) {
+	const q = `SELECT id, state, approval, doc, CASE WHEN state='refused' THEN outcome END FROM calls
+		WHERE id > ? AND proposed_at >= ? AND proposed_at < ? ORDER BY id LIMIT ?`
+	var page []Past
+	size := 0
+	err := l.db.Read(ctx, func(tx *store.Tx) error {
+		return tx.Each(q, []any{after, from, to, pastRows}, func(scan func(...any) error) error {
+			if size > pastBytes {
+				return errPageFull
+			}
+			var p Past
+			if err := scan(&p.ID, &p.State, &p.Approval, &p.doc, &p.outcome); err != nil {
+				return err
+			}
+			size += len(p.doc) + len(p.outcome)
+			page = append(page, p)
+			return nil
+		})
+	})
+	if errors.Is(err, errPageFull) {
+		err = nil
+	}
+	return page, err
+}
+
+// PastCall is what a row says of what was judged and how that ended, each part as
+// JSON and as it stands: a reader of many calls need not read again what it has
+// read of another. What was not judged is left out.
+type PastCall struct {
+	Proposal, Tool, Plan, Verdict, Decision []byte
+	Digest                                  palyra.Digest
+	Refused                                 Refused
+}
+
+// Refused is what ended a call that did not run.
+type Refused struct {
+	Layer  palyra.Layer  `json:"layer"`
+	Reason palyra.Reason `json:"reason_code"`
+}
+
+// Read takes the row apart.
+func (p Past) Read() (c PastCall, err error) {
+	var digest []byte
+	parts := map[string]*[]byte{
+		"proposal": &c.Proposal, "tool": &c.Tool, "plan": &c.Plan, "verdict": &c.Verdict, "decision": &c.Decision, "plan_digest": &digest,
+	}
+	if !Members(p.doc, func(name string, value []byte) {
+		if part := parts[name]; part != nil {
+			*part = value
+		}
+	}) {
+		return PastCall{}, errors.New("run: decode call: not an object")
+	}
+	if digest != nil {
+		err = json.Unmarshal(digest, &c.Digest)
+	}
+	if err == nil && len(p.outcome) > 0 {
+		err = json.Unmarshal(p.outcome, &c.Refused)
+	}
+	if err != nil {
+		return PastCall{}, fmt.Errorf("run: decode call: %w", err)
+	}
+	return c, nil
+}
+
+// Members tells the members of a JSON object as encoding/json writes it, without
+// white space. It looks no further into a value than to find its end: whoever reads
+// the value checks it.
+func Members(doc []byte, f func(name string, value []byte)) bool {
+	if len(doc) < 2 || doc[0] != '{' || doc[len(doc)-1] != '}' {
+		return false
+	}
+	for i := 1; i < len(doc)-1; {
+		end := stringEnd(doc, i)
+		if end < 0 || end >= len(doc) || doc[end] != ':' {
+			return false
+		}
+		last := valueEnd(doc, end+1)
+		if last < 0 || last >= len(doc) || doc[last] != ',' && last != len(doc)-1 {
+			return false
+		}
+		f(string(doc[i+1:end-1]), doc[end+1:last])
+		i = last + 1
+	}
+	return true
+}
+
+// stringEnd is where the string that begins at i has ended; -1 where none does.
+func stringEnd(doc []byte, i int) int {
+	if i >= len(doc) || doc[i] != '"' {
+		return -1
+	}
+	for i++; i < len(doc); i++ {
+		switch doc[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// valueEnd is where the value that begins at i has ended; -1 where none does.
+func valueEnd(doc []byte, i int) int {
+	for depth := 0; i < len(doc); {
+		switch doc[i] {
+		case '"':
+			if i = stringEnd(doc, i); i < 0 {
+				return -1
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return -1
+}
