@@ -328,7 +328,7 @@ func TestRevokedDevice(t *testing.T) {
 			t.Errorf("%s", said)
 		}
 	}
-	if said := here.fails(exitUnauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said, "the device two has the role approver") || !strings.Contains(said, "--role operator") {
+	if said := here.fails(exitUnauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said, "the device two has the role approver") || !strings.Contains(said, "--role auditor") {
 		t.Errorf("%s", said)
 	}
 	// A device that is not an owner's may not end itself either, and is told so.

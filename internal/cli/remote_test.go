@@ -35,7 +35,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 		"sessions-list sessions-show sessions-close calls-list calls-show calls-cancel workspace-add workspace-list workspace-remove " +
 		"agent-add agent-list agent-remove agent-run operator-list operator-add operator-remove access-user-list access-user-add access-user-change access-user-remove " +
 		"access-token-list access-token-add access-token-revoke access-roles access-whoami device-pair device-list device-show device-revoke console " +
-		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why policy-snapshot policy-check policy-apply policy-history policy-rollback " +
+		"keys-list keys-export keys-rotate journal-tail journal-verify journal-export journal-proof attest-show policy-show policy-why policy-snapshot policy-check policy-apply policy-history policy-rollback policy-replay policy-suggest " +
 		"sandbox-doctor sandbox-posture")
 	seen := map[string]bool{}
 	var walk func(cmd *cobra.Command)
