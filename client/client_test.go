@@ -22,6 +22,7 @@ import (
 	"palyra/internal/access"
 	"palyra/internal/identity"
 	"palyra/internal/rpc"
+	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -64,7 +65,7 @@ func newBench(t *testing.T) *bench {
 	must(t, err)
 	_, err = reg.AddFirstOwner(t.Context(), palyra.Operator{Principal: "user:alice", PublicKey: b.signer.Public()}, int64(os.Geteuid()))
 	must(t, err)
-	b.parts = &rpctest.Parts{Registry: reg}
+	b.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: reg, People: reg, Tokens: reg, Roles: reg}}
 	srv, err := rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(home, "run", "agent.sock"), OperatorSocket: filepath.Join(home, "run", "operator.sock"),
 		StateID: rpctest.StateID, Access: reg, Journal: nowhere{}, Services: b.parts.Services(), Log: slog.New(slog.DiscardHandler), Now: time.Now,

@@ -25,6 +25,7 @@ import (
 	"palyra/internal/identity"
 	"palyra/internal/pairing"
 	"palyra/internal/rpc"
+	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/devices"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/store"
@@ -90,7 +91,7 @@ func (f *far) now() time.Time { return time.Now().Add(time.Duration(f.ahead.Load
 func (f *far) serve() {
 	f.t.Helper()
 	must(f.t, os.MkdirAll(filepath.Join(f.home, "run"), 0o700))
-	f.parts = &rpctest.Parts{Registry: f.reg}
+	f.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: f.reg, People: f.reg, Tokens: f.reg, Roles: f.reg}}
 	services := f.parts.Services()
 	services[len(services)-1] = devices.New(offers{f.office}, f.reg, f)
 	var err error

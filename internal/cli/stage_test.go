@@ -21,6 +21,7 @@ import (
 	"palyra/internal/access"
 	"palyra/internal/identity"
 	"palyra/internal/rpc"
+	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/rpc/tools"
 	"palyra/internal/store"
@@ -89,7 +90,7 @@ func openStage(t *testing.T, play func(*played) palyra.Outcome) *stage {
 
 // serve opens the doors until the test ends.
 func (s *stage) serve(reg *access.Registry) {
-	s.parts = &rpctest.Parts{Registry: reg, OnDecide: s.decided}
+	s.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: reg, People: reg, Tokens: reg, Roles: reg}, OnDecide: s.decided}
 	services := s.parts.Services()
 	services[1] = tools.New(oneTool{}, s)
 	srv, err := rpc.New(rpc.Config{

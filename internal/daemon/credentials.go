@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/access"
 	"palyra/internal/keyring"
+	rpcaccess "palyra/internal/rpc/access"
 )
 
 // credentialEnded ends what hangs on a credential that the registry has ended: its
@@ -42,6 +43,12 @@ func (d *Daemon) credentialEnded(id string) {
 	if err != nil {
 		d.Log.Error("what an ended credential left could not be ended", "principal", string(who), "error", err)
 	}
+}
+
+// registry is what serves AccessService.
+func (d *Daemon) registry() rpcaccess.Registry {
+	p := peoplePart{d.access, d}
+	return rpcaccess.Registry{Keys: p, People: p, Tokens: p, Roles: p}
 }
 
 // peoplePart is the registry, which does not know workspaces: whoever is bound to

@@ -94,7 +94,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		desk,
 		sessions.New(d.sessions),
 		workspaces.New(d.work),
-		access.New(peoplePart{d.access, d}).WithConsole(consolePart{d}),
+		access.New(d.registry()).WithConsole(consolePart{d}),
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/rpc"
+	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -52,7 +53,7 @@ func newCrowded(t *testing.T) *crowded {
 	t.Cleanup(func() { rpctest.Question = question })
 	var parts *rpctest.Parts
 	w := newWorld(t, nil, func(c *rpc.Config) {
-		parts = &rpctest.Parts{Registry: registryStub{}, Entries: []palyra.Entry{{Seq: 1, Kind: "daemon.started"}}}
+		parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: registryStub{}, People: registryStub{}, Tokens: registryStub{}, Roles: registryStub{}}, Entries: []palyra.Entry{{Seq: 1, Kind: "daemon.started"}}}
 		c.Access, c.Services = roleplay{c.Access}, parts.Services()
 	})
 	w.parts = parts

@@ -27,6 +27,7 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/access"
 	"palyra/internal/rpc"
+	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/store"
@@ -105,7 +106,7 @@ func newBench(t testing.TB, open maker) *bench {
 	t.Helper()
 	b := &bench{t: t, journal: &recorder{came: make(chan struct{}, 1)}, dir: shortDir(t), log: &bytes.Buffer{}, owner: newKey(), viewer: newKey()}
 	b.people()
-	b.parts = &rpctest.Parts{Registry: b.registry}
+	b.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: b.registry, People: b.registry, Tokens: b.registry, Roles: b.registry}}
 	var err error
 	b.server, err = open(b.config())
 	if err != nil {

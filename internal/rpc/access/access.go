@@ -18,11 +18,11 @@ import (
 )
 
 // Registry keeps who may do what. Every change names the signature behind it.
-type Registry interface {
-	Keys
-	People
-	Tokens
-	Roles
+type Registry struct {
+	Keys   Keys
+	People People
+	Tokens Tokens
+	Roles  Roles
 }
 
 // Keys keeps agents and operators' keys.
@@ -103,7 +103,7 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 
 // AddAgent implements the method.
 func (s *Service) AddAgent(ctx context.Context, req *v1.AddAgentRequest) (*v1.AddAgentResponse, error) {
-	a, token, err := s.registry.AddAgent(ctx, req.GetName(), palyra.Principal(req.GetOwner()), rpc.CallerOf(ctx).Evidence)
+	a, token, err := s.registry.Keys.AddAgent(ctx, req.GetName(), palyra.Principal(req.GetOwner()), rpc.CallerOf(ctx).Evidence)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func shown(token palyra.Secret) (text string) {
 
 // ListAgents implements the method.
 func (s *Service) ListAgents(ctx context.Context, _ *v1.ListAgentsRequest) (*v1.ListAgentsResponse, error) {
-	all, err := s.registry.Agents(ctx)
+	all, err := s.registry.Keys.Agents(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +133,12 @@ func (s *Service) ListAgents(ctx context.Context, _ *v1.ListAgentsRequest) (*v1.
 
 // RemoveAgent implements the method.
 func (s *Service) RemoveAgent(ctx context.Context, req *v1.RemoveAgentRequest) (*v1.RemoveAgentResponse, error) {
-	return &v1.RemoveAgentResponse{}, s.registry.RemoveAgent(ctx, palyra.Principal(req.GetPrincipal()), rpc.CallerOf(ctx).Evidence)
+	return &v1.RemoveAgentResponse{}, s.registry.Keys.RemoveAgent(ctx, palyra.Principal(req.GetPrincipal()), rpc.CallerOf(ctx).Evidence)
 }
 
 // AddOperator implements the method.
 func (s *Service) AddOperator(ctx context.Context, req *v1.AddOperatorRequest) (*v1.AddOperatorResponse, error) {
-	o, err := s.registry.AddOperator(ctx, palyra.Operator{
+	o, err := s.registry.Keys.AddOperator(ctx, palyra.Operator{
 		Principal: palyra.Principal(req.GetPrincipal()), Role: palyra.Role(req.GetRole()), PublicKey: req.GetPublicKey(),
 		Separation: palyra.Separation(req.GetApproverSeparation()),
 	}, rpc.CallerOf(ctx).Evidence)
@@ -151,7 +151,7 @@ func (s *Service) AddOperator(ctx context.Context, req *v1.AddOperatorRequest) (
 
 // ListOperators implements the method.
 func (s *Service) ListOperators(ctx context.Context, _ *v1.ListOperatorsRequest) (*v1.ListOperatorsResponse, error) {
-	all, err := s.registry.Operators(ctx)
+	all, err := s.registry.Keys.Operators(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -161,5 +161,5 @@ func (s *Service) ListOperators(ctx context.Context, _ *v1.ListOperatorsRequest)
 
 // RemoveOperator implements the method.
 func (s *Service) RemoveOperator(ctx context.Context, req *v1.RemoveOperatorRequest) (*v1.RemoveOperatorResponse, error) {
-	return &v1.RemoveOperatorResponse{}, s.registry.RemoveOperator(ctx, req.GetKeyId(), rpc.CallerOf(ctx).Evidence)
+	return &v1.RemoveOperatorResponse{}, s.registry.Keys.RemoveOperator(ctx, req.GetKeyId(), rpc.CallerOf(ctx).Evidence)
 }

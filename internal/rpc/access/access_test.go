@@ -16,7 +16,6 @@ var at = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 // registry remembers what it was asked. What it does not have is not called.
 type registry struct {
-	Registry
 	user  palyra.User
 	token palyra.Token
 	ttl   time.Duration
@@ -24,6 +23,8 @@ type registry struct {
 	sig   palyra.Signature
 	fail  error
 }
+
+func (r *registry) whole() Registry { return Registry{People: r, Tokens: r, Roles: r} }
 
 func (r *registry) AddUser(_ context.Context, u palyra.User, sig palyra.Signature) (palyra.User, error) {
 	r.user, r.sig = u, sig
@@ -83,7 +84,7 @@ func signed(t *testing.T) context.Context {
 
 func TestPeople(t *testing.T) {
 	r := &registry{}
-	s := New(r)
+	s := New(r.whole())
 	add, err := s.AddUser(signed(t), &v1.AddUserRequest{Principal: "user:bob", Role: "viewer", Workspaces: []string{"/w"}})
 	if err != nil || add.GetUser().GetPrincipal() != "user:bob" || r.user.Role != palyra.RoleViewer || r.user.Workspaces[0] != "/w" || r.sig.Intent.KeyID != "op-a" {
 		t.Errorf("%v %v %+v", add, err, r)
@@ -102,7 +103,7 @@ func TestPeople(t *testing.T) {
 
 func TestTokenIsShownOnce(t *testing.T) {
 	r := &registry{}
-	s := New(r)
+	s := New(r.whole())
 	res, err := s.AddToken(signed(t), &v1.AddTokenRequest{Name: "ci", Principal: "agent:ci", Scopes: []string{"runs.start"}, Workspaces: []string{"/w"}, TtlMs: 60_000})
 	if err != nil || res.GetToken() != "plyr_x" || res.GetEntry().GetTokenId() != "tok-1" || r.ttl != time.Minute || r.token.Principal != "agent:ci" {
 		t.Errorf("%v %v %+v", res, err, r)
@@ -123,7 +124,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 
 func TestErrorsComeThrough(t *testing.T) {
 	broken := errors.New("broken")
-	s := New(&registry{fail: broken})
+	s := New((&registry{fail: broken}).whole())
 	ctx := signed(t)
 	for name, call := range map[string]func() error{
 		"add user":     func() error { _, err := s.AddUser(ctx, nil); return err },
@@ -133,7 +134,7 @@ func TestErrorsComeThrough(t *testing.T) {
 		"add token":    func() error { _, err := s.AddToken(ctx, nil); return err },
 		"list tokens":  func() error { _, err := s.ListTokens(ctx, nil); return err },
 		"revoke token": func() error { _, err := s.RevokeToken(ctx, nil); return err },
-		"console":      func() error { _, err := New(nil).WithConsole(&desk{fail: broken}).OpenConsole(ctx, nil); return err },
+		"console":      func() error { _, err := New(Registry{}).WithConsole(&desk{fail: broken}).OpenConsole(ctx, nil); return err },
 	} {
 		if err := call(); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
@@ -142,7 +143,7 @@ func TestErrorsComeThrough(t *testing.T) {
 }
 
 func TestWhoAmI(t *testing.T) {
-	s := New(&registry{})
+	s := New((&registry{}).whole())
 	for name, c := range map[string]struct {
 		caller rpc.Caller
 		want   []string
@@ -184,7 +185,7 @@ func (d *desk) Login(_ context.Context, c rpc.Caller) (string, time.Time, error)
 
 func TestOpenConsole(t *testing.T) {
 	d := &desk{}
-	s := New(nil).WithConsole(d)
+	s := New(Registry{}).WithConsole(d)
 	ask := func(c rpc.Caller) (*v1.OpenConsoleResponse, error) {
 		return s.OpenConsole(rpc.WithCaller(t.Context(), c), nil)
 	}
@@ -205,7 +206,7 @@ func TestOpenConsole(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	s = New(nil)
+	s = New(Registry{})
 	if _, err := ask(rpc.Caller{Principal: "user:bob"}); palyra.AsError(err).Reason != palyra.ReasonDisabled {
 		t.Errorf("without a console: %v", err)
 	}

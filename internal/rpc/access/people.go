@@ -15,7 +15,7 @@ import (
 
 // AddUser implements the method.
 func (s *Service) AddUser(ctx context.Context, req *v1.AddUserRequest) (*v1.AddUserResponse, error) {
-	u, err := s.registry.AddUser(ctx, palyra.User{
+	u, err := s.registry.People.AddUser(ctx, palyra.User{
 		Principal: palyra.Principal(req.GetPrincipal()), Role: palyra.Role(req.GetRole()), Workspaces: req.GetWorkspaces(),
 	}, rpc.CallerOf(ctx).Evidence)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Service) AddUser(ctx context.Context, req *v1.AddUserRequest) (*v1.AddU
 
 // ListUsers implements the method.
 func (s *Service) ListUsers(ctx context.Context, _ *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
-	all, err := s.registry.Users(ctx)
+	all, err := s.registry.People.Users(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Service) ListUsers(ctx context.Context, _ *v1.ListUsersRequest) (*v1.Li
 
 // ChangeUser implements the method.
 func (s *Service) ChangeUser(ctx context.Context, req *v1.ChangeUserRequest) (*v1.ChangeUserResponse, error) {
-	u, err := s.registry.ChangeUser(ctx, palyra.User{
+	u, err := s.registry.People.ChangeUser(ctx, palyra.User{
 		Principal: palyra.Principal(req.GetPrincipal()), Role: palyra.Role(req.GetRole()), Workspaces: req.GetWorkspaces(),
 	}, rpc.CallerOf(ctx).Evidence)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) ChangeUser(ctx context.Context, req *v1.ChangeUserRequest) (*v
 
 // RemoveUser implements the method.
 func (s *Service) RemoveUser(ctx context.Context, req *v1.RemoveUserRequest) (*v1.RemoveUserResponse, error) {
-	return &v1.RemoveUserResponse{}, s.registry.RemoveUser(ctx, palyra.Principal(req.GetPrincipal()), rpc.CallerOf(ctx).Evidence)
+	return &v1.RemoveUserResponse{}, s.registry.People.RemoveUser(ctx, palyra.Principal(req.GetPrincipal()), rpc.CallerOf(ctx).Evidence)
 }
 
 // AddToken implements the method.
@@ -58,7 +58,7 @@ func (s *Service) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.Ad
 	if most := (1<<63 - 1) / int64(time.Millisecond); ttl < 0 || ttl > most {
 		ttl = 0 // the registry says what is allowed
 	}
-	t, token, err := s.registry.AddToken(ctx, palyra.Token{
+	t, token, err := s.registry.Tokens.AddToken(ctx, palyra.Token{
 		Name: req.GetName(), Principal: palyra.Principal(req.GetPrincipal()), Scopes: req.GetScopes(), Workspaces: req.GetWorkspaces(),
 	}, time.Duration(ttl)*time.Millisecond, rpc.CallerOf(ctx).Evidence)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.Ad
 
 // ListTokens implements the method.
 func (s *Service) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
-	all, err := s.registry.Tokens(ctx)
+	all, err := s.registry.Tokens.Tokens(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +81,14 @@ func (s *Service) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.
 
 // RevokeToken implements the method.
 func (s *Service) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
-	return &v1.RevokeTokenResponse{}, s.registry.RevokeToken(ctx, req.GetTokenId(), rpc.CallerOf(ctx).Evidence)
+	return &v1.RevokeTokenResponse{}, s.registry.Tokens.RevokeToken(ctx, req.GetTokenId(), rpc.CallerOf(ctx).Evidence)
 }
 
 // ListRoles implements the method.
 func (s *Service) ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
 	var all []wire.RoleInfo
-	for _, r := range s.registry.Roles() {
-		all = append(all, wire.RoleInfo{Role: r, Permissions: s.registry.Holds(r)})
+	for _, r := range s.registry.Roles.Roles() {
+		all = append(all, wire.RoleInfo{Role: r, Permissions: s.registry.Roles.Holds(r)})
 	}
 	res := &v1.ListRolesResponse{}
 	return res, wire.FromWord(map[string]any{"roles": all}, res)
@@ -109,9 +109,9 @@ func (s *Service) WhoAmI(ctx context.Context, _ *v1.WhoAmIRequest) (*v1.WhoAmIRe
 // and the token's scopes hold, all of them. A credential that cannot sign looks.
 func (s *Service) may(c rpc.Caller) []string {
 	signs := c.Credential == rpc.ByOperatorSocket || c.Credential == rpc.ByDevice
-	return slices.DeleteFunc(s.registry.Holds(c.Role), func(p string) bool {
-		return !s.registry.Permits(c.Role, p, signs) ||
-			c.Cap != "" && !s.registry.Permits(c.Cap, p, signs) ||
+	return slices.DeleteFunc(s.registry.Roles.Holds(c.Role), func(p string) bool {
+		return !s.registry.Roles.Permits(c.Role, p, signs) ||
+			c.Cap != "" && !s.registry.Roles.Permits(c.Cap, p, signs) ||
 			c.Scopes != nil && !slices.Contains(c.Scopes, p)
 	})
 }
