@@ -134,7 +134,10 @@ func TestErrorsComeThrough(t *testing.T) {
 		"add token":    func() error { _, err := s.AddToken(ctx, nil); return err },
 		"list tokens":  func() error { _, err := s.ListTokens(ctx, nil); return err },
 		"revoke token": func() error { _, err := s.RevokeToken(ctx, nil); return err },
-		"console":      func() error { _, err := New(Registry{}).WithConsole(&desk{fail: broken}).OpenConsole(ctx, nil); return err },
+		"console": func() error {
+			_, err := New(Registry{}).WithConsole(&desk{fail: broken}).OpenConsole(ctx, nil)
+			return err
+		},
 	} {
 		if err := call(); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
