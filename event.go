@@ -151,6 +151,7 @@ type CallJudged struct {
 	Labels   []string  `json:"labels,omitempty"` // of the session, with what was under way in it
 	Roles    []Role    `json:"roles,omitempty"`  // of the principal, as the access registry knew them
 	Owner    []Role    `json:"owner_roles,omitempty"`
+	Device   string    `json:"device_id,omitempty"` // that the principal is, or speaks for
 }
 
 // CallRefused ends a call that did not run.

@@ -24,7 +24,7 @@ func Effects(c *Call, res Result) []string {
 		e.sent = e.sent || reached && f.Out > 0
 	}
 	if res.Omitted > 0 || res.KillReason == killedByPanic || opens(c) { // not all of it was seen, or it happens elsewhere
-		return MayEffect(c)
+		return JoinLabels(e.labels(), MayEffect(c)) // what was seen may be beyond the plan
 	}
 	return e.labels()
 }

@@ -25,6 +25,7 @@ func TestEffects(t *testing.T) {
 		"added up":           {Call{Tool: builtin, Plan: netted}, flow(5, 5, "", "allow"), all, all},
 		"refused":            {Call{Tool: builtin, Plan: sandboxed("strict")}, flow(0, 0, "", "deny"), nil, nil},
 		"beyond the plan":    {Call{Tool: builtin, Plan: sandboxed("strict")}, flow(1, 1, "1.1.1.1", "allow"), all, nil},
+		"beyond it, in part": {Call{Tool: builtin, Plan: sandboxed("strict")}, Result{Egress: flow(1, 1, "1.1.1.1", "allow").Egress, Omitted: 1}, all, nil},
 		"not all was seen":   {Call{Tool: builtin, Plan: netted}, Result{Omitted: 1}, all, all},
 		"a tool's panic":     {Call{Tool: builtin, Plan: netted}, Result{KillReason: "panic"}, all, all},
 		"any host":           {Call{Tool: builtin, Plan: sandboxed("none")}, Result{}, nil, all},

@@ -21,7 +21,8 @@ func Presets() []string { return policy.Presets() }
 func Preset(name string) (map[string]string, error) { return policy.Preset(name) }
 
 // Read returns the files of the bundle in a directory by name: *.cedar, the
-// schema, entities.json and tests/*.yaml. What else lies there is left alone.
+// schema, entities.json and tests/*.yaml. What else lies there is left alone, but
+// for what looks as if it were meant to be one of them, which is an error.
 func Read(dir string) (map[string]string, error) {
 	files, err := policy.Read(os.DirFS(dir))
 	if err != nil {

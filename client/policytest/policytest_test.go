@@ -57,7 +57,7 @@ func TestRunFails(t *testing.T) {
 		"a policy":       {map[string]string{"a.cedar": "permit", "tests/a.yaml": good}, "a.cedar:1:"},
 		"no policy":      {map[string]string{"tests/a.yaml": good}, "the bundle holds no policy"},
 		"no test":        {map[string]string{"a.cedar": policies}, "the bundle has no tests"},
-		"another suffix": {map[string]string{"a.cedar": policies, "tests/a.yml": good}, "the bundle has no tests"},
+		"another suffix": {map[string]string{"a.cedar": policies, "tests/a.yml": good}, "tests/a.yml:1:1: it is not read"},
 	} {
 		r := run(t, c.files)
 		if r.OK {

@@ -149,8 +149,23 @@ func anOwner(tx *store.Tx) error {
 	if err != nil || n > 0 {
 		return err
 	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonLastOwner, "this is the last owner's key").
-		WithRemedy("add another owner first")
+	return lastOwner(tx)
+}
+
+// lastOwner is the refusal to end the last owner's key. Another person who is an
+// owner is named where there is one: what is missing then is a key of theirs.
+func lastOwner(tx *store.Tx) error {
+	e := palyra.Errorf(palyra.Conflict, palyra.ReasonLastOwner, "this is the last owner's key")
+	var other string
+	err := tx.Get(`SELECT principal FROM access_users WHERE role = ? AND removed_at = 0 ORDER BY principal LIMIT 1`, []any{string(palyra.RoleOwner)}, &other)
+	switch {
+	case errors.Is(err, store.ErrNoRows):
+		return e.WithRemedy("add another owner with a key first: palyra operator add user:NAME --role owner --public-key KEY")
+	case err != nil:
+		return err
+	}
+	return e.WithRemedy("%[1]s is an owner without an owner's key: 'palyra up' under their account makes one and 'palyra operator show' prints it; "+
+		"then here: palyra operator add %[1]s --role owner --public-key KEY", other)
 }
 
 // Operators lists every key ever known, in the order they were added.

@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,17 @@ func TestTheLastOwnerStays(t *testing.T) {
 	eve := b.add("eve", palyra.RoleOwner)
 	b.must(b.changeUser(b.owner, "eve", palyra.RoleAdmin))
 	b.wants(b.changeUser(b.owner, "alice", palyra.RoleAdmin), palyra.ReasonLastOwner) // eve's key is an owner's, eve is not
+	remedy := func() string {
+		return palyra.AsError(b.RemoveUser(t.Context(), "user:alice", b.sign(b.owner, nil))).Remedy
+	}
+	if got := remedy(); !strings.HasPrefix(got, "add another owner with a key") {
+		t.Error(got)
+	}
+	_, err := b.addUser(b.owner, "bob", palyra.RoleOwner) // an owner, who could not sign anything
+	b.must(err)
+	if got := remedy(); !strings.Contains(got, "user:bob is an owner without an owner's key") || !strings.Contains(got, "palyra operator add user:bob --role owner --public-key") {
+		t.Error(got)
+	}
 	b.wants(b.RemoveUser(t.Context(), "user:alice", b.sign(b.owner, nil)), palyra.ReasonLastOwner)
 	b.wants(b.RemoveOperator(t.Context(), b.owner.KeyID, b.sign(b.owner, nil)), palyra.ReasonLastOwner)
 	if a, err := b.LocalAgent(t.Context()); err != nil || a.Owner != "user:alice" {
@@ -182,7 +194,7 @@ func TestTheLastOwnerStays(t *testing.T) {
 	if a, err := b.LocalAgent(t.Context()); err != nil || a.Owner != "user:eve" {
 		t.Errorf("%+v %v", a, err)
 	}
-	_, err := b.Person(t.Context(), 1000)
+	_, err = b.Person(t.Context(), 1000)
 	b.wants(err, palyra.ReasonNoCredential) // the daemon's user was alice
 }
 

@@ -14,7 +14,7 @@ import (
 // arguments as well, in escapes: there it is exact, here it can be read.
 func (v *approvalView) script() {
 	if s, ok := scriptOf(v.approval.Plan); ok {
-		v.block("Script", fmt.Sprintf("%d bytes:", len(s)), s)
+		v.block("Script", count(int64(len(s)), "byte")+":", s)
 	}
 }
 
@@ -68,7 +68,7 @@ func (v *approvalView) roomWhole() {
 		label = ""
 	}
 	for _, f := range p.Files {
-		v.block("File", fmt.Sprintf("%s%s (read only), %d bytes:", show.Arg(f.Target), readable(f.Target), len(f.Text)), f.Text)
+		v.block("File", fmt.Sprintf("%s%s (read only), %s:", show.Arg(f.Target), readable(f.Target), count(int64(len(f.Text)), "byte")), f.Text)
 	}
 	v.sealed()
 }

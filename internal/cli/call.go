@@ -70,6 +70,7 @@ func (a *app) call(ctx context.Context, r client.CallRequest) error {
 	if err := a.printOutcome(outcome); err != nil {
 		return err
 	}
+	w.ruled(ctx, outcome)
 	return exitError{code: exitOfOutcome(outcome)}
 }
 

@@ -214,19 +214,22 @@ func (a *app) asOperator(f run) func(*cobra.Command, []string) error {
 // notInside says it where the operator's door is missing because this is the room
 // of an agent, which has only its own: no daemon is to be started there.
 func (a *app) notInside(err error) error {
-	if err == nil || palyra.AsError(err).Reason != client.ReasonNoDaemon {
-		return err
-	}
-	c, cerr := a.config()
-	if cerr != nil {
-		return err
-	}
-	agent, operator, cerr := c.Paths.Sockets()
-	if cerr != nil || !exists(agent) || exists(operator) {
+	if err == nil || palyra.AsError(err).Reason != client.ReasonNoDaemon || !a.inside() {
 		return err
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "an agent has no operator's door: this runs inside a sandbox, where only tools can be called").
 		WithRemedy("palyra tools list says which; a person outside can do this").WithCause(err)
+}
+
+// inside reports whether this is the room of an agent: there is its door and not
+// the operator's.
+func (a *app) inside() bool {
+	c, err := a.config()
+	if err != nil {
+		return false
+	}
+	agent, operator, err := c.Paths.Sockets()
+	return err == nil && exists(agent) && !exists(operator)
 }
 
 func exists(path string) bool {

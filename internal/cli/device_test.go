@@ -333,6 +333,15 @@ func TestRevokedDevice(t *testing.T) {
 	}
 	// A device that is not an owner's may not end itself either, and is told so.
 	here.fails(exitUnauthorised, "--remote", "two", "device", "revoke", "two")
+	// The door closes behind the last device; that nobody answers may be that.
+	there.palyra("device", "revoke", "two")
+	if said := here.fails(exitNoDaemon, "--remote", "two", "status"); !strings.Contains(said, "or this machine was revoked") {
+		t.Errorf("%s", said)
+	}
+	forgot, err := here.command("device", "forget", "two").CombinedOutput()
+	if err != nil || !strings.Contains(string(forgot), "there: palyra device revoke two\n") {
+		t.Errorf("%v\n%s", err, forgot)
+	}
 }
 
 // join pairs h with there under a name, with nobody at a terminal.

@@ -198,12 +198,16 @@ func (a *app) deviceForget() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			device := "DEVICE"
+			if r, err := client.LoadRemote(c.Paths.Remotes, args[0]); err == nil { // what is damaged can be forgotten as well
+				device = show.Arg(r.Device.Name)
+			}
 			if err := client.ForgetRemote(c.Paths.Remotes, args[0]); err != nil {
 				return err
 			}
 			return a.emit(map[string]string{"name": args[0]}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: forgotten here\n", show.Line(args[0]))
-				a.say("palyra: its daemon still knows this machine; there: palyra device revoke DEVICE")
+				a.say("palyra: its daemon still knows this machine; there: palyra device revoke %s", device)
 			})
 		},
 	}

@@ -46,7 +46,7 @@ func (a *app) exec() *cobra.Command {
 			"In tier B it has no network, and a script of the workspace that is run by its own\n" +
 			"name does not find files beside itself: call it by its interpreter.\n\n" +
 			"The exit code is the command's own, or 128+n where signal n ended it. 126: refused,\n" +
-			"denied or not answered in time. 124: it took too long. 130: cancelled. 125: Palyra\n" +
+			"denied or not answered in time. 6: the credential may not call. 124: it took too long. 130: cancelled. 125: Palyra\n" +
 			"itself failed, or a file or pipe did not get all of the output: what is longer than\n" +
 			"tool_call.output_bytes is better written to a file of the workspace. With --json\n" +
 			"there is one object, the outcome, and nothing else.",

@@ -98,7 +98,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 		}
 		return x.unless(ctx, err)
 	}
-	return x.finish(outcome)
+	return x.finish(ctx, outcome)
 }
 
 // event takes news of the call.
@@ -153,7 +153,7 @@ func (x *execution) begin(ctx context.Context) {
 }
 
 // finish prints what is left and says how it ended.
-func (x *execution) finish(o palyra.Outcome) error {
+func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	code := exitOfExec(o)
 	if x.asJSON {
 		if err := x.printOutcome(o); err != nil {
@@ -169,6 +169,7 @@ func (x *execution) finish(o palyra.Outcome) error {
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		x.printEnding(o)
+		x.ruled(ctx, o)
 	}
 	return exitError{code: code}
 }

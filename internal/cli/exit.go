@@ -153,7 +153,7 @@ func exitOfOutcome(o palyra.Outcome) int {
 // palyrasOwn are the reasons for which a call is refused through no fault of its
 // own.
 var palyrasOwn = []palyra.Reason{
-	palyra.ReasonJournalUnavailable, palyra.ReasonDiskFull, palyra.ReasonInternal, palyra.ReasonStopping, palyra.ReasonPolicyError,
+	palyra.ReasonJournalUnavailable, palyra.ReasonDiskFull, palyra.ReasonInternal, palyra.ReasonStopping,
 }
 
 // exitOfExec is the exit code of a command that went through the gate: its own
@@ -193,7 +193,9 @@ var signalNumbers = map[string]int{
 }
 
 // execError gives an error of exec its exit code. Nothing is known of the
-// command then, so it is none of the command's.
+// command then, so it is none of the command's. Who is not let in with their
+// credential is told so as by every other command: no call was proposed that
+// could have been refused.
 func execError(err error) error {
 	if _, ours := asExit(err); err == nil || ours {
 		return err
@@ -202,6 +204,8 @@ func execError(err error) error {
 	switch e := palyra.AsError(err); {
 	case e.Reason == palyra.ReasonCancelled:
 		code = exitCancelled
+	case exitByReason[e.Reason] == exitUnauthorised:
+		code = exitUnauthorised
 	case e.Code == palyra.Denied:
 		code = exitRefused
 	}
@@ -219,8 +223,8 @@ func exitTopic() *cobra.Command {
 		"`palyra tools call --json` prints it to stdout as it prints any other, and the code\n" +
 		"tells them apart. `palyra down` without a daemon has nothing to do and ends with 0.\n")
 	b.WriteString("\n`palyra exec` ends with the command's own code, or with 128+n where signal n ended it;\n" +
-		"only 124, 125, 126 and 130 are its own, and the message or the outcome says which is\n" +
-		"meant. `palyra run` and `palyra runs attach` end with 0 for a run that is done, 1 for\n" +
+		"only 2, 6, 124, 125, 126 and 130 are its own, and the message or the outcome says which\n" +
+		"is meant. `palyra run` and `palyra runs attach` end with 0 for a run that is done, 1 for\n" +
 		"one that failed and 130 for one that was cancelled.\n")
 	b.WriteString("\nAn error is printed to stderr as `palyra: text` and, where there is one, a second\n" +
 		"line with the remedy. With --json it is one object there:\n\n" +

@@ -161,7 +161,7 @@ func TestExitOfExec(t *testing.T) {
 		{refused(palyra.ReasonDiskFull), 125},
 		{refused(palyra.ReasonInternal), 125},
 		{refused(palyra.ReasonStopping), 125},
-		{refused(palyra.ReasonPolicyError), 125},
+		{refused(palyra.ReasonPolicyError), 126},
 	} {
 		if got := exitOfExec(c.o); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.o, got, c.want)
@@ -181,8 +181,11 @@ func TestExecError(t *testing.T) {
 		{palyra.Errorf(palyra.Unavailable, client.ReasonNoDaemon, "x"), 125},
 		{palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "x"), 125},
 		{palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "x"), 125},
-		{palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "x"), 126},
-		{palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "x"), 126},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonForeignUID, "x"), 6},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "x"), 6},
+		{palyra.Errorf(palyra.Invalid, palyra.ReasonBadCredential, "x"), 6},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "x"), 6},
+		{palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "x"), 126},
 		{interrupted(errors.New("x")), 130},
 	} {
 		err := execError(c.err)

@@ -84,65 +84,12 @@ func writeBundle(dir string, files map[string]string) error {
 	return nil
 }
 
-func (a *app) policyCheck() *cobra.Command {
-	return &cobra.Command{
-		Use: "check DIR", Short: "Say what is wrong with policies, and run their tests", Args: takes("DIR"),
-		Example: "  palyra policy check policies",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			files, err := readBundle(args[0])
-			if err != nil {
-				return err
-			}
-			check, err := c.CheckPolicy(ctx, files)
-			if err != nil {
-				return err
-			}
-			if err := a.emit(check, func(w io.Writer) { printCheck(w, check) }); err != nil {
-				return err
-			}
-			return notGood(check)
-		}),
-	}
-}
-
 // readBundle reads a directory of this machine; also one for a daemon elsewhere.
 func readBundle(dir string) (map[string]string, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "%s is not there", dir).WithRemedy("make one with 'palyra policy init DIR'")
 	}
 	return bundle.Read(dir)
-}
-
-func printCheck(w io.Writer, c client.PolicyCheck) {
-	for _, p := range c.Problems {
-		fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)))
-	}
-	bad := 0
-	for _, t := range c.Tests {
-		if !t.OK {
-			bad++
-			fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s: %s: %s", t.File, t.Name, t.Text)))
-		}
-	}
-	for _, text := range c.Warnings {
-		fmt.Fprintf(w, "warning: %s\n", show.Line(text))
-	}
-	if c.Bundle != "" {
-		fields(w, pair{"Bundle", string(c.Bundle)}, pair{"Policies", strconv.FormatInt(c.Policies, 10)},
-			pair{"Tests", fmt.Sprintf("%d of %d good", len(c.Tests)-bad, len(c.Tests))})
-	}
-}
-
-// notGood is the exit code of a check that found something, which is said already.
-func notGood(c client.PolicyCheck) error {
-	bad := len(c.Problems) > 0
-	for _, t := range c.Tests {
-		bad = bad || !t.OK
-	}
-	if bad {
-		return exitError{code: exitFailure}
-	}
-	return nil
 }
 
 func (a *app) policyApply() *cobra.Command {
@@ -158,12 +105,18 @@ func (a *app) policyApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			before, _ := c.Activations(ctx, 1) // only to say whether something changed
 			check, done, err := c.ApplyPolicy(ctx, files, force)
 			if err != nil {
 				return err
 			}
 			return a.emit(map[string]any{"check": check, "activation": done}, func(w io.Writer) {
 				printCheck(w, check)
+				if len(before) == 1 && before[0].Number == done.Number {
+					fmt.Fprintf(w, "already in force, nothing changed: %s (since %s, activation %d, by %s)\n",
+						show.Line(string(done.Bundle)), stamp(done.At), done.Number, show.Line(string(done.By)))
+					return
+				}
 				printActivation(w, done)
 			})
 		}),
@@ -176,12 +129,18 @@ func printActivation(w io.Writer, a client.Activation) {
 	fmt.Fprintf(w, "in force: %s (activation %d, by %s)\n", show.Line(string(a.Bundle)), a.Number, show.Line(string(a.By)))
 }
 
+// maxHistory is the most that a daemon lists.
+const maxHistory = 500
+
 func (a *app) policyHistory() *cobra.Command {
 	var limit int64
 	cmd := &cobra.Command{
 		Use: "history", Short: "List what was in force, newest first", Args: takes(),
 		Example: "  palyra policy history",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			if limit < 1 || limit > maxHistory {
+				return usage("--limit %d: from 1 to %d", limit, maxHistory)
+			}
 			list, err := c.Activations(ctx, limit)
 			if err != nil {
 				return err
@@ -199,7 +158,7 @@ func (a *app) policyHistory() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().Int64Var(&limit, "limit", 0, "how many, up to 500 (default 50)")
+	cmd.Flags().Int64Var(&limit, "limit", 50, "how many, up to "+strconv.Itoa(maxHistory))
 	return cmd
 }
 

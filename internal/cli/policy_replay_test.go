@@ -52,7 +52,18 @@ func TestPrintSuggestion(t *testing.T) {
 		Rules:  []client.SuggestedRule{{ID: "s", Text: "permit (\x1b);", Saves: 2, Calls: []palyra.ID{"A"}}},
 		Report: client.ReplayReport{Records: 7, Prompts: client.ReplayPrompts{Before: 2}},
 	})
-	if text := b.String(); !strings.Contains(text, "saves 2 questions (A)") || !strings.Contains(text, "2 questions then, 0 with these rules") || strings.Contains(text, "\x1b") {
+	if text := b.String(); !strings.Contains(text, "saves 2 questions (A)") || strings.Contains(text, "\x1b") || strings.Contains(text, "when they were made") ||
+		!strings.Contains(text, "7 calls looked at: today's policies would ask 2 questions of them, with these rules 0 (2 fewer)\n") {
+		t.Errorf("%q", text)
+	}
+	// Other policies were in force then: what is saved is counted from today's.
+	b.Reset()
+	printSuggestion(&b, client.PolicySuggestion{
+		Rules:  []client.SuggestedRule{{ID: "s", Saves: 1, Calls: []palyra.ID{"A"}}},
+		Report: client.ReplayReport{Records: 1, Prompts: client.ReplayPrompts{Before: 13, After: 13, Saved: 1, Added: 1}},
+	})
+	if text := b.String(); !strings.Contains(text, "saves 1 question (A)") ||
+		!strings.HasSuffix(text, "1 call looked at: today's policies would ask 14 questions of them, with these rules 13 (1 fewer)\nwhen they were made, people were asked 13 questions\n") {
 		t.Errorf("%q", text)
 	}
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"palyra/client"
 	"palyra/internal/show"
 )
+
+// maxSuggested is the most that a daemon suggests.
+const maxSuggested = 100
 
 func (a *app) policySuggest() *cobra.Command {
 	var out string
@@ -29,8 +33,8 @@ func (a *app) policySuggest() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if rules < 0 {
-				return usage("--rules %d: at least one", rules)
+			if rules < 1 || rules > maxSuggested {
+				return usage("--rules %d: from 1 to %d", rules, maxSuggested)
 			}
 			tell, done := a.counting("looked at")
 			s, err := c.SuggestPolicy(ctx, q, rules, tell)
@@ -55,7 +59,7 @@ func (a *app) policySuggest() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write a bundle with the rules to this new directory")
-	cmd.Flags().Int64Var(&rules, "rules", 0, "at most so many, up to 100 (default 10)")
+	cmd.Flags().Int64Var(&rules, "rules", 10, "at most so many, up to "+strconv.Itoa(maxSuggested))
 	_ = cmd.MarkFlagDirname("out")
 	when.flags(cmd)
 	return cmd
@@ -64,12 +68,20 @@ func (a *app) policySuggest() *cobra.Command {
 func printSuggestion(w io.Writer, s client.PolicySuggestion) {
 	p := s.Report.Prompts
 	if len(s.Rules) == 0 {
-		fmt.Fprintf(w, "nothing to suggest: of %d calls, %d were asked about, and no narrow rule would have saved a question\n", s.Report.Records, p.Before)
+		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, and no narrow rule would have saved a question\n", count(s.Report.Records, "call"), p.Before)
 		return
 	}
+	saved := int64(0)
 	for _, r := range s.Rules {
-		fmt.Fprintf(w, "// saves %d questions (%s)\n", r.Saves, show.Line(firstOf(r.Calls)))
+		saved += r.Saves
+		fmt.Fprintf(w, "// saves %s (%s)\n", count(r.Saves, "question"), show.Line(firstOf(r.Calls)))
 		fmt.Fprintf(w, "%s\n\n", show.Block(r.Text))
 	}
-	fmt.Fprintf(w, "%d calls looked at; %d questions then, %d with these rules\n", s.Report.Records, p.Before, p.After)
+	// Other policies may have been in force when the calls were made, so what the
+	// rules save is counted from what those in force would ask today.
+	fmt.Fprintf(w, "%s looked at: today's policies would ask %s of them, with these rules %d (%d fewer)\n",
+		count(s.Report.Records, "call"), count(p.After+saved, "question"), p.After, saved)
+	if p.Before != p.After+saved {
+		fmt.Fprintf(w, "when they were made, people were asked %s\n", count(p.Before, "question"))
+	}
 }

@@ -34,14 +34,20 @@ func (a *app) policyWhy() *cobra.Command {
 			"was planned and judged; the others can only be tried by doing them.\n\n" +
 			"--batch reads one such question per line, {\"argv\":[…]}, {\"script\":\"…\"} or\n" +
 			"{\"tool\":\"…\",\"input\":{…}}, with principal, workspace and tier where they differ, and\n" +
-			"answers each with one line of JSON, in order. A line that cannot be read is answered\n" +
-			"with its number and what is wrong with it, and the exit code is 1 at the end.",
+			"answers each with one line of JSON, in order and with the line's number. A line that is\n" +
+			"empty or cannot be read is answered with what is wrong with it, and the exit code is 1\n" +
+			"at the end.",
 		Example: "  palyra policy why 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n" +
 			"  palyra policy why --json -- git push --force\n" +
 			"  palyra policy why --script 'ls | wc -l'\n" +
 			"  palyra policy why --tool palyra.fs.write --input '{\"path\":\"a.txt\",\"content\":\"x\"}'\n" +
 			"  palyra policy why --batch questions.ndjson",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if o.batch != "" || o.dash >= 0 || len(args) == 0 { // not about a call on record
+				if err := a.speaker(ctx, &o); err != nil {
+					return err
+				}
+			}
 			if o.batch != "" {
 				return a.whyBatch(ctx, c, o)
 			}
@@ -69,7 +75,7 @@ func (o *whyOptions) whyFlags(cmd *cobra.Command) {
 	f.StringVarP(&o.input, "input", "i", "{}", "its arguments: JSON, @FILE, or - for stdin")
 	f.StringVar(&o.line, "script", "", "a shell line, instead of CMD")
 	f.StringVar(&o.batch, "batch", "", "file with one question per line, or - for stdin")
-	f.StringVar(&o.principal, "principal", "", "who would call (default agent:local)")
+	f.StringVar(&o.principal, "principal", "", "who would call (default: the agent of "+tokenVariable+", else agent:local)")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&o.cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.tier, "tier", "", "sandbox: b or c (default: the configured one)")

@@ -125,8 +125,9 @@ func (a *app) whyInput(name string) (io.Reader, func(), error) {
 	return f, func() { _ = f.Close() }, nil
 }
 
-// eachLine hands over the lines that are not empty, with their numbers. One that is
-// too long comes as a problem, and the rest goes on.
+// eachLine hands over every line with its number. One that is too long, or has
+// nothing in it, comes as a problem, and the rest goes on: whoever counts answers
+// finds each at its line.
 func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	for n := int64(1); ; n++ {
@@ -138,10 +139,15 @@ func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) 
 			return failed(palyra.ReasonMalformedInput, "cannot read the batch: %v", err)
 		}
 		var problem error
-		if long {
+		switch {
+		case long:
 			problem = failed(palyra.ReasonInputTooLarge, "the line is longer than %s", size(maxWhyLine))
+		case len(line) == 0: // behind the last line
+			return nil
+		case len(bytes.TrimSpace(line)) == 0:
+			problem = failed(palyra.ReasonMalformedInput, "the line is empty")
 		}
-		if (long || len(bytes.TrimSpace(line)) > 0) && !f(n, line, problem) || err != nil {
+		if !f(n, line, problem) || err != nil {
 			return nil
 		}
 	}
@@ -167,7 +173,9 @@ func (a *app) whyOne(ctx context.Context, c why, o whyOptions, n int64, line []b
 		if r, problem = o.question(line); problem == nil {
 			var e client.Explanation
 			if e, problem = patiently(ctx, c, r); problem == nil {
-				return whyOf(e, o.full)
+				v := whyOf(e, o.full)
+				v.Line = n
+				return v
 			}
 		}
 	}

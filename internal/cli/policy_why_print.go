@@ -15,6 +15,7 @@ import (
 // whyAnswer is an explanation as --json prints it: one object that says first what
 // the answer is.
 type whyAnswer struct {
+	Line        int64               `json:"line,omitempty"` // of a batch, from 1
 	Verdict     palyra.Effect       `json:"verdict"`
 	Need        palyra.Need         `json:"need"`
 	Layer       palyra.Layer        `json:"layer"` // what refused or asked; empty: nothing did

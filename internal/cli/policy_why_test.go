@@ -69,7 +69,7 @@ func TestWhyBatchKeepsItsOrder(t *testing.T) {
 		t.Fatalf("%d, %v", len(got), err)
 	}
 	for n, line := range got {
-		if line["verdict"] != "ask" || line["reason"] != fmt.Sprintf(`{"n":%d}/w`, n) {
+		if line["verdict"] != "ask" || line["line"] != float64(n+1) || line["reason"] != fmt.Sprintf(`{"n":%d}/w`, n) {
 			t.Errorf("%d: %v", n, line)
 		}
 	}
@@ -114,6 +114,31 @@ func TestWhyBatchLines(t *testing.T) {
 	}
 }
 
+// Every line has its answer, also one with nothing in it; what is behind the last
+// line is none.
+func TestWhyBatchAnswersEveryLine(t *testing.T) {
+	const good = `{"tool":"t"}`
+	for text, want := range map[string]string{
+		"": "", "\n": "e", good: "g", good + "\n": "g", "\n" + good + "\n \t\n\r\n" + good: "egeeg", good + "\n\n": "ge", good + "\r\n" + good: "gg",
+	} {
+		lines, err := batch(t, &oracle{}, text, whyOptions{})
+		got := ""
+		for i, line := range lines {
+			if line["line"] != float64(i+1) {
+				t.Errorf("%q: answer %d is that of line %v", text, i+1, line["line"])
+			}
+			if problem, bad := line["error"].(map[string]any); !bad {
+				got += "g"
+			} else if problem["text"] == "the line is empty" {
+				got += "e"
+			}
+		}
+		if got != want || (err != nil) != strings.Contains(want, "e") {
+			t.Errorf("%q: %s, want %s: %v", text, got, want, err)
+		}
+	}
+}
+
 func TestWhyBatchEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
@@ -151,7 +176,7 @@ func TestWhyOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"verdict":"deny"`, `"need":{"votes":0}`, `"layer":""`, `"policies":[]`, `"remedy":""`, `"reason":""`, `"flips":[]`, `"context":{}`, `"errors":[]`,
+		`{"verdict":"deny"`, `"need":{"votes":0}`, `"layer":""`, `"policies":[]`, `"remedy":""`, `"reason":""`, `"flips":[]`, `"context":{}`, `"errors":[]`,
 	} {
 		if !bytes.Contains(raw, []byte(want)) {
 			t.Errorf("no %s in %s", want, raw)

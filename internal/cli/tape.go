@@ -93,7 +93,7 @@ func (t *tape) tell(e palyra.TapeEntry) {
 		t.spoken(string(e.ToolOutput.Call)+e.ToolOutput.Stream, "  ", string(e.ToolOutput.Data), false)
 	case e.ToolAttested != nil:
 		for _, f := range e.ToolAttested.Egress {
-			t.put("  network %s %s:%d, %d bytes in, %d out\n", show.Line(f.Verdict), show.Line(f.Host), f.Port, f.In, f.Out)
+			t.put("  network %s %s:%d, %s in, %d out\n", show.Line(f.Verdict), show.Line(f.Host), f.Port, count(f.In, "byte"), f.Out)
 		}
 	case e.ToolFinished != nil:
 		t.finished(*e.ToolFinished)

@@ -7,17 +7,28 @@ import (
 	"time"
 )
 
-// parseSpan reads a duration as people write it: 30m, 1h30m, 2d, 1d12h. It must
-// be more than nothing.
+// day is one of 24 hours.
+const day = 24 * time.Hour
+
+// parseSpan reads a duration as people write it: 30m, 1h30m, 2d, 1d12h, 1w. It
+// must be more than nothing.
 func parseSpan(s string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is not a duration like 30m, 2h or 1d", s)
+	bad := fmt.Errorf("%q is not a duration like 30m, 2h, 1d or 1w", s)
 	rest, total := s, time.Duration(0)
-	if days, after, ok := strings.Cut(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
+	for _, unit := range []struct {
+		name string
+		is   time.Duration
+		bits int // of the number, so that a sum too large turns negative
+	}{{"w", 7 * day, 12}, {"d", day, 16}} {
+		number, after, ok := strings.Cut(rest, unit.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(number, 10, unit.bits)
 		if err != nil {
 			return 0, bad
 		}
-		total, rest = time.Duration(n)*24*time.Hour, after
+		total, rest = total+time.Duration(n)*unit.is, after
 	}
 	if rest != "" || total == 0 {
 		d, err := time.ParseDuration(rest)
@@ -40,7 +51,6 @@ func (f *spanFlag) String() string {
 	if *f == 0 {
 		return ""
 	}
-	const day = 24 * time.Hour
 	if d := time.Duration(*f); d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
@@ -57,19 +67,27 @@ func (f *spanFlag) Set(s string) error {
 // Type implements pflag.Value.
 func (*spanFlag) Type() string { return "duration" }
 
-// parseWhen reads a moment: RFC 3339, a date, or a duration ago.
+// moments are the forms of a time. One without a zone is in UTC, as everything that
+// is printed.
+var moments = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
+
+// parseWhen reads a moment: a time, a date, or a duration ago. A duration of
+// nothing is now.
 func parseWhen(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+	for _, layout := range moments {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}
 	}
+	if s == "0" || s == "0s" {
+		return now.UTC(), nil
+	}
 	d, err := parseSpan(s)
 	if err != nil {
-		return time.Time{}, usage("%q is neither a time like 2026-01-02T15:04:05Z nor a duration like 2h", s)
+		return time.Time{}, usage("%q is neither a time like 2026-01-02T15:04:05Z, nor a date like 2026-01-02, nor a duration ago like 2h, 7d or 1w", s)
 	}
 	return now.Add(-d).UTC(), nil
 }

@@ -8,12 +8,13 @@ import (
 func TestParseSpan(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, "1ms": time.Millisecond, "0.5h": 30 * time.Minute,
+		"1w": 7 * day, "1w2d3h": 9*day + 3*time.Hour, "1d1m": day + time.Minute,
 	} {
 		if got, err := parseSpan(in); err != nil || got != want {
 			t.Errorf("%s: %v, %v", in, got, err)
 		}
 	}
-	for _, in := range []string{"", "0", "0s", "0d", "-5m", "+5m", "1d-5m", "5", "d", "m", "1w", "1.5d", "99999d", "1d5", " 5m", "9999999h", "5m "} {
+	for _, in := range []string{"", "0", "0s", "0d", "-5m", "+5m", "1d-5m", "5", "d", "m", "w", "0w", "1d1w", "1w1w", "-1w", "1.5w", "4096w", "4095w65535d2562047h", "1.5d", "99999d", "1d5", " 5m", "9999999h", "5m "} {
 		if got, err := parseSpan(in); err == nil {
 			t.Errorf("%q was taken as %v", in, got)
 		}
@@ -38,6 +39,10 @@ func TestParseWhen(t *testing.T) {
 	for in, want := range map[string]time.Time{
 		"":                          {},
 		"2h":                        now.Add(-2 * time.Hour),
+		"1w":                        now.Add(-7 * day),
+		"0s":                        now,
+		"2026-01-02T03:04:05":       time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		"2026-01-02 03:04":          time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC),
 		"2026-01-02":                time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
 		"2026-01-02T03:04:05Z":      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		"2026-01-02T03:04:05+02:00": time.Date(2026, 1, 2, 1, 4, 5, 0, time.UTC),

@@ -35,6 +35,33 @@ func TestLinesThatShellsReadOtherwise(t *testing.T) {
 	}
 }
 
+// Words that a program takes for other options or values than most would.
+func TestWordsThatProgramsReadOtherwise(t *testing.T) {
+	for _, argv := range [][]string{
+		{"tree", "-Po", "x", "out"}, // -P takes x, -o writes out
+		{"tree", "-aIo", "x", "out"},
+		{"tree", "-L2o", "out"},
+		{"tree", "-oP", "out", "x"},
+		{"git", "for-each-ref", "--format", "%(signature)"}, // a value in a word of its own is the same value
+		{"git", "for-each-ref", "--format=%(signature)"},
+	} {
+		if c := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"}); c.Understood || !c.RunsCode {
+			t.Errorf("%q is %+v: want it not understood", argv, c)
+		}
+	}
+	for _, argv := range [][]string{
+		{"tree", "-L", "2"},
+		{"tree", "-L2"},
+		{"tree", "-aL", "2", "-I", "node_modules", "src"},
+		{"git", "for-each-ref", "--format", "%(refname:short)", "refs/heads"},
+		{"git", "for-each-ref", "--format=%(refname)"},
+	} {
+		if c := Analyse(Input{Argv: argv, Cwd: "/w", Workspace: "/w"}); !c.Understood || c.Class != palyra.CommandReadOnly {
+			t.Errorf("%q is %+v: want an understood look", argv, c)
+		}
+	}
+}
+
 // Variables that a call brings count as those in front of a command.
 func TestVariablesOfTheCall(t *testing.T) {
 	for arguments, understood := range map[string]bool{

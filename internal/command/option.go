@@ -15,6 +15,7 @@ const (
 	styleNone  = "none"  // there are no options
 	styleKeys  = "keys"  // NAME=VALUE
 	styleTar   = "tar"   // as GNU, and the first word is a cluster even without a dash
+	styleApart = "apart" // as GNU, but values of letters are the words after the cluster and never stand in it
 )
 
 // parse divides words into options, which are looked up, and operands.
@@ -104,6 +105,9 @@ func (c *call) cluster(s *spec, letters string, rest []word) []word {
 			continue
 		}
 		after := letters[i+len(string(l)):]
+		if s.Style == styleApart && o.arity > 0 && after != "" && !digits(after) {
+			c.doubt(c.name + " -" + letters + " is read differently")
+		}
 		if (o.arity == 1 || o.optional) && after != "" {
 			v := plain(after)
 			return c.take(s, name, &v, rest)

@@ -56,6 +56,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.projects.find = d.work.Find // before anything is judged
 	d.files, err = artifact.New(ctx, artifact.Config{DB: d.db, Dir: filepath.Join(filepath.Dir(c.Paths.State), "artifacts"), Now: now})
 	if err != nil {
 		return err

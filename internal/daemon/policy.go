@@ -175,7 +175,7 @@ func (d *Daemon) owners(ctx context.Context) ([]palyra.Principal, error) {
 }
 
 // lost is what no owner could do any more under a bundle.
-func (d *Daemon) lost(ctx context.Context, b *policy.Bundle) ([]string, error) {
+func (d *Daemon) lost(ctx context.Context, b *policy.Bundle) ([]policy.Loss, error) {
 	owners, err := d.owners(ctx)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,33 +20,36 @@ type bundlesPart struct{ d *Daemon }
 
 // Check implements the door's Bundles.
 func (p bundlesPart) Check(ctx context.Context, files map[string]string) (wire.PolicyCheck, error) {
-	_, check, err := p.examine(ctx, files)
+	_, check, _, err := p.examine(ctx, files)
 	return check, err
 }
 
 // examine reads a bundle, runs its tests and looks for what would be lost. The
 // bundle is nil when it is not good.
-func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, error) {
+func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, []policy.Loss, error) {
 	b, report := readWithin(ctx, files)
 	if err := context.Cause(ctx); err != nil {
-		return nil, wire.PolicyCheck{}, givenUp(err)
+		return nil, wire.PolicyCheck{}, nil, givenUp(err)
 	}
 	check := wire.PolicyCheck{Bundle: report.Digest, Policies: int64(report.Policies), Problems: problemWords(report.Problems)}
 	if b == nil {
-		return nil, check, nil
+		return nil, check, nil, nil
 	}
 	good := p.tests(ctx, b, &check)
 	if err := context.Cause(ctx); err != nil {
-		return nil, check, givenUp(err)
+		return nil, check, nil, givenUp(err)
 	}
-	var err error
-	if check.Warnings, err = p.d.lost(ctx, b); err != nil {
-		return nil, check, err
+	lost, err := p.d.lost(ctx, b)
+	if err != nil {
+		return nil, check, nil, err
+	}
+	for _, l := range lost {
+		check.Warnings = append(check.Warnings, l.Text)
 	}
 	if !good {
 		b = nil
 	}
-	return b, check, nil
+	return b, check, lost, nil
 }
 
 // readBudget is the time that reading and checking a bundle's policies may take;
@@ -70,6 +74,9 @@ func (p bundlesPart) tests(ctx context.Context, b *policy.Bundle, check *wire.Po
 	check.Problems = append(check.Problems, problemWords(problems)...)
 	good := len(problems) == 0
 	for _, r := range results {
+		if !r.OK { // people look for it in the file
+			r.Text = fmt.Sprintf("line %d: %s", r.Line, r.Text)
+		}
 		check.Tests = append(check.Tests, wire.PolicyTest{File: r.File, Name: r.Name, OK: r.OK, Text: r.Text})
 		good = good && r.OK
 	}
@@ -95,12 +102,12 @@ func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string
 	if err != nil {
 		return wire.PolicyCheck{}, wire.Activation{}, err
 	}
-	b, check, err := p.examine(ctx, files)
+	b, check, lost, err := p.examine(ctx, files)
 	if err == nil && b == nil {
 		err = notGood(check)
 	}
 	if err == nil {
-		err = bearable(check.Warnings, force)
+		err = bearable(lost, force)
 	}
 	if err != nil {
 		return check, wire.Activation{}, err
@@ -225,15 +232,22 @@ func notGood(c wire.PolicyCheck) error {
 	if more := len(lines) - most; more > 0 {
 		lines = append(lines[:most], fmt.Sprintf("… and %d more", more))
 	}
-	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s", strings.Join(lines, "\n")).
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s", strings.Join(lines, "; ")).
 		WithRemedy("correct it; 'palyra policy check DIR' lists everything, and the policies in force stay as they are")
 }
 
 // bearable refuses what would be lost, unless that is meant.
-func bearable(lost []string, force bool) error {
+func bearable(lost []policy.Loss, force bool) error {
 	if len(lost) == 0 || force {
 		return nil
 	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "policy bundle: %s", strings.Join(lost, "; ")).
-		WithRemedy("keep the rules 'deciders' and 'policy-writers', or apply it with --force; 'palyra policy rollback --offline' then leads back")
+	var texts, remedies []string
+	for _, l := range lost {
+		texts = append(texts, l.Text)
+		if !slices.Contains(remedies, l.Remedy) {
+			remedies = append(remedies, l.Remedy)
+		}
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "policy bundle: %s", strings.Join(texts, "; ")).
+		WithRemedy("%s; or apply it with --force: 'palyra policy rollback --offline' then leads back", strings.Join(remedies, ", and "))
 }

@@ -49,12 +49,12 @@ func (d *Daemon) loadPolicyDir(ctx context.Context) (err error) {
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	b, check, err := bundlesPart{d}.examine(ctx, files)
+	b, check, lost, err := bundlesPart{d}.examine(ctx, files)
 	if err == nil && b == nil {
 		err = notGood(check)
 	}
 	if err == nil {
-		err = bearable(check.Warnings, false)
+		err = bearable(lost, false)
 	}
 	if err != nil {
 		return err

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"palyra"
 	"palyra/internal/policy"
@@ -18,19 +20,76 @@ const maxProjects = 256
 // projects reads the policies of workspaces, and keeps them while they are the
 // same.
 type projects struct {
+	find  func(context.Context, string) (palyra.Workspace, bool, error) // of the registry
 	mu    sync.Mutex
 	known map[string]*policy.Bundle
 }
 
-// of returns the policies of a workspace; nil when it has none.
+// of returns the policies of a workspace; nil when it has none. Where the workspace
+// lies in registered ones, theirs count as well, and those of every directory
+// between: whoever names a directory further down is held to them all the same.
 func (p *projects) of(workspace string) (*policy.Bundle, error) {
-	root, err := projectRoot(workspace)
+	places, err := p.above(workspace)
+	if err != nil {
+		return nil, err
+	}
+	levels := make([]*policy.Bundle, len(places))
+	for i, dir := range places {
+		if levels[i], err = p.at(dir); err != nil {
+			return nil, err
+		}
+	}
+	return policy.JoinProjects(levels), nil
+}
+
+// maxAbove bounds the directories between a workspace and the outermost registered
+// one.
+const maxAbove = 64
+
+// above are the directories whose policies a workspace has, its own first.
+func (p *projects) above(workspace string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	top := workspace
+	for dir := workspace; p.find != nil; dir = filepath.Dir(top) {
+		w, found, err := p.find(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			break
+		}
+		if top = w.Path; top == filepath.Dir(top) {
+			break
+		}
+	}
+	out := []string{workspace}
+	for dir := workspace; dir != top && dir != filepath.Dir(dir); {
+		if dir = filepath.Dir(dir); len(out) == maxAbove {
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "the workspace lies more than %d directories below the one that is registered", maxAbove).
+				WithRemedy("name a directory further up")
+		}
+		if _, err := os.Lstat(filepath.Join(dir, filepath.Dir(policy.ProjectDir))); dir != top && errors.Is(err, fs.ErrNotExist) {
+			out = append(out, "")
+			continue
+		}
+		out = append(out, dir)
+	}
+	return out, nil
+}
+
+// at returns the policies that stand in one directory.
+func (p *projects) at(dir string) (*policy.Bundle, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	root, err := projectRoot(dir)
 	if root == nil {
 		return nil, err
 	}
 	defer root.Close()
 	p.mu.Lock()
-	last := p.known[workspace]
+	last := p.known[dir]
 	p.mu.Unlock()
 	b, err := policy.LoadProject(projectFS{root}, last)
 	if err != nil || b == last {
@@ -41,7 +100,7 @@ func (p *projects) of(workspace string) (*policy.Bundle, error) {
 	if p.known == nil || len(p.known) >= maxProjects {
 		p.known = map[string]*policy.Bundle{}
 	}
-	p.known[workspace] = b
+	p.known[dir] = b
 	return b, nil
 }
 

@@ -78,3 +78,89 @@ func TestProjectPolicy(t *testing.T) {
 		t.Errorf("a link inside the workspace: %+v", v)
 	}
 }
+
+// Whoever names a directory further down in a registered workspace is held to what
+// every directory on the way forbids, and to all that is forbidden there at once.
+func TestProjectPolicyHoldsBelow(t *testing.T) {
+	d := testDaemon(t)
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(work, "a", "b")
+	put := func(dir, text string) {
+		t.Helper()
+		dir = filepath.Join(dir, policy.ProjectDir)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "a.cedar"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judge := func(workspace, tool, arguments string) palyra.Verdict {
+		t.Helper()
+		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return why.Verdict
+	}
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.work.Add(t.Context(), work, "", "user:me", palyra.Signature{}); err != nil {
+		t.Fatal(err)
+	}
+	if v := judge(below, "palyra.fs.list", `{"path":"."}`); v.Effect != palyra.Allow {
+		t.Fatalf("%+v", v)
+	}
+	forbid := func(tool string) string {
+		return `@id("x") forbid (principal, action == Action::"tool.execute", resource == Tool::"` + tool + `");`
+	}
+	put(work, forbid("palyra.fs.list"))
+	put(below, forbid("palyra.fs.write"))
+	for range 2 {
+		if v := judge(below, "palyra.fs.list", `{"path":"."}`); v.Effect != palyra.Deny || len(v.Policies) != 1 || v.Policies[0].ID != "project/../../x" || v.Policies[0].File != "../../.palyra/policy/a.cedar" {
+			t.Errorf("what is forbidden above: %+v", v)
+		}
+		if v := judge(below, "palyra.fs.write", `{"path":"n","content":"b"}`); v.Effect != palyra.Deny || len(v.Policies) != 1 || v.Policies[0].ID != "project/x" {
+			t.Errorf("what is forbidden here: %+v", v)
+		}
+		if v := judge(work, "palyra.fs.write", `{"path":"n","content":"b"}`); v.Effect != palyra.Ask {
+			t.Errorf("what is forbidden below: %+v", v)
+		}
+	}
+	put(filepath.Join(work, "a"), "nonsense")
+	if v := judge(below, "palyra.fs.list", `{"path":"."}`); v.Effect != palyra.Deny || len(v.Errors) == 0 {
+		t.Errorf("what is broken on the way: %+v", v)
+	}
+}
+
+// A hidden directory of a registered workspace is not what was registered: what is
+// an ordinary name there makes other programs run code.
+func TestHiddenDirectoriesAreNotTheWorkspace(t *testing.T) {
+	d := testDaemon(t)
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.work.Add(t.Context(), work, "", "user:me", palyra.Signature{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".git/hooks", ".GIT", ".palyra/policy", "sub/.github/workflows"} {
+		dir = filepath.Join(work, dir)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: dir,
+			Arguments: json.RawMessage(`{"path":"pre-commit","content":"x"}`),
+		})
+		if err != nil || why.Plan.Workspace.Known || why.Verdict.Effect != palyra.Ask || !why.Verdict.Need.Fresh {
+			t.Errorf("%s: %+v, %v", dir, why.Verdict, err)
+		}
+	}
+}

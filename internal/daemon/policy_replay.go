@@ -64,7 +64,7 @@ func (p historyPart) candidate(ctx context.Context, files map[string]string) (*p
 	if len(files) == 0 {
 		return p.d.policy.Bundle(), nil, nil
 	}
-	b, check, err := bundlesPart(p).examine(ctx, files)
+	b, check, _, err := bundlesPart(p).examine(ctx, files)
 	if b != nil || err != nil {
 		return b, nil, err
 	}

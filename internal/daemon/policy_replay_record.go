@@ -145,8 +145,8 @@ func (r *pastReader) judged(row run.Past, parts run.PastCall, first palyra.CallJ
 		Principal: pr.Principal, Owner: pr.Owner, Call: row.ID, Session: pr.Session, Run: pr.Run, Parent: pr.Parent, Door: pr.Door,
 		Tool: tool.value, Plan: plan.value, Labels: first.Labels, CallsUsed: pr.CallsUsed, CallsMax: pr.CallsMax, Standing: standing(first),
 	}}
-	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Door,
-		first.Labels, pr.CallsUsed, pr.CallsMax, first.Roles, first.Owner)
+	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Door,
+		first.Labels, pr.CallsUsed, pr.CallsMax, first.Roles, first.Owner, first.Device)
 	return out, ""
 }
 
@@ -156,7 +156,7 @@ func standing(first palyra.CallJudged) *palyra.Standing {
 	if len(first.Roles)+len(first.Owner) == 0 {
 		return nil
 	}
-	return &palyra.Standing{Roles: first.Roles, Owner: first.Owner}
+	return &palyra.Standing{Roles: first.Roles, Owner: first.Owner, Device: first.Device}
 }
 
 // answered adds what people said. The row of a call that did not run holds no
@@ -244,12 +244,19 @@ func judgedWords(body map[string]any) (j palyra.CallJudged) {
 	_ = j.Effect.UnmarshalText([]byte(text("effect")))
 	j.Call, j.Plan, j.Risk = palyra.ID(text("call_id")), palyra.Digest(text("plan_digest")), palyra.RiskLevel(text("risk"))
 	j.Bundle, j.Snapshot = palyra.Digest(text("bundle_digest")), palyra.Digest(text("snapshot_digest"))
-	list, _ := body["policies"].([]any)
-	for _, id := range list {
-		s, _ := id.(string)
-		j.Policies = append(j.Policies, s)
-	}
+	j.Policies, j.Labels, j.Device = texts[string](body["policies"]), texts[string](body["labels"]), text("device_id")
+	j.Roles, j.Owner = texts[palyra.Role](body["roles"]), texts[palyra.Role](body["owner_roles"])
 	return j
+}
+
+// texts is a list in a body.
+func texts[T ~string](v any) (out []T) {
+	list, _ := v.([]any)
+	for _, one := range list {
+		s, _ := one.(string)
+		out = append(out, T(s))
+	}
+	return out
 }
 
 // verdictOf is the first verdict: what the journal says of it, and what an ask

@@ -298,6 +298,37 @@ func TestReplayOfABrokenCandidate(t *testing.T) {
 	}
 }
 
+// A call is judged again with what its session had done and what its caller was
+// then, and not with what they are now.
+func TestReplayKeepsLabelsAndStanding(t *testing.T) {
+	p := newPast(t, testDaemon(t))
+	for _, change := range []func(*palyra.CallJudged){
+		func(j *palyra.CallJudged) {},
+		func(j *palyra.CallJudged) { j.Labels = []string{palyra.LabelSecret, palyra.LabelUntrusted} },
+		func(j *palyra.CallJudged) {
+			j.Roles, j.Owner = []palyra.Role{palyra.RoleAgent}, []palyra.Role{palyra.RoleViewer}
+		},
+		func(j *palyra.CallJudged) { j.Roles, j.Device = []palyra.Role{palyra.RoleAgent}, "dev-1" },
+	} {
+		c, events := p.call(t, endings[1], 0)
+		judged := events[1].(palyra.CallJudged)
+		change(&judged)
+		if _, err := p.d.path.ledger.Record(t.Context(), c, events[0], judged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, when := range map[string]string{
+		"labels":      `context.labels.contains("secret-read") && context.session.labels.contains("untrusted-input")`,
+		"owner roles": `principal has owner && principal.owner in Role::"viewer"`,
+		"device":      `context has device_id && context.device_id == "dev-1"`,
+	} {
+		r := p.replay(t, wire.ReplayQuery{Files: plainly(t, `@id("x") forbid (principal is Agent, action == Action::"tool.execute", resource) when { `+when+` };`)})
+		if r.Records != 4 || moved(r, palyra.Allow, palyra.Deny) != 1 || r.Same != 3 {
+			t.Errorf("%s: %d of %d are denied, %d the same: %+v", name, moved(r, palyra.Allow, palyra.Deny), r.Records, r.Same, r)
+		}
+	}
+}
+
 // What is not on record as it was judged is said to be missing, and not guessed.
 func TestReplayGapsOfTheStore(t *testing.T) {
 	p := newPast(t, testDaemon(t))

@@ -27,7 +27,11 @@ func TestRestlessPolicyDirIsNotRead(t *testing.T) {
 		}
 	}()
 	<-writing
-	if _, err := settledFiles(t.Context(), dir); palyra.AsError(err).Reason != palyra.ReasonInterrupted || palyra.AsError(err).Remedy == "" {
+	_, err := settledFiles(t.Context(), dir)
+	for try := 0; err == nil && try < 4; try++ { // on a busy machine the writer may rest for long enough
+		_, err = settledFiles(t.Context(), dir)
+	}
+	if palyra.AsError(err).Reason != palyra.ReasonInterrupted || palyra.AsError(err).Remedy == "" {
 		t.Errorf("%v", err)
 	}
 	stop()

@@ -142,6 +142,18 @@ func TestNothingToRollBackTo(t *testing.T) {
 	}
 }
 
+// Tests that fail are told on one line, each with its place.
+func TestApplyTellsWhichTestsFailed(t *testing.T) {
+	d := testDaemon(t)
+	files := with(t, noEcho)
+	files["tests/echo.yaml"] = "tests:\n  - name: echo runs\n    request: {tool: palyra.echo}\n    expect: allow\n  - name: so it does\n    request: {tool: palyra.echo}\n    expect: allow\n"
+	_, _, err := bundlesPart{d}.Apply(t.Context(), person(t, d, nil), files, false)
+	text := palyra.AsError(err).Text
+	if strings.Contains(text, "\n") || !strings.Contains(text, "tests/echo.yaml: echo runs: line 2: ") || !strings.Contains(text, "; tests/echo.yaml: so it does: line 5: ") {
+		t.Errorf("%q", text)
+	}
+}
+
 // A bundle with anything wrong changes nothing, and the refusal says where.
 func TestApplyRefuses(t *testing.T) {
 	d := testDaemon(t)
@@ -159,7 +171,7 @@ func TestApplyRefuses(t *testing.T) {
 		"a typo":        {with(t, "\n  @id(\"x\") permit (principal, action, resource) when { context.tol };"), palyra.Invalid, "more.cedar:2:"},
 		"a stray file":  {map[string]string{"../x.cedar": noEcho}, palyra.Invalid, "no file of a bundle"},
 		"a failed test": {failing, palyra.Invalid, "echo runs"},
-		"nobody's say":  {with(t, nobody), palyra.Conflict, "no owner could answer approvals any more; no owner could change policy any more"},
+		"nobody's say":  {with(t, nobody), palyra.Conflict, "no owner could answer approvals any more, because of nobody (more.cedar:1); no owner could change policy any more, because of nobody (more.cedar:1)"},
 	} {
 		_, _, err := bundlesPart{d}.Apply(t.Context(), person(t, d, nil), c.files, false)
 		if e := palyra.AsError(err); e.Code != c.code || !strings.Contains(e.Text, c.say) || e.Remedy == "" {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
+	"slices"
 	"time"
 
 	"palyra"
@@ -27,6 +27,9 @@ func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 			return wire.Explanation{}, err
 		}
 		return p.recorded(ctx, call)
+	}
+	if err := p.known(ctx, prop.Principal); err != nil {
+		return wire.Explanation{}, err
 	}
 	call := &palyra.Call{Proposal: p.standing(ctx, prop)}
 	if err := p.imagine(ctx, call); err != nil {
@@ -59,36 +62,6 @@ func (p policyPart) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, e
 			WithRemedy("see 'palyra calls list' or 'palyra approvals list'; a call that is only thought of goes after --")
 	}
 	return p.d.path.ledger.Get(ctx, of)
-}
-
-// standing fills in what a door would know of an imagined call: whose agent it is,
-// and what its session has done.
-func (p policyPart) standing(ctx context.Context, prop palyra.Proposal) palyra.Proposal {
-	prop.PeerUID = int64(os.Geteuid())
-	if prop.Owner == "" && prop.Principal.Kind() == "agent" {
-		prop.Owner = p.owner(ctx, prop.Principal)
-	}
-	if s, ok, err := p.d.sessions.Peek(ctx, prop); err == nil && ok {
-		prop.Session, prop.Labels = s.ID, s.Labels
-	}
-	return prop
-}
-
-// owner is whose agent a principal is; empty: nobody knows.
-func (p policyPart) owner(ctx context.Context, agent palyra.Principal) palyra.Principal {
-	if local, err := p.d.access.LocalAgent(ctx); err == nil && local.Principal == agent {
-		return local.Owner
-	}
-	all, err := p.d.access.Agents(ctx)
-	if err != nil {
-		return ""
-	}
-	for _, a := range all {
-		if a.Principal == agent && a.RemovedAt.IsZero() {
-			return a.Owner
-		}
-	}
-	return ""
 }
 
 // imagine takes a call as far as policy. A call without a tool was turned away by
@@ -125,10 +98,10 @@ func (p policyPart) imagined(ctx context.Context, c *palyra.Call) (wire.Explanat
 	e.Verdict = why.Answer()
 	e.Layer, e.Reason, e.Remedy, e.ReasonCode = why.Layer, why.Reason, why.Remedy, reasonOf(e.Verdict)
 	e.Flips = p.flips(ctx, c, why)
-	e.Lines = []string{why.Reason, why.Remedy}
 	if why.Verdict == palyra.Ask {
-		e.Lines = append(e.Lines, p.covered(ctx, c, e.Verdict)...)
+		p.cover(ctx, c, &e)
 	}
+	e.Lines = []string{e.Reason, e.Remedy}
 	return e, nil
 }
 
@@ -166,21 +139,6 @@ func (p policyPart) turnedAway(ctx context.Context, c *palyra.Call, err error) (
 	return wire.Explanation{
 		Plan: c.Plan, Layer: r.Layer, ReasonCode: r.Reason, Reason: r.Text, Remedy: r.Remedy,
 		Verdict: palyra.Verdict{Effect: palyra.Deny, Reason: r.Text, Remedy: r.Remedy},
-		Lines:   []string{r.Text, r.Remedy}, Flips: p.otherwise(ctx, c, r.Reason, palyra.Deny),
+		Lines:   []string{r.Text, r.Remedy}, Flips: slices.Concat(p.otherwise(ctx, c, r.Reason, palyra.Deny), p.settings(c, r.Reason, "")),
 	}, nil
-}
-
-// covered says that a live grant would answer the question. What cannot be found
-// out is not said: people are then asked.
-func (p policyPart) covered(ctx context.Context, call *palyra.Call, v palyra.Verdict) []string {
-	if call.Proposal.Session == "" || v.Need.Fresh {
-		return nil
-	}
-	asked := *call
-	asked.Verdict = v
-	d, ok, err := p.d.desk.Cover(ctx, &asked)
-	if err != nil || !ok {
-		return nil
-	}
-	return []string{fmt.Sprintf("grant %s covers it in session %s: nobody would be asked", d.Lease, call.Proposal.Session)}
 }

@@ -177,12 +177,18 @@ func inside(p palyra.Plan) edit {
 				left = append(left, a)
 			}
 		}
-		if len(left) == len(args) {
+		if len(left) == len(args) || !slices.ContainsFunc(left, operand) { // a program with nothing to work on is no other way
 			return false
 		}
 		m["args"] = append([]any{}, left...)
 		return true
 	}}
+}
+
+// operand reports whether a word is something that a program works on.
+func operand(word any) bool {
+	s, _ := word.(string)
+	return s != "" && s[0] != '-'
 }
 
 // unshelled names the program itself where a shell would only start it: no
@@ -236,6 +242,10 @@ func (p policyPart) hosts(ctx context.Context, again, c *palyra.Call) []wire.Fli
 		return nil
 	}
 	named, _ := args["egress"].([]any)
+	refused = slices.DeleteFunc(refused, func(h string) bool { return slices.Contains(named, any(h)) })
+	if len(refused) == 0 { // named, and refused all the same: it leads to where none may
+		return []wire.Flip{unproven(flipConfig, "if the name leads to a private address, let that be reached: add its range to egress.private_ranges", "")}
+	}
 	for _, h := range refused {
 		named = append(named, h)
 	}

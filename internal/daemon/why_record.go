@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"palyra"
 	"palyra/internal/policy"
@@ -32,8 +33,48 @@ func (p policyPart) recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.turns(ctx, c, &e, now)
 	}
-	e.Lines = append([]string{e.Reason, e.Remedy}, sinceThen(c, now, judged)...)
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, became(c), sinceThen(c, now, judged))
 	return e, nil
+}
+
+// became says how a call ended, and who answered where somebody was asked.
+func became(c *palyra.Call) []string {
+	var out []string
+	switch d := c.Decision; {
+	case d.Answer == "" || d.By == "":
+	case d.Reused:
+		out = append(out, fmt.Sprintf("grant %s by %s covered it; nobody was asked", d.Lease, d.By))
+	case d.At.IsZero():
+		out = append(out, fmt.Sprintf("answered %s by %s", d.Answer, d.By))
+	default:
+		out = append(out, fmt.Sprintf("answered %s by %s at %s", d.Answer, d.By, d.At.UTC().Format(time.RFC3339)))
+	}
+	switch o := c.Outcome; {
+	case o == nil:
+		out = append(out, fmt.Sprintf("it has not ended: %s", c.State))
+	case o.Signal != "":
+		out = append(out, fmt.Sprintf("it ended: %s, by signal %s", o.Outcome, o.Signal))
+	case o.Layer == "":
+		out = append(out, fmt.Sprintf("it ended: %s, exit code %d", o.Outcome, o.ExitCode))
+	default:
+		out = append(out, fmt.Sprintf("it ended: %s", o.Outcome))
+	}
+	return out
+}
+
+// later says of answers that they cannot be asked for yet, while a denied plan is
+// on hold.
+func (p policyPart) later(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
+	held := reason == palyra.ReasonRecentlyDenied || reason == palyra.ReasonApprovalDenied
+	if !held || now().After(c.Finished.Add(p.d.Config.Config.Approvals.DenyHold())) {
+		return flips
+	}
+	for i, f := range flips {
+		if f.Kind == flipAnswer {
+			flips[i].Text += ", once the denied plan may be asked for again"
+		}
+	}
+	return flips
 }
 
 // fate is what became of a call, in the words that were said of it.
@@ -85,7 +126,7 @@ func (p policyPart) turns(ctx context.Context, c *palyra.Call, e *wire.Explanati
 		return slices.Concat(p.anew(ctx, &again, e.ReasonCode), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
 	case palyra.LayerApproval:
 		if now.Verdict == palyra.Ask {
-			return append(p.flips(ctx, c, now), p.settings(c, e.ReasonCode, "")...)
+			return append(p.later(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(c, e.ReasonCode, "")...)
 		}
 	case palyra.LayerEgress:
 		return slices.Concat(p.hosts(ctx, &again, c), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))

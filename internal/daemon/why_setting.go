@@ -3,9 +3,13 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/egress"
 	"palyra/internal/rpc/wire"
 )
 
@@ -36,7 +40,7 @@ func (p policyPart) settings(c *palyra.Call, reason palyra.Reason, killed string
 	case palyra.ReasonQuotaExceeded:
 		return p.quota(c, killed)
 	case palyra.ReasonEgressDenied:
-		return p.allowed(c)
+		return hostSettings(conf.Egress, c.Proposal)
 	}
 	return nil
 }
@@ -90,27 +94,75 @@ func (p policyPart) own(c *palyra.Call, name, text string) []wire.Flip {
 	return []wire.Flip{unproven(flipLimit, "leave out "+text, string(raw))}
 }
 
-// allowed lets the hosts that a call names be asked for, where the configuration
-// does not.
-func (p policyPart) allowed(c *palyra.Call) []wire.Flip {
+// hostSettings let the hosts that a call names be asked for, where the
+// configuration does not: the smallest change under which the guard takes them.
+func hostSettings(now config.Egress, p palyra.Proposal) []wire.Flip {
 	var args struct {
 		Egress []string `json:"egress"`
 	}
-	if err := json.Unmarshal(c.Proposal.Arguments, &args); err != nil {
+	if err := json.Unmarshal(p.Arguments, &args); err != nil {
 		return nil
 	}
-	list := slices.Clone(p.d.Config.Config.Egress.AllowedHosts)
-	for _, h := range args.Egress {
-		if _, err := p.d.path.native.guard.Check([]string{h}); err != nil && !slices.Contains(list, h) {
-			list = append(list, h)
+	refused := slices.DeleteFunc(args.Egress, func(h string) bool { return takes(now, []string{h}) })
+	if len(refused) == 0 {
+		return nil
+	}
+	hosts, ranges := now, now
+	hosts.AllowedHosts = slices.Concat(now.AllowedHosts, refused)
+	ranges.PrivateRanges = slices.Concat(now.PrivateRanges, []string{loopback})
+	both := hosts
+	both.PrivateRanges = ranges.PrivateRanges
+	tries := []config.Egress{ranges, hosts, both}
+	if len(now.AllowedHosts) == 0 { // a list would refuse every other host
+		tries = tries[:1]
+	}
+	for _, one := range tries {
+		if takes(one, refused) {
+			return reached(now, one)
 		}
 	}
-	if len(list) == len(p.d.Config.Config.Egress.AllowedHosts) {
-		return nil
+	return nil
+}
+
+// loopback is where names of this machine lead.
+const loopback = "127.0.0.0/8"
+
+// takes reports whether a guard with these settings lets plans name the hosts.
+func takes(c config.Egress, hosts []string) bool {
+	conf := egress.Config{Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on"}
+	for _, r := range c.PrivateRanges {
+		prefix, err := netip.ParsePrefix(r)
+		if err != nil {
+			return false
+		}
+		conf.PrivateRanges = append(conf.PrivateRanges, prefix)
 	}
-	raw, err := plainJSON(list)
+	g, err := egress.New(conf)
 	if err != nil {
-		return nil
+		return false
 	}
-	return []wire.Flip{unproven(flipConfig, "let the host be asked for", "egress.allowed_hosts = "+string(raw))}
+	_, err = g.Check(hosts)
+	return err == nil
+}
+
+// reached is the change from one configuration to another.
+func reached(now, then config.Egress) []wire.Flip {
+	var texts, uses []string
+	for _, one := range []struct {
+		key, text string
+		had, has  []string
+	}{
+		{"egress.private_ranges", "let addresses of this machine be reached by name", now.PrivateRanges, then.PrivateRanges},
+		{"egress.allowed_hosts", "let the host be asked for", now.AllowedHosts, then.AllowedHosts},
+	} {
+		if len(one.has) == len(one.had) {
+			continue
+		}
+		raw, err := plainJSON(one.has)
+		if err != nil {
+			return nil
+		}
+		texts, uses = append(texts, one.text), append(uses, one.key+" = "+string(raw))
+	}
+	return []wire.Flip{unproven(flipConfig, strings.Join(texts, ", and "), strings.Join(uses, "\n"))}
 }

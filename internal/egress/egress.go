@@ -195,7 +195,7 @@ func (g *Guard) rules(hosts []string) ([]rule, error) {
 		}
 		if !g.mayName(r) {
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not among the hosts that the operator allows", r).
-				WithRemedy("the operator can add it to allowed_egress_hosts in the configuration")
+				WithRemedy("the operator can add it to egress.allowed_hosts in the configuration")
 		}
 	}
 	return rules, nil

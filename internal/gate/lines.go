@@ -23,7 +23,7 @@ func judged(c *palyra.Call, again bool) palyra.Event {
 	return palyra.CallJudged{
 		Call: c.ID, Plan: c.Digest, Effect: v.Effect, Policies: policyIDs(v), Pairs: pairs, Errors: len(v.Errors),
 		Risk: v.Risk.Level, Bundle: v.Bundle, Snapshot: v.Snapshot, Again: again, Approval: c.Approval,
-		Labels: c.Proposal.Labels, Roles: v.Standing.Roles, Owner: v.Standing.Owner,
+		Labels: c.Proposal.Labels, Roles: v.Standing.Roles, Owner: v.Standing.Owner, Device: v.Standing.Device,
 	}
 }
 

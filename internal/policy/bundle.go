@@ -41,6 +41,7 @@ type Bundle struct {
 	actions cedar.EntityMap
 	members members
 	project palyra.Digest // of the workspace's policies that are joined to it
+	preset  string        // that it is; "" when it is none
 	valid   *validate.Validator
 }
 

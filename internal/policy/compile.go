@@ -64,7 +64,7 @@ func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err
 	if len(problems) > 0 {
 		return nil, broken(problems...)
 	}
-	b.index = newIndex(b.rules)
+	b.index, b.preset = newIndex(b.rules), PresetOf(b.digest)
 	return b, nil
 }
 
@@ -90,7 +90,7 @@ func (b *Bundle) add(ctx context.Context, name, text string) []Problem {
 	}
 	list, err := cedar.NewPolicyListFromBytes(name, []byte(text))
 	if err != nil {
-		return []Problem{at(name, err, firstBroken(text, places))}
+		return []Problem{clearer(text, at(name, err, firstBroken(text, places)))}
 	}
 	if len(list) != len(places) { // the two readings of the text must agree, or positions lie
 		return []Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("%d policies in %d statements", len(list), len(places))}}

@@ -21,6 +21,7 @@ type call struct {
 	world     world
 	pairs     []pair
 	risk      palyra.Risk
+	words     palyra.Command // what its words tell
 	standing  palyra.Standing
 	base      cedar.RecordMap // the context without the approval
 	contexts  map[answer]cedar.Record
@@ -52,7 +53,7 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	f, command := examine(r), s.analyse(r.Plan)
 	f.command(command)
 	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
-	c := &call{state: s, request: r, principal: uid, risk: f.risk(), standing: standing, contexts: map[answer]cedar.Record{}}
+	c := &call{state: s, request: r, principal: uid, risk: f.risk(), words: command, standing: standing, contexts: map[answer]cedar.Record{}}
 	c.pairs = pairsOf(r, f.capabilities, tool.UID)
 	c.world = world{own: append(s.bundle.people(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
 	for _, p := range c.pairs {

@@ -15,63 +15,116 @@ import (
 
 // explain fills in the policies that decided and what to tell the caller.
 func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
-	var decided rules
-	var silent []pair // denied because nothing permits
-	link := "; or "
-	for _, r := range rulings {
-		if len(v.Errors) > 0 && len(r.errs) == 0 || r.effect != v.Effect {
-			continue
-		}
-		if r.effect == palyra.Deny && (r.silent || len(r.rules) == 0) {
-			silent = append(silent, r.pair)
-		} else if r.effect == palyra.Deny {
-			link = "; and " // a permit alone would not do
-		}
-		for _, one := range r.rules {
-			if !slices.Contains(decided, one) {
-				decided = append(decided, one)
-				v.Policies = append(v.Policies, one.hit)
-			}
-		}
-	}
-	reasons, remedies := decided.texts()
+	d := c.deciders(v, rulings)
+	reasons, _ := d.all.texts()
 	switch {
 	case len(v.Errors) > 0:
-		v.Reason = "a policy could not be evaluated, so the call is denied: " + strings.Join(decided.ids(), ", ")
+		v.Reason = "a policy could not be evaluated, so the call is denied: " + strings.Join(d.all.ids(), ", ")
 		v.Remedy = palyra.Clip("an operator must correct the policy: "+v.Errors[0], maxNote)
 	case v.Effect == palyra.Allow:
 		v.Reason = reasons
 	case v.Effect == palyra.Ask:
 		v.Reason = "needs the approval of " + Describe(v.Need) + ": " + reasons
-		v.Remedy = strings.TrimSuffix("have an operator answer the approval; "+remedies, "; ")
-	case len(silent) > 0 && len(decided) == 0:
-		v.Reason, v.Remedy = c.silence(silent)
-	case len(silent) > 0:
-		why, how := c.silence(silent)
-		v.Reason, v.Remedy = reasons+"; and "+why, strings.TrimPrefix(c.exempt(decided, remedies)+link+how, link)
+		v.Remedy = strings.TrimSuffix("have an operator answer the approval; "+c.answering(v.Need, d.all), "; ")
+	case len(d.silent) > 0:
+		v.Reason, v.Remedy = c.silence(d)
 	default:
-		v.Reason, v.Remedy = reasons, c.exempt(decided, remedies)
+		v.Reason, v.Remedy = reasons, c.exempt(d.all)
+	}
+	if v.Effect != palyra.Allow && len(v.Errors) == 0 {
+		v.Reason = strings.TrimSuffix(v.Reason+"; "+c.traits(), "; ")
 	}
 	if v.Effect == palyra.Deny && c.request.Approval != nil && len(v.Errors) == 0 {
 		v.Reason = "the approval given does not suffice: " + v.Reason
 	}
 }
 
-// silence words a denial that no policy made: the smallest permits that would turn
-// it.
-func (c *call) silence(pairs []pair) (reason, remedy string) {
-	p := pairs[0]
+// deciders are what a verdict is made of.
+type deciders struct {
+	all    rules  // that decided
+	hard   rules  // those among them that forbid whatever is answered
+	silent []pair // denied because nothing permits
+	asks   bool   // with permits for those it would still be a question
+}
+
+// deciders sorts the rulings that made the verdict, and notes their policies in it.
+func (c *call) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
+	for _, r := range rulings {
+		d.asks = d.asks || r.effect == palyra.Ask
+		if len(v.Errors) > 0 && len(r.errs) == 0 || r.effect != v.Effect {
+			continue
+		}
+		quiet := r.effect == palyra.Deny && (r.silent || len(r.rules) == 0)
+		if quiet {
+			d.silent = append(d.silent, r.pair)
+			d.asks = d.asks || len(r.rules) > 0 // an approval would satisfy these
+		}
+		for _, one := range r.rules {
+			if !slices.Contains(d.all, one) {
+				d.all = append(d.all, one)
+				v.Policies = append(v.Policies, one.hit)
+			}
+			if !quiet && !slices.Contains(d.hard, one) {
+				d.hard = append(d.hard, one)
+			}
+		}
+	}
+	return d
+}
+
+// answering is what the policies behind a question advise. What those that permit
+// say of permits is left out where another permit would not save the question.
+func (c *call) answering(n palyra.Need, decided rules) string {
+	forbids := decided.forbidding()
+	if n.Fresh || c.irreversible() || len(forbids) > 0 {
+		decided = forbids
+	}
+	_, remedies := decided.texts()
+	return remedies
+}
+
+// forbidding are those that forbid.
+func (r rules) forbidding() rules {
+	return slices.DeleteFunc(slices.Clone(r), func(one *rule) bool { return one.policy.Effect() == cedar.Permit })
+}
+
+// silence words a denial that is, at least in part, no policy's: the smallest
+// permits that would turn it, and what to.
+func (c *call) silence(d deciders) (reason, remedy string) {
+	p := d.silent[0]
 	reason = fmt.Sprintf("no policy permits %s on %s for %s", p.action.ID, p.resource, c.request.Principal)
-	permits := make([]string, len(pairs))
-	for i, p := range pairs {
+	if words := presetWords[c.bundle.preset]; words != "" {
+		reason += " (" + words + ")"
+	}
+	permits := make([]string, len(d.silent))
+	for i, p := range d.silent {
 		permits[i] = strings.ReplaceAll(c.permit(p), "\n", " ")
 	}
 	text := strings.Join(permits, " ")
-	remedy = "an operator can add to the policy bundle: " + text
-	if len(text) > maxPermit { // half a policy is of no use to anybody
-		remedy = "an operator can add a permit for it to the policy bundle; 'palyra policy why' with the id of the call writes it"
+	turn, then := "an operator can add", ""
+	if d.asks {
+		turn = "an operator can make it a question: add"
+		if then = c.answering(palyra.Need{Fresh: true}, d.held()); then != "" {
+			then = " Then " + then
+		}
 	}
-	return palyra.Clip(reason, maxNote), remedy
+	remedy = turn + " to the policy bundle: " + text + then
+	if len(text) > maxPermit { // half a policy is of no use to anybody
+		remedy = turn + " a permit for it to the policy bundle, which 'palyra policy why' with the id of the call writes." + then
+	}
+	reason = palyra.Clip(reason, maxNote)
+	if reasons, _ := d.all.texts(); reasons != "" {
+		reason = reasons + "; and " + reason
+	}
+	if how := c.exempt(d.hard); how != "" { // a permit alone would not do
+		remedy = how + "; and " + remedy
+	}
+	return reason, remedy
+}
+
+// held are the policies that an approval would satisfy.
+func (d deciders) held() rules {
+	return slices.DeleteFunc(slices.Clone(d.all), func(r *rule) bool { return slices.Contains(d.hard, r) })
 }
 
 // maxPermit bounds a policy that stands in a sentence.
@@ -79,7 +132,8 @@ const maxPermit = 1024
 
 // exempt is the remedy of a denial by policies. Where their authors gave none it
 // names them.
-func (c *call) exempt(decided rules, remedies string) string {
+func (c *call) exempt(decided rules) string {
+	_, remedies := decided.texts()
 	if remedies != "" || len(decided) == 0 {
 		return remedies
 	}

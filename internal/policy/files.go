@@ -101,7 +101,8 @@ func belongs(name string) bool {
 }
 
 // Read returns the bundle's files below the root of fsys by name, within the
-// limits. What else lies there (a README, say) is left alone.
+// limits. What else lies there (a README, say) is left alone, unless it looks as if
+// it were meant to be one of them: see stray.
 func Read(fsys fs.FS) (map[string]string, error) {
 	r := reader{fsys: fsys, files: map[string]string{}}
 	if err := r.dir("."); err != nil {
@@ -110,6 +111,9 @@ func Read(fsys fs.FS) (map[string]string, error) {
 	}
 	if err := r.dir(testsDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s cannot be read", testsDir).WithCause(err)
+	}
+	if r.err == nil {
+		r.err = strays(fsys)
 	}
 	return r.files, r.err
 }

@@ -77,8 +77,8 @@ func TestCheckRefuses(t *testing.T) {
 func TestReadTakesWhatBelongs(t *testing.T) {
 	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	files, err := Read(fstest.MapFS{
-		"a.cedar": text(oneRule), "README.md": text("x"), ".swp.cedar": text("x"), "sub/b.cedar": text("x"), entitiesFile: text("[]"),
-		"tests/t.yaml": text("x"), "tests/t.yml": text("x"), "tests/.t.yaml": text("x"), "tests/deep/t.yaml": text("x"), "tests/a.cedar": text("x"),
+		"a.cedar": text(oneRule), "README.md": text("x"), ".swp.cedar": text("x"), "sub/b.md": text("x"), entitiesFile: text("[]"),
+		"tests/t.yaml": text("x"), "tests/.t.yaml": text("x"), "tests/deep/t.yaml": text("x"),
 	})
 	if err != nil || len(files) != 3 || files["a.cedar"] == "" || files[entitiesFile] == "" || files["tests/t.yaml"] == "" {
 		t.Errorf("%v, %v", files, err)

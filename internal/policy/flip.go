@@ -32,6 +32,7 @@ const (
 const (
 	maxTrials = 96
 	maxFlips  = 6
+	maxApart  = 6 // exceptions that are tried by themselves
 	flipTime  = 2 * time.Second
 )
 
@@ -54,6 +55,7 @@ func (t trial) verdict() palyra.Verdict {
 type change struct {
 	kind, text, use string
 	apply           func(*trial)
+	old, edits      rules // of an exception: policies, and what takes their place
 }
 
 // search looks for flips of one verdict.
@@ -72,7 +74,7 @@ func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
 	defer cancel()
 	still := *c.state
 	still.project = nil // the workspace's policies are joined already
-	known := c.analyse(c.request.Plan)
+	known := c.words
 	still.command = func(palyra.Plan) palyra.Command { return known } // no change that is tried here is one of the words
 	s := &search{ctx: ctx, from: trial{&still, c.request}}
 	if c.request.Approval != nil {
@@ -88,9 +90,41 @@ func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
 	case palyra.Ask:
 		return slices.Concat(s.answer(v.Need), s.singles(c.askChanges(v)))
 	case palyra.Deny:
-		return s.smallest(c.denyChanges(v))
+		return s.denial(c, v)
 	}
 	return nil
+}
+
+// denial looks for what turns a denial. All exceptions together are tried first,
+// so that something is found also in a bundle so large that little can be tried;
+// then whether fewer of them do.
+func (s *search) denial(c *call, v palyra.Verdict) []Flip {
+	about, apart := slices.Concat(c.circumstances(), c.permitting(v, palyra.Deny)), c.exempting(v)
+	found := s.smallest(slices.Concat(about, together(apart)))
+	if len(apart) < 2 || len(apart) > maxApart {
+		return found
+	}
+	s.tries = 0
+	if fewer := s.smallest(slices.Concat(about, apart)); len(fewer) > 0 {
+		return fewer
+	}
+	return found
+}
+
+// together makes one exception of many, with one new bundle.
+func together(list []change) []change {
+	if len(list) < 2 {
+		return list
+	}
+	all := change{kind: list[0].kind}
+	var texts, uses []string
+	for _, one := range list {
+		texts, uses = append(texts, one.text), append(uses, one.use)
+		all.old, all.edits = append(all.old, one.old...), append(all.edits, one.edits...)
+	}
+	all.text, all.use = strings.Join(texts, ", and "), strings.Join(uses, "\n")
+	all.apply = func(t *trial) { t.rewrite(all.old, all.edits) }
+	return []change{all}
 }
 
 // try judges with changes made. ok says that the answer is a better one.

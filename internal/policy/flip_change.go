@@ -12,10 +12,11 @@ import (
 )
 
 // askChanges are what could save a question. Where the answer must be a new one,
-// or the call cannot be taken back, nobody is told how not to be asked.
+// the call cannot be taken back, or a permit would hold for more than what a person
+// saw, nobody is told how not to be asked.
 func (c *call) askChanges(v palyra.Verdict) []change {
 	out := c.circumstances()
-	if !v.Need.Fresh && !c.irreversible() {
+	if !v.Need.Fresh && !c.irreversible() && !fed(c.request.Plan) {
 		out = append(out, c.permitting(v, palyra.Ask)...)
 	}
 	return out
@@ -23,13 +24,7 @@ func (c *call) askChanges(v palyra.Verdict) []change {
 
 // irreversible reports whether the call reaches beyond the work.
 func (c *call) irreversible() bool {
-	return examine(c.request).destructive || c.analyse(c.request.Plan).Class == palyra.CommandDestructive
-}
-
-// denyChanges are what could turn a denial: what is about the call first, what is
-// about policy last.
-func (c *call) denyChanges(v palyra.Verdict) []change {
-	return slices.Concat(c.circumstances(), c.permitting(v, palyra.Deny), c.exempting(v))
+	return examine(c.request).destructive || c.words.Class == palyra.CommandDestructive
 }
 
 // circumstances are changes that leave policy as it is.
@@ -43,7 +38,7 @@ func (c *call) circumstances() []change {
 		})
 	}
 	list := func(have names, all []string, name, setting string, put func(*state, names)) {
-		if name == "" || have.has(name) {
+		if name == "" || have.has(name) || strings.HasSuffix(name, "*") { // which would be a beginning, and let others in
 			return
 		}
 		longer := append(slices.Clone(all), name)
@@ -102,7 +97,7 @@ func (c *call) permitting(v palyra.Verdict, effect palyra.Effect) []change {
 			continue
 		}
 		out = append(out, change{
-			kind: flipPolicy, text: "add a permit for this call to the policy bundle", use: text,
+			kind: flipPolicy, text: permitText(c.request.Plan), use: text,
 			apply: func(t *trial) { t.rewrite(nil, edit) },
 		})
 		if len(silent) == len(all) {
@@ -112,12 +107,12 @@ func (c *call) permitting(v palyra.Verdict, effect palyra.Effect) []change {
 	return out
 }
 
-// exempting is, for the policies that stand in the way, the same with an exception
-// for this call.
+// exempting is, for each policy that stands in the way, the same with an exception
+// for this call; nothing where one of them can have none.
 func (c *call) exempting(v palyra.Verdict) []change {
 	for _, except := range c.exceptions() {
-		one := change{kind: flipPolicy}
-		var old, edits rules
+		var out []change
+		ok := true
 		for _, hit := range v.Policies {
 			r := c.bundle.byID[cedar.PolicyID(hit.ID)]
 			if r == nil || hit.Effect == "permit" && len(v.Errors) == 0 {
@@ -125,17 +120,16 @@ func (c *call) exempting(v palyra.Verdict) []change {
 			}
 			text := excepted(c.bundle.source(r), except)
 			edit, err := c.bundle.parseAs(r, text)
-			if err != nil {
-				old = nil
+			if ok = err == nil; !ok {
 				break
 			}
-			old, edits = append(old, r), append(edits, edit)
-			one.text = strings.TrimPrefix(one.text+", and "+exemptText(r.hit), ", and ")
-			one.use = strings.TrimPrefix(one.use+"\n"+text, "\n")
+			out = append(out, change{
+				kind: flipPolicy, text: exemptText(r.hit), use: text, old: rules{r}, edits: rules{edit},
+				apply: func(t *trial) { t.rewrite(rules{r}, rules{edit}) },
+			})
 		}
-		if len(old) > 0 {
-			one.apply = func(t *trial) { t.rewrite(old, edits) }
-			return []change{one}
+		if ok && len(out) > 0 {
+			return out
 		}
 	}
 	return nil

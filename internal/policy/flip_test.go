@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,12 +177,60 @@ func TestFlipsAreNarrow(t *testing.T) {
 		"a write":         func(r *palyra.Request) { r.Plan.Writes = []string{"a"} },
 		"sockets":         func(r *palyra.Request) { r.Plan.UnixSockets = true },
 		"an agent":        func(r *palyra.Request) { r.Plan.AgentSocket = true },
-		"another profile": func(r *palyra.Request) { r.Plan.Asks = true },
+		"a question":      func(r *palyra.Request) { r.Plan.Asks = true },
+		"another profile": func(r *palyra.Request) { r.Plan.Profile = "git-setup" },
+		"elsewhere":       func(r *palyra.Request) { r.Plan.Cwd = "/w/other" },
+		"any host":        func(r *palyra.Request) { r.Plan.Enforcement.Mode = "none" },
+		"a variable": func(r *palyra.Request) {
+			r.Plan.Env = append(slices.Clone(r.Plan.Env), palyra.EnvVar{Name: "LD_PRELOAD", Value: "/w/x.so"})
+		},
 	} {
 		one := r
 		change(&one)
 		if v := other.Judge(t.Context(), one); v.Effect != palyra.Deny {
 			t.Errorf("%s: %s", name, v.Effect)
+		}
+	}
+}
+
+// Policy does not see what a program reads or the values of its variables. A permit
+// for `python3 -` runs whatever is fed to it, so nobody is told to make one in place
+// of an answer, and where there is no other way it is said.
+func TestFlipsOfWhatPolicyDoesNotSee(t *testing.T) {
+	for name, change := range map[string]func(*palyra.Request){
+		"input":     func(r *palyra.Request) { r.Plan.Stdin = string(palyra.SumBytes([]byte("print(1)"))) },
+		"variables": func(r *palyra.Request) { r.Plan.Arguments = []byte(`{"command":"python3","env":{"PYTHONPATH":"x"}}`) },
+		"unread":    func(r *palyra.Request) { r.Plan.Arguments = []byte(`null and void`) },
+	} {
+		r := program("python3", "-")
+		change(&r)
+		asked := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown, RunsCode: true}).Why(t.Context(), r)
+		if asked.Verdict != palyra.Ask || len(asked.Flips) != 1 || asked.Flips[0].Kind != flipAnswer {
+			t.Errorf("%s: %s %+v", name, asked.Verdict, asked.Flips)
+		}
+		denied := engineOf(t, "ci", palyra.Command{}).Why(t.Context(), r)
+		if denied.Verdict != palyra.Deny || len(denied.Flips) != 1 || !strings.Contains(denied.Flips[0].Text, "any input") || !strings.Contains(denied.Remedy, "any input") {
+			t.Errorf("%s: %s %q %+v", name, denied.Verdict, denied.Remedy, denied.Flips)
+		}
+	}
+	plain := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown, RunsCode: true}).Why(t.Context(), program("python3", "a.py"))
+	if len(plain.Flips) != 2 || plain.Flips[1].Kind != flipPolicy || strings.Contains(plain.Flips[1].Text, "any input") {
+		t.Errorf("%+v", plain.Flips)
+	}
+}
+
+// A name that ends in a star would be a beginning in the lists of the configuration,
+// and let others in.
+func TestFlipsNameNoBeginnings(t *testing.T) {
+	e, err := New(Config{Bundle: bundleOf(t, "default"), Snapshot: palyra.Snapshot{AllowedTools: []string{"palyra.*"}, Principals: []string{"user:*"}, Channels: []string{"*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := write("a.txt")
+	r.Principal = "agent:a*"
+	for _, f := range e.Why(t.Context(), r).Flips {
+		if strings.Contains(f.Change, "agent:a*") {
+			t.Errorf("%+v", f)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ func (c *call) permit(p pair) string {
 	body := fmt.Sprintf("permit (principal == %s, action == %s, resource == %s)", c.principal, p.action, p.resource)
 	if when := c.particulars(); len(when) > 0 {
 		body += "\nwhen { " + strings.Join(when, " && ") + " }"
+	}
+	if fed(c.request.Plan) { // it stays with the policy for whoever reads it
+		body = "@reason(\"permits any input and any values of variables, which policy does not see\")\n" + body
 	}
 	return fmt.Sprintf("@id(%q)\n%s;", "permit-"+string(palyra.SumBytes([]byte(body)))[len("sha256:"):][:12], body)
 }
@@ -48,6 +52,19 @@ func (c *call) particulars() []string {
 	if p.Executable.Path == "" {
 		return out
 	}
+	return append(out, surroundings(p)...)
+}
+
+// surroundings are the conditions that a program runs under: elsewhere, with other
+// variables or in another sandbox the same words are another call.
+func surroundings(p palyra.Plan) []string {
+	names := make([]string, len(p.Env))
+	for i, v := range p.Env {
+		names[i] = v.Name
+	}
+	out := append([]string{
+		"context.cwd == " + quoted(p.Cwd), "context.network == " + quoted(p.Enforcement.Mode), "context.profile == " + quoted(p.Profile),
+	}, exactly("env", names)...)
 	for _, one := range []struct {
 		name string
 		is   bool
@@ -64,6 +81,28 @@ func (c *call) particulars() []string {
 		}
 	}
 	return out
+}
+
+// fed reports whether a program gets from its call what policy does not see: its
+// input, or values of variables. Other input is another program to an interpreter.
+func fed(p palyra.Plan) bool {
+	var args struct {
+		Env map[string]json.RawMessage `json:"env"`
+	}
+	err := json.Unmarshal(p.Arguments, &args)
+	return p.Executable.Path != "" && (p.Stdin != "" || len(args.Env) > 0 || err != nil)
+}
+
+// permitText says what a permit is for, and what it cannot tell apart.
+func permitText(p palyra.Plan) string {
+	const text = "add a permit for this call to the policy bundle"
+	switch {
+	case fed(p):
+		return text + "; it holds for any input and any values of its variables, which policy does not see"
+	case p.Executable.Path == "":
+		return text + "; it holds for whatever else the tool is told, as long as files, hosts and secrets are the same"
+	}
+	return text
 }
 
 // exactly is the condition that a set of texts is this one.

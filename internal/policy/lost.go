@@ -2,34 +2,53 @@ package policy
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"palyra"
 )
 
 // says are what somebody must always be able to do, or nobody can repair
 // anything.
-var says = []struct{ action, resource, lost string }{
-	{"approval.decide", "Approval", "no owner could answer approvals any more"},
-	{"policy.write", "Policy", "no owner could change policy any more"},
+var says = []struct{ action, resource, lost, rule string }{
+	{"approval.decide", "Approval", "no owner could answer approvals any more", "deciders"},
+	{"policy.write", "Policy", "no owner could change policy any more", "policy-writers"},
 }
+
+// Loss is something that no owner could do any more. Text names the policies that
+// take it away; Remedy says what to do about that.
+type Loss struct{ Text, Remedy string }
 
 // Lost says what no owner could do any more if c judged; nothing when all is
 // well.
-func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]string, error) {
+func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]Loss, error) {
 	e, err := New(c)
 	if err != nil {
 		return nil, err
 	}
-	var lost []string
+	var lost []Loss
 	for _, say := range says {
 		kept := false
+		var by []string
 		for _, o := range owners {
-			ok, _ := e.AuthorizeAction(ctx, o, []string{string(palyra.RoleOwner)}, say.action, say.resource, "any")
+			ok, hits := e.AuthorizeAction(ctx, o, []string{string(palyra.RoleOwner)}, say.action, say.resource, "any")
 			kept = kept || ok
+			for _, h := range hits {
+				by = append(by, fmt.Sprintf("%s (%s:%d)", h.ID, h.File, h.Line))
+			}
 		}
-		if !kept {
-			lost = append(lost, say.lost)
+		if kept {
+			continue
 		}
+		loss := Loss{Text: say.lost + ", since nothing permits it", Remedy: "keep the rule '" + say.rule + "' or one like it"}
+		if by = distinct(by); len(by) > 0 {
+			names := strings.Join(by[:min(len(by), maxNamed)], ", ")
+			loss = Loss{Text: say.lost + ", because of " + names, Remedy: "let owners out of " + names}
+		}
+		lost = append(lost, loss)
 	}
 	return lost, nil
 }
+
+// maxNamed bounds how many policies a text names.
+const maxNamed = 4

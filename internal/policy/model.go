@@ -27,6 +27,15 @@ func principalUID(p palyra.Principal) (cedar.EntityUID, error) {
 	return cedar.NewEntityUID(t, cedar.String(p.Name())), nil
 }
 
+// CheckPrincipal refuses a name that policy cannot judge.
+func CheckPrincipal(p palyra.Principal) error {
+	if _, err := principalUID(p); err != nil {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q is not a principal", palyra.Clip(string(p), 64)).
+			WithRemedy("write it as agent:NAME, user:NAME, device:ID or system:NAME").WithCause(err)
+	}
+	return nil
+}
+
 func actionUID(name string) cedar.EntityUID { return cedar.NewEntityUID("Action", cedar.String(name)) }
 
 func roleUID(name string) cedar.EntityUID { return cedar.NewEntityUID("Role", cedar.String(name)) }

@@ -16,6 +16,12 @@ const DefaultPreset = "default"
 // default with files replaced or added.
 var presets = []string{DefaultPreset, "strict", "ci", "readonly"}
 
+// presetWords say of a preset why what nothing permits does not run in it.
+var presetWords = map[string]string{
+	"readonly": "the preset readonly runs only what looks",
+	"ci":       "under the preset ci nobody is asked, and only what looks, builds or writes in the workspace runs",
+}
+
 // Presets lists the names of the bundles that Palyra comes with.
 func Presets() []string { return slices.Clone(presets) }
 

@@ -103,6 +103,20 @@ func TestPresetVerdicts(t *testing.T) {
 	}
 }
 
+// Under strict an interpreter does not run by the name of its version either.
+func TestStrictKnowsInterpretersByVersion(t *testing.T) {
+	for _, name := range []string{"python3", "python3.13", "pypy3", "nodejs", "node22", "perl5.36.0", "ruby3.1", "php8.2", "lua5.4"} {
+		e := engineOf(t, "strict", palyra.Command{Class: palyra.CommandUnknown, RunsCode: true, Programs: []string{name}})
+		if v := e.Judge(t.Context(), program(name, "-c", "x")); v.Effect != palyra.Deny {
+			t.Errorf("%s: %s", name, v.Effect)
+		}
+	}
+	e := engineOf(t, "strict", understood(palyra.CommandWrite))
+	if v := e.Judge(t.Context(), program("mkdir", "x")); v.Effect != palyra.Ask {
+		t.Errorf("mkdir: %s", v.Effect)
+	}
+}
+
 // Under strict an answer covers one call.
 func TestStrictIsFresh(t *testing.T) {
 	e := engineOf(t, "strict", understood(palyra.CommandReadOnly))

@@ -37,7 +37,7 @@ func (p Problems) Error() string {
 		}
 		lines = append(lines, one.String())
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "; ") // errors are told on one line
 }
 
 // broken makes the error a caller sees.

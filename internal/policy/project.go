@@ -43,6 +43,9 @@ func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
 	files, total := map[string]string{}, 0
 	for _, e := range entries {
 		name := e.Name()
+		if text := stray(name); text != "" && !e.IsDir() && name[0] != '.' {
+			return nil, broken(Problem{File: palyra.Clip(strings.Map(onlyPrintable, name), maxFileName), Line: 1, Column: 1, Text: text})
+		}
 		if e.IsDir() || !wanted(".", name) || name == entitiesFile || name == schemaFile {
 			continue
 		}
@@ -90,6 +93,49 @@ func (b *Bundle) asProject() (*Bundle, error) {
 		b.byID[r.id] = r
 	}
 	return b, nil
+}
+
+// JoinProjects is the policies of a workspace and of the directories around it as
+// one: the workspace's own first, then those one level up and so on; nil where a
+// level has none. All of them forbid.
+func JoinProjects(levels []*Bundle) *Bundle {
+	var both *Bundle
+	var digests []string
+	for up, b := range levels {
+		digests = append(digests, "")
+		if b == nil {
+			continue
+		}
+		digests[up] = string(b.digest)
+		if up == 0 {
+			both = b
+			continue
+		}
+		both = both.enclosed(b, strings.Repeat("../", up))
+		both.digest = palyra.SumBytes([]byte(strings.Join(digests, "\n")))
+	}
+	return both
+}
+
+// enclosed is a project's policies with those of a directory around it, by names
+// that say how far up it is. Nothing of either is changed.
+func (b *Bundle) enclosed(outer *Bundle, way string) *Bundle {
+	both := *outer
+	both.rules, both.files, both.byID = nil, nil, map[cedar.PolicyID]*rule{}
+	if b != nil {
+		both.rules = slices.Clone(b.rules)
+	}
+	for _, r := range outer.rules {
+		one := *r
+		one.id = cedar.PolicyID(projectPrefix + way + strings.TrimPrefix(string(r.id), projectPrefix))
+		one.hit.ID, one.hit.File = string(one.id), way+r.hit.File
+		both.rules = append(both.rules, &one)
+	}
+	for _, r := range both.rules {
+		both.byID[r.id] = r
+	}
+	both.index = newIndex(both.rules)
+	return &both
 }
 
 // join is the bundle with a project's policies beside its own. Nothing of either

@@ -40,7 +40,9 @@ func Replay(ctx context.Context, each func(yield func(Record) error) error, cand
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	r := newReplay(candidate, progress)
+	state, end := candidate.live.Load().during(ctx)
+	defer end()
+	r := newReplay(state, progress)
 	err := ordered(ctx, each, r.again, r.take)
 	progress(r.report.Records)
 	if err != nil {
@@ -59,8 +61,7 @@ type replay struct {
 	gaps     map[string]*Gap
 }
 
-func newReplay(candidate *Engine, progress func(int64)) *replay {
-	s := candidate.live.Load()
+func newReplay(s *state, progress func(int64)) *replay {
 	r := &replay{state: s, progress: progress, moves: map[move]*Transition{}, gaps: map[string]*Gap{}}
 	r.report = ReplayReport{Bundle: s.bundle.digest, Snapshot: s.digest, Transitions: make([]Transition, len(moves))}
 	for i, m := range moves {

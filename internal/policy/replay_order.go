@@ -13,9 +13,9 @@ import (
 
 // ordered hands every record to work, on every core, and what came of it to take,
 // one after the other in the order of the records. Each passes on the error that
-// it is given.
+// it is given. What is under way when ctx ends is not taken.
 func ordered[T any](ctx context.Context, each func(func(Record) error) error, work func(Record) T, take func(Record, T)) error {
-	o := &order[T]{work: work, take: take}
+	o := &order[T]{ctx: ctx, work: work, take: take}
 	var stopped error
 	err := each(func(one Record) error {
 		if stopped == nil {
@@ -27,6 +27,9 @@ func ordered[T any](ctx context.Context, each func(func(Record) error) error, wo
 		return stopped
 	})
 	o.flush()
+	if stopped == nil {
+		stopped = o.cut
+	}
 	return errors.Join(err, leftOut(err, stopped))
 }
 
@@ -41,6 +44,8 @@ func leftOut(err, stopped error) error {
 
 // order is records under way.
 type order[T any] struct {
+	ctx     context.Context
+	cut     error // why records were not taken
 	work    func(Record) T
 	take    func(Record, T)
 	waiting []Record
@@ -63,17 +68,32 @@ func (o *order[T]) flush() {
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(out)) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(out)); i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(len(out)) && o.ctx.Err() == nil; i = next.Add(1) - 1 {
 				out[i] = o.work(o.waiting[i])
 			}
 		})
 	}
 	wg.Wait()
+	if len(out) > 0 && o.cut == nil {
+		o.cut = o.ctx.Err()
+	}
 	for i, one := range o.waiting {
-		o.take(one, out[i])
+		if o.cut == nil {
+			o.take(one, out[i])
+		}
 	}
 	clear(o.waiting)
 	o.waiting, o.bytes = o.waiting[:0], 0
+}
+
+// during is the state whose judgements end with ctx: a candidate may be large, and
+// nobody waits for what was given up. The second result ends the watch.
+func (s *state) during(ctx context.Context) (*state, func() bool) {
+	var over atomic.Bool
+	end := context.AfterFunc(ctx, func() { over.Store(true) })
+	still := *s
+	still.stop = over.Load
+	return &still, end
 }
 
 // maxVerdicts bounds the verdicts that are remembered.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -269,7 +270,7 @@ func TestReplayStops(t *testing.T) {
 		return nil
 	}
 	r, err := Replay(ctx, deaf, e, nil)
-	if !errors.Is(err, context.Canceled) || r.Records != 3 {
+	if !errors.Is(err, context.Canceled) || r.Records != 0 { // none was judged before
 		t.Fatalf("%d records: %v", r.Records, err)
 	}
 	broken := errors.New("the disk is gone")
@@ -320,4 +321,37 @@ func BenchmarkReplay(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+}
+
+// Whoever gives up is heard while records are under way, between two policies of a
+// large candidate too, and half a report does not pass for a whole one.
+func TestReplayEndsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	e, err := New(Config{Bundle: load(t, permitAll), Snapshot: open(), Standing: func(_, _ palyra.Principal) (palyra.Standing, error) {
+		cancel()
+		return palyra.Standing{}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []Record
+	for i := range replayBatch / 2 {
+		list = append(list, Record{Call: palyra.ID(fmt.Sprint(i)), Request: write("a"), Was: palyra.Verdict{Bundle: "x", Effect: palyra.Allow}})
+	}
+	r, err := Replay(ctx, eachOf(list), e, nil)
+	if !errors.Is(err, context.Canceled) || r.Records != 0 {
+		t.Errorf("%v after %d records", err, r.Records)
+	}
+	state, end := e.live.Load().during(ctx)
+	defer end()
+	for !state.stop() { // the watch is told on its own time
+		runtime.Gosched()
+	}
+	c, err := state.newCall(write("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := c.judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 {
+		t.Errorf("an interrupted judgement says %+v", v)
+	}
 }

@@ -102,6 +102,10 @@ func (f *findings) place(r palyra.Request) {
 			f.add(3, "guarded_path", w)
 		}
 	}
+	if !p.Workspace.Known && guarded(p.Workspace.Path) && (len(p.Writes) > 0 || p.Executable.Path != "" || len(p.Argv) > 0) {
+		f.destructive = true // whatever its name there is
+		f.add(3, "guarded_path", p.Workspace.Path)
+	}
 	if r.Tool.Source != palyra.SourceBuiltin {
 		f.add(1, "third_party_tool", string(r.Tool.Source))
 	}

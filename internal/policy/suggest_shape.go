@@ -20,6 +20,7 @@ type shape struct {
 	level int // 0: this command or these files here; 1: this program here; 2: this program in any registered workspace
 	equal []string
 	about string // for people
+	input int    // bytes of the arguments
 	sets  [setCount][]string
 }
 
@@ -97,7 +98,7 @@ func (c *call) shapes() []shape {
 				key = append(key, strings.Join(s, "\x01"))
 			}
 		}
-		out[i].key = strings.Join(append(key, scopeOf(c)), "\x00")
+		out[i].key, out[i].input = strings.Join(append(key, scopeOf(c)), "\x00"), len(p.Arguments)
 	}
 	return out
 }
@@ -167,6 +168,7 @@ func (g *group) add(s shape, below string, asked bool) {
 	if asked {
 		g.count++
 	}
+	g.input = max(g.input, s.input)
 	for i := range g.sets {
 		if len(g.sets[i]) <= suggestSet {
 			g.sets[i] = distinct(append(slices.Clone(g.sets[i]), s.sets[i]...))
@@ -187,6 +189,9 @@ func (g *group) rule() *trialRule {
 			continue // the whole line is fixed
 		}
 		conditions = append(conditions, within(i, list))
+	}
+	if len(g.sets[setEgress]) > 0 { // policy sees the host, and of what is sent to it only how much
+		conditions = append(conditions, fmt.Sprintf("context.input_bytes <= %d", g.input))
 	}
 	scope := g.key[strings.LastIndexByte(g.key, 0)+1:]
 	body := fmt.Sprintf("permit %s\nwhen {\n  %s\n};", scope, strings.Join(conditions, " &&\n  "))

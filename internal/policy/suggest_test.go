@@ -187,6 +187,29 @@ func TestSuggestFiles(t *testing.T) {
 	}
 }
 
+// A yes to looking at a page is none to sending something there: policy sees how
+// much is said, and no more than was seen is let through.
+func TestSuggestSendsNoMore(t *testing.T) {
+	x := newTold(t)
+	page := func(arguments string) palyra.Request {
+		r := fetched()
+		r.Plan.Arguments = []byte(arguments)
+		return r
+	}
+	x.call(page(`{"url":"https://a.example/"}`), palyra.AnswerAllow)
+	x.call(page(`{"url":"https://a.example/docs"}`), palyra.AnswerAllow)
+	s := x.suggest(10)
+	if len(s.Rules) != 1 || s.Rules[0].Saves != 2 {
+		t.Fatalf("%+v", s.Rules)
+	}
+	if got := x.with(s, page(`{"url":"https://a.example/x"}`)); got != palyra.Allow {
+		t.Errorf("another page: %s", got)
+	}
+	if got := x.with(s, page(`{"url":"https://a.example/","method":"POST","body":"all of it"}`)); got != palyra.Ask {
+		t.Errorf("something is sent: %s", got)
+	}
+}
+
 // Nothing is suggested that would open what somebody denied, what nobody answered
 // or what was never asked.
 func TestSuggestOpensNothingElse(t *testing.T) {

@@ -137,7 +137,8 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	}
 	switch {
 	case !r.access.People:
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "this is for agents").WithRemedy("use the agent socket")
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "this is for agents, and the credential is that of %s", palyra.Clip(string(r.caller.Principal), 128)).
+			WithRemedy("come with an agent's token, which 'palyra agent add' makes, or without any through the agent socket: unset PALYRA_AGENT_TOKEN_FILE")
 	case r.access.Signed && !r.signed:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed with an operator key").
 			WithRemedy("use the palyra client with an operator key")

@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -89,7 +90,8 @@ func (r *Registry) Resolve(ctx context.Context, path string, peer int64) (palyra
 	if err != nil {
 		return palyra.WorkspaceRef{}, err
 	}
-	ref := palyra.WorkspaceRef{Path: real, Owner: owner, Known: found && w.Owner == owner} // of another owner: not what was registered
+	known := found && w.Owner == owner && !hidden(w.Path, real) // of another owner: not what was registered
+	ref := palyra.WorkspaceRef{Path: real, Owner: owner, Known: known}
 	if r.euid != 0 {
 		ref.Owner = r.euid // whoever the directory belongs to, the work is done as us
 		return ref, nil
@@ -99,6 +101,20 @@ func (r *Registry) Resolve(ctx context.Context, path string, peer int64) (palyra
 			WithRemedy("use a directory of your own, or have an operator run 'palyra workspace add %s'", show(path))
 	}
 	return ref, nil
+}
+
+// hidden reports whether a directory lies below a hidden one of the workspace that
+// contains it: .git, .github, .palyra. Who registered the work did not mean those,
+// where what is ordinary elsewhere makes other programs run code.
+func hidden(top, dir string) bool {
+	rel, err := filepath.Rel(top, dir)
+	if err != nil {
+		return true
+	}
+	return rel != "." && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
+		part = strings.TrimLeftFunc(part, func(r rune) bool { return unicode.Is(unicode.Cf, r) })
+		return strings.HasPrefix(part, ".") || strings.HasPrefix(strings.ToLower(part), "git~")
+	})
 }
 
 const maxPath = 4096

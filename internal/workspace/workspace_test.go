@@ -336,3 +336,16 @@ func TestNewNeedsItsParts(t *testing.T) {
 		t.Error("resolved for a caller who is gone")
 	}
 }
+
+func TestHidden(t *testing.T) {
+	for dir, want := range map[string]bool{
+		"/w": false, "/w/a/b": false, "/w/a.git": false, "/w/.git": true, "/w/a/.github/x": true, "/w/GIT~1": true, "/w/\u200c.git": true, "/v": true,
+	} {
+		if got := hidden("/w", dir); got != want {
+			t.Errorf("%s: %v", dir, got)
+		}
+	}
+	if hidden("/w/.claude/tree", "/w/.claude/tree/src") { // it was registered itself
+		t.Error("what is above the registered directory counts")
+	}
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+const (
+	// rulePatience is how long it may take to find where a rule stands.
+	rulePatience = 2 * time.Second
+	// shownRules is how many rules of a refusal are named.
+	shownRules = 5
+)
+
+// ruled names the rules that refused a call, with the places where they stand, and
+// the command that tells the rest. The outcome has their names only, so the call on
+// record is looked at.
+func (w *waiter) ruled(ctx context.Context, o palyra.Outcome) {
+	if w.asJSON || o.Outcome != palyra.OutcomeRefused || o.Layer != palyra.LayerPolicy {
+		return
+	}
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rulePatience)
+	defer done()
+	var hits []palyra.PolicyHit
+	if call, err := w.client.GetCall(ctx, o.CallID); err == nil {
+		hits = call.Verdict.Policies
+	}
+	for _, id := range o.Policies[:min(len(o.Policies), shownRules)] {
+		fmt.Fprintf(w.Stderr, "  rule: %s\n", show.Line(ruleAt(id, hits)))
+	}
+	if n := len(o.Policies) - shownRules; n > 0 {
+		fmt.Fprintf(w.Stderr, "  and %d more\n", n)
+	}
+	if o.CallID != "" && !w.inside() {
+		fmt.Fprintf(w.Stderr, "  more: %s policy why %s\n", w.own(), show.Arg(string(o.CallID)))
+	}
+}
+
+// ruleAt is a rule's name with its place, where that is known.
+func ruleAt(id string, hits []palyra.PolicyHit) string {
+	i := slices.IndexFunc(hits, func(h palyra.PolicyHit) bool { return h.ID == id && h.File != "" })
+	if i < 0 {
+		return id
+	}
+	return fmt.Sprintf("%s (%s, %s)", id, place(hits[i]), hits[i].Effect)
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra/client"
+	"palyra/client/bundle"
+	"palyra/internal/show"
+)
+
+func (a *app) policyCheck() *cobra.Command {
+	var project bool
+	cmd := &cobra.Command{
+		Use: "check DIR", Short: "Say what is wrong with policies, and run their tests", Args: takes("DIR"),
+		Long: "Reads DIR as 'palyra policy apply' would, and changes nothing. With --project DIR is a\n" +
+			"workspace, and its own policies in " + bundle.ProjectDir + " are checked, which may only\n" +
+			"forbid and have no tests; that needs no daemon.",
+		Example: "  palyra policy check policies\n  palyra policy check --project .",
+	}
+	cmd.Flags().BoolVar(&project, "project", false, "DIR is a workspace: check its own policies in "+bundle.ProjectDir)
+	whole := a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		files, err := readBundle(args[0])
+		if found := bundle.ProblemsOf(err); found != nil {
+			return a.checked(client.PolicyCheck{Problems: problems(found)})
+		}
+		if err != nil {
+			return err
+		}
+		check, err := c.CheckPolicy(ctx, files)
+		if err != nil {
+			return err
+		}
+		return a.checked(check)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if project || ofProject(args[0]) {
+			return a.checkProject(args[0])
+		}
+		return whole(cmd, args)
+	}
+	return cmd
+}
+
+// ofProject reports whether a directory is the one in which a workspace keeps its
+// own policies: as a whole bundle it would let nobody do anything.
+func ofProject(dir string) bool {
+	path, err := filepath.Abs(dir)
+	return err == nil && strings.HasSuffix(filepath.ToSlash(path), "/"+bundle.ProjectDir)
+}
+
+// checkProject says what is wrong with the policies of a workspace.
+func (a *app) checkProject(dir string) error {
+	r, err := bundle.CheckProject(dir)
+	if err != nil {
+		return err
+	}
+	return a.checked(client.PolicyCheck{Bundle: r.Bundle, Policies: int64(r.Policies), Problems: problems(r.Problems)})
+}
+
+// problems are those that were found here, in the words of a daemon's answer.
+func problems(found []bundle.Problem) (out []client.PolicyProblem) {
+	for _, p := range found {
+		out = append(out, client.PolicyProblem{File: p.File, Line: int64(p.Line), Column: int64(p.Column), Text: p.Text})
+	}
+	return out
+}
+
+// checked prints what was found, and makes an exit code of it.
+func (a *app) checked(check client.PolicyCheck) error {
+	if err := a.emit(check, func(w io.Writer) { printCheck(w, check) }); err != nil {
+		return err
+	}
+	return notGood(check)
+}
+
+func printCheck(w io.Writer, c client.PolicyCheck) {
+	for _, p := range c.Problems {
+		fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)))
+	}
+	bad := 0
+	for _, t := range c.Tests {
+		if !t.OK {
+			bad++
+			fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s: %s: %s", t.File, t.Name, t.Text)))
+		}
+	}
+	for _, text := range c.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", show.Line(text))
+	}
+	if c.Bundle != "" {
+		tests := "none"
+		if len(c.Tests) > 0 {
+			tests = fmt.Sprintf("%d of %d good", len(c.Tests)-bad, len(c.Tests))
+		}
+		fields(w, pair{"Bundle", string(c.Bundle)}, pair{"Policies", strconv.FormatInt(c.Policies, 10)}, pair{"Tests", tests})
+	}
+}
+
+// notGood is the exit code of a check that found something, which is said already.
+func notGood(c client.PolicyCheck) error {
+	bad := len(c.Problems) > 0
+	for _, t := range c.Tests {
+		bad = bad || !t.OK
+	}
+	if bad {
+		return exitError{code: exitFailure}
+	}
+	return nil
+}

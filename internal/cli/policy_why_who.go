@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+
+	"palyra"
+)
+
+// speaker settles who would call, where that is not said: whoever 'palyra exec'
+// would call as. A named agent's token in the environment makes it that agent; a
+// token that could not call at all is said to be one, since an answer for somebody
+// else would pass for its own.
+func (a *app) speaker(ctx context.Context, o *whyOptions) error {
+	if o.principal != "" || a.remoteName() != "" || a.tokenFile() == "" {
+		return nil
+	}
+	c, err := a.agent()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	me, err := c.WhoAmI(ctx)
+	if err != nil {
+		return err
+	}
+	if !me.Principal.IsAgent() {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the token in %s is that of %s, who cannot call tools with it", a.tokenFile(), me.Principal).
+			WithRemedy("unset %s, or say who would call with --principal", tokenVariable)
+	}
+	o.principal = string(me.Principal)
+	return nil
+}

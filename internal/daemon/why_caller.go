@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"palyra"
+	"palyra/internal/approval"
+	"palyra/internal/policy"
+	"palyra/internal/rpc/wire"
+)
+
+// known refuses to imagine a call of somebody who could make none: an answer about
+// them would be about nobody.
+func (p policyPart) known(ctx context.Context, who palyra.Principal) error {
+	if err := policy.CheckPrincipal(who); err != nil {
+		return err
+	}
+	switch who.Kind() {
+	case "user":
+		u, err := p.d.access.User(ctx, who)
+		if palyra.CodeOf(err) != palyra.NotFound && (err != nil || u.RemovedAt.IsZero()) {
+			return err
+		}
+	case "agent":
+		agents, err := p.agents(ctx)
+		if err != nil {
+			return err
+		}
+		for _, a := range agents {
+			if a.Principal == who && a.RemovedAt.IsZero() {
+				return nil
+			}
+		}
+	default:
+		return nil // neither devices nor the daemon's own parts propose; what policy says of them is a fair question
+	}
+	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "%s is not known here, or was removed", palyra.Clip(string(who), 128)).
+		WithRemedy("name one of 'palyra access user list' or 'palyra access agent list'")
+}
+
+// agents are all that were ever known, the local one first.
+func (p policyPart) agents(ctx context.Context) ([]palyra.Agent, error) {
+	all, err := p.d.access.Agents(ctx)
+	if local, failed := p.d.access.LocalAgent(ctx); failed == nil {
+		all = append([]palyra.Agent{local}, all...)
+	}
+	return all, err
+}
+
+// standing fills in what a door would know of an imagined call: whose agent it is,
+// and what its session has done.
+func (p policyPart) standing(ctx context.Context, prop palyra.Proposal) palyra.Proposal {
+	prop.PeerUID = int64(os.Geteuid())
+	if prop.Owner == "" && prop.Principal.Kind() == "agent" {
+		prop.Owner = p.owner(ctx, prop.Principal)
+	}
+	if s, ok, err := p.d.sessions.Peek(ctx, prop); err == nil && ok {
+		prop.Session, prop.Labels = s.ID, s.Labels
+	}
+	return prop
+}
+
+// owner is whose agent a principal is; empty: nobody knows.
+func (p policyPart) owner(ctx context.Context, agent palyra.Principal) palyra.Principal {
+	all, err := p.agents(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, a := range all {
+		if a.Principal == agent && a.RemovedAt.IsZero() {
+			return a.Owner
+		}
+	}
+	return ""
+}
+
+// maxCovering bounds how many grants of other sessions are looked at.
+const maxCovering = 100
+
+// cover notes that a live grant would answer the question, so that nobody would be
+// asked: in the call's own session, or in another one that would have to be named.
+// What cannot be found out is not said: people are then asked.
+func (p policyPart) cover(ctx context.Context, c *palyra.Call, e *wire.Explanation) {
+	asked := *c
+	asked.Verdict = e.Verdict
+	if d, ok, err := p.d.desk.Cover(ctx, &asked); asked.Proposal.Session != "" && err == nil && ok {
+		e.Layer = ""
+		e.Remedy = fmt.Sprintf("nothing: grant %s by %s covers it in session %s, so nobody would be asked", d.Lease, d.By, asked.Proposal.Session)
+		return
+	}
+	live := true
+	leases, _, err := p.d.desk.Leases(ctx, approval.LeaseFilter{Live: &live, Principal: c.Proposal.Principal, Limit: maxCovering})
+	if err != nil {
+		return
+	}
+	for _, l := range leases {
+		asked.Proposal.Session = l.Terms.Session
+		if d, ok, err := p.d.desk.Cover(ctx, &asked); l.Terms.Session != "" && err == nil && ok {
+			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where grant %s by %s covers it; or %s", l.Terms.Session, d.Lease, d.By, e.Remedy)
+			return
+		}
+	}
+}

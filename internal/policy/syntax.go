@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The parser's complaints that name what it found, and stand one token behind it.
+var (
+	saysExact  = regexp.MustCompile(`^".*": exact got (.*) want (\S+)$`)
+	saysEffect = regexp.MustCompile(`^".*": unexpected effect: (.*)$`)
+	saysOther  = regexp.MustCompile(`^".*": (expected string|invalid primary)$`)
+)
+
+// clearer words a complaint of the parser for people and places it at what is wrong.
+// One that it does not know stays as it is.
+func clearer(text string, p Problem) Problem {
+	expected, found, named := "", "", true
+	if m := saysExact.FindStringSubmatch(p.Text); m != nil {
+		expected, found = fmt.Sprintf("%q", m[2]), m[1]
+	} else if m := saysEffect.FindStringSubmatch(p.Text); m != nil {
+		expected, found = "permit or forbid", m[1]
+	} else if m := saysOther.FindStringSubmatch(p.Text); m != nil {
+		expected, named = map[string]string{"expected string": "a text in quotes", "invalid primary": "a value"}[m[1]], false
+	} else {
+		return p
+	}
+	if named && found == "" {
+		p.Text = "expected " + expected + ", found the end of the file"
+		return p
+	}
+	word, line, column := tokenBefore(text, p.Line, p.Column, found)
+	if word == "" {
+		return p
+	}
+	p.Line, p.Column, p.Text = line, column, fmt.Sprintf("expected %s, found %q", expected, word)
+	return p
+}
+
+// tokenBefore finds the last token before a place: the one that begins so, or any
+// where nothing is named. The word is empty when there is none.
+func tokenBefore(text string, line, column int, like string) (word string, atLine, atColumn int) {
+	s := scanner{src: text, line: 1, column: 1}
+	for s.pos < len(text) && (s.line < line || s.line == line && s.column < column) {
+		rest := text[s.pos:]
+		n := 1
+		switch {
+		case strings.HasPrefix(rest, "//"):
+			n = until(rest, "\n", 2)
+		case strings.HasPrefix(rest, "/*"):
+			n = until(rest, "*/", 2)
+		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
+		default:
+			if n = width(rest); strings.HasPrefix(rest, like) {
+				word, atLine, atColumn = rest[:max(n, len(like))], s.line, s.column
+			}
+		}
+		s.skip(n)
+	}
+	return word, atLine, atColumn
+}

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"palyra"
+)
+
+// Limits of what is told of a command: it stands in prompts.
+const (
+	maxTraits    = 4
+	maxTrait     = 160
+	maxTraitPath = 80
+)
+
+// traits says for people what about a call keeps it from running by itself: what
+// its words tell, or else where and how it runs. These are facts about the call and
+// no policy's reasons, so they hold whatever the policies are. They are on one line
+// and draw nothing on a screen.
+func (c *call) traits() string {
+	p := c.request.Plan
+	if p.Executable.Path == "" && len(p.Argv) == 0 {
+		return ""
+	}
+	list := commandTraits(c.words)
+	if len(list) == 0 {
+		list = planTraits(p)
+	}
+	if more := len(list) - maxTraits; more > 0 {
+		list = append(list[:maxTraits], fmt.Sprintf("%d more", more))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "about this command: " + strings.Join(list, ", ")
+}
+
+// commandTraits are what the words of a command tell.
+func commandTraits(k palyra.Command) []string {
+	var out []string
+	if n := len(k.Outside); n > 0 {
+		text := "it names a path outside the workspace: " + pathWord(k.Outside[0])
+		if n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+		out = append(out, text)
+	}
+	for _, why := range k.Why {
+		out = append(out, palyra.Clip(strings.Map(onlyPrintable, why), maxTrait))
+	}
+	switch {
+	case len(k.Why) > 0:
+	case !k.Understood && k.Class != palyra.CommandDestructive:
+		out = append(out, "what it does is not told by its words")
+	case k.Class == palyra.CommandDestructive:
+		out = append(out, "it cannot be taken back, or reaches beyond this machine")
+	case k.Class == palyra.CommandWrite:
+		out = append(out, "it changes files")
+	case k.Shell:
+		out = append(out, "a shell reads it")
+	case k.RunsCode:
+		out = append(out, "it can run other code")
+	}
+	return out
+}
+
+// planTraits are what keeps a command that only looks or builds from running by
+// itself. That a workspace is not registered is a policy's to say.
+func planTraits(p palyra.Plan) []string {
+	var out []string
+	for _, one := range []struct {
+		is   bool
+		text string
+	}{
+		{p.Tier != palyra.TierC, "it does not run in the full sandbox (tier C)"},
+		{len(p.Egress) > 0, "it may connect to hosts"},
+		{len(p.Bindings) > 0, "it gets secrets"},
+		{p.Tier == palyra.TierC && p.Enforcement.Mode != "strict", "its network is not held (mode " + pathWord(p.Enforcement.Mode) + ")"},
+		{p.Stdin == stdinLive, "it is fed while it runs"},
+		{p.Asks, "its profile opens what is sealed otherwise"},
+		{p.UnixSockets, "it reaches sockets of this machine"},
+		{p.AgentSocket, "it runs as an agent"},
+	} {
+		if one.is {
+			out = append(out, one.text)
+		}
+	}
+	return out
+}
+
+// pathWord is a path that shows itself honestly, within a length.
+func pathWord(s string) string {
+	s = palyra.Clip(s, maxTraitPath)
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r != '~' && unsafeInWord(r) }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
+// onlyPrintable takes out what draws on a screen.
+func onlyPrintable(r rune) rune {
+	if unprintable(r) {
+		return '?'
+	}
+	return r
+}
