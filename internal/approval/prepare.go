@@ -88,7 +88,7 @@ func (d *Desk) mayAsk(tx *store.Tx, who palyra.Principal, plan palyra.Digest, m 
 		return err
 	case err == nil && d.clock.held(hold, m):
 		return palyra.Errorf(palyra.Denied, palyra.ReasonRecentlyDenied, "an approver denied this very plan a short while ago").
-			WithRemedy("propose something else, or ask again after %s", timeOf(hold.wall).UTC().Add(time.Second - 1).Truncate(time.Second).Format(time.RFC3339))
+			WithRemedy("propose something else, or ask again after %s", timeOf(hold.wall).UTC().Add(time.Second-1).Truncate(time.Second).Format(time.RFC3339))
 	}
 	var open int
 	err = tx.Get(`SELECT COUNT(*) FROM (SELECT 1 AS one FROM approvals WHERE decision = '' AND principal = ? AND expires_at > ? LIMIT ?) AS open`,
