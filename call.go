@@ -19,6 +19,7 @@ type Proposal struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
+	Check     bool            `json:"check,omitempty"`      // the caller only asks and runs it itself: nothing runs here
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit; more is refused
 	CallsUsed int64           `json:"calls_used,omitempty"`
 	CallsMax  int64           `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it

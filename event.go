@@ -37,6 +37,7 @@ func Catalogue() []Event {
 		CallFinished{},
 		CallCancelled{},
 		CallUnknown{},
+		CallChecked{},
 		ApprovalRequested{},
 		ApprovalJoined{},
 		ApprovalVoted{},
@@ -71,6 +72,10 @@ func Catalogue() []Event {
 		TokenAdded{},
 		TokenRevoked{},
 		ConsoleOpened{},
+		UpstreamAdded{},
+		UpstreamRemoved{},
+		UpstreamApproved{},
+		UpstreamQuarantined{},
 	}
 }
 

@@ -15,19 +15,32 @@ type Grant struct {
 	made     time.Time
 }
 
-// NewGrant derives a grant from a judged call. It refuses unless the digest is
-// the plan's own, the verdict allows, and an ask was answered with an allow for
-// this digest or by a lease that covered it.
+// NewGrant derives a grant from a judged call. It refuses what is not Permitted,
+// and a call that its caller wants to run itself: nobody runs that here.
 func NewGrant(id ID, c *Call, now time.Time) (Grant, error) {
-	refuse := func(why string) (Grant, error) {
-		return Grant{}, Errorf(Denied, ReasonInternal, "no grant: %s", why)
+	switch {
+	case id == "":
+		return Grant{}, Errorf(Denied, ReasonInternal, "no grant: an id is missing")
+	case c.Proposal.Check || c.Plan.Tier == TierUnsandboxed:
+		return Grant{}, Errorf(Denied, ReasonInternal, "no grant: the call was only to be checked")
 	}
-	digest, err := c.Plan.Digest()
-	if err != nil {
+	if err := Permitted(c); err != nil {
 		return Grant{}, err
 	}
+	return Grant{id: id, call: c.ID, plan: c.Plan.clone(), digest: c.Digest, verdict: c.Verdict, decision: c.Decision, made: now}, nil
+}
+
+// Permitted returns nil for a judged call that policy, and people where policy
+// asks, allow: the digest is the plan's own, the verdict allows, and an ask was
+// answered with an allow for this digest or by a lease that covered it.
+func Permitted(c *Call) error {
+	refuse := func(why string) error { return Errorf(Denied, ReasonInternal, "no grant: %s", why) }
+	digest, err := c.Plan.Digest()
+	if err != nil {
+		return err
+	}
 	switch {
-	case id == "" || c.ID == "":
+	case c.ID == "":
 		return refuse("an id is missing")
 	case digest != c.Digest:
 		return refuse("the plan is not the one that was judged")
@@ -48,7 +61,7 @@ func NewGrant(id ID, c *Call, now time.Time) (Grant, error) {
 			return refuse("the approver saw another plan")
 		}
 	}
-	return Grant{id: id, call: c.ID, plan: c.Plan.clone(), digest: digest, verdict: c.Verdict, decision: c.Decision, made: now}, nil
+	return nil
 }
 
 // ID returns the grant's id.

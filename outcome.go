@@ -19,6 +19,10 @@ const (
 	OutcomeCancelled OutcomeKind = "cancelled"
 	OutcomeTimedOut  OutcomeKind = "timed_out"
 	OutcomeUnknown   OutcomeKind = "unknown"
+
+	// OutcomeAllowed is that of a check: policy and people allow the call, and the
+	// caller runs it itself. Nothing ran here.
+	OutcomeAllowed OutcomeKind = "allowed"
 )
 
 // Exit codes of outcomes in which nothing ran to an end of its own, so that no

@@ -128,6 +128,20 @@ func (p Plan) Digest() (Digest, error) {
 	return Digest(d), nil
 }
 
+// Unsandboxed returns the plan as it is when the agent does it by its own tools:
+// of what a sandbox would hold nothing is left, so its digest is never that of the
+// plan that Palyra runs, and no answer for one is an answer for the other.
+func (p Plan) Unsandboxed() Plan {
+	p = p.clone()
+	p.Tier, p.Profile, p.Limits, p.Enforcement = TierUnsandboxed, "", Limits{}, Enforcement{Mode: "none"}
+	p.Mounts, p.Files, p.Seals, p.AgentSocket, p.Executable.Sealed = nil, nil, nil, false, false
+	p.Detail.Notes = append([]string{UnsandboxedNote}, p.Detail.Notes...)
+	return p
+}
+
+// UnsandboxedNote is what people are told of a plan that the agent runs itself.
+const UnsandboxedNote = "NOT SANDBOXED: Palyra only answers whether; the agent runs it itself, with all rights of its own user, and Palyra neither holds it nor sees what it does"
+
 // clone returns a plan that shares no memory with p, so that what was granted
 // cannot change with the call it came from.
 func (p Plan) clone() Plan {

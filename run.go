@@ -58,7 +58,7 @@ type Run struct {
 	PeerUID    int64     `json:"peer_uid"`
 	Door       Door      `json:"door"`
 	Workspace  string    `json:"workspace,omitempty"`
-	Provider   string    `json:"provider"` // scripted
+	Provider   string    `json:"provider"` // scripted, or a provider of models by its name in the configuration
 	Title      string    `json:"title,omitempty"`
 	Input      Digest    `json:"input_digest"`
 	NoWait     bool      `json:"no_wait,omitempty"` // an ask is refused at once
@@ -73,6 +73,15 @@ type Run struct {
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	LastSeq    int64     `json:"last_seq"`         // of its tape
 	Within     []string  `json:"within,omitempty"` // the only workspaces its credential reaches
+	Model      string    `json:"model,omitempty"`  // that takes the turns
+	Tokens
+}
+
+// Tokens is what a model was made to read and write, in tokens, as its provider
+// counted them.
+type Tokens struct {
+	InputTokens  int64 `json:"input_tokens,omitempty"`
+	OutputTokens int64 `json:"output_tokens,omitempty"`
 }
 
 // TapeEntry is one thing that happened in a run. Seq counts from 1 without
@@ -110,6 +119,9 @@ type TapeText struct {
 	Turn int64  `json:"turn"`
 	Text string `json:"text"`
 	Done bool   `json:"done,omitempty"`
+	// Again says that what was said of the turn before was cut off: the turn begins
+	// anew with this piece.
+	Again bool `json:"again,omitempty"`
 }
 
 // TapeProposed says that a call is on record.
@@ -196,4 +208,5 @@ type TapeRunFinished struct {
 	Reason     string   `json:"reason,omitempty"`
 	Remedy     string   `json:"remedy,omitempty"`
 	Calls      int64    `json:"calls"`
+	Tokens
 }

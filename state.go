@@ -14,18 +14,19 @@ const (
 	Finished  State = "finished"
 	Cancelled State = "cancelled"
 	Unknown   State = "unknown"
+	Checked   State = "checked" // allowed, and not run here: the caller only asked
 )
 
 // States lists every state once, in the order of a call's life.
 func States() []State {
-	return []State{Proposed, Judged, Pending, Granted, Running, Refused, Finished, Cancelled, Unknown}
+	return []State{Proposed, Judged, Pending, Granted, Running, Refused, Finished, Cancelled, Unknown, Checked}
 }
 
 // next is the whole state machine. A state with no row is an end.
 var next = map[State][]State{
 	Proposed: {Judged, Refused, Cancelled},
-	Judged:   {Pending, Granted, Refused, Cancelled},
-	Pending:  {Granted, Refused, Cancelled},
+	Judged:   {Pending, Granted, Refused, Cancelled, Checked},
+	Pending:  {Granted, Refused, Cancelled, Checked},
 	Granted:  {Running, Refused, Cancelled, Unknown}, // Refused: the plan changed before launch
 	Running:  {Finished, Cancelled, Unknown},
 }

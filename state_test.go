@@ -10,16 +10,17 @@ import (
 // The whole machine, drawn. A row is where a call stands, a column where it
 // may go; anything not marked is refused.
 const machine = `
-          proposed judged pending granted running refused finished cancelled unknown
-proposed  .        x      .       .       .       x       .        x         .
-judged    .        .      x       x       .       x       .        x         .
-pending   .        .      .       x       .       x       .        x         .
-granted   .        .      .       .       x       x       .        x         x
-running   .        .      .       .       .       .       x        x         x
-refused   .        .      .       .       .       .       .        .         .
-finished  .        .      .       .       .       .       .        .         .
-cancelled .        .      .       .       .       .       .        .         .
-unknown   .        .      .       .       .       .       .        .         .
+          proposed judged pending granted running refused finished cancelled unknown checked
+proposed  .        x      .       .       .       x       .        x         .       .
+judged    .        .      x       x       .       x       .        x         .       x
+pending   .        .      .       x       .       x       .        x         .       x
+granted   .        .      .       .       x       x       .        x         x       .
+running   .        .      .       .       .       .       x        x         x       .
+refused   .        .      .       .       .       .       .        .         .       .
+finished  .        .      .       .       .       .       .        .         .       .
+cancelled .        .      .       .       .       .       .        .         .       .
+unknown   .        .      .       .       .       .       .        .         .       .
+checked   .        .      .       .       .       .       .        .         .       .
 `
 
 func TestStateTableOverAllPairs(t *testing.T) {

@@ -38,6 +38,10 @@ const (
 	TierB       Tier = "B"       // native, OS limits and kernel filters
 	TierC       Tier = "C"       // native, full OS sandbox
 	TierNode    Tier = "node"    // remote
+
+	// TierUnsandboxed is that of a checked call: the agent runs it by its own tools,
+	// and Palyra neither runs nor holds it.
+	TierUnsandboxed Tier = "unsandboxed"
 )
 
 // Source says where a tool comes from.
@@ -48,6 +52,7 @@ const (
 	SourceBuiltin Source = "builtin"
 	SourceSkill   Source = "skill"
 	SourceMCP     Source = "mcp"
+	SourceAgent   Source = "agent" // a tool of the agent's own, of which Palyra knows the name only
 )
 
 // Tool describes something callable.

@@ -28,6 +28,22 @@ func (c *Client) Tool(ctx context.Context, name string) (palyra.Tool, error) {
 // Call proposes a tool call and waits for its outcome. watch may be nil. When
 // ctx ends the call goes on without its client; CancelCall ends it.
 func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
+	stream, err := c.tools.CallTool(ctx, r.wire())
+	f := follower{watch: watch}
+	return f.end(each(stream, err, f.hear))
+}
+
+// Check asks whether the caller may make a call by its own tools: policy judges
+// it, people are asked where policy wants that, and nothing runs. The outcome is
+// "allowed" or a refusal. When ctx ends the question stays; CancelCall ends it.
+func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
+	stream, err := c.tools.CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire()})
+	f := follower{watch: watch}
+	return f.end(each(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
+}
+
+// wire puts a request into the protocol's words.
+func (r CallRequest) wire() *v1.CallToolRequest {
 	req := &v1.CallToolRequest{
 		Tool: r.Tool, Arguments: string(r.Arguments), Workspace: r.Workspace, Session: r.Session, Key: r.Key,
 		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Door), StreamOutput: r.StreamOutput,
@@ -35,27 +51,46 @@ func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent))
 	if !utf8.Valid(r.Arguments) { // the daemon, not the wire, refuses them
 		req.Arguments, req.RawArguments = "", r.Arguments
 	}
-	stream, err := c.tools.CallTool(ctx, req)
-	var out *palyra.Outcome
-	err = each(stream, err, func(m *v1.CallToolResponse) error {
-		if o := m.GetOutcome(); o != nil {
-			w, err := word[palyra.Outcome](o, nil)
-			out = &w
-			return err
-		}
-		e, ok, err := event(m)
-		if ok && watch != nil {
-			watch(e)
-		}
+	return req
+}
+
+// WatchCall follows a call that was made before and waits for its outcome. watch
+// may be nil; it does not hear what the call prints. When ctx ends the call goes
+// on.
+func (c *Client) WatchCall(ctx context.Context, id palyra.ID, watch func(CallEvent)) (palyra.Outcome, error) {
+	stream, err := c.tools.WatchCall(ctx, &v1.WatchCallRequest{CallId: string(id)})
+	f := follower{watch: watch}
+	return f.end(each(stream, err, func(m *v1.WatchCallResponse) error { return f.hear(m.GetNews()) }))
+}
+
+// follower hears what becomes of a call.
+type follower struct {
+	watch func(CallEvent)
+	out   *palyra.Outcome
+}
+
+func (f *follower) hear(m *v1.CallToolResponse) error {
+	if o := m.GetOutcome(); o != nil {
+		w, err := word[palyra.Outcome](o, nil)
+		f.out = &w
 		return err
-	})
+	}
+	e, ok, err := event(m)
+	if ok && f.watch != nil {
+		f.watch(e)
+	}
+	return err
+}
+
+// end is the outcome; a stream that ended without one was cut.
+func (f *follower) end(err error) (palyra.Outcome, error) {
 	switch {
 	case err != nil:
 		return palyra.Outcome{}, err
-	case out == nil:
+	case f.out == nil:
 		return palyra.Outcome{}, lost(io.ErrUnexpectedEOF)
 	}
-	return *out, nil
+	return *f.out, nil
 }
 
 // event turns news into an event; news of a newer daemon is passed over.

@@ -80,6 +80,7 @@ type Client struct {
 	attestation palyrav1connect.AttestationServiceClient
 	sandbox     palyrav1connect.SandboxServiceClient
 	devices     palyrav1connect.DeviceServiceClient
+	mcp         palyrav1connect.McpServiceClient
 	runs        palyrav1connect.RunServiceClient
 	streams     palyrav1connect.RunServiceClient // RunStream, on duplex
 }
@@ -124,6 +125,7 @@ func Open(cfg Config) (*Client, error) {
 	c.attestation = palyrav1connect.NewAttestationServiceClient(h, base, opt)
 	c.sandbox = palyrav1connect.NewSandboxServiceClient(h, base, opt)
 	c.devices = palyrav1connect.NewDeviceServiceClient(h, base, opt)
+	c.mcp = palyrav1connect.NewMcpServiceClient(h, base, opt)
 	c.runs = palyrav1connect.NewRunServiceClient(h, base, opt)
 	c.streams = palyrav1connect.NewRunServiceClient(&http.Client{Transport: c.duplex}, base, opt)
 	return c, nil

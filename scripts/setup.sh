@@ -64,6 +64,7 @@ need_tests() {
 	need /usr/bin/rg ripgrep "everyday work in the sandbox"
 	need /usr/bin/curl curl "tests of the egress guard"
 	need_oracle
+	need_node
 }
 
 # The Rust engine of Cedar, which tests compare ours with: one npm package, by a
@@ -78,6 +79,13 @@ need_oracle() {
 	fi
 	echo "$said" | tail -n 5 >&2
 	missing+=("cedar-wasm, for tests of policy; run: npx --yes $pnpm install --frozen-lockfile --ignore-workspace --dir $dir")
+}
+
+# The official MCP programs that tests run, and the Node they need.
+need_node() {
+	command -v npm >/dev/null 2>&1 || return 0 # it is named already
+	scripts/node.sh internal/e2e/mcp-node >/dev/null ||
+		missing+=("Node 24 and the official MCP programs, for tests of MCP: scripts/node.sh could not install them")
 }
 
 for want in "$@"; do

@@ -2,15 +2,22 @@
 // which tools to call, has the calls made, and shows the provider what became of
 // them, until the provider is done.
 //
-// A Provider is a model, or a script in its place (agent/scripted). Consecutive
-// calls of a turn that only read are made at once, as many as the run's budget
-// allows; everything else in order, one at a time. A refused call is not the end
-// of a run: the provider is told. An error of the provider is.
+// A Provider is a model (Models, on agent/openai or agent/anthropic), or a script
+// in its place (agent/scripted). Consecutive calls of a turn that only read are
+// made at once, as many as the run's budget allows; everything else in order,
+// one at a time. A refused call is not the end of a run: the provider is told. An
+// error of the provider is.
 //
 // The package judges and runs nothing: every call goes through the run to the
-// gate. It keeps no record: a run that is driven again after a restart is asked
-// its turns anew and meets the outcomes it had, so a provider must give the same
-// turns for the same transcript.
+// gate. A run that is driven again after a restart is asked its turns anew and
+// meets the outcomes it had, so a provider must give the same turns for the same
+// transcript. A model does not: each of its turns is kept with the run before
+// anything is done because of it, and only what was not kept is asked for. Those
+// records are also the conversation of a session, which its next run goes on
+// with.
+//
+// What a model says is data from outside: bounded, and a wish at most. What it is
+// told of tools is bounded as well, and marked as untrusted.
 package agent
 
 import (
@@ -43,12 +50,21 @@ type Listener interface {
 	Listens() bool
 }
 
+// Modelled is a Provider that a model stands behind.
+type Modelled interface {
+	// ModelName returns its name.
+	ModelName() string
+}
+
 // Turn is what a provider wants: some text to be shown, calls to be made in this
 // order, and whether that was all.
 type Turn struct {
 	Text  string
 	Calls []ToolCall
 	Done  bool // the run ends after this turn
+
+	said bool  // the text is on the tape
+	fail error // the run ends with it after this turn
 }
 
 // ToolCall is a call to be made.
@@ -56,6 +72,7 @@ type ToolCall struct {
 	Tool      string
 	Arguments json.RawMessage
 	Workspace string // empty: the run's
+	Bad       string // why it cannot be proposed at all; the provider is told
 	// Check, if set, looks at the outcome. Its error fails the run before the
 	// next call is made.
 	Check func(palyra.Outcome) error
@@ -70,6 +87,8 @@ type Tools interface {
 	// ReadOnly reports whether the tool changes nothing. One that is not known
 	// does.
 	ReadOnly(tool string) bool
+	// List returns every tool.
+	List() []palyra.Tool
 }
 
 // Config wires a Loop.
@@ -104,6 +123,9 @@ func (l *Loop) Accept(r palyra.Run, input []byte) (run.Accepted, error) {
 	a := run.Accepted{Drive: func(ctx context.Context, live *run.Live) error { return l.drive(ctx, live, p) }}
 	if t, ok := p.(Titled); ok {
 		a.Title = t.Title()
+	}
+	if x, ok := p.(Modelled); ok {
+		a.Model = x.ModelName()
 	}
 	if x, ok := p.(Listener); ok {
 		a.Listens = x.Listens()

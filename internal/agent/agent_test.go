@@ -27,10 +27,40 @@ type fakeRun struct {
 	call     func(ctx context.Context, turn, index int64, c run.ToolCall) (palyra.Outcome, error)
 	inputs   map[int64][]string
 
+	earlier []run.KeptTurn
+
 	mu    sync.Mutex
 	notes []string
 	now   int // calls under way
 	most  int
+	kept  map[int64][]byte
+	cost  palyra.Tokens
+}
+
+func (f *fakeRun) Kept(_ context.Context, turn int64) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kept[turn], nil
+}
+
+func (f *fakeRun) Keep(_ context.Context, turn int64, body []byte, cost palyra.Tokens) error {
+	f.note("keep %d", turn)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kept == nil {
+		f.kept = map[int64][]byte{}
+	}
+	f.kept[turn] = body
+	f.cost.InputTokens += cost.InputTokens
+	f.cost.OutputTokens += cost.OutputTokens
+	return nil
+}
+
+func (f *fakeRun) Earlier(context.Context, int) ([]run.KeptTurn, error) { return f.earlier, nil }
+
+func (f *fakeRun) Anew(_ context.Context, turn int64) error {
+	f.note("anew %d", turn)
+	return nil
 }
 
 func (f *fakeRun) note(format string, args ...any) {
@@ -71,6 +101,13 @@ func (f *fakeRun) Call(ctx context.Context, turn, index int64, c run.ToolCall) (
 type readers struct{}
 
 func (readers) ReadOnly(tool string) bool { return strings.HasPrefix(tool, "read") }
+
+func (readers) List() []palyra.Tool {
+	return []palyra.Tool{
+		{Name: "read.it", Description: "reads", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		{Name: "write.it", Description: "writes", InputSchema: json.RawMessage(`{"type":"object"}`)},
+	}
+}
 
 // turns is a provider that gives these turns and keeps what it was shown.
 type turns struct {

@@ -20,11 +20,20 @@ type host interface {
 	Inputs(ctx context.Context, turn int64) ([]string, error)
 	Text(ctx context.Context, turn int64, text string, done bool) error
 	Call(ctx context.Context, turn, index int64, c run.ToolCall) (palyra.Outcome, error)
+	memory
+}
+
+// memory is what a run keeps for a model.
+type memory interface {
+	Kept(ctx context.Context, turn int64) ([]byte, error)
+	Keep(ctx context.Context, turn int64, body []byte, cost palyra.Tokens) error
+	Earlier(ctx context.Context, most int) ([]run.KeptTurn, error)
+	Anew(ctx context.Context, turn int64) error
 }
 
 // drive takes turns until the provider is done.
 func (l *Loop) drive(ctx context.Context, h host, p Provider) error {
-	t := Transcript{Run: h.Run(), Turn: 1}
+	t := Transcript{Run: h.Run(), Turn: 1, host: h}
 	for ; t.Turn <= maxTurns; t.Turn++ {
 		var err error
 		if t.Inputs, err = h.Inputs(ctx, t.Turn); err != nil {
@@ -41,8 +50,8 @@ func (l *Loop) drive(ctx context.Context, h host, p Provider) error {
 		if err != nil {
 			return ended(ctx, err)
 		}
-		if turn.Done {
-			return nil
+		if turn.Done || turn.fail != nil {
+			return turn.fail
 		}
 		past.Inputs = t.Inputs
 		t.add(past)
@@ -72,7 +81,7 @@ func (t Turn) check() error {
 
 // take says a turn's text and makes its calls.
 func (l *Loop) take(ctx context.Context, h host, n int64, turn Turn) (Past, error) {
-	if turn.Text != "" {
+	if turn.Text != "" && !turn.said {
 		if err := h.Text(ctx, n, turn.Text, true); err != nil {
 			return Past{}, err
 		}
@@ -106,6 +115,13 @@ func (l *Loop) make(ctx context.Context, h host, turn, first int64, batch []Tool
 	err := spread(ctx, len(batch), int(max(h.Run().Budget.Parallel, 1)), func(ctx context.Context, i int) (err error) {
 		c := batch[i]
 		made[i].Call = c
+		if c.Bad != "" {
+			made[i].Outcome = palyra.Outcome{
+				Outcome: palyra.OutcomeRefused, Tool: c.Tool, Layer: palyra.LayerCatalog, ReasonCode: palyra.ReasonMalformedInput, Reason: c.Bad,
+				ExitCode: palyra.ExitRefused,
+			}
+			return nil
+		}
 		made[i].Outcome, err = h.Call(ctx, turn, first+int64(i), run.ToolCall{Tool: c.Tool, Arguments: c.Arguments, Workspace: c.Workspace})
 		return err
 	})

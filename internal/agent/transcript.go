@@ -14,6 +14,8 @@ type Transcript struct {
 	Past    []Past
 	Dropped int64    // turns that no longer stand in Past
 	Inputs  []string // said to the run since the last turn
+
+	host host
 }
 
 // Past is a turn that was taken.

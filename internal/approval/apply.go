@@ -34,7 +34,11 @@ func (d *Desk) apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 		}
 	case palyra.CallGranted:
 		if e.Lease != "" {
-			return d.take(tx, c, e)
+			return d.take(tx, c, e.Lease, e.Plan)
+		}
+	case palyra.CallChecked:
+		if e.Lease != "" {
+			return d.take(tx, c, e.Lease, e.Plan)
 		}
 	}
 	return nil

@@ -145,12 +145,12 @@ func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]lease, error) {
 	return found, nil
 }
 
-// take uses a lease for a grant: one use, or Conflict.
-func (d *Desk) take(tx *store.Tx, c *palyra.Call, e palyra.CallGranted) error {
-	l, err := getLease(tx, e.Lease)
+// take uses a lease for a grant or a check: one use, or Conflict.
+func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Digest) error {
+	l, err := getLease(tx, id)
 	switch {
 	case palyra.CodeOf(err) == palyra.NotFound && err != nil:
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonGrantRevoked, "grant %s is gone", e.Lease).WithCause(err)
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonGrantRevoked, "grant %s is gone", id).WithCause(err)
 	case err != nil:
 		return err
 	case l.Ended != "":
@@ -158,7 +158,7 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, e palyra.CallGranted) error {
 	case d.clock.passed(l.ends, d.clock.read()):
 		l.Ended = endExpired
 		return notLive(l.Lease)
-	case e.Plan != c.Digest || !covers(l.Terms, l.risk, c):
+	case plan != c.Digest || !covers(l.Terms, l.risk, c):
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "grant %s does not cover this plan", l.ID).
 			WithRemedy("propose the call again")
 	}

@@ -47,7 +47,11 @@ func titleOf(c *palyra.Call) string {
 	if c.Plan.Executable.Path != "" {
 		verb = "run " + c.Plan.Executable.Path + " with"
 	}
-	return fmt.Sprintf("%s wants to %s %s", c.Proposal.Principal, verb, c.Plan.Tool)
+	where := ""
+	if c.Plan.Tier == palyra.TierUnsandboxed {
+		where = ", by its own tools and outside any sandbox"
+	}
+	return fmt.Sprintf("%s wants to %s %s%s", c.Proposal.Principal, verb, c.Plan.Tool, where)
 }
 
 // riskOf returns the risk to show: one that nobody assessed is shown as the

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"palyra"
 	"palyra/internal/canon"
@@ -24,51 +25,69 @@ import (
 // HardCap bounds the arguments of every tool, whatever its own cap.
 const HardCap = 10 << 20
 
-// nameForm is what a tool's name looks like.
-var nameForm = regexp.MustCompile(`^[a-z0-9._-]{1,128}$`)
+// nameForm is what a tool's name looks like. Those of upstream servers' tools end
+// as the server calls them.
+var nameForm = regexp.MustCompile(`^([a-z0-9._-]{1,128}|mcp\.[a-z0-9-]{1,32}\.[A-Za-z0-9._-]{1,64})$`)
 
 // Config wires a Catalog.
 type Config struct {
 	Tools    []palyra.Tool
 	MaxCalls int64 // per run; 0 admits none
+	// Foreign describes a tool of the agent's own by name. Such tools are not
+	// listed, and admitted only to be checked; nil: there are none.
+	Foreign func(name string) (palyra.Tool, bool)
 }
 
-// Catalog is the known tools with their schemas read.
+// Catalog is the known tools with their schemas read. Groups of them come and go.
 type Catalog struct {
-	byName   map[string]known
-	names    []string
 	maxCalls int64
+	foreign  func(name string) (palyra.Tool, bool)
+
+	mu     sync.RWMutex // guards the fields below
+	byName map[string]known
+	names  []string
 }
 
 type known struct {
 	tool   palyra.Tool
 	schema *schema
+	group  string // empty: always there
 }
 
 // New reads every schema. A tool whose schema cannot be read, or whose name is
 // taken or malformed, is a defect and refused.
 func New(c Config) (*Catalog, error) {
-	cat := &Catalog{byName: map[string]known{}, maxCalls: c.MaxCalls}
+	cat := &Catalog{byName: map[string]known{}, maxCalls: c.MaxCalls, foreign: c.Foreign}
 	for _, t := range c.Tools {
-		if !nameForm.MatchString(t.Name) {
-			return nil, fmt.Errorf("catalog: new: bad tool name %q", t.Name)
+		k, err := newKnown("", t)
+		if err != nil {
+			return nil, fmt.Errorf("catalog: new: %w", err)
 		}
 		if _, dup := cat.byName[t.Name]; dup {
 			return nil, fmt.Errorf("catalog: new: two tools are called %q", t.Name)
 		}
-		s, err := newSchema(t.InputSchema)
-		if err != nil {
-			return nil, fmt.Errorf("catalog: new: schema of %s: %w", t.Name, err)
-		}
-		cat.byName[t.Name] = known{t, s}
+		cat.byName[t.Name] = k
 		cat.names = append(cat.names, t.Name)
 	}
 	slices.Sort(cat.names)
 	return cat, nil
 }
 
+func newKnown(group string, t palyra.Tool) (known, error) {
+	if !nameForm.MatchString(t.Name) {
+		return known{}, fmt.Errorf("bad tool name %q", t.Name)
+	}
+	s, err := newSchema(t.InputSchema)
+	if err != nil {
+		return known{}, fmt.Errorf("schema of %s: %w", t.Name, err)
+	}
+	return known{t, s, group}, nil
+}
+
 // List returns every tool, by name.
 func (c *Catalog) List() []palyra.Tool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	list := make([]palyra.Tool, 0, len(c.names))
 	for _, name := range c.names {
 		list = append(list, c.byName[name].tool)
@@ -87,6 +106,8 @@ func (c *Catalog) find(name string) (known, error) {
 		return known{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not a tool's name").
 			WithRemedy("a tool's name has 1 to 128 characters out of a-z, 0-9, '.', '_' and '-'; see 'palyra tools list'")
 	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	k, ok := c.byName[name]
 	if !ok {
 		e := palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool called %q", name)
@@ -98,12 +119,24 @@ func (c *Catalog) find(name string) (known, error) {
 	return k, nil
 }
 
+// proposed finds the tool of a proposal. One that is only to be checked may be the
+// agent's own.
+func (c *Catalog) proposed(p palyra.Proposal) (known, error) {
+	if p.Check && c.foreign != nil {
+		if t, ok := c.foreign(p.Tool); ok {
+			s, err := newSchema(t.InputSchema)
+			return known{tool: t, schema: s}, err
+		}
+	}
+	return c.find(p.Tool)
+}
+
 // Admit finds the tool and checks the arguments against its schema and caps.
 func (c *Catalog) Admit(ctx context.Context, p palyra.Proposal) (palyra.Tool, error) {
 	if err := ctx.Err(); err != nil {
 		return palyra.Tool{}, err
 	}
-	k, err := c.find(p.Tool)
+	k, err := c.proposed(p)
 	if err != nil {
 		return palyra.Tool{}, err
 	}

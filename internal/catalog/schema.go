@@ -22,6 +22,7 @@ type schema struct {
 	top    *jsonschema.Schema
 	fields map[string]*jsonschema.Resolved
 	closed bool // takes no other fields than those it lists
+	effort *effort
 }
 
 var errSchema = errors.New("it must describe an object")
@@ -35,13 +36,20 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 		return nil, errSchema
 	}
 	var err error
+	if s.effort, err = newEffort(s.top); err != nil {
+		return nil, err
+	}
 	if s.whole, err = s.top.Resolve(nil); err != nil {
 		return nil, err
 	}
 	a := s.top.AdditionalProperties
 	s.closed = a != nil && a.Not != nil && len(s.top.PatternProperties) == 0
 	for name, f := range s.top.Properties {
-		// A field that refers elsewhere in the document is checked with the whole.
+		// A field that refers elsewhere in the document is checked with the whole:
+		// alone it would take itself for the document.
+		if !s.effort.alone(name) {
+			continue
+		}
 		if r, err := f.CloneSchemas().Resolve(nil); err == nil {
 			s.fields[name] = r
 		}
@@ -54,6 +62,9 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 func (s *schema) check(tool string, args map[string]any) error {
 	mismatch := func(format string, a ...any) *palyra.Error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, format, a...).WithRemedy("see 'palyra tools show %s'", tool)
+	}
+	if err := s.effort.check(args); err != nil {
+		return mismatch("the arguments cannot be held against the schema of %s: %s", tool, err)
 	}
 	for _, name := range s.top.Required {
 		if _, ok := args[name]; !ok {

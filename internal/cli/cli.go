@@ -193,9 +193,9 @@ func help() *cobra.Command {
 func (a *app) all() []*cobra.Command {
 	return []*cobra.Command{
 		a.up(), a.down(), a.status(), a.version(),
-		a.exec(), a.run(), a.runs(), a.tools(), a.approvals(), a.grants(), a.sessions(), a.calls(),
+		a.exec(), a.check(), a.hook(), a.run(), a.runs(), a.tools(), a.approvals(), a.grants(), a.sessions(), a.calls(),
 		a.workspaces(), a.agents(), a.operators(), a.access(), a.devices(), a.console(), a.keys(),
-		a.journal(), a.attest(), a.policy(), a.sandbox(), a.setup(), a.configuration(),
+		a.journal(), a.attest(), a.policy(), a.mcp(), a.sandbox(), a.setup(), a.configuration(),
 		a.man(), exitTopic(), environmentTopic(),
 	}
 }

@@ -85,8 +85,8 @@ func TestUsageErrors(t *testing.T) {
 		{"exec --egress= -- ls", "--egress must be host:port"},
 		{"exec -t -- ls", "-t needs a terminal on stdin"},
 		{"exec -- a\xff", "is not UTF-8"},
-		{"run", "--script is required"},
-		{"run now", `"now" is one argument too many`},
+		{"run", "say what to do"},
+		{"run now then", `"then" is one argument too many`},
 		{"run --script x --max-calls -1", "--max-calls must not be negative"},
 		{"run --script x --wall 0", "is not a duration"},
 		{"runs", "runs: a command is missing: attach, cancel, list, show"},
@@ -215,7 +215,7 @@ func TestNoDaemon(t *testing.T) {
 		"calls list", "calls show x", "calls cancel x", "runs list", "runs show x", "runs attach x", "runs cancel x", "run --script /dev/null", "workspace add .", "workspace list", "workspace remove .", "agent add x", "agent list", "agent remove x",
 		"operator list", "operator remove x", "access user list", "access user add user:x", "access token list", "access roles", "access whoami", "access whoami --agent",
 		"device list", "device show x", "device revoke x", "device pair", "console", "keys list", "keys export", "keys rotate journal", "journal tail", "journal verify", "journal export", "journal proof 1",
-		"attest show x", "policy show", "policy why x", "policy snapshot", "policy check .", "policy replay", "policy suggest", "policy apply .", "policy history", "policy rollback",
+		"attest show x", "mcp add x https://example.com", "mcp list", "mcp show x", "mcp approve x", "mcp remove x", "policy show", "policy why x", "policy snapshot", "policy check .", "policy replay", "policy suggest", "policy apply .", "policy history", "policy rollback",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, err := play(t, strings.Fields(args)...)

@@ -144,7 +144,7 @@ func (v *approvalView) reach() {
 	v.hosts()
 	v.list("Secrets", p.Bindings)
 	v.room()
-	v.put("Runs in", tierText(p.Tier)+inProfile(p.Profile))
+	v.where()
 	if p.Asks {
 		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
 	}
@@ -156,10 +156,25 @@ func (v *approvalView) reach() {
 	v.enforcement()
 }
 
+// where says in what the call runs. One that the agent runs itself is held by
+// nothing, and whoever answers must see that first.
+func (v *approvalView) where() {
+	p := v.approval.Plan
+	if p.Tier == palyra.TierUnsandboxed {
+		v.shout("Runs in", "NO SANDBOX: the agent runs it itself, by its own tools; Palyra neither holds it nor sees what it does")
+		return
+	}
+	v.put("Runs in", tierText(p.Tier)+inProfile(p.Profile))
+}
+
 // enforcement prints what the tier promises to hold, and what it does not.
 func (v *approvalView) enforcement() {
 	p := v.approval.Plan
 	e := p.Enforcement
+	if p.Tier == palyra.TierUnsandboxed {
+		v.shout("NOT enforced", "anything: files, network, time and memory are what the agent itself may use")
+		return
+	}
 	if e.Mode == "" && len(e.Mechanisms) == 0 && len(e.Limits) == 0 {
 		if p.Executable.Path != "" {
 			v.shout("NOT enforced", "anything: the plan promises nothing about how it is held")

@@ -22,6 +22,7 @@ type runOptions struct {
 	maxCalls                        int64
 	wall                            spanFlag
 	noWait, detach                  bool
+	modelOptions
 }
 
 // scriptForm is the help on scripts.
@@ -42,19 +43,31 @@ const scriptForm = "A script is YAML, read strictly, at most 1 MiB:\n\n" +
 func (a *app) run() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use: "run --script FILE", Short: "Start a run and follow it", Args: takes(),
-		Long: "Starts a run: the turns of a script, and the tool calls they propose, each of which\n" +
-			"goes through the gate. The daemon owns the run: it goes on when you leave with\n" +
-			"--detach, and `palyra runs attach` follows it again. Where policy asks, you can answer\n" +
-			"in place on a terminal. Ctrl-C cancels the run. With --json there is one object per\n" +
-			"line, the entries of the run's tape.\n\n" + scriptForm,
-		Example: "  palyra run --script demo/first.yaml\n" +
+		Use: "run [PROMPT | - | --script FILE]", Short: "Start a run and follow it", Args: takes("[PROMPT]"),
+		Long: "Starts a run: the turns of a model, or of a script in its place, and the tool calls\n" +
+			"they propose, each of which goes through the gate. The daemon owns the run: it goes on\n" +
+			"when you leave with --detach, and `palyra runs attach` follows it again. Where policy\n" +
+			"asks, you can answer in place on a terminal. Ctrl-C cancels the run. With --json there\n" +
+			"is one object per line, the entries of the run's tape.\n\n" +
+			"With a PROMPT a model takes the turns: the one of models.default, or --model. A model is\n" +
+			"sent the prompt, the descriptions of the tools and the results of its calls, and nothing\n" +
+			"else of your workspace. Runs of one session are one conversation: `palyra run \"and now\n" +
+			"the tests\"` goes on with it, and --session NAME begins another. Models are configured\n" +
+			"under [providers.NAME] and [models], see `palyra config show`.\n\n" + scriptForm,
+		Example: "  palyra run \"what does this project do?\"\n" +
+			"  palyra run \"and run its tests\" --model ollama/qwen3 --max-turns 10\n" +
+			"  git diff | palyra run - --session review\n" +
+			"  palyra run --script demo/first.yaml\n" +
 			"  palyra run --script - --workspace ~/project --max-calls 10 --wall 5m < steps.yaml\n" +
 			"  palyra run --script steps.yaml --detach",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.startRun(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.noModel(a.startRun(cmd.Context(), o, args)) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.script, "script", "", "file with the turns to take, or - for stdin")
+	f.StringVarP(&o.model, "model", "m", "", "the model that takes the turns, as MODEL or PROVIDER/MODEL (default: models.default)")
+	f.StringVar(&o.provider, "provider", "", "the provider of the model, by its name in the configuration")
+	f.StringVar(&o.system, "system", "", "file with instructions for the model, beside Palyra's own")
+	f.Int64Var(&o.maxTurns, "max-turns", 0, "how many turns the model may take (it only lowers the limit)")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&o.session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.key, "key", "", "idempotency key: a repeat follows the first run")
@@ -63,37 +76,34 @@ func (a *app) run() *cobra.Command {
 	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
 	f.BoolVar(&o.detach, "detach", false, "print the run's id and leave it to the daemon")
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.RegisterFlagCompletionFunc("provider", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.providerNames(), cobra.ShellCompDirectiveNoFileComp
+	})
 	_ = cmd.MarkFlagFilename("script", "yaml", "yml")
+	_ = cmd.MarkFlagFilename("system")
 	_ = cmd.MarkFlagDirname("workspace")
 	return cmd
 }
 
 // runRequest makes the run to start.
-func (a *app) runRequest(o runOptions) (client.RunRequest, error) {
-	if o.script == "" {
-		return client.RunRequest{}, usage("--script is required: a file with the turns to take, or - for stdin")
-	}
+func (a *app) runRequest(o runOptions, prompt []string) (client.RunRequest, error) {
 	if o.maxCalls < 0 {
 		return client.RunRequest{}, usage("--max-calls must not be negative")
 	}
-	source := "@" + o.script
-	if o.script == "-" {
-		source = "-"
-	}
-	raw, err := a.readInput(source, maxScript)
+	provider, input, err := a.inputOf(o, prompt)
 	if err != nil {
 		return client.RunRequest{}, err
 	}
 	workspace, err := a.workspaceOf(o.workspace)
 	return client.RunRequest{
-		Provider: "scripted", Input: string(raw), Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Provider: provider, Input: input, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
 		Budget: palyra.Budget{Calls: o.maxCalls, WallMS: time.Duration(o.wall).Milliseconds()}, Door: palyra.DoorCLI,
 	}, err
 }
 
 // startRun starts a run and follows it, unless told to leave it.
-func (a *app) startRun(ctx context.Context, o runOptions) error {
-	r, err := a.runRequest(o)
+func (a *app) startRun(ctx context.Context, o runOptions, prompt []string) error {
+	r, err := a.runRequest(o, prompt)
 	if err != nil {
 		return err
 	}

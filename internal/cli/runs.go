@@ -81,10 +81,10 @@ func (a *app) runsShow() *cobra.Command {
 // printRun describes a run.
 func printRun(w io.Writer, r palyra.Run) {
 	fields(w,
-		pair{"Run", string(r.ID)}, pair{"State", string(r.State)}, pair{"Title", r.Title}, pair{"Provider", r.Provider},
+		pair{"Run", string(r.ID)}, pair{"State", string(r.State)}, pair{"Title", r.Title}, pair{"Provider", r.Provider}, pair{"Model", r.Model},
 		pair{"Principal", string(r.Principal)}, pair{"Owner", string(r.Owner)}, pair{"Door", string(r.Door)}, pair{"Session", string(r.Session)},
 		pair{"Workspace", r.Workspace}, pair{"Key", r.Key}, pair{"Input digest", string(r.Input)}, pair{"Budget", budget(r.Budget)},
-		pair{"Calls", strconv.FormatInt(r.Calls, 10)}, pair{"Output", size(r.Output)}, pair{"Asks", asks(r.NoWait)},
+		pair{"Calls", strconv.FormatInt(r.Calls, 10)}, pair{"Tokens", tokens(r.Tokens)}, pair{"Output", size(r.Output)}, pair{"Asks", asks(r.NoWait)},
 		pair{"Started", stamp(r.CreatedAt)}, pair{"Ended", stamp(r.EndedAt)}, pair{"Reason code", string(r.ReasonCode)},
 		pair{"Reason", r.Reason}, pair{"Remedy", r.Remedy}, pair{"Tape", strconv.FormatInt(r.LastSeq, 10) + " entries"})
 }

@@ -103,6 +103,7 @@ func TestShapesOfEveryCommand(t *testing.T) {
 		{"keys list", "keys list"},
 		{"journal tail", "journal tail --kind call.granted"},
 		{"journal verify", "journal verify"},
+		{"check", "check --tool palyra.echo --input {\"text\":\"x\"}"},
 		{"attest show", "attest show " + callID},
 		{"policy show", "policy show"},
 		{"policy why", "policy why " + callID},

@@ -229,6 +229,17 @@ func (x *played) print(stream, text string) {
 	x.watch.Output(palyra.Chunk{Stream: stream, Offset: at, Data: []byte(text)})
 }
 
+// Check implements tools.Calls.
+func (s *stage) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	p.Check = true
+	return s.Call(ctx, p, w)
+}
+
+// Watch implements tools.Calls.
+func (s *stage) Watch(_ context.Context, id palyra.ID, _ palyra.Watch) (palyra.Outcome, error) {
+	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil
+}
+
 // Send implements tools.Calls.
 func (s *stage) Send(ctx context.Context, id palyra.ID, f palyra.Feed) error {
 	s.mu.Lock()

@@ -85,6 +85,9 @@ func (t *tape) tell(e palyra.TapeEntry) {
 	switch {
 	case e.RunAccepted != nil:
 		t.put("run %s%s\n", show.Line(string(t.run.ID)), dashed(e.RunAccepted.Title))
+	case e.ModelText != nil && e.ModelText.Again:
+		t.spoken("", "", "", true)
+		t.put("  the answer broke off; it begins anew\n")
 	case e.ModelText != nil:
 		t.spoken("", "", e.ModelText.Text, e.ModelText.Done)
 	case e.ToolProposed != nil:
@@ -212,7 +215,11 @@ func (t *tape) closed(f palyra.TapeRunFinished) {
 	if f.ReasonCode != "" {
 		text += " (" + show.Line(string(f.ReasonCode)) + ")"
 	}
-	t.put("run %s %s, %s\n", show.Line(string(t.run.ID)), text, counted(f.Calls, "call"))
+	cost := counted(f.Calls, "call")
+	if used := tokens(f.Tokens); used != "" {
+		cost += ", " + used
+	}
+	t.put("run %s %s, %s\n", show.Line(string(t.run.ID)), text, cost)
 	if f.Remedy != "" {
 		t.put("  remedy: %s\n", show.Line(f.Remedy))
 	}

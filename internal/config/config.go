@@ -32,6 +32,8 @@ type Config struct {
 	Egress    Egress
 	Remote    Remote
 	Console   Console
+	Models    Models
+	Providers map[string]*Provider // of models, by name
 	Limits    Limits
 	Log       Log
 	Store     Store
@@ -154,6 +156,7 @@ func Default() Config {
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
 		Console: Console{Listen: "127.0.0.1:7142"},
+		Models:  Models{ContextBytes: 400_000, ResultBytes: 16 << 10, MaxTurns: 50, AnswerTokens: 8192, Principals: []string{"*"}},
 		Limits:  Limits{RequestsPerSecond: 500, ProposePerSecond: 50, DecidePerSecond: 20, LoginPerMinute: 5},
 		Log:     Log{Level: "info", Format: "text"},
 	}

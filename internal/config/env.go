@@ -53,6 +53,9 @@ func looksLikeSetting(name string) bool {
 	if !ok {
 		return false
 	}
+	if strings.HasPrefix(rest, "PROVIDERS_") { // they have names of their own, and no variables
+		return true
+	}
 	for _, s := range settings {
 		section, _, _ := strings.Cut(s.key, ".")
 		if strings.HasPrefix(rest, strings.ToUpper(section)+"_") {

@@ -66,6 +66,7 @@ func (c *Config) fromTOML(path string, raw []byte, source Source) []Problem {
 	}
 	next := *c
 	next.origins = maps.Clone(c.origins)
+	next.Providers = cloneProviders(c.Providers)
 	var problems []Problem
 	for key, value := range leaves(doc) {
 		where := fmt.Sprintf("%s:%d", path, lineOf(lines, key))
@@ -104,7 +105,7 @@ func (c *Config) take(key string, value any) error {
 
 // section reports whether a key is the name of a section.
 func section(key string) bool {
-	return slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
+	return key == providersSection || slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
 // leaves lists what a document gives below its known sections: section.key, or
@@ -118,7 +119,14 @@ func leaves(doc map[string]any) map[string]any {
 			continue
 		}
 		for key, value := range table {
-			out[name+"."+key] = value
+			inner, ok := value.(map[string]any)
+			if !ok || name != providersSection || len(inner) == 0 {
+				out[name+"."+key] = value
+				continue
+			}
+			for last, value := range inner {
+				out[name+"."+key+"."+last] = value
+			}
 		}
 	}
 	return out

@@ -22,7 +22,7 @@ type Origin struct {
 	Key      string `json:"key"`
 	Value    any    `json:"value"`    // int64, string or []string
 	Text     string `json:"text"`     // what the key is for
-	Variable string `json:"variable"` // of the environment
+	Variable string `json:"variable"` // of the environment; "" for those of providers, which have none
 	Source   Source `json:"origin"`
 	Where    string `json:"where,omitempty"` // file:line, variable or flag
 }
@@ -30,7 +30,7 @@ type Origin struct {
 // Origins lists every value with its place, in the order of the documentation.
 func (c *Config) Origins() []Origin {
 	out := make([]Origin, 0, len(settings))
-	for _, s := range settings {
+	for _, s := range c.settings() {
 		o := Origin{Key: s.key, Text: s.text, Variable: s.variable(), Source: fromDefault}
 		if from, ok := c.origins[s.key]; ok {
 			o.Source, o.Where = from.source, from.where
@@ -51,10 +51,10 @@ func (c *Config) Origins() []Origin {
 // check looks at every value once the strongest place has spoken.
 func (c *Config) check() []Problem {
 	var problems []Problem
-	for _, s := range settings {
+	for _, s := range c.settings() {
 		if err := s.problem(c); err != nil {
 			problems = append(problems, Problem{Where: c.origins[s.key].where, Key: s.key, Text: err.Error()})
 		}
 	}
-	return problems
+	return append(problems, c.checkModels()...)
 }

@@ -20,7 +20,7 @@ type setting struct {
 const day = 24 * 3600_000 // in milliseconds
 
 // settings is every key there is, in the order they are shown.
-var settings = slices.Concat(callSettings, policySettings, sandboxSettings, remoteSettings, daemonSettings)
+var settings = slices.Concat(callSettings, policySettings, sandboxSettings, remoteSettings, modelSettings, daemonSettings)
 
 // callSettings are about calls and who may make them.
 var callSettings = []setting{
@@ -106,13 +106,17 @@ var daemonSettings = []setting{
 func find(key string) (setting, bool) {
 	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
 	if i < 0 {
-		return setting{}, false
+		return findProvider(key)
 	}
 	return settings[i], true
 }
 
-// variable is the name of the setting's environment variable.
+// variable is the name of the setting's environment variable; "" for one of a
+// provider, whose name could not be told from the key in it.
 func (s setting) variable() string {
+	if strings.HasPrefix(s.key, providersSection+".") {
+		return ""
+	}
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 

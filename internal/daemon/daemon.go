@@ -130,9 +130,9 @@ func (d *Daemon) openState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.db, err = store.Open(ctx, engine,
+	d.db, err = store.Open(ctx, engine, append(upstreamSchemas(),
 		store.Schema{Part: "daemon", FS: own}, journal.Schema(), keyring.Schema(), access.Schema(), policy.Schema(),
-		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())...)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}

@@ -21,17 +21,25 @@ func (d *Daemon) openGuard(p *path) (*egress.Guard, error) {
 	conf := egress.Config{
 		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream, Now: now, Log: d.Log,
 	}
-	for _, r := range c.PrivateRanges {
-		prefix, err := netip.ParsePrefix(r)
-		if err != nil {
-			return nil, fmt.Errorf("daemon: egress: %w", err)
-		}
-		conf.PrivateRanges = append(conf.PrivateRanges, prefix)
+	var err error
+	if conf.PrivateRanges, err = privateRanges(c); err != nil {
+		return nil, err
 	}
 	if c.Ask == "on" {
 		conf.Ask = p.askHost
 	}
 	return egress.New(conf)
+}
+
+func privateRanges(c config.Egress) (out []netip.Prefix, _ error) {
+	for _, r := range c.PrivateRanges {
+		prefix, err := netip.ParsePrefix(r)
+		if err != nil {
+			return nil, fmt.Errorf("daemon: egress: %w", err)
+		}
+		out = append(out, prefix)
+	}
+	return out, nil
 }
 
 // guarded is the guard as the sandbox knows it.

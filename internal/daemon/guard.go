@@ -17,6 +17,11 @@ func (d *Daemon) private() []string {
 	if p.Home != "" {
 		all = append(all, p.Home)
 	}
+	for _, provider := range d.Config.Config.Providers {
+		if provider.KeyFile != "" {
+			all = append(all, provider.KeyFile)
+		}
+	}
 	keys, _ := filepath.Glob(filepath.Join(p.Keys, "*"))
 	return append(all, keys...)
 }

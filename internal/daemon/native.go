@@ -139,6 +139,9 @@ func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.
 
 // Run implements gate.Runner: the plan's tier says who runs it.
 func (p *path) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+	if g.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
+		return p.upstreams.Call(ctx, g, c)
+	}
 	switch g.Plan().Tier {
 	case palyra.TierB, palyra.TierC:
 		return p.runNative(ctx, g, c)
@@ -198,7 +201,7 @@ func (d *Daemon) tidy() {
 	if d.stateID == "" {
 		return
 	}
-	for _, dir := range []string{d.caches(), d.places().Posture} {
+	for _, dir := range []string{d.caches(), d.places().Posture, d.serverDirs()} {
 		_ = os.Remove(dir) // one that is not empty stays
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/agent"
 	"palyra/internal/artifact"
 	"palyra/internal/catalog"
 	"palyra/internal/egress"
@@ -19,22 +20,25 @@ import (
 	"palyra/internal/tool/device"
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
+	"palyra/internal/tool/foreign"
 	"palyra/internal/workspace"
 )
 
 // path is the parts a tool call walks through.
 type path struct {
-	tools   *tool.Set
-	catalog *catalog.Catalog
-	planner *plan.Resolver
-	runner  *tool.Runner
-	native  *native
-	ledger  *run.Ledger
-	calls   *run.Calls
-	runs    *run.Runs
-	leases  leases
-	lease   func(context.Context, palyra.ID) (palyra.Lease, error)
-	guard   func(context.Context, *palyra.Call) // looks after a program of our own user
+	tools     *tool.Set
+	catalog   *catalog.Catalog
+	planner   *plan.Resolver
+	runner    *tool.Runner
+	native    *native
+	upstreams upstreams // nil: there are none
+	ledger    *run.Ledger
+	calls     *run.Calls
+	runs      *run.Runs
+	models    *agent.Models
+	leases    leases
+	lease     func(context.Context, palyra.ID) (palyra.Lease, error)
+	guard     func(context.Context, *palyra.Call) // looks after a program of our own user
 }
 
 // close ends what is under way, runs first: they would only start more.
@@ -44,6 +48,9 @@ func (p *path) close() error {
 	}
 	if p.calls != nil {
 		p.calls.Stop()
+	}
+	if p.upstreams != nil {
+		p.upstreams.Close()
 	}
 	return p.native.close()
 }
@@ -69,12 +76,15 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if p.tools, err = tool.NewSet(append(builtin(d.files, p.native.guard), device.All(d.devices.tool())...)...); err != nil {
 		return err
 	}
-	p.catalog, err = catalog.New(catalog.Config{Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs()), MaxCalls: c.ToolCall.MaxCallsPerRun})
+	p.catalog, err = catalog.New(catalog.Config{Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs()), MaxCalls: c.ToolCall.MaxCallsPerRun, Foreign: foreign.Tool})
 	if err != nil {
 		return err
 	}
+	if err = d.openUpstreams(ctx, p); err != nil {
+		return err
+	}
 	p.planner, err = plan.New(plan.Config{
-		Workspaces: d.work, Drivers: []plan.Driver{p.tools, p.native.tool}, Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
+		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
 		Longer: d.agentWall,
 	})
 	if err != nil {
@@ -145,13 +155,18 @@ func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
 func (d *Daemon) own() []string {
 	p := d.Config.Config.Paths
 	dirs := []string{
-		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.caches(), d.places().Posture,
+		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.serverDirs(), d.caches(), d.places().Posture,
 	}
 	if p.Home != "" {
 		dirs = append(dirs, p.Home)
 	}
 	if dir := d.Config.Config.Policy.Dir; dir != "" {
 		dirs = append(dirs, dir)
+	}
+	for _, provider := range d.Config.Config.Providers {
+		if provider.KeyFile != "" {
+			dirs = append(dirs, provider.KeyFile)
+		}
 	}
 	return dirs
 }

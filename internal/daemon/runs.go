@@ -8,18 +8,21 @@ import (
 	"palyra/internal/agent"
 	"palyra/internal/agent/scripted"
 	"palyra/internal/catalog"
+	"palyra/internal/config"
 	"palyra/internal/limit"
 	"palyra/internal/run"
 
 	runsvc "palyra/internal/rpc/runs"
 )
 
-// providers says who can take an agent's turns, by name.
-func providers() map[string]agent.Open { return map[string]agent.Open{"scripted": scripted.New} }
-
 // openRuns puts the agent's loop on the calls.
-func (d *Daemon) openRuns(p *path) error {
-	loop, err := agent.New(agent.Config{Providers: providers(), Tools: knownTools{p.catalog}})
+func (d *Daemon) openRuns(p *path) (err error) {
+	if p.models, err = d.openModels(p); err != nil {
+		return err
+	}
+	providers := p.models.Providers()
+	providers["scripted"] = scripted.New
+	loop, err := agent.New(agent.Config{Providers: providers, Tools: knownTools{p.catalog}})
 	if err != nil {
 		return err
 	}
@@ -43,10 +46,22 @@ func (k knownTools) ReadOnly(name string) bool {
 }
 
 // runsPart gives runs to the doors.
-type runsPart struct{ *run.Runs }
+type runsPart struct {
+	*run.Runs
+	models *agent.Models
+	may    []string // principals that may start runs of models
+}
 
-// Start implements the door's Runs.
-func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (palyra.Run, error) {
+// Start implements the door's Runs. A run that names no provider gets that of
+// its model.
+func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Run, err error) {
+	if r.Provider, err = p.models.Resolve(r.Provider, []byte(r.Input)); err != nil {
+		return palyra.Run{}, err
+	}
+	if r.Provider != "scripted" && !config.Match(p.may, string(r.Principal)) {
+		return palyra.Run{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s may not start runs of models", r.Principal).
+			WithRemedy("the operator can add it to models.principals in the configuration")
+	}
 	return p.Runs.Start(ctx, run.StartRequest{
 		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Door: r.Door, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
 		Workspace: r.Workspace, Session: palyra.ID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within,

@@ -23,6 +23,7 @@ import (
 	"palyra/internal/rpc/workspaces"
 
 	devicesvc "palyra/internal/rpc/devices"
+	mcpsvc "palyra/internal/rpc/mcp"
 )
 
 // Run serves both doors until ctx ends or a part fails.
@@ -37,6 +38,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.devices.serve(server)
 	d.openConsole(server)
 	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.followPolicy}
+	if d.path.upstreams != nil {
+		parts = append(parts, d.path.upstreams.Tend)
+	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(parts))
 	for i, part := range parts {
@@ -90,7 +94,7 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
 		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls}),
-		runs.New(runsPart{d.path.runs}, desk),
+		runs.New(runsPart{d.path.runs, d.path.models, d.Config.Config.Models.Principals}, desk),
 		desk,
 		sessions.New(d.sessions),
 		workspaces.New(d.work),
@@ -101,6 +105,9 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 		policy.New(policyPart{d}, bundlesPart{d}, historyPart{d}),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
+	}
+	if d.path.upstreams != nil {
+		c.Services = append(c.Services, mcpsvc.New(d.path.upstreams))
 	}
 	server, err := rpc.New(c)
 	if err != nil {

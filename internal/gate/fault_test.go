@@ -59,6 +59,23 @@ var paths = map[string]func(*world) (context.Context, palyra.Proposal){
 		}
 		return context.Background(), palyra.Proposal{}
 	},
+	"checked": func(*world) (context.Context, palyra.Proposal) {
+		return context.Background(), palyra.Proposal{Check: true}
+	},
+	"checked and asked": func(w *world) (context.Context, palyra.Proposal) {
+		w.verdict, w.desk = asking(palyra.Allow), checks(palyra.AnswerAllow)
+		return context.Background(), palyra.Proposal{Check: true}
+	},
+	"checked and denied": func(w *world) (context.Context, palyra.Proposal) {
+		w.verdict, w.desk = asking(palyra.Allow), checks(palyra.AnswerDeny)
+		return context.Background(), palyra.Proposal{Check: true}
+	},
+	"checked, covered by a lease": func(w *world) (context.Context, palyra.Proposal) {
+		d := answered(palyra.AnswerAllow)
+		d.Reused = true
+		w.verdict, w.lease = asking(palyra.Allow), &d
+		return context.Background(), palyra.Proposal{Check: true}
+	},
 	"the tool panics": func(w *world) (context.Context, palyra.Proposal) {
 		w.execute = func(context.Context, palyra.Grant) palyra.Result { panic("x") }
 		return context.Background(), palyra.Proposal{}
@@ -136,7 +153,7 @@ func checkLines(t *testing.T, w *world) {
 			t.Errorf("%d lines of %s: %v", n, kind, kindsOf(w.journal))
 		}
 	}
-	if ends := count["call.refused"] + count["call.finished"] + count["call.cancelled"]; ends > 1 {
+	if ends := count["call.refused"] + count["call.finished"] + count["call.cancelled"] + count["call.checked"]; ends > 1 {
 		t.Errorf("the call ended %d times: %v", ends, kindsOf(w.journal))
 	}
 }

@@ -123,7 +123,7 @@ func (g *Gate) Do(ctx context.Context, id palyra.ID, p palyra.Proposal, watch Wa
 
 	switch w.call.Verdict.Effect {
 	case palyra.Allow:
-		return w.launch(ctx)
+		return w.pass(ctx)
 	case palyra.Ask:
 		return w.ask(ctx)
 	}
@@ -196,7 +196,7 @@ func (w *walk) settle(ctx context.Context) (palyra.Outcome, error) {
 		return w.refuse(ctx, palyra.LayerPolicy, insufficient(w.call.Verdict))
 	}
 	w.call.Verdict.Effect, w.call.Verdict.Need = palyra.Ask, asked.Need // it took an answer: the grant must carry one
-	return w.launch(ctx)
+	return w.pass(ctx)
 }
 
 // launch grants, runs, signs and answers.

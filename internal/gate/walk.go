@@ -67,6 +67,9 @@ func (w *walk) resolve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if w.call.Proposal.Check {
+		plan = plan.Unsandboxed()
+	}
 	digest, err := plan.Digest()
 	if err != nil { // a plan without a digest is none: it is not kept
 		return err

@@ -203,7 +203,7 @@ func TestFormatsListsEveryExitCode(t *testing.T) {
 }
 
 func TestFormatsListsEverySetting(t *testing.T) {
-	src := read(t, "internal/config/setting.go") + read(t, "internal/config/setting_sandbox.go")
+	src := read(t, "internal/config/setting.go") + read(t, "internal/config/setting_sandbox.go") + read(t, "internal/config/setting_models.go")
 	var want []string
 	for _, m := range regexp.MustCompile(`key: "([a-z_.]+)"`).FindAllStringSubmatch(src, -1) {
 		want = append(want, m[1])

@@ -12,12 +12,12 @@ import (
 // another it declares as an interface, and the daemon passes it in.
 var (
 	// small are tools that know nothing of Palyra: standard library only.
-	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/owner", "internal/redact", "internal/show"}
+	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/owner", "internal/redact", "internal/show", "internal/toolname"}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
-		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command",
+		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream",
 	}
 	// support is what tests of several packages share.
 	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
@@ -91,6 +91,10 @@ func edges() []edge {
 		{[]string{"client"}, []string{"internal/ca", "internal/pairing"}, true, "a device joins a daemon and knows it again"},
 		{[]string{"client/**"}, []string{"**"}, false, "the client knows no part"},
 
+		{[]string{"internal/mcp/serve"}, append([]string{".", "client"}, small...), true, "MCP clients are served by a client of the daemon"},
+		{[]string{"internal/mcp/install"}, append([]string{"."}, small...), true, "configurations of other programs"},
+		{[]string{"internal/mcp/serve", "internal/mcp/install"}, []string{"**"}, false, "what serves MCP clients is a client itself and knows no part"},
+		{[]string{"internal/cli/**"}, []string{"internal/mcp/serve", "internal/mcp/install"}, true, "the command serves and connects MCP clients"},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
 		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable"}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},

@@ -112,6 +112,13 @@ func (f *findings) place(r palyra.Request) {
 	if p.Tier == palyra.TierB {
 		f.add(1, "no_full_sandbox", "tier B")
 	}
+	if p.Tier == palyra.TierUnsandboxed {
+		rank := 1
+		if f.sensitive {
+			rank = 2
+		}
+		f.add(rank, "no_sandbox", "the agent runs it itself")
+	}
 	if p.UnixSockets {
 		f.add(2, "unix_sockets", "")
 	}

@@ -139,7 +139,7 @@ func TestTableFaults(t *testing.T) {
 		"tool without caps": {head + "{tool: {name: x}}", `tool needs the key "capabilities"`},
 		"unknown cap":       {head + "{tool: {name: x, capabilities: [netwrok]}}", "4:44: must be one of artifacts_read, browser"},
 		"caps no list":      {head + "{tool: {name: x, capabilities: network}}", "must be a list"},
-		"source":            {head + "{tool: {name: x, capabilities: [], source: web}}", "must be one of builtin, mcp, skill"},
+		"source":            {head + "{tool: {name: x, capabilities: [], source: web}}", "must be one of agent, builtin, mcp, skill"},
 		"principal":         {head + "{tool: palyra.echo, principal: bob}", "4:43: must be a principal"},
 		"owner":             {head + "{tool: palyra.echo, owner: 'user:'}", "must be a principal"},
 		"door":              {head + "{tool: palyra.echo, door: window}", "must be one of api, cli, cron, hook, mcp"},

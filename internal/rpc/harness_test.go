@@ -268,6 +268,12 @@ func (m method) request(t testing.TB) proto.Message {
 	case *v1.GetCallRequest:
 		msg.CallId = "C1"
 		return msg
+	case *v1.CheckCallRequest:
+		msg.Call = &v1.CallToolRequest{Tool: "palyra.echo"}
+		return msg
+	case *v1.WatchCallRequest:
+		msg.CallId = "C1"
+		return msg
 	case *v1.CancelCallRequest:
 		msg.CallId = "C1"
 		return msg

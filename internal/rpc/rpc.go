@@ -232,7 +232,7 @@ func (s *Server) mount(mux *http.ServeMux) func(string, http.Handler) {
 func bodyLimit(spec connect.Spec) []connect.HandlerOption {
 	most := maxBody
 	switch spec.Procedure {
-	case palyrav1connect.ToolServiceCallToolProcedure:
+	case palyrav1connect.ToolServiceCallToolProcedure, palyrav1connect.ToolServiceCheckCallProcedure:
 		most = maxCallBody
 	case palyrav1connect.RunServiceStartRunProcedure, palyrav1connect.RunServiceRunStreamProcedure:
 		most = maxRunBody

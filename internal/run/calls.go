@@ -107,6 +107,13 @@ func (c *Calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pa
 	return c.follow(ctx, f, w)
 }
 
+// Check is Call for a caller that runs what it asks about by its own tools: the
+// outcome says whether it may, and nothing runs here.
+func (c *Calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	p.Check = true
+	return c.Call(ctx, p, w)
+}
+
 const maxKey = 256
 
 // start begins a flight, or finds the one that holds the key. A flight holds
@@ -126,14 +133,17 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 		return nil, err
 	}
 	f := c.fly(palyra.ID(ulid.New(c.now())), p)
-	f.feed = make(chan palyra.Feed, feedDepth)
+	walk := c.gate.Check
+	if !p.Check {
+		walk, f.feed = c.gate.Do, make(chan palyra.Feed, feedDepth)
+	}
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		if p.Key != "" {
 			if out, found, err := c.earlier(ctx, f, p, watch); found || err != nil {
 				return out, err
 			}
 		}
-		return c.gate.Do(ctx, f.id, p, watch)
+		return walk(ctx, f.id, p, watch)
 	})
 	return f, nil
 }
@@ -147,7 +157,7 @@ func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch
 		if err != nil || call == nil {
 			return palyra.Outcome{}, false, err
 		}
-		if err := (request{call.Proposal.Tool, call.Proposal.Workspace, call.Proposal.Run, input}).same(p); err != nil {
+		if err := (request{call.Proposal.Tool, call.Proposal.Workspace, call.Proposal.Run, input, call.Proposal.Check}).same(p); err != nil {
 			return palyra.Outcome{}, true, err
 		}
 		if call.Outcome != nil {
@@ -188,10 +198,11 @@ type request struct {
 	tool, place string
 	run         palyra.ID
 	input       palyra.Digest
+	check       bool // it runs nothing, so it answers for no call that does
 }
 
 func requestOf(p palyra.Proposal) request {
-	return request{palyra.Clip(p.Tool, 512), p.Workspace, p.Run, palyra.SumBytes(p.Arguments)}
+	return request{palyra.Clip(p.Tool, 512), p.Workspace, p.Run, palyra.SumBytes(p.Arguments), p.Check}
 }
 
 // same refuses a key that is used again for something else, or by something

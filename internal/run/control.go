@@ -121,3 +121,34 @@ func (c *Calls) EndChildren(of palyra.ID) {
 		}
 	}
 }
+
+// Watch follows a call that was made before and returns its outcome: at once
+// where it has ended. w hears what the call's own client hears, of one that goes
+// on from here. A call that waits since an earlier daemon is resumed. When ctx
+// ends the call goes on.
+func (c *Calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
+	for {
+		c.mu.Lock()
+		f := c.byID[id]
+		c.mu.Unlock()
+		if f == nil {
+			call, err := c.ledger.Get(ctx, id)
+			if err != nil {
+				return palyra.Outcome{}, err
+			}
+			if call.Outcome != nil {
+				return *call.Outcome, nil
+			}
+			if f, err = c.reopen(ctx, call); err != nil {
+				return palyra.Outcome{}, err
+			}
+		}
+		if f == nil { // its end is on record now
+			continue
+		}
+		out, err := c.follow(ctx, f, w)
+		if palyra.CodeOf(err) != palyra.Conflict || ctx.Err() != nil { // Conflict: it ended as we looked; look again
+			return out, err
+		}
+	}
+}

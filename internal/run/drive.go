@@ -71,7 +71,7 @@ func (r *Runs) take(l *Live, input []byte) error {
 	l.listens = a.Listens
 	l.mu.Unlock()
 	if run.State == palyra.RunPending {
-		if err := r.accepted(l, a.Title, k.started); err != nil {
+		if err := r.accepted(l, a, k.started); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (r *Runs) accept(run palyra.Run, input []byte) (a Accepted, err error) {
 }
 
 // accepted opens the tape.
-func (r *Runs) accepted(l *Live, title string, started int64) error {
+func (r *Runs) accepted(l *Live, a Accepted, started int64) error {
 	return r.retry(l.ctx, func() error {
 		return r.DB.Write(l.ctx, "run.accepted", func(tx *store.Tx) error {
 			run, _, err := loadRun(tx, l.run.ID)
@@ -123,8 +123,9 @@ func (r *Runs) accepted(l *Live, title string, started int64) error {
 			}
 			err = move(tx, &run, palyra.RunIsAccepted, func(x *palyra.Run) {
 				if x.Title == "" {
-					x.Title = palyra.Clip(title, maxTitle)
+					x.Title = palyra.Clip(a.Title, maxTitle)
 				}
+				x.Model = palyra.Clip(a.Model, maxTitle)
 			})
 			if err != nil {
 				return err
@@ -168,6 +169,9 @@ func textsOf(tx *store.Tx, run palyra.ID) (map[int64]said, error) {
 			return err
 		}
 		s := texts[e.ModelText.Turn]
+		if e.ModelText.Again {
+			s = said{}
+		}
 		texts[e.ModelText.Turn] = said{bytes: s.bytes + len(e.ModelText.Text), done: s.done || e.ModelText.Done}
 		return nil
 	})
@@ -241,7 +245,7 @@ func (r *Runs) end(tx *store.Tx, id palyra.ID, end palyra.TapeRunFinished) error
 	if k.cancelBy != "" {
 		end = palyra.TapeRunFinished{State: palyra.RunCancelled, ReasonCode: palyra.ReasonCancelled, Reason: "cancelled by " + k.cancelBy}
 	}
-	end.Calls = run.Calls
+	end.Calls, end.Tokens = run.Calls, run.Tokens
 	pos, err := r.Journal.Append(tx, palyra.RunEnded{Run: id, State: end.State, Reason: end.ReasonCode, Calls: run.Calls, By: k.cancelBy})
 	if err != nil {
 		return err

@@ -56,3 +56,35 @@ func (x World) Meet(n int) {
 
 // Kind names an entry.
 func Kind(e palyra.TapeEntry) string { return kindOf(e) }
+
+// Die starts a run in a daemon that makes n commits and no more, waits until it
+// is dead or the run is over, and starts the next daemon. An empty id: the run
+// never was.
+func (x World) Die(n int, q StartRequest) (id palyra.ID, finished bool) {
+	w, d := x.w, &dying{left: n, dead: make(chan struct{})}
+	w.close()
+	w.commit = d.commit
+	w.open()
+	stop := w.approve(w.t.Context())
+	run, err := w.runs.Start(w.t.Context(), q)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if err == nil {
+			_ = w.runs.Attach(w.t.Context(), run.ID, 0, func(palyra.TapeEntry) error { return nil })
+		}
+	}()
+	select {
+	case <-d.dead:
+	case <-over:
+		finished = err == nil
+	}
+	w.close()
+	stop()
+	<-over
+	w.commit = nil
+	w.open()
+	w.t.Cleanup(w.approve(w.t.Context()))
+	w.recover()
+	return run.ID, finished
+}

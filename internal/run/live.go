@@ -32,7 +32,8 @@ type Live struct {
 
 // said is how much of a turn's text is on the tape.
 type said struct {
-	bytes int
+	bytes int // by an earlier drive, and not yet said again by this one
+	now   int // by this drive
 	done  bool
 }
 
@@ -85,7 +86,7 @@ func (l *Live) unsaid(turn int64, text string, done bool) (rest string, heard bo
 		return "", true
 	}
 	n := min(s.bytes, len(text))
-	l.said[turn] = said{bytes: s.bytes - n}
+	l.said[turn] = said{bytes: s.bytes - n, now: s.now + len(text) - n, done: done}
 	return strings.ToValidUTF8(text[n:], ""), n == len(text) && !done
 }
 

@@ -57,7 +57,7 @@ func delivered(o *palyra.Outcome) int64 {
 // ends reports whether an event ends its call.
 func ends(e palyra.Event) bool {
 	switch e.(type) {
-	case palyra.CallFinished, palyra.CallRefused, palyra.CallCancelled, palyra.CallUnknown:
+	case palyra.CallFinished, palyra.CallRefused, palyra.CallCancelled, palyra.CallUnknown, palyra.CallChecked:
 		return true
 	}
 	return false
@@ -85,7 +85,7 @@ func entries(c *palyra.Call, e palyra.Event) []palyra.TapeEntry {
 	case palyra.CallRefused:
 		// An allow was told when it was judged again.
 		return append(resolved(c, c.Decision.Answer != palyra.AnswerAllow), finishedEntry(c))
-	case palyra.CallCancelled, palyra.CallUnknown:
+	case palyra.CallCancelled, palyra.CallUnknown, palyra.CallChecked:
 		return []palyra.TapeEntry{finishedEntry(c)}
 	}
 	return nil

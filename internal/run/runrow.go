@@ -12,20 +12,22 @@ import (
 
 // runColumns: what changes while a run goes on stands in columns, the rest in
 // the document.
-const runColumns = `state, calls, output, last_seq, ended_at, doc`
+const runColumns = `state, calls, output, last_seq, ended_at, input_tokens, output_tokens, doc`
 
 func scanRun(scan func(...any) error) (palyra.Run, error) {
 	var run palyra.Run
 	var state string
 	var calls, output, last, ended int64
+	var tokens palyra.Tokens
 	var doc []byte
-	if err := scan(&state, &calls, &output, &last, &ended, &doc); err != nil {
+	if err := scan(&state, &calls, &output, &last, &ended, &tokens.InputTokens, &tokens.OutputTokens, &doc); err != nil {
 		return run, err
 	}
 	if err := json.Unmarshal(doc, &run); err != nil {
 		return run, fmt.Errorf("run: decode run: %w", err)
 	}
 	run.State, run.Calls, run.Output, run.LastSeq, run.EndedAt = palyra.RunState(state), calls, output, last, moment(ended)
+	run.Tokens = tokens
 	return run, nil
 }
 

@@ -34,6 +34,7 @@ type Driver interface {
 // Accepted is an input that was understood.
 type Accepted struct {
 	Title string // for people, when the client gave none
+	Model string // that takes the turns, if one does
 	// Listens says that input sent to the run while it goes on will be heard.
 	Listens bool
 	// Drive takes every turn of the run from the first, and proposes the same

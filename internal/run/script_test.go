@@ -14,6 +14,8 @@ type reads struct{}
 
 func (reads) ReadOnly(tool string) bool { return tool == "palyra.fs.read" }
 
+func (reads) List() []palyra.Tool { return nil }
+
 func scriptedWorld(t *testing.T) run.World {
 	t.Helper()
 	loop, err := agent.New(agent.Config{Providers: map[string]agent.Open{"scripted": scripted.New}, Tools: reads{}})

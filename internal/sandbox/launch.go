@@ -32,6 +32,7 @@ type launch struct {
 	more    int64 // flows that are not listed
 	booked  int64 // bytes of a copy
 	handed  bool
+	serves  bool // a service: whoever started it feeds it
 }
 
 // live reports whether whoever called may send bytes that the plan does not bind.
@@ -44,7 +45,10 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = l.bindStdin(); err != nil {
+	if !l.serves {
+		err = l.bindStdin()
+	}
+	if err != nil {
 		return err
 	}
 	if l.who, err = whoRuns(l.plan.Workspace); err != nil {

@@ -19,6 +19,7 @@ import (
 	"palyra/internal/rpc/devices"
 	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/keys"
+	"palyra/internal/rpc/mcp"
 	"palyra/internal/rpc/policy"
 	"palyra/internal/rpc/runs"
 	"palyra/internal/rpc/sandbox"
@@ -38,6 +39,10 @@ type Parts struct {
 	Registry access.Registry
 	// OnCall, if set, takes the place of a call's outcome.
 	OnCall func(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// OnCheck, if set, takes the place of a check's outcome.
+	OnCheck func(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// OnWatch, if set, takes the place of the outcome of a call that is watched.
+	OnWatch func(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error)
 	// OnSend, if set, takes what is sent to a call.
 	OnSend func(id palyra.ID, f palyra.Feed) error
 	// OnAttach, if set, comes before a tape is told; its error ends that.
@@ -61,7 +66,7 @@ func (p *Parts) Services() []rpc.Service {
 		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}),
-		devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
+		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),
 	}
 }
 
@@ -132,6 +137,23 @@ func (c calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pal
 		return c.OnCall(ctx, p, w)
 	}
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: p.Tool, Output: p.Arguments}, nil
+}
+
+func (c calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
+	c.note(ctx, "check "+p.Tool)
+	if c.OnCheck != nil {
+		return c.OnCheck(ctx, p, w)
+	}
+	return palyra.Outcome{Outcome: palyra.OutcomeAllowed, Tool: p.Tool}, nil
+}
+
+// Watch notes nothing: the call was looked up before, and news of it may be on its
+// way when this begins.
+func (c calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
+	if c.OnWatch != nil {
+		return c.OnWatch(ctx, id, w)
+	}
+	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil
 }
 
 func (c calls) Send(ctx context.Context, id palyra.ID, f palyra.Feed) error {

@@ -5,6 +5,7 @@ import (
 
 	"palyra"
 	v1 "palyra/api/gen/palyra/v1"
+	"palyra/internal/rpc/wire"
 )
 
 // news tells a client what becomes of its call. A client that is gone hears
@@ -13,6 +14,7 @@ type news struct {
 	send     func(*v1.CallToolResponse) error
 	asked    palyra.ID // the approval the client was told of
 	resolved bool
+	accepted bool // the client knows its call
 	gone     bool // the client is
 }
 
@@ -20,9 +22,7 @@ type news struct {
 func (n *news) tell(c *palyra.Call, e palyra.Event) {
 	switch e := e.(type) {
 	case palyra.CallProposed:
-		n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_Accepted{
-			Accepted: &v1.CallAccepted{CallId: string(e.Call), SessionId: string(e.Session)},
-		}})
+		n.accept(e.Call, e.Session)
 	case palyra.ApprovalRequested:
 		n.ask(&v1.CallApprovalRequested{
 			ApprovalId: string(e.Approval), PlanDigest: string(e.Plan), Summary: e.Record.Prompt.Summary,
@@ -39,6 +39,29 @@ func (n *news) tell(c *palyra.Call, e palyra.Event) {
 	case palyra.CallRefused:
 		n.resolve(c.Decision)
 	}
+}
+
+// accept tells once that the call is on record.
+func (n *news) accept(call, session palyra.ID) {
+	if n.accepted {
+		return
+	}
+	n.accepted = true
+	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_Accepted{
+		Accepted: &v1.CallAccepted{CallId: string(call), SessionId: string(session)},
+	}})
+}
+
+// end tells the outcome, which comes last.
+func (n *news) end(out palyra.Outcome, err error) error {
+	if err != nil {
+		return err
+	}
+	msg := &v1.Outcome{}
+	if err := wire.FromWord(out, msg); err != nil {
+		return err
+	}
+	return n.send(&v1.CallToolResponse{Event: &v1.CallToolResponse_Outcome{Outcome: msg}})
 }
 
 func (n *news) ask(m *v1.CallApprovalRequested) {

@@ -40,22 +40,32 @@ type Filter struct {
 	Limit     int
 }
 
-// Calls takes calls and keeps them.
-type Calls interface {
-	// Call takes a proposal all the way and tells w what became durable and what
-	// was printed, in order, on the caller's goroutine. The call outlives ctx;
-	// only Cancel ends it. The proposal's Session is an id, a name of the
-	// client's own, or empty.
-	Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
-	// Send feeds a running call. It refuses one that takes nothing.
-	Send(ctx context.Context, id palyra.ID, f palyra.Feed) error
-	// Cancel ends a call: its question is withdrawn, its run is stopped.
-	Cancel(ctx context.Context, id palyra.ID) error
+// Record finds calls again.
+type Record interface {
 	// Get returns a call as it stands.
 	Get(ctx context.Context, id palyra.ID) (*palyra.Call, error)
 	// List returns a page of calls, newest first, without what is large, and
 	// whether there are more.
 	List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error)
+}
+
+// Calls takes calls and keeps them.
+type Calls interface {
+	Record
+	// Call takes a proposal all the way and tells w what became durable and what
+	// was printed, in order, on the caller's goroutine. The call outlives ctx;
+	// only Cancel ends it. The proposal's Session is an id, a name of the
+	// client's own, or empty.
+	Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// Check is Call that runs nothing: its outcome says whether the caller may run
+	// it by its own tools.
+	Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// Watch follows a call that was made before, as Call does, to its outcome.
+	Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error)
+	// Send feeds a running call. It refuses one that takes nothing.
+	Send(ctx context.Context, id palyra.ID, f palyra.Feed) error
+	// Cancel ends a call: its question is withdrawn, its run is stopped.
+	Cancel(ctx context.Context, id palyra.ID) error
 }
 
 // Service serves ToolService.
@@ -103,15 +113,7 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 	if req.GetStreamOutput() {
 		w.Output = n.print
 	}
-	out, err := s.calls.Call(ctx, p, w)
-	if err != nil {
-		return err
-	}
-	msg := &v1.Outcome{}
-	if err := wire.FromWord(out, msg); err != nil {
-		return err
-	}
-	return stream.Send(&v1.CallToolResponse{Event: &v1.CallToolResponse_Outcome{Outcome: msg}})
+	return n.end(s.calls.Call(ctx, p, w))
 }
 
 // proposal fills in what comes from the credential.

@@ -168,7 +168,7 @@ func (d *Driver) furnish(r Room, a arguments, p *palyra.Plan) (err error) {
 		return nil
 	}
 	p.Profile, p.UnixSockets, p.Asks = r.Name, r.UnixSockets, r.Asks
-	p.Mounts = slices.SortedFunc(slices.Values(r.Mounts), func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
+	p.Mounts = slices.SortedFunc(slices.Values(slices.Concat(p.Mounts, r.Mounts)), func(a, b palyra.Mount) int { return strings.Compare(a.Target, b.Target) })
 	p.Files = slices.SortedFunc(slices.Values(r.Files), func(a, b palyra.RoomFile) int { return strings.Compare(a.Target, b.Target) })
 	p.Seals = slices.Compact(slices.Sorted(slices.Values(r.Seals)))
 	for _, n := range r.Notes {

@@ -117,7 +117,12 @@ type Run struct {
 	EndedAt     *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	LastSeq     int64                  `protobuf:"varint,22,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
 	// The only workspaces that its credential reaches; empty: all.
-	Within        []string `protobuf:"bytes,23,rep,name=within,proto3" json:"within,omitempty"`
+	Within []string `protobuf:"bytes,23,rep,name=within,proto3" json:"within,omitempty"`
+	// The model that takes the turns; empty: a script does.
+	Model string `protobuf:"bytes,24,opt,name=model,proto3" json:"model,omitempty"`
+	// Tokens that the model read and wrote so far, as its provider counted them.
+	InputTokens   int64 `protobuf:"varint,25,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens  int64 `protobuf:"varint,26,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +316,27 @@ func (x *Run) GetWithin() []string {
 		return x.Within
 	}
 	return nil
+}
+
+func (x *Run) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Run) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *Run) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
 }
 
 // TapeEntry is one thing that happened in a run. seq counts from 1 without
@@ -644,10 +670,12 @@ func (x *RunAccepted) GetBudget() *Budget {
 
 // ModelText is what the model said in a turn; the last piece has done.
 type ModelText struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Turn          int64                  `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	Done          bool                   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Turn  int64                  `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"`
+	Text  string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Done  bool                   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	// What was said of this turn before was cut off; the turn begins anew here.
+	Again         bool `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -699,6 +727,13 @@ func (x *ModelText) GetText() string {
 func (x *ModelText) GetDone() bool {
 	if x != nil {
 		return x.Done
+	}
+	return false
+}
+
+func (x *ModelText) GetAgain() bool {
+	if x != nil {
+		return x.Again
 	}
 	return false
 }
@@ -1455,6 +1490,8 @@ type RunFinished struct {
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Remedy        string                 `protobuf:"bytes,4,opt,name=remedy,proto3" json:"remedy,omitempty"`
 	Calls         int64                  `protobuf:"varint,5,opt,name=calls,proto3" json:"calls,omitempty"`
+	InputTokens   int64                  `protobuf:"varint,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens  int64                  `protobuf:"varint,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1524,11 +1561,27 @@ func (x *RunFinished) GetCalls() int64 {
 	return 0
 }
 
+func (x *RunFinished) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *RunFinished) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
 type StartRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What takes the turns: scripted.
+	// What takes the turns: scripted, or a provider of models that the daemon's
+	// configuration names; empty: the one of its default model.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// What drives the run, such as a script; at most 1 MiB.
+	// What drives the run: a script, or for a model an object with prompt, and if
+	// wanted model, system and max_turns; at most 1 MiB.
 	Input string `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
 	// Directory to work in.
@@ -2545,7 +2598,7 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\tmax_calls\x18\x01 \x01(\x03R\bmaxCalls\x12\x17\n" +
 	"\awall_ms\x18\x02 \x01(\x03R\x06wallMs\x12!\n" +
 	"\foutput_bytes\x18\x03 \x01(\x03R\voutputBytes\x12\x1a\n" +
-	"\bparallel\x18\x04 \x01(\x03R\bparallel\"\xac\x05\n" +
+	"\bparallel\x18\x04 \x01(\x03R\bparallel\"\x8a\x06\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n" +
@@ -2573,7 +2626,10 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"created_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
 	"\blast_seq\x18\x16 \x01(\x03R\alastSeq\x12\x16\n" +
-	"\x06within\x18\x17 \x03(\tR\x06within\"\xd1\x06\n" +
+	"\x06within\x18\x17 \x03(\tR\x06within\x12\x14\n" +
+	"\x05model\x18\x18 \x01(\tR\x05model\x12!\n" +
+	"\finput_tokens\x18\x19 \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x1a \x01(\x03R\foutputTokens\"\xd1\x06\n" +
 	"\tTapeEntry\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12*\n" +
@@ -2600,11 +2656,12 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05title\x18\x03 \x01(\tR\x05title\x12)\n" +
-	"\x06budget\x18\x04 \x01(\v2\x11.palyra.v1.BudgetR\x06budget\"G\n" +
+	"\x06budget\x18\x04 \x01(\v2\x11.palyra.v1.BudgetR\x06budget\"]\n" +
 	"\tModelText\x12\x12\n" +
 	"\x04turn\x18\x01 \x01(\x03R\x04turn\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
-	"\x04done\x18\x03 \x01(\bR\x04done\"s\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\"s\n" +
 	"\fToolProposed\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04turn\x18\x02 \x01(\x03R\x04turn\x12\x12\n" +
@@ -2673,14 +2730,16 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\x06remedy\x18\x06 \x01(\tR\x06remedy\x12\x1b\n" +
 	"\texit_code\x18\a \x01(\x03R\bexitCode\x12\x16\n" +
 	"\x06signal\x18\b \x01(\tR\x06signal\x12\x1c\n" +
-	"\ttruncated\x18\t \x01(\bR\ttruncated\"\x8a\x01\n" +
+	"\ttruncated\x18\t \x01(\bR\ttruncated\"\xd2\x01\n" +
 	"\vRunFinished\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1f\n" +
 	"\vreason_code\x18\x02 \x01(\tR\n" +
 	"reasonCode\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06remedy\x18\x04 \x01(\tR\x06remedy\x12\x14\n" +
-	"\x05calls\x18\x05 \x01(\x03R\x05calls\"\xfb\x01\n" +
+	"\x05calls\x18\x05 \x01(\x03R\x05calls\x12!\n" +
+	"\finput_tokens\x18\x06 \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\a \x01(\x03R\foutputTokens\"\xfb\x01\n" +
 	"\x0fStartRunRequest\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\tR\x05input\x12\x14\n" +

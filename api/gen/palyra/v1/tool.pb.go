@@ -317,6 +317,183 @@ func (x *CallToolRequest) GetStreamOutput() bool {
 	return false
 }
 
+type CheckCallRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call as for CallTool; timeout_ms and stream_output mean nothing here.
+	Call          *CallToolRequest `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckCallRequest) Reset() {
+	*x = CheckCallRequest{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckCallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckCallRequest) ProtoMessage() {}
+
+func (x *CheckCallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckCallRequest.ProtoReflect.Descriptor instead.
+func (*CheckCallRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CheckCallRequest) GetCall() *CallToolRequest {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+type CheckCallResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	News          *CallToolResponse      `protobuf:"bytes,1,opt,name=news,proto3" json:"news,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckCallResponse) Reset() {
+	*x = CheckCallResponse{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckCallResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckCallResponse) ProtoMessage() {}
+
+func (x *CheckCallResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckCallResponse.ProtoReflect.Descriptor instead.
+func (*CheckCallResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CheckCallResponse) GetNews() *CallToolResponse {
+	if x != nil {
+		return x.News
+	}
+	return nil
+}
+
+type WatchCallRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchCallRequest) Reset() {
+	*x = WatchCallRequest{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchCallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchCallRequest) ProtoMessage() {}
+
+func (x *WatchCallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchCallRequest.ProtoReflect.Descriptor instead.
+func (*WatchCallRequest) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *WatchCallRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+type WatchCallResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	News          *CallToolResponse      `protobuf:"bytes,1,opt,name=news,proto3" json:"news,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchCallResponse) Reset() {
+	*x = WatchCallResponse{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchCallResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchCallResponse) ProtoMessage() {}
+
+func (x *WatchCallResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchCallResponse.ProtoReflect.Descriptor instead.
+func (*WatchCallResponse) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WatchCallResponse) GetNews() *CallToolResponse {
+	if x != nil {
+		return x.News
+	}
+	return nil
+}
+
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -333,7 +510,7 @@ type CallToolResponse struct {
 
 func (x *CallToolResponse) Reset() {
 	*x = CallToolResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[5]
+	mi := &file_palyra_v1_tool_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +522,7 @@ func (x *CallToolResponse) String() string {
 func (*CallToolResponse) ProtoMessage() {}
 
 func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[5]
+	mi := &file_palyra_v1_tool_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +535,7 @@ func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolResponse.ProtoReflect.Descriptor instead.
 func (*CallToolResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CallToolResponse) GetEvent() isCallToolResponse_Event {
@@ -460,7 +637,7 @@ type CallOutput struct {
 
 func (x *CallOutput) Reset() {
 	*x = CallOutput{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	mi := &file_palyra_v1_tool_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +649,7 @@ func (x *CallOutput) String() string {
 func (*CallOutput) ProtoMessage() {}
 
 func (x *CallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[6]
+	mi := &file_palyra_v1_tool_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +662,7 @@ func (x *CallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallOutput.ProtoReflect.Descriptor instead.
 func (*CallOutput) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallOutput) GetStream() string {
@@ -520,7 +697,7 @@ type CallAccepted struct {
 
 func (x *CallAccepted) Reset() {
 	*x = CallAccepted{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[7]
+	mi := &file_palyra_v1_tool_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +709,7 @@ func (x *CallAccepted) String() string {
 func (*CallAccepted) ProtoMessage() {}
 
 func (x *CallAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[7]
+	mi := &file_palyra_v1_tool_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +722,7 @@ func (x *CallAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallAccepted.ProtoReflect.Descriptor instead.
 func (*CallAccepted) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CallAccepted) GetCallId() string {
@@ -577,7 +754,7 @@ type CallApprovalRequested struct {
 
 func (x *CallApprovalRequested) Reset() {
 	*x = CallApprovalRequested{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[8]
+	mi := &file_palyra_v1_tool_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +766,7 @@ func (x *CallApprovalRequested) String() string {
 func (*CallApprovalRequested) ProtoMessage() {}
 
 func (x *CallApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[8]
+	mi := &file_palyra_v1_tool_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +779,7 @@ func (x *CallApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallApprovalRequested.ProtoReflect.Descriptor instead.
 func (*CallApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallApprovalRequested) GetApprovalId() string {
@@ -654,7 +831,7 @@ type CallApprovalResolved struct {
 
 func (x *CallApprovalResolved) Reset() {
 	*x = CallApprovalResolved{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[9]
+	mi := &file_palyra_v1_tool_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +843,7 @@ func (x *CallApprovalResolved) String() string {
 func (*CallApprovalResolved) ProtoMessage() {}
 
 func (x *CallApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[9]
+	mi := &file_palyra_v1_tool_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +856,7 @@ func (x *CallApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallApprovalResolved.ProtoReflect.Descriptor instead.
 func (*CallApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallApprovalResolved) GetApprovalId() string {
@@ -735,7 +912,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	mi := &file_palyra_v1_tool_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +924,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	mi := &file_palyra_v1_tool_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +937,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SendInputRequest) GetCallId() string {
@@ -813,7 +990,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	mi := &file_palyra_v1_tool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1002,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	mi := &file_palyra_v1_tool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1015,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{15}
 }
 
 type CancelCallRequest struct {
@@ -850,7 +1027,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[12]
+	mi := &file_palyra_v1_tool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1039,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[12]
+	mi := &file_palyra_v1_tool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1052,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -893,7 +1070,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[13]
+	mi := &file_palyra_v1_tool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1082,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[13]
+	mi := &file_palyra_v1_tool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1095,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{17}
 }
 
 type GetCallRequest struct {
@@ -930,7 +1107,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[14]
+	mi := &file_palyra_v1_tool_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1119,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[14]
+	mi := &file_palyra_v1_tool_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1132,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -974,7 +1151,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[15]
+	mi := &file_palyra_v1_tool_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1163,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[15]
+	mi := &file_palyra_v1_tool_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1176,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -1022,7 +1199,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[16]
+	mi := &file_palyra_v1_tool_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1211,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[16]
+	mi := &file_palyra_v1_tool_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1224,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListCallsRequest) GetPrincipal() string {
@@ -1095,7 +1272,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[17]
+	mi := &file_palyra_v1_tool_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1284,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[17]
+	mi := &file_palyra_v1_tool_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1297,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1161,7 +1338,15 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x04door\x18\b \x01(\tR\x04door\x12#\n" +
 	"\rraw_arguments\x18\t \x01(\fR\frawArguments\x12#\n" +
 	"\rstream_output\x18\n" +
-	" \x01(\bR\fstreamOutput\"\xd6\x02\n" +
+	" \x01(\bR\fstreamOutput\"B\n" +
+	"\x10CheckCallRequest\x12.\n" +
+	"\x04call\x18\x01 \x01(\v2\x1a.palyra.v1.CallToolRequestR\x04call\"D\n" +
+	"\x11CheckCallResponse\x12/\n" +
+	"\x04news\x18\x01 \x01(\v2\x1b.palyra.v1.CallToolResponseR\x04news\"+\n" +
+	"\x10WatchCallRequest\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\"D\n" +
+	"\x11WatchCallResponse\x12/\n" +
+	"\x04news\x18\x01 \x01(\v2\x1b.palyra.v1.CallToolResponseR\x04news\"\xd6\x02\n" +
 	"\x10CallToolResponse\x125\n" +
 	"\baccepted\x18\x01 \x01(\v2\x17.palyra.v1.CallAcceptedH\x00R\baccepted\x12Q\n" +
 	"\x12approval_requested\x18\x02 \x01(\v2 .palyra.v1.CallApprovalRequestedH\x00R\x11approvalRequested\x12N\n" +
@@ -1219,7 +1404,7 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x11ListCallsResponse\x12%\n" +
 	"\x05calls\x18\x01 \x03(\v2\x0f.palyra.v1.CallR\x05calls\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor2\x94\x05\n" +
+	"nextCursor2\xd2\x06\n" +
 	"\vToolService\x12\\\n" +
 	"\tListTools\x12\x1b.palyra.v1.ListToolsRequest\x1a\x1c.palyra.v1.ListToolsResponse\"\x14\xea\xe0\x18\x10\n" +
 	"\n" +
@@ -1229,7 +1414,12 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"tools.list\x1a\x02\x01\x02\x12Z\n" +
 	"\bCallTool\x12\x1a.palyra.v1.CallToolRequest\x1a\x1b.palyra.v1.CallToolResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
-	"runs.start\x1a\x01\x020\x01\x12[\n" +
+	"runs.start\x1a\x01\x020\x01\x12]\n" +
+	"\tCheckCall\x12\x1b.palyra.v1.CheckCallRequest\x1a\x1c.palyra.v1.CheckCallResponse\"\x13\xea\xe0\x18\x0f\n" +
+	"\n" +
+	"runs.start\x1a\x01\x020\x01\x12]\n" +
+	"\tWatchCall\x12\x1b.palyra.v1.WatchCallRequest\x1a\x1c.palyra.v1.WatchCallResponse\"\x13\xea\xe0\x18\x0f\n" +
+	"\truns.view\x1a\x02\x01\x020\x01\x12[\n" +
 	"\tSendInput\x12\x1b.palyra.v1.SendInputRequest\x1a\x1c.palyra.v1.SendInputResponse\"\x13\xea\xe0\x18\x0f\n" +
 	"\n" +
 	"runs.start\x1a\x01\x02\x12b\n" +
@@ -1253,61 +1443,72 @@ func file_palyra_v1_tool_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_tool_proto_rawDescData
 }
 
-var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_palyra_v1_tool_proto_goTypes = []any{
 	(*ListToolsRequest)(nil),      // 0: palyra.v1.ListToolsRequest
 	(*ListToolsResponse)(nil),     // 1: palyra.v1.ListToolsResponse
 	(*GetToolRequest)(nil),        // 2: palyra.v1.GetToolRequest
 	(*GetToolResponse)(nil),       // 3: palyra.v1.GetToolResponse
 	(*CallToolRequest)(nil),       // 4: palyra.v1.CallToolRequest
-	(*CallToolResponse)(nil),      // 5: palyra.v1.CallToolResponse
-	(*CallOutput)(nil),            // 6: palyra.v1.CallOutput
-	(*CallAccepted)(nil),          // 7: palyra.v1.CallAccepted
-	(*CallApprovalRequested)(nil), // 8: palyra.v1.CallApprovalRequested
-	(*CallApprovalResolved)(nil),  // 9: palyra.v1.CallApprovalResolved
-	(*SendInputRequest)(nil),      // 10: palyra.v1.SendInputRequest
-	(*SendInputResponse)(nil),     // 11: palyra.v1.SendInputResponse
-	(*CancelCallRequest)(nil),     // 12: palyra.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),    // 13: palyra.v1.CancelCallResponse
-	(*GetCallRequest)(nil),        // 14: palyra.v1.GetCallRequest
-	(*GetCallResponse)(nil),       // 15: palyra.v1.GetCallResponse
-	(*ListCallsRequest)(nil),      // 16: palyra.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),     // 17: palyra.v1.ListCallsResponse
-	(*Tool)(nil),                  // 18: palyra.v1.Tool
-	(*Outcome)(nil),               // 19: palyra.v1.Outcome
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*Call)(nil),                  // 21: palyra.v1.Call
+	(*CheckCallRequest)(nil),      // 5: palyra.v1.CheckCallRequest
+	(*CheckCallResponse)(nil),     // 6: palyra.v1.CheckCallResponse
+	(*WatchCallRequest)(nil),      // 7: palyra.v1.WatchCallRequest
+	(*WatchCallResponse)(nil),     // 8: palyra.v1.WatchCallResponse
+	(*CallToolResponse)(nil),      // 9: palyra.v1.CallToolResponse
+	(*CallOutput)(nil),            // 10: palyra.v1.CallOutput
+	(*CallAccepted)(nil),          // 11: palyra.v1.CallAccepted
+	(*CallApprovalRequested)(nil), // 12: palyra.v1.CallApprovalRequested
+	(*CallApprovalResolved)(nil),  // 13: palyra.v1.CallApprovalResolved
+	(*SendInputRequest)(nil),      // 14: palyra.v1.SendInputRequest
+	(*SendInputResponse)(nil),     // 15: palyra.v1.SendInputResponse
+	(*CancelCallRequest)(nil),     // 16: palyra.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),    // 17: palyra.v1.CancelCallResponse
+	(*GetCallRequest)(nil),        // 18: palyra.v1.GetCallRequest
+	(*GetCallResponse)(nil),       // 19: palyra.v1.GetCallResponse
+	(*ListCallsRequest)(nil),      // 20: palyra.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),     // 21: palyra.v1.ListCallsResponse
+	(*Tool)(nil),                  // 22: palyra.v1.Tool
+	(*Outcome)(nil),               // 23: palyra.v1.Outcome
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Call)(nil),                  // 25: palyra.v1.Call
 }
 var file_palyra_v1_tool_proto_depIdxs = []int32{
-	18, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
-	18, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
-	7,  // 2: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
-	8,  // 3: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
-	9,  // 4: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
-	19, // 5: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
-	6,  // 6: palyra.v1.CallToolResponse.output:type_name -> palyra.v1.CallOutput
-	20, // 7: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 8: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
-	21, // 9: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
-	0,  // 10: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
-	2,  // 11: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
-	4,  // 12: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
-	10, // 13: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
-	12, // 14: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
-	14, // 15: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
-	16, // 16: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
-	1,  // 17: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
-	3,  // 18: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
-	5,  // 19: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
-	11, // 20: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
-	13, // 21: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
-	15, // 22: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
-	17, // 23: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	22, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
+	22, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
+	4,  // 2: palyra.v1.CheckCallRequest.call:type_name -> palyra.v1.CallToolRequest
+	9,  // 3: palyra.v1.CheckCallResponse.news:type_name -> palyra.v1.CallToolResponse
+	9,  // 4: palyra.v1.WatchCallResponse.news:type_name -> palyra.v1.CallToolResponse
+	11, // 5: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
+	12, // 6: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
+	13, // 7: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
+	23, // 8: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
+	10, // 9: palyra.v1.CallToolResponse.output:type_name -> palyra.v1.CallOutput
+	24, // 10: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 11: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
+	25, // 12: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
+	0,  // 13: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
+	2,  // 14: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
+	4,  // 15: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
+	5,  // 16: palyra.v1.ToolService.CheckCall:input_type -> palyra.v1.CheckCallRequest
+	7,  // 17: palyra.v1.ToolService.WatchCall:input_type -> palyra.v1.WatchCallRequest
+	14, // 18: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
+	16, // 19: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
+	18, // 20: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
+	20, // 21: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
+	1,  // 22: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
+	3,  // 23: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
+	9,  // 24: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
+	6,  // 25: palyra.v1.ToolService.CheckCall:output_type -> palyra.v1.CheckCallResponse
+	8,  // 26: palyra.v1.ToolService.WatchCall:output_type -> palyra.v1.WatchCallResponse
+	15, // 27: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
+	17, // 28: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
+	19, // 29: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
+	21, // 30: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
+	22, // [22:31] is the sub-list for method output_type
+	13, // [13:22] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_tool_proto_init() }
@@ -1317,7 +1518,7 @@ func file_palyra_v1_tool_proto_init() {
 	}
 	file_palyra_v1_option_proto_init()
 	file_palyra_v1_word_proto_init()
-	file_palyra_v1_tool_proto_msgTypes[5].OneofWrappers = []any{
+	file_palyra_v1_tool_proto_msgTypes[9].OneofWrappers = []any{
 		(*CallToolResponse_Accepted)(nil),
 		(*CallToolResponse_ApprovalRequested)(nil),
 		(*CallToolResponse_ApprovalResolved)(nil),
@@ -1330,7 +1531,7 @@ func file_palyra_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_tool_proto_rawDesc), len(file_palyra_v1_tool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -215,7 +215,9 @@ type Proposal struct {
 	Parent  string `protobuf:"bytes,16,opt,name=parent,proto3" json:"parent,omitempty"`
 	Purpose string `protobuf:"bytes,17,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	// The only workspaces that the credential reaches; empty: all.
-	Within        []string `protobuf:"bytes,18,rep,name=within,proto3" json:"within,omitempty"`
+	Within []string `protobuf:"bytes,18,rep,name=within,proto3" json:"within,omitempty"`
+	// The caller only asks and runs it itself: nothing runs here.
+	Check         bool `protobuf:"varint,19,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -374,6 +376,13 @@ func (x *Proposal) GetWithin() []string {
 		return x.Within
 	}
 	return nil
+}
+
+func (x *Proposal) GetCheck() bool {
+	if x != nil {
+		return x.Check
+	}
+	return false
 }
 
 // WorkspaceRef is the workspace a plan works in.
@@ -2613,7 +2622,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\finput_schema\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12&\n" +
 	"\x0fmax_input_bytes\x18\t \x01(\x03R\rmaxInputBytes\x12\x1c\n" +
 	"\tworkspace\x18\n" +
-	" \x01(\bR\tworkspace\"\xd7\x03\n" +
+	" \x01(\bR\tworkspace\"\xed\x03\n" +
 	"\bProposal\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -2635,7 +2644,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\tcalls_max\x18\x0f \x01(\x03R\bcallsMax\x12\x16\n" +
 	"\x06parent\x18\x10 \x01(\tR\x06parent\x12\x18\n" +
 	"\apurpose\x18\x11 \x01(\tR\apurpose\x12\x16\n" +
-	"\x06within\x18\x12 \x03(\tR\x06within\"N\n" +
+	"\x06within\x18\x12 \x03(\tR\x06within\x12\x14\n" +
+	"\x05check\x18\x13 \x01(\bR\x05check\"N\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +

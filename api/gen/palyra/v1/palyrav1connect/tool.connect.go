@@ -39,6 +39,10 @@ const (
 	ToolServiceGetToolProcedure = "/palyra.v1.ToolService/GetTool"
 	// ToolServiceCallToolProcedure is the fully-qualified name of the ToolService's CallTool RPC.
 	ToolServiceCallToolProcedure = "/palyra.v1.ToolService/CallTool"
+	// ToolServiceCheckCallProcedure is the fully-qualified name of the ToolService's CheckCall RPC.
+	ToolServiceCheckCallProcedure = "/palyra.v1.ToolService/CheckCall"
+	// ToolServiceWatchCallProcedure is the fully-qualified name of the ToolService's WatchCall RPC.
+	ToolServiceWatchCallProcedure = "/palyra.v1.ToolService/WatchCall"
 	// ToolServiceSendInputProcedure is the fully-qualified name of the ToolService's SendInput RPC.
 	ToolServiceSendInputProcedure = "/palyra.v1.ToolService/SendInput"
 	// ToolServiceCancelCallProcedure is the fully-qualified name of the ToolService's CancelCall RPC.
@@ -59,6 +63,14 @@ type ToolServiceClient interface {
 	// last. The call lives on when the client goes away: only CancelCall ends it.
 	// A refusal is an outcome, not an error.
 	CallTool(context.Context, *v1.CallToolRequest) (*connect.ServerStreamForClient[v1.CallToolResponse], error)
+	// CheckCall asks policy, and people where policy wants that, about a call that
+	// the agent will make by its own tools: Palyra judges it, puts it on record and
+	// runs nothing. The outcome is "allowed" or a refusal.
+	CheckCall(context.Context, *v1.CheckCallRequest) (*connect.ServerStreamForClient[v1.CheckCallResponse], error)
+	// WatchCall streams what becomes of a call that was made before; its outcome
+	// comes last. Agents may watch their own. When the client goes away the call
+	// goes on.
+	WatchCall(context.Context, *v1.WatchCallRequest) (*connect.ServerStreamForClient[v1.WatchCallResponse], error)
 	// SendInput feeds a call that is running, its own caller only: bytes for its
 	// stdin, the end of them, a signal, a new size of its terminal.
 	SendInput(context.Context, *v1.SendInputRequest) (*v1.SendInputResponse, error)
@@ -99,6 +111,18 @@ func NewToolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(toolServiceMethods.ByName("CallTool")),
 			connect.WithClientOptions(opts...),
 		),
+		checkCall: connect.NewClient[v1.CheckCallRequest, v1.CheckCallResponse](
+			httpClient,
+			baseURL+ToolServiceCheckCallProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("CheckCall")),
+			connect.WithClientOptions(opts...),
+		),
+		watchCall: connect.NewClient[v1.WatchCallRequest, v1.WatchCallResponse](
+			httpClient,
+			baseURL+ToolServiceWatchCallProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("WatchCall")),
+			connect.WithClientOptions(opts...),
+		),
 		sendInput: connect.NewClient[v1.SendInputRequest, v1.SendInputResponse](
 			httpClient,
 			baseURL+ToolServiceSendInputProcedure,
@@ -131,6 +155,8 @@ type toolServiceClient struct {
 	listTools  *connect.Client[v1.ListToolsRequest, v1.ListToolsResponse]
 	getTool    *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
 	callTool   *connect.Client[v1.CallToolRequest, v1.CallToolResponse]
+	checkCall  *connect.Client[v1.CheckCallRequest, v1.CheckCallResponse]
+	watchCall  *connect.Client[v1.WatchCallRequest, v1.WatchCallResponse]
 	sendInput  *connect.Client[v1.SendInputRequest, v1.SendInputResponse]
 	cancelCall *connect.Client[v1.CancelCallRequest, v1.CancelCallResponse]
 	getCall    *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
@@ -158,6 +184,16 @@ func (c *toolServiceClient) GetTool(ctx context.Context, req *v1.GetToolRequest)
 // CallTool calls palyra.v1.ToolService.CallTool.
 func (c *toolServiceClient) CallTool(ctx context.Context, req *v1.CallToolRequest) (*connect.ServerStreamForClient[v1.CallToolResponse], error) {
 	return c.callTool.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// CheckCall calls palyra.v1.ToolService.CheckCall.
+func (c *toolServiceClient) CheckCall(ctx context.Context, req *v1.CheckCallRequest) (*connect.ServerStreamForClient[v1.CheckCallResponse], error) {
+	return c.checkCall.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// WatchCall calls palyra.v1.ToolService.WatchCall.
+func (c *toolServiceClient) WatchCall(ctx context.Context, req *v1.WatchCallRequest) (*connect.ServerStreamForClient[v1.WatchCallResponse], error) {
+	return c.watchCall.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // SendInput calls palyra.v1.ToolService.SendInput.
@@ -206,6 +242,14 @@ type ToolServiceHandler interface {
 	// last. The call lives on when the client goes away: only CancelCall ends it.
 	// A refusal is an outcome, not an error.
 	CallTool(context.Context, *v1.CallToolRequest, *connect.ServerStream[v1.CallToolResponse]) error
+	// CheckCall asks policy, and people where policy wants that, about a call that
+	// the agent will make by its own tools: Palyra judges it, puts it on record and
+	// runs nothing. The outcome is "allowed" or a refusal.
+	CheckCall(context.Context, *v1.CheckCallRequest, *connect.ServerStream[v1.CheckCallResponse]) error
+	// WatchCall streams what becomes of a call that was made before; its outcome
+	// comes last. Agents may watch their own. When the client goes away the call
+	// goes on.
+	WatchCall(context.Context, *v1.WatchCallRequest, *connect.ServerStream[v1.WatchCallResponse]) error
 	// SendInput feeds a call that is running, its own caller only: bytes for its
 	// stdin, the end of them, a signal, a new size of its terminal.
 	SendInput(context.Context, *v1.SendInputRequest) (*v1.SendInputResponse, error)
@@ -242,6 +286,18 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(toolServiceMethods.ByName("CallTool")),
 		connect.WithHandlerOptions(opts...),
 	)
+	toolServiceCheckCallHandler := connect.NewServerStreamHandlerSimple(
+		ToolServiceCheckCallProcedure,
+		svc.CheckCall,
+		connect.WithSchema(toolServiceMethods.ByName("CheckCall")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolServiceWatchCallHandler := connect.NewServerStreamHandlerSimple(
+		ToolServiceWatchCallProcedure,
+		svc.WatchCall,
+		connect.WithSchema(toolServiceMethods.ByName("WatchCall")),
+		connect.WithHandlerOptions(opts...),
+	)
 	toolServiceSendInputHandler := connect.NewUnaryHandlerSimple(
 		ToolServiceSendInputProcedure,
 		svc.SendInput,
@@ -274,6 +330,10 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 			toolServiceGetToolHandler.ServeHTTP(w, r)
 		case ToolServiceCallToolProcedure:
 			toolServiceCallToolHandler.ServeHTTP(w, r)
+		case ToolServiceCheckCallProcedure:
+			toolServiceCheckCallHandler.ServeHTTP(w, r)
+		case ToolServiceWatchCallProcedure:
+			toolServiceWatchCallHandler.ServeHTTP(w, r)
 		case ToolServiceSendInputProcedure:
 			toolServiceSendInputHandler.ServeHTTP(w, r)
 		case ToolServiceCancelCallProcedure:
@@ -301,6 +361,14 @@ func (UnimplementedToolServiceHandler) GetTool(context.Context, *v1.GetToolReque
 
 func (UnimplementedToolServiceHandler) CallTool(context.Context, *v1.CallToolRequest, *connect.ServerStream[v1.CallToolResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.ToolService.CallTool is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) CheckCall(context.Context, *v1.CheckCallRequest, *connect.ServerStream[v1.CheckCallResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.ToolService.CheckCall is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) WatchCall(context.Context, *v1.WatchCallRequest, *connect.ServerStream[v1.WatchCallResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("palyra.v1.ToolService.WatchCall is not implemented"))
 }
 
 func (UnimplementedToolServiceHandler) SendInput(context.Context, *v1.SendInputRequest) (*v1.SendInputResponse, error) {

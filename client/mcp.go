@@ -1,0 +1,51 @@
+package client
+
+import (
+	"context"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+)
+
+// Upstreams lists the MCP servers behind the gate, without the texts of their
+// tools.
+func (c *Client) Upstreams(ctx context.Context) ([]palyra.Upstream, error) {
+	res, err := c.mcp.ListUpstreams(ctx, &v1.ListUpstreamsRequest{})
+	list, err := word[struct {
+		Upstreams []palyra.Upstream `json:"upstreams"`
+	}](res, err)
+	return list.Upstreams, err
+}
+
+// Upstream returns one with its tools; refresh asks its server again.
+func (c *Client) Upstream(ctx context.Context, name string, refresh bool) (palyra.Upstream, error) {
+	res, err := c.mcp.GetUpstream(ctx, &v1.GetUpstreamRequest{Name: name, Refresh: refresh})
+	return word[palyra.Upstream](res.GetUpstream(), err)
+}
+
+// AddUpstream adds an MCP server (signed): it is started, and its tools are looked
+// at. Unless approve is set they wait in quarantine.
+func (c *Client) AddUpstream(ctx context.Context, name string, d palyra.UpstreamDefinition, approve bool) (palyra.Upstream, error) {
+	res, err := c.mcp.AddUpstream(ctx, &v1.AddUpstreamRequest{
+		Name: name, Transport: string(d.Transport), Command: d.Command, Url: d.URL, Env: d.Env, Workspace: d.Workspace,
+		Profile: d.Profile, Egress: d.Egress, TimeoutMs: d.TimeoutMS, Approve: approve,
+	})
+	return word[palyra.Upstream](res.GetUpstream(), err)
+}
+
+// RemoveUpstream ends an MCP server and takes its tools away (signed).
+func (c *Client) RemoveUpstream(ctx context.Context, name string) error {
+	_, err := c.mcp.RemoveUpstream(ctx, &v1.RemoveUpstreamRequest{Name: name})
+	return failure(err)
+}
+
+// ApproveUpstream pins tools of an MCP server as they are now, by the digests that
+// were looked at (signed).
+func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []palyra.Digest) (palyra.Upstream, error) {
+	req := &v1.ApproveUpstreamRequest{Name: name}
+	for _, d := range digests {
+		req.Digests = append(req.Digests, string(d))
+	}
+	res, err := c.mcp.ApproveUpstream(ctx, req)
+	return word[palyra.Upstream](res.GetUpstream(), err)
+}

@@ -1,0 +1,17 @@
+package palyra
+
+// CallChecked ends a call that the caller only asked about: it may run it by its
+// own tools, outside any sandbox. Nothing ran here, so nothing is attested. Lease
+// names the lease that answered; recording it takes one use.
+type CallChecked struct {
+	Call     ID       `json:"call_id"`
+	Plan     Digest   `json:"plan_digest"`
+	Effect   Effect   `json:"effect"` // what policy said before anybody was asked
+	Policies []string `json:"policies,omitempty"`
+	Approval ID       `json:"approval_id,omitempty"`
+	Lease    ID       `json:"lease_id,omitempty"`
+	Tier     Tier     `json:"tier"`
+}
+
+// Kind implements Event.
+func (CallChecked) Kind() string { return "call.checked" }

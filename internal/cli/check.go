@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// checker puts a check where a call is expected: it is followed in the same way.
+type checker struct{ *client.Client }
+
+// Call implements caller.
+func (c checker) Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	return c.Check(ctx, r, watch)
+}
+
+// checkOptions is what the command line of check says.
+type checkOptions struct {
+	tool, input, script, cwd string
+	call                     client.CallRequest
+}
+
+func (a *app) check() *cobra.Command {
+	o := checkOptions{call: client.CallRequest{Door: palyra.DoorHook}}
+	cmd := &cobra.Command{
+		Use: "check [flags] [--tool NAME --input JSON | --script FILE | -- CMD [ARG]...]", Short: "Ask whether a call may be made, and run nothing",
+		Args: o.check,
+		Long: "For agents that keep their own tools. Policy judges the call, you are asked where\n" +
+			"policy asks, and the answer is kept in the journal. Palyra runs nothing: whoever asks\n" +
+			"runs it, outside any sandbox, and what it then does is not attested. So policy sees it\n" +
+			"in the tier \"unsandboxed\", where much is asked about that runs without a question in\n" +
+			"the sandbox. 'palyra exec' is the better way wherever it can be gone.\n\n" +
+			"The exit code is 0: allowed. 126: refused, denied or not answered in time. 125: Palyra\n" +
+			"itself failed. Only 0 is a yes. With --json there is one object, the outcome.",
+		Example: "  palyra check --json -- make test\n" +
+			"  palyra check --tool palyra.fs.write --input '{\"path\":\"a.txt\",\"content\":\"x\"}'\n" +
+			"  palyra check --json --no-wait --script deploy.sh",
+		RunE:              func(cmd *cobra.Command, argv []string) error { return execError(a.ask(cmd.Context(), &o, argv)) },
+		ValidArgsFunction: completeNothing,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.tool, "tool", "", "tool that the call is one of (default: "+execTool+")")
+	f.StringVarP(&o.input, "input", "i", "{}", "arguments of --tool: JSON, @FILE, or - for stdin")
+	f.StringVar(&o.script, "script", "", "file with a shell script instead of CMD; - for stdin")
+	f.StringVarP(&o.call.Workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
+	f.StringVar(&o.cwd, "cwd", "", "directory that CMD starts in, inside the workspace (default: the workspace)")
+	f.StringVar(&o.call.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
+	f.StringVar(&o.call.Key, "key", "", "idempotency key: a repeat returns the first outcome")
+	f.BoolVar(&o.call.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeTools)
+	_ = cmd.MarkFlagFilename("script")
+	_ = cmd.MarkFlagDirname("workspace")
+	return cmd
+}
+
+// check refuses a command line that names not exactly one thing to check.
+func (o *checkOptions) check(cmd *cobra.Command, args []string) error {
+	given := 0
+	for _, is := range []bool{cmd.Flags().Changed("tool"), cmd.Flags().Changed("script"), len(args) > 0} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return usage("there is nothing to check: give --tool, --script or -- CMD")
+	case given > 1:
+		return usage("--tool, --script and a command exclude each other")
+	case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
+		return usage("put -- before the command: palyra check -- %s", args[0])
+	case len(args) > 0 && args[0] == "":
+		return usage("CMD is empty")
+	case o.tool == "" && cmd.Flags().Changed("input"):
+		return usage("--input belongs to --tool")
+	case o.tool != "" && o.cwd != "":
+		return usage("--cwd belongs to a command or script")
+	}
+	return nil
+}
+
+// request makes the call to ask about.
+func (o *checkOptions) request(a *app, argv []string) (r client.CallRequest, err error) {
+	r = o.call
+	switch {
+	case o.tool != "":
+		r.Tool = o.tool
+		r.Arguments, err = a.readInput(o.input, maxInput)
+		return r, err
+	case o.script != "":
+		raw, err := a.readInput(map[bool]string{true: "-", false: "@" + o.script}[o.script == "-"], maxShellScript)
+		if err != nil {
+			return r, err
+		}
+		text, err := scriptText(raw)
+		if err != nil {
+			return r, err
+		}
+		return processCheck(r, execArguments{Script: text, Cwd: o.cwd})
+	}
+	return processCheck(r, execArguments{Command: argv[0], Args: argv[1:], Cwd: o.cwd})
+}
+
+func processCheck(r client.CallRequest, args execArguments) (client.CallRequest, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return r, fmt.Errorf("cli: check: %w", err)
+	}
+	r.Tool, r.Arguments = execTool, raw
+	return r, nil
+}
+
+// ask proposes the check and prints what became of it.
+func (a *app) ask(ctx context.Context, o *checkOptions, argv []string) error {
+	r, err := o.request(a, argv)
+	if err != nil {
+		return err
+	}
+	if r.Workspace, err = a.workspaceOf(r.Workspace); err != nil {
+		return err
+	}
+	c, err := a.agent()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	w := &waiter{app: a, client: checker{c}, noWait: r.NoWait}
+	out, err := w.wait(ctx, r)
+	if err != nil {
+		return err
+	}
+	if a.asJSON || out.Outcome != palyra.OutcomeAllowed {
+		err = a.printOutcome(out)
+	} else {
+		a.say("palyra: call %s allowed: %s", show.Line(string(out.CallID)), show.Line(out.Reason))
+	}
+	if err != nil {
+		return err
+	}
+	return exitError{code: exitOfCheck(out)}
+}
+
+// exitOfCheck is the exit code of a check: only one that was allowed is a success.
+func exitOfCheck(o palyra.Outcome) int {
+	switch o.Outcome {
+	case palyra.OutcomeAllowed:
+		return exitOK
+	case palyra.OutcomeRefused, palyra.OutcomeCancelled:
+		return exitOfExec(o)
+	}
+	return exitPalyra
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+// Only "allowed" ends with 0.
+func TestCheckExits(t *testing.T) {
+	for _, c := range []struct {
+		out  palyra.Outcome
+		code int
+	}{
+		{palyra.Outcome{Outcome: palyra.OutcomeAllowed}, exitOK},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied}, exitRefused},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonDiskFull}, exitPalyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeCancelled}, exitCancelled},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished}, exitPalyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeUnknown}, exitPalyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeTimedOut}, exitPalyra},
+		{palyra.Outcome{}, exitPalyra},
+	} {
+		if got := exitOfCheck(c.out); got != c.code {
+			t.Errorf("%s: %d, want %d", c.out.Outcome, got, c.code)
+		}
+		if got := exitOfExec(palyra.Outcome{Outcome: palyra.OutcomeAllowed}); got != exitPalyra {
+			t.Errorf("a command that was only allowed ended with %d", got)
+		}
+	}
+}
+
+func TestCheckProposes(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome {
+		return palyra.Outcome{Outcome: palyra.OutcomeAllowed, Reason: "policy allows it"}
+	})
+	file := filepath.Join(s.work, "s.sh")
+	fatal(t, os.WriteFile(file, []byte("echo <x>\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		in   string
+		want string
+	}{
+		{[]string{"--", "make", "-j", "test"}, "", `palyra.process.run {"command":"make","args":["-j","test"]}`},
+		{[]string{"--cwd", "a", "--", "ls"}, "", `palyra.process.run {"command":"ls","cwd":"a"}`},
+		{[]string{"--script", file}, "", `palyra.process.run {"script":"echo <x>\n"}`},
+		{[]string{"--script", "-"}, "echo y", `palyra.process.run {"script":"echo y"}`},
+		{[]string{"--tool", "palyra.fs.read", "--input", `{"path":"a"}`}, "", `palyra.fs.read {"path":"a"}`},
+		{[]string{"--tool", "palyra.fs.read", "--input", "-"}, `{"path":"b"}`, `palyra.fs.read {"path":"b"}`},
+	} {
+		code, out, errs := s.main(strings.NewReader(c.in), append([]string{"check", "--json"}, c.args...)...)
+		var o palyra.Outcome
+		if code != exitOK || errs != "" || json.Unmarshal([]byte(out), &o) != nil || o.Outcome != palyra.OutcomeAllowed {
+			t.Fatalf("%v: %d %q %q", c.args, code, out, errs)
+		}
+		x := s.running()
+		var got, want any
+		name, args, _ := strings.Cut(c.want, " ")
+		_ = json.Unmarshal(x.p.Arguments, &got)
+		_ = json.Unmarshal([]byte(args), &want)
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		if x.p.Tool != name || string(a) != string(b) || !x.p.Check || x.p.Door != palyra.DoorHook || x.p.Workspace != s.work {
+			t.Errorf("%v: %s %s, %+v", c.args, x.p.Tool, a, x.p)
+		}
+	}
+	code, out, errs := s.main(nil, "check", "--", "ls")
+	if code != 0 || out != "" || !strings.Contains(errs, "C1 allowed: policy allows it") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	s.running()
+	s.asks()
+	if code, out, _ = s.main(nil, "check", "--json", "--no-wait", "--", "ls"); code != exitRefused || !strings.Contains(out, `"approval_not_awaited"`) {
+		t.Errorf("%d %q", code, out)
+	}
+}
+
+func TestCheckCommandLine(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
+	for _, args := range [][]string{
+		nil,
+		{"ls"},
+		{"--", ""},
+		{"--tool", "x", "--", "ls"},
+		{"--script", "x", "--tool", "y"},
+		{"--script", "x", "--", "ls"},
+		{"--input", "{}", "--", "ls"},
+		{"--tool", "x", "--cwd", "a"},
+		{"--nope"},
+	} {
+		if code, out, _ := s.main(nil, append([]string{"check"}, args...)...); code != exitUsage || out != "" {
+			t.Errorf("%v: %d %q", args, code, out)
+		}
+	}
+	for _, args := range [][]string{{"--script", "/no/such/file"}, {"--home", "/nowhere", "--", "ls"}} {
+		if code, out, _ := s.main(nil, append([]string{"check"}, args...)...); code != exitPalyra || out != "" {
+			t.Errorf("%v: %d %q", args, code, out)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+)
+
+// exitBlocked is what an agent takes for a no: Claude Code blocks the call on 2 and
+// goes on with any other failure, so every failure of a hook ends with it.
+const exitBlocked = exitUsage
+
+// The ways in which a hook answers for a shell command.
+const (
+	hookRewrite = "rewrite"
+	hookCheck   = "check"
+)
+
+// hookOptions is what the command line of a hook says.
+type hookOptions struct {
+	mode, shell string
+	wait        spanFlag
+}
+
+func (a *app) hook() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "hook", Short: "Stand between an agent and its own tools",
+		Long: "For agents that keep their own tools and ask a program before each use. Where a tool\n" +
+			"cannot be taken into the sandbox Palyra only says yes or no: what the agent then does\n" +
+			"is not held by anything, and the journal has it as judged, not as run.",
+		Example: "  palyra hook install claude-code",
+	}
+	cmd.AddCommand(a.hookClaude(), a.hookInstall())
+	return cmd
+}
+
+func (a *app) hookClaude() *cobra.Command {
+	o := hookOptions{wait: spanFlag(45 * time.Second)}
+	cmd := &cobra.Command{
+		Use: "claude-code", Short: "Answer Claude Code's PreToolUse hook", Args: takes(),
+		Long: "Reads the hook's input from stdin and prints its answer. A shell command is rewritten\n" +
+			"so that it runs through 'palyra exec', in the sandbox; with --mode check it is judged\n" +
+			"as it is and runs outside. Reading, writing, searching and fetching are judged as the\n" +
+			"calls of Palyra's own tools that they come to, every other tool as hook.NAME.\n\n" +
+			"Where policy asks, the answer is waited for; after --wait the tool is denied and the\n" +
+			"question stays open: once it is allowed, the same call passes when it comes again.\n" +
+			"Whatever fails is a no: exit code 2, which blocks the tool, with the reason on stderr.\n" +
+			"Rewriting needs Claude Code 2.0.10 or newer: older ones ignore it and would run the\n" +
+			"command as it was. Give --mode check there.",
+		Example: "  palyra hook claude-code < hook.json\n  palyra hook claude-code --mode check --wait 30s < hook.json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := a.inTime(cmd.Context(), o)
+			if err != nil {
+				a.asJSON = false // it is read by the agent
+				return exitError{code: exitBlocked, err: err}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
+	f.StringVar(&o.shell, "shell", "", "shell that takes the command (default: /bin/bash where there is one, else /bin/sh)")
+	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
+	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hookRewrite, hookCheck}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// hookAnswer is what Claude Code reads.
+type hookAnswer struct {
+	Specific hookDecision `json:"hookSpecificOutput"`
+}
+
+type hookDecision struct {
+	Event    string `json:"hookEventName"`
+	Decision string `json:"permissionDecision"`
+	Reason   string `json:"permissionDecisionReason"`
+	Input    object `json:"updatedInput,omitempty"`
+}
+
+// lastWord is what is left for an answer that is being put together when the wait is
+// over and the question was let go of.
+const lastWord = 2 * time.Second
+
+// inTime prints the answer, or fails before the agent's own patience ends: an agent
+// goes on as if it had been told yes when its hook takes too long, whatever it was
+// that took so long.
+func (a *app) inTime(ctx context.Context, o hookOptions) error {
+	if o.mode != hookRewrite && o.mode != hookCheck {
+		return failed(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode)
+	}
+	if o.wait <= 0 {
+		return failed(palyra.ReasonMalformedInput, "--wait must be more than nothing")
+	}
+	type got struct {
+		doc any
+		err error
+	}
+	ch := make(chan got, 1)
+	go func() {
+		doc, err := a.answer(ctx, o)
+		ch <- got{doc, err}
+	}()
+	late := time.NewTimer(time.Duration(o.wait) + leaveFor + lastWord)
+	defer late.Stop()
+	select {
+	case g := <-ch:
+		if g.err != nil {
+			return g.err
+		}
+		return a.printJSON(g.doc)
+	case <-late.C:
+		return failed(palyra.ReasonTimedOut, "there is no answer in time").WithRemedy("ask for less at once")
+	}
+}
+
+// answer reads the hook's input and returns what is to be printed.
+func (a *app) answer(ctx context.Context, o hookOptions) (any, error) {
+	if o.shell == "" {
+		o.shell = bashOr("/bin/bash", "/bin/sh")
+	}
+	ctx, done := context.WithTimeout(ctx, time.Duration(o.wait))
+	defer done()
+	raw, err := a.readAll(ctx, maxHook)
+	if err != nil {
+		return nil, err
+	}
+	project, _ := a.variable("CLAUDE_PROJECT_DIR")
+	h, err := readHook(raw, project)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(ownTools, h.tool) {
+		return struct{}{}, nil // no word of ours: the agent's own rules hold
+	}
+	d, err := a.decision(ctx, h, o)
+	if err != nil {
+		return nil, err
+	}
+	d.Event = "PreToolUse"
+	return hookAnswer{d}, nil
+}
+
+func bashOr(bash, sh string) string {
+	if fi, err := os.Stat(bash); err == nil && fi.Mode().IsRegular() {
+		return bash
+	}
+	return sh
+}
+
+// readAll reads stdin in bounds of size and time: an agent that never closes it
+// must get its answer all the same.
+func (a *app) readAll(ctx context.Context, most int64) ([]byte, error) {
+	type got struct {
+		raw []byte
+		err error
+	}
+	ch := make(chan got, 1)
+	go func() {
+		raw, err := io.ReadAll(io.LimitReader(a.Stdin, most+1))
+		ch <- got{raw, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, badHook("it did not end in time")
+	case g := <-ch:
+		switch {
+		case g.err != nil:
+			return nil, badHook("it cannot be read: %v", g.err)
+		case int64(len(g.raw)) > most:
+			return nil, badHook("it is larger than %s", size(most))
+		}
+		return g.raw, nil
+	}
+}
+
+// decision answers one call.
+func (a *app) decision(ctx context.Context, h *hookCall, o hookOptions) (hookDecision, error) {
+	if h.tool == "Bash" && o.mode == hookRewrite {
+		return a.rewrite(h, o)
+	}
+	r, err := h.request(o)
+	if err != nil {
+		return hookDecision{}, err
+	}
+	c, err := a.agent()
+	if err != nil {
+		return hookDecision{}, err
+	}
+	defer c.Close()
+	out, err := patient(ctx, c, r)
+	if err != nil {
+		return hookDecision{}, err
+	}
+	return decided(out), nil
+}
+
+// rewrite lets a shell command pass as one that runs through the gate. Nothing is
+// judged here: the gate does it when the command runs.
+func (a *app) rewrite(h *hookCall, o hookOptions) (hookDecision, error) {
+	got, err := h.input.texts("command")
+	if err != nil {
+		return hookDecision{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return hookDecision{}, failed(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
+	}
+	line, err := h.rewritten(o, self, a.home, got["command"])
+	if err != nil {
+		return hookDecision{}, err
+	}
+	quoted, err := encodePlain(line)
+	if err != nil {
+		return hookDecision{}, err
+	}
+	input := object{}
+	for k, v := range h.input {
+		input[k] = v
+	}
+	input["command"] = json.RawMessage(quoted)
+	return hookDecision{Decision: "allow", Reason: "it runs through palyra exec, in the sandbox", Input: input}, nil
+}
+
+// decided puts an outcome into the agent's words. Only "allowed" is a yes.
+func decided(o palyra.Outcome) hookDecision {
+	if o.Outcome == palyra.OutcomeAllowed {
+		return hookDecision{Decision: "allow", Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
+	}
+	text := "palyra: " + string(o.Outcome)
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	text += " (" + string(o.ReasonCode) + ", call " + string(o.CallID) + ")"
+	if o.Remedy != "" {
+		text += "; " + o.Remedy
+	}
+	return hookDecision{Decision: "deny", Reason: text}
+}
+
+// checks is what a hook needs of the client.
+type checks interface {
+	// Check asks about a call.
+	Check(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
+	// CancelCall gives it up.
+	CancelCall(ctx context.Context, id palyra.ID) error
+	// WatchCall tells what became of it.
+	WatchCall(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error)
+}
+
+// leaveFor is how long it may take to let go of a question.
+const leaveFor = 5 * time.Second
+
+// patient asks and waits until ctx ends. Then the call is given up, but its
+// question stays: the same check joins it without waiting before the first one
+// lets go, so that an answer that comes later covers the call when it is tried
+// again.
+func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcome, error) {
+	var id palyra.ID
+	out, err := c.Check(ctx, r, func(e client.CallEvent) {
+		if e.Accepted != nil {
+			id = e.Accepted.CallID
+		}
+	})
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || id == "" {
+		return out, err
+	}
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), leaveFor)
+	defer done()
+	r.NoWait = true
+	out, err = c.Check(ctx, r, nil)
+	switch late := c.CancelCall(ctx, id); {
+	case late == nil || err != nil:
+		return out, err
+	case palyra.CodeOf(late) == palyra.Conflict: // it was answered as we let go
+		return c.WatchCall(ctx, id, nil)
+	default:
+		return palyra.Outcome{}, late
+	}
+}

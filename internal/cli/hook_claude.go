@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/client"
+)
+
+// maxHook is the most that an agent's hook input may have.
+const maxHook = 8 << 20
+
+// object is one of JSON by its exact keys: a decoder into a struct would take
+// "Command" for "command", and another program would not.
+type object map[string]json.RawMessage
+
+// text is a string field; "" when it is missing. What is no string, or none that
+// would reach a program as it is, is refused.
+func (f object) text(name string) (string, error) {
+	raw, ok := f[name]
+	if !ok || string(raw) == "null" {
+		return "", nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", badHook("%s is not text", name)
+	}
+	if strings.IndexByte(s, 0) >= 0 || strings.ContainsRune(s, utf8.RuneError) {
+		return "", badHook("%s holds characters that cannot be passed on", name)
+	}
+	return s, nil
+}
+
+// texts reads several string fields; one of them that is needed must not be empty.
+func (f object) texts(needed string, names ...string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, name := range append(names, needed) {
+		s, err := f.text(name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = s
+	}
+	if out[needed] == "" {
+		return nil, badHook("%s is missing", needed)
+	}
+	return out, nil
+}
+
+func badHook(format string, args ...any) *palyra.Error {
+	return failed(palyra.ReasonMalformedInput, "the hook's input cannot be used: "+format, args...).
+		WithRemedy("this command is for Claude Code's PreToolUse hook; see 'palyra help hook'")
+}
+
+// hookCall is one call of an agent that asks before it makes it.
+type hookCall struct {
+	tool    string
+	input   object
+	root    string // the workspace
+	dir     string // where the agent stands
+	rel     string // the same, from the workspace
+	session string
+}
+
+// sessionForm is what an agent's session id looks like; others are not passed on.
+var sessionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+var toolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// readHook reads the hook's input. project is the directory that the agent was
+// started for, if it says one.
+func readHook(raw []byte, project string) (*hookCall, error) {
+	var doc object
+	if !utf8.Valid(raw) || json.Unmarshal(raw, &doc) != nil || doc == nil {
+		return nil, badHook("it is not one JSON object in UTF-8")
+	}
+	got, err := doc.texts("tool_name", "hook_event_name", "cwd", "session_id")
+	if err != nil {
+		return nil, err
+	}
+	h := &hookCall{tool: got["tool_name"], dir: got["cwd"], rel: "."}
+	switch {
+	case got["hook_event_name"] != "PreToolUse":
+		return nil, badHook("it is of another event than PreToolUse")
+	case !toolForm.MatchString(h.tool):
+		return nil, badHook("tool_name is no name of a tool")
+	case !filepath.IsAbs(h.dir):
+		return nil, badHook("cwd is not a whole path")
+	case json.Unmarshal(doc["tool_input"], &h.input) != nil || h.input == nil:
+		return nil, badHook("tool_input is not an object")
+	}
+	if id := got["session_id"]; sessionForm.MatchString(id) {
+		h.session = "claude-code-" + id
+	}
+	h.dir = filepath.Clean(h.dir)
+	h.root = h.dir
+	if rel, err := filepath.Rel(project, h.dir); filepath.IsAbs(project) && err == nil && filepath.IsLocal(rel) {
+		h.root, h.rel = filepath.Clean(project), filepath.ToSlash(rel)
+	}
+	return h, nil
+}
+
+// ownTools touch nothing but the agent's own notes: there is nothing to judge, and
+// the agent's own rules go on holding.
+var ownTools = []string{"TodoWrite", "TodoRead", "ExitPlanMode", "EnterPlanMode", "AskUserQuestion"}
+
+// request puts the call into the words of Palyra's tools, so that the policy that
+// is written for them holds for the agent's. What cannot be put so is asked about
+// under its own name.
+func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
+	if h.tool == "Bash" {
+		return h.shell(o)
+	}
+	name, args, err := h.mapped()
+	if err != nil {
+		return client.CallRequest{}, err
+	}
+	if name == "" {
+		name, args = "hook."+strings.ToLower(h.tool), map[string]any{"tool": h.tool, "input": h.input}
+	}
+	return h.as(name, args)
+}
+
+func (h *hookCall) as(name string, args any) (client.CallRequest, error) {
+	raw, err := encodePlain(args)
+	return client.CallRequest{Tool: name, Arguments: raw, Workspace: h.root, Session: h.session, Door: palyra.DoorHook}, err
+}
+
+func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
+	got, err := h.input.texts("command")
+	if err != nil {
+		return client.CallRequest{}, err
+	}
+	return h.as(execTool, execArguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
+}
+
+// mapped is the tool of Palyra that does the same; "" when there is none.
+func (h *hookCall) mapped() (string, map[string]any, error) {
+	switch h.tool {
+	case "Read", "NotebookRead":
+		return h.onPath("palyra.fs.read", h.pathField(), nil)
+	case "LS":
+		return h.onPath("palyra.fs.list", "path", nil)
+	case "Write":
+		got, err := h.input.texts("file_path", "content")
+		if err != nil {
+			return "", nil, err
+		}
+		return h.onPath("palyra.fs.write", "file_path", map[string]any{"content": got["content"], "make_dirs": true})
+	case "Edit", "MultiEdit":
+		return h.edit()
+	case "Glob":
+		return h.glob()
+	case "Grep":
+		got, err := h.input.texts("pattern")
+		if err != nil {
+			return "", nil, err
+		}
+		return h.onPath("palyra.fs.search", "path", map[string]any{"pattern": regexp.QuoteMeta(palyra.Clip(got["pattern"], 400))})
+	case "WebFetch":
+		got, err := h.input.texts("url")
+		return "palyra.http.fetch", map[string]any{"url": got["url"]}, err
+	}
+	return "", nil, nil
+}
+
+func (h *hookCall) pathField() string {
+	if h.tool == "NotebookRead" {
+		return "notebook_path"
+	}
+	return "file_path"
+}
+
+// onPath adds the path of a field to the arguments of a tool. A tool that takes
+// none works where the agent stands.
+func (h *hookCall) onPath(name, field string, args map[string]any) (string, map[string]any, error) {
+	p, err := h.input.text(field)
+	if err != nil {
+		return "", nil, err
+	}
+	if p == "" && field != "path" {
+		return "", nil, badHook("%s is missing", field)
+	}
+	if args == nil {
+		args = map[string]any{}
+	}
+	args["path"] = h.place(p)
+	return name, args, nil
+}
+
+// place is a path as the agent's own tool would find it.
+func (h *hookCall) place(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(h.dir, p)
+}
+
+// glob is a listing of the directory that is looked through. A pattern that leads
+// elsewhere is asked about as it is.
+func (h *hookCall) glob() (string, map[string]any, error) {
+	got, err := h.input.texts("pattern")
+	if err != nil {
+		return "", nil, err
+	}
+	for _, away := range []string{"..", "{/", ",/", "{~", ",~"} {
+		if strings.Contains(got["pattern"], away) {
+			return "", nil, nil
+		}
+	}
+	if p := got["pattern"]; filepath.IsAbs(p) || strings.HasPrefix(p, "~") {
+		return "", nil, nil
+	}
+	return h.onPath("palyra.fs.list", "path", map[string]any{"recursive": true})
+}

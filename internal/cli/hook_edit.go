@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxEdited is the largest file of which an edit is shown as the whole it makes,
+// before and after; maxSteps is how many replacements are gone through for it. A hook
+// that runs out of memory or time is one that says yes.
+const (
+	maxEdited = 2 << 20
+	maxSteps  = 200
+)
+
+// edit puts an edit as the write that it comes to, so that people see the diff. One
+// that does not fit the file as it is now, which the agent's tool may yet take, is
+// asked about as it came.
+func (h *hookCall) edit() (string, map[string]any, error) {
+	path, err := h.input.text("file_path")
+	if err != nil || path == "" {
+		return "", nil, badHook("file_path is missing")
+	}
+	content, ok := readPlain(h.place(path))
+	if !ok {
+		return "", nil, nil
+	}
+	steps, ok := h.steps()
+	if !ok {
+		return "", nil, nil
+	}
+	for _, s := range steps {
+		if content, ok = s.apply(content); !ok {
+			return "", nil, nil
+		}
+	}
+	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "mode": "overwrite"}, nil
+}
+
+// editStep replaces a text by another: where it stands once, or everywhere.
+type editStep struct {
+	old, new string
+	all      bool
+}
+
+func (s editStep) apply(content string) (string, bool) {
+	n := strings.Count(content, s.old)
+	switch {
+	case s.old == "" || n == 0 || n > 1 && !s.all, len(content)+n*(len(s.new)-len(s.old)) > maxEdited:
+		return "", false
+	}
+	return strings.ReplaceAll(content, s.old, s.new), true
+}
+
+// steps are the replacements of an Edit, or of a MultiEdit.
+func (h *hookCall) steps() ([]editStep, bool) {
+	list := []object{h.input}
+	if raw, ok := h.input["edits"]; h.tool == "MultiEdit" && (!ok || json.Unmarshal(raw, &list) != nil) {
+		return nil, false
+	}
+	if len(list) > maxSteps {
+		return nil, false
+	}
+	out := make([]editStep, 0, len(list))
+	for _, f := range list {
+		old, err := f.text("old_string")
+		if err != nil {
+			return nil, false
+		}
+		s := editStep{old: old}
+		if s.new, err = f.text("new_string"); err != nil {
+			return nil, false
+		}
+		if raw, ok := f["replace_all"]; ok && json.Unmarshal(raw, &s.all) != nil {
+			return nil, false
+		}
+		out = append(out, s)
+	}
+	return out, len(out) > 0
+}
+
+// readPlain reads a text file of bounded size. Nothing else is opened: a pipe would
+// keep the agent waiting.
+func readPlain(path string) (string, bool) {
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxEdited {
+		return "", false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
+	if err != nil || len(raw) > maxEdited || !utf8.Valid(raw) {
+		return "", false
+	}
+	return string(raw), true
+}

@@ -1,0 +1,401 @@
+//go:build linux
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"palyra"
+	"palyra/client"
+)
+
+// hookJSON is the input of a hook.
+func hookJSON(t testing.TB, dir, tool string, input any) string {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{
+		"session_id": "0c3e-51", "transcript_path": "/x.jsonl", "cwd": dir, "permission_mode": "default", "hook_event_name": "PreToolUse",
+		"tool_name": tool, "tool_input": input, "tool_use_id": "toolu_1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func decodeAnswer(t testing.TB, out string) hookDecision {
+	t.Helper()
+	var a hookAnswer
+	if err := json.Unmarshal([]byte(out), &a); err != nil || a.Specific.Event != "PreToolUse" || strings.Count(out, "\n") != 1 {
+		t.Fatalf("%q: %v", out, err)
+	}
+	return a.Specific
+}
+
+// Whatever the words are, every shell here takes the line apart into them again.
+func TestShellLineIsReadBackByShells(t *testing.T) {
+	tail := rapid.SliceOfN(rapid.OneOf(
+		rapid.StringMatching(`[ -~]{0,20}`), rapid.StringOf(rapid.RuneFrom([]rune("'\"\\$`!\n\t ;&|<>(){}[]*?~#=^%é\u2028\U0001F600\r\x01\x7f"))),
+		rapid.SampledFrom([]string{"", "'", "''", "'\\''", "$(touch x)", "`id`", "-n", "--", "!!", "=ls", "\\", "a\nb", "EOF\n", "\n", "%s", "~root", "{a,b}"}),
+	), 1, 8)
+	for _, shell := range []string{"/bin/sh", "/bin/bash", "/bin/dash"} {
+		if _, err := os.Stat(shell); err != nil {
+			continue
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			words := tail.Draw(t, "words")
+			line := shellLine(append([]string{"printf", `%s\0`}, words...))
+			out, err := exec.Command(shell, "-c", line).Output()
+			if want := strings.Join(words, "\x00") + "\x00"; err != nil || string(out) != want {
+				t.Fatalf("%s: %q printed %q, want %q: %v", shell, line, out, want, err)
+			}
+			// A second shell around it, as agents put one, changes nothing.
+			out, err = exec.Command(shell, "-c", "eval "+shellWord(line)).Output()
+			if want := strings.Join(words, "\x00") + "\x00"; err != nil || string(out) != want {
+				t.Fatalf("%s: eval of %q printed %q: %v", shell, line, out, err)
+			}
+		})
+	}
+}
+
+func TestHookRewritesShellCommands(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
+	self, _ := os.Executable()
+	for _, command := range []string{"ls -la", "echo 'it''s' \"$HOME\"; rm -rf x\n# y", "cat <<'EOF'\n' EOF\nEOF\n"} {
+		in := hookJSON(t, s.work, "Bash", map[string]any{"command": command, "description": "d", "timeout": 120000})
+		code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code", "--shell", "/bin/sh")
+		if code != 0 || errs != "" {
+			t.Fatalf("%d %q", code, errs)
+		}
+		d := decodeAnswer(t, out)
+		var line string
+		if d.Decision != "allow" || json.Unmarshal(d.Input["command"], &line) != nil || string(d.Input["timeout"]) != "120000" || string(d.Input["description"]) != `"d"` {
+			t.Fatalf("%s", out)
+		}
+		// The shell's own words, with a program in palyra's place that prints them.
+		rest, ok := strings.CutPrefix(line, shellWord(self)+" ")
+		if !ok {
+			t.Fatalf("%q does not begin with this program", line)
+		}
+		got, err := exec.Command("/bin/sh", "-c", `printf '%s\0' `+rest).Output()
+		want := []string{"exec", "--no-stdin", "--workspace", s.work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c", command, ""}
+		if err != nil || !slices.Equal(strings.Split(string(got), "\x00"), want) {
+			t.Errorf("%q: %q, %v", line, got, err)
+		}
+	}
+}
+
+func TestHookWorksInTheProject(t *testing.T) {
+	for _, c := range []struct{ project, dir, root, rel string }{
+		{"", "/w/a", "/w/a", "."},
+		{"/w", "/w/a/b", "/w", "a/b"},
+		{"/w", "/w", "/w", "."},
+		{"/w", "/other", "/other", "."},
+		{"/w", "/w/../other", "/other", "."},
+		{"w", "/w/a", "/w/a", "."},
+	} {
+		h, err := readHook([]byte(hookJSON(t, c.dir, "Read", map[string]any{"file_path": "x"})), c.project)
+		if err != nil || h.root != c.root || h.rel != c.rel {
+			t.Errorf("%+v: %+v %v", c, h, err)
+		}
+	}
+}
+
+// What the agent's tools come to in Palyra's words.
+func TestHookMapsTools(t *testing.T) {
+	dir := t.TempDir()
+	fatal(t, os.WriteFile(filepath.Join(dir, "f"), []byte("one two two"), 0o600))
+	at := func(p string) string { return filepath.Join(dir, p) }
+	for _, c := range []struct {
+		tool  string
+		input map[string]any
+		want  string
+	}{
+		{"Read", map[string]any{"file_path": "/w/a", "offset": 3}, `palyra.fs.read {"path":"/w/a"}`},
+		{"Read", map[string]any{"file_path": "sub/../a"}, `palyra.fs.read {"path":"` + at("a") + `"}`},
+		{"LS", map[string]any{"path": "/w"}, `palyra.fs.list {"path":"/w"}`},
+		{"Write", map[string]any{"file_path": "/w/a", "content": "<x>"}, `palyra.fs.write {"content":"<x>","make_dirs":true,"path":"/w/a"}`},
+		{"Edit", map[string]any{"file_path": at("f"), "old_string": "one", "new_string": "1"}, `palyra.fs.write {"content":"1 two two","mode":"overwrite","path":"` + at("f") + `"}`},
+		{"Edit", map[string]any{"file_path": at("f"), "old_string": "two", "new_string": "2", "replace_all": true}, `palyra.fs.write {"content":"one 2 2","mode":"overwrite","path":"` + at("f") + `"}`},
+		{"Edit", map[string]any{"file_path": at("f"), "old_string": "two", "new_string": "2"}, `hook.edit {"input":{"file_path":"` + at("f") + `","new_string":"2","old_string":"two"},"tool":"Edit"}`},
+		{"Edit", map[string]any{"file_path": at("none"), "old_string": "", "new_string": "2"}, `hook.edit {"input":{"file_path":"` + at("none") + `","new_string":"2","old_string":""},"tool":"Edit"}`},
+		{"MultiEdit", map[string]any{"file_path": at("f"), "edits": []any{
+			map[string]any{"old_string": "one", "new_string": "two"}, map[string]any{"old_string": "two", "new_string": "3", "replace_all": true},
+		}}, `palyra.fs.write {"content":"3 3 3","mode":"overwrite","path":"` + at("f") + `"}`},
+		{"Glob", map[string]any{"pattern": "**/*.{go,ts}"}, `palyra.fs.list {"path":"` + dir + `","recursive":true}`},
+		{"Glob", map[string]any{"pattern": "/etc/*"}, `hook.glob {"input":{"pattern":"/etc/*"},"tool":"Glob"}`},
+		{"Glob", map[string]any{"pattern": "{/etc,x}/*"}, `hook.glob {"input":{"pattern":"{/etc,x}/*"},"tool":"Glob"}`},
+		{"Glob", map[string]any{"pattern": "a/../../x"}, `hook.glob {"input":{"pattern":"a/../../x"},"tool":"Glob"}`},
+		{"Grep", map[string]any{"pattern": "(?<=x)y", "path": "/w/a"}, `palyra.fs.search {"path":"/w/a","pattern":"\\(\\?<=x\\)y"}`},
+		{"WebFetch", map[string]any{"url": "https://a.example/", "prompt": "x"}, `palyra.http.fetch {"url":"https://a.example/"}`},
+		{"Bash", map[string]any{"command": "ls"}, `palyra.process.run {"command":"/bin/sh","args":["-c","ls"],"cwd":"."}`},
+		{"Task", map[string]any{"prompt": "x"}, `hook.task {"input":{"prompt":"x"},"tool":"Task"}`},
+		{"mcp__GitHub__list", map[string]any{}, `hook.mcp__github__list {"input":{},"tool":"mcp__GitHub__list"}`},
+	} {
+		h, err := readHook([]byte(hookJSON(t, dir, c.tool, c.input)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := h.request(hookOptions{shell: "/bin/sh"})
+		if got := r.Tool + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir || r.Door != palyra.DoorHook {
+			t.Errorf("%s: %s (%v), want %s", c.tool, got, err, c.want)
+		}
+	}
+}
+
+// A key in another spelling is another key, to the agent and to us.
+func TestHookKeysAreExact(t *testing.T) {
+	in := `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Write","Tool_Name":"Read","tool_input":{"file_path":"/w/a","FILE_PATH":"/w/b","content":"x","Content":"y"}}`
+	h, err := readHook([]byte(in), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.request(hookOptions{})
+	if err != nil || r.Tool != "palyra.fs.write" || string(r.Arguments) != `{"content":"x","make_dirs":true,"path":"/w/a"}` {
+		t.Errorf("%s %s %v", r.Tool, r.Arguments, err)
+	}
+}
+
+// Whatever is wrong is a no: exit code 2, the reason on stderr, nothing on stdout.
+func TestHookFailsClosed(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
+	good := hookJSON(t, s.work, "Bash", map[string]any{"command": "ls"})
+	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	cases := map[string]struct {
+		in   string
+		args []string
+	}{
+		"nothing":          {"", nil},
+		"not JSON":         {"ls", nil},
+		"cut":              {good[:len(good)-5], nil},
+		"two":              {good + good, nil},
+		"a list":           {"[]", nil},
+		"null":             {"null", nil},
+		"not UTF-8":        {with("ls", "\xff"), nil},
+		"another event":    {with("PreToolUse", "PostToolUse"), nil},
+		"no tool":          {with(`"tool_name":"Bash"`, `"x":1`), nil},
+		"an odd tool":      {with(`"Bash"`, `"Ba sh"`), nil},
+		"tool is a number": {with(`"Bash"`, `1`), nil},
+		"no cwd":           {with(s.work, ""), nil},
+		"a relative cwd":   {with(s.work, "w"), nil},
+		"no input":         {with(`{"command":"ls"}`, `null`), nil},
+		"input is text":    {with(`{"command":"ls"}`, `"ls"`), nil},
+		"no command":       {with(`{"command":"ls"}`, `{}`), nil},
+		"command is none":  {with(`"ls"`, `["ls"]`), nil},
+		"a NUL":            {with(`"ls"`, `"ls\u0000"`), nil},
+		"half a character": {with(`"ls"`, `"\ud800"`), nil},
+		"deep":             {strings.Repeat("[", 100_000), nil},
+		"huge":             {with(`"ls"`, `"`+strings.Repeat("a", maxHook)+`"`), nil},
+		"a long command":   {with(`"ls"`, `"`+strings.Repeat("a", maxRewritten)+`"`), nil},
+		"a bad mode":       {good, []string{"--mode", "yes"}},
+		"a bad flag":       {good, []string{"--nope"}},
+		"a bad wait":       {good, []string{"--wait", "0s"}},
+		"an argument":      {good, []string{"x"}},
+		"json, and bad":    {"ls", []string{"--json"}},
+		"no daemon":        {hookJSON(t, s.work, "Task", map[string]any{}), []string{"--home", filepath.Join(s.home, "other")}},
+		"remote":           {good, []string{"--remote", "x"}},
+	}
+	for name, c := range cases {
+		code, out, errs := s.main(strings.NewReader(c.in), append([]string{"hook", "claude-code"}, c.args...)...)
+		if code != 2 || out != "" || errs == "" || len(errs) > 2000 {
+			t.Errorf("%s: %d %q %.300q", name, code, out, errs)
+		}
+	}
+}
+
+// An input that never ends gets its no in time.
+func TestHookDoesNotWaitForItsInput(t *testing.T) {
+	s := openStage(t, nil)
+	r, w, err := os.Pipe()
+	fatal(t, err)
+	defer r.Close()
+	defer w.Close()
+	if code, out, errs := s.main(r, "hook", "claude-code", "--wait", "50ms"); code != 2 || out != "" || !strings.Contains(errs, "did not end in time") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+}
+
+func TestHookDecides(t *testing.T) {
+	var outcome palyra.Outcome
+	s := openStage(t, func(*played) palyra.Outcome { return outcome })
+	for _, c := range []struct {
+		kind palyra.OutcomeKind
+		want string
+	}{
+		{palyra.OutcomeAllowed, "allow"},
+		{palyra.OutcomeRefused, "deny"},
+		{palyra.OutcomeCancelled, "deny"},
+		{palyra.OutcomeFinished, "deny"},
+		{palyra.OutcomeUnknown, "deny"},
+		{palyra.OutcomeTimedOut, "deny"},
+		{"", "deny"},
+		{"new", "deny"},
+	} {
+		outcome = palyra.Outcome{Outcome: c.kind, Reason: "because", ReasonCode: palyra.ReasonPolicyDenied, Remedy: "do this"}
+		code, out, errs := s.main(strings.NewReader(hookJSON(t, s.work, "Bash", map[string]any{"command": "ls"})), "hook", "claude-code", "--mode", "check")
+		d := decodeAnswer(t, out)
+		if code != 0 || errs != "" || d.Decision != c.want || d.Input != nil || !strings.Contains(d.Reason, "because") || !strings.Contains(d.Reason, "C1") {
+			t.Errorf("%s: %d %q %q", c.kind, code, out, errs)
+		}
+		x := s.running()
+		if !x.p.Check || x.p.Door != palyra.DoorHook || x.p.Workspace != s.work || x.p.Session != "claude-code-0c3e-51" {
+			t.Errorf("proposed %+v", x.p)
+		}
+	}
+	if code, out, errs := s.main(strings.NewReader(hookJSON(t, s.work, "TodoWrite", map[string]any{"todos": []any{}})), "hook", "claude-code"); code != 0 || out != "{}\n" || errs != "" {
+		t.Errorf("the agent's own notes: %d %q %q", code, out, errs)
+	}
+}
+
+// waitingDesk is a daemon on which a check waits.
+type waitingDesk struct {
+	asked  []client.CallRequest
+	gone   []palyra.ID
+	second palyra.Outcome
+	cancel error
+	first  palyra.Outcome // what became of the first after all
+}
+
+func (d *waitingDesk) Check(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	d.asked = append(d.asked, r)
+	if r.NoWait {
+		return d.second, nil
+	}
+	watch(client.CallEvent{Accepted: &client.CallAccepted{CallID: "C1"}})
+	<-ctx.Done()
+	return palyra.Outcome{}, ctx.Err()
+}
+
+func (d *waitingDesk) CancelCall(_ context.Context, id palyra.ID) error {
+	d.gone = append(d.gone, id)
+	return d.cancel
+}
+
+func (d *waitingDesk) WatchCall(context.Context, palyra.ID, func(client.CallEvent)) (palyra.Outcome, error) {
+	return d.first, nil
+}
+
+// Who waited long enough lets go of the call and leaves the question: a second
+// check joins it before the first one goes.
+func TestHookLeavesTheQuestionOpen(t *testing.T) {
+	ctx, done := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer done()
+	d := &waitingDesk{second: palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited}}
+	out, err := patient(ctx, d, client.CallRequest{Tool: "x"})
+	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited || len(d.asked) != 2 || !d.asked[1].NoWait || !slices.Equal(d.gone, []palyra.ID{"C1"}) {
+		t.Errorf("%+v %v %+v", out, err, d)
+	}
+	d = &waitingDesk{cancel: palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "ended"), first: palyra.Outcome{Outcome: palyra.OutcomeAllowed}}
+	if out, err = patient(ctx, d, client.CallRequest{}); err == nil && out.Outcome != palyra.OutcomeAllowed {
+		t.Errorf("an answer that came as we let go: %+v %v", out, err)
+	}
+	d = &waitingDesk{second: palyra.Outcome{Outcome: palyra.OutcomeAllowed}, cancel: errors.New("gone")}
+	if out, err = patient(ctx, d, client.CallRequest{}); err == nil {
+		t.Errorf("a failure passed for a yes: %+v", out)
+	}
+}
+
+// An edit that would take all memory, or all the time that the agent waits, is asked
+// about as it came: a hook that is killed or late is one that said yes.
+func TestHookEditIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("a"), maxEdited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var flips []any
+	for i := range maxSteps + 1 {
+		old, to := "a", "b"
+		if i%2 == 1 {
+			old, to = to, old
+		}
+		flips = append(flips, map[string]any{"old_string": old, "new_string": to, "replace_all": true})
+	}
+	for tool, input := range map[string]map[string]any{
+		"Edit":      {"file_path": path, "old_string": "a", "new_string": strings.Repeat("b", 1<<19), "replace_all": true},
+		"MultiEdit": {"file_path": path, "edits": flips},
+	} {
+		h, err := readHook([]byte(hookJSON(t, dir, tool, input)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := h.request(hookOptions{}); err != nil || r.Tool != "hook."+strings.ToLower(tool) {
+			t.Errorf("%s: %s %v", tool, r.Tool, err)
+		}
+	}
+}
+
+// The line in the agent's settings ends with 2 where palyra cannot even start.
+func TestHookLineBlocksWithoutPalyra(t *testing.T) {
+	line := shellLine([]string{filepath.Join(t.TempDir(), "gone"), "hook", "claude-code"}) + orBlock
+	err := exec.CommandContext(t.Context(), "/bin/sh", "-c", line).Run()
+	if e := (*exec.ExitError)(nil); !errors.As(err, &e) || e.ExitCode() != exitBlocked {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHookInstall(t *testing.T) {
+	s := openStage(t, nil)
+	self, _ := os.Executable()
+	code, out, errs := s.main(nil, "hook", "install", "claude-code", "--print")
+	if code != 0 || !strings.Contains(out, fmt.Sprintf("%q", shellWord(self)+" hook claude-code || exit 2")) {
+		t.Fatalf("%d %q %q", code, out, errs)
+	}
+	code, out, errs = s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", "check", "--json")
+	if code != 0 || !strings.Contains(out, `"changed":true`) {
+		t.Fatalf("%d %q %q", code, out, errs)
+	}
+	doc, err := os.ReadFile(filepath.Join(s.work, ".claude", "settings.json"))
+	if err != nil || !bytes.Contains(doc, []byte("--mode check")) {
+		t.Errorf("%s %v", doc, err)
+	}
+	if code, out, _ = s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", "check"); code != 0 || !strings.Contains(out, "already") {
+		t.Errorf("a second time: %d %q", code, out)
+	}
+	for _, args := range [][]string{{"hook", "install"}, {"hook", "install", "emacs"}, {"hook", "install", "claude-code", "--mode", "x"}} {
+		if code, _, _ := s.main(nil, args...); code != exitUsage {
+			t.Errorf("%v: %d", args, code)
+		}
+	}
+	if code, _, errs = s.main(nil, "hook", "install", "claude-code"); code == 0 { // no HOME here
+		t.Errorf("%d %q", code, errs)
+	}
+}
+
+// Whatever comes in: it is refused, or understood the same way a strict reader of
+// the same bytes would.
+func FuzzReadHook(f *testing.F) {
+	f.Add([]byte(hookJSON(f, "/w", "Bash", map[string]any{"command": "ls"})), "/w")
+	f.Add([]byte(hookJSON(f, "/w/a", "Edit", map[string]any{"file_path": "/w/x", "old_string": "a", "new_string": "b"})), "")
+	f.Add([]byte(`{"tool_name":"Glob","cwd":"/","hook_event_name":"PreToolUse","tool_input":{"pattern":"..","path":1}}`), "/")
+	f.Fuzz(func(t *testing.T, raw []byte, project string) {
+		h, err := readHook(raw, project)
+		if err != nil {
+			return
+		}
+		if !filepath.IsAbs(h.root) || !filepath.IsLocal(h.rel) || filepath.Join(h.root, h.rel) != h.dir || !toolForm.MatchString(h.tool) {
+			t.Fatalf("%+v", h)
+		}
+		r, err := h.request(hookOptions{shell: "/bin/sh"})
+		if err == nil && (!json.Valid(r.Arguments) || !strings.HasPrefix(r.Tool, "palyra.") && !strings.HasPrefix(r.Tool, "hook.")) {
+			t.Fatalf("%s %q", r.Tool, r.Arguments)
+		}
+		if s, err := h.input.text("command"); err == nil {
+			if line, err := h.rewritten(hookOptions{shell: "/bin/sh"}, "/p", "", s); err == nil && strings.Contains(line, "\x00") {
+				t.Fatalf("%q", line)
+			}
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// upstreamFlags are those of mcp add.
+type upstreamFlags struct {
+	env       []string
+	egress    []string
+	workspace string
+	profile   string
+	timeout   time.Duration
+	approve   bool
+	dash      int // how many arguments stand before "--"; -1: there is none
+}
+
+func (a *app) mcpAdd() *cobra.Command {
+	var f upstreamFlags
+	cmd := &cobra.Command{
+		Use: "add NAME [flags] (-- CMD [ARG]... | URL)", Short: "Put an MCP server behind the gate",
+		Long: "Starts an MCP server in the full sandbox, or reaches one at a URL through the egress\n" +
+			"guard, and pins what its tools are. They are offered as mcp.NAME.TOOL once they are\n" +
+			"approved; a tool that changes later is not, until somebody approves it again.\n\n" +
+			"The server has no network but the hosts of --egress, and of your files only the\n" +
+			"workspace: DIR to work in it, DIR:ro to read it. Without one it has an empty\n" +
+			"directory of its own. Programs and packages that lie elsewhere come by a profile\n" +
+			"(see 'palyra sandbox profiles'). Secrets cannot be given yet.",
+		Example: "  palyra mcp add files --workspace ~/project --profile node -- node /opt/servers/filesystem.js ~/project\n" +
+			"  palyra mcp add search --approve https://mcp.example.com/mcp",
+		Args: func(cmd *cobra.Command, args []string) error {
+			f.dash = cmd.ArgsLenAtDash()
+			return f.check(args)
+		},
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			d, err := a.definition(f, args)
+			if err != nil {
+				return err
+			}
+			u, err := c.AddUpstream(ctx, args[0], d, f.approve)
+			if err != nil {
+				return err
+			}
+			return a.emit(wholeUpstream(u), func(w io.Writer) { a.added(w, u) })
+		}),
+		ValidArgsFunction: completeNothing,
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.env, "env", nil, "a variable of the server, as NAME=VALUE (repeatable)")
+	fl.StringArrayVar(&f.egress, "egress", nil, "a host that it may reach, as HOST:PORT (repeatable)")
+	fl.StringVar(&f.workspace, "workspace", "", "a directory that it works in, or DIR:ro to only read it")
+	fl.StringVar(&f.profile, "profile", "", "what its sandbox is furnished with")
+	fl.DurationVar(&f.timeout, "timeout", 0, "the most time of one call")
+	fl.BoolVar(&f.approve, "approve", false, "approve its tools as they are found, without a look")
+	return cmd
+}
+
+// check tells a command from a URL.
+func (f upstreamFlags) check(args []string) error {
+	switch {
+	case f.dash < 0 && len(args) == 2, f.dash == 1 && len(args) > 1:
+		return nil
+	case len(args) == 0 || f.dash == 0:
+		return usage("NAME is missing")
+	case f.dash < 0 && len(args) > 2:
+		return usage("%q is one argument too many: a command stands after --", args[2])
+	}
+	return usage("give a command after --, or a URL")
+}
+
+// definition is what the flags and arguments say.
+func (a *app) definition(f upstreamFlags, args []string) (palyra.UpstreamDefinition, error) {
+	d := palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, TimeoutMS: f.timeout.Milliseconds()}
+	if f.dash < 0 {
+		d.URL = args[1]
+		if !strings.HasPrefix(d.URL, "https://") && !strings.HasPrefix(d.URL, "http://") {
+			return d, usage("%q is no URL: a command stands after --", d.URL)
+		}
+	} else {
+		d.Transport, d.Command = palyra.TransportStdio, args[1:]
+	}
+	d.Egress, d.Profile = f.egress, f.profile
+	for _, pair := range f.env {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return d, usage("--env needs NAME=VALUE")
+		}
+		if d.Env == nil {
+			d.Env = map[string]string{}
+		}
+		d.Env[name] = value
+	}
+	if f.workspace != "" {
+		dir, only := strings.CutSuffix(f.workspace, readOnly)
+		dir, err := a.directory(dir)
+		if err != nil {
+			return d, err
+		}
+		if d.Workspace = dir; only {
+			d.Workspace += readOnly
+		}
+	}
+	return d, nil
+}
+
+// readOnly ends a workspace that a server may only read.
+const readOnly = ":ro"
+
+// added says what became of it, and what is next.
+func (a *app) added(w io.Writer, u palyra.Upstream) {
+	fmt.Fprintf(w, "%s: added (%s)\n", show.Line(u.Name), show.Line(u.Server))
+	printUpstreamTools(w, u)
+	if n := len(waitingTools(u, nil)); n > 0 {
+		a.say("%d tools are not offered until they are approved: palyra mcp approve %s", n, show.Arg(u.Name))
+	}
+}
+
+// wholeUpstream has lists where others would see null.
+func wholeUpstream(u palyra.Upstream) palyra.Upstream {
+	u.Tools = some(u.Tools)
+	return u
+}
+
+func printUpstreamTools(w io.Writer, u palyra.Upstream) {
+	var rows [][]string
+	for _, t := range u.Tools {
+		rows = append(rows, []string{t.Name, string(t.State), t.Why})
+	}
+	if len(rows) > 0 {
+		table(w, []string{"TOOL", "STATE", "WHY"}, rows)
+	}
+}
+
+// waitingTools are the tools in quarantine; of those that are named, or of all.
+func waitingTools(u palyra.Upstream, names []string) (out []palyra.UpstreamTool) {
+	for _, t := range u.Tools {
+		named := len(names) == 0
+		for _, n := range names {
+			named = named || n == t.Name || n == t.Tool
+		}
+		if named && t.State == palyra.UpstreamToolQuarantined {
+			out = append(out, t)
+		}
+	}
+	return out
+}

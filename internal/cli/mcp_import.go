@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+const (
+	maxImport  = 1 << 20
+	maxEntries = 64
+)
+
+// imported is one server of a client's file.
+type imported struct {
+	Name       string                    `json:"name"`
+	Definition palyra.UpstreamDefinition `json:"definition"`
+	Outcome    string                    `json:"outcome"` // added, refused or found
+	Why        string                    `json:"why,omitempty"`
+}
+
+func (a *app) mcpImport() *cobra.Command {
+	var yes, printOnly, approve bool
+	var workspace string
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Put the MCP servers of a client's file behind the gate", Args: takes("FILE"),
+		Long: "Reads the mcpServers of a client's file (Claude Code, Cursor and others have one), shows\n" +
+			"what it would add, asks, and adds them like 'palyra mcp add'. Entries with secrets in\n" +
+			"their variables or headers are refused: those come with the vault.",
+		Example: "  palyra mcp import ~/.cursor/mcp.json --workspace .\n  palyra mcp import .mcp.json --print",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			list, err := readServers(args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.importInto(list, workspace); err != nil {
+				return err
+			}
+			if !printOnly {
+				if err := a.agreed(ctx, list, yes); err != nil {
+					return err
+				}
+				for i := range list {
+					addImported(ctx, c, &list[i], approve)
+				}
+			}
+			return a.emit(map[string][]imported{"servers": some(list)}, func(w io.Writer) { printImported(w, list) })
+		}),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "add them without a question")
+	cmd.Flags().BoolVar(&printOnly, "print", false, "only show what would be added")
+	cmd.Flags().BoolVar(&approve, "approve", false, "approve their tools as they are found, without a look")
+	cmd.Flags().StringVar(&workspace, "workspace", "", "a directory that they work in, or DIR:ro to only read it")
+	return cmd
+}
+
+// importInto gives the programs among them a workspace.
+func (a *app) importInto(list []imported, workspace string) error {
+	if workspace == "" {
+		return nil
+	}
+	d, err := a.definition(upstreamFlags{workspace: workspace, dash: 1}, []string{"", ""})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].Definition.Transport == palyra.TransportStdio {
+			list[i].Definition.Workspace = d.Workspace
+		}
+	}
+	return nil
+}
+
+// agreed shows what would be added and wants a yes.
+func (a *app) agreed(ctx context.Context, list []imported, yes bool) error {
+	if yes {
+		return nil
+	}
+	if a.asJSON {
+		return usage("--json asks nothing: add --yes to add them, or --print")
+	}
+	printImported(a.Stdout, list)
+	answer, err := askLine(ctx, "Start these servers in the sandbox and add them? [y/N] ")
+	if err != nil {
+		return failed(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or with --yes").WithCause(err)
+	}
+	if s := strings.ToLower(answer); s != "y" && s != "yes" {
+		return failed(palyra.ReasonCancelled, "nothing was added")
+	}
+	return nil
+}
+
+func addImported(ctx context.Context, c *client.Client, s *imported, approve bool) {
+	if s.Outcome != "found" {
+		return
+	}
+	if _, err := c.AddUpstream(ctx, s.Name, s.Definition, approve); err != nil {
+		e := palyra.AsError(err)
+		s.Outcome, s.Why = "refused", e.Text
+		if e.Remedy != "" {
+			s.Why += "; " + e.Remedy
+		}
+		return
+	}
+	s.Outcome = "added"
+}
+
+func printImported(w io.Writer, list []imported) {
+	var rows [][]string
+	for _, s := range list {
+		rows = append(rows, []string{s.Name, s.Outcome, placeOf(palyra.Upstream{UpstreamDefinition: s.Definition}), s.Why})
+	}
+	table(w, []string{"NAME", "OUTCOME", "SERVER", "WHY"}, rows)
+}
+
+// entry is a server as clients write it.
+type entry struct {
+	Type    string            `json:"type"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+}
+
+// readServers reads a client's file.
+func readServers(name string) ([]imported, error) {
+	f, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return nil, failed(palyra.ReasonFileNotFound, "%s cannot be read", show.Arg(name)).WithCause(err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxImport+1))
+	if err != nil || len(raw) > maxImport {
+		return nil, failed(palyra.ReasonFileTooLarge, "%s cannot be read, or has more than %d bytes", show.Arg(name), maxImport).WithCause(err)
+	}
+	return parseServers(raw)
+}
+
+// parseServers reads mcpServers, or servers as one client calls them.
+func parseServers(raw []byte) ([]imported, error) {
+	var file struct {
+		Servers map[string]json.RawMessage `json:"mcpServers"`
+		Others  map[string]json.RawMessage `json:"servers"`
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return nil, failed(palyra.ReasonMalformedInput, "the file is not JSON with mcpServers").WithCause(err)
+	}
+	if file.Servers == nil {
+		file.Servers = file.Others
+	}
+	if n := len(file.Servers); n == 0 || n > maxEntries {
+		return nil, failed(palyra.ReasonMalformedInput, "the file has %d servers under mcpServers; 1 to %d can be imported", n, maxEntries)
+	}
+	var out []imported
+	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
+		s := imported{Name: plainName(name), Outcome: "found"}
+		var e entry
+		if err := json.Unmarshal(file.Servers[name], &e); err != nil {
+			s.Outcome, s.Why = "refused", "the entry cannot be read"
+		} else {
+			e.into(&s)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// into turns an entry into a definition, or says why it cannot be one.
+func (e entry) into(s *imported) {
+	refuse := func(why string) { s.Outcome, s.Why = "refused", why }
+	switch {
+	case e.Command != "":
+		s.Definition = palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: append([]string{e.Command}, e.Args...), Env: e.Env}
+	case e.URL != "":
+		s.Definition = palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, URL: e.URL}
+	default:
+		refuse("it has neither a command nor a url")
+		return
+	}
+	for _, v := range e.Env {
+		if variable.MatchString(v) {
+			refuse("a variable is filled in by the client, from a place that Palyra does not read; leave it out or write the value")
+			return
+		}
+	}
+	switch {
+	case len(e.Headers) > 0:
+		refuse("it sends headers, which hold secrets most of the time; those come with the vault")
+	case e.Type == "sse":
+		refuse("the transport sse is not spoken; use the server's streamable HTTP URL")
+	}
+}
+
+var (
+	variable = regexp.MustCompile(`\$\{[^}]*\}`)
+	notName  = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+// plainName makes an upstream's name of what a client calls it.
+func plainName(name string) string {
+	s := strings.Trim(notName.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return strings.Trim(s[:min(len(s), 32)], "-")
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/config"
+	"palyra/internal/mcp/serve"
+	"palyra/internal/show"
+)
+
+type mcpServeOptions struct {
+	address, tokenFile, workspace string
+	pending                       spanFlag
+}
+
+func (a *app) mcpServe() *cobra.Command {
+	o := mcpServeOptions{pending: spanFlag(serve.DefaultPendingAfter)}
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve the tools to an MCP client", Args: takes(),
+		Long: "Speaks MCP on stdin and stdout, as Claude Code, Codex, Cursor and other clients start\n" +
+			"it; 'palyra mcp install' writes their configuration. Every tool of 'palyra tools\n" +
+			"list' is there, its dots written as underscores. Each call walks the gate as one of\n" +
+			"agent:local, or of the agent whose token " + tokenVariable + " names.\n\n" +
+			"While a call waits for your answer the client is told which approval is open. Clients\n" +
+			"give up after a minute or so: before that the call is answered with 'pending', and\n" +
+			"the tool palyra_call_wait gets its result later. A client's cancel ends the call.\n\n" +
+			"With --http it serves any number of clients at http://ADDR/mcp, on a loopback address\n" +
+			"only. They must show the token of --token-file, which is made if it does not exist.",
+		Example: "  palyra mcp serve --workspace ~/project\n" +
+			"  palyra mcp serve --http 127.0.0.1:7641",
+		RunE: a.asAgent(func(ctx context.Context, c *client.Client, _ []string) error { return a.serveMCP(ctx, c, o) }),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.address, "http", "", "serve streamable HTTP at this loopback address, such as 127.0.0.1:7641")
+	f.StringVar(&o.tokenFile, "token-file", "", "the token that HTTP clients show (default: mcp.token beside the daemon's state)")
+	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
+	f.Var(&o.pending, "pending-after", "answer a call that takes longer with 'pending'")
+	return cmd
+}
+
+// serveMCP serves until the client hangs up or the person ends it.
+func (a *app) serveMCP(ctx context.Context, c *client.Client, o mcpServeOptions) error {
+	if o.tokenFile != "" && o.address == "" {
+		return usage("--token-file goes with --http")
+	}
+	place, err := a.workspaceOf(o.workspace)
+	if err != nil {
+		return err
+	}
+	s, err := serve.New(ctx, serve.Config{
+		Backend: c, Version: a.Version, Workspace: place, PendingAfter: time.Duration(o.pending),
+		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		return err
+	}
+	if o.address != "" {
+		return a.serveHTTP(ctx, s, o)
+	}
+	if isTerminal(a.Stdout) {
+		a.say("palyra: this speaks MCP, for programs; connect one with `palyra mcp install`")
+	}
+	return s.Stdio(ctx, a.Stdin, a.Stdout)
+}
+
+// serveHTTP serves clients on a loopback address.
+func (a *app) serveHTTP(ctx context.Context, s *serve.Server, o mcpServeOptions) error {
+	host, _, err := net.SplitHostPort(o.address)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("--http takes a loopback address with a port, such as 127.0.0.1:7641")
+	}
+	token, file, err := a.mcpToken(o.tokenFile)
+	if err != nil {
+		return err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.address)
+	if err != nil {
+		return failed(palyra.ReasonConfig, "cannot listen on %s", o.address).WithRemedy("choose a port that is free").WithCause(err)
+	}
+	url := "http://" + l.Addr().String() + serve.Path
+	if a.asJSON {
+		if err := a.printJSON(map[string]string{"url": url, "token_file": file}); err != nil {
+			return err
+		}
+	}
+	a.say("palyra: MCP at %s", url)
+	a.say("  token   in %s; clients send it as 'Authorization: Bearer TOKEN'", show.Arg(file))
+	return s.HTTP(ctx, l, token)
+}
+
+// mcpToken reads the token of HTTP clients, or makes it.
+func (a *app) mcpToken(path string) (palyra.Secret, string, error) {
+	if path == "" {
+		c, err := a.config()
+		if err != nil {
+			return palyra.Secret{}, "", err
+		}
+		path = filepath.Join(filepath.Dir(c.Paths.State), "mcp.token")
+	}
+	if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return palyra.Secret{}, "", failed(palyra.ReasonBadCredential, "cannot make the token file %s: %v", path, bareError(err)).
+			WithRemedy("name another with --token-file")
+	}
+	raw, err := config.ReadPrivate(path, maxToken)
+	if err != nil {
+		return palyra.Secret{}, "", failed(palyra.ReasonBadCredential, "the token in %s: the file %v", path, err).
+			WithRemedy("make it yours alone with chmod 600, or remove it to have a new one made")
+	}
+	return palyra.NewSecret([]byte(strings.TrimSpace(string(raw)))), path, nil
+}
+
+// makeToken makes a token file, whole and private from its first byte on.
+func makeToken(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, rand.Text())
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = os.Remove(path)
+	}
+	return err
+}
+
+// bareError is a file's error without its path.
+func bareError(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+func (a *app) completeUpstreams(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+		list, err := c.Upstreams(ctx)
+		return wordsOf(list, err, func(u palyra.Upstream) string { return u.Name })
+	})
+}
+
+func (a *app) mcpList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the MCP servers behind the gate", Args: takes(),
+		Example: "  palyra mcp list",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.Upstreams(ctx)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				list[i] = wholeUpstream(list[i])
+			}
+			return a.emit(map[string][]palyra.Upstream{"upstreams": some(list)}, func(w io.Writer) {
+				var rows [][]string
+				for _, u := range list {
+					rows = append(rows, []string{u.Name, string(u.Transport), string(u.State), toolCounts(u), placeOf(u)})
+				}
+				table(w, []string{"NAME", "TRANSPORT", "STATE", "TOOLS", "SERVER"}, rows)
+			})
+		}),
+	}
+}
+
+// toolCounts says how many tools there are of each state.
+func toolCounts(u palyra.Upstream) string {
+	of := map[palyra.UpstreamToolState]int{}
+	for _, t := range u.Tools {
+		of[t.State]++
+	}
+	var parts []string
+	for _, s := range []palyra.UpstreamToolState{palyra.UpstreamToolActive, palyra.UpstreamToolQuarantined, palyra.UpstreamToolRefused, palyra.UpstreamToolGone} {
+		if of[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", of[s], s))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// placeOf is what runs, or where it is.
+func placeOf(u palyra.Upstream) string {
+	if u.Transport == palyra.TransportHTTP {
+		return u.URL
+	}
+	return show.Argv(u.Command)
+}
+
+func (a *app) mcpShow() *cobra.Command {
+	var refresh bool
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show an MCP server and its tools, as they are and as they were approved", Args: takes("NAME"), ValidArgsFunction: a.completeUpstreams,
+		Example: "  palyra mcp show files\n  palyra mcp show files --refresh",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			u, err := c.Upstream(ctx, args[0], refresh)
+			if err != nil {
+				return err
+			}
+			return a.emit(wholeUpstream(u), func(w io.Writer) { printUpstream(w, u) })
+		}),
+	}
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "ask the server again what its tools are")
+	return cmd
+}
+
+func printUpstream(w io.Writer, u palyra.Upstream) {
+	env := ""
+	for _, name := range slices.Sorted(maps.Keys(u.Env)) {
+		env += " " + show.Arg(name+"="+u.Env[name])
+	}
+	timeout := ""
+	if u.TimeoutMS > 0 {
+		timeout = (time.Duration(u.TimeoutMS) * time.Millisecond).String()
+	}
+	command := ""
+	if len(u.Command) > 0 {
+		command = show.Argv(u.Command)
+	}
+	fields(w,
+		pair{"Name", u.Name}, pair{"State", string(u.State)}, pair{"Fault", u.Fault}, pair{"Server", u.Server}, pair{"Command", command}, pair{"URL", u.URL},
+		pair{"Environment", strings.TrimSpace(env)}, pair{"Workspace", u.Workspace}, pair{"Profile", u.Profile}, pair{"Egress", strings.Join(u.Egress, ", ")},
+		pair{"Timeout", timeout}, pair{"Definition", string(u.Digest)}, pair{"Added", stamp(u.AddedAt) + " by " + string(u.AddedBy)})
+	for _, t := range u.Tools {
+		fmt.Fprintln(w)
+		printUpstreamTool(w, t)
+	}
+}
+
+// printUpstreamTool shows a tool. Its texts are a stranger's: what is unusual in
+// them is named.
+func printUpstreamTool(w io.Writer, t palyra.UpstreamTool) {
+	pinned := string(t.Pinned)
+	if t.Pinned == t.Digest {
+		pinned = ""
+	}
+	fields(w,
+		pair{"Tool", t.Name}, pair{"State", string(t.State)}, pair{"Why", t.Why}, pair{"Title", t.Title}, pair{"Digest", string(t.Digest)},
+		pair{"Approved", pinned}, pair{"Unusual", strings.Join(show.Notes(t.Title+"\n"+t.Description), "; ")})
+	block(w, "Description", t.Description)
+	if t.State != palyra.UpstreamToolRefused {
+		block(w, "Input schema", indented(t.InputSchema))
+	}
+}
+
+func (a *app) mcpRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "End an MCP server and take its tools away", Args: takes("NAME"), ValidArgsFunction: a.completeUpstreams,
+		Example: "  palyra mcp remove files",
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.RemoveUpstream(ctx, args[0]); err != nil {
+				return err
+			}
+			return a.emit(map[string]string{"name": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+		}),
+	}
+}
+
+func (a *app) mcpApprove() *cobra.Command {
+	var digests []string
+	cmd := &cobra.Command{
+		Use: "approve NAME [TOOL]...", Short: "Approve tools of an MCP server as they are now", ValidArgsFunction: a.completeUpstreams,
+		Long: "Pins tools as they are now, so that they are offered. On a terminal the tools in\n" +
+			"quarantine are shown, those that are named or all, and a typed yes approves them.\n" +
+			"Elsewhere name what was looked at by its digest (see 'palyra mcp show').",
+		Example: "  palyra mcp approve files\n  palyra mcp approve files read_file --digest sha256:2f5…",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("NAME is missing")
+			}
+			return nil
+		},
+		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			looked, err := a.lookedAt(ctx, c, args, digests)
+			if err != nil {
+				return err
+			}
+			u, err := c.ApproveUpstream(ctx, args[0], looked)
+			if err != nil {
+				return err
+			}
+			return a.emit(wholeUpstream(u), func(w io.Writer) { printUpstreamTools(w, u) })
+		}),
+	}
+	cmd.Flags().StringArrayVar(&digests, "digest", nil, "digest of a tool as it was looked at (repeatable)")
+	return cmd
+}
+
+// lookedAt are the digests of what somebody has seen: those that are given, or
+// those of the tools that are shown now and answered with yes.
+func (a *app) lookedAt(ctx context.Context, c *client.Client, args, given []string) (out []palyra.Digest, _ error) {
+	u, err := c.Upstream(ctx, args[0], false)
+	if err != nil {
+		return nil, err
+	}
+	tools := waitingTools(u, args[1:])
+	if len(given) > 0 {
+		for _, d := range given {
+			out = append(out, palyra.Digest(d))
+			if len(args) > 1 && !slices.ContainsFunc(tools, func(t palyra.UpstreamTool) bool { return t.Digest == palyra.Digest(d) }) {
+				return nil, failed(palyra.ReasonStaleDigest, "none of these tools waits with the digest %s", show.Arg(d)).WithRemedy("see 'palyra mcp show %s'", args[0])
+			}
+		}
+		return out, nil
+	}
+	if len(tools) == 0 {
+		return nil, failed(palyra.ReasonNotFound, "no tool of %s waits for an approval", show.Line(args[0]))
+	}
+	if a.asJSON {
+		return nil, usage("--json asks nothing: name what was looked at with --digest")
+	}
+	for _, t := range tools {
+		printUpstreamTool(a.Stdout, t)
+		fmt.Fprintln(a.Stdout)
+		out = append(out, t.Digest)
+	}
+	answer, err := askLine(ctx, fmt.Sprintf("Offer these %d tools to agents? Type yes: ", len(tools)))
+	if err != nil {
+		return nil, failed(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or name digests with --digest").WithCause(err)
+	}
+	if answer != "yes" {
+		return nil, failed(palyra.ReasonCancelled, "nothing was approved")
+	}
+	return out, nil
+}

@@ -1,0 +1,136 @@
+//go:build linux
+
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMCPInstall(t *testing.T) {
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state")}
+	code, out, _ := alone(t, env, "mcp", "install", "cursor", "--print")
+	file := filepath.Join(home, ".cursor", "mcp.json")
+	if _, err := os.Stat(file); code != exitOK || err == nil || !strings.Contains(out, `"mcpServers"`) {
+		t.Fatalf("--print: %d %v %s", code, err, out)
+	}
+	code, said, errs := alone(t, env, "mcp", "install", "cursor")
+	raw, err := os.ReadFile(file)
+	if code != exitOK || err != nil || string(raw) != out || !strings.Contains(said, file) {
+		t.Fatalf("%d %v %s %s\n%s", code, err, said, errs, raw)
+	}
+	var got struct {
+		Servers map[string]struct {
+			Command string
+			Args    []string
+		} `json:"mcpServers"`
+	}
+	self, _ := os.Executable()
+	if err := json.Unmarshal(raw, &got); err != nil || got.Servers["palyra"].Command != self {
+		t.Errorf("%v %+v", err, got)
+	}
+	if args := strings.Join(got.Servers["palyra"].Args, " "); args != "--home "+filepath.Join(home, "state")+" mcp serve" {
+		t.Errorf("args %q", args)
+	}
+	if code, said, _ = alone(t, env, "mcp", "install", "cursor"); code != exitOK || !strings.Contains(said, "already") {
+		t.Errorf("again: %d %s", code, said)
+	}
+	code, said, _ = alone(t, env, "mcp", "install", "vscode", "--workspace", home, "--json")
+	var done installed
+	if err := json.Unmarshal([]byte(said), &done); code != exitOK || err != nil || !done.Changed || done.Path != filepath.Join(home, ".vscode", "mcp.json") {
+		t.Errorf("%d %v %s", code, err, said)
+	}
+}
+
+func TestMCPInstallRefuses(t *testing.T) {
+	home := t.TempDir()
+	env := []string{"HOME=" + home}
+	if code, _, said := alone(t, env, "mcp", "install", "emacs"); code != exitUsage || !strings.Contains(said, "claude-code") {
+		t.Errorf("%d %s", code, said)
+	}
+	if code, _, said := alone(t, env, "mcp", "install", "goose", "--workspace", home); code == exitOK || !strings.Contains(said, "remedy") {
+		t.Errorf("%d %s", code, said)
+	}
+	file := filepath.Join(home, ".claude.json")
+	const mine = "{ // mine\n}"
+	if err := os.WriteFile(file, []byte(mine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, said := alone(t, env, "mcp", "install", "claude-code")
+	if raw, err := os.ReadFile(file); code == exitOK || err != nil || string(raw) != mine || !strings.Contains(said, "--print") {
+		t.Errorf("%d %v %q %s", code, err, raw, said)
+	}
+}
+
+func TestMCPServeNeedsADaemon(t *testing.T) {
+	env := []string{"HOME=" + t.TempDir(), "PALYRA_HOME=" + t.TempDir()}
+	if code, out, said := alone(t, env, "mcp", "serve"); code != exitNoDaemon || out != "" || !strings.Contains(said, "palyra up") {
+		t.Errorf("%d %q %s", code, out, said)
+	}
+}
+
+// TestMCPServeSpeaksOnStdout: nothing but the protocol is there.
+func TestMCPServeSpeaksOnStdout(t *testing.T) {
+	s := openStage(t, nil)
+	cmd := s.command("mcp", "serve")
+	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, `{"jsonrpc":"2.0"`) && !strings.HasPrefix(line, `{"result"`) && !json.Valid([]byte(line)) {
+			t.Errorf("%q is no message", line)
+		}
+	}
+}
+
+func TestMCPServeRefuses(t *testing.T) {
+	s := openStage(t, nil)
+	env := []string{"PALYRA_HOME=" + s.home, "HOME=" + s.home}
+	for _, args := range [][]string{
+		{"--http", "0.0.0.0:0"}, {"--http", "example.com:1"}, {"--http", "127.0.0.1"}, {"--token-file", "x"}, {"--pending-after", "soon"},
+	} {
+		if code, _, said := alone(t, env, append([]string{"mcp", "serve"}, args...)...); code != exitUsage {
+			t.Errorf("%v: %d %s", args, code, said)
+		}
+	}
+	open := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(open, []byte(strings.Repeat("x", 26)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, said := alone(t, env, "mcp", "serve", "--http", "127.0.0.1:0", "--token-file", open)
+	if code == exitOK || !strings.Contains(said, "chmod 600") {
+		t.Errorf("a token that others can read: %d %s", code, said)
+	}
+}
+
+func TestMCPToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	a := &app{}
+	one, path, err := a.mcpToken(file)
+	if err != nil || path != file || one.Empty() {
+		t.Fatalf("%v %s", err, path)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	two, _, err := a.mcpToken(file)
+	same := false
+	_ = one.Use(func(x []byte) error {
+		return two.Use(func(y []byte) error {
+			same = string(x) == string(y) && len(x) >= 20
+			return nil
+		})
+	})
+	if err != nil || !same {
+		t.Errorf("the second time: %v", err)
+	}
+	if _, _, err := a.mcpToken(filepath.Join(file, "below")); err == nil {
+		t.Error("a token in no directory")
+	}
+}

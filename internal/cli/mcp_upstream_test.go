@@ -1,0 +1,144 @@
+//go:build linux
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+func TestUpstreamUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"mcp add":                      "NAME is missing",
+		"mcp add x":                    "give a command after --, or a URL",
+		"mcp add x y z":                "a command stands after --",
+		"mcp add x server":             "is no URL",
+		"mcp add -- x":                 "NAME is missing",
+		"mcp add x --env A -- server":  "NAME=VALUE",
+		"mcp approve":                  "NAME is missing",
+		"mcp import":                   "FILE is missing",
+		"mcp add x y -- server":        "give a command after --, or a URL",
+		"mcp import /nowhere --yes -y": "cannot be read",
+	} {
+		s := openStage(t, nil)
+		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.home}, strings.Fields(args)...); code == exitOK || out != "" || !strings.Contains(said, want) {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, said)
+		}
+	}
+}
+
+// TestUpstreamCommands: every one asks the daemon for what it says, and shows what
+// strangers wrote safely.
+func TestUpstreamCommands(t *testing.T) {
+	s := openStage(t, nil)
+	run := func(want int, args ...string) string {
+		t.Helper()
+		code, out, said := alone(t, []string{"PALYRA_HOME=" + s.home, "NO_COLOR=1"}, args...)
+		if code != want || strings.ContainsAny(out+said, "\x1b\u202e") {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, said)
+		}
+		return out + said
+	}
+	said := run(exitOK, "mcp", "add", "files", "--workspace", s.work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server", "-x", "--", "y")
+	if !strings.Contains(said, "files: added") || !strings.Contains(said, "palyra mcp approve files") {
+		t.Error(said)
+	}
+	if seen := strings.Join(s.parts.Seen(), "\n"); !strings.Contains(seen, "upstream add files") {
+		t.Error(seen)
+	}
+	if said = run(exitOK, "mcp", "list"); !strings.Contains(said, "1 quarantined") {
+		t.Error(said)
+	}
+	if said = run(exitOK, "mcp", "show", "files"); !strings.Contains(said, "Reads.") || !strings.Contains(said, "control characters") {
+		t.Error(said)
+	}
+	digest := string(palyra.SumBytes([]byte("read")))
+	if said = run(exitOK, "mcp", "approve", "files", "read", "--digest", digest); !strings.Contains(said, "active") {
+		t.Error(said)
+	}
+	run(exitFailure, "mcp", "approve", "files", "read", "--digest", string(sampleDigest))
+	run(exitUsage, "mcp", "approve", "files", "--json")
+	if said = run(exitOK, "mcp", "remove", "files"); !strings.Contains(said, "files: removed") {
+		t.Error(said)
+	}
+	var shapes bytes.Buffer
+	for _, c := range []struct{ name, args string }{
+		{"mcp add", "mcp add files --json -- server"},
+		{"mcp list", "mcp list --json"},
+		{"mcp show", "mcp show files --json"},
+		{"mcp approve", "mcp approve files --json --digest " + digest},
+		{"mcp remove", "mcp remove files --json"},
+	} {
+		writeShape(t, &shapes, c.name, run(exitOK, strings.Fields(c.args)...))
+	}
+	golden(t, "shapes-mcp.txt", shapes.String())
+}
+
+func TestImport(t *testing.T) {
+	s := openStage(t, nil)
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	text := `{"mcpServers":{
+		"My Files":{"command":"npx","args":["-y","server"],"env":{"LEVEL":"debug"}},
+		"web":{"type":"http","url":"https://example.com/mcp"},
+		"old":{"type":"sse","url":"https://example.com/sse"},
+		"keyed":{"url":"https://example.com","headers":{"Authorization":"Bearer x"}},
+		"filled":{"command":"x","env":{"TOKEN":"${env:TOKEN}"}},
+		"none":{},
+		"broken":7}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PALYRA_HOME=" + s.home}
+	want := map[string]string{"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused", "none": "refused", "broken": "refused"}
+	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.work)
+	var got struct {
+		Servers []imported `json:"servers"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || len(got.Servers) != len(want) {
+		t.Fatalf("exit %d %v\n%s%s", code, err, out, said)
+	}
+	for _, g := range got.Servers {
+		if g.Outcome != want[g.Name] || g.Outcome == "refused" && g.Why == "" {
+			t.Errorf("%+v", g)
+		}
+		if g.Name == "my-files" && g.Definition.Workspace != s.work {
+			t.Errorf("%+v", g)
+		}
+	}
+	if code, out, _ := alone(t, env, "mcp", "import", file, "--print"); code != exitOK || !strings.Contains(out, "found") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if code, _, said := alone(t, env, "mcp", "import", file, "--json"); code != exitUsage {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+	for _, bad := range []string{"", "{", `{"mcpServers":{}}`, `{"mcpServers":[]}`, `[]`, `{"mcpServers":{"a":` + strings.Repeat(" ", maxImport) + `{}}}`} {
+		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, _ := alone(t, env, "mcp", "import", file, "--yes"); code == exitOK {
+			t.Errorf("%.40q was taken", bad)
+		}
+	}
+}
+
+func FuzzImport(f *testing.F) {
+	f.Add([]byte(`{"mcpServers":{"a":{"command":"x"}}}`))
+	f.Add([]byte(`{"servers":{"Ä!":{"url":"y","headers":{}}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		list, err := parseServers(raw)
+		if err != nil {
+			return
+		}
+		for _, s := range list {
+			if (s.Outcome == "found") == (s.Why != "") || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || len(s.Name) > 32 {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}

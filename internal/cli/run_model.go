@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/show"
+)
+
+// Bounds of what a daemon takes.
+const (
+	maxPrompt = 256 << 10
+	maxSystem = 64 << 10
+)
+
+// modelOptions is what the command line of run says about models.
+type modelOptions struct {
+	model, provider, system string
+	maxTurns                int64
+}
+
+func (o modelOptions) empty() bool { return o == modelOptions{} }
+
+// modelInput is what a run of a model starts with, as the daemon reads it.
+type modelInput struct {
+	Prompt   string `json:"prompt"`
+	Model    string `json:"model,omitempty"`
+	System   string `json:"system,omitempty"`
+	MaxTurns int64  `json:"max_turns,omitempty"`
+}
+
+// inputOf says what drives a run, and who: a script, or a model with a prompt.
+func (a *app) inputOf(o runOptions, prompt []string) (provider, input string, err error) {
+	switch {
+	case o.script != "" && len(prompt) > 0:
+		return "", "", usage("a prompt and --script exclude each other")
+	case o.script != "" && !o.modelOptions.empty():
+		return "", "", usage("--model, --provider, --system and --max-turns go with a prompt, not with --script")
+	case o.script != "":
+		source := "@" + o.script
+		if o.script == "-" {
+			source = "-"
+		}
+		raw, err := a.readInput(source, maxScript)
+		return "scripted", string(raw), err
+	case len(prompt) == 0:
+		return "", "", usage("say what to do: palyra run \"PROMPT\", - to read it from stdin, or --script FILE with the turns to take")
+	case o.maxTurns < 0:
+		return "", "", usage("--max-turns must not be negative")
+	}
+	input, err = a.modelInput(o.modelOptions, prompt[0])
+	return o.provider, input, err
+}
+
+// modelInput reads what a model is to be told.
+func (a *app) modelInput(o modelOptions, prompt string) (string, error) {
+	in := modelInput{Prompt: prompt, Model: o.model, MaxTurns: o.maxTurns}
+	if prompt == "-" {
+		raw, err := a.readInput("-", maxPrompt)
+		if err != nil {
+			return "", err
+		}
+		in.Prompt = string(raw)
+	}
+	if o.system != "" {
+		raw, err := a.readInput("@"+o.system, maxSystem)
+		if err != nil {
+			return "", err
+		}
+		in.System = string(raw)
+	}
+	switch {
+	case strings.TrimSpace(in.Prompt) == "":
+		return "", usage("the prompt is empty")
+	case !utf8.ValidString(in.Prompt + in.System):
+		return "", failed(palyra.ReasonMalformedInput, "the prompt is not text in UTF-8")
+	}
+	raw, err := json.Marshal(in)
+	return string(raw), err
+}
+
+// noModel adds to an error that no model is configured what to write where.
+func (a *app) noModel(err error) error {
+	if err == nil || palyra.AsError(err).Reason != palyra.ReasonNoModel || a.asJSON {
+		return err
+	}
+	where := "config.toml"
+	if c, cerr := a.config(); cerr == nil {
+		where = c.Paths.Config
+	}
+	a.say("palyra: to use a model, put this into %s and start the daemon again:\n%s", show.Line(where), modelLines(where))
+	return err
+}
+
+// modelLines are the lines of a configuration with models.
+func modelLines(where string) string {
+	dir := strings.TrimSuffix(where, "config.toml")
+	return "\n    [providers.anthropic]\n    kind = \"anthropic\"\n    key_file = \"" + show.Line(dir) + "anthropic.key\"   # the key alone, chmod 600\n" +
+		"\n    [models]\n    default = \"anthropic/claude-sonnet-4-5\"\n" +
+		"\n  or, for a model on this machine (Ollama):\n" +
+		"\n    [providers.ollama]\n    kind = \"openai\"\n    base_url = \"http://127.0.0.1:11434/v1\"\n" +
+		"\n    [models]\n    default = \"ollama/qwen3\"\n"
+}
+
+// providerNames lists the configured providers of models.
+func (a *app) providerNames() []string {
+	c, err := a.config()
+	if err != nil {
+		return nil
+	}
+	return providersOf(c)
+}
+
+func providersOf(c *config.Config) []string {
+	var out []string
+	for _, o := range c.Origins() {
+		rest, ok := strings.CutPrefix(o.Key, "providers.")
+		if name, field, _ := strings.Cut(rest, "."); ok && field == "kind" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// tokens says what a model was made to read and write; "" when none was asked.
+func tokens(t palyra.Tokens) string {
+	if t == (palyra.Tokens{}) {
+		return ""
+	}
+	return counted(t.InputTokens, "token") + " in, " + counted(t.OutputTokens, "token") + " out"
+}

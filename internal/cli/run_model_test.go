@@ -1,0 +1,92 @@
+//go:build linux
+
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+)
+
+func TestRunOfAModel(t *testing.T) {
+	s := openStage(t, nil)
+	s.write(
+		palyra.TapeEntry{RunAccepted: &palyra.TapeAccepted{Title: "do it"}},
+		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Text: "half an ans"}},
+		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Again: true}},
+		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Text: "a whole one"}},
+		palyra.TapeEntry{ModelText: &palyra.TapeText{Turn: 1, Done: true}},
+		palyra.TapeEntry{RunFinished: &palyra.TapeRunFinished{State: palyra.RunDone, Calls: 2, Tokens: palyra.Tokens{InputTokens: 1200, OutputTokens: 1}}},
+	)
+	fatal(t, os.WriteFile(filepath.Join(s.work, "system.txt"), []byte("in verse"), 0o600))
+	code, out, errs := s.main(nil, "run", "do it", "--model", "local/qwen3", "--system", "system.txt", "--max-turns", "3", "--session", "talk", "--max-calls", "4")
+	if want := "run R1: do it\n│ half an ans\n  the answer broke off; it begins anew\n│ a whole one\nrun R1 done, 2 calls, 1200 tokens in, 1 token out\n"; code != 0 || out != want || errs != "" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	r := s.parts.Started()
+	var in modelInput
+	if err := json.Unmarshal([]byte(r.Input), &in); err != nil || in != (modelInput{"do it", "local/qwen3", "in verse", 3}) {
+		t.Errorf("%s: %v", r.Input, err)
+	}
+	if r.Provider != "" || r.Session != "talk" || r.Workspace != s.work || r.Budget.Calls != 4 {
+		t.Errorf("%+v", r)
+	}
+	if code, _, errs := s.main(strings.NewReader("from stdin\n"), "run", "-", "--provider", "local"); code != 0 || !strings.Contains(string(s.parts.Started().Input), `"from stdin\n"`) || s.parts.Started().Provider != "local" {
+		t.Errorf("exit %d %s %+v", code, errs, s.parts.Started())
+	}
+}
+
+func TestRunOfAModelThatCannotBe(t *testing.T) {
+	s := openStage(t, nil)
+	s.script()
+	for _, c := range []struct {
+		in   string
+		args []string
+		code int
+		says string
+	}{
+		{"", nil, exitUsage, "say what to do"},
+		{"", []string{"a", "b"}, exitUsage, "too many"},
+		{"", []string{"go", "--script", "steps.yaml"}, exitUsage, "exclude each other"},
+		{"", []string{"--script", "steps.yaml", "--model", "m"}, exitUsage, "not with --script"},
+		{"", []string{"go", "--max-turns", "-1"}, exitUsage, "--max-turns"},
+		{"", []string{"  "}, exitUsage, "empty"},
+		{"\n", []string{"-"}, exitUsage, "empty"},
+		{"\xff", []string{"-"}, exitFailure, "UTF-8"},
+		{strings.Repeat("x", maxPrompt+1), []string{"-"}, exitFailure, "larger than"},
+		{"", []string{"go", "--system", "none.txt"}, exitFailure, "no such file"},
+	} {
+		code, out, errs := s.main(strings.NewReader(c.in), append([]string{"run"}, c.args...)...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("%v: exit %d %s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// Without a model the person gets the lines to write, and a program only the
+// error.
+func TestNoModelSaysWhatToWrite(t *testing.T) {
+	var said strings.Builder
+	a := &app{Process: Process{Stderr: &said}, home: t.TempDir()}
+	err := palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "none")
+	if got := a.noModel(err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") || !strings.Contains(said.String(), filepath.Join(a.home, "anthropic.key")) {
+		t.Errorf("%v %s", got, said.String())
+	}
+	said.Reset()
+	a.asJSON = true
+	if a.noModel(err); said.Len() != 0 || a.noModel(nil) != nil {
+		t.Errorf("%s", said.String())
+	}
+}
+
+func TestProvidersAreCompleted(t *testing.T) {
+	s := openStage(t, nil)
+	fatal(t, os.WriteFile(filepath.Join(s.home, "config.toml"), []byte("[providers.local]\nkind = \"openai\"\n[providers.cloud]\nkind = \"anthropic\"\n"), 0o600))
+	if code, out, _ := s.main(nil, "__complete", "run", "--provider", ""); code != 0 || !strings.HasPrefix(out, "cloud\nlocal\n") {
+		t.Errorf("exit %d %s", code, out)
+	}
+}

@@ -1,0 +1,218 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Models is about runs that models drive.
+type Models struct {
+	Default      string // provider/model
+	ContextBytes int64
+	ResultBytes  int64
+	MaxTurns     int64
+	AnswerTokens int64
+	Principals   []string // that may start such runs
+}
+
+// Provider is where models are: one section [providers.NAME] each.
+type Provider struct {
+	Kind      string // openai or anthropic: the protocol
+	BaseURL   string
+	KeyFile   string
+	TimeoutMS int64
+	Models    []string // that may be used; empty: any
+}
+
+// Timeout is how long one answer may take.
+func (p Provider) Timeout() time.Duration { return ms(p.TimeoutMS) }
+
+// modelSettings are about runs that models drive.
+var modelSettings = []setting{
+	{
+		key: "models.default", text: "the model of runs that name none, as provider/model; empty: none", check: defaultModel,
+		value: func(c *Config) any { return &c.Models.Default },
+	},
+	{
+		key: "models.context_bytes", text: "how much of a conversation a model is told; what is older is left out, tool outputs first", min: 16 << 10, max: 16 << 20,
+		value: func(c *Config) any { return &c.Models.ContextBytes },
+	},
+	{
+		key: "models.result_bytes", text: "how much of one call's output a model is told", min: 1024, max: 1 << 20,
+		value: func(c *Config) any { return &c.Models.ResultBytes },
+	},
+	{
+		key: "models.max_turns", text: "turns that a model may take in one run", min: 1, max: 1000,
+		value: func(c *Config) any { return &c.Models.MaxTurns },
+	},
+	{
+		key: "models.answer_tokens", text: "the longest answer of a model, in tokens", min: 64, max: 1_000_000,
+		value: func(c *Config) any { return &c.Models.AnswerTokens },
+	},
+	{
+		key: "models.principals", text: "principals that may start runs of models, which send what they are told to the provider", check: name,
+		value: func(c *Config) any { return &c.Models.Principals },
+	},
+}
+
+const (
+	providersSection = "providers"
+	maxProviders     = 32
+	providerTimeout  = 600_000
+)
+
+// providerName is what a provider may be called: the name stands in flags,
+// files and before the slash of models.default.
+var providerName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// reserved are names of what is no provider of models.
+var reserved = []string{"scripted", "default"}
+
+// providerFields are the keys of a provider.
+var providerFields = []struct {
+	name, text string
+	min, max   int64
+	value      func(*Provider) any
+	check      func(string) error
+}{
+	{name: "kind", text: "the protocol: openai (also of Ollama, vLLM and others) or anthropic", check: oneOf("openai", "anthropic"), value: func(p *Provider) any { return &p.Kind }},
+	{name: "base_url", text: "the address of the API; empty: the company's own", check: baseURL, value: func(p *Provider) any { return &p.BaseURL }},
+	{name: "key_file", text: "a file of mode 0600 with the key; empty: none is needed", check: absolute, value: func(p *Provider) any { return &p.KeyFile }},
+	{name: "timeout_ms", text: "how long one answer may take", min: 1000, max: day, value: func(p *Provider) any { return &p.TimeoutMS }},
+	{name: "models", text: "the models that may be used; an empty list lets any be", check: modelName, value: func(p *Provider) any { return &p.Models }},
+}
+
+// findProvider returns the setting of a provider's key.
+func findProvider(key string) (setting, bool) {
+	rest, ok := strings.CutPrefix(key, providersSection+".")
+	name, field, two := strings.Cut(rest, ".")
+	if !ok || !two || !providerName.MatchString(name) {
+		return setting{}, false
+	}
+	for _, f := range providerFields {
+		if f.name == field {
+			return setting{
+				key: key, text: f.text, min: f.min, max: f.max, check: f.check,
+				value: func(c *Config) any { return f.value(c.provider(name)) },
+			}, true
+		}
+	}
+	return setting{}, false
+}
+
+// provider returns the provider of a name, made if there is none yet.
+func (c *Config) provider(name string) *Provider {
+	if c.Providers == nil {
+		c.Providers = map[string]*Provider{}
+	}
+	if c.Providers[name] == nil {
+		c.Providers[name] = &Provider{TimeoutMS: providerTimeout, Models: []string{}}
+	}
+	return c.Providers[name]
+}
+
+func cloneProviders(from map[string]*Provider) map[string]*Provider {
+	if from == nil {
+		return nil
+	}
+	out := map[string]*Provider{}
+	for name, p := range from {
+		c := *p
+		c.Models = slices.Clone(p.Models)
+		out[name] = &c
+	}
+	return out
+}
+
+// settings is every key there is in this configuration: those of the providers
+// that it names as well.
+func (c *Config) settings() []setting {
+	all := settings[:len(settings):len(settings)]
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		for _, f := range providerFields {
+			if s, ok := findProvider(providersSection + "." + name + "." + f.name); ok {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// checkModels looks at what one value alone cannot show.
+func (c *Config) checkModels() []Problem {
+	var problems []Problem
+	bad := func(key, format string, args ...any) {
+		problems = append(problems, Problem{Where: c.origins[key].where, Key: key, Text: fmt.Sprintf(format, args...)})
+	}
+	if len(c.Providers) > maxProviders {
+		bad(providersSection, "more than %d providers", maxProviders)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		p, key := c.Providers[name], providersSection+"."+name
+		if slices.Contains(reserved, name) {
+			bad(key+".kind", "a provider cannot be called %s", name)
+		}
+		if u, err := url.Parse(p.BaseURL); err == nil && u.Scheme == "http" && p.KeyFile != "" && !loopbackHost(u.Hostname()) {
+			bad(key+".base_url", "a key is not sent without encryption to another machine: use https")
+		}
+	}
+	name, _, _ := strings.Cut(c.Models.Default, "/")
+	if c.Models.Default != "" && c.Providers[name] == nil {
+		bad("models.default", "there is no [providers.%s]", name)
+	}
+	return problems
+}
+
+func defaultModel(s string) error {
+	if s == "" {
+		return nil
+	}
+	name, model, ok := strings.Cut(s, "/")
+	if !ok || !providerName.MatchString(name) || modelName(model) != nil {
+		return fmt.Errorf("%s is not provider/model, like anthropic/claude-sonnet-4-5", strconv.Quote(s))
+	}
+	return nil
+}
+
+func modelName(s string) error {
+	if s == "" || len(s) > 200 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%s is not the name of a model", strconv.Quote(s))
+	}
+	return nil
+}
+
+// baseURL is https, or http on this machine or at an address of a private
+// network: names could lead anywhere.
+func baseURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || len(s) > 1000 || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
+		return fmt.Errorf("%s is not the address of an API, like https://api.example.com/v1", strconv.Quote(s))
+	}
+	if u.User != nil {
+		return fmt.Errorf("a key cannot stand here: the configuration is shown to people; use key_file")
+	}
+	if port := u.Port(); port != "" && (!portNumber(port) || port == "0") {
+		return fmt.Errorf("%s: the port is not a number from 1 to 65535", strconv.Quote(s))
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && !loopbackHost(u.Hostname()) && (err != nil || !a.Unmap().IsPrivate()) {
+		return fmt.Errorf("%s: http is for this machine, or for the address of one in a private network; use https", strconv.Quote(s))
+	}
+	return nil
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

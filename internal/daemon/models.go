@@ -1,0 +1,156 @@
+package daemon
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"palyra"
+	"palyra/internal/agent"
+	"palyra/internal/agent/anthropic"
+	"palyra/internal/agent/openai"
+	"palyra/internal/config"
+	"palyra/internal/egress"
+)
+
+// openModels makes the providers of models ready that the configuration names.
+// None of them is reached before a run needs it.
+func (d *Daemon) openModels(p *path) (*agent.Models, error) {
+	c := d.Config.Config
+	keys := keyFiles(c.Providers)
+	var sources []agent.Source
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		s, err := d.modelSource(name, *c.Providers[name], keys)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, s)
+	}
+	return agent.NewModels(agent.ModelsConfig{
+		Sources: sources, Default: c.Models.Default, Tools: knownTools{p.catalog}, Artifacts: d.files, Log: d.Log,
+		ContextBytes: int(c.Models.ContextBytes), ResultBytes: int(c.Models.ResultBytes), MaxTurns: c.Models.MaxTurns, AnswerTokens: c.Models.AnswerTokens,
+	})
+}
+
+// modelGuard is the way out to models: the same rules on addresses, name server
+// and proxy as everything has, but the hosts are those of the configuration,
+// which is the operator's own word. Nobody is asked. No proxy leads to this
+// machine itself.
+func (d *Daemon) modelGuard(u *url.URL) (*egress.Guard, error) {
+	c := d.Config.Config.Egress
+	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && a.IsLoopback() {
+		c.Upstream = ""
+	}
+	ranges, err := privateRanges(c)
+	if err != nil {
+		return nil, err
+	}
+	return egress.New(egress.Config{Mode: egress.Strict, PrivateRanges: ranges, Resolver: c.Resolver, Upstream: c.Upstream, Now: now, Log: d.Log})
+}
+
+// modelSource makes one provider.
+func (d *Daemon) modelSource(name string, p config.Provider, keys agent.Keys) (agent.Source, error) {
+	kinds := map[string]struct {
+		url  string
+		sign func(http.Header, string)
+		make func(string, *agent.Wire) agent.Model
+	}{
+		"openai":    {openai.DefaultURL, openai.Sign, func(u string, w *agent.Wire) agent.Model { return openai.New(u, w) }},
+		"anthropic": {anthropic.DefaultURL, anthropic.Sign, func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
+	}
+	kind, ok := kinds[p.Kind]
+	if !ok {
+		return agent.Source{}, fmt.Errorf("daemon: models: no kind %q", p.Kind)
+	}
+	base := cmp.Or(p.BaseURL, kind.url)
+	u, err := url.Parse(base)
+	if err != nil {
+		return agent.Source{}, fmt.Errorf("daemon: models: %w", err)
+	}
+	guard, err := d.modelGuard(u)
+	if err != nil {
+		return agent.Source{}, err
+	}
+	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.sign}
+	if p.KeyFile != "" {
+		w.Key = func(ctx context.Context) (palyra.Secret, error) { return keys.Key(ctx, name) }
+	}
+	return agent.Source{
+		Name: name, Model: kind.make(base, w), BaseURL: base, KeyFile: p.KeyFile, Allowed: p.Models, Timeout: p.Timeout(),
+	}, nil
+}
+
+// wayTo opens ways through the guard to the one host of a base URL. Where that is
+// this machine by name, its addresses are meant.
+func wayTo(u *url.URL, guard *egress.Guard) func(context.Context) (agent.Way, error) {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	hosts := []string{net.JoinHostPort(u.Hostname(), port)}
+	if u.Hostname() == "localhost" {
+		hosts = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	return func(ctx context.Context) (agent.Way, error) {
+		s, err := guard.Open(ctx, nil, palyra.Plan{Egress: hosts})
+		if err != nil {
+			return agent.Way{}, err
+		}
+		return agent.Way{
+			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				var errs error
+				for _, host := range hosts {
+					c, err := s.DialContext(ctx, network, host)
+					if err == nil {
+						return c, nil
+					}
+					errs = errors.Join(errs, err)
+				}
+				return nil, errs
+			},
+			Close: func() { _, _ = s.Close() },
+		}, nil
+	}
+}
+
+// keyFiles reads the keys of providers from the files that the configuration
+// names, anew each time. It stands where the vault will.
+type keyFiles map[string]*config.Provider
+
+const maxKeyFile = 16 << 10
+
+// Key implements agent.Keys.
+func (k keyFiles) Key(_ context.Context, provider string) (palyra.Secret, error) {
+	p := k[provider]
+	if p == nil || p.KeyFile == "" {
+		return palyra.Secret{}, nil
+	}
+	bad := func(code palyra.Code, reason palyra.Reason, why, remedy string) error {
+		return palyra.Errorf(code, reason, "the key of %s in %s: %s", provider, p.KeyFile, why).WithRemedy("%s", remedy)
+	}
+	raw, err := config.ReadPrivate(p.KeyFile, maxKeyFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonModelKey, "there is no such file",
+			fmt.Sprintf("put the key into it, with mode 0600, or correct providers.%s.key_file", provider))
+	case config.Unsafe(err):
+		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonUnsafePermissions, err.Error(), "make it the daemon's own with mode 0600: chmod 600 "+p.KeyFile)
+	case err != nil:
+		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonModelKey, err.Error(), "make it a small file that the daemon can read")
+	}
+	key := bytes.Clone(bytes.TrimSpace(raw))
+	clear(raw)
+	if len(key) == 0 || bytes.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return palyra.Secret{}, bad(palyra.Denied, palyra.ReasonModelKey, "it does not hold a key", "put the key alone on one line")
+	}
+	return palyra.NewSecret(key), nil
+}

@@ -1,0 +1,186 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/plan"
+	"palyra/internal/sandbox"
+	"palyra/internal/tool/process"
+
+	mcpsvc "palyra/internal/rpc/mcp"
+)
+
+// upstreams is the MCP servers whose tools are offered, as the path knows them.
+type upstreams interface {
+	plan.Driver
+	mcpsvc.Upstreams
+	// Call runs a granted call of one of their tools.
+	Call(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result
+	// Tend stops servers that nobody uses until ctx ends.
+	Tend(ctx context.Context) error
+	// Close ends all servers.
+	Close()
+}
+
+// drivers are those who know tools; more are asked last.
+func (p *path) drivers(more ...plan.Driver) []plan.Driver {
+	list := []plan.Driver{p.tools, p.native.tool}
+	if p.upstreams != nil {
+		list = append(list, p.upstreams)
+	}
+	return append(list, more...)
+}
+
+// late is the path's planner, which is made after those who need it.
+type late struct{ p *path }
+
+// Resolve implements the runners' Planner.
+func (l late) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error) {
+	return l.p.planner.Resolve(ctx, c)
+}
+
+// readOnly ends a workspace that a server may only read.
+const readOnly = ":ro"
+
+// serverDirs is where servers without a workspace work: a directory each, empty at
+// first.
+func (d *Daemon) serverDirs() string { return d.cells() + "-servers" }
+
+// serverPlan is the plan by which the server of an upstream runs: that of its
+// command in tier C, fed live. Its start is no call: the operator's signature under
+// the definition stands for it.
+func (d *Daemon) serverPlan(ctx context.Context, programs *process.Driver, name string, def palyra.UpstreamDefinition) (palyra.Plan, error) {
+	t, _ := programs.Tool(process.Name)
+	args, err := json.Marshal(serverArguments(def))
+	if err != nil {
+		return palyra.Plan{}, err
+	}
+	p := palyra.Plan{
+		Tool: process.Name, Arguments: args, Capabilities: slices.Sorted(slices.Values(t.Capabilities)), Source: t.Source, Tier: palyra.TierC,
+		Limits: palyra.Limits{WallMS: d.Config.Config.ToolCall.ExecutionTimeoutMS, OutputBytes: d.Config.Config.ToolCall.OutputBytes},
+	}
+	if p.Workspace, p.Mounts, err = d.serverPlace(ctx, name, def.Workspace); err != nil {
+		return palyra.Plan{}, err
+	}
+	c := &palyra.Call{Proposal: palyra.Proposal{Tool: process.Name, Arguments: args, Workspace: p.Workspace.Path}}
+	if err := programs.Plan(ctx, c, &p); err != nil {
+		return palyra.Plan{}, err
+	}
+	p.Stdin = palyra.StdinLive // after planning: interpreters are refused live instructions, and this is none
+	p.Limits.WallMS, p.Limits.EmittedBytes = 0, 0
+	return p, nil
+}
+
+// serverArguments are those of the process tool.
+func serverArguments(def palyra.UpstreamDefinition) map[string]any {
+	args := map[string]any{"command": def.Command[0], "args": append([]string{}, def.Command[1:]...), "tier": "c"}
+	if len(def.Env) > 0 {
+		args["env"] = def.Env
+	}
+	if len(def.Egress) > 0 {
+		args["egress"] = def.Egress
+	}
+	if def.Profile != "" {
+		args["profile"] = def.Profile
+	}
+	return args
+}
+
+// serverPlace is where a server works: in the definition's workspace, or in a
+// directory of its own, beside which a workspace may be mounted to be read.
+func (d *Daemon) serverPlace(ctx context.Context, name, workspace string) (palyra.WorkspaceRef, []palyra.Mount, error) {
+	dir, only := strings.CutSuffix(workspace, readOnly)
+	var ref palyra.WorkspaceRef
+	if dir != "" {
+		var err error
+		if ref, err = d.work.Resolve(ctx, dir, 0); err != nil || !only { // an operator has signed it
+			return ref, nil, err
+		}
+	}
+	owner := int64(os.Geteuid())
+	var mounts []palyra.Mount
+	if only { // who may read it is who it belongs to
+		owner, mounts = ref.Owner, []palyra.Mount{{Source: ref.Path, Target: ref.Path}}
+	}
+	own, err := d.serverDir(name, owner)
+	if err != nil {
+		return ref, nil, fmt.Errorf("daemon: upstreams: %w", err)
+	}
+	return palyra.WorkspaceRef{Path: own, Owner: owner, Known: true}, mounts, nil
+}
+
+// serverDir makes the directory of a server where it is missing, for who it runs as.
+func (d *Daemon) serverDir(name string, owner int64) (string, error) {
+	if err := os.MkdirAll(d.serverDirs(), 0o711); err != nil {
+		return "", err
+	}
+	above, err := filepath.EvalSymlinks(d.serverDirs())
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(above, name)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if os.Geteuid() == 0 { // nobody else can put anything there
+		err = os.Lchown(dir, int(owner), -1)
+	}
+	return dir, err
+}
+
+// tidyServers removes the directories of servers that are no more.
+func (d *Daemon) tidyServers(known []string) {
+	dir, err := os.OpenRoot(d.serverDirs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		d.Log.Warn("the directories of MCP servers cannot be looked at", "error", err)
+		return
+	}
+	defer dir.Close()
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	for _, e := range entries {
+		if !slices.Contains(known, e.Name()) {
+			err = errors.Join(err, dir.RemoveAll(e.Name()))
+		}
+	}
+	if err != nil {
+		d.Log.Warn("the directory of an MCP server cannot be removed", "error", err)
+	}
+}
+
+// serverProcess is a started server.
+type serverProcess struct{ *sandbox.Service }
+
+// Pipes implements upstream.Process.
+func (s serverProcess) Pipes() (io.WriteCloser, io.ReadCloser) { return s.Stdin, s.Stdout }
+
+// Held implements upstream.Process.
+func (s serverProcess) Held() (string, palyra.Enforcement) { return s.Executor(), s.Enforcement() }
+
+// Ended implements upstream.Process.
+func (s serverProcess) Ended() string {
+	exit, err := s.Exit()
+	switch {
+	case err != nil:
+		return "its cell was lost"
+	case exit.Limit != "":
+		return "by its " + exit.Limit + " limit"
+	case exit.Stopped != "":
+		return "it was stopped (" + exit.Stopped + ")"
+	case exit.Signal != "":
+		return "by " + exit.Signal
+	}
+	return fmt.Sprintf("with exit code %d", exit.Code)
+}

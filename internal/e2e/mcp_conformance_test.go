@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// withToken stands before a server and shows its token: the conformance suite has
+// no way to give one. Everything else passes as it is, also names that are not the
+// server's own.
+func withToken(t *testing.T, target, token string) string {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own string
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.URL.Path = r.In.URL.Path
+			r.Out.Host = r.In.Host
+			if own == "http://"+r.In.Host {
+				r.Out.Host = to.Host
+			}
+			if origin := r.In.Header.Get("Origin"); origin == own {
+				r.Out.Header.Set("Origin", "http://"+to.Host)
+			}
+			r.Out.Header.Set("Authorization", "Bearer "+token)
+		},
+	})
+	own = front.URL
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return own + to.Path
+}
+
+// TestConformanceOfTheProgram: the scenarios of the official suite that need no
+// fixtures, against the built program as people run it. The others run against the
+// same code in internal/mcp/serve.
+func TestConformanceOfTheProgram(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart(unlimited...)
+	exe, modules := node(t)
+	target, token := d.mcpHTTP()
+	at := withToken(t, target, token)
+	suite := filepath.Join(modules, "node_modules/@modelcontextprotocol/conformance/dist/index.js")
+	for _, c := range []struct{ scenario, revision string }{
+		{"server-initialize", "2025-11-25"},
+		{"ping", "2025-11-25"},
+		{"tools-list", "2025-11-25"},
+		{"dns-rebinding-protection", "2025-11-25"},
+		{"server-session-lifecycle", "2025-11-25"},
+		{"tools-list", "2026-07-28"},
+		{"dns-rebinding-protection", "2026-07-28"},
+		{"http-header-validation", "2026-07-28"},
+		{"sep-2164-resource-not-found", "2026-07-28"},
+	} {
+		t.Run(c.scenario+" "+c.revision, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), exe, suite, "server", "--url", at, "--scenario", c.scenario, "--spec-version", c.revision, "-o", t.TempDir())
+			cmd.Dir = t.TempDir()
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "0 failed") || strings.Contains(string(out), "Passed: 0/") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out[max(0, len(out)-200):])
+		})
+	}
+}

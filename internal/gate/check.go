@@ -1,0 +1,62 @@
+package gate
+
+import (
+	"context"
+
+	"palyra"
+)
+
+// Check takes a proposal as far as an answer, for an agent that runs it by its own
+// tools: admitted, resolved, judged and asked about as any call, as one that no
+// sandbox holds. Its last line is call.checked. Nothing runs, nothing is granted
+// and nothing is attested: Palyra does not know what the agent makes of a yes.
+func (g *Gate) Check(ctx context.Context, id palyra.ID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
+	p.Check = true
+	return g.Do(ctx, id, p, watch)
+}
+
+// pass goes on with a call that policy, and people where policy asks, allow.
+func (w *walk) pass(ctx context.Context) (palyra.Outcome, error) {
+	if w.call.Proposal.Check {
+		return w.check(ctx)
+	}
+	return w.launch(ctx)
+}
+
+// check tells the caller that it may. The answer that allows it is used up by the
+// line, as a grant's is: one that was for once is none for the next check.
+func (w *walk) check(ctx context.Context) (palyra.Outcome, error) {
+	before := w.call.State
+	if err := palyra.Permitted(w.call); err != nil {
+		return w.refuse(ctx, palyra.LayerGrant, err)
+	}
+	out := allowed(w.call)
+	w.end(palyra.Checked, out)
+	_, err := w.record(ctx, checked(w.call)) // barrier: no yes before this line
+	switch {
+	case palyra.CodeOf(err) == palyra.Conflict && err != nil: // the lease was spent, revoked or expired meanwhile
+		w.call.State = before
+		return w.refuse(ctx, palyra.LayerGrant, err)
+	case err != nil:
+		return palyra.Outcome{}, err
+	}
+	return out, nil
+}
+
+func allowed(c *palyra.Call) palyra.Outcome {
+	o := blank(c)
+	o.Outcome, o.Policies = palyra.OutcomeAllowed, policyIDs(c.Verdict)
+	o.Reason = "policy allows it"
+	if c.Decision.Answer == palyra.AnswerAllow {
+		o.Reason = "allowed by " + string(c.Decision.By)
+	}
+	o.Reason += "; the caller runs it itself, and Palyra neither runs nor sandboxes it"
+	return o
+}
+
+func checked(c *palyra.Call) palyra.Event {
+	return palyra.CallChecked{
+		Call: c.ID, Plan: c.Digest, Effect: c.Verdict.Effect, Policies: policyIDs(c.Verdict), Approval: c.Decision.Approval,
+		Lease: c.Decision.Lease, Tier: c.Plan.Tier,
+	}
+}

@@ -1,0 +1,156 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/mcp/serve"
+)
+
+// daemon pretends to be one: it answers at once unless a test says how.
+type daemon struct {
+	onCall  func(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
+	onWatch func(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error)
+	onGet   func(id palyra.ID) (palyra.Call, error)
+
+	mu        sync.Mutex
+	tools     []palyra.Tool
+	calls     []client.CallRequest
+	cancelled chan palyra.ID
+}
+
+func echoTool() palyra.Tool {
+	return palyra.Tool{
+		Name: "palyra.echo", Title: "Echo", Description: "says it again", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`),
+	}
+}
+
+func newDaemon() *daemon {
+	run := palyra.Tool{
+		Name: "palyra.process.run", Description: "runs", Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemRead},
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}
+	return &daemon{tools: []palyra.Tool{echoTool(), run}, cancelled: make(chan palyra.ID, 16)}
+}
+
+func (d *daemon) set(tools ...palyra.Tool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tools = tools
+}
+
+func (d *daemon) made() []client.CallRequest {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]client.CallRequest(nil), d.calls...)
+}
+
+func (d *daemon) Tools(context.Context) ([]palyra.Tool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tools, nil
+}
+
+func (d *daemon) Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	d.mu.Lock()
+	d.calls = append(d.calls, r)
+	d.mu.Unlock()
+	if d.onCall != nil {
+		return d.onCall(ctx, r, watch)
+	}
+	return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: r.Tool, CallID: "C1", Output: r.Arguments}, nil
+}
+
+func (d *daemon) WatchCall(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	return d.onWatch(ctx, id, watch)
+}
+
+func (d *daemon) GetCall(_ context.Context, id palyra.ID) (palyra.Call, error) { return d.onGet(id) }
+
+func (d *daemon) CancelCall(_ context.Context, id palyra.ID) error {
+	d.cancelled <- id
+	return nil
+}
+
+func accepted(id palyra.ID) client.CallEvent {
+	return client.CallEvent{Accepted: &client.CallAccepted{CallID: id, SessionID: "S1"}}
+}
+
+func question(id palyra.ID) client.CallEvent {
+	return client.CallEvent{ApprovalRequested: &client.ApprovalRequested{ApprovalID: id, Summary: "run make"}}
+}
+
+// asks is a call that waits for a person until its client hangs up.
+func asks(ctx context.Context, _ client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	watch(accepted("C1"))
+	watch(question("A1"))
+	<-ctx.Done()
+	return palyra.Outcome{}, ctx.Err()
+}
+
+// server starts one on the pretended daemon.
+func server(t *testing.T, d *daemon, change func(*serve.Config)) *serve.Server {
+	t.Helper()
+	c := serve.Config{Backend: d, Version: "test", Workspace: "/w", Log: slog.New(slog.DiscardHandler), Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond}
+	if change != nil {
+		change(&c)
+	}
+	s, err := serve.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// peer is a client program on the SDK.
+type peer struct {
+	*mcp.ClientSession
+	progress chan string
+	changed  chan struct{}
+}
+
+func newPeer() (*peer, *mcp.Client) {
+	p := &peer{progress: make(chan string, 1024), changed: make(chan struct{}, 64)}
+	return p, mcp.NewClient(&mcp.Implementation{Name: "Test Client", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { p.progress <- r.Params.Message },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { p.changed <- struct{}{} },
+	})
+}
+
+// call calls a tool, with a token for progress.
+func (p *peer) call(ctx context.Context, tool string, args any) (*mcp.CallToolResult, error) {
+	params := &mcp.CallToolParams{Name: tool, Arguments: args}
+	params.SetProgressToken(tool)
+	return p.CallTool(ctx, params)
+}
+
+func words(t *testing.T, r *mcp.CallToolResult) string {
+	t.Helper()
+	if len(r.Content) == 0 {
+		t.Fatal("no content")
+	}
+	c, ok := r.Content[0].(*mcp.TextContent)
+	if !ok {
+		t.Fatalf("%T", r.Content[0])
+	}
+	return c.Text
+}
+
+// fields is the structured part of a result.
+func fields(t *testing.T, r *mcp.CallToolResult) map[string]any {
+	t.Helper()
+	m, ok := r.StructuredContent.(map[string]any)
+	if !ok {
+		t.Fatalf("structured content is %T", r.StructuredContent)
+	}
+	return m
+}

@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"palyra"
+	"palyra/internal/toolname"
+)
+
+// refresh shows clients the tools that the daemon has now. The SDK tells them
+// when that changes something.
+func (s *Server) refresh(ctx context.Context) error {
+	tools, err := s.Backend.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	names := []string{waitTool, outputTool} // nothing of the catalog may take their place
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	table := toolname.Table(names)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := make(map[string]bool, len(s.shown))
+	for name := range s.shown {
+		gone[name] = true
+	}
+	for _, t := range tools {
+		if t.Name == ownWait { // the one here knows the client's patience
+			continue
+		}
+		name, _ := table.Encode(t.Name)
+		delete(gone, name)
+		s.show(name, t)
+	}
+	for name := range gone {
+		s.mcp.RemoveTools(name)
+		delete(s.shown, name)
+	}
+	return nil
+}
+
+// show adds a tool, or changes one. The lock is held.
+func (s *Server) show(name string, t palyra.Tool) {
+	def := definition(name, t)
+	print, err := json.Marshal(def)
+	if err != nil || s.shown[name] == string(print) {
+		return
+	}
+	s.shown[name] = string(print)
+	if s.add(def, t.Name) {
+		return
+	}
+	s.Log.Warn("the schema of a tool cannot be shown to MCP clients", "tool", t.Name)
+	def.InputSchema = json.RawMessage(anyObject)
+	s.add(def, t.Name)
+}
+
+// add gives a tool to the SDK, which panics on schemas that it does not like: those
+// of upstream servers are written by strangers, and one must not end the server for
+// all tools.
+func (s *Server) add(def *mcp.Tool, tool string) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	s.mcp.AddTool(def, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return s.call(ctx, req, tool)
+	})
+	return true
+}
+
+// anyObject is shown in the place of a schema that cannot be.
+const anyObject = `{"type":"object"}`
+
+// definition is a tool as MCP clients see it.
+func definition(name string, t palyra.Tool) *mcp.Tool {
+	title := t.Title
+	if title == "" {
+		title = t.Name
+	}
+	open := slices.ContainsFunc(t.Capabilities, func(c palyra.Capability) bool {
+		switch c {
+		case palyra.FilesystemRead, palyra.FilesystemWrite, palyra.ArtifactsRead, palyra.SecretsRead:
+			return false
+		}
+		return true
+	})
+	destroys := !t.ReadOnly
+	return &mcp.Tool{
+		Name: name, Title: title, Description: t.Description, InputSchema: inputSchema(t.InputSchema), OutputSchema: outputSchema,
+		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: t.ReadOnly, DestructiveHint: &destroys, OpenWorldHint: &open},
+	}
+}
+
+// inputSchema is a tool's schema, which MCP wants to be one of an object. The
+// daemon checks arguments; one that cannot be shown is shown as any object.
+func inputSchema(raw json.RawMessage) json.RawMessage {
+	var is struct {
+		Type any `json:"type"`
+	}
+	if !json.Valid(raw) || json.Unmarshal(raw, &is) != nil || is.Type != "object" {
+		return json.RawMessage(anyObject)
+	}
+	return bytes.Clone(raw)
+}
+
+// outputSchema is the form of every result. Clients check results against it.
+var outputSchema = json.RawMessage(`{"type":"object","required":["outcome","tool","call_id"],"properties":{` +
+	`"outcome":{"enum":["finished","refused","cancelled","timed_out","unknown","pending","failed"]},` +
+	`"tool":{"type":"string"},"reason_code":{"type":"string"},"reason":{"type":"string"},"remedy":{"type":"string"},` +
+	`"exit_code":{"type":"integer"},"signal":{"type":"string"},"stdout":{"type":"string"},"stderr":{"type":"string"},` +
+	`"truncated":{"type":"boolean"},"output":{},"call_id":{"type":"string"},"approval_id":{"type":"string"},"session_id":{"type":"string"}}}`)

@@ -1,0 +1,171 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"palyra"
+)
+
+// Output is what an agent gets of a call: what the server brought back. Bytes are
+// kept as artifacts.
+type Output struct {
+	Content    []Item `json:"content"`
+	Structured any    `json:"structured,omitempty"`
+	IsError    bool   `json:"is_error,omitempty"`
+	Omitted    int    `json:"items_left_out,omitempty"`
+}
+
+// Item is one piece of it.
+type Item struct {
+	Type     string    `json:"type"`
+	Text     string    `json:"text,omitempty"`
+	MIMEType string    `json:"mime_type,omitempty"`
+	URI      string    `json:"uri,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Size     int       `json:"size,omitempty"`
+	Artifact palyra.ID `json:"artifact_id,omitempty"`
+	Note     string    `json:"note,omitempty"`
+}
+
+const (
+	maxItems    = 256
+	maxLabel    = 2048
+	endBytes    = 4 << 10
+	keepTimeout = 30 * time.Second
+)
+
+// deliver fills a result with what the server brought back, within the plan's cap.
+func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, got *mcp.CallToolResult, res *palyra.Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	k := keeper{r, ctx, c}
+	out := Output{Content: []Item{}, Structured: got.StructuredContent, IsError: got.IsError}
+	for i, piece := range got.Content {
+		if i == maxItems {
+			out.Omitted = len(got.Content) - maxItems
+			break
+		}
+		out.Content = append(out.Content, k.item(piece))
+	}
+	raw, err := encode(out)
+	if err != nil {
+		failure := palyra.RefusalOf(palyra.LayerTier, failed(p.Tool, "its answer cannot be written as JSON"))
+		res.Failure, res.ExitCode = &failure, 1
+		return
+	}
+	res.Output, res.Truncated = k.cut(raw, int(p.Limits.OutputBytes))
+	if out.Omitted > 0 {
+		res.Truncated = true
+	}
+	if got.IsError {
+		failure := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Invalid, palyra.ReasonUpstreamFailed, "the tool says that it failed").
+			WithRemedy("read its output"))
+		res.Failure, res.ExitCode = &failure, 1
+	}
+}
+
+// keeper keeps what is not delivered.
+type keeper struct {
+	*Registry
+	ctx  context.Context
+	call *palyra.Call
+}
+
+// item is a piece as the agent gets it.
+func (k keeper) item(c mcp.Content) Item {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return Item{Type: "text", Text: c.Text}
+	case *mcp.ImageContent:
+		return k.bytes("image", c.MIMEType, c.Data)
+	case *mcp.AudioContent:
+		return k.bytes("audio", c.MIMEType, c.Data)
+	case *mcp.ResourceLink:
+		return Item{Type: "resource_link", URI: palyra.Clip(c.URI, maxLabel), Name: palyra.Clip(c.Name, maxLabel), MIMEType: palyra.Clip(c.MIMEType, 128), Text: palyra.Clip(c.Description, maxLabel)}
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil {
+			return Item{Type: "resource"}
+		}
+		i := Item{Type: "resource", Text: c.Resource.Text}
+		if len(c.Resource.Blob) > 0 {
+			i = k.bytes("resource", c.Resource.MIMEType, c.Resource.Blob)
+		}
+		i.URI, i.MIMEType = palyra.Clip(c.Resource.URI, maxLabel), palyra.Clip(c.Resource.MIMEType, 128)
+		return i
+	}
+	return Item{Type: "unknown", Note: "a kind of content that Palyra does not know"}
+}
+
+// bytes keeps what is no text.
+func (k keeper) bytes(kind, mime string, data []byte) Item {
+	i := Item{Type: kind, MIMEType: palyra.Clip(mime, 128), Size: len(data)}
+	if len(data) == 0 {
+		return i
+	}
+	id, err := k.Artifacts.Keep(k.ctx, k.call.Proposal.Session, k.call.ID, data)
+	if err != nil {
+		i.Note = "could not be kept: " + palyra.AsError(err).Text
+		return i
+	}
+	i.Artifact, i.Note = id, "read it with palyra.artifact.read"
+	return i
+}
+
+// cut is what an agent gets in place of an output over the cap.
+func (k keeper) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
+	if len(raw) <= most {
+		return raw, false
+	}
+	end := min(endBytes, most/8)
+	cut := struct {
+		Truncated bool          `json:"truncated"`
+		Artifact  palyra.ID     `json:"artifact_id"`
+		Size      int           `json:"size"`
+		SHA256    palyra.Digest `json:"sha256"`
+		Head      string        `json:"head"`
+		Tail      string        `json:"tail"`
+		Note      string        `json:"note"`
+	}{Truncated: true, Size: len(raw), SHA256: palyra.SumBytes(raw), Head: head(raw, end), Tail: tail(raw, end), Note: "the output is over the limit; read it in pages with palyra.artifact.read"}
+	id, err := k.Artifacts.Keep(k.ctx, k.call.Proposal.Session, k.call.ID, raw)
+	if err != nil { // the tool has run: say what there is
+		cut.Note = "the output is over the limit and could not be kept: " + palyra.AsError(err).Text
+	}
+	cut.Artifact = id
+	b, err := encode(cut)
+	if err != nil {
+		return nil, true
+	}
+	return b, true
+}
+
+func head(b []byte, n int) string {
+	for n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return string(b[:min(n, len(b))])
+}
+
+func tail(b []byte, n int) string {
+	from := max(0, len(b)-n)
+	for from < len(b) && !utf8.RuneStart(b[from]) {
+		from++
+	}
+	return string(b[from:])
+}
+
+func encode(v any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("upstream: encode: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// builtinExecutor is what a call to a server elsewhere is run by: this process.
+const builtinExecutor = "builtin"
+
+// Run implements the gate's runner for tools of upstreams.
+func (r *Registry) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+	res := palyra.Result{Started: r.Now()}
+	x, done, err := r.check(ctx, g, c)
+	if err != nil {
+		refusal := palyra.RefusalOf(palyra.LayerTier, stopped(ctx, g.Plan(), err))
+		res.Refusal, res.Finished = &refusal, r.Now()
+		return res
+	}
+	defer done()
+	plan := g.Plan()
+	res.Executor, res.Enforcement = held(x, plan)
+	got, err := x.call(ctx, toolOf(plan), plan.Arguments)
+	if err != nil {
+		x.halt(ctx)
+		failure := palyra.RefusalOf(palyra.LayerTier, stopped(ctx, plan, r.why(plan, x, err)))
+		res.Failure, res.ExitCode = &failure, 1
+	} else {
+		r.deliver(ctx, c, plan, got, &res)
+	}
+	res.Finished = r.Now()
+	res.Usage.WallMS = res.Finished.Sub(res.Started).Milliseconds()
+	res.Usage.BytesIn, res.Usage.BytesOut = int64(len(plan.Arguments)), int64(len(res.Output))
+	return res
+}
+
+// check returns a session when the grant is real, is for this call, its plan is
+// still what the call resolves to, and the server's tool is still the plan's.
+func (r *Registry) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (*session, func(), error) {
+	plan := g.Plan()
+	if !g.Valid() || g.Call() != c.ID || plan.Source != palyra.SourceMCP {
+		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonInternal, "there is no grant for this call")
+	}
+	now, err := r.Planner.Resolve(ctx, c)
+	if err != nil {
+		return nil, nil, unresolved(ctx, err)
+	}
+	sum, err := now.Digest()
+	if err != nil {
+		return nil, nil, err
+	}
+	if sum != g.Digest() {
+		return nil, nil, changed(plan, now)
+	}
+	s, _, err := r.lookup(plan.Tool)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, done, err := s.use(ctx, bound(plan, inputStart))
+	if err != nil {
+		return nil, nil, err
+	}
+	if t, ok := s.active(plan.Tool); !ok || t.Digest != bound(plan, inputTool) { // it may just have been found to be another
+		done()
+		return nil, nil, palyra.Errorf(palyra.Conflict, palyra.ReasonQuarantined, "%s has changed since it was approved, and is not offered any more", plan.Tool).
+			WithRemedy("have an operator look at it: 'palyra mcp show %s'", s.name)
+	}
+	return x, done, nil
+}
+
+// bound is the digest of one of a plan's inputs, by what it is called.
+func bound(p palyra.Plan, what string) palyra.Digest {
+	for _, in := range p.Inputs {
+		if strings.HasSuffix(in.Path, what) || what == inputTool && strings.Contains(in.Path, what) {
+			return in.Digest
+		}
+	}
+	return "-" // which is nothing's
+}
+
+// toolOf is the server's own name of the plan's tool.
+func toolOf(p palyra.Plan) string {
+	_, rest, _ := strings.Cut(strings.TrimPrefix(p.Tool, "mcp."), ".")
+	return rest
+}
+
+// held is what ran a call, and what held for it: what holds for the server's
+// process, or for the way to it.
+func held(x *session, p palyra.Plan) (string, palyra.Enforcement) {
+	if x.process != nil {
+		executor, e := x.process.Held()
+		limits := map[string]string{"wall": "context", "output": "cap"}
+		for name, how := range e.Limits {
+			if limits[name] == "" {
+				limits[name] = how
+			}
+		}
+		e.Limits = limits
+		return executor, e
+	}
+	return builtinExecutor, palyra.Enforcement{
+		Mode: "none", Mechanisms: []string{"egress_guard"}, Limits: map[string]string{"wall": "context", "output": "cap"},
+	}
+}
+
+// why gives a failed call the form that people can read.
+func (r *Registry) why(p palyra.Plan, x *session, err error) error {
+	name, _, _ := strings.Cut(strings.TrimPrefix(p.Tool, "mcp."), ".")
+	if e := (*jsonrpc.Error)(nil); errors.As(err, &e) {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s refuses the call: %s", name, show.Line(palyra.Clip(e.Message, 500))).
+			WithRemedy("look at the tool's arguments: 'palyra tools show %s'", p.Tool)
+	}
+	if x.process != nil && closed(err) {
+		select {
+		case <-x.dead:
+			return failed(name, "it ended during the call, "+x.process.Ended()).WithCause(err)
+		case <-time.After(stopGrace):
+		}
+	}
+	return failed(name, trimmed(err)).WithCause(err)
+}
+
+// unresolved says why a plan that once resolved does not any more.
+func unresolved(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch e := palyra.AsError(err); {
+	case e.Reason == palyra.ReasonQuarantined || e.Code == palyra.Internal || e.Code == palyra.Unavailable || e.Code == palyra.Exhausted:
+		return err
+	default:
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the plan no longer holds: %s", e.Text).WithRemedy("propose the call anew").WithCause(err)
+	}
+}
+
+// changed names what differs between the plan that was judged and the one that
+// would run now.
+func changed(judged, now palyra.Plan) error {
+	var what []string
+	for i, in := range now.Inputs {
+		if i >= len(judged.Inputs) || judged.Inputs[i] != in {
+			what = append(what, in.Path)
+		}
+	}
+	text := "the call resolves to another plan than the one that was judged"
+	if len(what) > 0 {
+		text = "changed since the plan was judged: " + strings.Join(what, ", ")
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s", text).WithRemedy("look at the server again and propose the call anew")
+}
+
+// stopped tells a call that was ended from one that failed.
+func stopped(ctx context.Context, p palyra.Plan, err error) error {
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the call ran into its time limit of %d ms", p.Limits.WallMS).
+			WithRemedy("ask for less at once, or for a longer timeout").WithCause(err)
+	}
+	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithCause(err)
+}

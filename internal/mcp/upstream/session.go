@@ -1,0 +1,295 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"palyra"
+	"palyra/internal/show"
+)
+
+// revision is what we begin with: servers answer with what they speak. It is the
+// last one with a handshake, which servers of every age know.
+const revision = "2025-11-25"
+
+// session is one connection to a server.
+type session struct {
+	client  *mcp.ClientSession
+	process Process // of stdio
+	way     Way     // of http
+	start   palyra.Digest
+	server  string
+
+	fresh   atomic.Bool // the list of tools is as the server last said
+	news    chan struct{}
+	dead    chan struct{} // nothing of it is left, and its server knows
+	ending  atomic.Bool   // it was stopped on purpose
+	lost    atomic.Bool   // nothing can be read from it any more
+	endOnce sync.Once
+	closing sync.WaitGroup
+	idle    func() // gives back connections that wait for use, of http
+}
+
+// connect starts a server and makes a session. It tries once.
+func (s *server) connect(ctx context.Context) (*session, error) {
+	x := &session{news: make(chan struct{}, 1), dead: make(chan struct{})}
+	t, err := s.transport(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "palyra", Version: s.r.Version}, &mcp.ClientOptions{
+		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+	x.client, err = client.Connect(ctx, &guarded{t, x.changed, func() { x.lost.Store(true) }}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		if x.process != nil && closed(err) {
+			x.await()
+		}
+		x.end("no_session")
+		return nil, s.broken(ctx, x, err)
+	}
+	x.server = describe(x.client.InitializeResult())
+	return x, nil
+}
+
+// transport is the way to the server.
+func (s *server) transport(ctx context.Context, x *session) (mcp.Transport, error) {
+	if s.def.Transport == palyra.TransportHTTP {
+		return s.dial(ctx, x)
+	}
+	p, err := s.r.Launcher.Resolve(ctx, s.name, s.def)
+	if err != nil {
+		return nil, err
+	}
+	if x.start, err = p.Digest(); err != nil {
+		return nil, err
+	}
+	if x.process, err = s.r.Launcher.Start(ctx, s.name, p); err != nil {
+		return nil, err
+	}
+	in, out := x.process.Pipes()
+	return &mcp.IOTransport{Reader: out, Writer: in, MaxLineLength: maxMessage}, nil
+}
+
+// describe is what a server says it is, in one line.
+func describe(r *mcp.InitializeResult) string {
+	if r == nil || r.ServerInfo == nil {
+		return ""
+	}
+	const most = 128
+	return show.Line(fmt.Sprintf("%s %s, %s", palyra.Clip(r.ServerInfo.Name, most), palyra.Clip(r.ServerInfo.Version, most), palyra.Clip(r.ProtocolVersion, 32)))
+}
+
+// changed notes that the server's tools are others now.
+func (x *session) changed() {
+	x.fresh.Store(false)
+	select {
+	case x.news <- struct{}{}:
+	default:
+	}
+}
+
+// maxList bounds all pages of a server's tools together: they are held at once.
+const maxList = 4 << 20
+
+// list asks for all tools, page by page.
+func (x *session) list(ctx context.Context) ([]*mcp.Tool, error) {
+	if c := x.client.InitializeResult(); c == nil || c.Capabilities == nil || c.Capabilities.Tools == nil {
+		return nil, nil
+	}
+	x.fresh.Store(true) // what changes from here on is told again
+	var all []*mcp.Tool
+	size := 0
+	params := &mcp.ListToolsParams{}
+	for range maxPages {
+		res, err := x.client.ListTools(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, res.Tools...)
+		if len(all) > maxTools {
+			return nil, fmt.Errorf("it has more than %d tools", maxTools)
+		}
+		raw, err := json.Marshal(res.Tools)
+		if size += len(raw); err != nil || size > maxList {
+			return nil, fmt.Errorf("its list of tools has more than %d bytes", maxList)
+		}
+		if res.NextCursor == "" {
+			return all, nil
+		}
+		params = &mcp.ListToolsParams{Cursor: res.NextCursor}
+	}
+	return nil, fmt.Errorf("its list of tools has more than %d pages", maxPages)
+}
+
+// call calls a tool.
+func (x *session) call(ctx context.Context, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
+	return x.client.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+}
+
+// halt ends the program of a call that was cancelled, revoked or ran out of time: a
+// server may go on with it all the same, and nothing may be done any more in the
+// name of a call that is over. Other calls that it has under way fail with it; the
+// next one starts it anew. What is elsewhere cannot be stopped.
+func (x *session) halt(ctx context.Context) {
+	if x.process == nil || ctx.Err() == nil {
+		return
+	}
+	x.lost.Store(true) // no more calls: the next one waits for another start
+	go func() {
+		select {
+		case <-x.process.Done():
+		case <-time.After(haltGrace):
+			x.end("call_stopped")
+		}
+	}()
+}
+
+// haltGrace is how long a server has to hear of the cancel and put things in order.
+const haltGrace = 500 * time.Millisecond
+
+// end stops a session on purpose. It does not wait.
+func (x *session) end(reason string) {
+	x.endOnce.Do(func() {
+		x.ending.Store(true)
+		if x.process != nil {
+			in, _ := x.process.Pipes()
+			_ = in.Close() // what a server in good order waits for
+			x.process.Stop(reason)
+		}
+		if x.way == nil {
+			return
+		}
+		x.way.Close()
+		if x.client != nil {
+			x.closing.Go(func() { _ = x.client.Close() })
+		}
+		x.idle()
+	})
+}
+
+// follow stays with a session until nothing of it is left, and says why it ended.
+func (x *session) follow() string {
+	why := ""
+	if err := x.client.Wait(); err != nil {
+		why = trimmed(err)
+	}
+	x.ended()
+	x.closing.Wait()
+	if x.process != nil {
+		<-x.process.Done()
+		if how := x.process.Ended(); how != "" {
+			why = how
+		}
+	}
+	return why
+}
+
+// ended gives back what a session holds that is over.
+func (x *session) ended() {
+	on := x.ending.Load()
+	if x.process != nil && !on { // it may just be ending by itself: how is worth knowing
+		in, out := x.process.Pipes()
+		_, _ = in.Close(), out.Close()
+		x.await()
+	}
+	x.end("session_over")
+	x.ending.Store(on)
+	if x.process != nil {
+		_, out := x.process.Pipes()
+		_ = out.Close()
+	}
+}
+
+// await gives a server that closed its stdout a moment to end by itself.
+func (x *session) await() {
+	select {
+	case <-x.process.Done():
+	case <-time.After(lastWords):
+	}
+}
+
+// usable reports whether calls can be made.
+func (x *session) usable() bool {
+	select {
+	case <-x.dead:
+		return false
+	default:
+		return !x.ending.Load() && !x.lost.Load()
+	}
+}
+
+// broken says why a server could not be spoken to, with what it wrote about it.
+func (s *server) broken(ctx context.Context, x *session, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	why := trimmed(err)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		why = "it did not answer in time"
+	}
+	if x.process != nil {
+		wait := time.Duration(0)
+		if x.ending.Load() || closed(err) {
+			wait = stopGrace
+		}
+		select {
+		case <-x.process.Done():
+			if closed(err) {
+				why = "it ended: " + x.process.Ended()
+			}
+		case <-time.After(wait):
+		}
+		if last := lastLine(x.process.Stderr()); last != "" {
+			why += "; it wrote: " + last
+		}
+	}
+	return failed(s.name, why).WithCause(err)
+}
+
+// lastWords is how long a server that closed its stdout may take to end.
+const lastWords = time.Second
+
+// stopGrace is how long a server that was told to stop is waited for, to say how.
+const stopGrace = 5 * time.Second
+
+// closed tells an error that means that the other end is gone.
+func closed(err error) bool {
+	return errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func failed(name, why string) *palyra.Error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s cannot be used: %s", name, why).
+		WithRemedy("see 'palyra mcp show %s'", name)
+}
+
+// trimmed is an error of the library as one safe line.
+func trimmed(err error) string {
+	if e := (*palyra.Error)(nil); errors.As(err, &e) {
+		return e.Text
+	}
+	return show.Line(palyra.Clip(err.Error(), 300))
+}
+
+// lastLine is the last line that says something, safe to show.
+func lastLine(b []byte) string {
+	const most = 300
+	end := len(b)
+	for end > 0 && (b[end-1] == '\n' || b[end-1] == '\r' || b[end-1] == ' ') {
+		end--
+	}
+	from := end
+	for from > 0 && b[from-1] != '\n' && end-from < most {
+		from--
+	}
+	return show.Line(string(b[from:end]))
+}

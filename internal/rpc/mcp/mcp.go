@@ -1,0 +1,108 @@
+// Package mcp serves McpService: the MCP servers whose tools are offered behind
+// the gate.
+package mcp
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"palyra"
+	v1 "palyra/api/gen/palyra/v1"
+	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
+)
+
+// Addition is an upstream to be.
+type Addition struct {
+	Name       string
+	Definition palyra.UpstreamDefinition
+	Approve    bool // its tools, as they are found
+	By         palyra.Principal
+	Signature  palyra.Signature
+}
+
+// Upstreams keeps the servers.
+type Upstreams interface {
+	// Add starts a server, looks at its tools and keeps both, or neither.
+	Add(ctx context.Context, a Addition) (palyra.Upstream, error)
+	// List returns all, by name, without the texts of their tools.
+	List(ctx context.Context) ([]palyra.Upstream, error)
+	// Get returns one; refresh asks its server again.
+	Get(ctx context.Context, name string, refresh bool) (palyra.Upstream, error)
+	// Remove ends one and forgets it.
+	Remove(ctx context.Context, name string, by palyra.Principal, sig palyra.Signature) error
+	// Approve pins tools by their digests.
+	Approve(ctx context.Context, name string, digests []palyra.Digest, by palyra.Principal, sig palyra.Signature) (palyra.Upstream, error)
+}
+
+// Service serves McpService.
+type Service struct{ upstreams Upstreams }
+
+// New returns the service.
+func New(u Upstreams) *Service { return &Service{u} }
+
+// Mount implements rpc.Service.
+func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
+	return palyrav1connect.NewMcpServiceHandler(s, opts...)
+}
+
+// AddUpstream implements the method.
+func (s *Service) AddUpstream(ctx context.Context, req *v1.AddUpstreamRequest) (*v1.AddUpstreamResponse, error) {
+	who := rpc.CallerOf(ctx)
+	u, err := s.upstreams.Add(ctx, Addition{
+		Name: req.GetName(), Approve: req.GetApprove(), By: who.Principal, Signature: who.Evidence,
+		Definition: palyra.UpstreamDefinition{
+			Transport: palyra.Transport(req.GetTransport()), Command: req.GetCommand(), URL: req.GetUrl(), Env: req.GetEnv(),
+			Workspace: req.GetWorkspace(), Profile: req.GetProfile(), Egress: req.GetEgress(), TimeoutMS: req.GetTimeoutMs(),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.AddUpstreamResponse{Upstream: &v1.Upstream{}}
+	return res, wire.FromWord(u, res.GetUpstream())
+}
+
+// ListUpstreams implements the method.
+func (s *Service) ListUpstreams(ctx context.Context, _ *v1.ListUpstreamsRequest) (*v1.ListUpstreamsResponse, error) {
+	all, err := s.upstreams.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.ListUpstreamsResponse{}
+	return res, wire.FromWord(map[string]any{"upstreams": all}, res)
+}
+
+// GetUpstream implements the method.
+func (s *Service) GetUpstream(ctx context.Context, req *v1.GetUpstreamRequest) (*v1.GetUpstreamResponse, error) {
+	u, err := s.upstreams.Get(ctx, req.GetName(), req.GetRefresh())
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.GetUpstreamResponse{Upstream: &v1.Upstream{}}
+	return res, wire.FromWord(u, res.GetUpstream())
+}
+
+// RemoveUpstream implements the method.
+func (s *Service) RemoveUpstream(ctx context.Context, req *v1.RemoveUpstreamRequest) (*v1.RemoveUpstreamResponse, error) {
+	who := rpc.CallerOf(ctx)
+	return &v1.RemoveUpstreamResponse{}, s.upstreams.Remove(ctx, req.GetName(), who.Principal, who.Evidence)
+}
+
+// ApproveUpstream implements the method.
+func (s *Service) ApproveUpstream(ctx context.Context, req *v1.ApproveUpstreamRequest) (*v1.ApproveUpstreamResponse, error) {
+	who := rpc.CallerOf(ctx)
+	var digests []palyra.Digest
+	for _, d := range req.GetDigests() {
+		digests = append(digests, palyra.Digest(d))
+	}
+	u, err := s.upstreams.Approve(ctx, req.GetName(), digests, who.Principal, who.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	res := &v1.ApproveUpstreamResponse{Upstream: &v1.Upstream{}}
+	return res, wire.FromWord(u, res.GetUpstream())
+}

@@ -1,0 +1,159 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"palyra"
+)
+
+// Service is a program that runs until it is stopped, and is spoken to over its
+// stdin and stdout: an MCP server. Its start is no call, and has no grant: what may
+// be started is what an operator has signed, which whoever calls Serve has checked.
+// Everything else holds as for a granted run.
+type Service struct {
+	// Stdin and Stdout are the caller's to use and to close.
+	Stdin  io.WriteCloser
+	Stdout io.ReadCloser
+
+	l    *launch
+	proc Process
+	tail tail
+	done chan struct{}
+
+	// What is known once Done is closed.
+	exit  Exit
+	err   error
+	flows []palyra.EgressFlow
+}
+
+// serviceDrain is how long what a dead program wrote on stderr is waited for.
+const serviceDrain = 200 * time.Millisecond
+
+// Serve starts the plan's program as a service. The context bounds the start, not
+// the service. The plan must be for a tier with a room of its own, with live stdin.
+func (r *Runner) Serve(ctx context.Context, id palyra.ID, p palyra.Plan) (*Service, error) {
+	if !r.enter() {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping")
+	}
+	l := &launch{Runner: r, call: id, plan: p, serves: true}
+	s, err := l.serve(ctx)
+	if err != nil {
+		l.clean()
+		r.busy.Done()
+		return nil, err
+	}
+	return s, nil
+}
+
+// serve checks and starts.
+func (l *launch) serve(ctx context.Context) (*Service, error) {
+	b, err := l.serviceable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.backend = b
+	if err := l.prepare(ctx); err != nil {
+		return nil, stopped(ctx, l.plan, err)
+	}
+	l.handed = true
+	proc, err := b.Start(ctx, l.job)
+	if err != nil {
+		return nil, notStarted(ctx, l.plan, err)
+	}
+	s := &Service{Stdin: l.own.in, Stdout: l.own.out, l: l, proc: proc, done: make(chan struct{})}
+	go s.follow()
+	return s, nil
+}
+
+// serviceable refuses what cannot be honoured, as check does for a run.
+func (l *launch) serviceable(ctx context.Context) (Backend, error) {
+	b, err := l.Runner.backend(l.plan.Tier)
+	if err != nil {
+		return nil, err
+	}
+	if !walled(b) || l.plan.Stdin != palyra.StdinLive || l.plan.Terminal || l.plan.AgentSocket {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the plan is not one of a service")
+	}
+	if err := l.runnable(l.plan, b); err != nil {
+		return nil, err
+	}
+	held, err := b.Probe(ctx, l.plan.Limits)
+	if err == nil {
+		err = l.probed(l.plan.Tier)
+	}
+	if err != nil {
+		return nil, stopped(ctx, l.plan, err)
+	}
+	if lacks := missing(without(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
+			WithRemedy("see 'palyra sandbox doctor'")
+	}
+	return b, nil
+}
+
+// follow stays with the service until nothing of it is left.
+func (s *Service) follow() {
+	defer s.l.busy.Done()
+	var reader sync.WaitGroup
+	reader.Go(func() { _, _ = io.Copy(&s.tail, s.l.own.err) })
+	s.exit, s.err = s.proc.Wait()
+	_ = s.l.own.err.SetReadDeadline(time.Now().Add(serviceDrain)) // somebody outside may hold it open
+	reader.Wait()
+	s.l.closeGateway()
+	s.flows = s.l.flows
+	if s.l.Changed != nil && len(s.exit.Changed) > 0 {
+		s.l.Changed(context.Background(), &palyra.Call{ID: s.l.call}, s.exit.Changed)
+	}
+	s.l.clean()
+	close(s.done)
+}
+
+// Done is closed when nothing of the service is left.
+func (s *Service) Done() <-chan struct{} { return s.done }
+
+// Stop ends the whole tree. It does not wait: Done tells.
+func (s *Service) Stop(reason string) { s.proc.Stop(reason, s.l.Grace) }
+
+// Exit is how it ended, once Done is closed. An error means that its cell was lost.
+func (s *Service) Exit() (Exit, error) { return s.exit, s.err }
+
+// Flows is what went through its gateway, once Done is closed.
+func (s *Service) Flows() []palyra.EgressFlow { return s.flows }
+
+// Stderr is the end of what it wrote there.
+func (s *Service) Stderr() []byte { return s.tail.bytes() }
+
+// Executor names what runs it.
+func (s *Service) Executor() string { return s.l.backend.Executor() }
+
+// Enforcement is what holds for it, as it was promised: the backend refuses to
+// start with less.
+func (s *Service) Enforcement() palyra.Enforcement { return s.l.plan.Enforcement }
+
+// tail keeps the end of a stream.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 16 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, b[max(0, len(b)-tailBytes):]...)
+	if over := len(t.b) - tailBytes; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]byte(nil), t.b...)
+}
