@@ -285,7 +285,9 @@ func (h *hand) untilReset() {
 func (w *world) getsThePlace(d *device) {
 	w.t.Helper()
 	m := find(w.t, "GetStatus")
-	for end := time.Now().Add(2 * late); ; {
+	tick := time.NewTicker(brief / 20)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * late); ; <-tick.C { // much: other tests have the machine too
 		why, err := w.sendTo(d.http, d.base, m, m.request(w.t), nil)
 		w.must(err)
 		switch {
