@@ -1,9 +1,11 @@
 package palyra
 
-// UpstreamPin is a tool of an upstream at one digest.
+// UpstreamPin is a tool of an upstream at one digest. Where an operator approves
+// it, ReadOnly is their word that it only looks.
 type UpstreamPin struct {
-	Name   string `json:"name"`
-	Digest Digest `json:"digest"`
+	Name     string `json:"name"`
+	Digest   Digest `json:"digest"`
+	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
 // UpstreamAdded makes an MCP server known: its signature is what permits to start
@@ -40,6 +42,30 @@ type UpstreamQuarantined struct {
 	Digest Digest `json:"digest"`                  // as it is
 	Pinned Digest `json:"pinned_digest,omitempty"` // as it was approved
 }
+
+// UpstreamReached says, when the session of a server is over, what it reached, and
+// which calls were under way then. That of a program is what went out of its room;
+// that of a server behind a URL are our connections to it.
+type UpstreamReached struct {
+	Name    string         `json:"name"`
+	Start   Digest         `json:"start_digest"` // of the plan it ran by, which plans of calls bind
+	Flows   []UpstreamFlow `json:"flows"`
+	Omitted int64          `json:"omitted,omitempty"` // connections that are not listed one by one, or not at all
+}
+
+// UpstreamFlow is connections of an upstream to one place. Calls are those that
+// were under way when one of them was made or carried something: one means that it
+// was for that call, several that it was for any of them, none that the server did
+// it by itself.
+type UpstreamFlow struct {
+	EgressFlow
+	Connections int64 `json:"connections"`
+	Calls       []ID  `json:"call_ids"`
+	MoreCalls   int64 `json:"more_calls,omitempty"` // than are listed
+}
+
+// Kind implements Event.
+func (UpstreamReached) Kind() string { return "upstream.reached" }
 
 // Kind implements Event.
 func (UpstreamAdded) Kind() string { return "upstream.added" }

@@ -55,6 +55,12 @@ const (
 	SourceAgent   Source = "agent" // a tool of the agent's own, of which Palyra knows the name only
 )
 
+// ForAgents reports whether agents are shown the tool. The others are what Palyra
+// itself proposes, so that it walks the gate; from anybody else they are refused.
+func (t Tool) ForAgents() bool {
+	return t.Source != SourceBuiltin || t.Name != "palyra.egress.allow" && t.Name != "palyra.device.pair"
+}
+
 // Tool describes something callable.
 type Tool struct {
 	Name         string          `json:"name"`

@@ -72,4 +72,6 @@ type UpstreamTool struct {
 	InputSchema json.RawMessage   `json:"input_schema"`
 	Digest      Digest            `json:"digest"`                  // of the definition as it is
 	Pinned      Digest            `json:"pinned_digest,omitempty"` // of the one that was approved
+	Claims      []string          `json:"claims,omitempty"`        // what the server says of it: "read-only", …; nobody has to believe it
+	ReadOnly    bool              `json:"read_only,omitempty"`     // an operator says so, of the one that was approved
 }

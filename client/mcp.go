@@ -40,9 +40,12 @@ func (c *Client) RemoveUpstream(ctx context.Context, name string) error {
 }
 
 // ApproveUpstream pins tools of an MCP server as they are now, by the digests that
-// were looked at (signed).
-func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []palyra.Digest) (palyra.Upstream, error) {
+// were looked at (signed). Those of readOnly are said to only look.
+func (c *Client) ApproveUpstream(ctx context.Context, name string, digests []palyra.Digest, readOnly ...palyra.Digest) (palyra.Upstream, error) {
 	req := &v1.ApproveUpstreamRequest{Name: name}
+	for _, d := range readOnly {
+		req.ReadOnly = append(req.ReadOnly, string(d))
+	}
 	for _, d := range digests {
 		req.Digests = append(req.Digests, string(d))
 	}

@@ -97,6 +97,8 @@ type Config struct {
 	Tools     Tools
 }
 
+var _ memory = (*run.Live)(nil)
+
 // Loop drives runs.
 type Loop struct{ Config }
 

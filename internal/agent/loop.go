@@ -20,11 +20,12 @@ type host interface {
 	Inputs(ctx context.Context, turn int64) ([]string, error)
 	Text(ctx context.Context, turn int64, text string, done bool) error
 	Call(ctx context.Context, turn, index int64, c run.ToolCall) (palyra.Outcome, error)
-	memory
 }
 
-// memory is what a run keeps for a model.
+// memory is what a run keeps for a model, and shows of it while it speaks. Runs
+// have one; a host without can be driven by anything but a model.
 type memory interface {
+	Text(ctx context.Context, turn int64, text string, done bool) error
 	Kept(ctx context.Context, turn int64) ([]byte, error)
 	Keep(ctx context.Context, turn int64, body []byte, cost palyra.Tokens) error
 	Earlier(ctx context.Context, most int) ([]run.KeptTurn, error)
@@ -33,7 +34,8 @@ type memory interface {
 
 // drive takes turns until the provider is done.
 func (l *Loop) drive(ctx context.Context, h host, p Provider) error {
-	t := Transcript{Run: h.Run(), Turn: 1, host: h}
+	t := Transcript{Run: h.Run(), Turn: 1}
+	t.memory, _ = h.(memory)
 	for ; t.Turn <= maxTurns; t.Turn++ {
 		var err error
 		if t.Inputs, err = h.Inputs(ctx, t.Turn); err != nil {

@@ -336,11 +336,15 @@ func TestInputs(t *testing.T) {
 		}
 	}
 	for _, c := range [][3]string{
-		{"", `{"prompt":"x"}`, "fake"}, {"", `{"prompt":"x","model":"other/a"}`, "other"}, {"", `{"prompt":"x","model":"meta/llama"}`, "fake"}, {"scripted", "", "scripted"},
+		{"", `{"prompt":"x"}`, "fake"}, {"", `{"prompt":"x","model":"other/a"}`, "other"}, {"", `{"prompt":"x","model":"llama"}`, "fake"}, {"fake", `{"prompt":"x","model":"meta/llama"}`, "fake"}, {"scripted", "", "scripted"},
 	} {
 		if got, err := m.Resolve(c[0], []byte(c[1])); err != nil || got != c[2] {
 			t.Errorf("%v: %s, %v", c, got, err)
 		}
+	}
+	// A provider's name misspelt must not send the prompt to another one.
+	if got, err := m.Resolve("", []byte(`{"prompt":"x","model":"ohter/a"}`)); palyra.AsError(err).Reason != palyra.ReasonNoModel || !strings.Contains(palyra.AsError(err).Remedy, "other") {
+		t.Errorf("%s, %v", got, err)
 	}
 	for want, input := range map[string]string{"a": `{"prompt":"x"}`, "b/c": `{"prompt":"x","model":"other/b/c"}`} {
 		if p, err := m.Providers()["other"]([]byte(input)); err != nil || p.(Modelled).ModelName() != want {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,16 +55,16 @@ const keptVersion = 1
 
 // Next implements Provider.
 func (m *modelRun) Next(ctx context.Context, t Transcript) (Turn, error) {
-	if t.host == nil {
+	if t.memory == nil {
 		return Turn{}, errors.New("agent: a model needs a run that remembers")
 	}
 	m.id = t.Run.ID
 	if t.Turn == 1 {
-		if err := m.remember(ctx, t.host); err != nil {
+		if err := m.remember(ctx, t.memory); err != nil {
 			return Turn{}, err
 		}
 	}
-	raw, err := t.host.Kept(ctx, t.Turn)
+	raw, err := t.memory.Kept(ctx, t.Turn)
 	if err != nil {
 		return Turn{}, err
 	}
@@ -78,7 +79,7 @@ func (m *modelRun) Next(ctx context.Context, t Transcript) (Turn, error) {
 }
 
 // remember reads the conversation of the session so far.
-func (m *modelRun) remember(ctx context.Context, h host) error {
+func (m *modelRun) remember(ctx context.Context, h memory) error {
 	earlier, err := h.Earlier(ctx, m.most)
 	if err != nil {
 		return err
@@ -98,16 +99,16 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 		return Turn{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonBudgetSpent, "the run took its %d turns and was not done", m.turns).
 			WithRemedy("say \"go on\" in another run of this session, or allow more with --max-turns, at most models.max_turns")
 	}
-	if err := t.host.Anew(ctx, t.Turn); err != nil { // an earlier daemon died in the middle of it
+	if err := t.memory.Anew(ctx, t.Turn); err != nil { // an earlier daemon died in the middle of it
 		return Turn{}, err
 	}
 	names, offers := m.offers()
 	heard := m.hear(ctx, t)
 	talk := sound(fit(append(m.talk[:len(m.talk):len(m.talk)], Exchange{Heard: heard}), m.first, m.most))
-	v := &voice{now: time.Now, say: func(text string) error { return t.host.Text(ctx, t.Turn, text, false) }}
+	v := &voice{now: time.Now, say: func(text string) error { return t.memory.Text(ctx, t.Turn, text, false) }}
 	a, err := m.ask(ctx, Question{Model: m.model, System: m.system, Tools: offers, Talk: talk, MaxTokens: m.tokens}, v, func() error {
 		v.buf = v.buf[:0]
-		return t.host.Anew(ctx, t.Turn)
+		return t.memory.Anew(ctx, t.Turn)
 	})
 	if err := errors.Join(err, v.flush()); err != nil { // all that was said is on the tape before the turn is kept
 		return Turn{}, err
@@ -117,7 +118,7 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 	if k, err = readTurn(raw); err != nil { // what is done is what stands on record, to the letter: a call is known again by it
 		return Turn{}, fmt.Errorf("agent: keep turn: %w", err)
 	}
-	if err := t.host.Keep(ctx, t.Turn, raw, tokensOf(a)); err != nil {
+	if err := t.memory.Keep(ctx, t.Turn, raw, tokensOf(a)); err != nil {
 		return Turn{}, err
 	}
 	return m.taken(ctx, t, k)
@@ -135,7 +136,7 @@ func readTurn(raw []byte) (k keptTurn, err error) {
 func (m *modelRun) taken(ctx context.Context, t Transcript, k keptTurn) (Turn, error) {
 	m.talk = append(m.talk, k.Exchange)
 	if k.Said.Text != "" { // its pieces are on the tape; that it was the last is not, perhaps
-		if err := t.host.Text(ctx, t.Turn, "", true); err != nil {
+		if err := t.memory.Text(ctx, t.Turn, "", true); err != nil {
 			return Turn{}, err
 		}
 	}
@@ -151,7 +152,7 @@ func (m *modelRun) taken(ctx context.Context, t Transcript, k keptTurn) (Turn, e
 
 // offers lists the tools as models see them.
 func (m *modelRun) offers() (toolname.Map, []Offer) {
-	list := m.tools.List()
+	list := slices.DeleteFunc(slices.Clone(m.tools.List()), func(t palyra.Tool) bool { return !t.ForAgents() })
 	names := make([]string, len(list))
 	for i, tool := range list {
 		names[i] = tool.Name

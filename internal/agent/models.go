@@ -113,18 +113,36 @@ func (m *Models) Resolve(provider string, raw []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	prefix, _, _ := strings.Cut(in.Model, "/")
+	prefix, _, two := strings.Cut(in.Model, "/")
 	if s := m.source(prefix); s != nil {
 		return s.Name, nil
 	}
-	prefix, _, _ = strings.Cut(m.Default, "/")
-	switch s := m.source(prefix); {
-	case s != nil:
-		return s.Name, nil
-	case len(m.Sources) == 1:
-		return m.Sources[0].Name, nil
+	s := m.usual()
+	switch {
+	case s == nil:
+		return "", noModel("no default model is configured")
+	case two && !slices.Contains(s.Allowed, in.Model): // a name misspelt must not send the prompt to somebody else
+		return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "there is no provider of models called %q", palyra.Clip(prefix, 64)).
+			WithRemedy("name one of %s; for a model of %s whose name has a slash give --provider %s, or list it in providers.%s.models", m.names(), s.Name, s.Name, s.Name)
 	}
-	return "", noModel("no default model is configured")
+	return s.Name, nil
+}
+
+// usual is the provider of a model that names none; nil where there is no such.
+func (m *Models) usual() *Source {
+	prefix, _, _ := strings.Cut(m.Default, "/")
+	if s := m.source(prefix); s != nil || len(m.Sources) != 1 {
+		return s
+	}
+	return &m.Sources[0]
+}
+
+func (m *Models) names() string {
+	out := make([]string, len(m.Sources))
+	for i, s := range m.Sources {
+		out[i] = s.Name
+	}
+	return strings.Join(out, ", ")
 }
 
 func (m *Models) source(name string) *Source {

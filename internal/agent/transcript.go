@@ -15,7 +15,7 @@ type Transcript struct {
 	Dropped int64    // turns that no longer stand in Past
 	Inputs  []string // said to the run since the last turn
 
-	host host
+	memory memory // nil: there is none
 }
 
 // Past is a turn that was taken.

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -49,7 +48,7 @@ type Way struct {
 func (w *Wire) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	res, done, err := w.send(ctx, req)
-	if err != nil {
+	if err != nil { // send has destroyed the key
 		if done != nil {
 			done()
 		}
@@ -79,12 +78,13 @@ func causeOf(ctx context.Context, err error) error {
 // send makes the way and goes it. done ends what it opened.
 func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, done func(), _ error) {
 	req = req.Clone(ctx)
-	scrub, err := w.dress(ctx, req.Header)
+	key, err := w.dress(ctx, req.Header)
 	if err != nil {
 		return nil, nil, err
 	}
 	way, err := w.Way(ctx)
 	if err != nil {
+		key.Destroy()
 		return nil, nil, err
 	}
 	t := &http.Transport{
@@ -98,12 +98,14 @@ func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, d
 	done = func() {
 		t.CloseIdleConnections()
 		way.Close()
+		key.Destroy()
 	}
 	res, err := t.RoundTrip(req)
 	if err != nil {
 		return nil, done, err
 	}
-	if fault := refusal(res, scrub); fault != nil {
+	res.Body = scrubbed(res.Body, key)
+	if fault := refusal(res); fault != nil {
 		_ = res.Body.Close()
 		return nil, done, fault
 	}
@@ -111,8 +113,8 @@ func (w *Wire) send(ctx context.Context, req *http.Request) (_ *http.Response, d
 }
 
 // dress takes off what the library says about this machine and puts the key on.
-// It returns what takes the key out of a text.
-func (w *Wire) dress(ctx context.Context, h http.Header) (scrub func([]byte) []byte, err error) {
+// It returns the key, which is the caller's to destroy.
+func (w *Wire) dress(ctx context.Context, h http.Header) (key palyra.Secret, err error) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Stainless-") {
 			h.Del(name)
@@ -121,40 +123,27 @@ func (w *Wire) dress(ctx context.Context, h http.Header) (scrub func([]byte) []b
 	h.Del("Authorization")
 	h.Del("X-Api-Key")
 	h.Set("User-Agent", "palyra")
-	scrub = func(b []byte) []byte { return b }
 	if w.Key == nil {
-		return scrub, nil
+		return key, nil
 	}
-	key, err := w.Key(ctx)
-	if err != nil {
-		return nil, err
+	if key, err = w.Key(ctx); err != nil {
+		return key, err
 	}
-	err = key.Use(func(b []byte) error {
+	return key, key.Use(func(b []byte) error {
 		w.Sign(h, string(b))
 		return nil
 	})
-	return func(text []byte) []byte {
-		_ = key.Use(func(b []byte) error {
-			if len(b) > 0 {
-				text = bytes.ReplaceAll(text, b, []byte("[key]"))
-			}
-			return nil
-		})
-		key.Destroy()
-		return text
-	}, err
 }
 
 // refusal is the fault of an answer that is not a stream of events, else nil.
-func refusal(res *http.Response, scrub func([]byte) []byte) error {
+func refusal(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	stream := kind == "text/event-stream"
 	if res.StatusCode == http.StatusOK && stream {
-		_ = scrub(nil) // nothing will be shown: the key is done with
 		return nil
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefuse)) // what there is of it
-	f := FaultOf(scrub(body))
+	f := FaultOf(body)
 	f.Status, f.After = res.StatusCode, retryAfter(res.Header, time.Now())
 	if res.StatusCode == http.StatusOK {
 		f.Odd = "it answered with " + palyra.Clip(kind, 64) + " where a stream of events was asked for"

@@ -65,7 +65,7 @@ type Config struct {
 
 	Log        *slog.Logger  // nil: silent
 	Wait       time.Duration // how long a question stays open; 5 minutes
-	DenyHold   time.Duration // how long a denied plan may not be asked again; 5 minutes
+	DenyHold   time.Duration // how long a denied plan may not be asked again; 0: not at all
 	OnceTTL    time.Duration // how long an unused once-lease lives; 15 minutes
 	MaxTTL     time.Duration // longest timeboxed lease; 24 hours
 	MaxPending int           // open questions per principal; 32
@@ -100,7 +100,6 @@ func New(c Config) (*Desk, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Wait = orDefault(c.Wait, 5*time.Minute)
-	c.DenyHold = orDefault(c.DenyHold, 5*time.Minute)
 	c.OnceTTL = orDefault(c.OnceTTL, 15*time.Minute)
 	c.MaxTTL = orDefault(c.MaxTTL, 24*time.Hour)
 	c.MaxPending = orDefault(c.MaxPending, 32)

@@ -91,7 +91,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 		DB: w.db, Journal: w.journal,
 		Now:   func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.wall },
 		Boot:  func() (string, time.Duration) { w.mu.Lock(); defer w.mu.Unlock(); return w.boot, w.since },
-		NewID: newID,
+		NewID: newID, DenyHold: 5 * time.Minute,
 	}
 	for _, c := range change {
 		c(&w.cfg)

@@ -289,3 +289,10 @@ func TestPathRoot(t *testing.T) {
 		}
 	}
 }
+
+// An operator who wants no hold gets none.
+func TestNoHold(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.DenyHold = 0 })
+	w.decide(w.ask(call(t, "src/a.txt")), palyra.AnswerDeny)
+	w.ask(call(t, "src/a.txt", inSession(session2)))
+}

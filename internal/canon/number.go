@@ -20,6 +20,9 @@ func normal(s string) (string, error) {
 	if len(s) == 0 || len(s) > maxNumberText {
 		return "", fmt.Errorf("canon: number of %d characters", len(s))
 	}
+	if plain(s) {
+		return s, nil
+	}
 	digits, neg := strings.CutPrefix(s, "-")
 	exp := 0
 	if i := strings.IndexAny(digits, "eE"); i >= 0 {
@@ -43,6 +46,20 @@ func normal(s string) (string, error) {
 	short := strings.TrimRight(digits, "0")
 	exp += len(digits) - len(short)
 	return written(neg, short, exp), nil
+}
+
+// plain reports whether a number is written as normal writes it: most are.
+func plain(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || len(digits) > plainDigits || digits[0] == '0' && s != "0" {
+		return false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 func written(neg bool, digits string, exp int) string {

@@ -111,12 +111,22 @@ func (c *Catalog) find(name string) (known, error) {
 	k, ok := c.byName[name]
 	if !ok {
 		e := palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool called %q", name)
+		if server, ok := serverOf(name); ok { // a tool that changed is not offered, but there
+			return known{}, e.WithRemedy("it may be in quarantine: 'palyra mcp show %s' says so; 'palyra tools list' has what is offered", server)
+		}
 		if near := nearest(name, c.names); len(near) > 0 {
 			return known{}, e.WithRemedy("did you mean %s? See 'palyra tools list'", strings.Join(near, " or "))
 		}
 		return known{}, e.WithRemedy("see 'palyra tools list'")
 	}
 	return k, nil
+}
+
+// serverOf is the MCP server that a tool of this name would be one of.
+func serverOf(tool string) (string, bool) {
+	rest, ok := strings.CutPrefix(tool, "mcp.")
+	server, _, named := strings.Cut(rest, ".")
+	return server, ok && named && server != ""
 }
 
 // proposed finds the tool of a proposal. One that is only to be checked may be the

@@ -52,6 +52,7 @@ func TestAdmit(t *testing.T) {
 		"palyra.fs.list":        {`{}`, `{"path":"a","recursive":true,"limit":5000}`},
 		"palyra.fs.search":      {`{"pattern":"x"}`, `{"pattern":"x","glob":"*.go","ignore_case":true,"max_results":1,"path":"."}`},
 		"palyra.fs.write":       {`{"path":"a","content":"b"}`, `{"path":"a","content_b64":"AA==","mode":"create","make_dirs":true,"executable":false}`},
+		"palyra.fs.edit":        {`{"path":"a","old_string":"x","new_string":""}`, `{"path":"a","old_string":"x","new_string":"y","replace_all":true}`},
 		"palyra.fs.apply_patch": {`{"patch":"x"}`},
 		"palyra.artifact.read":  {`{"artifact_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`},
 	} {
@@ -160,7 +161,7 @@ func TestNearestNames(t *testing.T) {
 	c := real(t)
 	for asked, want := range map[string]string{
 		"palyra.ehco": "palyra.echo", "fs.read": "palyra.fs.read", "read": "palyra.fs.read", "palyra.fs.wirte": "palyra.fs.write",
-		"apply_patch": "palyra.fs.apply_patch", "applypatch": "palyra.fs.apply_patch", "palyra_fs_list": "palyra.fs.list",
+		"mcp.files.read_file": "palyra mcp show files", "apply_patch": "palyra.fs.apply_patch", "applypatch": "palyra.fs.apply_patch", "palyra_fs_list": "palyra.fs.list",
 	} {
 		_, err := c.Get(asked)
 		e := palyra.AsError(err)
@@ -220,7 +221,7 @@ func TestListIsSorted(t *testing.T) {
 	for _, tool := range real(t).List() {
 		names = append(names, tool.Name)
 	}
-	if !slices.IsSorted(names) || len(names) != 11 {
+	if !slices.IsSorted(names) || len(names) != 12 {
 		t.Error(names)
 	}
 }

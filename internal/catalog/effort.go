@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"regexp/syntax"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,8 +17,11 @@ const (
 	maxPattern  = 4 << 10 // bytes of one pattern
 	maxMachine  = 4 << 10 // states of all patterns of a schema together
 	maxLevels   = 512     // of schemas in schemas, on the way to one value
-	maxVisits   = 4 << 20 // of a schema to a value, for one call
+	maxVisits   = 4 << 20 // of a schema to a value, for one call; work is counted in them
 	runesAState = 8       // of a class of characters
+	bytesAPart  = 64      // of a text, that take as long as one more part of a value
+	partsAVisit = 4       // of a value that is compared, or put into a message that nobody reads
+	stepsAVisit = 128     // of a pattern's states over a text's bytes
 )
 
 var (
@@ -31,7 +32,38 @@ var (
 
 // effort walks a schema as the library would, to know before it does what that
 // takes.
-type effort struct{ root any }
+type effort struct {
+	root     any
+	patterns map[string]int // what each takes
+}
+
+// part is a value, or one inside of it, with how much of it there is.
+type part struct {
+	value  any
+	size   int
+	fields map[string]*part
+	items  []*part
+}
+
+func partOf(v any) *part {
+	p := &part{value: v, size: 1}
+	switch v := v.(type) {
+	case string:
+		p.size += len(v) / bytesAPart
+	case []any:
+		for _, x := range v {
+			sub := partOf(x)
+			p.items, p.size = append(p.items, sub), p.size+sub.size
+		}
+	case map[string]any:
+		p.fields = make(map[string]*part, len(v))
+		for name, x := range v {
+			sub := partOf(x)
+			p.fields[name], p.size = sub, p.size+sub.size+len(name)/bytesAPart
+		}
+	}
+	return p
+}
 
 // newEffort reads the schema as the library understood it, which takes keywords in
 // any case. It refuses patterns that would be too large and references that cannot
@@ -41,7 +73,7 @@ func newEffort(top *jsonschema.Schema) (*effort, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &effort{}
+	e := &effort{patterns: map[string]int{}}
 	if err := json.Unmarshal(raw, &e.root); err != nil {
 		return nil, err
 	}
@@ -52,134 +84,69 @@ func newEffort(top *jsonschema.Schema) (*effort, error) {
 	return e, e.survey(e.root, &states)
 }
 
-// survey looks at every part of the document, whether or not it is a schema: what
-// only looks like a pattern counts too.
-func (e *effort) survey(v any, states *int) error {
-	switch v := v.(type) {
-	case []any:
-		for _, x := range v {
-			if err := e.survey(x, states); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		if err := e.plain(v, states); err != nil {
-			return err
-		}
-		for _, x := range v {
-			if err := e.survey(x, states); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// plain looks at one object.
-func (e *effort) plain(v map[string]any, states *int) error {
-	if _, named := v["$id"].(string); named {
-		return errRef
-	}
-	if _, err := e.target(v); err != nil {
-		return err
-	}
-	if p, ok := v["pattern"].(string); ok {
-		if err := weigh(p, states); err != nil {
-			return err
-		}
-	}
-	all, _ := v["patternProperties"].(map[string]any)
-	for p := range all {
-		if err := weigh(p, states); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// refers reports whether a part of the document refers to another.
-func refers(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, refers)
-	case map[string]any:
-		if v["$ref"] != nil || v["$dynamicRef"] != nil {
-			return true
-		}
-		for _, x := range v {
-			if refers(x) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// alone reports whether a field can be checked without the rest of the document.
-func (e *effort) alone(field string) bool {
-	m, _ := e.root.(map[string]any)
-	all, _ := m["properties"].(map[string]any)
-	return !refers(all[field])
-}
-
-// weigh adds what a pattern takes when it is compiled.
-func weigh(pattern string, states *int) error {
-	if len(pattern) > maxPattern {
-		return errPatterns
-	}
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil // if it is one, the library says so
-	}
-	if *states += weightOf(re); *states > maxMachine {
-		return errPatterns
-	}
-	return nil
-}
-
-func weightOf(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/runesAState
-	if re.Op == syntax.OpLiteral {
-		n = 1 + len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		n += weightOf(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1)
-	}
-	return min(n, maxMachine+1)
-}
-
 // check refuses a value that would take too much.
 func (e *effort) check(value any) error {
 	left := maxVisits
-	return e.visit(e.root, value, maxLevels, &left)
+	return e.visit(e.root, partOf(value), maxLevels, &left)
 }
 
 // visit counts at least every visit of a schema to a value that the library makes.
-func (e *effort) visit(schema, value any, levels int, left *int) error {
+func (e *effort) visit(schema any, p *part, levels int, left *int) error {
 	m, ok := schema.(map[string]any)
-	if *left--; *left < 0 || levels == 0 {
+	if *left -= e.cost(m, p); *left < 0 || levels == 0 {
 		return errEffort
 	}
 	if !ok {
 		return nil
 	}
-	if err := e.visitSame(m, value, levels-1, left); err != nil {
+	if err := e.visitSame(m, p, levels-1, left); err != nil {
 		return err
 	}
-	switch v := value.(type) {
-	case map[string]any:
-		return e.visitFields(m, v, levels-1, left)
-	case []any:
-		return e.visitItems(m, v, levels-1, left)
+	if err := e.visitFields(m, p, levels-1, left); err != nil {
+		return err
+	}
+	return e.visitItems(m, p, levels-1, left)
+}
+
+// cost is what one visit takes: the value is compared and, where it does not fit,
+// written into the library's message, whole and each time.
+func (e *effort) cost(m map[string]any, p *part) int {
+	n := 1 + p.size/partsAVisit
+	list, _ := m["enum"].([]any)
+	n += len(list)
+	if text, ok := p.value.(string); ok {
+		pattern, _ := m["pattern"].(string)
+		n += e.match(pattern, text)
+	}
+	all, _ := m["patternProperties"].(map[string]any)
+	for pattern := range all {
+		for name := range p.fields {
+			n += 1 + e.match(pattern, name)
+		}
+	}
+	return n
+}
+
+// match is what it takes to hold a text against a pattern.
+func (e *effort) match(pattern, text string) int {
+	return e.patterns[pattern] * len(text) / stepsAVisit
+}
+
+// visitAll goes into schemas that are about one value.
+func (e *effort) visitAll(next []any, p *part, levels int, left *int) error {
+	for _, s := range next {
+		if s == nil {
+			continue
+		}
+		if err := e.visit(s, p, levels, left); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // visitSame goes into the schemas that are about the same value.
-func (e *effort) visitSame(m map[string]any, value any, levels int, left *int) error {
+func (e *effort) visitSame(m map[string]any, p *part, levels int, left *int) error {
 	next, err := e.target(m)
 	if err != nil {
 		return err
@@ -197,35 +164,22 @@ func (e *effort) visitSame(m map[string]any, value any, levels int, left *int) e
 			next = append(next, s)
 		}
 	}
-	for _, s := range next {
-		if s == nil {
-			continue
-		}
-		if err := e.visit(s, value, levels, left); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.visitAll(next, p, levels, left)
 }
 
-func (e *effort) visitFields(m map[string]any, v map[string]any, levels int, left *int) error {
+func (e *effort) visitFields(m map[string]any, p *part, levels int, left *int) error {
 	properties, _ := m["properties"].(map[string]any)
 	patterns, _ := m["patternProperties"].(map[string]any)
-	for name, x := range v {
+	for name, x := range p.fields {
 		next := []any{m["additionalProperties"], m["unevaluatedProperties"], properties[name]}
 		for _, s := range patterns {
 			next = append(next, s)
 		}
-		for _, s := range next {
-			if s == nil {
-				continue
-			}
-			if err := e.visit(s, x, levels, left); err != nil {
-				return err
-			}
+		if err := e.visitAll(next, x, levels, left); err != nil {
+			return err
 		}
 		if s := m["propertyNames"]; s != nil {
-			if err := e.visit(s, name, levels, left); err != nil {
+			if err := e.visit(s, partOf(name), levels, left); err != nil {
 				return err
 			}
 		}
@@ -233,8 +187,8 @@ func (e *effort) visitFields(m map[string]any, v map[string]any, levels int, lef
 	return nil
 }
 
-func (e *effort) visitItems(m map[string]any, v []any, levels int, left *int) error {
-	for i, x := range v {
+func (e *effort) visitItems(m map[string]any, p *part, levels int, left *int) error {
+	for i, x := range p.items {
 		next := []any{m["additionalItems"], m["unevaluatedItems"], m["contains"]}
 		for _, k := range []string{"items", "prefixItems"} {
 			if list, ok := m[k].([]any); !ok {
@@ -243,13 +197,8 @@ func (e *effort) visitItems(m map[string]any, v []any, levels int, left *int) er
 				next = append(next, list[i])
 			}
 		}
-		for _, s := range next {
-			if s == nil {
-				continue
-			}
-			if err := e.visit(s, x, levels, left); err != nil {
-				return err
-			}
+		if err := e.visitAll(next, x, levels, left); err != nil {
+			return err
 		}
 	}
 	return nil

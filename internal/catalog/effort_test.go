@@ -41,6 +41,58 @@ func TestSchemasThatDoNotEnd(t *testing.T) {
 	}
 }
 
+// What a check takes is not only how many parts there are: a large value is compared,
+// matched and put into a message at every step. Each of these took the daemon half a
+// minute and more, and a schema has room for a hundred times as much.
+func TestSchemasThatTakeLong(t *testing.T) {
+	numbers := strings.Repeat(`1,`, 1<<19-10) + `1`
+	for name, c := range map[string]struct{ schema, args string }{
+		"many kinds":   {`{"anyOf":[` + strings.Repeat(`{"type":"string"},`, 100) + `{}]}`, `[` + numbers + `]`},
+		"many choices": {`{"items":{"enum":[` + strings.Repeat(`"x",`, 5000) + `1]}}`, `[` + numbers[:1<<14] + `1]`},
+		"a pattern": {
+			`{"allOf":[` + strings.Repeat(`{"$ref":"#/$defs/p"},`, 200) + `{}]}`, `"` + strings.Repeat("ab", 1<<19) + `"`,
+		},
+		"names": {
+			`{"allOf":[` + strings.Repeat(`{"$ref":"#/$defs/n"},`, 200) + `{}]}`, `{"` + strings.Repeat("ab", 1<<18) + `":1}`,
+		},
+	} {
+		s, err := newSchema(json.RawMessage(`{"type":"object","properties":{"a":` + c.schema + `},"$defs":{` +
+			`"p":{"pattern":"(a|ab|c?){100}[xy]"},"n":{"patternProperties":{"(a|ab|c?){100}[xy]":{}}}}}`))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		args, err := object([]byte(`{"a":` + c.args + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.check("t", args); err == nil || !strings.Contains(err.Error(), errEffort.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What people send is far from it, also where it is as large as can be.
+func TestSchemasOfLargeArguments(t *testing.T) {
+	s, err := newSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","pattern":"^[a-z/]+$"},` +
+		`"content":{"type":"string","pattern":"^[ -~\\n]*$"},"mode":{"enum":["create","overwrite"]},` +
+		`"rows":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string"}}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range []string{
+		`{"path":"a/b","mode":"create","content":"` + strings.Repeat("x", HardCap-100) + `"}`,
+		`{"rows":[` + strings.Repeat(`{"n":1,"s":"some text"},`, 40_000) + `{}]}`,
+	} {
+		args, err := object([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.check("t", args); err != nil {
+			t.Errorf("%.40s: %v", raw, err)
+		}
+	}
+}
+
 // What refers to itself by way of a value's own parts ends with the value. The
 // field alone would take itself for the document.
 func TestSchemasOfTrees(t *testing.T) {

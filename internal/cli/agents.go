@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) agents() *cobra.Command {
-	return parent("agent", "Name the agents that may call tools", a.agentAdd(), a.agentList(), a.agentRemove(), a.agentRun())
+	return parent("agent", "Name the agents that may call tools, and run one in the sandbox", a.agentAdd(), a.agentList(), a.agentRemove(), a.agentRun())
 }
 
 // newAgent is an agent and the token that is shown this once.

@@ -11,6 +11,10 @@ import (
 	"palyra/internal/show"
 )
 
+// answerIt is what every remedy of a question begins with: whoever reads this is
+// about to do it.
+const answerIt = "have an operator answer the approval"
+
 // why prints policy's reasons and, while they can be chosen, what a wider
 // answer would also cover.
 func (v *approvalView) why() {
@@ -21,6 +25,9 @@ func (v *approvalView) why() {
 	}
 	if needs := need(v.approval.Need); !v.short || needs != need(palyra.Need{}) {
 		v.put("Needs", needs)
+	}
+	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.approval.Pending() {
+		v.text("Remedy", more)
 	}
 	if v.approval.Pending() && !v.once {
 		v.text("Wider scopes", wider(p.Covers))

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra"
 	"palyra/internal/config"
 	"palyra/internal/show"
 )
@@ -85,6 +86,27 @@ func (a *app) config() (*config.Config, error) {
 		a.loaded = &c
 	}
 	return a.loaded, nil
+}
+
+// paths is where everything is. A configuration with a mistake in it does not keep
+// people from a daemon that runs: it can be asked, answered and stopped while its
+// file is being changed. Where none runs the mistake is what there is to say.
+func (a *app) paths() (config.Paths, error) {
+	c, err := a.config()
+	if err == nil {
+		return c.Paths, nil
+	}
+	if e := palyra.AsError(err); e.Code != palyra.Invalid || e.Reason != palyra.ReasonConfig {
+		return config.Paths{}, err
+	}
+	paths, lost := config.Locate(config.Options{Home: a.home, Env: a.Env})
+	if lost != nil {
+		return config.Paths{}, err
+	}
+	if agent, _, lost := paths.Sockets(); lost != nil || !exists(agent) {
+		return config.Paths{}, err
+	}
+	return paths, nil
 }
 
 // say talks to the person, unless told to be quiet. The text must be safe

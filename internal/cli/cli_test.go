@@ -38,6 +38,7 @@ func TestUsageErrors(t *testing.T) {
 		want string
 	}{
 		{"bogus", `there is no command "bogus"`},
+		{"tool list", `there is no command "tool"; did you mean tools?`},
 		{"statu", `there is no command "statu"; did you mean status?`},
 		{"approvls list", `there is no command "approvls"; did you mean approvals?`},
 		{"journal tail --kind call.grantd", `there are no entries of kind "call.grantd"; there are call.granted`},

@@ -25,11 +25,11 @@ func (a *app) agent() (*client.Client, error) {
 	if name := a.remoteName(); name != "" {
 		return a.elsewhere(name, client.AgentDoor)
 	}
-	c, err := a.config()
+	paths, err := a.paths()
 	if err != nil {
 		return nil, err
 	}
-	socket, _, err := c.Paths.Sockets()
+	socket, _, err := paths.Sockets()
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +46,11 @@ func (a *app) operator() (*client.Client, error) {
 	if name := a.remoteName(); name != "" {
 		return a.elsewhere(name, client.OperatorDoor)
 	}
-	c, err := a.config()
+	paths, err := a.paths()
 	if err != nil {
 		return nil, err
 	}
-	return a.operatorAs(&personalKey{app: a, path: c.Paths.OperatorKey})
+	return a.operatorAs(&personalKey{app: a, path: paths.OperatorKey})
 }
 
 // operatorAs opens the operator's door with a given key.
@@ -58,11 +58,11 @@ func (a *app) operatorAs(key client.Signer) (*client.Client, error) {
 	if name := a.remoteName(); name != "" && key == nil {
 		return a.elsewhere(name, client.OperatorDoor)
 	}
-	c, err := a.config()
+	paths, err := a.paths()
 	if err != nil {
 		return nil, err
 	}
-	_, socket, err := c.Paths.Sockets()
+	_, socket, err := paths.Sockets()
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +125,11 @@ func (a *app) separation() palyra.Separation {
 	if a.remoteName() != "" {
 		return palyra.SeparationDevice
 	}
-	c, err := a.config()
+	paths, err := a.paths()
 	if err != nil {
 		return ""
 	}
-	s, err := client.LoadSigner(c.Paths.OperatorKey, nil)
+	s, err := client.LoadSigner(paths.OperatorKey, nil)
 	if err != nil {
 		return ""
 	}
@@ -185,7 +185,7 @@ func (a *app) readInput(arg string, limit int64) ([]byte, error) {
 	case strings.HasPrefix(arg, "@"):
 		f, err := os.Open(arg[1:])
 		if err != nil {
-			return nil, failed(palyra.ReasonFileNotFound, "%v", err)
+			return nil, failed(palyra.ReasonFileNotFound, "%v", err).WithRemedy("name a file that you can read")
 		}
 		defer f.Close()
 		r = f
@@ -224,11 +224,11 @@ func (a *app) notInside(err error) error {
 // inside reports whether this is the room of an agent: there is its door and not
 // the operator's.
 func (a *app) inside() bool {
-	c, err := a.config()
+	paths, err := a.paths()
 	if err != nil {
 		return false
 	}
-	agent, operator, err := c.Paths.Sockets()
+	agent, operator, err := paths.Sockets()
 	return err == nil && exists(agent) && !exists(operator)
 }
 

@@ -107,7 +107,7 @@ func (a *app) readFile(path string, limit int64) ([]byte, error) {
 func readLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, failed(palyra.ReasonFileNotFound, "%v", err)
+		return nil, failed(palyra.ReasonFileNotFound, "%v", err).WithRemedy("name a file that you can read")
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, limit+1))

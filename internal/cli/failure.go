@@ -133,7 +133,7 @@ func group(cmd *cobra.Command, args []string) error {
 		return usage("%s: a command is missing: %s", cmd.Name(), strings.Join(names(cmd), ", "))
 	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "palyra "))
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	if near := beginning(args[0], cmd.SuggestionsFor(args[0])); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
 	return usage("%s", text)
@@ -193,4 +193,18 @@ func takes(want ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// beginning leaves out what only looks alike where something begins with the word.
+func beginning(word string, near []string) []string {
+	var begin []string
+	for _, name := range near {
+		if strings.HasPrefix(name, word) {
+			begin = append(begin, name)
+		}
+	}
+	if len(begin) > 0 {
+		return begin
+	}
+	return near
 }

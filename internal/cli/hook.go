@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -27,8 +28,8 @@ const (
 
 // hookOptions is what the command line of a hook says.
 type hookOptions struct {
-	mode, shell string
-	wait        spanFlag
+	mode, shell, own string
+	wait             spanFlag
 }
 
 func (a *app) hook() *cobra.Command {
@@ -39,7 +40,7 @@ func (a *app) hook() *cobra.Command {
 			"is not held by anything, and the journal has it as judged, not as run.",
 		Example: "  palyra hook install claude-code",
 	}
-	cmd.AddCommand(a.hookClaude(), a.hookInstall())
+	cmd.AddCommand(a.hookClaude(), a.hookInstall(), a.hookUninstall())
 	return cmd
 }
 
@@ -69,6 +70,7 @@ func (a *app) hookClaude() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.shell, "shell", "", "shell that takes the command (default: /bin/bash where there is one, else /bin/sh)")
+	f.StringVar(&o.own, "own-server", "", "the name that the agent's settings have for 'palyra mcp serve': its tools are left to the gate they go through anyway")
 	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hookRewrite, hookCheck}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -95,10 +97,10 @@ const lastWord = 2 * time.Second
 // that took so long.
 func (a *app) inTime(ctx context.Context, o hookOptions) error {
 	if o.mode != hookRewrite && o.mode != hookCheck {
-		return failed(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode)
+		return failed(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode).WithRemedy("see 'palyra hook claude-code --help'")
 	}
 	if o.wait <= 0 {
-		return failed(palyra.ReasonMalformedInput, "--wait must be more than nothing")
+		return failed(palyra.ReasonMalformedInput, "--wait must be more than nothing").WithRemedy("give a time such as 45s")
 	}
 	type got struct {
 		doc any
@@ -138,7 +140,7 @@ func (a *app) answer(ctx context.Context, o hookOptions) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(ownTools, h.tool) {
+	if slices.Contains(ownTools, h.tool) || h.through(o.own) {
 		return struct{}{}, nil // no word of ours: the agent's own rules hold
 	}
 	d, err := a.decision(ctx, h, o)
@@ -200,7 +202,7 @@ func (a *app) decision(ctx context.Context, h *hookCall, o hookOptions) (hookDec
 	if err != nil {
 		return hookDecision{}, err
 	}
-	return decided(out), nil
+	return a.decided(out), nil
 }
 
 // rewrite lets a shell command pass as one that runs through the gate. Nothing is
@@ -230,10 +232,15 @@ func (a *app) rewrite(h *hookCall, o hookOptions) (hookDecision, error) {
 	return hookDecision{Decision: "allow", Reason: "it runs through palyra exec, in the sandbox", Input: input}, nil
 }
 
-// decided puts an outcome into the agent's words. Only "allowed" is a yes.
-func decided(o palyra.Outcome) hookDecision {
+// decided puts an outcome into the agent's words. Only "allowed" is a yes. A question
+// that nobody has answered yet stays open: the agent can tell its person.
+func (a *app) decided(o palyra.Outcome) hookDecision {
 	if o.Outcome == palyra.OutcomeAllowed {
 		return hookDecision{Decision: "allow", Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
+	}
+	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
+		return hookDecision{Decision: "deny", Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). A person answers with: %s approvals decide %s allow (or deny); "+
+			"try the same call again after that, and not before", o.ApprovalID, o.ReasonCode, o.CallID, a.own(), o.ApprovalID)}
 	}
 	text := "palyra: " + string(o.Outcome)
 	if o.Reason != "" {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"palyra"
@@ -108,6 +109,18 @@ func readHook(raw []byte, project string) (*hookCall, error) {
 // the agent's own rules go on holding.
 var ownTools = []string{"TodoWrite", "TodoRead", "ExitPlanMode", "EnterPlanMode", "AskUserQuestion"}
 
+// between stands between the names of a server and of its tool.
+const between = "__"
+
+// through reports whether a call goes to Palyra's own MCP server, by the name that
+// the person who installed the hook vouched for: it walks the gate there. Where the
+// name of a server ends can be told only if it stands nowhere else: a project's server
+// may be called palyra__palyra_x.
+func (h *hookCall) through(server string) bool {
+	tool, own := strings.CutPrefix(h.tool, "mcp"+between+server+between)
+	return own && server != "" && strings.HasPrefix(tool, "palyra_") && !strings.Contains(server+tool, between)
+}
+
 // request puts the call into the words of Palyra's tools, so that the policy that
 // is written for them holds for the agent's. What cannot be put so is asked about
 // under its own name.
@@ -160,7 +173,11 @@ func (h *hookCall) mapped() (string, map[string]any, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		return h.onPath("palyra.fs.search", "path", map[string]any{"pattern": regexp.QuoteMeta(palyra.Clip(got["pattern"], 400))})
+		pattern := regexp.QuoteMeta(got["pattern"])
+		if len(pattern) > maxSearched { // what would be cut off would not be judged
+			return "", nil, nil
+		}
+		return h.onPath("palyra.fs.search", "path", map[string]any{"pattern": pattern})
 	case "WebFetch":
 		got, err := h.input.texts("url")
 		return "palyra.http.fetch", map[string]any{"url": got["url"]}, err
@@ -182,8 +199,11 @@ func (h *hookCall) onPath(name, field string, args map[string]any) (string, map[
 	if err != nil {
 		return "", nil, err
 	}
-	if p == "" && field != "path" {
+	switch {
+	case p == "" && field != "path":
 		return "", nil, badHook("%s is missing", field)
+	case !plainPath(p):
+		return "", nil, nil
 	}
 	if args == nil {
 		args = map[string]any{}
@@ -200,6 +220,47 @@ func (h *hookCall) place(p string) string {
 	return filepath.Join(h.dir, p)
 }
 
+// plainPath reports whether an agent's tool finds the same file by a path as we do. It
+// has a sign for the home directory, takes off space at the ends and puts letters
+// into another form (NFC) before it looks: such a path is asked about as it is.
+func plainPath(p string) bool {
+	if strings.HasPrefix(p, "~") || strings.TrimSpace(p) != p {
+		return false
+	}
+	for _, r := range p {
+		if r >= utf8.RuneSelf && !unicode.Is(steady, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// steady are letters that no normal form of Unicode puts in another's place, nor
+// together with their neighbours: not all of them, but those that files are named by.
+var steady = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x00a1, 0x02af, 1},
+		{0x0388, 0x0482, 1},
+		{0x048a, 0x052f, 1},
+		{0x05d0, 0x05ea, 1},
+		{0x0620, 0x064a, 1},
+		{0x2010, 0x2027, 1},
+		{0x3041, 0x3096, 1},
+		{0x30a1, 0x30fa, 1},
+		{0x3400, 0x4dbf, 1},
+		{0x4e00, 0x9fff, 1},
+		{0xac00, 0xd7a3, 1},
+	},
+	R32: []unicode.Range32{{0x1f300, 0x1faff, 1}},
+}
+
+// leadsAway tells patterns that may leave the directory: by what they say, or by what
+// their braces say once they are taken apart.
+var leadsAway = regexp.MustCompile(`\.\.|[{,][/~.]|\.[,}](.*})?\.`)
+
+// maxSearched is the longest pattern that palyra.fs.search takes.
+const maxSearched = 1000
+
 // glob is a listing of the directory that is looked through. A pattern that leads
 // elsewhere is asked about as it is.
 func (h *hookCall) glob() (string, map[string]any, error) {
@@ -207,12 +268,7 @@ func (h *hookCall) glob() (string, map[string]any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	for _, away := range []string{"..", "{/", ",/", "{~", ",~"} {
-		if strings.Contains(got["pattern"], away) {
-			return "", nil, nil
-		}
-	}
-	if p := got["pattern"]; filepath.IsAbs(p) || strings.HasPrefix(p, "~") {
+	if p := got["pattern"]; filepath.IsAbs(p) || !plainPath(p) || leadsAway.MatchString(p) {
 		return "", nil, nil
 	}
 	return h.onPath("palyra.fs.list", "path", map[string]any{"recursive": true})

@@ -24,6 +24,9 @@ func (h *hookCall) edit() (string, map[string]any, error) {
 	if err != nil || path == "" {
 		return "", nil, badHook("file_path is missing")
 	}
+	if !plainPath(path) {
+		return "", nil, nil
+	}
 	content, ok := readPlain(h.place(path))
 	if !ok {
 		return "", nil, nil

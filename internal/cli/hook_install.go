@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +20,11 @@ type hookInstallation struct {
 	Agent   string `json:"agent"`
 	Command string `json:"command"`
 	install.Result
+	Lines string `json:"lines"`
 }
 
 func (a *app) hookInstall() *cobra.Command {
-	var workspace, mode string
-	var only bool
+	var o hookInstallOptions
 	cmd := &cobra.Command{
 		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: takes("AGENT"),
 		ValidArgs: []string{"claude-code"},
@@ -30,75 +33,121 @@ func (a *app) hookInstall() *cobra.Command {
 			"the file stays, the old file is kept beside it, and doing it twice changes nothing.",
 		Example: "  palyra hook install claude-code\n  palyra hook install claude-code --workspace . --mode check\n" +
 			"  palyra hook install claude-code --print",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] != "claude-code" {
 				return usage("%s is no agent that is known here: claude-code", show.Arg(args[0]))
 			}
-			return a.installHook(workspace, mode, only)
+			return a.installHook(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&workspace, "workspace", "w", "", "install for this directory only (default: for you, everywhere)")
-	f.StringVar(&mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
-	f.BoolVar(&only, "print", false, "print the lines and write nothing")
+	f.StringVarP(&o.workspace, "workspace", "w", "", "install for this directory only (default: for you, everywhere)")
+	f.StringVar(&o.mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
+	f.StringVar(&o.own, "own-server", "", "the name that Claude Code has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
+	f.BoolVar(&o.only, "print", false, "print the lines and write nothing")
 	_ = cmd.MarkFlagDirname("workspace")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hookRewrite, hookCheck}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
+// hookInstallOptions is what the command line of hook install says.
+type hookInstallOptions struct {
+	workspace, mode, own string
+	only                 bool
+}
+
+// serverForm is the name of a server in an agent's settings, as far as it can be told
+// in the name of a tool.
+var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?$`)
+
 // installHook writes the hook, or only shows it.
-func (a *app) installHook(workspace, mode string, only bool) error {
-	command, err := a.hookCommand(mode)
+func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
+	workspace, only := o.workspace, o.only
+	command, err := a.hookCommand(o)
 	if err != nil {
 		return err
 	}
-	if only {
-		lines, err := install.HookLines(command)
-		if err == nil {
-			_, err = io.WriteString(a.Stdout, lines)
-		}
+	claude := a.claudeVersion(ctx)
+	if o.mode == hookRewrite && claude.before(rewritesSince) {
+		return failed(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
+			WithRemedy("update it, or install with --mode check")
+	}
+	hook := install.Hook{Command: command, Blocks: claude.known() && !claude.before(blocksSince), Unsure: !claude.known()}
+	lines, err := install.HookLines(hook)
+	if err != nil {
 		return err
 	}
 	home, _ := a.variable("HOME")
+	if home == "" && only {
+		home = "~"
+	}
 	if home == "" && workspace == "" {
-		return failed(palyra.ReasonFileNotFound, "there is no home directory").WithRemedy("set HOME, or name a directory with --workspace")
+		return noHome()
 	}
 	if workspace != "" {
 		if workspace, err = a.directory(workspace); err != nil {
 			return err
 		}
 	}
-	done, err := install.WriteHook(install.HookSettings(install.Places{Home: home}, workspace), command)
-	if err != nil {
-		return err
+	done := install.Result{Path: install.HookSettings(install.Places{Home: home}, workspace)}
+	if !only {
+		if done, err = install.WriteHook(done.Path, hook); err != nil {
+			return err
+		}
 	}
-	return a.emit(hookInstallation{"claude-code", command, done}, func(w io.Writer) {
-		if !done.Changed {
-			fmt.Fprintf(w, "%s has the hook already\n", show.Line(done.Path))
+	return a.emit(hookInstallation{"claude-code", command, done, lines}, func(w io.Writer) {
+		if only {
+			a.say("palyra: these lines go into %s", show.Line(done.Path))
+			fmt.Fprintln(w, strings.TrimSuffix(lines, "\n"))
 			return
 		}
-		fmt.Fprintf(w, "wrote %s; Claude Code asks Palyra from its next session on\n", show.Line(done.Path))
-		if done.Backup != "" {
-			fmt.Fprintf(w, "the file as it was: %s\n", show.Line(done.Backup))
+		a.sayHooked(w, done, workspace)
+		if done.Changed && !hook.Blocks {
+			a.say("  note: Claude Code lets a tool pass when its hook is not answered in time. From version %s on it can block\n"+
+				"  instead; install again when you have that (found: %s)", blocksSince, claude)
 		}
 	})
 }
 
+// sayHooked says what was done, what it needs from now on and how it is undone.
+func (a *app) sayHooked(w io.Writer, done install.Result, workspace string) {
+	if !done.Changed {
+		fmt.Fprintf(w, "%s has the hook already\n", show.Line(done.Path))
+		return
+	}
+	fmt.Fprintf(w, "wrote %s; Claude Code asks Palyra from its next session on\n", show.Line(done.Path))
+	if done.Backup != "" {
+		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
+	}
+	a.say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
+	a.say("  undo: %s", undo("hook uninstall claude-code", workspace))
+}
+
 // hookCommand is the line that the agent runs.
-func (a *app) hookCommand(mode string) (string, error) {
-	if mode != hookRewrite && mode != hookCheck {
-		return "", usage("--mode %q is neither rewrite nor check", mode)
+func (a *app) hookCommand(o hookInstallOptions) (string, error) {
+	if o.mode != hookRewrite && o.mode != hookCheck {
+		return "", usage("--mode %q is neither rewrite nor check", o.mode)
+	}
+	if o.own != "" && (!serverForm.MatchString(o.own) || strings.Contains(o.own, between)) {
+		return "", usage("--own-server %q is no name of a server", o.own)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return "", failed(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
 	}
-	words := []string{self, "hook", "claude-code"}
-	if a.home != "" {
-		words = append(words, "--home", a.home)
+	paths, err := a.paths()
+	if err != nil {
+		return "", err
 	}
-	if mode != hookRewrite {
-		words = append(words, "--mode", mode)
+	words := []string{self, "hook", "claude-code"}
+	if paths.Home != "" { // the agent may be started where PALYRA_HOME is not set
+		words = append(words, "--home", paths.Home)
+	}
+	if o.mode != hookRewrite {
+		words = append(words, "--mode", o.mode)
+	}
+	if o.own != "" {
+		words = append(words, "--own-server", o.own)
 	}
 	return shellLine(words) + orBlock, nil
 }

@@ -155,6 +155,64 @@ func TestHookMapsTools(t *testing.T) {
 	}
 }
 
+// The agent's tools read a path in their own way: with a sign for the home directory,
+// without space at its ends, its letters in another form. What they would find
+// elsewhere than we is never judged as a file of the workspace.
+func TestHookPathsThatAgentsReadOtherwise(t *testing.T) {
+	dir := t.TempDir()
+	odd := []string{
+		"~/.ssh/id_rsa", "~", "~root/x", " /etc/shadow", "/etc/shadow\n", "\u00a0/etc/shadow", "\ufeff/etc/shadow", dir + "/e\u0301/x",
+		"\u212b/x", "\u1112\u1161\u11ab", "\u0344", "\u0958", "\ufb1d", "\U0002f800", "\u0387",
+	}
+	for _, path := range odd {
+		fatal(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o700))
+		_ = os.WriteFile(filepath.Join(dir, path), []byte("one"), 0o600) // as an agent would, to have it pass
+		for tool, input := range map[string]map[string]any{
+			"Read": {"file_path": path}, "NotebookRead": {"notebook_path": path}, "LS": {"path": path}, "Glob": {"pattern": "*", "path": path},
+			"Grep": {"pattern": "x", "path": path}, "Write": {"file_path": path, "content": "x"},
+			"Edit":      {"file_path": path, "old_string": "one", "new_string": "two"},
+			"MultiEdit": {"file_path": path, "edits": []any{map[string]any{"old_string": "one", "new_string": "two"}}},
+		} {
+			h, err := readHook([]byte(hookJSON(t, dir, tool, input)), "")
+			fatal(t, err)
+			if r, err := h.request(hookOptions{}); err != nil || r.Tool != "hook."+strings.ToLower(tool) {
+				t.Errorf("%s of %q: %s %v", tool, path, r.Tool, err)
+			}
+		}
+	}
+	for _, path := range []string{"a b", "a~", "./~", "größe/файл/ファイル/文件/파일", "x…", "😀"} {
+		if !plainPath(path) {
+			t.Errorf("%q is asked about", path)
+		}
+	}
+}
+
+// What a pattern leads to is known, and all of it is judged, or it is asked about as
+// it is.
+func TestHookPatterns(t *testing.T) {
+	for pattern, plain := range map[string]bool{
+		"{.,x}{.,x}/etc/*": false, ".{.,x}/*": false, "{a,b/.}./*": false, "{a.,b}./*": false, "{x,/etc}/*": false, "{~,x}/*": false, "~/*": false,
+		"**/*.{ts,tsx}": true, "{src,test}/**/*.go": true, "**/{index,main}.ts": true, "*.min.{js,css}": true,
+	} {
+		h, err := readHook([]byte(hookJSON(t, "/w", "Glob", map[string]any{"pattern": pattern})), "")
+		fatal(t, err)
+		if r, err := h.request(hookOptions{}); err != nil || (r.Tool == "palyra.fs.list") != plain {
+			t.Errorf("%q: %s %v", pattern, r.Tool, err)
+		}
+	}
+	for pattern, want := range map[string]string{
+		strings.Repeat("x", 1000): "palyra.fs.search", strings.Repeat("x", 1001): "hook.grep", strings.Repeat(".", 501): "hook.grep",
+		strings.Repeat("x", 400) + "PRIVATE KEY": "palyra.fs.search",
+	} {
+		h, err := readHook([]byte(hookJSON(t, "/w", "Grep", map[string]any{"pattern": pattern})), "")
+		fatal(t, err)
+		r, err := h.request(hookOptions{})
+		if err != nil || r.Tool != want || !strings.Contains(string(r.Arguments), pattern[len(pattern)-1:]) || strings.Contains(pattern, "KEY") != strings.Contains(string(r.Arguments), "KEY") {
+			t.Errorf("%d bytes: %s %v", len(pattern), r.Tool, err)
+		}
+	}
+}
+
 // A key in another spelling is another key, to the agent and to us.
 func TestHookKeysAreExact(t *testing.T) {
 	in := `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Write","Tool_Name":"Read","tool_input":{"file_path":"/w/a","FILE_PATH":"/w/b","content":"x","Content":"y"}}`
@@ -337,6 +395,17 @@ func TestHookEditIsBounded(t *testing.T) {
 	}
 }
 
+// What nobody has answered yet is no failure of the agent's: it is told what is open,
+// who can answer it and how.
+func TestHookTellsOfAnOpenQuestion(t *testing.T) {
+	d := new(app).decided(palyra.Outcome{
+		Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited, ApprovalID: "A1", CallID: "C1", Reason: "the caller does not wait", Remedy: "call without --no-wait",
+	})
+	if d.Decision != "deny" || !strings.Contains(d.Reason, "palyra approvals decide A1 allow") || !strings.Contains(d.Reason, "call C1") || strings.Contains(d.Reason, "--no-wait") {
+		t.Errorf("%+v", d)
+	}
+}
+
 // The line in the agent's settings ends with 2 where palyra cannot even start.
 func TestHookLineBlocksWithoutPalyra(t *testing.T) {
 	line := shellLine([]string{filepath.Join(t.TempDir(), "gone"), "hook", "claude-code"}) + orBlock
@@ -346,11 +415,47 @@ func TestHookLineBlocksWithoutPalyra(t *testing.T) {
 	}
 }
 
+// The tools of Palyra's own server are left to the gate behind it, under the very name
+// that was vouched for and under no other.
+func TestHookLeavesTheOwnServer(t *testing.T) {
+	for tool, want := range map[string]bool{
+		"mcp__palyra__palyra_fs_read": true, "mcp__palyra__other": false, "mcp__palyra2__palyra_fs_read": false,
+		"mcp__x__palyra__palyra_fs_read": false, "palyra_fs_read": false, "Bash": false,
+		"mcp__palyra__palyra_x__run": false, "mcp__palyra__palyra__run": false, "mcp__palyra___palyra_x": false, // of servers that a project named so
+	} {
+		if got := (&hookCall{tool: tool}).through("palyra"); got != want {
+			t.Errorf("%s: %v", tool, got)
+		}
+		if (&hookCall{tool: tool}).through("") {
+			t.Errorf("%s passes where nobody vouched for a server", tool)
+		}
+	}
+	if (&hookCall{tool: "mcp__a__b__palyra_x"}).through("a__b") {
+		t.Error("a tool of the server a passes as one of a__b")
+	}
+	s := openStage(t, nil)
+	code, out, errs := s.main(nil, "hook", "install", "claude-code", "--print", "--own-server", "palyra", "--workspace", s.work)
+	if code != 0 || !strings.Contains(out, "--own-server palyra || exit 2") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	for _, name := range []string{"a b", "__x", "x__", "$(x)", "a__b"} {
+		if code, out, _ := s.main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace", s.work); code != exitUsage {
+			t.Errorf("%q: %d %s", name, code, out)
+		}
+	}
+	in := `{"hook_event_name":"PreToolUse","tool_name":"mcp__palyra__palyra_echo","tool_input":{},"cwd":"/w","session_id":"s"}`
+	if code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code", "--own-server", "palyra"); code != 0 || strings.TrimSpace(out) != "{}" {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+}
+
 func TestHookInstall(t *testing.T) {
 	s := openStage(t, nil)
 	self, _ := os.Executable()
 	code, out, errs := s.main(nil, "hook", "install", "claude-code", "--print")
-	if code != 0 || !strings.Contains(out, fmt.Sprintf("%q", shellWord(self)+" hook claude-code || exit 2")) {
+	// The agent may be started where PALYRA_HOME is not set, so the line has it.
+	want := shellLine([]string{self, "hook", "claude-code", "--home", s.home}) + " || exit 2"
+	if code != 0 || !strings.Contains(out, fmt.Sprintf("%q", want)) || !strings.Contains(errs, "these lines go into ~/.claude/settings.json") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
 	code, out, errs = s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", "check", "--json")

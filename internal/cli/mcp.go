@@ -10,7 +10,7 @@ import (
 // servers behind the gate.
 func (a *app) mcp() *cobra.Command {
 	return parent("mcp", "Serve tools to MCP clients, and put MCP servers behind the gate",
-		slices.Concat([]*cobra.Command{a.mcpServe(), a.mcpInstall()}, a.mcpUpstreams())...)
+		slices.Concat([]*cobra.Command{a.mcpServe(), a.mcpInstall(), a.mcpUninstall()}, a.mcpUpstreams())...)
 }
 
 // mcpUpstreams are the commands about servers whose tools are offered.

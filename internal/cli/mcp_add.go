@@ -121,7 +121,7 @@ func (a *app) added(w io.Writer, u palyra.Upstream) {
 	fmt.Fprintf(w, "%s: added (%s)\n", show.Line(u.Name), show.Line(u.Server))
 	printUpstreamTools(w, u)
 	if n := len(waitingTools(u, nil)); n > 0 {
-		a.say("%d tools are not offered until they are approved: palyra mcp approve %s", n, show.Arg(u.Name))
+		a.say("%s will be offered once approved: palyra mcp approve %s", count(int64(n), "tool"), show.Arg(u.Name))
 	}
 }
 

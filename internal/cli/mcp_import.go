@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -23,12 +24,16 @@ const (
 	maxEntries = 64
 )
 
+// importRemedy names the files that can be read.
+const importRemedy = "name a file such as ~/.claude.json, .mcp.json or ~/.cursor/mcp.json; what other clients have is added with `palyra mcp add`"
+
 // imported is one server of a client's file.
 type imported struct {
 	Name       string                    `json:"name"`
 	Definition palyra.UpstreamDefinition `json:"definition"`
-	Outcome    string                    `json:"outcome"` // added, refused or found
+	Outcome    string                    `json:"outcome"` // added, refused, skipped or found
 	Why        string                    `json:"why,omitempty"`
+	waits      int                       // tools of it that nobody has approved
 }
 
 func (a *app) mcpImport() *cobra.Command {
@@ -38,7 +43,9 @@ func (a *app) mcpImport() *cobra.Command {
 		Use: "import FILE", Short: "Put the MCP servers of a client's file behind the gate", Args: takes("FILE"),
 		Long: "Reads the mcpServers of a client's file (Claude Code, Cursor and others have one), shows\n" +
 			"what it would add, asks, and adds them like 'palyra mcp add'. Entries with secrets in\n" +
-			"their variables or headers are refused: those come with the vault.",
+			"their variables or headers are refused: those come with the vault. Palyra's own entry\n" +
+			"is skipped. The file stays as it is: take the servers out of it yourself, or the client\n" +
+			"goes on using them past the gate.",
 		Example: "  palyra mcp import ~/.cursor/mcp.json --workspace .\n  palyra mcp import .mcp.json --print",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			list, err := readServers(args[0])
@@ -56,7 +63,10 @@ func (a *app) mcpImport() *cobra.Command {
 					addImported(ctx, c, &list[i], approve)
 				}
 			}
-			return a.emit(map[string][]imported{"servers": some(list)}, func(w io.Writer) { printImported(w, list) })
+			if err := a.emit(map[string][]imported{"servers": some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil || printOnly {
+				return err
+			}
+			return a.afterImport(list)
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "add them without a question")
@@ -106,7 +116,8 @@ func addImported(ctx context.Context, c *client.Client, s *imported, approve boo
 	if s.Outcome != "found" {
 		return
 	}
-	if _, err := c.AddUpstream(ctx, s.Name, s.Definition, approve); err != nil {
+	u, err := c.AddUpstream(ctx, s.Name, s.Definition, approve)
+	if err != nil {
 		e := palyra.AsError(err)
 		s.Outcome, s.Why = "refused", e.Text
 		if e.Remedy != "" {
@@ -114,15 +125,39 @@ func addImported(ctx context.Context, c *client.Client, s *imported, approve boo
 		}
 		return
 	}
-	s.Outcome = "added"
+	s.Outcome, s.waits = "added", len(waitingTools(u, nil))
 }
 
+// afterImport says what is left to do. It is a failure where nothing was added.
+func (a *app) afterImport(list []imported) error {
+	added := 0
+	for _, s := range list {
+		if s.Outcome == "added" {
+			added++
+		}
+		if s.waits > 0 {
+			a.say("%s of %s will be offered once approved: palyra mcp approve %s", count(int64(s.waits), "tool"), show.Line(s.Name), show.Arg(s.Name))
+		}
+	}
+	if added == 0 {
+		return failed(palyra.ReasonUpstreamFailed, "no server was added").WithRemedy("see what is said of each, and add it with `palyra mcp add`")
+	}
+	a.say("take what was added out of the client's own file, or the client goes on using it past the gate")
+	return nil
+}
+
+// printImported has the reasons below the table, where they are whole.
 func printImported(w io.Writer, list []imported) {
 	var rows [][]string
 	for _, s := range list {
-		rows = append(rows, []string{s.Name, s.Outcome, placeOf(palyra.Upstream{UpstreamDefinition: s.Definition}), s.Why})
+		rows = append(rows, []string{s.Name, s.Outcome, placeOf(palyra.Upstream{UpstreamDefinition: s.Definition})})
 	}
-	table(w, []string{"NAME", "OUTCOME", "SERVER", "WHY"}, rows)
+	table(w, []string{"NAME", "OUTCOME", "SERVER"}, rows)
+	for _, s := range list {
+		if s.Why != "" {
+			fmt.Fprintf(w, "%s: %s\n", show.Line(s.Name), show.Line(s.Why))
+		}
+	}
 }
 
 // entry is a server as clients write it.
@@ -139,12 +174,12 @@ type entry struct {
 func readServers(name string) ([]imported, error) {
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
-		return nil, failed(palyra.ReasonFileNotFound, "%s cannot be read", show.Arg(name)).WithCause(err)
+		return nil, failed(palyra.ReasonFileNotFound, "%s cannot be read", show.Arg(name)).WithRemedy(importRemedy).WithCause(err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxImport+1))
 	if err != nil || len(raw) > maxImport {
-		return nil, failed(palyra.ReasonFileTooLarge, "%s cannot be read, or has more than %d bytes", show.Arg(name), maxImport).WithCause(err)
+		return nil, failed(palyra.ReasonFileTooLarge, "%s cannot be read, or has more than %d bytes", show.Arg(name), maxImport).WithRemedy(importRemedy).WithCause(err)
 	}
 	return parseServers(raw)
 }
@@ -156,13 +191,13 @@ func parseServers(raw []byte) ([]imported, error) {
 		Others  map[string]json.RawMessage `json:"servers"`
 	}
 	if err := json.Unmarshal(raw, &file); err != nil {
-		return nil, failed(palyra.ReasonMalformedInput, "the file is not JSON with mcpServers").WithCause(err)
+		return nil, failed(palyra.ReasonMalformedInput, "the file is not JSON with mcpServers").WithRemedy(importRemedy).WithCause(err)
 	}
 	if file.Servers == nil {
 		file.Servers = file.Others
 	}
 	if n := len(file.Servers); n == 0 || n > maxEntries {
-		return nil, failed(palyra.ReasonMalformedInput, "the file has %d servers under mcpServers; 1 to %d can be imported", n, maxEntries)
+		return nil, failed(palyra.ReasonMalformedInput, "the file has %d servers under mcpServers; 1 to %d can be imported", n, maxEntries).WithRemedy(importRemedy)
 	}
 	var out []imported
 	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
@@ -181,6 +216,11 @@ func parseServers(raw []byte) ([]imported, error) {
 // into turns an entry into a definition, or says why it cannot be one.
 func (e entry) into(s *imported) {
 	refuse := func(why string) { s.Outcome, s.Why = "refused", why }
+	if e.palyra() {
+		s.Outcome, s.Why = "skipped", "it is Palyra itself"
+		s.Definition = palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: append([]string{e.Command}, e.Args...)}
+		return
+	}
 	switch {
 	case e.Command != "":
 		s.Definition = palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: append([]string{e.Command}, e.Args...), Env: e.Env}
@@ -202,6 +242,12 @@ func (e entry) into(s *imported) {
 	case e.Type == "sse":
 		refuse("the transport sse is not spoken; use the server's streamable HTTP URL")
 	}
+}
+
+// palyra tells the entry that 'palyra mcp install' writes.
+func (e entry) palyra() bool {
+	i := slices.Index(e.Args, "serve")
+	return filepath.Base(e.Command) == "palyra" && i > 0 && e.Args[i-1] == "mcp"
 }
 
 var (

@@ -16,10 +16,7 @@ import (
 func (a *app) mcpInstall() *cobra.Command {
 	var print bool
 	var workspace string
-	var names []string
-	for _, c := range install.Clients() {
-		names = append(names, c.Name)
-	}
+	names := clientNames()
 	cmd := &cobra.Command{
 		Use: "install CLIENT", Short: "Connect an MCP client to Palyra", Args: takes("CLIENT"),
 		Long: "Writes Palyra into the configuration of an MCP client: " + strings.Join(names, ", ") + ".\n" +
@@ -67,11 +64,19 @@ func (a *app) installMCP(c install.Client, workspace string, print bool) error {
 		return err
 	}
 	if !print {
+		if !filepath.IsAbs(out.Path) {
+			return noHome()
+		}
 		if out.Result, err = c.Write(out.Path, s); err != nil {
 			return err
 		}
 	}
-	return a.emit(out, func(w io.Writer) { a.sayInstalled(w, c, out, print) })
+	return a.emit(out, func(w io.Writer) {
+		a.sayInstalled(w, c, out, print)
+		if out.Changed {
+			a.say("  undo: %s", undo("mcp uninstall "+c.Name, workspace))
+		}
+	})
 }
 
 func (a *app) sayInstalled(w io.Writer, c install.Client, out installed, print bool) {
@@ -99,12 +104,12 @@ func (a *app) mcpCommand(workspace string) (install.Server, error) {
 		return install.Server{}, fmt.Errorf("cli: executable: %w", err)
 	}
 	s := install.Server{Command: self}
-	c, err := a.config()
+	paths, err := a.paths()
 	if err != nil {
 		return s, err
 	}
-	if c.Paths.Home != "" {
-		s.Args = append(s.Args, "--home", c.Paths.Home)
+	if paths.Home != "" {
+		s.Args = append(s.Args, "--home", paths.Home)
 	}
 	if name := a.remoteName(); name != "" {
 		s.Args = append(s.Args, "--remote", name)

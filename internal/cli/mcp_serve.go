@@ -28,7 +28,7 @@ type mcpServeOptions struct {
 }
 
 func (a *app) mcpServe() *cobra.Command {
-	o := mcpServeOptions{pending: spanFlag(serve.DefaultPendingAfter)}
+	var o mcpServeOptions
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the tools to an MCP client", Args: takes(),
 		Long: "Speaks MCP on stdin and stdout, as Claude Code, Codex, Cursor and other clients start\n" +
@@ -48,7 +48,7 @@ func (a *app) mcpServe() *cobra.Command {
 	f.StringVar(&o.address, "http", "", "serve streamable HTTP at this loopback address, such as 127.0.0.1:7641")
 	f.StringVar(&o.tokenFile, "token-file", "", "the token that HTTP clients show (default: mcp.token beside the daemon's state)")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
-	f.Var(&o.pending, "pending-after", "answer a call that takes longer with 'pending'")
+	f.Var(&o.pending, "pending-after", "answer a call that takes longer with 'pending' (default: mcp.pending_after_ms of the configuration, 45s)")
 	return cmd
 }
 
@@ -60,6 +60,13 @@ func (a *app) serveMCP(ctx context.Context, c *client.Client, o mcpServeOptions)
 	place, err := a.workspaceOf(o.workspace)
 	if err != nil {
 		return err
+	}
+	if o.pending == 0 {
+		c, err := a.config()
+		if err != nil {
+			return err
+		}
+		o.pending = spanFlag(c.MCP.PendingAfter())
 	}
 	s, err := serve.New(ctx, serve.Config{
 		Backend: c, Version: a.Version, Workspace: place, PendingAfter: time.Duration(o.pending),
@@ -105,11 +112,11 @@ func (a *app) serveHTTP(ctx context.Context, s *serve.Server, o mcpServeOptions)
 // mcpToken reads the token of HTTP clients, or makes it.
 func (a *app) mcpToken(path string) (palyra.Secret, string, error) {
 	if path == "" {
-		c, err := a.config()
+		paths, err := a.paths()
 		if err != nil {
 			return palyra.Secret{}, "", err
 		}
-		path = filepath.Join(filepath.Dir(c.Paths.State), "mcp.token")
+		path = filepath.Join(filepath.Dir(paths.State), "mcp.token")
 	}
 	if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return palyra.Secret{}, "", failed(palyra.ReasonBadCredential, "cannot make the token file %s: %v", path, bareError(err)).

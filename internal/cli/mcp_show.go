@@ -118,7 +118,7 @@ func printUpstreamTool(w io.Writer, t palyra.UpstreamTool) {
 	}
 	fields(w,
 		pair{"Tool", t.Name}, pair{"State", string(t.State)}, pair{"Why", t.Why}, pair{"Title", t.Title}, pair{"Digest", string(t.Digest)},
-		pair{"Approved", pinned}, pair{"Unusual", strings.Join(show.Notes(t.Title+"\n"+t.Description), "; ")})
+		pair{"Approved", pinned}, pair{"Server says", strings.Join(t.Claims, ", ")}, pair{"Operator says", operatorSays(t)}, pair{"Unusual", strings.Join(show.Notes(t.Title+"\n"+t.Description), "; ")})
 	block(w, "Description", t.Description)
 	if t.State != palyra.UpstreamToolRefused {
 		block(w, "Input schema", indented(t.InputSchema))
@@ -138,70 +138,10 @@ func (a *app) mcpRemove() *cobra.Command {
 	}
 }
 
-func (a *app) mcpApprove() *cobra.Command {
-	var digests []string
-	cmd := &cobra.Command{
-		Use: "approve NAME [TOOL]...", Short: "Approve tools of an MCP server as they are now", ValidArgsFunction: a.completeUpstreams,
-		Long: "Pins tools as they are now, so that they are offered. On a terminal the tools in\n" +
-			"quarantine are shown, those that are named or all, and a typed yes approves them.\n" +
-			"Elsewhere name what was looked at by its digest (see 'palyra mcp show').",
-		Example: "  palyra mcp approve files\n  palyra mcp approve files read_file --digest sha256:2f5…",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("NAME is missing")
-			}
-			return nil
-		},
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			looked, err := a.lookedAt(ctx, c, args, digests)
-			if err != nil {
-				return err
-			}
-			u, err := c.ApproveUpstream(ctx, args[0], looked)
-			if err != nil {
-				return err
-			}
-			return a.emit(wholeUpstream(u), func(w io.Writer) { printUpstreamTools(w, u) })
-		}),
+// operatorSays is what somebody who approved a tool said of it then.
+func operatorSays(t palyra.UpstreamTool) string {
+	if t.ReadOnly {
+		return "read-only"
 	}
-	cmd.Flags().StringArrayVar(&digests, "digest", nil, "digest of a tool as it was looked at (repeatable)")
-	return cmd
-}
-
-// lookedAt are the digests of what somebody has seen: those that are given, or
-// those of the tools that are shown now and answered with yes.
-func (a *app) lookedAt(ctx context.Context, c *client.Client, args, given []string) (out []palyra.Digest, _ error) {
-	u, err := c.Upstream(ctx, args[0], false)
-	if err != nil {
-		return nil, err
-	}
-	tools := waitingTools(u, args[1:])
-	if len(given) > 0 {
-		for _, d := range given {
-			out = append(out, palyra.Digest(d))
-			if len(args) > 1 && !slices.ContainsFunc(tools, func(t palyra.UpstreamTool) bool { return t.Digest == palyra.Digest(d) }) {
-				return nil, failed(palyra.ReasonStaleDigest, "none of these tools waits with the digest %s", show.Arg(d)).WithRemedy("see 'palyra mcp show %s'", args[0])
-			}
-		}
-		return out, nil
-	}
-	if len(tools) == 0 {
-		return nil, failed(palyra.ReasonNotFound, "no tool of %s waits for an approval", show.Line(args[0]))
-	}
-	if a.asJSON {
-		return nil, usage("--json asks nothing: name what was looked at with --digest")
-	}
-	for _, t := range tools {
-		printUpstreamTool(a.Stdout, t)
-		fmt.Fprintln(a.Stdout)
-		out = append(out, t.Digest)
-	}
-	answer, err := askLine(ctx, fmt.Sprintf("Offer these %d tools to agents? Type yes: ", len(tools)))
-	if err != nil {
-		return nil, failed(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or name digests with --digest").WithCause(err)
-	}
-	if answer != "yes" {
-		return nil, failed(palyra.ReasonCancelled, "nothing was approved")
-	}
-	return out, nil
+	return ""
 }

@@ -63,7 +63,21 @@ func TestUpstreamCommands(t *testing.T) {
 		t.Error(said)
 	}
 	run(exitFailure, "mcp", "approve", "files", "read", "--digest", string(sampleDigest))
+	if said = run(exitOK, "mcp", "show", "files"); !strings.Contains(said, "Server says") || strings.Contains(said, "Operator says") {
+		t.Error(said)
+	}
+	if said = run(exitOK, "mcp", "approve", "files", "--digest", digest, "--read-only", "read", "--json"); !strings.Contains(said, `"read_only":true`) {
+		t.Error(said)
+	}
+	for _, other := range []string{"write", "READ", ""} {
+		if said = run(exitFailure, "mcp", "approve", "files", "--digest", digest, "--read-only", other); !strings.Contains(said, "not one of the tools") {
+			t.Error(said)
+		}
+	}
 	run(exitUsage, "mcp", "approve", "files", "--json")
+	if said = run(exitCancelled, "mcp", "approve", "files"); strings.Contains(said, "Reads.") || !strings.Contains(said, "there is nobody to ask") {
+		t.Errorf("pages for nobody:\n%s", said)
+	}
 	if said = run(exitOK, "mcp", "remove", "files"); !strings.Contains(said, "files: removed") {
 		t.Error(said)
 	}
@@ -90,12 +104,13 @@ func TestImport(t *testing.T) {
 		"keyed":{"url":"https://example.com","headers":{"Authorization":"Bearer x"}},
 		"filled":{"command":"x","env":{"TOKEN":"${env:TOKEN}"}},
 		"none":{},
+		"palyra":{"command":"/usr/bin/palyra","args":["--home","/x","mcp","serve"]},
 		"broken":7}}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"PALYRA_HOME=" + s.home}
-	want := map[string]string{"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused", "none": "refused", "broken": "refused"}
+	want := map[string]string{"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused", "none": "refused", "palyra": "skipped", "broken": "refused"}
 	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.work)
 	var got struct {
 		Servers []imported `json:"servers"`
@@ -111,8 +126,17 @@ func TestImport(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	}
-	if code, out, _ := alone(t, env, "mcp", "import", file, "--print"); code != exitOK || !strings.Contains(out, "found") {
-		t.Errorf("exit %d\n%s", code, out)
+	if code, out, said := alone(t, env, "mcp", "import", file, "--print"); code != exitOK || !strings.Contains(out, "found") || !strings.Contains(out, "palyra: it is Palyra itself") || said != "" {
+		t.Errorf("exit %d\n%s%s", code, out, said)
+	}
+	if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code != exitOK || !strings.Contains(said, "palyra mcp approve web") || !strings.Contains(said, "past the gate") {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"none":{}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := alone(t, env, "mcp", "import", file, "--yes"); code != exitFailure || !strings.Contains(out, "none: it has neither a command nor a url") || !strings.Contains(said, "no server was added") {
+		t.Errorf("nothing was added: exit %d\n%s%s", code, out, said)
 	}
 	if code, _, said := alone(t, env, "mcp", "import", file, "--json"); code != exitUsage {
 		t.Errorf("exit %d\n%s", code, said)
@@ -121,8 +145,8 @@ func TestImport(t *testing.T) {
 		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, _ := alone(t, env, "mcp", "import", file, "--yes"); code == exitOK {
-			t.Errorf("%.40q was taken", bad)
+		if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code == exitOK || !strings.Contains(said, "remedy: name a file") {
+			t.Errorf("%.40q was taken, or there is no remedy: %s", bad, said)
 		}
 	}
 }

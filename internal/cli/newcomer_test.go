@@ -212,3 +212,30 @@ func TestSayInARawTerminal(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// A mistake in the configuration does not keep people from a daemon that runs; where
+// none runs the mistake is what they are told, and an unsafe file always is.
+func TestMistakesInTheConfigurationAreNotInTheWay(t *testing.T) {
+	s := openStage(t, nil)
+	file := filepath.Join(s.home, "config.toml")
+	fatal(t, os.WriteFile(file, []byte("[approvals]\nwait = 5\n"), 0o600))
+	env := []string{"PALYRA_HOME=" + s.home}
+	for _, args := range [][]string{{"status"}, {"approvals", "list"}, {"tools", "list"}} {
+		if code, _, said := alone(t, env, args...); code != exitOK {
+			t.Errorf("%v: exit %d\n%s", args, code, said)
+		}
+	}
+	if code, _, said := alone(t, env, "config", "show"); code == exitOK || !strings.Contains(said, "approvals.wait") {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+	fatal(t, os.Chmod(file, 0o666))
+	if code, _, said := alone(t, env, "status"); code == exitOK {
+		t.Errorf("an unsafe file: exit %d\n%s", code, said)
+	}
+	other := t.TempDir()
+	fatal(t, os.Chmod(other, 0o700))
+	fatal(t, os.WriteFile(filepath.Join(other, "config.toml"), []byte("[approvals]\nwait = 5\n"), 0o600))
+	if code, _, said := alone(t, []string{"PALYRA_HOME=" + other}, "status"); code != exitFailure || !strings.Contains(said, "approvals.wait") {
+		t.Errorf("nobody listens: exit %d\n%s", code, said)
+	}
+}

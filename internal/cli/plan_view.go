@@ -204,7 +204,7 @@ func (v *approvalView) enforcement() {
 		v.put("Limits held", orNone(held))
 	}
 	if polled != nil {
-		v.shout("", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
+		v.shout("Polled", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
 	}
 	if loose != nil {
 		v.shout("NOT enforced", strings.Join(loose, ", "))

@@ -88,7 +88,7 @@ func printCheck(w io.Writer, c client.PolicyCheck) {
 	for _, t := range c.Tests {
 		if !t.OK {
 			bad++
-			fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s: %s: %s", t.File, t.Name, t.Text)))
+			fmt.Fprintf(w, "%s\n", show.Line(fmt.Sprintf("%s:%d: %s: %s", t.File, t.Line, t.Name, t.Text)))
 		}
 	}
 	for _, text := range c.Warnings {

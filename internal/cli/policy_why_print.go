@@ -133,7 +133,7 @@ func printFlips(w io.Writer, flips []client.Flip) {
 	for i, f := range flips {
 		tried := "tried: "
 		if !f.Verified {
-			tried = "not tried: perhaps "
+			tried = "perhaps " // the text says why nobody tried it
 		}
 		fmt.Fprintf(w, "%d. %s (%s%s)\n", i+1, show.Line(f.Text), tried, f.Becomes)
 		if f.Change != "" {

@@ -103,6 +103,7 @@ var ownMachine = map[string]string{
 	"palyra up":               "it starts the daemon of this machine; start one elsewhere there",
 	"palyra down":             "it stops the daemon of this machine; stop one elsewhere there, where it can be started again",
 	"palyra hook install":     "it is about the settings of agents on this machine",
+	"palyra hook uninstall":   "it is about the settings of agents on this machine",
 	"palyra hook claude-code": "it is asked about files and commands of this machine",
 	"palyra setup":            "it is about the toolchains of this machine",
 	"palyra config check":     "it is about the configuration of this machine",

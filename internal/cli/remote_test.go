@@ -28,7 +28,7 @@ func alone(t *testing.T, env []string, args ...string) (code int, stdout, stderr
 // Every command is one about this machine, one that works elsewhere as well, or
 // one that asks no daemon. A new one must be put somewhere.
 func TestEveryCommandKnowsWhere(t *testing.T) {
-	offline := strings.Fields("version man mcp-install approvals-verify journal-verify-proof attest-verify sandbox-verify policy-init policy-test device-remotes device-renew device-forget help " +
+	offline := strings.Fields("version man mcp-install mcp-uninstall approvals-verify journal-verify-proof attest-verify sandbox-verify policy-init policy-test device-remotes device-renew device-forget help " +
 		"completion-bash completion-zsh completion-fish completion-powershell exit-codes environment __complete __completeNoDesc")
 	anywhere := strings.Fields("status mcp-serve mcp-add mcp-list mcp-show mcp-approve mcp-remove mcp-import exec check run runs-list runs-show runs-attach runs-cancel tools-list tools-show tools-call " +
 		"approvals-list approvals-show approvals-decide approvals-watch approvals-export grants-list grants-show grants-revoke " +

@@ -31,6 +31,7 @@ import (
 // stage is a daemon that only pretends: real doors and real people, and behind
 // them commands that a test plays.
 type stage struct {
+	env        []string // besides PALYRA_HOME
 	t          *testing.T
 	home, work string
 	parts      *rpctest.Parts
@@ -92,10 +93,10 @@ func openStage(t *testing.T, play func(*played) palyra.Outcome) *stage {
 func (s *stage) serve(reg *access.Registry) {
 	s.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: reg, People: reg, Tokens: reg, Roles: reg}, OnDecide: s.decided}
 	services := s.parts.Services()
-	services[1] = tools.New(oneTool{}, s)
+	services[1] = tools.New(oneTool{}, s, s)
 	srv, err := rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(s.home, "run", "agent.sock"), OperatorSocket: filepath.Join(s.home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: reg, Roles: reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	fatal(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -310,7 +311,7 @@ func (s *stage) main(stdin io.Reader, args ...string) (code int, stdout, stderr 
 	s.t.Helper()
 	s.t.Chdir(s.work)
 	var out, errs bytes.Buffer
-	code = Main(s.t.Context(), Process{Args: args, Env: []string{"PALYRA_HOME=" + s.home}, Stdin: stdin, Stdout: &out, Stderr: &errs})
+	code = Main(s.t.Context(), Process{Args: args, Env: append([]string{"PALYRA_HOME=" + s.home}, s.env...), Stdin: stdin, Stdout: &out, Stderr: &errs})
 	return code, out.String(), errs.String()
 }
 

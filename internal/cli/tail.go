@@ -169,6 +169,7 @@ var entryFields = []struct{ path, name string }{
 	{"token.token_id", "token"},
 	{"token.name", "name"},
 	{"token.principal", "principal"},
+	{"name", "name"},
 	{"role", "role"},
 	{"address", "address"},
 	{"tries", "tries"},

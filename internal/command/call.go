@@ -28,6 +28,9 @@ func (c *call) apply(s *spec, args []word) {
 	if c.exact(s, args) || c.module(s, args) {
 		return
 	}
+	if s.Bare != "" && len(args) == 0 {
+		c.raise(palyra.CommandClass(s.Bare), c.name+" alone: "+meaning(palyra.CommandClass(s.Bare)))
+	}
 	before := c.strayed
 	c.build = palyra.CommandClass(s.Class) == palyra.CommandBuild
 	c.seen = map[string]bool{}
@@ -136,6 +139,9 @@ func (c *call) place(before int) {
 	if c.build && (c.strayed > before || !c.at.inside()) {
 		c.doubt(c.name + " is given something outside the workspace")
 	}
+	if c.build && c.at.inRepository() {
+		c.doubt(c.name + " builds what is not the work")
+	}
 }
 
 // products are the endings of what builds and tests leave behind.
@@ -144,8 +150,23 @@ var products = []string{"", ".out", ".prof", ".test", ".cov", ".exe", ".so", ".a
 // product reports whether a file that a build is told to write has the name of one:
 // whatever else has that name is the work, and goes with it.
 func product(name string) bool {
-	ext := path.Ext(path.Base(strings.ReplaceAll(name, `\`, "/")))
-	return slices.Contains(products, strings.ToLower(ext))
+	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
+	return slices.Contains(products, strings.ToLower(path.Ext(base))) && !work(base)
+}
+
+// works are names without an ending that build tools and git look for.
+var works = []string{
+	"configure", "gradlew", "mvnw", "bootstrap", "autogen", "wscript", "sconstruct", "sconscript", "waf", "dune", "pants",
+	"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
+	"pre-rebase", "post-checkout", "post-merge", "pre-push", "post-rewrite", "reference-transaction", "fsmonitor-watchman", "post-index-change",
+}
+
+// work tells of names without an ending that people give to what they wrote:
+// Makefile, LICENSE, gradlew.
+func work(base string) bool {
+	low := strings.ToLower(base)
+	shouted := len(base) > 2 && strings.ToUpper(base) == base && low != base
+	return path.Ext(base) == "" && (shouted || strings.HasSuffix(low, "file") || slices.Contains(works, low))
 }
 
 // write notes a file that is written.
@@ -154,7 +175,7 @@ func (c *call) write(w word) {
 		c.doubt("a file that is written is not named")
 		return
 	}
-	if neutral(w.text) {
+	if neutral(w.text) && w.text != "-" { // to most that is a file of this name
 		return
 	}
 	p := c.locate(w, c.at)

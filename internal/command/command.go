@@ -65,6 +65,9 @@ func Of(p palyra.Plan) palyra.Command {
 	dirs := searched(p)
 	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs, func(dir string) bool { return anybodys(p.Workspace.Path, dir) })}
 	r.surroundings(p.Arguments)
+	if p.Terminal {
+		r.doubt("on a terminal programs start others, such as pagers, and take orders")
+	}
 	if strings.Contains(p.Argv[0], "/") && !slices.Contains(slices.Concat(systemDirs(), dirs), path.Dir(p.Argv[0])) {
 		r.doubt("the program is not one that is found by its name")
 	}

@@ -16,7 +16,12 @@ func plainAwk(text string) bool {
 
 // plainJq tells that a jq program reads what it is given and nothing else.
 func plainJq(text string) bool {
-	return !strings.Contains(text, "import") && !strings.Contains(text, "include")
+	for _, mark := range []string{"import", "include", "modulemeta"} {
+		if strings.Contains(text, mark) {
+			return false
+		}
+	}
+	return true
 }
 
 // plainSed tells that a sed script is made of the commands that only print, skip

@@ -29,6 +29,9 @@ func (c *call) checkOperands(s *spec) {
 		c.doubt(c.name + " is given an unusual number of words")
 	}
 	for _, w := range c.operands {
+		if s.Max > 0 && w.glob >= 0 {
+			c.doubt("a pattern may be more words than " + c.name + " is to be given")
+		}
 		if w.loose && !(s.Harmless && s.Args == argsText) {
 			c.doubt("a word of " + c.name + " is only known when it runs")
 		}

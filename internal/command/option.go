@@ -156,7 +156,7 @@ func (c *call) take(s *spec, name string, value *word, rest []word) []word {
 
 // value notes what an option was given.
 func (c *call) value(o option, name string, v word) {
-	if !v.fixed() && (o.role != rolePath || v.loose) {
+	if !v.fixed() { // a pattern may be more words, which are options or operands
 		c.doubt("the value of " + c.name + " " + name + " is not known")
 		return
 	}

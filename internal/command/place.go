@@ -13,6 +13,7 @@ const maxDirs = 8
 type scope struct {
 	workspace string
 	dirs      []string
+	moved     bool // to the directory of a word alone, which may be a link: what is above is not known
 }
 
 func newScope(in Input) scope {
@@ -75,7 +76,7 @@ func (s scope) enter(p string, sure bool) (scope, bool) {
 			}
 		}
 	}
-	return scope{workspace: s.workspace, dirs: dirs}, len(dirs) <= maxDirs && !strings.HasPrefix(p, "~")
+	return scope{workspace: s.workspace, dirs: dirs, moved: s.moved || sure}, len(dirs) <= maxDirs && !strings.HasPrefix(p, "~")
 }
 
 // neutral tells of words that stand for no file, or for one that keeps nothing.
@@ -106,6 +107,9 @@ func winding(p string) bool {
 	}
 	return false
 }
+
+// climbs tells of paths that go up.
+func climbs(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
 
 // place is where one word leads.
 type place struct {
@@ -147,6 +151,9 @@ func (r *reading) anchor(w word, at scope) place {
 		p = path.Dir(w.text[:w.glob] + "x")
 		out.git = strings.HasSuffix(w.text, "/.git")
 	}
+	if at.moved && climbs(w.text) {
+		r.doubt("a path goes up from a directory that may be a link")
+	}
 	for _, abs := range at.from(p) {
 		out.see(abs, p, at.workspace)
 		if winding(w.text) || !within(at.workspace, abs) {
@@ -157,10 +164,23 @@ func (r *reading) anchor(w word, at scope) place {
 	return out
 }
 
+// dotted tells of paths with a name on the way from the workspace that a dot hides:
+// whoever stands there already need not say it.
+func dotted(workspace, abs string) bool {
+	return within(workspace, abs) && strings.Contains(abs[len(workspace):], "/.")
+}
+
+// inRepository tells that the command may stand in a repository's own files.
+func (s scope) inRepository() bool {
+	return slices.ContainsFunc(s.dirs, func(d string) bool { return within(s.workspace, d) && repository(d[len(s.workspace):]) })
+}
+
+func repository(p string) bool { return slices.Contains(strings.Split(p, "/"), ".git") }
+
 func (o *place) see(abs, as, workspace string) {
 	o.root = o.root || within(abs, workspace) || abs == "/"
 	o.scratch = scratch(abs) && !winding(as)
-	o.hidden = o.hidden || strings.HasPrefix(as, ".") && !strings.HasPrefix(as, "./") || strings.Contains(as, "/.")
+	o.hidden = o.hidden || strings.HasPrefix(as, ".") && !strings.HasPrefix(as, "./") || strings.Contains(as, "/.") || dotted(workspace, abs)
 	o.device = o.device || within("/dev", abs)
-	o.git = o.git || slices.Contains(strings.Split(abs, "/"), ".git")
+	o.git = o.git || repository(abs)
 }

@@ -42,6 +42,7 @@ type spec struct {
 	Files    []string         `json:"files,omitempty"`  // patterns of files that are this program too
 	Use      []string         `json:"use,omitempty"`    // sets of options
 	Class    string           `json:"class,omitempty"`  // without anything that raises it
+	Bare     string           `json:"bare,omitempty"`   // without any word, where that is more
 	Why      string           `json:"why,omitempty"`
 	Style    string           `json:"style,omitempty"` // how options are written, see options.go
 	Numeric  bool             `json:"numeric,omitempty"`
@@ -176,8 +177,10 @@ func (t *tables) addProgram(s *spec, sets map[string]options) error {
 }
 
 func (s *spec) compile(sets map[string]options) error {
-	if c := palyra.CommandClass(s.Class); s.Class != "" && rank(c) < 0 {
-		return fmt.Errorf("there is no class %q", s.Class)
+	for _, c := range []string{s.Class, s.Bare} {
+		if c != "" && rank(palyra.CommandClass(c)) < 0 {
+			return fmt.Errorf("there is no class %q", c)
+		}
 	}
 	s.known = map[string]option{}
 	for _, name := range s.Use {

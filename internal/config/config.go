@@ -32,6 +32,7 @@ type Config struct {
 	Egress    Egress
 	Remote    Remote
 	Console   Console
+	MCP       MCP
 	Models    Models
 	Providers map[string]*Provider // of models, by name
 	Limits    Limits
@@ -128,6 +129,11 @@ type Sessions struct {
 	IdleMS int64
 }
 
+// MCP is about clients of `palyra mcp serve`.
+type MCP struct {
+	PendingAfterMS int64
+}
+
 // Log sets what the daemon writes to its log.
 type Log struct {
 	Level  string
@@ -156,6 +162,7 @@ func Default() Config {
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
 		Console: Console{Listen: "127.0.0.1:7142"},
+		MCP:     MCP{PendingAfterMS: 45_000},
 		Models:  Models{ContextBytes: 400_000, ResultBytes: 16 << 10, MaxTurns: 50, AnswerTokens: 8192, Principals: []string{"*"}},
 		Limits:  Limits{RequestsPerSecond: 500, ProposePerSecond: 50, DecidePerSecond: 20, LoginPerMinute: 5},
 		Log:     Log{Level: "info", Format: "text"},
@@ -296,5 +303,8 @@ func (p Process) Grace() time.Duration { return ms(p.GraceMS) }
 
 // Idle is how long a session may rest before it is closed.
 func (s Sessions) Idle() time.Duration { return ms(s.IdleMS) }
+
+// PendingAfter is how long a client's call may take before it is answered "pending".
+func (m MCP) PendingAfter() time.Duration { return ms(m.PendingAfterMS) }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -20,7 +20,7 @@ type setting struct {
 const day = 24 * 3600_000 // in milliseconds
 
 // settings is every key there is, in the order they are shown.
-var settings = slices.Concat(callSettings, policySettings, sandboxSettings, remoteSettings, modelSettings, daemonSettings)
+var settings = slices.Concat(callSettings, policySettings, sandboxSettings, remoteSettings, mcpSettings, modelSettings, daemonSettings)
 
 // callSettings are about calls and who may make them.
 var callSettings = []setting{
@@ -214,6 +214,12 @@ func (s setting) problem(c *Config) error {
 		}
 	}
 	return nil
+}
+
+// Fits reports whether a daemon would start with the values, as far as each is
+// looked at by itself.
+func (c Config) Fits() bool {
+	return !slices.ContainsFunc(settings, func(s setting) bool { return s.problem(&c) != nil })
 }
 
 const (

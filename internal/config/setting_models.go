@@ -35,6 +35,12 @@ type Provider struct {
 // Timeout is how long one answer may take.
 func (p Provider) Timeout() time.Duration { return ms(p.TimeoutMS) }
 
+// mcpSettings are about clients of MCP.
+var mcpSettings = []setting{{
+	key: "mcp.pending_after_ms", text: "how long a call of an MCP client may take before it is answered \"pending\"", min: 100, max: day,
+	value: func(c *Config) any { return &c.MCP.PendingAfterMS },
+}}
+
 // modelSettings are about runs that models drive.
 var modelSettings = []setting{
 	{

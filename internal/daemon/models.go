@@ -80,13 +80,25 @@ func (d *Daemon) modelSource(name string, p config.Provider, keys agent.Keys) (a
 	if err != nil {
 		return agent.Source{}, err
 	}
-	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.sign}
-	if p.KeyFile != "" {
-		w.Key = func(ctx context.Context) (palyra.Secret, error) { return keys.Key(ctx, name) }
-	}
+	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.sign, Key: keyOf(name, p, keys)}
 	return agent.Source{
 		Name: name, Model: kind.make(base, w), BaseURL: base, KeyFile: p.KeyFile, Allowed: p.Models, Timeout: p.Timeout(),
 	}, nil
+}
+
+// keyOf is where the key of a provider comes from; nil where it may have none. The
+// company's own address answers nobody without a key, so nothing is sent there.
+func keyOf(name string, p config.Provider, keys agent.Keys) func(context.Context) (palyra.Secret, error) {
+	switch {
+	case p.KeyFile != "":
+		return func(ctx context.Context) (palyra.Secret, error) { return keys.Key(ctx, name) }
+	case p.BaseURL != "":
+		return nil
+	}
+	return func(context.Context) (palyra.Secret, error) {
+		return palyra.Secret{}, palyra.Errorf(palyra.Denied, palyra.ReasonModelKey, "there is no key for %s", name).
+			WithRemedy("put the key into a file of mode 0600 and name it in providers.%s.key_file; for a model of your own set providers.%s.base_url", name, name)
+	}
 }
 
 // wayTo opens ways through the guard to the one host of a base URL. Where that is

@@ -95,6 +95,21 @@ func TestTheWayToAModel(t *testing.T) {
 	}
 }
 
+// Without a key nothing is sent to a company's own address; other addresses may need none.
+func TestKeyOf(t *testing.T) {
+	if keyOf("x", config.Provider{BaseURL: "http://127.0.0.1:1/v1"}, keyFiles{}) != nil {
+		t.Error("a provider of one's own needs a key")
+	}
+	_, err := keyOf("x", config.Provider{}, keyFiles{})(t.Context())
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonModelKey || !strings.Contains(e.Remedy, "providers.x.key_file") {
+		t.Errorf("%v", err)
+	}
+	p := config.Provider{KeyFile: filepath.Join(t.TempDir(), "none")}
+	if _, err := keyOf("x", p, keyFiles{"x": &p})(t.Context()); !strings.Contains(err.Error(), "there is no such file") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestModelSources(t *testing.T) {
 	d := &Daemon{Config: Config{Log: slog.New(slog.DiscardHandler)}}
 	d.Config.Config = config.Default()

@@ -162,12 +162,13 @@ func (d *Daemon) put(ctx context.Context, b *policy.Bundle, a policy.Author) (po
 	return done, d.policy.Swap(c)
 }
 
-// owners are the people whose say must not be lost.
+// owners are the people whose say must not be lost: those who are bound to no
+// workspaces, since others change no policy.
 func (d *Daemon) owners(ctx context.Context) ([]palyra.Principal, error) {
 	all, err := d.access.Users(ctx)
 	var out []palyra.Principal
 	for _, u := range all {
-		if u.Role == palyra.RoleOwner && u.RemovedAt.IsZero() {
+		if u.Role == palyra.RoleOwner && u.RemovedAt.IsZero() && len(u.Workspaces) == 0 {
 			out = append(out, u.Principal)
 		}
 	}

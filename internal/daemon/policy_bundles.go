@@ -74,10 +74,7 @@ func (p bundlesPart) tests(ctx context.Context, b *policy.Bundle, check *wire.Po
 	check.Problems = append(check.Problems, problemWords(problems)...)
 	good := len(problems) == 0
 	for _, r := range results {
-		if !r.OK { // people look for it in the file
-			r.Text = fmt.Sprintf("line %d: %s", r.Line, r.Text)
-		}
-		check.Tests = append(check.Tests, wire.PolicyTest{File: r.File, Name: r.Name, OK: r.OK, Text: r.Text})
+		check.Tests = append(check.Tests, wire.PolicyTest{File: r.File, Name: r.Name, Line: int64(r.Line), OK: r.OK, Text: r.Text})
 		good = good && r.OK
 	}
 	return good
@@ -178,7 +175,7 @@ func (p bundlesPart) author(ctx context.Context, who rpc.Caller) (policy.Author,
 		return policy.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
 	}
 	by := who.Operator.Principal
-	if ok, hits := p.d.policy.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", "bundle"); !ok {
+	if ok, hits := p.d.policy.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", policy.TheBundle); !ok {
 		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s change policy", by)
 		for _, h := range hits {
 			e = e.WithRemedy("%s", h.Remedy)
@@ -226,7 +223,7 @@ func notGood(c wire.PolicyCheck) error {
 	}
 	for _, t := range c.Tests {
 		if !t.OK {
-			lines = append(lines, fmt.Sprintf("%s: %s: %s", t.File, t.Name, t.Text))
+			lines = append(lines, fmt.Sprintf("%s:%d: %s: %s", t.File, t.Line, t.Name, t.Text))
 		}
 	}
 	if more := len(lines) - most; more > 0 {

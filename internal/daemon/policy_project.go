@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -27,8 +28,65 @@ type projects struct {
 
 // of returns the policies of a workspace; nil when it has none. Where the workspace
 // lies in registered ones, theirs count as well, and those of every directory
-// between: whoever names a directory further down is held to them all the same.
-func (p *projects) of(workspace string) (*policy.Bundle, error) {
+// between: whoever names a directory further down is held to them all the same. So
+// is whoever names one further up: those of the places below that a call works in
+// count too, with the directories on the way.
+func (p *projects) of(workspace string, places ...string) (*policy.Bundle, error) {
+	own, err := p.around(workspace)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := below(workspace, places)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range inner {
+		b, err := p.at(filepath.Join(workspace, dir))
+		if err != nil {
+			return nil, err
+		}
+		if b != nil {
+			own = own.With(b, filepath.ToSlash(dir))
+		}
+	}
+	return own, nil
+}
+
+// maxBelow bounds the directories below a workspace that are looked into for a call.
+const maxBelow = 4096
+
+// mayHave reports whether a directory may have policies of its own.
+func mayHave(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, filepath.Dir(policy.ProjectDir)))
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+}
+
+// below are the directories that may have policies between a workspace and places in
+// it, without the workspace itself, in order.
+func below(workspace string, places []string) ([]string, error) {
+	seen := map[string]bool{}
+	var out []string
+	for _, place := range places {
+		rel, err := filepath.Rel(workspace, place)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue // it is not the workspace's
+		}
+		for dir := rel; dir != "." && !seen[dir]; dir = filepath.Dir(dir) {
+			if seen[dir] = true; len(seen) > maxBelow {
+				return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "the call works in more than %d directories", maxBelow).
+					WithRemedy("do it in more than one call")
+			}
+			if mayHave(filepath.Join(workspace, dir)) {
+				out = append(out, dir)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// around returns the policies of a workspace and of the directories around it.
+func (p *projects) around(workspace string) (*policy.Bundle, error) {
 	places, err := p.above(workspace)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -161,6 +162,92 @@ func TestHiddenDirectoriesAreNotTheWorkspace(t *testing.T) {
 		})
 		if err != nil || why.Plan.Workspace.Known || why.Verdict.Effect != palyra.Ask || !why.Verdict.Need.Fresh {
 			t.Errorf("%s: %+v, %v", dir, why.Verdict, err)
+		}
+	}
+}
+
+// Whoever names a directory further up is held to the policies of those further down
+// that the call works in.
+func TestPoliciesOfPlacesBelow(t *testing.T) {
+	d := testDaemon(t)
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(work, "a", "sub", policy.ProjectDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range []string{work, filepath.Join(work, "a", "sub")} {
+		if _, err := d.work.Add(t.Context(), where, "", "user:me", palyra.Signature{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		filepath.Join(dir, "a.cedar"): `@id("hands-off") forbid (principal, action in Action::"call", resource);`, filepath.Join(work, "a", "sub", "file"): "x", filepath.Join(work, "a", "other"): "x",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		tool, arguments string
+		held            bool
+	}{
+		{"palyra.fs.read", `{"path":"a/sub/file"}`, true},
+		{"palyra.fs.list", `{"path":"a/sub"}`, true},
+		{"palyra.fs.write", `{"path":"a/sub/n","content":"b"}`, true},
+		{"palyra.fs.write", `{"path":"a/sub/file","content":"b"}`, true},
+		{"palyra.fs.read", `{"path":"a/other"}`, false},
+		{"palyra.fs.list", `{"path":"a"}`, false},
+		{"palyra.fs.write", `{"path":"a/n","content":"b"}`, false},
+	} {
+		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := why.Verdict
+		if held := v.Effect == palyra.Deny; held != c.held || held && (len(v.Policies) != 1 || v.Policies[0].ID != "project/a/sub/hands-off" || v.Policies[0].File != "a/sub/.palyra/policy/a.cedar") {
+			t.Errorf("%s %s: %s %+v %v", c.tool, c.arguments, v.Effect, v.Policies, v.Errors)
+		}
+	}
+	if b, err := d.projects.of(work, filepath.Join(work, "a", "sub", "cwd")); err != nil || b == nil {
+		t.Errorf("a program that stands there: %v %v", b, err)
+	}
+	var many []string
+	for i := range maxBelow + 1 {
+		many = append(many, filepath.Join(work, strconv.Itoa(i)))
+	}
+	if _, err := d.projects.of(work, many...); palyra.CodeOf(err) != palyra.Denied {
+		t.Errorf("too many places: %v", err)
+	}
+	if b, err := d.projects.of(work, "/etc", work+"/../x", work); err != nil || b != nil {
+		t.Errorf("what is not below: %v %v", b, err)
+	}
+}
+
+// A replay leaves out calls that policies below their workspace would have a say in,
+// as it does those of the workspace itself: no bundle has them.
+func TestReplayKnowsPoliciesBelow(t *testing.T) {
+	d := testDaemon(t)
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(work, "a", policy.ProjectDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.cedar"), []byte(`@id("x") forbid (principal, action in Action::"call", resource);`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := &pastReader{d: d}
+	for place, want := range map[string]bool{".": false, "b": false, "a": true, "a/b/c": true} {
+		p := palyra.Plan{Workspace: palyra.WorkspaceRef{Path: work}, Cwd: work, Writes: []string{place}}
+		if got := r.ownPolicies(p); got != want {
+			t.Errorf("%s: %v", place, got)
 		}
 	}
 }

@@ -3,57 +3,53 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
-	"slices"
+	"hash/maphash"
 	"sync"
 
 	"palyra"
 	"palyra/internal/canon"
-	"palyra/internal/journal"
 	"palyra/internal/run"
 )
 
-// maxMemo bounds the texts that a memo holds.
-const maxMemo = 16 << 20
+// Bounds of a memo: the texts that it holds, and those that it knows to have come
+// by once.
+const (
+	maxMemo = 16 << 20
+	maxOnce = 1 << 16
+)
 
 // planDomain is what plan digests are made under.
 const planDomain = "plan/v1"
 
-// memo reads JSON texts, each once while it is remembered.
+// memo reads JSON texts. What comes by a second time is remembered: where every
+// text is another one, there is nothing to keep.
 type memo[T any] struct {
-	decode func([]byte, *T) error
+	decode func(canon.Value, *T) error
+	seed   maphash.Seed
 	mu     sync.Mutex
 	known  map[string]*remembered[T]
+	once   map[uint64]struct{}
 	bytes  int
 	last   int64
 }
 
-// remembered is a text that was read. Its number is of this text alone, and its
-// digest that of a plan, if it is one.
+// remembered is a text that was read. Its number is of this text alone, or 0 where
+// it is not kept, and its digest that of a plan, if it is one.
 type remembered[T any] struct {
 	id    int64
 	value T
 	sum   palyra.Digest
 }
 
-func newMemo[T any](decode func([]byte, *T) error) *memo[T] {
-	return &memo[T]{decode: decode, known: map[string]*remembered[T]{}}
+func newMemo[T any](decode func(canon.Value, *T) error) *memo[T] {
+	return &memo[T]{decode: decode, seed: maphash.MakeSeed(), known: map[string]*remembered[T]{}, once: map[uint64]struct{}{}}
 }
 
-// unjudged are the members of a plan that policy does not look at. They are most of
-// it, and bound by the digest like everything else.
-var unjudged = []string{"mounts", "inputs", "files", "seals", "limits"}
-
-// readPlan reads of a plan what policy looks at.
-func readPlan(raw []byte, p *palyra.Plan) error {
-	return readMembers(raw, func(name string) bool { return !slices.Contains(unjudged, name) }, p)
-}
-
-func readTool(raw []byte, t *palyra.Tool) error { return json.Unmarshal(raw, t) }
+func readTool(v canon.Value, t *palyra.Tool) error { return json.Unmarshal([]byte(v.Raw()), t) }
 
 // readMembers reads some members of an object.
 func readMembers(raw []byte, wanted func(name string) bool, v any) error {
-	some := make([]byte, 1, len(raw))
-	some[0] = '{'
+	some := []byte{'{'}
 	whole := run.Members(raw, func(name string, value []byte) {
 		if !wanted(name) {
 			return
@@ -63,37 +59,60 @@ func readMembers(raw []byte, wanted func(name string) bool, v any) error {
 		}
 		some = append(append(append(append(some, '"'), name...), '"', ':'), value...)
 	})
-	if !whole {
+	switch {
+	case !whole:
 		return errors.New("daemon: not an object")
+	case len(some) == 1:
+		return nil
 	}
 	return json.Unmarshal(append(some, '}'), v)
 }
 
 // read returns what a text says.
-func (m *memo[T]) read(raw []byte) (*remembered[T], error) {
+func (m *memo[T]) read(raw []byte, s *scratch) (*remembered[T], error) {
 	m.mu.Lock()
 	r := m.known[string(raw)]
 	m.mu.Unlock()
 	if r != nil {
 		return r, nil
 	}
+	text := string(raw)
+	if err := s.doc.Read(text); err != nil {
+		return nil, err
+	}
 	r = &remembered[T]{}
-	if err := m.decode(raw, &r.value); err != nil {
+	if err := m.decode(s.doc.Root(), &r.value); err != nil {
 		return nil, err
 	}
-	b, err := journal.Canonical(raw)
-	if err != nil {
-		return nil, err
-	}
-	r.sum = palyra.Digest(canon.Sum(planDomain, b))
+	s.canonical = s.doc.AppendCanonical(s.canonical[:0])
+	r.sum = palyra.Digest(canon.Sum(planDomain, s.canonical))
+	m.keep(text, r)
+	return r, nil
+}
+
+// keep remembers a text if it came by before.
+func (m *memo[T]) keep(text string, r *remembered[T]) {
+	hash := maphash.String(m.seed, text)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, again := m.once[hash]; !again {
+		if len(m.once) >= maxOnce {
+			clear(m.once)
+		}
+		m.once[hash] = struct{}{}
+		return
+	}
 	m.last++
 	r.id = m.last
-	if m.bytes += len(raw); m.bytes > maxMemo {
+	if m.bytes += len(text); m.bytes > maxMemo {
 		clear(m.known)
-		m.bytes = len(raw)
+		m.bytes = len(text)
 	}
-	m.known[string(raw)] = r
-	return r, nil
+	m.known[text] = r
+}
+
+// scratch is room to read texts in, of one reader at a time.
+type scratch struct {
+	doc       canon.Doc
+	canonical []byte
 }

@@ -1,19 +1,16 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
+	"path/filepath"
 	"sync"
-	"sync/atomic"
 
 	"palyra"
 	"palyra/internal/approval"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
-	"palyra/internal/rpc/wire"
 	"palyra/internal/run"
 )
 
@@ -28,71 +25,8 @@ const (
 	gapOwn     = "its workspace has policies of its own, which are not of a bundle"
 )
 
-// records goes through the calls that a query picks, in the order of their
-// proposals. The journal says how each was judged first: a row holds what was
-// judged last.
-func (p historyPart) records(ctx context.Context, q wire.ReplayQuery) func(func(policy.Record) error) error {
-	r := &pastReader{d: p.d, own: map[string]bool{}, plans: newMemo(readPlan), tools: newMemo(readTool)}
-	return func(yield func(policy.Record) error) error {
-		return p.d.path.ledger.Past(ctx, q.Since, q.Until, func(page []run.Past) error {
-			records, err := r.page(ctx, page)
-			if err != nil {
-				return err
-			}
-			for _, one := range records {
-				if err := yield(one); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-}
-
-// pastReader makes records of rows. Plans and tools that stand there as often as
-// they were used are read once.
-type pastReader struct {
-	d     *Daemon
-	plans *memo[palyra.Plan]
-	tools *memo[palyra.Tool]
-
-	mu  sync.Mutex
-	own map[string]bool // workspaces, and whether they have policies of their own
-}
-
-// page makes records of rows, with what the journal and the desk know of them.
-func (r *pastReader) page(ctx context.Context, rows []run.Past) ([]policy.Record, error) {
-	calls, questions := make([]palyra.ID, len(rows)), []palyra.ID{}
-	for i, row := range rows {
-		calls[i] = row.ID
-		if row.Approval != "" {
-			questions = append(questions, row.Approval)
-		}
-	}
-	lines, err := r.d.journal.Of(ctx, palyra.CallJudged{}.Kind(), calls)
-	if err != nil {
-		return nil, err
-	}
-	ended, err := r.d.desk.Ended(ctx, questions)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]policy.Record, len(rows))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(rows)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(rows)); i = next.Add(1) - 1 {
-				out[i] = r.record(rows[i], lines[rows[i].ID], ended[rows[i].Approval])
-			}
-		})
-	}
-	wg.Wait()
-	return out, nil
-}
-
 // record is a call as it was judged first, and what people answered.
-func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended) policy.Record {
+func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) policy.Record {
 	gap := policy.Record{Call: row.ID}
 	parts, err := row.Read()
 	if err != nil {
@@ -111,7 +45,7 @@ func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended)
 		gap.Gap = why
 		return gap
 	}
-	out, why := r.judged(row, parts, first)
+	out, why := r.judged(row, parts, first, s)
 	if why != "" {
 		gap.Gap = why
 		return gap
@@ -121,12 +55,12 @@ func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended)
 }
 
 // judged is what was judged and how, or why that is not on record.
-func (r *pastReader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged) (out policy.Record, gap string) {
-	var pr palyra.Proposal
+func (r *pastReader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out policy.Record, gap string) {
 	var v keptVerdict
-	plan, planErr := r.plans.read(parts.Plan)
-	tool, toolErr := r.tools.read(parts.Tool)
-	if errors.Join(planErr, toolErr, json.Unmarshal(parts.Proposal, &pr), v.read(parts.Verdict)) != nil {
+	plan, planErr := r.plans.read(parts.Plan, s)
+	tool, toolErr := r.tools.read(parts.Tool, s)
+	pr, proposalErr := readProposal(parts.Proposal, s)
+	if errors.Join(planErr, toolErr, proposalErr, v.read(parts.Verdict)) != nil {
 		return out, gapRow
 	}
 	switch {
@@ -138,13 +72,16 @@ func (r *pastReader) judged(row run.Past, parts run.PastCall, first palyra.CallJ
 		return out, gapLarge
 	case plan.sum != first.Plan:
 		return out, gapPlan
-	case r.ownPolicies(plan.value.Workspace.Path):
+	case r.ownPolicies(plan.value):
 		return out, gapOwn
 	}
 	out = policy.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.Request{
 		Principal: pr.Principal, Owner: pr.Owner, Call: row.ID, Session: pr.Session, Run: pr.Run, Parent: pr.Parent, Door: pr.Door,
 		Tool: tool.value, Plan: plan.value, Labels: first.Labels, CallsUsed: pr.CallsUsed, CallsMax: pr.CallsMax, Standing: standing(first),
 	}}
+	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
+		return out, ""
+	}
 	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Door,
 		first.Labels, pr.CallsUsed, pr.CallsMax, first.Roles, first.Owner, first.Device)
 	return out, ""
@@ -182,22 +119,61 @@ func (r *pastReader) answered(out *policy.Record, row run.Past, parts run.PastCa
 	}
 }
 
-// ownPolicies reports whether a workspace has policies of its own, or may have.
-func (r *pastReader) ownPolicies(workspace string) bool {
-	if workspace == "" {
+// ownPolicies reports whether there are policies of its own where a plan works, or
+// may be: those of its workspace, and of the places below that it names.
+func (r *pastReader) ownPolicies(p palyra.Plan) bool {
+	top := p.Workspace.Path
+	if top == "" {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own, ok := r.own[workspace]
-	if !ok {
-		b, err := r.d.projects.of(workspace)
-		own = b != nil || err != nil
-		if len(r.own) >= maxProjects {
-			clear(r.own)
-		}
-		r.own[workspace] = own
+	if r.own.has(top, func() bool {
+		b, err := r.d.projects.of(top)
+		return b != nil || err != nil
+	}) {
+		return true
 	}
+	if len(p.Reads)+len(p.Writes) == 0 && p.Cwd == top {
+		return false
+	}
+	for _, place := range policy.PlacesOf(p) {
+		for dir := place; len(dir) > len(top); dir = filepath.Dir(dir) {
+			if r.own.has(dir, func() bool {
+				if !mayHave(dir) {
+					return false
+				}
+				b, err := r.d.projects.at(dir)
+				return b != nil || err != nil
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxPlaces bounds the directories that are remembered.
+const maxPlaces = 1 << 16
+
+// ownPlaces remembers which directories have policies of their own.
+type ownPlaces struct {
+	mu    sync.RWMutex
+	known map[string]bool
+}
+
+func (o *ownPlaces) has(dir string, look func() bool) bool {
+	o.mu.RLock()
+	own, ok := o.known[dir]
+	o.mu.RUnlock()
+	if ok {
+		return own
+	}
+	own = look()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil || len(o.known) >= maxPlaces {
+		o.known = map[string]bool{}
+	}
+	o.known[dir] = own
 	return own
 }
 

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,7 +150,7 @@ func TestApplyTellsWhichTestsFailed(t *testing.T) {
 	files["tests/echo.yaml"] = "tests:\n  - name: echo runs\n    request: {tool: palyra.echo}\n    expect: allow\n  - name: so it does\n    request: {tool: palyra.echo}\n    expect: allow\n"
 	_, _, err := bundlesPart{d}.Apply(t.Context(), person(t, d, nil), files, false)
 	text := palyra.AsError(err).Text
-	if strings.Contains(text, "\n") || !strings.Contains(text, "tests/echo.yaml: echo runs: line 2: ") || !strings.Contains(text, "; tests/echo.yaml: so it does: line 5: ") {
+	if strings.Contains(text, "\n") || !strings.Contains(text, "tests/echo.yaml:2: echo runs: ") || !strings.Contains(text, "; tests/echo.yaml:5: so it does: ") {
 		t.Errorf("%q", text)
 	}
 }
@@ -428,5 +429,19 @@ func TestPolicyDirIsNoWorkspace(t *testing.T) {
 	}, palyra.Watch{})
 	if err != nil && !errors.As(err, new(*palyra.Error)) || err == nil && out.ReasonCode == palyra.ReasonApprovalNotAwaited {
 		t.Errorf("an agent may ask to write policies: %+v, %v", out, err)
+	}
+}
+
+// An owner who is bound to workspaces changes no policy, and so is none who could
+// repair it.
+func TestBoundOwnersDoNotCount(t *testing.T) {
+	d := testDaemon(t)
+	me := person(t, d, nil)
+	if _, err := d.access.AddUser(t.Context(), palyra.User{Principal: "user:bound", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, palyra.Signature{Intent: palyra.Intent{KeyID: me.Operator.KeyID}}); err != nil {
+		t.Fatal(err)
+	}
+	owners, err := d.owners(t.Context())
+	if err != nil || !slices.Equal(owners, []palyra.Principal{me.Principal}) {
+		t.Errorf("%v, %v", owners, err)
 	}
 }

@@ -88,12 +88,12 @@ func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
 	c := rpc.Config{
 		AgentSocket:    filepath.Join(dir, config.AgentSocket),
 		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
-		StateID:        d.stateID, Access: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
+		StateID:        d.stateID, Access: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
 	}
 	desk := approvals.New(deskPart{d}, leasesPart{d.desk}, now)
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
-		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls}),
+		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls}, callsPart{d.path.calls}),
 		runs.New(runsPart{d.path.runs, d.path.models, d.Config.Config.Models.Principals}, desk),
 		desk,
 		sessions.New(d.sessions),

@@ -138,6 +138,23 @@ func (d *Daemon) serverDir(name string, owner int64) (string, error) {
 	return dir, err
 }
 
+// forgetServer removes the directory of a server, so that the next one of its name
+// finds nothing that it did not put there.
+func (d *Daemon) forgetServer(name string) error {
+	dir, err := os.OpenRoot(d.serverDirs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("daemon: upstreams: %w", err)
+	}
+	defer dir.Close()
+	if err := dir.RemoveAll(name); err != nil {
+		return fmt.Errorf("daemon: upstreams: %w", err)
+	}
+	return nil
+}
+
 // tidyServers removes the directories of servers that are no more.
 func (d *Daemon) tidyServers(known []string) {
 	dir, err := os.OpenRoot(d.serverDirs())
@@ -169,8 +186,18 @@ func (s serverProcess) Pipes() (io.WriteCloser, io.ReadCloser) { return s.Stdin,
 // Held implements upstream.Process.
 func (s serverProcess) Held() (string, palyra.Enforcement) { return s.Executor(), s.Enforcement() }
 
-// Ended implements upstream.Process.
-func (s serverProcess) Ended() string {
+// Last implements upstream.Process.
+func (s serverProcess) Last() (ended string, stderr []byte) {
+	select {
+	case <-s.Done():
+		return s.ended(), s.Stderr()
+	default:
+		return "", s.Stderr()
+	}
+}
+
+// ended is how a server that is done came to it.
+func (s serverProcess) ended() string {
 	exit, err := s.Exit()
 	switch {
 	case err != nil:

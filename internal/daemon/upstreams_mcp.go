@@ -69,6 +69,9 @@ func (l launcher) Start(ctx context.Context, _ string, p palyra.Plan) (upstream.
 	return serverProcess{s}, nil
 }
 
+// Forget implements upstream.Launcher.
+func (l launcher) Forget(name string) error { return l.d.forgetServer(name) }
+
 // network is the way to servers elsewhere. Nobody is asked on the way.
 type network struct{ *egress.Guard }
 

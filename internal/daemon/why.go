@@ -23,6 +23,9 @@ func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 	defer cancel()
 	if id != "" {
 		call, err := p.onRecord(ctx, id)
+		if err == nil && !reaches(prop.Within, call.Plan.Workspace.Path) { // whose it is, is nobody else's business
+			err = notOnRecord(id)
+		}
 		if err != nil {
 			return wire.Explanation{}, err
 		}
@@ -58,25 +61,19 @@ func (p policyPart) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, e
 		}
 	}
 	if of == "" {
-		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no call, approval or attestation %q", palyra.Clip(string(id), 80)).
-			WithRemedy("see 'palyra calls list' or 'palyra approvals list'; a call that is only thought of goes after --")
+		return nil, notOnRecord(id)
 	}
 	return p.d.path.ledger.Get(ctx, of)
 }
 
-// imagine takes a call as far as policy. A call without a tool was turned away by
-// the catalog, any other by the planner.
-func (p policyPart) imagine(ctx context.Context, c *palyra.Call) (err error) {
-	c.Tool = palyra.Tool{}
-	if c.Tool, err = p.d.path.catalog.Admit(ctx, c.Proposal); err != nil {
-		c.Tool = palyra.Tool{}
-		return err
-	}
-	if c.Plan, err = p.d.path.planner.Resolve(ctx, c); err != nil {
-		return err
-	}
-	c.Digest, err = c.Plan.Digest()
-	return err
+func notOnRecord(id palyra.ID) error {
+	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no call, approval or attestation %q", palyra.Clip(string(id), 80)).
+		WithRemedy("see 'palyra calls list' or 'palyra approvals list'; a call that is only thought of goes after --")
+}
+
+// reaches reports whether somebody bound to some workspaces may see what is in one.
+func reaches(within []string, workspace string) bool {
+	return len(within) == 0 || slices.Contains(within, workspace)
 }
 
 // request is a call as policy judges it, before anybody answers.
@@ -84,7 +81,7 @@ func request(c *palyra.Call) palyra.Request {
 	p := c.Proposal
 	return palyra.Request{
 		Principal: p.Principal, Owner: p.Owner, Call: c.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
-		Tool: c.Tool, Plan: c.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed,
+		Tool: c.Tool, Plan: c.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax,
 	}
 }
 
@@ -139,6 +136,6 @@ func (p policyPart) turnedAway(ctx context.Context, c *palyra.Call, err error) (
 	return wire.Explanation{
 		Plan: c.Plan, Layer: r.Layer, ReasonCode: r.Reason, Reason: r.Text, Remedy: r.Remedy,
 		Verdict: palyra.Verdict{Effect: palyra.Deny, Reason: r.Text, Remedy: r.Remedy},
-		Lines:   []string{r.Text, r.Remedy}, Flips: slices.Concat(p.otherwise(ctx, c, r.Reason, palyra.Deny), p.settings(c, r.Reason, "")),
+		Lines:   []string{r.Text, r.Remedy}, Flips: p.instead(ctx, c, r.Reason),
 	}, nil
 }

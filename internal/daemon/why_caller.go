@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"palyra"
 	"palyra/internal/approval"
@@ -52,7 +51,6 @@ func (p policyPart) agents(ctx context.Context) ([]palyra.Agent, error) {
 // standing fills in what a door would know of an imagined call: whose agent it is,
 // and what its session has done.
 func (p policyPart) standing(ctx context.Context, prop palyra.Proposal) palyra.Proposal {
-	prop.PeerUID = int64(os.Geteuid())
 	if prop.Owner == "" && prop.Principal.Kind() == "agent" {
 		prop.Owner = p.owner(ctx, prop.Principal)
 	}

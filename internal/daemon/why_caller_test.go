@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -136,16 +139,34 @@ func TestWhyOfHosts(t *testing.T) {
 	} {
 		conf := d.Config.Config.Egress
 		conf.AllowedHosts = c.allowed
-		got := hostSettings(conf, proposal("palyra.process.run", c.args))
+		got := hostSettings(conf, named(proposal("palyra.process.run", c.args)))
 		switch {
 		case c.want == "" && len(got) > 0:
 			t.Errorf("%s: %+v", name, got)
-		case c.want != "" && (len(got) != 1 || got[0].Change != c.want || got[0].Verified || got[0].Kind != flipConfig):
+		case c.want != "" && (len(got) != 1 || strings.Join(got[0].uses, "\n") != c.want || got[0].open != "" || got[0].kind != flipConfig):
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	if takes(config.Egress{Mode: "strict", PrivateRanges: []string{"x"}}, nil) || takes(config.Egress{Mode: "moon"}, nil) {
 		t.Error("settings that are none were taken")
+	}
+}
+
+// The hosts of a call are found whatever its tool is.
+func TestNamed(t *testing.T) {
+	for _, c := range []struct{ tool, args, want string }{
+		{"palyra.process.run", `{"egress":["a:1","b:2"]}`, "[a:1 b:2]"},
+		{"palyra.http.fetch", `{"url":"https://a.example/x","redirect_to":["b:2"]}`, "[a.example:443 b:2]"},
+		{"palyra.http.fetch", `{"url":"http://a.example"}`, "[a.example:80]"},
+		{"palyra.http.fetch", `{"url":"http://[::1]:7/"}`, "[[::1]:7]"},
+		{"palyra.http.fetch", `{"url":"::"}`, "[]"},
+		{"palyra.egress.allow", `{"host":"a","port":3}`, "[a:3]"},
+		{"palyra.echo", `{"text":"a:1"}`, "[]"},
+		{"palyra.echo", `null`, "[]"},
+	} {
+		if got := fmt.Sprint(named(proposal(c.tool, c.args))); got != c.want {
+			t.Errorf("%s %s: %s", c.tool, c.args, got)
+		}
 	}
 }
 
@@ -163,5 +184,47 @@ func TestInsideLeavesSomething(t *testing.T) {
 		if got := inside(plan).apply(args); got != want {
 			t.Errorf("%s: %v", line, args)
 		}
+	}
+}
+
+// Whoever is bound to workspaces learns nothing of others: not of calls on record
+// there, and not by imagining some.
+func TestWhyStaysWithinWorkspaces(t *testing.T) {
+	d := testDaemon(t)
+	mine, other := t.TempDir(), t.TempDir()
+	p := proposal("palyra.fs.list", `{"path":"."}`)
+	p.Workspace = other
+	out, err := d.path.calls.Call(t.Context(), p, palyra.Watch{})
+	if err != nil || out.CallID == "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	part := policyPart{d}
+	_, none := part.Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{Within: []string{mine}})
+	_, err = part.Explain(t.Context(), out.CallID, palyra.Proposal{Within: []string{mine}})
+	same := strings.ReplaceAll(palyra.AsError(none).Text, "01ARZ3NDEKTSV4RRFFQ69G5FAV", string(out.CallID))
+	if e := palyra.AsError(err); e.Code != palyra.NotFound || e.Text != same || e.Remedy != palyra.AsError(none).Remedy {
+		t.Errorf("%v, want %s", err, same)
+	}
+	if _, err := part.Explain(t.Context(), out.CallID, palyra.Proposal{Within: []string{other}}); err != nil {
+		t.Error(err)
+	}
+	p.Within = []string{mine}
+	if e := explain(t, d, "", p); e.ReasonCode != palyra.ReasonScopeDenied || len(e.Plan.Reads) > 0 {
+		t.Errorf("%+v", e)
+	}
+	// Nor by what would turn the answer: an edit can be planned only where its text
+	// stands, which would tell the file letter by letter.
+	if err := os.WriteFile(filepath.Join(other, "key"), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Tool, p.Owner = "palyra.fs.edit", person(t, d, nil).Principal
+	var said []string
+	for _, text := range []string{"secret", "public"} {
+		p.Arguments = fmt.Appendf(nil, `{"path":"key","old_string":%q,"new_string":"x"}`, text)
+		e := explain(t, d, "", p)
+		said = append(said, fmt.Sprintf("%s %s %+v", e.ReasonCode, e.Lines, e.Flips))
+	}
+	if said[0] != said[1] || strings.Contains(said[0], other) {
+		t.Errorf("%q", said)
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"palyra"
@@ -27,6 +24,7 @@ const (
 	flipTier      = "tier"
 	flipConfig    = "config"
 	flipMachine   = "machine"
+	flipAccess    = "access"
 )
 
 // flips are policy's own, after those that ask less of everybody: other arguments.
@@ -228,47 +226,6 @@ func shellLine(m map[string]any) (string, bool) {
 	}
 	line, ok := args[1].(string)
 	return strings.TrimSpace(line), ok
-}
-
-// hosts names the hosts that a run was refused, in its egress list.
-func (p policyPart) hosts(ctx context.Context, again, c *palyra.Call) []wire.Flip {
-	att, err := p.d.attester.Get(ctx, string(c.ID))
-	args, ok := object(c.Proposal.Arguments)
-	if err != nil || !ok || c.Proposal.Tool != "palyra.process.run" {
-		return nil
-	}
-	refused := refusedHosts(att.Predicate.Egress)
-	if len(refused) == 0 {
-		return nil
-	}
-	named, _ := args["egress"].([]any)
-	refused = slices.DeleteFunc(refused, func(h string) bool { return slices.Contains(named, any(h)) })
-	if len(refused) == 0 { // named, and refused all the same: it leads to where none may
-		return []wire.Flip{unproven(flipConfig, "if the name leads to a private address, let that be reached: add its range to egress.private_ranges", "")}
-	}
-	for _, h := range refused {
-		named = append(named, h)
-	}
-	changed := maps.Clone(args)
-	changed["egress"] = named
-	f, ok := p.tried(ctx, again, changed)
-	if !ok || f.Becomes == palyra.Deny {
-		return nil
-	}
-	f.Kind, f.Text = flipHost, "name it before the start: --egress "+strings.Join(refused, " --egress ")
-	return []wire.Flip{f}
-}
-
-// refusedHosts are the places that a run was not let to, each once.
-func refusedHosts(flows []palyra.EgressFlow) []string {
-	var out []string
-	for _, f := range flows {
-		at := net.JoinHostPort(f.Host, strconv.Itoa(f.Port))
-		if f.Verdict != "allow" && f.Port != 0 && !slices.Contains(out, at) {
-			out = append(out, at)
-		}
-	}
-	return out
 }
 
 // some lists a few names.

@@ -71,7 +71,7 @@ func (p policyPart) later(c *palyra.Call, reason palyra.Reason, flips []wire.Fli
 	}
 	for i, f := range flips {
 		if f.Kind == flipAnswer {
-			flips[i].Text += ", once the denied plan may be asked for again"
+			flips[i].Text += ", once the denied plan may be asked for again" // when that is stands in the refusal
 		}
 	}
 	return flips
@@ -115,30 +115,63 @@ func sinceThen(c *palyra.Call, now policy.Explanation, judged bool) []string {
 // turns are the changes that would turn the fate of a call.
 func (p policyPart) turns(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
 	again := *c
-	again.ID, again.Proposal.CallsUsed, again.Proposal.CallsMax = "", 0, 0
+	again.Proposal.CallsUsed, again.Proposal.CallsMax = 0, 0
 	switch e.Layer {
 	case palyra.LayerPolicy:
 		if now.Verdict == palyra.Allow {
 			return []wire.Flip{{Kind: flipPolicy, Text: "propose it again: the policies in force allow it now", Becomes: palyra.Allow, Verified: true}}
 		}
 		return p.flips(ctx, c, now)
-	case palyra.LayerCatalog, palyra.LayerPlan:
-		return slices.Concat(p.anew(ctx, &again, e.ReasonCode), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
 	case palyra.LayerApproval:
 		if now.Verdict == palyra.Ask {
-			return append(p.later(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(c, e.ReasonCode, "")...)
+			return append(p.later(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(ctx, &again, e.ReasonCode, "")...)
 		}
-	case palyra.LayerEgress:
-		return slices.Concat(p.hosts(ctx, &again, c), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
 	case palyra.LayerLimit:
-		return p.settings(c, e.ReasonCode, p.killed(ctx, c))
-	case palyra.LayerTier:
-		if e.ReasonCode == palyra.ReasonTimedOut || e.ReasonCode == palyra.ReasonQuotaExceeded {
-			return p.settings(c, e.ReasonCode, p.killed(ctx, c))
-		}
-		return slices.Concat(p.anew(ctx, &again, e.ReasonCode), p.otherwise(ctx, &again, e.ReasonCode, palyra.Deny), p.settings(c, e.ReasonCode, ""))
+		return p.longer(ctx, &again, e.ReasonCode)
+	case palyra.LayerCatalog, palyra.LayerPlan, palyra.LayerTier, palyra.LayerEgress:
+		return p.ran(ctx, c, &again, e)
 	}
 	return p.anew(ctx, &again, e.ReasonCode) // a grant that was spent, a daemon that died, an answer that never came
+}
+
+// ran are the changes for a call that did not come to policy, or came past it and
+// met a wall in its tier. That the same call plans well says nothing of what only a
+// run shows.
+func (p policyPart) ran(ctx context.Context, c, again *palyra.Call, e *wire.Explanation) []wire.Flip {
+	switch reason := e.ReasonCode; {
+	case reason == palyra.ReasonTimedOut || reason == palyra.ReasonQuotaExceeded:
+		return p.longer(ctx, again, reason)
+	case reason == palyra.ReasonBudgetSpent:
+		return append(p.anew(ctx, again, reason), p.settings(ctx, c, reason, "")...)
+	case reason == palyra.ReasonEgressDenied && c.Granted.Seq != 0:
+		return p.hosts(ctx, again, c)
+	case reason == palyra.ReasonSealDenied:
+		return p.unsealed(ctx, again, e.Reason)
+	case e.Layer == palyra.LayerTier && !passing(reason) && p.imagine(ctx, ptr(*again)) == nil:
+		return nil
+	default:
+		return append(p.anew(ctx, again, reason), p.instead(ctx, again, reason)...)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// passing reports whether a reason is one that is over with the call that met it.
+func passing(r palyra.Reason) bool {
+	switch r {
+	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed, palyra.ReasonApprovalExpired,
+		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture:
+		return true
+	}
+	return false
+}
+
+// instead are the changes for a call that cannot be planned as it is.
+func (p policyPart) instead(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+	if p.imagine(ctx, ptr(*c)) == nil {
+		return nil // it can: propose it again
+	}
+	return slices.Concat(p.otherwise(ctx, c, reason, palyra.Deny), p.settings(ctx, c, reason, ""), p.acts(ctx, c, reason))
 }
 
 // killed is the limit that ended a run.
@@ -153,12 +186,15 @@ func (p policyPart) killed(ctx context.Context, c *palyra.Call) string {
 // anew proposes the same call again, in thought.
 func (p policyPart) anew(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
 	c, text := *again, "propose it again"
-	if reason == palyra.ReasonBudgetSpent {
+	switch reason {
+	case palyra.ReasonBudgetSpent:
 		text = "propose it in a new run"
+	case palyra.ReasonSessionClosed:
+		text = "propose it again, in another session"
 	}
 	switch err := p.imagine(ctx, &c); {
 	case err != nil && reason == palyra.ReasonBudgetSpent: // what was not admitted is not on record with its arguments
-		return []wire.Flip{unproven(flipArguments, text, "")}
+		return []wire.Flip{untried(wire.Flip{Kind: flipArguments, Text: text, Becomes: palyra.Allow}, openArgs)}
 	case err != nil:
 		return nil
 	}

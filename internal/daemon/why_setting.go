@@ -1,168 +1,206 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
-	"slices"
 	"strings"
 
 	"palyra"
 	"palyra/internal/config"
-	"palyra/internal/egress"
 	"palyra/internal/rpc/wire"
 )
 
-// settings are changes of the configuration, or of the limits that a call gives
-// itself. Whether a program then gets by can only be tried by running it, so none of
-// them is verified.
-func (p policyPart) settings(c *palyra.Call, reason palyra.Reason, killed string) []wire.Flip {
-	conf := p.d.Config.Config
-	raise := func(key string, now int64) wire.Flip {
-		return unproven(flipLimit, fmt.Sprintf("raise %s in the configuration", key), fmt.Sprintf("%s = %d", key, 2*now))
+// setting is a value of the configuration that could be another.
+type setting struct {
+	kind, text string
+	uses       []string // as the configuration has it
+	set        func(*config.Config)
+	open       string // what cannot be found out without running the call; empty: nothing
+}
+
+// Why a change could not be tried.
+const (
+	openRun   = "only a run shows whether that is enough"
+	openTime  = "nobody knows how soon somebody answers"
+	openProbe = "what the probes find shows only when they run"
+	openStart = "how limits are held shows only when the daemon has started with it"
+	openArgs  = "the arguments of a call that was never admitted are not kept, so it cannot be planned again"
+	openName  = "only a lookup shows where the name leads"
+	openReach = "what is there is not for you to see yet"
+	openLook  = "a tool that is not offered cannot be planned, and a person looks at it first"
+)
+
+// settings are changes of the configuration. Each was tried: the call was planned
+// and judged as a daemon with that setting would, and what does not help is not
+// named. Where a run decides, it is said that the change could not be tried.
+func (p policyPart) settings(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []wire.Flip {
+	var out []wire.Flip
+	for _, s := range p.thinkable(ctx, c, reason, killed) {
+		if ctx.Err() != nil {
+			return out
+		}
+		if f, ok := p.under(ctx, c, s); ok {
+			out = append(out, f)
+		}
 	}
+	return out
+}
+
+// under plans and judges a call under another setting.
+func (p policyPart) under(ctx context.Context, c *palyra.Call, s setting) (wire.Flip, bool) {
+	conf := p.d.Config.Config
+	s.set(&conf)
+	if !conf.Fits() { // no daemon starts with that
+		return wire.Flip{}, false
+	}
+	f := wire.Flip{Kind: s.kind, Text: s.text, Change: strings.Join(s.uses, "\n"), Verified: true}
+	w, err := p.d.with(conf)
+	if err != nil {
+		return f, false
+	}
+	again := palyra.Call{Proposal: c.Proposal}
+	switch err := w.meet(ctx, &again); {
+	case err != nil && c.Tool.Name == "" && c.ID != "": // on record without its arguments
+		f.Becomes, s.open = palyra.Allow, openArgs
+	case err != nil:
+		return f, false
+	default:
+		f.Becomes = w.policy.Judge(ctx, request(&again)).Effect
+	}
+	return untried(f, s.open), f.Becomes != palyra.Deny
+}
+
+// untried says of a change why nobody tried it, where that is so.
+func untried(f wire.Flip, why string) wire.Flip {
+	if why != "" {
+		f.Verified, f.Text = false, f.Text+"; not tried: "+why
+	}
+	return f
+}
+
+// thinkable are the settings that may stand behind a refusal.
+func (p policyPart) thinkable(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []setting {
+	conf := p.d.Config.Config
 	switch reason {
 	case palyra.ReasonTimedOut:
-		return append(p.own(c, "timeout_ms", "its own time limit (--timeout)"), raise("tool_call.execution_timeout_ms", max(conf.ToolCall.ExecutionTimeoutMS, c.Plan.Limits.WallMS)))
-	case palyra.ReasonBudgetSpent:
-		return []wire.Flip{raise("tool_call.max_calls_per_run", conf.ToolCall.MaxCallsPerRun)}
-	case palyra.ReasonTooManyPending:
-		return []wire.Flip{raise("approvals.max_pending", conf.Approvals.MaxPending)}
-	case palyra.ReasonApprovalExpired:
-		return []wire.Flip{raise("approvals.wait_ms", conf.Approvals.WaitMS)}
-	case palyra.ReasonRecentlyDenied, palyra.ReasonApprovalDenied:
-		return []wire.Flip{unproven(flipConfig, "let a denied plan be asked for again sooner", "approvals.deny_hold_ms = 0")}
-	case palyra.ReasonPosture:
-		return []wire.Flip{
-			unproven(flipMachine, "try the tier out, and mend what that finds", "palyra sandbox doctor"),
-			unproven(flipConfig, "do without the proof that the tier holds", `process.posture = "off"`),
-		}
+		had := max(conf.ToolCall.ExecutionTimeoutMS, c.Plan.Limits.WallMS)
+		return raised(openRun, "tool_call.execution_timeout_ms", 2*had, func(c *config.Config, n int64) { c.ToolCall.ExecutionTimeoutMS = n })
 	case palyra.ReasonQuotaExceeded:
-		return p.quota(c, killed)
+		return quota(conf.Process, c.Plan.Limits, killed)
+	case palyra.ReasonBudgetSpent:
+		if c.Proposal.CallsMax != 0 && c.Proposal.CallsMax < conf.ToolCall.MaxCallsPerRun {
+			return nil // the run itself has less
+		}
+		return raised("", "tool_call.max_calls_per_run", 2*conf.ToolCall.MaxCallsPerRun, func(c *config.Config, n int64) { c.ToolCall.MaxCallsPerRun = n })
+	case palyra.ReasonTooManyPending:
+		return p.morePending(ctx, conf)
+	case palyra.ReasonApprovalExpired:
+		return raised(openTime, "approvals.wait_ms", 2*conf.Approvals.WaitMS, func(c *config.Config, n int64) { c.Approvals.WaitMS = n })
+	case palyra.ReasonPosture:
+		return []setting{{
+			kind: flipConfig, text: "do without the proof that the tier holds", uses: []string{`process.posture = "off"`},
+			set: func(c *config.Config) { c.Process.Posture = "off" },
+		}}
+	case palyra.ReasonWeakEnforcement:
+		return heldLimits(conf.Process)
+	case palyra.ReasonDisabled:
+		return []setting{{
+			kind: flipConfig, text: "let programs be run", uses: []string{`process.tier = "c"`}, set: func(c *config.Config) { c.Process.Tier = "c" },
+		}}
+	case palyra.ReasonMalformedInput:
+		return demanded(conf, c.Proposal)
 	case palyra.ReasonEgressDenied:
-		return hostSettings(conf.Egress, c.Proposal)
+		return hostSettings(conf.Egress, named(c.Proposal))
 	}
 	return nil
 }
 
-func unproven(kind, text, change string) wire.Flip {
-	return wire.Flip{Kind: kind, Text: text, Change: change, Becomes: palyra.Allow}
+// raised is a limit with another value.
+func raised(open, key string, value int64, set func(*config.Config, int64)) []setting {
+	return []setting{{
+		kind: flipLimit, text: fmt.Sprintf("raise %s in the configuration", key), uses: []string{fmt.Sprintf("%s = %d", key, value)},
+		set: func(c *config.Config) { set(c, value) }, open: open,
+	}}
 }
 
-// quota raises the limit that ended a run: the call's own where it has one, and the
-// configured one.
-func (p policyPart) quota(c *palyra.Call, killed string) []wire.Flip {
-	l, conf := c.Plan.Limits, p.d.Config.Config.Process
-	limit, ok := map[string]struct {
-		name      string
-		had, most int64
-	}{
-		"memory":    {"memory_bytes", l.MemoryBytes, conf.MemoryBytes},
-		"processes": {"processes", l.Processes, conf.Processes},
-		"cpu":       {"cpu_ms", l.CPUMS, conf.CPUMS},
-		"file_size": {"file_bytes", l.FileBytes, conf.FileBytes},
-		"output":    {"emitted_bytes", l.EmittedBytes, conf.EmittedBytes},
-	}[killed]
-	if !ok {
-		return nil
-	}
-	out := p.own(c, limit.name, "its own limit limits."+limit.name)
-	key := "process." + limit.name
-	return append(out, unproven(flipLimit, fmt.Sprintf("raise %s in the configuration", key), fmt.Sprintf("%s = %d", key, 2*max(limit.had, limit.most))))
+// limits are those of programs that a call may lower: what they are called when
+// they end a run, in arguments and settings.
+var limits = []struct {
+	kill, name string
+	of         func(*config.Process) *int64
+	had        func(palyra.Limits) int64
+}{
+	{"memory", "memory_bytes", func(c *config.Process) *int64 { return &c.MemoryBytes }, func(l palyra.Limits) int64 { return l.MemoryBytes }},
+	{"processes", "processes", func(c *config.Process) *int64 { return &c.Processes }, func(l palyra.Limits) int64 { return l.Processes }},
+	{"cpu", "cpu_ms", func(c *config.Process) *int64 { return &c.CPUMS }, func(l palyra.Limits) int64 { return l.CPUMS }},
+	{"file_size", "file_bytes", func(c *config.Process) *int64 { return &c.FileBytes }, func(l palyra.Limits) int64 { return l.FileBytes }},
+	{"output", "emitted_bytes", func(c *config.Process) *int64 { return &c.EmittedBytes }, func(l palyra.Limits) int64 { return l.EmittedBytes }},
+	{"", "open_files", func(c *config.Process) *int64 { return &c.OpenFiles }, func(l palyra.Limits) int64 { return l.OpenFiles }},
 }
 
-// own leaves out a limit that a call gave itself.
-func (p policyPart) own(c *palyra.Call, name, text string) []wire.Flip {
-	args, ok := object(c.Proposal.Arguments)
-	if !ok {
-		return nil
+// quota raises the configured limit that ended a run.
+func quota(now config.Process, had palyra.Limits, killed string) []setting {
+	for _, l := range limits {
+		if killed != "" && l.kill == killed {
+			value := 2 * max(l.had(had), *l.of(&now))
+			return raised(openRun, "process."+l.name, value, func(c *config.Config, n int64) { *l.of(&c.Process) = n })
+		}
 	}
-	_, direct := args[name]
-	delete(args, name)
-	limits, _ := args["limits"].(map[string]any)
-	_, nested := limits[name]
-	if delete(limits, name); len(limits) == 0 {
-		delete(args, "limits")
-	}
-	if !direct && !nested && (name != "timeout_ms" || c.Proposal.TimeoutMS == 0) {
-		return nil
-	}
-	raw, err := plainJSON(args)
-	if err != nil {
-		return nil
-	}
-	return []wire.Flip{unproven(flipLimit, "leave out "+text, string(raw))}
+	return nil
 }
 
-// hostSettings let the hosts that a call names be asked for, where the
-// configuration does not: the smallest change under which the guard takes them.
-func hostSettings(now config.Egress, p palyra.Proposal) []wire.Flip {
+// demanded raises what a call asks for more of than there is, to just that.
+func demanded(conf config.Config, p palyra.Proposal) []setting {
 	var args struct {
-		Egress []string `json:"egress"`
+		Limits  map[string]json.Number `json:"limits"`
+		Timeout json.Number            `json:"timeout_ms"`
 	}
 	if err := json.Unmarshal(p.Arguments, &args); err != nil {
 		return nil
 	}
-	refused := slices.DeleteFunc(args.Egress, func(h string) bool { return takes(now, []string{h}) })
-	if len(refused) == 0 {
+	all := setting{kind: flipLimit}
+	add := func(key string, n int64, set func(*config.Config)) {
+		before := all.set
+		all.uses = append(all.uses, fmt.Sprintf("%s = %d", key, n))
+		all.set = func(c *config.Config) {
+			if set(c); before != nil {
+				before(c)
+			}
+		}
+	}
+	for _, l := range limits {
+		if n, err := args.Limits[l.name].Int64(); err == nil && n > *l.of(&conf.Process) {
+			add("process."+l.name, n, func(c *config.Config) { *l.of(&c.Process) = n })
+		}
+	}
+	wall, _ := args.Timeout.Int64()
+	if wall = max(wall, p.TimeoutMS); wall > conf.ToolCall.ExecutionTimeoutMS {
+		add("tool_call.execution_timeout_ms", wall, func(c *config.Config) { c.ToolCall.ExecutionTimeoutMS = wall })
+	}
+	if all.set == nil {
 		return nil
 	}
-	hosts, ranges := now, now
-	hosts.AllowedHosts = slices.Concat(now.AllowedHosts, refused)
-	ranges.PrivateRanges = slices.Concat(now.PrivateRanges, []string{loopback})
-	both := hosts
-	both.PrivateRanges = ranges.PrivateRanges
-	tries := []config.Egress{ranges, hosts, both}
-	if len(now.AllowedHosts) == 0 { // a list would refuse every other host
-		tries = tries[:1]
-	}
-	for _, one := range tries {
-		if takes(one, refused) {
-			return reached(now, one)
-		}
-	}
-	return nil
+	all.text = "raise what the call asks more of than there is"
+	return []setting{all}
 }
 
-// loopback is where names of this machine lead.
-const loopback = "127.0.0.0/8"
-
-// takes reports whether a guard with these settings lets plans name the hosts.
-func takes(c config.Egress, hosts []string) bool {
-	conf := egress.Config{Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on"}
-	for _, r := range c.PrivateRanges {
-		prefix, err := netip.ParsePrefix(r)
-		if err != nil {
-			return false
-		}
-		conf.PrivateRanges = append(conf.PrivateRanges, prefix)
-	}
-	g, err := egress.New(conf)
+// morePending lets one more question be open than are now.
+func (p policyPart) morePending(ctx context.Context, conf config.Config) []setting {
+	open, err := p.d.desk.CountPending(ctx)
 	if err != nil {
-		return false
+		return nil
 	}
-	_, err = g.Check(hosts)
-	return err == nil
+	return raised("", "approvals.max_pending", 2*max(conf.Approvals.MaxPending, open), func(c *config.Config, n int64) { c.Approvals.MaxPending = n })
 }
 
-// reached is the change from one configuration to another.
-func reached(now, then config.Egress) []wire.Flip {
-	var texts, uses []string
-	for _, one := range []struct {
-		key, text string
-		had, has  []string
-	}{
-		{"egress.private_ranges", "let addresses of this machine be reached by name", now.PrivateRanges, then.PrivateRanges},
-		{"egress.allowed_hosts", "let the host be asked for", now.AllowedHosts, then.AllowedHosts},
-	} {
-		if len(one.has) == len(one.had) {
-			continue
-		}
-		raw, err := plainJSON(one.has)
-		if err != nil {
-			return nil
-		}
-		texts, uses = append(texts, one.text), append(uses, one.key+" = "+string(raw))
+// heldLimits lets the kernel hold limits, where that is switched off.
+func heldLimits(now config.Process) []setting {
+	if now.Cgroup != "off" {
+		return nil
 	}
-	return []wire.Flip{unproven(flipConfig, strings.Join(texts, ", and "), strings.Join(uses, "\n"))}
+	return []setting{{
+		kind: flipConfig, text: "let the kernel hold the limits of programs", uses: []string{`process.cgroup = "auto"`},
+		set: func(c *config.Config) { c.Process.Cgroup = "auto" }, open: openStart,
+	}}
 }

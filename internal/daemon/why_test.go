@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"palyra"
+	"palyra/internal/config"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 )
@@ -41,7 +43,7 @@ func TestWhyUsesTheRefusalsWords(t *testing.T) {
 	}{
 		"unknown tool": {proposal("palyra.none", `{}`), palyra.LayerCatalog, palyra.ReasonUnknownTool, nil},
 		"bad schema":   {proposal("palyra.echo", `{"text":1}`), palyra.LayerCatalog, palyra.ReasonSchemaMismatch, nil},
-		"no calls":     {spent, palyra.LayerCatalog, palyra.ReasonBudgetSpent, []string{"arguments false", "limit false"}},
+		"no calls":     {spent, palyra.LayerCatalog, palyra.ReasonBudgetSpent, []string{"arguments false", "limit false"}}, // its arguments are not kept
 		"outside": {func() palyra.Proposal {
 			p := file
 			p.Arguments = json.RawMessage(`{"path":"../a","content":"b"}`)
@@ -162,38 +164,111 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// Limits are raised where they stand, and nobody says that this was tried.
+// Settings are proposed in words that the configuration takes, and what only a run
+// shows is not said to be tried.
 func TestSettings(t *testing.T) {
 	d := testDaemon(t)
 	own := palyra.Call{
-		Plan:     palyra.Plan{Limits: palyra.Limits{WallMS: 10, MemoryBytes: 1 << 50}},
-		Proposal: proposal("palyra.process.run", `{"command":"x","limits":{"memory_bytes":5},"timeout_ms":10}`),
+		Plan:     palyra.Plan{Limits: palyra.Limits{WallMS: 10, MemoryBytes: 1 << 40}},
+		Proposal: proposal("palyra.process.run", `{"command":"x","limits":{"memory_bytes":8589934592,"cpu_ms":5},"timeout_ms":600000}`),
 	}
 	for _, c := range []struct {
 		reason palyra.Reason
 		killed string
-		want   []string
+		want   string
+		open   string
 	}{
-		{palyra.ReasonQuotaExceeded, "memory", []string{`{"command":"x","timeout_ms":10}`, "process.memory_bytes = 2251799813685248"}},
-		{palyra.ReasonQuotaExceeded, "cpu", []string{"process.cpu_ms = "}},
-		{palyra.ReasonQuotaExceeded, "moon", nil},
-		{palyra.ReasonTimedOut, "", []string{`{"command":"x","limits":{"memory_bytes":5}}`, "tool_call.execution_timeout_ms = 240000"}},
-		{palyra.ReasonPosture, "", []string{"palyra sandbox doctor", `process.posture = "off"`}},
-		{palyra.ReasonTooManyPending, "", []string{"approvals.max_pending = "}},
-		{palyra.ReasonApprovalExpired, "", []string{"approvals.wait_ms = "}},
-		{palyra.ReasonRecentlyDenied, "", []string{"approvals.deny_hold_ms = 0"}},
-		{palyra.ReasonEgressDenied, "", nil},
-		{palyra.ReasonUnknownTool, "", nil},
+		{palyra.ReasonQuotaExceeded, "memory", "process.memory_bytes = 2199023255552", openRun},
+		{palyra.ReasonQuotaExceeded, "cpu", "process.cpu_ms = 1200000", openRun},
+		{palyra.ReasonQuotaExceeded, "moon", "", ""},
+		{palyra.ReasonQuotaExceeded, "", "", ""},
+		{palyra.ReasonTimedOut, "", "tool_call.execution_timeout_ms = 240000", openRun},
+		{palyra.ReasonPosture, "", `process.posture = "off"`, ""},
+		{palyra.ReasonDisabled, "", `process.tier = "c"`, ""},
+		{palyra.ReasonTooManyPending, "", "approvals.max_pending = 64", ""},
+		{palyra.ReasonBudgetSpent, "", "tool_call.max_calls_per_run = 128", ""},
+		{palyra.ReasonApprovalExpired, "", "approvals.wait_ms = 600000", openTime},
+		{palyra.ReasonMalformedInput, "", "process.memory_bytes = 8589934592\ntool_call.execution_timeout_ms = 600000", ""},
+		{palyra.ReasonWeakEnforcement, "", "", ""},
+		{palyra.ReasonRecentlyDenied, "", "", ""}, // a hold that is on stays on
+		{palyra.ReasonEgressDenied, "", "", ""},
+		{palyra.ReasonUnknownTool, "", "", ""},
 	} {
-		got := policyPart{d}.settings(&own, c.reason, c.killed)
-		if len(got) != len(c.want) {
+		got := policyPart{d}.thinkable(t.Context(), &own, c.reason, c.killed)
+		if c.want == "" {
+			if len(got) > 0 {
+				t.Errorf("%s %s: %+v", c.reason, c.killed, got)
+			}
+			continue
+		}
+		if len(got) != 1 || strings.Join(got[0].uses, "\n") != c.want || got[0].open != c.open {
 			t.Errorf("%s %s: %+v", c.reason, c.killed, got)
 			continue
 		}
-		for i, f := range got {
-			if !strings.HasPrefix(f.Change, c.want[i]) || f.Verified || f.Becomes != palyra.Allow {
-				t.Errorf("%s %s: %+v", c.reason, c.killed, f)
+		flags := map[string]string{}
+		for _, use := range got[0].uses {
+			key, value, _ := strings.Cut(use, " = ")
+			flags[key] = strings.Trim(value, `"`)
+		}
+		want, err := config.Load(config.Options{Home: home(t), Env: []string{}, Flags: flags})
+		if err != nil {
+			t.Fatalf("%v: %v", got[0].uses, err)
+		}
+		conf := d.Config.Config
+		got[0].set(&conf)
+		conf.Process.Dir = ""
+		if !reflect.DeepEqual([]any{conf.Process, conf.ToolCall, conf.Approvals}, []any{want.Process, want.ToolCall, want.Approvals}) {
+			t.Errorf("%v is tried as %+v", got[0].uses, conf)
+		}
+	}
+}
+
+// A run that has fewer calls of its own is not told to raise everybody's.
+func TestSettingsOfARunsOwnBudget(t *testing.T) {
+	d := testDaemon(t)
+	c := palyra.Call{Proposal: palyra.Proposal{CallsMax: 3, CallsUsed: 3}}
+	if got := (policyPart{d}).thinkable(t.Context(), &c, palyra.ReasonBudgetSpent, ""); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a grant lost to, a dead daemon and an answer that never came are over when
+// the call is proposed again, and why says so whatever the reason was.
+func TestWhyOfWhatIsOver(t *testing.T) {
+	d := testDaemon(t)
+	p := proposal("palyra.fs.write", `{"path":"a","content":"b"}`)
+	p.Workspace = t.TempDir()
+	out, err := d.path.calls.Call(t.Context(), p, palyra.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := d.path.ledger.Get(t.Context(), out.CallID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		layer   palyra.Layer
+		reasons []palyra.Reason
+	}{
+		{palyra.LayerGrant, []palyra.Reason{
+			palyra.ReasonGrantSpent, palyra.ReasonGrantRevoked, palyra.ReasonApprovalExpired, palyra.ReasonSessionClosed, palyra.ReasonPlanChanged, palyra.ReasonAlreadyDecided,
+		}},
+		{palyra.LayerTier, []palyra.Reason{palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled}},
+		{palyra.LayerJournal, []palyra.Reason{palyra.ReasonInterrupted}},
+		{palyra.LayerApproval, []palyra.Reason{palyra.ReasonSessionClosed, palyra.ReasonApprovalFailed, palyra.ReasonApprovalExpired, palyra.ReasonCancelled}},
+	} {
+		for _, reason := range c.reasons {
+			call.Outcome.Layer, call.Outcome.ReasonCode = c.layer, reason
+			e, err := policyPart{d}.recorded(t.Context(), call)
+			if err != nil || len(e.Flips) == 0 || !e.Flips[0].Verified || e.Flips[0].Becomes == palyra.Deny {
+				t.Errorf("%s %s: %+v, %v", c.layer, reason, e.Flips, err)
 			}
+		}
+	}
+	for _, reason := range []palyra.Reason{palyra.ReasonFileNotFound, palyra.ReasonPathOutside, palyra.ReasonInternal, palyra.ReasonDiskFull} {
+		call.Outcome.Layer, call.Outcome.ReasonCode = palyra.LayerTier, reason
+		if e, err := (policyPart{d}).recorded(t.Context(), call); err != nil || len(e.Flips) > 0 {
+			t.Errorf("%s would be turned by %+v, %v", reason, e.Flips, err)
 		}
 	}
 }

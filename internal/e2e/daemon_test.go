@@ -92,6 +92,8 @@ type daemon struct {
 	env   []string
 	log   *bytes.Buffer
 	done  chan struct{}
+	as    *client.Client   // who proposes, where it is not the local agent
+	seen  map[refused]bool // what was asked about already, see askWhy
 }
 
 func newDaemon(t testing.TB) *daemon {
@@ -181,6 +183,7 @@ func (d *daemon) end() {
 	if d.cmd == nil || d.cmd.Process == nil {
 		return
 	}
+	d.askWhy()
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.done:
@@ -192,6 +195,7 @@ func (d *daemon) end() {
 // stop ends it in good order.
 func (d *daemon) stop() {
 	d.t.Helper()
+	d.askWhy()
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.done:

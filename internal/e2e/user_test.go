@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,35 +31,7 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 		t.Log("the tests run as an ordinary user: every other one shows it")
 	}
 	d := newDaemon(t)
-	owner := d.ownWork()
-	if err := os.Chown(d.home, owner, owner); err != nil {
-		t.Fatal(err)
-	}
-	as := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(bin(t, name), args...)
-		cmd.Env = append([]string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}, anyPort...)
-		cmd.Dir = d.work
-		if os.Geteuid() == 0 {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(owner), Gid: uint32(owner)}}
-		}
-		return cmd
-	}
-	daemon := as("palyrad")
-	var log bytes.Buffer
-	daemon.Stdout, daemon.Stderr = &log, &log
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = daemon.Process.Signal(syscall.SIGTERM)
-		_ = daemon.Wait()
-	})
-	for end := time.Now().Add(20 * time.Second); as("palyra", "status").Run() != nil; {
-		if time.Now().After(end) {
-			t.Fatalf("it does not serve:\n%s", log.String())
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	as := d.ordinary()
 	run := as("palyra", "exec", "--json", "--tier", tier, "--", "/bin/sh", "-c", "id -u; id -G; env; touch mine; cat /proc/1/environ; kill -0 $PPID && echo signalled")
 	var stdout bytes.Buffer
 	run.Stdout = &stdout
@@ -98,4 +72,46 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 	if os.Geteuid() == 0 && p.Enforcement.Limits["memory"] != "polled" && p.Enforcement.Limits["memory"] != "cgroup" {
 		t.Errorf("memory is %q", p.Enforcement.Limits["memory"])
 	}
+}
+
+// ordinary starts the daemon as an ordinary user, who owns all that is there by
+// then, and returns how that user runs a program.
+func (d *daemon) ordinary() (as func(name string, args ...string) *exec.Cmd) {
+	d.t.Helper()
+	owner := d.ownWork()
+	err := filepath.WalkDir(d.home, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, owner, owner))
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	as = func(name string, args ...string) *exec.Cmd {
+		if !filepath.IsAbs(name) {
+			name = bin(d.t, name)
+		}
+		cmd := exec.Command(name, args...)
+		cmd.Env = append([]string{"PALYRA_HOME=" + d.home, "PATH=/usr/bin:/bin", "HOME=" + d.home, "USER=someone", "PLANTED=secret-of-the-daemon"}, anyPort...)
+		cmd.Dir = d.work
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(owner), Gid: uint32(owner)}}
+		}
+		return cmd
+	}
+	cmd := as("palyrad")
+	d.log = new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = d.log, d.log
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	for end := time.Now().Add(20 * time.Second); as("palyra", "status").Run() != nil; {
+		if time.Now().After(end) {
+			d.t.Fatalf("it does not serve:\n%s", d.log)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	return as
 }

@@ -239,6 +239,9 @@ func (s *Session) Close() (flows []palyra.EgressFlow, more int64) {
 	return s.ledger.list()
 }
 
+// Flows returns what went through so far, as Close does at the end.
+func (s *Session) Flows() (flows []palyra.EgressFlow, more int64) { return s.ledger.list() }
+
 // counted is a connection that a tool of the daemon holds.
 type counted struct {
 	net.Conn

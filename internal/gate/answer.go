@@ -36,6 +36,9 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 		if why := palyra.Reason(res.KillReason); why == palyra.ReasonGrantRevoked || why == palyra.ReasonStopping {
 			o.ReasonCode = why
 		}
+		if o.Remedy == "" {
+			o.Remedy = "propose the call again if it is still wanted"
+		}
 	}
 	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, res.Signal, res.Truncated, res.Output
 	o.Quarantined = append([]string{}, res.Quarantined...)

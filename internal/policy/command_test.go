@@ -47,8 +47,11 @@ func TestCommandIsNeverTrustedTooFar(t *testing.T) {
 		"looks, runs code": func(palyra.Plan) palyra.Command {
 			return palyra.Command{Class: palyra.CommandReadOnly, Understood: true, RunsCode: true}
 		},
-		"a shell that makes": func(palyra.Plan) palyra.Command {
-			return palyra.Command{Class: palyra.CommandBuild, Understood: true, Shell: true}
+		"a shell that writes": func(palyra.Plan) palyra.Command {
+			return palyra.Command{Class: palyra.CommandWrite, Understood: true, Shell: true}
+		},
+		"a shell that makes, not understood": func(palyra.Plan) palyra.Command {
+			return palyra.Command{Class: palyra.CommandBuild, Shell: true}
 		},
 		"outside": func(palyra.Plan) palyra.Command {
 			return palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Outside: []string{"/etc/passwd"}}

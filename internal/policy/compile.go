@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,7 +91,7 @@ func (b *Bundle) add(ctx context.Context, name, text string) []Problem {
 	}
 	list, err := cedar.NewPolicyListFromBytes(name, []byte(text))
 	if err != nil {
-		return []Problem{clearer(text, at(name, err, firstBroken(text, places)))}
+		return unread(name, text, err, places)
 	}
 	if len(list) != len(places) { // the two readings of the text must agree, or positions lie
 		return []Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("%d policies in %d statements", len(list), len(places))}}
@@ -103,13 +104,12 @@ func (b *Bundle) add(ctx context.Context, name, text string) []Problem {
 		if ctx.Err() != nil {
 			break
 		}
-		r, p := b.name(policy)
-		if p != nil {
-			problems = append(problems, *p)
-			continue
+		r, wrong := b.names(policy)
+		problems = append(problems, wrong...)
+		if len(wrong) == 0 {
+			b.rules = append(b.rules, r)
+			b.byID[r.id] = r
 		}
-		b.rules = append(b.rules, r)
-		b.byID[r.id] = r
 		if err := b.valid.Policy("", (*ast.Policy)(policy.AST())); err != nil {
 			problems = append(problems, explainInvalid(r.hit, err, text, places[i])...)
 		}
@@ -120,24 +120,39 @@ func (b *Bundle) add(ctx context.Context, name, text string) []Problem {
 // name gives a policy the identity it says it has: ids in journals must not
 // change their meaning when a file is edited.
 func (b *Bundle) name(p *cedar.Policy) (*rule, *Problem) {
+	r, wrong := b.names(p)
+	if len(wrong) > 0 {
+		return nil, &wrong[0]
+	}
+	return r, nil
+}
+
+// names is name with everything that is wrong. The rule is then only good to speak
+// of.
+func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 	pos, notes := p.Position(), p.Annotations()
-	fail := func(format string, args ...any) (*rule, *Problem) {
-		return nil, &Problem{File: pos.Filename, Line: pos.Line, Column: pos.Column, Text: fmt.Sprintf(format, args...)}
+	var wrong []Problem
+	fail := func(format string, args ...any) {
+		wrong = append(wrong, Problem{File: pos.Filename, Line: pos.Line, Column: pos.Column, Text: fmt.Sprintf(format, args...)})
 	}
 	id := string(notes["id"])
-	if id == "" {
-		return fail(`the policy has no @id("…")`)
-	}
-	if !validID.MatchString(id) {
-		return fail("@id %q: only letters, digits and . _ : / - are allowed, at most 128", palyra.Clip(id, 64))
-	}
-	if other := b.byID[cedar.PolicyID(id)]; other != nil {
-		return fail("@id %q is already used at %s:%d", id, other.hit.File, other.hit.Line)
+	other := b.byID[cedar.PolicyID(id)]
+	switch {
+	case id == "":
+		fail(`the policy has no @id("…")`)
+	case !validID.MatchString(id):
+		fail("@id %q: only letters, digits and . _ : / - are allowed, at most 128", palyra.Clip(id, 64))
+	case other != nil:
+		fail("@id %q is already used at %s:%d", id, other.hit.File, other.hit.Line)
 	}
 	for _, note := range []string{string(notes["reason"]), string(notes["remedy"])} {
 		if len(note) > maxNote || !utf8.ValidString(note) || strings.ContainsFunc(note, unprintable) {
-			return fail("@reason and @remedy must be printable text of at most %d bytes", maxNote)
+			fail("@reason and @remedy must be printable text of at most %d bytes", maxNote)
+			break
 		}
+	}
+	if len(wrong) > 0 {
+		id = palyra.Clip(strings.Map(onlyPrintable, id), 64)
 	}
 	effect := "forbid"
 	if p.Effect() == cedar.Permit {
@@ -149,7 +164,7 @@ func (b *Bundle) name(p *cedar.Policy) (*rule, *Problem) {
 			ID: id, Effect: effect, Reason: string(notes["reason"]), Remedy: string(notes["remedy"]),
 			File: pos.Filename, Line: pos.Line, Column: pos.Column,
 		},
-	}, nil
+	}, wrong
 }
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
@@ -182,18 +197,6 @@ func at(file string, err error, s statement) Problem {
 	return p
 }
 
-// firstBroken finds the statement that does not parse by itself, for errors
-// that name no place.
-func firstBroken(text string, places []statement) statement {
-	for _, s := range places {
-		var p cedar.Policy
-		if p.UnmarshalCedar([]byte(text[s.offset:s.end])) != nil {
-			return s
-		}
-	}
-	return statement{line: 1, column: 1}
-}
-
 var quotedWord = regexp.MustCompile("`([A-Za-z_][A-Za-z0-9_.]*)[^`]*`")
 
 // explainInvalid places each type error at the first use of the name it
@@ -208,12 +211,13 @@ func explainInvalid(h palyra.PolicyHit, err error, text string, s statement) []P
 		lines = slices.DeleteFunc(lines, func(s string) bool { return strings.HasPrefix(s, "unable to find an applicable action") })
 	}
 	for _, line := range lines {
-		p := Problem{File: h.File, Line: h.Line, Column: h.Column, Text: h.ID + ": " + palyra.Clip(line, 256)}
+		p := Problem{File: h.File, Line: h.Line, Column: h.Column, Text: strings.TrimPrefix(h.ID+": ", ": ") + palyra.Clip(line, 256)}
 		if m := quotedWord.FindStringSubmatch(line); m != nil {
 			p.Line, p.Column = find(text, s, m[1])
 		}
 		out = append(out, p)
 	}
+	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return out
 }
 

@@ -2,10 +2,8 @@ package policy
 
 import (
 	"net"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cedar-policy/cedar-go"
 
@@ -23,8 +21,15 @@ type call struct {
 	risk      palyra.Risk
 	words     palyra.Command // what its words tell
 	standing  palyra.Standing
-	base      cedar.RecordMap // the context without the approval
+	found     findings
+	egress    []host
+	values    []cedar.Value   // of attributes, as far as they were asked for
+	made      attrs           // those
+	base      cedar.RecordMap // the whole context without the approval; nil: not yet made
 	contexts  map[answer]cedar.Record
+	sights    *sights // what policies read; nil: nobody has looked, so they see everything
+	wide      attrs   // that the policies of a question read
+	views     map[view]cedar.Record
 	trace     []Rung
 	tracing   bool
 }
@@ -53,7 +58,10 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	f, command := examine(r), s.analyse(r.Plan)
 	f.command(command)
 	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
-	c := &call{state: s, request: r, principal: uid, risk: f.risk(), words: command, standing: standing, contexts: map[answer]cedar.Record{}}
+	c := &call{
+		state: s, request: r, principal: uid, risk: f.risk(), words: command, standing: standing, found: f, egress: egress,
+		contexts: map[answer]cedar.Record{},
+	}
 	c.pairs = pairsOf(r, f.capabilities, tool.UID)
 	c.world = world{own: append(s.bundle.people(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
 	for _, p := range c.pairs {
@@ -61,17 +69,8 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 			c.world.own = append(c.world.own, namedEntity(p.resource))
 		}
 	}
-	c.base = s.contextOf(r, f, egress)
-	c.base["command"] = commandRecord(command)
-	if command.Subcommand != "" {
-		c.base["subcommand"] = cedar.String(command.Subcommand)
-	}
-	if standing.Device != "" {
-		c.base["device_id"] = cedar.String(standing.Device)
-	}
 	if at := r.Plan.Workspace.Path; at != "" {
-		place := placeEntity(at)
-		c.world.own, c.base["place"] = append(c.world.own, place), place.UID
+		c.world.own = append(c.world.own, placeEntity(at))
 	}
 	return c, nil
 }
@@ -96,59 +95,14 @@ func (s *state) standingOf(r palyra.Request) (palyra.Standing, error) {
 func (c *call) context(a answer) cedar.Record {
 	rec, ok := c.contexts[a]
 	if !ok {
-		c.base["approval"] = a.record()
+		if c.base == nil {
+			c.base = c.some(allAttrs)
+		}
+		c.base[approvalName] = a.record()
 		rec = cedar.NewRecord(c.base)
 		c.contexts[a] = rec
 	}
 	return rec
-}
-
-func (s *state) contextOf(r palyra.Request, f findings, egress []host) cedar.RecordMap {
-	p := r.Plan
-	m := cedar.RecordMap{
-		"tool": cedar.String(p.Tool), "capabilities": stringSet(f.capabilities), "sensitive": cedar.Boolean(f.sensitive),
-		"read_only": cedar.Boolean(f.readOnly), "destructive": cedar.Boolean(f.destructive),
-		"argv": stringSet(p.Argv), "command_line": cedar.String(commandLine(p.Argv)), "cwd": cedar.String(p.Cwd),
-		"env": envNames(p.Env), "stdin_live": cedar.Boolean(p.Stdin == stdinLive),
-		"reads": stringSet(p.Reads), "writes": stringSet(p.Writes), "secrets": stringSet(p.Bindings),
-		"tier": cedar.String(p.Tier), "input_bytes": cedar.Long(len(p.Arguments)),
-		"calls_used": cedar.Long(r.CallsUsed), "budget": cedar.Long(s.budget(r)), "labels": stringSet(r.Labels),
-		"risk": f.record(), "session_id": cedar.String(r.Session), "session": sessionUID(r.Session),
-		"door": cedar.String(r.Door), "door_allowed": cedar.Boolean(s.doors.has(string(r.Door))),
-		"principal_allowed": cedar.Boolean(s.principals.has(string(r.Principal))),
-		"profile":           cedar.String(p.Profile), "asks": cedar.Boolean(p.Asks), "network": cedar.String(p.Enforcement.Mode),
-		"agent_socket": cedar.Boolean(p.AgentSocket),
-		"probed":       cedar.Boolean(s.probed != nil && s.probed(p.Tier)),
-		"unix_sockets": cedar.Boolean(p.UnixSockets),
-		"mechanisms":   stringSet(p.Enforcement.Mechanisms), "limits": limitSet(p.Enforcement.Limits),
-		"workspace_needed": cedar.Boolean(f.workspace), "workspace_known": cedar.Boolean(p.Workspace.Known),
-	}
-	m["egress"], m["hosts"] = hostSets(egress)
-	optional(r, m)
-	return m
-}
-
-// optional adds what not every request has.
-func optional(r palyra.Request, m cedar.RecordMap) {
-	p := r.Plan
-	if !r.At.IsZero() {
-		m["time"] = momentRecord(r.At)
-	}
-	if r.Run != "" {
-		m["run_id"] = cedar.String(r.Run)
-	}
-	if r.Parent != "" {
-		m["parent"] = cedar.String(r.Parent)
-	}
-	if p.Workspace.Path != "" {
-		m["workspace"] = cedar.String(p.Workspace.Path)
-	}
-	if p.Executable.Path != "" {
-		m["executable"] = cedar.NewRecord(cedar.RecordMap{
-			"path": cedar.String(p.Executable.Path), "name": cedar.String(filepath.Base(p.Executable.Path)),
-			"digest": cedar.String(p.Executable.Digest),
-		})
-	}
 }
 
 // budget is how many calls the run may make.
@@ -166,31 +120,6 @@ func (s *state) dated(r palyra.Request) palyra.Request {
 		r.At = s.now()
 	}
 	return r
-}
-
-func momentRecord(at time.Time) cedar.Record {
-	at = at.UTC()
-	return cedar.NewRecord(cedar.RecordMap{
-		"unix": cedar.Long(at.Unix()), "hour": cedar.Long(at.Hour()), "minute": cedar.Long(at.Minute()),
-		"weekday": cedar.Long((int64(at.Weekday())+6)%7 + 1),
-	})
-}
-
-// limitSet writes how each limit is enforced as limit=method.
-func limitSet(limits map[string]string) cedar.Set {
-	list := make([]string, 0, len(limits))
-	for limit, method := range limits {
-		list = append(list, limit+"="+method)
-	}
-	return stringSet(list)
-}
-
-func envNames(env []palyra.EnvVar) cedar.Set {
-	names := make([]string, len(env))
-	for i, v := range env {
-		names[i] = v.Name
-	}
-	return stringSet(names)
 }
 
 // host is one place a plan connects to.
@@ -212,15 +141,6 @@ func hostsOf(list []string) ([]host, error) {
 		out = append(out, host{name, int64(n)})
 	}
 	return out, nil
-}
-
-func hostSets(list []host) (pairs, names cedar.Set) {
-	both, only := make([]cedar.Value, len(list)), make([]string, len(list))
-	for i, h := range list {
-		both[i] = cedar.NewRecord(cedar.RecordMap{"host": cedar.String(h.name), "port": cedar.Long(h.port)})
-		only[i] = h.name
-	}
-	return cedar.NewSet(both...), stringSet(only)
 }
 
 // commandLine joins argv so that no two different ones give the same text:

@@ -68,6 +68,7 @@ func TestDefaultBuiltins(t *testing.T) {
 		{builtin("palyra.fs.list", reads(palyra.FilesystemRead)), palyra.Allow, "read-only-tools", "new-workspace-asks other-needs-approval"},
 		{builtin("palyra.fs.search", reads(palyra.FilesystemRead)), palyra.Allow, "read-only-tools", "new-workspace-asks other-needs-approval"},
 		{builtin("palyra.fs.write", acts(true, palyra.FilesystemWrite)), palyra.Ask, "sensitive-needs-approval", "new-workspace-asks sensitive-needs-approval"},
+		{builtin("palyra.fs.edit", acts(true, palyra.FilesystemWrite)), palyra.Ask, "sensitive-needs-approval", "new-workspace-asks sensitive-needs-approval"},
 		{builtin("palyra.fs.apply_patch", acts(true, palyra.FilesystemWrite)), palyra.Ask, "sensitive-needs-approval", "new-workspace-asks sensitive-needs-approval"},
 		{builtin("palyra.process.run", acts(true, palyra.ProcessExec)), palyra.Ask, "sensitive-needs-approval", "new-workspace-asks sensitive-needs-approval"},
 		{builtin("palyra.http.fetch", acts(false, palyra.Network)), palyra.Ask, "sensitive-needs-approval", ""},

@@ -76,7 +76,7 @@ func (c *call) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
 // say of permits is left out where another permit would not save the question.
 func (c *call) answering(n palyra.Need, decided rules) string {
 	forbids := decided.forbidding()
-	if n.Fresh || c.irreversible() || len(forbids) > 0 {
+	if n.Fresh || c.irreversible() || len(forbids) > 0 || unseen(c.request.Plan) != "" {
 		decided = forbids
 	}
 	_, remedies := decided.texts()

@@ -16,7 +16,7 @@ import (
 // saw, nobody is told how not to be asked.
 func (c *call) askChanges(v palyra.Verdict) []change {
 	out := c.circumstances()
-	if !v.Need.Fresh && !c.irreversible() && !fed(c.request.Plan) {
+	if !v.Need.Fresh && !c.irreversible() && unseen(c.request.Plan) == "" {
 		out = append(out, c.permitting(v, palyra.Ask)...)
 	}
 	return out

@@ -267,7 +267,7 @@ func TestFlipsOfAProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(Config{Bundle: load(t, permitAll), Snapshot: open(), Project: func(string) (*Bundle, error) { return own, nil }})
+	e, err := New(Config{Bundle: load(t, permitAll), Snapshot: open(), Project: func(string, ...string) (*Bundle, error) { return own, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ func (c *call) permit(p pair) string {
 	if when := c.particulars(); len(when) > 0 {
 		body += "\nwhen { " + strings.Join(when, " && ") + " }"
 	}
-	if fed(c.request.Plan) { // it stays with the policy for whoever reads it
-		body = "@reason(\"permits any input and any values of variables, which policy does not see\")\n" + body
+	if note := unseen(c.request.Plan); note != "" { // it stays with the policy for whoever reads it
+		body = "@reason(\"permits " + note + ", which policy does not see\")\n" + body
 	}
 	return fmt.Sprintf("@id(%q)\n%s;", "permit-"+string(palyra.SumBytes([]byte(body)))[len("sha256:"):][:12], body)
 }
@@ -32,6 +32,9 @@ func (c *call) particulars() []string {
 	out := []string{"context.tier == " + quoted(string(p.Tier))}
 	if p.Executable.Path != "" {
 		out = append(out, "context has executable && context.executable.path == "+quoted(p.Executable.Path))
+		if e := p.Executable; e.Sealed || strings.HasPrefix(e.Path, p.Workspace.Path+"/") { // whoever works there can put another in its place
+			out = append(out, "context.executable.digest == "+quoted(string(e.Digest)))
+		}
 	}
 	if len(p.Argv) > 0 {
 		out = append(out, "context.command_line == "+quoted(commandLine(p.Argv)))
@@ -93,12 +96,30 @@ func fed(p palyra.Plan) bool {
 	return p.Executable.Path != "" && (p.Stdin != "" || len(args.Env) > 0 || err != nil)
 }
 
+// scripted reports whether files decide what the program does: a script, a Makefile.
+// A person sees their digests; policy does not, and another content is another call.
+func scripted(p palyra.Plan) bool {
+	return p.Executable.Path != "" && slices.ContainsFunc(p.Inputs, func(in palyra.Input) bool { return in.Digest != "" })
+}
+
+// unseen is what a permit cannot be narrowed to; empty: it is as narrow as the call.
+func unseen(p palyra.Plan) string {
+	var list []string
+	if fed(p) {
+		list = append(list, "any input and any values of variables")
+	}
+	if scripted(p) {
+		list = append(list, "any content of the files that it runs")
+	}
+	return strings.Join(list, " and ")
+}
+
 // permitText says what a permit is for, and what it cannot tell apart.
 func permitText(p palyra.Plan) string {
 	const text = "add a permit for this call to the policy bundle"
 	switch {
-	case fed(p):
-		return text + "; it holds for any input and any values of its variables, which policy does not see"
+	case unseen(p) != "":
+		return text + "; it holds for " + unseen(p) + ", which policy does not see"
 	case p.Executable.Path == "":
 		return text + "; it holds for whatever else the tool is told, as long as files, hosts and secrets are the same"
 	}

@@ -240,17 +240,42 @@ func plainly(t *rapid.T, s *state, r palyra.Request) (palyra.Effect, palyra.Need
 		t.Fatal(err)
 	}
 	effect, need := palyra.Allow, palyra.Need{}
+	ask := func(p pair, a answer) (bool, bool) {
+		reply := c.weigh(s.bundle.rules, p, a)
+		return len(reply.forbids) == 0 && len(reply.permits) > 0, len(reply.errs) > 0
+	}
 	for _, p := range c.pairs {
-		one, n := plainPair(func(a answer) (bool, bool) {
-			reply := c.weigh(s.bundle.rules, p, a)
-			return len(reply.forbids) == 0 && len(reply.permits) > 0, len(reply.errs) > 0
-		})
+		one, n := plainPair(func(a answer) (bool, bool) { return ask(p, a) })
 		effect, need = palyra.Stricter(effect, one), stricter(need, n)
 	}
 	if effect != palyra.Ask {
-		need = palyra.Need{}
+		return effect, palyra.Need{}
 	}
-	return effect, need
+	if len(c.pairs) == 1 {
+		return effect, need
+	}
+	return plainlyAgreed(need, func(a answer) bool {
+		return !slices.ContainsFunc(c.pairs, func(p pair) bool {
+			allow, failed := ask(p, a)
+			return !allow || failed
+		})
+	})
+}
+
+// plainlyAgreed is the first answer that does for all pairs: what each of them needs
+// taken together, or else the first rung.
+func plainlyAgreed(need palyra.Need, all func(answer) bool) (palyra.Effect, palyra.Need) {
+	together := answer{
+		votes: need.Votes, other: need.OtherPerson, device: need.Device, separation: need.Separation.Rank(), scope: palyra.ScopeOnce, fresh: true,
+	}
+	for _, a := range append([]answer{together}, ladder...) {
+		if all(a) {
+			n := a.need()
+			n.Fresh = need.Fresh || !all(a.leased())
+			return palyra.Ask, n
+		}
+	}
+	return palyra.Deny, palyra.Need{}
 }
 
 func plainPair(ask func(answer) (allow, failed bool)) (palyra.Effect, palyra.Need) {

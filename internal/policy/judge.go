@@ -59,10 +59,14 @@ func (c *call) judge() palyra.Verdict {
 			v.Need = stricter(v.Need, r.need)
 		}
 	}
+	agreed := v.Effect != palyra.Ask || len(rulings) == 1 || c.agree(&v, rulings)
 	if v.Effect != palyra.Ask {
 		v.Need = palyra.Need{}
 	}
 	c.explain(&v, rulings)
+	if !agreed {
+		torn(&v)
+	}
 	return v
 }
 
@@ -118,6 +122,9 @@ func (c *call) newQuestion(p pair) *question {
 	for _, r := range asking {
 		q.read |= r.reads
 	}
+	if c.sights != nil {
+		c.wide = c.sights.read(fixed) | c.sights.read(asking)
+	}
 	q.fixed = c.weigh(fixed, p, answer{})
 	return q
 }
@@ -155,7 +162,7 @@ func (c *call) weigh(some rules, p pair, a answer) reply {
 		return r
 	}
 	decision, diag := cedar.Authorize(some.while(c.stop), c.world, cedar.Request{
-		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.context(a),
+		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.seen(some, a),
 	})
 	for _, reason := range diag.Reasons {
 		one := c.bundle.byID[reason.PolicyID]

@@ -10,10 +10,13 @@ import (
 
 // says are what somebody must always be able to do, or nobody can repair
 // anything.
-var says = []struct{ action, resource, lost, rule string }{
-	{"approval.decide", "Approval", "no owner could answer approvals any more", "deciders"},
-	{"policy.write", "Policy", "no owner could change policy any more", "policy-writers"},
+var says = []struct{ action, resource, id, lost, rule string }{
+	{"approval.decide", "Approval", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "no owner could answer approvals any more", "deciders"},
+	{"policy.write", "Policy", TheBundle, "no owner could change policy any more", "policy-writers"},
 }
+
+// TheBundle is the id of the policies in force, as a resource.
+const TheBundle = "bundle"
 
 // Loss is something that no owner could do any more. Text names the policies that
 // take it away; Remedy says what to do about that.
@@ -31,7 +34,7 @@ func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]Loss, err
 		kept := false
 		var by []string
 		for _, o := range owners {
-			ok, hits := e.AuthorizeAction(ctx, o, []string{string(palyra.RoleOwner)}, say.action, say.resource, "any")
+			ok, hits := e.AuthorizeAction(ctx, o, []string{string(palyra.RoleOwner)}, say.action, say.resource, say.id)
 			kept = kept || ok
 			for _, h := range hits {
 				by = append(by, fmt.Sprintf("%s (%s:%d)", h.ID, h.File, h.Line))

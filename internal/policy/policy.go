@@ -39,8 +39,9 @@ type Config struct {
 	// Analyse reads what a plan's program would do; nil: nothing is known of any.
 	Analyse func(palyra.Plan) palyra.Command
 	// Project returns the policies of a workspace, see LoadProject; nil: none has
-	// any. What it cannot tell is refused.
-	Project func(workspace string) (*Bundle, error)
+	// any. What it cannot tell is refused. Places are directories and files below it
+	// that the call works in.
+	Project func(workspace string, places ...string) (*Bundle, error)
 	// Standing returns the roles that the access registry has for a principal and
 	// its owner; nil: none are known. What it cannot tell is refused.
 	Standing func(principal, owner palyra.Principal) (palyra.Standing, error)
@@ -64,7 +65,7 @@ type state struct {
 	doors      names
 	probed     func(palyra.Tier) bool
 	command    func(palyra.Plan) palyra.Command
-	project    func(string) (*Bundle, error)
+	project    func(string, ...string) (*Bundle, error)
 	standing   func(palyra.Principal, palyra.Principal) (palyra.Standing, error)
 	now        func() time.Time
 	stop       func() bool

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -138,6 +139,34 @@ func (b *Bundle) enclosed(outer *Bundle, way string) *Bundle {
 	return &both
 }
 
+// With is a project's policies with those of a directory below it, by names that say
+// which. B may be nil. Nothing of either is changed.
+func (b *Bundle) With(inner *Bundle, dir string) *Bundle {
+	digests := []string{"", dir, string(inner.digest)}
+	if b != nil {
+		digests[0] = string(b.digest)
+	}
+	both := b.enclosed(inner, strings.Map(onlyPrintable, dir)+"/")
+	both.digest = palyra.SumBytes([]byte(strings.Join(digests, "\n")))
+	return both
+}
+
+// PlacesOf are the directories below its workspace that a plan says it works in:
+// where it stands, and the files it names, each of which may be a directory itself.
+func PlacesOf(p palyra.Plan) []string {
+	top := p.Workspace.Path
+	var out []string
+	for _, place := range slices.Concat([]string{p.Cwd}, p.Reads, p.Writes) {
+		if !path.IsAbs(place) {
+			place = path.Join(top, place)
+		}
+		if place = path.Clean(place); strings.HasPrefix(place, strings.TrimSuffix(top, "/")+"/") {
+			out = append(out, place)
+		}
+	}
+	return distinct(out)
+}
+
 // join is the bundle with a project's policies beside its own. Nothing of either
 // is changed.
 func (b *Bundle) join(project *Bundle) *Bundle {
@@ -156,7 +185,7 @@ func (s *state) within(p palyra.Plan) (*state, error) {
 	if s.project == nil || p.Workspace.Path == "" {
 		return s, nil
 	}
-	own, err := s.project(p.Workspace.Path)
+	own, err := s.project(p.Workspace.Path, PlacesOf(p)...)
 	if err != nil {
 		return s, &brokenProject{err}
 	}

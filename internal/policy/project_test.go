@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,7 +14,7 @@ const projectRule = `@id("no-echo") @reason("not here") forbid (principal, actio
 
 func projectEngine(t *testing.T, own func(string) (*Bundle, error)) *Engine {
 	t.Helper()
-	e, err := New(Config{Bundle: defaults(t), Snapshot: open(), Project: own})
+	e, err := New(Config{Bundle: defaults(t), Snapshot: open(), Project: func(at string, _ ...string) (*Bundle, error) { return own(at) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,5 +108,35 @@ func TestLoadProject(t *testing.T) {
 	fsys["b.cedar"] = text(strings.Replace(projectRule, "no-echo", "more", 1))
 	if again, err := LoadProject(fsys, first); err != nil || again == first || len(again.rules) != 2 {
 		t.Errorf("changed: %v", err)
+	}
+}
+
+// What a plan says of places below its workspace is told to whoever knows their
+// policies, and nothing else is.
+func TestPlacesBelow(t *testing.T) {
+	p := palyra.Plan{
+		Workspace: palyra.WorkspaceRef{Path: "/w"}, Cwd: "/w/sub",
+		Reads: []string{"a/b", ".", "../x", "/etc/passwd"}, Writes: []string{"a/b", "c"},
+	}
+	if got, want := PlacesOf(p), []string{"/w/a/b", "/w/c", "/w/sub"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.Cwd = "/ws"
+	if got := PlacesOf(p); slices.Contains(got, "/ws") {
+		t.Errorf("%q", got)
+	}
+	inner, err := LoadProject(fstest.MapFS{"a.cedar": {Data: []byte(projectRule)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, outer := range []*Bundle{nil, inner} {
+		b, other := outer.With(inner, "a\x1b/b"), outer.With(inner, "a/c")
+		last := b.rules[len(b.rules)-1]
+		if b.digest == other.digest || b.digest == inner.digest || string(last.id) != "project/a?/b/no-echo" || last.hit.File != "a?/b/.palyra/policy/a.cedar" {
+			t.Errorf("%s %+v", b.digest, last.hit)
+		}
+	}
+	if string(inner.rules[0].id) != "project/no-echo" {
+		t.Error("it was changed")
 	}
 }

@@ -82,7 +82,6 @@ func TestReasonTellsOfTheCommand(t *testing.T) {
 		"not understood": {palyra.Command{}, nil, "what it does is not told by its words"},
 		"writes":         {understood(palyra.CommandWrite), nil, "it changes files"},
 		"destructive":    {palyra.Command{Class: palyra.CommandDestructive}, nil, "it cannot be taken back, or reaches beyond this machine"},
-		"a shell":        {palyra.Command{Class: palyra.CommandBuild, Understood: true, Shell: true}, nil, "a shell reads it"},
 		"code":           {palyra.Command{Class: palyra.CommandReadOnly, Understood: true, RunsCode: true}, nil, "it can run other code"},
 		"a host":         {understood(palyra.CommandReadOnly), func(p *palyra.Plan) { p.Egress = []string{"a.example:1"} }, "it may connect to hosts"},
 		"another tier":   {understood(palyra.CommandReadOnly), func(p *palyra.Plan) { p.Tier = palyra.TierB }, "it does not run in the full sandbox (tier C)"},
@@ -161,6 +160,72 @@ func TestCheckPrincipal(t *testing.T) {
 	for who, ok := range map[palyra.Principal]bool{"agent:local": true, "user:a": true, "xx": false, "user:": false, "": false, "moon:a": false} {
 		if err := CheckPrincipal(who); (err == nil) != ok || err != nil && palyra.AsError(err).Remedy == "" {
 			t.Errorf("%q: %v", who, err)
+		}
+	}
+}
+
+// A permit for a program that files tell what to do would hold for whatever they say
+// later: nobody is told to make one in place of an answer, and where one turns a
+// denial it says so itself.
+func TestPermitsForScripts(t *testing.T) {
+	r := program("python3", "x.py")
+	r.Plan.Inputs = []palyra.Input{{Path: "/w/x.py", Digest: palyra.SumBytes([]byte("1"))}}
+	x := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}).Why(t.Context(), r)
+	if x.Verdict != palyra.Ask || strings.Contains(x.Remedy, unnecessary) || slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
+		t.Errorf("%s %q %+v", x.Verdict, x.Remedy, x.Flips)
+	}
+	x = engineOf(t, "ci", palyra.Command{}).Why(t.Context(), r)
+	if x.Verdict != palyra.Deny || len(x.Flips) != 1 || !strings.Contains(x.Flips[0].Text, "any content of the files that it runs") || !strings.Contains(x.Flips[0].Change, "any content of the files") {
+		t.Errorf("%s %+v", x.Verdict, x.Flips)
+	}
+	r.Plan.Inputs[0].Digest = "" // a file that is not there tells nothing
+	if x := engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}).Why(t.Context(), r); !slices.ContainsFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy }) {
+		t.Errorf("%+v", x.Flips)
+	}
+}
+
+// A permit for a program of the workspace is for the program as it is.
+func TestPermitsForProgramsOfTheWorkspace(t *testing.T) {
+	for path, bound := range map[string]bool{"/w/tool": true, "/usr/bin/tool": false} {
+		r := program("tool")
+		r.Plan.Workspace, r.Plan.Executable = palyra.WorkspaceRef{Path: "/w", Known: true}, palyra.Executable{Path: path, Digest: palyra.SumBytes([]byte("1"))}
+		b, err := Default()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := engine(t, b).Why(t.Context(), r)
+		i := slices.IndexFunc(x.Flips, func(f Flip) bool { return f.Kind == flipPolicy })
+		if i < 0 || strings.Contains(x.Flips[i].Change, "context.executable.digest == ") != bound {
+			t.Fatalf("%s: %+v", path, x.Flips)
+		}
+		more, err := b.parse(x.Flips[i].Change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := engine(t, b.rewritten(nil, more))
+		if v := e.Judge(t.Context(), r); v.Effect != palyra.Allow {
+			t.Errorf("%s: %s", path, v.Reason)
+		}
+		r.Plan.Executable.Digest = palyra.SumBytes([]byte("2"))
+		if v := e.Judge(t.Context(), r); (v.Effect == palyra.Allow) == bound {
+			t.Errorf("%s: another program is answered %s", path, v.Effect)
+		}
+	}
+}
+
+// What is asked for is what really happens: a rule that names the thing itself is not
+// missed, and one for a thing that there is not does not help.
+func TestLostOfTheRealThings(t *testing.T) {
+	const all = `@id("a") permit (principal, action, resource);`
+	for text, want := range map[string]int{
+		all: 0,
+		all + "\n" + `@id("b") forbid (principal, action == Action::"policy.write", resource == Policy::"bundle");`:                         1,
+		`@id("a") permit (principal, action, resource == Policy::"any");`:                                                                   2,
+		`@id("a") permit (principal, action, resource == Policy::"any"); @id("b") permit (principal, action, resource == Approval::"any");`: 2,
+	} {
+		lost, err := Lost(t.Context(), Config{Bundle: load(t, text), Snapshot: open()}, []palyra.Principal{"user:ada"})
+		if err != nil || len(lost) != want {
+			t.Errorf("%s: %+v, %v", text, lost, err)
 		}
 	}
 }

@@ -85,14 +85,15 @@ func (r *replay) again(one Record) second {
 	}
 	given := one.Request.Approval
 	one.Request.Approval = nil
-	now, err := r.judged.of(r.state, one)
+	var built *call
+	now, err := r.judged.again(r.state, one, &built)
 	if err != nil {
 		return second{gap: "it cannot be put into policy's terms: " + err.Error()}
 	}
 	out := second{now: now}
 	if out.now.Effect == palyra.Ask && one.Was.Effect == palyra.Ask && given != nil && given.Votes > 0 {
 		one.Request.Approval = given
-		if v, err := r.judged.of(r.state, one); err == nil && v.Effect != palyra.Allow {
+		if v, err := r.judged.again(r.state, one, &built); err == nil && v.Effect != palyra.Allow {
 			out.short = &v
 		}
 	}

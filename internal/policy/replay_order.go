@@ -100,33 +100,56 @@ func (s *state) during(ctx context.Context) (*state, func() bool) {
 const maxVerdicts = 16_384
 
 // verdicts remembers how requests of one key were judged: an agent says the same
-// again and again. The zero value is ready.
+// again and again. It is of one state; the zero value is ready.
 type verdicts struct {
-	mu    sync.Mutex
-	known map[string]palyra.Verdict
+	look   sync.Once
+	sights *sights
+	mu     sync.Mutex
+	known  map[string]palyra.Verdict
 }
 
 // of judges a record's request, or remembers how it was.
 func (m *verdicts) of(s *state, one Record) (palyra.Verdict, error) {
+	return m.again(s, one, new(*call))
+}
+
+// again is of for requests that differ in nothing but the approval: what is built
+// for the first is there for the next.
+func (m *verdicts) again(s *state, one Record, c **call) (palyra.Verdict, error) {
 	key := one.Key
 	if a := one.Request.Approval; key != "" && a != nil {
 		key = fmt.Sprintf("%s\x00%+v", key, *a)
 	}
-	if key != "" {
-		m.mu.Lock()
-		v, ok := m.known[key]
-		m.mu.Unlock()
-		if ok {
-			return v, nil
-		}
-	}
-	c, err := s.newCall(one.Request)
-	if err != nil {
-		return palyra.Verdict{}, err
-	}
-	v := c.judge()
-	if key == "" {
+	if v, ok := m.recall(key); ok {
 		return v, nil
+	}
+	if *c == nil {
+		built, err := s.newCall(one.Request)
+		if err != nil {
+			return palyra.Verdict{}, err
+		}
+		m.look.Do(func() { m.sights = sightsOf(s.bundle.rules) })
+		built.sights, *c = m.sights, built
+	}
+	(*c).request.Approval = one.Request.Approval
+	v := (*c).judge()
+	m.keep(key, v)
+	return v, nil
+}
+
+func (m *verdicts) recall(key string) (v palyra.Verdict, ok bool) {
+	if key == "" {
+		return v, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok = m.known[key]
+	return v, ok
+}
+
+func (m *verdicts) keep(key string, v palyra.Verdict) {
+	if key == "" {
+		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,5 +157,4 @@ func (m *verdicts) of(s *state, one Record) (palyra.Verdict, error) {
 		m.known = map[string]palyra.Verdict{}
 	}
 	m.known[key] = v
-	return v, nil
 }

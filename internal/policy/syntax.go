@@ -4,7 +4,43 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/cedar-policy/cedar-go"
 )
+
+// maxUnread bounds how many statements of a file are said not to parse.
+const maxUnread = 20
+
+// unread is what is wrong with a file that does not parse: the parser stops at the
+// first fault, so each statement that does not parse by itself is tried where it
+// stands. Without any the parser's own complaint is all there is.
+func unread(name, text string, err error, places []statement) []Problem {
+	var out []Problem
+	for _, s := range places {
+		var p cedar.Policy
+		if len(out) == maxUnread || p.UnmarshalCedar([]byte(text[s.offset:s.end])) == nil {
+			continue
+		}
+		alone := blank(text[:s.offset]) + text[s.offset:s.end]
+		if _, err := cedar.NewPolicyListFromBytes(name, []byte(alone)); err != nil {
+			out = append(out, clearer(alone, at(name, err, s)))
+		}
+	}
+	if len(out) == 0 {
+		return []Problem{clearer(text, at(name, err, statement{line: 1, column: 1}))}
+	}
+	return out
+}
+
+// blank is a text of the same lines and columns with nothing in it.
+func blank(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, text)
+}
 
 // The parser's complaints that name what it found, and stand one token behind it.
 var (

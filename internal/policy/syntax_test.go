@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // What the parser says is worded for people, at the place of what is wrong.
@@ -36,4 +39,43 @@ func FuzzSyntaxProblems(f *testing.F) {
 			t.Error(said)
 		}
 	})
+}
+
+// Everything that is wrong is told at once, each thing at its place.
+func TestEveryProblemIsTold(t *testing.T) {
+	const head = `forbid (principal, action == Action::"tool.execute", resource) when { `
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"two that do not parse": {"// é\n@id(\"a\") forbid (principal, action, resource) when { context.x == };\n@id(\"ok\") forbid (principal, action, resource);\n  @id(\"b\") forbid (principal action, resource);\n", []string{
+			`a.cedar:2:67: expected a value, found "}"`, `a.cedar:4:30: expected ",", found "action"`,
+		}},
+		"no id and two unknown attributes": {head + "context.nope == 1 && context.none == 2 };", []string{
+			`a.cedar:1:1: the policy has no @id("…")`, "a.cedar:1:79: attribute `nope` in context for Action::\"tool.execute\" not found",
+			"a.cedar:1:100: attribute `none` in context for Action::\"tool.execute\" not found",
+		}},
+		"a bad id and a bad reason": {"@id(\"a b\")\n@reason(\"\\0\")\n" + head + "true };", []string{
+			`a.cedar:1:1: @id "a b": only letters, digits and . _ : / - are allowed, at most 128`, "a.cedar:1:1: @reason and @remedy must be printable text of at most 512 bytes",
+		}},
+	} {
+		_, err := compile(map[string]string{"a.cedar": c.text, schemaFile: SchemaText()})
+		var found Problems
+		if !errors.As(err, &found) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, p := range found {
+			got = append(got, p.String())
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	many := strings.Repeat("forbid (principal action, resource);\n", 500)
+	_, err := compile(map[string]string{"a.cedar": many, schemaFile: SchemaText()})
+	if found := (Problems{}); !errors.As(err, &found) || len(found) != maxUnread {
+		t.Errorf("%d problems", len(found))
+	}
 }

@@ -19,6 +19,7 @@ var tableTools = func() map[string]palyra.Tool {
 		{Name: "palyra.fs.read", ReadOnly: true, Workspace: true, Capabilities: look},
 		{Name: "palyra.fs.search", ReadOnly: true, Workspace: true, Capabilities: look},
 		{Name: "palyra.fs.write", Workspace: true, Capabilities: change},
+		{Name: "palyra.fs.edit", Workspace: true, Capabilities: change},
 		{Name: "palyra.fs.apply_patch", Workspace: true, Capabilities: change},
 		{Name: "palyra.http.fetch", Capabilities: []palyra.Capability{palyra.Network}},
 		{Name: "palyra.egress.allow", ReadOnly: true, Workspace: true, Capabilities: []palyra.Capability{palyra.Network}},

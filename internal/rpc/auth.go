@@ -106,7 +106,7 @@ func (a *auth) admit(ctx context.Context, r *request, msg any) error {
 // what only people may sign is journaled; a signature that comes along changes
 // nothing.
 func (a *auth) admitAgent(r *request, m proto.Message) error {
-	if r.access.Agents && a.Access.Permits(palyra.RoleAgent, r.access.Permission, false) {
+	if r.access.Agents && a.Roles.Permits(palyra.RoleAgent, r.access.Permission, false) {
 		if err := r.scoped(); err != nil {
 			return err
 		}
@@ -142,20 +142,29 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 	case r.access.Signed && !r.signed:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "this must be signed with an operator key").
 			WithRemedy("use the palyra client with an operator key")
-	case !a.Access.Permits(r.caller.Role, r.access.Permission, r.caller.Signed) || !a.Access.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed):
+	case !a.Roles.Permits(r.caller.Role, r.access.Permission, r.caller.Signed) || !a.Roles.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed):
 		return a.lacks(r)
 	}
 	if err := r.scoped(); err != nil {
 		return err
 	}
+	r.caller.Starts = a.starts(r.caller)
 	r.admitted = true
 	return nil
+}
+
+// starts reports whether a person could have calls proposed: their role and their
+// credential's hold that, and the credential is one that can sign. What only looks
+// is not to find out about files by asking about calls.
+func (a *auth) starts(c Caller) bool {
+	signs := c.Credential == ByOperatorSocket || c.Credential == ByDevice
+	return signs && a.Roles.Permits(c.Role, start, true) && a.Roles.Permits(c.Cap, start, true)
 }
 
 // lacks says whose role does not hold the permission: the person's, or only that
 // of the device they came from.
 func (a *auth) lacks(r *request) error {
-	if d := r.caller.Device; r.caller.Credential == ByDevice && a.Access.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed) {
+	if d := r.caller.Device; r.caller.Credential == ByDevice && a.Roles.Permits(r.caller.Cap, r.access.Permission, r.caller.Signed) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the device %s has the role %s, which does not hold the permission %s",
 			d.Name, r.caller.Role, r.access.Permission).
 			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra device pair --role %s; 'palyra access roles' lists them",
@@ -168,7 +177,7 @@ func (a *auth) lacks(r *request) error {
 // least is the role of people that holds a permission and little else.
 func (a *auth) least(permission string) palyra.Role {
 	for _, role := range []palyra.Role{palyra.RoleViewer, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleOperator, palyra.RoleAdmin} {
-		if a.Access.Permits(role, permission, true) {
+		if a.Roles.Permits(role, permission, true) {
 			return role
 		}
 	}

@@ -30,6 +30,7 @@ type Caller struct {
 	PeerUID      int64            // -1: another machine, or a browser
 	Parent       palyra.ID        // the running call that the caller is, when it came by that call's own door
 	Device       palyra.Device    // the paired device it comes from
+	Starts       bool             // it could propose calls, with its signature where it is a person's
 	Signed       bool             // a person signed exactly this request
 	Operator     palyra.Operator  // the key that signed
 	Evidence     palyra.Signature // the signature, to be kept

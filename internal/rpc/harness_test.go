@@ -118,7 +118,7 @@ func newBench(t testing.TB, open maker) *bench {
 
 func (b *bench) config() rpc.Config {
 	return rpc.Config{
-		AgentSocket: b.socket("agent"), OperatorSocket: b.socket("operator"), StateID: rpctest.StateID, Access: b.registry,
+		AgentSocket: b.socket("agent"), OperatorSocket: b.socket("operator"), StateID: rpctest.StateID, Access: b.registry, Roles: b.registry,
 		Journal: b.journal, Services: b.parts.Services(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
 	}
 }
@@ -245,7 +245,7 @@ func (m method) request(t testing.TB) proto.Message {
 		msg.CallId = "C1"
 		return msg
 	case *v1.ExplainCallRequest:
-		msg.Tool = "palyra.echo"
+		msg.CallId = "C1"
 		return msg
 	case *v1.DecideApprovalRequest:
 		msg.ApprovalId, msg.Answer, msg.PlanDigest = "A1", "allow", "sha256:00"

@@ -12,6 +12,9 @@ import (
 // device's person. It can only give authority up.
 const DoorHeader = "Palyra-Door"
 
+// start is the permission to propose calls.
+const start = "runs.start"
+
 // identify takes the principal from the credential. A token decides, at every
 // door: a bad one never falls back to something else.
 func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err error) {
@@ -144,8 +147,8 @@ func (a *auth) byDevice(ctx context.Context, r *request, h http.Header) error {
 	if err != nil {
 		return err
 	}
-	const start = "runs.start" // a device that was paired to answer must not become one that asks
-	if !a.Access.Permits(d.Role, start, true) || !a.Access.Permits(role, start, true) {
+	// a device that was paired to answer must not become one that asks
+	if !a.Roles.Permits(d.Role, start, true) || !a.Roles.Permits(role, start, true) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "programs on the device %s may not propose calls: its role %s does not start runs", d.Name, d.Role).
 			WithRemedy("pair it with the role operator, where that is wanted")
 	}

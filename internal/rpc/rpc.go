@@ -93,6 +93,10 @@ type People interface {
 	// CheckIntent verifies a signature, uses it up, and returns it as evidence
 	// with the operator behind it.
 	CheckIntent(ctx context.Context, sig palyra.Signature) (palyra.Operator, palyra.Signature, error)
+}
+
+// Roles knows what a role may do.
+type Roles interface {
 	// Permits reports whether a role holds a permission, with or without a
 	// signature.
 	Permits(role palyra.Role, permission string, signed bool) bool
@@ -136,6 +140,7 @@ type Config struct {
 	OperatorSocket string
 	StateID        string // the audience of signatures
 	Access         Access
+	Roles          Roles
 	Journal        Journal
 	Limits         Limits // nil: none
 	Services       []Service
@@ -166,7 +171,7 @@ type Server struct {
 func New(c Config) (*Server, error) { return newServer(c, usual) }
 
 func newServer(c Config, l limits) (*Server, error) {
-	if c.StateID == "" || c.Access == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
+	if c.StateID == "" || c.Access == nil || c.Roles == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
 		return nil, errors.New("rpc: new: a part is missing")
 	}
 	s := &Server{Config: c, limits: l, live: live{most: l.share()}}

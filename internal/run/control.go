@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"time"
 
 	"palyra"
 	"palyra/internal/gate"
@@ -122,12 +123,37 @@ func (c *Calls) EndChildren(of palyra.ID) {
 	}
 }
 
+// Between two looks at a call that ended as it was looked at; the record is mostly
+// there at the second one.
+const (
+	firstLook   = time.Millisecond
+	longestLook = time.Second
+)
+
+// wait lets some time pass, if ctx does.
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Watch follows a call that was made before and returns its outcome: at once
 // where it has ended. w hears what the call's own client hears, of one that goes
 // on from here. A call that waits since an earlier daemon is resumed. When ctx
 // ends the call goes on.
 func (c *Calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
-	for {
+	for rest := time.Duration(0); ; rest = min(2*rest+firstLook, longestLook) {
+		if err := wait(ctx, rest); err != nil {
+			return palyra.Outcome{}, err
+		}
 		c.mu.Lock()
 		f := c.byID[id]
 		c.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +108,8 @@ type parts struct {
 	started  chan palyra.ID
 	proceed  chan struct{}
 	withdrew []palyra.ID
-	full     int // how many grants the disk has no room for
+	stale    *atomic.Int64 // counts lines, none of which is taken
+	full     int           // how many grants the disk has no room for
 	calls    func() *Calls
 	ran      *ran
 	meet     *sync.WaitGroup // {"meet":true} waits here for the others
@@ -258,6 +260,10 @@ func (p *parts) Attest(_ context.Context, pr palyra.Predicate) (palyra.Attestati
 }
 
 func (p *parts) apply(_ *store.Tx, _ *palyra.Call, e palyra.Event) error {
+	if p.stale != nil {
+		p.stale.Add(1)
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "ended")
+	}
 	if _, ok := e.(palyra.CallGranted); ok && p.full > 0 {
 		p.full--
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "full")

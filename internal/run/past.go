@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,12 +108,20 @@ type Refused struct {
 // Read takes the row apart.
 func (p Past) Read() (c PastCall, err error) {
 	var digest []byte
-	parts := map[string]*[]byte{
-		"proposal": &c.Proposal, "tool": &c.Tool, "plan": &c.Plan, "verdict": &c.Verdict, "decision": &c.Decision, "plan_digest": &digest,
-	}
 	if !Members(p.doc, func(name string, value []byte) {
-		if part := parts[name]; part != nil {
-			*part = value
+		switch name {
+		case "proposal":
+			c.Proposal = value
+		case "tool":
+			c.Tool = value
+		case "plan":
+			c.Plan = value
+		case "verdict":
+			c.Verdict = value
+		case "decision":
+			c.Decision = value
+		case "plan_digest":
+			digest = value
 		}
 	}) {
 		return PastCall{}, errors.New("run: decode call: not an object")
@@ -156,15 +165,19 @@ func stringEnd(doc []byte, i int) int {
 	if i >= len(doc) || doc[i] != '"' {
 		return -1
 	}
-	for i++; i < len(doc); i++ {
-		switch doc[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	for at := i + 1; ; {
+		n := bytes.IndexByte(doc[at:], '"')
+		if n < 0 {
+			return -1
+		}
+		escapes := 0
+		for k := at + n - 1; k > i && doc[k] == '\\'; k-- {
+			escapes++
+		}
+		if at += n + 1; escapes%2 == 0 {
+			return at
 		}
 	}
-	return -1
 }
 
 // valueEnd is where the value that begins at i has ended; -1 where none does.

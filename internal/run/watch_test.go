@@ -3,7 +3,9 @@ package run
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"palyra"
 )
@@ -88,5 +90,23 @@ func TestWatchOverARestart(t *testing.T) {
 	}
 	if len(w.parts.started) != 1 {
 		t.Errorf("ran %d times", len(w.parts.started))
+	}
+}
+
+// A call whose end is never taken is looked at again, and not without a pause.
+func TestWatchDoesNotSpin(t *testing.T) {
+	w := newWorld(t)
+	w.call(t.Context(), w.proposal(`{"ask":true}`))
+	approval := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), approval)
+	w.restart()
+	w.parts.stale = &atomic.Int64{}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	done, _ := w.watch(ctx, calls[0].ID)
+	w.parts.channel(approval) <- palyra.Decision{Answer: palyra.AnswerDeny} // settled for good
+	<-done
+	if n := w.parts.stale.Load(); n == 0 || n > 40 {
+		t.Errorf("it was tried %d times", n)
 	}
 }

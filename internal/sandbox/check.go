@@ -133,7 +133,7 @@ func timedOut(p palyra.Plan) *palyra.Error {
 }
 
 func cancelled() *palyra.Error {
-	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled")
+	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithRemedy("propose it again if it is still wanted")
 }
 
 func planChanged(what []string) *palyra.Error {

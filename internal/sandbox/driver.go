@@ -117,8 +117,9 @@ type Gateway interface {
 	Serve(sockets []*os.File) error
 	// Env has the variables that lead programs to it, which are secret.
 	Env() []string
-	// Close ends every connection and returns what went through; more says how
-	// many flows are not listed.
+	// Flows is what went through so far; more says how many flows are not listed.
+	Flows() (flows []palyra.EgressFlow, more int64)
+	// Close ends every connection and returns what went through.
 	Close() (flows []palyra.EgressFlow, more int64)
 }
 

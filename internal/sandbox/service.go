@@ -19,14 +19,14 @@ type Service struct {
 	Stdout io.ReadCloser
 
 	l    *launch
+	way  Gateway // nil: it has none
 	proc Process
 	tail tail
 	done chan struct{}
 
 	// What is known once Done is closed.
-	exit  Exit
-	err   error
-	flows []palyra.EgressFlow
+	exit Exit
+	err  error
 }
 
 // serviceDrain is how long what a dead program wrote on stderr is waited for.
@@ -63,7 +63,7 @@ func (l *launch) serve(ctx context.Context) (*Service, error) {
 	if err != nil {
 		return nil, notStarted(ctx, l.plan, err)
 	}
-	s := &Service{Stdin: l.own.in, Stdout: l.own.out, l: l, proc: proc, done: make(chan struct{})}
+	s := &Service{Stdin: l.own.in, Stdout: l.own.out, l: l, way: l.gateway, proc: proc, done: make(chan struct{})}
 	go s.follow()
 	return s, nil
 }
@@ -103,7 +103,6 @@ func (s *Service) follow() {
 	_ = s.l.own.err.SetReadDeadline(time.Now().Add(serviceDrain)) // somebody outside may hold it open
 	reader.Wait()
 	s.l.closeGateway()
-	s.flows = s.l.flows
 	if s.l.Changed != nil && len(s.exit.Changed) > 0 {
 		s.l.Changed(context.Background(), &palyra.Call{ID: s.l.call}, s.exit.Changed)
 	}
@@ -120,8 +119,14 @@ func (s *Service) Stop(reason string) { s.proc.Stop(reason, s.l.Grace) }
 // Exit is how it ended, once Done is closed. An error means that its cell was lost.
 func (s *Service) Exit() (Exit, error) { return s.exit, s.err }
 
-// Flows is what went through its gateway, once Done is closed.
-func (s *Service) Flows() []palyra.EgressFlow { return s.flows }
+// Flows is what went through its gateway so far; more says how many flows are not
+// listed.
+func (s *Service) Flows() (flows []palyra.EgressFlow, more int64) {
+	if s.way == nil {
+		return nil, 0
+	}
+	return s.way.Flows()
+}
 
 // Stderr is the end of what it wrote there.
 func (s *Service) Stderr() []byte { return s.tail.bytes() }

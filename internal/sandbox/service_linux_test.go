@@ -24,6 +24,9 @@ func TestAServiceIsSpokenTo(t *testing.T) {
 		want(t, "the answer", line, "got "+word+"\n")
 	}
 	want(t, "what holds", s.Enforcement().Mode, "preflight")
+	flows, more := s.Flows()
+	want(t, "flows while it runs", len(flows), 1)
+	want(t, "more of them", more, 3)
 	b.ok(s.Stdin.Close())
 	<-s.Done()
 	exit, err := s.Exit()
@@ -31,7 +34,8 @@ func TestAServiceIsSpokenTo(t *testing.T) {
 	want(t, "exit code", exit.Code, 0)
 	want(t, "stderr", string(s.Stderr()), "begun\nover\n")
 	want(t, "closings of the gateway", w.closed, 1)
-	want(t, "flows", len(s.Flows()), 1)
+	flows, _ = s.Flows()
+	want(t, "flows", len(flows), 1)
 }
 
 func TestAServiceIsStopped(t *testing.T) {

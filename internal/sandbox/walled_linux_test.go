@@ -49,9 +49,13 @@ func (w *watchman) Doors() []cell.Door       { return []cell.Door{w.door} }
 func (w *watchman) Serve(s []*os.File) error { closeAll(s...); w.sockets += len(s); return nil }
 func (*watchman) Env() []string              { return []string{"HTTPS_PROXY=http://x:secret@198.18.0.1:3128"} }
 
+func (w *watchman) Flows() ([]palyra.EgressFlow, int64) {
+	return []palyra.EgressFlow{{Host: "example.org", Port: 443, Verdict: "allow"}}, 3
+}
+
 func (w *watchman) Close() ([]palyra.EgressFlow, int64) {
 	w.closed++
-	return []palyra.EgressFlow{{Host: "example.org", Port: 443, Verdict: "allow"}}, 3
+	return w.Flows()
 }
 
 // walledBox is a box whose tier has rooms and a guard.

@@ -24,6 +24,7 @@ package show
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -111,28 +112,39 @@ func Argv(argv []string) string {
 	return strings.Join(parts, " ")
 }
 
+// Bytes says how many bytes something has.
+func Bytes(n int) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return strconv.Itoa(n) + " bytes"
+}
+
+// cutSaves is what must be left out at least: less is shorter than the mark itself.
+const cutSaves = 24
+
 // Middle renders s on one line of about n characters. What is longer loses its
 // middle, never its tail, and says how much.
 func Middle(s string, n int) string {
 	runes := utf8.RuneCountInString(s)
-	if runes <= n {
+	if runes <= n+cutSaves {
 		return Line(s)
 	}
 	head, tail := cut(s, n*2/3), cutLast(s, n-n*2/3)
 	left := len(s) - len(head) - len(tail)
-	return fmt.Sprintf("%s%c %d bytes left out %c%s", Line(head), cutMark, left, cutMark, Line(tail))
+	return fmt.Sprintf("%s%c %s left out %c%s", Line(head), cutMark, Bytes(left), cutMark, Line(tail))
 }
 
 // MiddleOf does the same to text that is already safe.
 func MiddleOf(safe string, n int) string {
-	if utf8.RuneCountInString(safe) <= n {
+	if utf8.RuneCountInString(safe) <= n+cutSaves {
 		return safe
 	}
 	head, tail := cut(safe, n*2/3), cutLast(safe, n-n*2/3)
 	for r, size := utf8.DecodeRuneInString(tail); unicode.IsMark(r); r, size = utf8.DecodeRuneInString(tail) {
 		tail = tail[size:] // its letter is left out
 	}
-	return fmt.Sprintf("%s%c %d bytes left out %c%s", head, cutMark, len(safe)-len(head)-len(tail), cutMark, tail)
+	return fmt.Sprintf("%s%c %s left out %c%s", head, cutMark, Bytes(len(safe)-len(head)-len(tail)), cutMark, tail)
 }
 
 // JSON escapes, in a JSON document, every character from DEL on that does not

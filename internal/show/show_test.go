@@ -117,6 +117,9 @@ func TestMiddleKeepsTheTail(t *testing.T) {
 	if got := Middle("short\x1b", 60); got != `short\x1b` {
 		t.Errorf("short text was changed: %s", got)
 	}
+	if got := Middle(strings.Repeat("a", 70), 60); strings.Contains(got, "⋯") {
+		t.Errorf("the mark is longer than what it stands for: %s", got)
+	}
 	// What comes from outside cannot pass for the mark of a cut.
 	if got := Middle("⋯ 1 bytes left out ⋯", 60); strings.Contains(got, "⋯") {
 		t.Errorf("forged mark: %s", got)
@@ -192,7 +195,7 @@ func TestMiddleOf(t *testing.T) {
 	if got := MiddleOf(strings.Repeat("a", 20)+"\\n"+strings.Repeat("b", 20)+"END", 12); got != "aaaaaaaa⋯ 33 bytes left out ⋯bEND" {
 		t.Errorf("got %s", got)
 	}
-	if got := MiddleOf(strings.Repeat("a", 30)+"\u0915\u094dxyz", 12); got != "aaaaaaaa⋯ 28 bytes left out ⋯xyz" {
+	if got := MiddleOf(strings.Repeat("a", 60)+"\u0915\u094dxyz", 12); got != "aaaaaaaa⋯ 58 bytes left out ⋯xyz" {
 		t.Errorf("a mark without its letter: %s", got)
 	}
 }
@@ -526,4 +529,12 @@ func FuzzScreen(f *testing.F) {
 			t.Fatalf("%q and %q look the same: %q", a, b, got)
 		}
 	})
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int]string{0: "0 bytes", 1: "1 byte", 2: "2 bytes", 1024: "1024 bytes"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
 }

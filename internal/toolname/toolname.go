@@ -5,11 +5,13 @@
 // Promises: a table is injective, whatever names the catalog has, and does not
 // depend on their order: names that would meet, or are too long, get a digest of
 // their own name at the end. A name that needs none is the same in every table.
+// Names that meet all the same, which somebody must have made so, are in none.
 package toolname
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"strings"
 )
 
@@ -62,13 +64,21 @@ func Table(names []string) Map {
 		seen[n] = true
 	}
 	m := Map{out: make(map[string]string, len(seen)), in: make(map[string]string, len(seen))}
+	met := map[string]bool{}
 	for n := range seen {
 		code := Encode(n)
 		if wanted[code] > 1 {
 			code = marked(n)
 		}
+		if _, taken := m.in[code]; taken {
+			met[code] = true
+		}
 		m.out[n], m.in[code] = code, n
 	}
+	for code := range met {
+		delete(m.in, code)
+	}
+	maps.DeleteFunc(m.out, func(_, code string) bool { return met[code] })
 	return m
 }
 

@@ -2,6 +2,7 @@ package toolname_test
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,4 +72,43 @@ func TestTableIsInjective(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The digest is short, and whoever names tools can look for two that meet: 36 bits
+// take a moment. Which of them a model means nobody knows, so it means neither.
+func TestNamesMadeToMeet(t *testing.T) {
+	first := map[string]string{}
+	for i := 0; ; i++ {
+		name := "mcp.server." + strings.Repeat("x", 60) + strconv.Itoa(i)
+		code := toolname.Encode(name)
+		other, met := first[code]
+		if !met {
+			first[code] = name
+			continue
+		}
+		m := toolname.Table([]string{name, "palyra.fs.read", other})
+		for _, n := range []string{name, other} {
+			if got, ok := m.Encode(n); ok {
+				t.Errorf("%s is %s", n, got)
+			}
+		}
+		if got, ok := m.Decode(code); ok {
+			t.Errorf("%s means %s", code, got)
+		}
+		if got, ok := m.Decode("palyra_fs_read"); !ok || got != "palyra.fs.read" {
+			t.Errorf("another: %s", got)
+		}
+		return
+	}
+}
+
+// One may be named as another is marked.
+func TestNamesLikeMarks(t *testing.T) {
+	like, _ := toolname.Table([]string{"a.b", "a_b"}).Encode("a.b")
+	m := toolname.Table([]string{"a.b", "a_b", like})
+	for _, n := range []string{"a.b", like} {
+		if got, ok := m.Encode(n); ok {
+			t.Errorf("%s is %s", n, got)
+		}
+	}
 }

@@ -120,10 +120,10 @@ func (p Protocol) refusals(t *testing.T) {
 			t.Errorf("%d: it was asked %d times", status, n)
 		}
 	}
-	s := New(t, Reply{Raw: p.Overloaded})
+	s := New(t, Reply{Raw: strings.Replace(p.Overloaded, `"message":"`, `"message":"for `+Key+` `, 1), Piece: 7})
 	_, _, err := p.ask(t.Context(), s, Wire(p.Sign))
 	var f *agent.Fault
-	if !errors.As(err, &f) || f.Kind != "overloaded_error" {
+	if !errors.As(err, &f) || f.Kind != "overloaded_error" || !strings.HasPrefix(f.Message, "for [key] ") || strings.Contains(fmt.Sprint(err, f.Cause), Key) {
 		t.Errorf("overloaded on the way: %v", err)
 	}
 }

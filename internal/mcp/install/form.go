@@ -62,17 +62,17 @@ func (jsonForm) set(doc []byte, path []string, value any) ([]byte, error) {
 	}
 	at, end := 0, len(doc)
 	for depth, key := range path {
-		from, to, open, err := member(doc[at:end], key)
+		m, err := member(doc[at:end], key)
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		if from < 0 { // no such member: it comes first
+		if m.from < 0 { // no such member: it comes first
 			for _, k := range slices.Backward(path[depth+1:]) {
 				value = map[string]any{k: value}
 			}
-			return insert(doc, at+open, key, value, depth+1)
+			return insert(doc, at+m.open, key, value, depth+1)
 		}
-		at, end = at+from, at+to
+		at, end = at+m.from, at+m.to
 	}
 	text, err := encoded(value, len(path))
 	if err != nil {
@@ -103,34 +103,41 @@ func insert(doc []byte, at int, key string, value any, depth int) ([]byte, error
 	return slices.Concat(doc[:at], []byte(line+","), doc[at:]), nil
 }
 
-// member finds a member's value in an object: from and to are its place, open is
-// where the object's members begin. from is -1 when there is none; a name that is
-// there twice is refused.
-func member(object []byte, key string) (from, to, open int, err error) {
+// place is where a member's value is in an object.
+type place struct {
+	from, to int // the value; from is -1 when there is none
+	open     int // where the object's members begin
+	prev     int // the end of the value before, or open
+	members  int // of the object
+}
+
+// member finds a member of an object. A name that is there twice is refused.
+func member(object []byte, key string) (place, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return 0, 0, 0, fmt.Errorf("what should hold %q is not an object", key)
+		return place{}, fmt.Errorf("what should hold %q is not an object", key)
 	}
-	open, from = int(dec.InputOffset()), -1
-	for dec.More() {
+	p := place{from: -1, open: int(dec.InputOffset())}
+	for last := p.open; dec.More(); p.members++ {
 		name, err := dec.Token()
 		if err != nil {
-			return 0, 0, 0, err
+			return place{}, err
 		}
 		var v json.RawMessage
 		if err := dec.Decode(&v); err != nil {
-			return 0, 0, 0, err
+			return place{}, err
 		}
+		prev := last
+		last = int(dec.InputOffset())
 		if name != key {
 			continue
 		}
-		if from >= 0 {
-			return 0, 0, 0, fmt.Errorf("%q is in it twice", key)
+		if p.from >= 0 {
+			return place{}, fmt.Errorf("%q is in it twice", key)
 		}
-		to = int(dec.InputOffset())
-		from = to - len(v)
+		p.from, p.to, p.prev = last-len(v), last, prev
 	}
-	return from, to, open, nil
+	return p, nil
 }
 
 type tomlForm struct{}
@@ -204,8 +211,13 @@ func (yamlForm) set(doc []byte, path []string, value any) ([]byte, error) {
 	}
 	top := slices.IndexFunc(lines, func(l string) bool { return strings.TrimRight(l, " \r\n") == path[0]+":" })
 	if top < 0 {
-		return []byte(strings.Join(lines, "") + path[0] + ":\n" + block), nil
+		top = slices.IndexFunc(lines, func(l string) bool { return strings.TrimRight(l, " \r\n") == path[0]+": {}" })
+		if top < 0 {
+			return []byte(strings.Join(lines, "") + path[0] + ":\n" + block), nil
+		}
+		lines[top] = path[0] + ":\n"
 	}
+	lines = withoutBraces(lines, top+1)
 	from := top + 1
 	to := from
 	if old := slices.IndexFunc(lines[from:], func(l string) bool { return strings.TrimRight(l, " \r\n") == step+path[1]+":" }); old >= 0 {

@@ -1,15 +1,12 @@
 package install
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
-
-	"palyra/internal/durable"
 )
 
 // hookTimeout is how long Claude Code waits for a hook, in seconds. It goes on as if
@@ -31,30 +28,46 @@ func HookSettings(p Places, workspace string) string {
 	return filepath.Join(dir, ".claude", "settings.json")
 }
 
-func hookEntry(command string) map[string]any {
-	return map[string]any{"matcher": "*", "hooks": []any{
-		map[string]any{"type": "command", "command": command, "timeout": int64(hookTimeout)},
-	}}
+// Hook is the hook as it is written.
+type Hook struct {
+	Command string
+	// Blocks has Claude Code itself block the tool when the hook cannot start or is not
+	// answered in time. Only versions that know the word may read it.
+	Blocks bool
+	// Unsure keeps that word where an earlier entry of ours has it: nobody knows which
+	// version will read this one.
+	Unsure bool
+}
+
+// blocks is the word in an entry.
+const blocks, block = "onFailure", "block"
+
+func (h Hook) entry() map[string]any {
+	e := map[string]any{"type": "command", "command": h.Command, "timeout": int64(hookTimeout)}
+	if h.Blocks {
+		e[blocks] = block
+	}
+	return map[string]any{"matcher": "*", "hooks": []any{e}}
 }
 
 // HookLines is the entry as a file of its own.
-func HookLines(command string) (string, error) {
-	doc, err := jsonForm{}.set(nil, hookPath, []any{hookEntry(command)})
+func HookLines(h Hook) (string, error) {
+	doc, err := jsonForm{}.set(nil, hookPath, []any{h.entry()})
 	return string(doc), err
 }
 
 // MergeHook returns settings with the hook in them: in the place of an older entry
 // of ours, else before all others.
-func MergeHook(doc []byte, command string) ([]byte, error) {
+func MergeHook(doc []byte, h Hook) ([]byte, error) {
 	settings, err := jsonForm{}.decode(doc)
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	list, err := hookList(settings)
 	if err != nil {
-		return nil, err
+		return nil, unreadable(err)
 	}
-	list = withHook(list, command)
+	list = withHook(list, h)
 	want, err := put(settings, hookPath, list)
 	if err != nil {
 		return nil, err
@@ -68,7 +81,7 @@ func MergeHook(doc []byte, command string) ([]byte, error) {
 	}
 	after, err := jsonForm{}.decode(out)
 	if err != nil || !reflect.DeepEqual(numbers(after), numbers(want)) {
-		return nil, unreadable(errors.New("it is written in a way that cannot be changed safely"))
+		return nil, unreadable(errWriting)
 	}
 	return out, nil
 }
@@ -76,8 +89,8 @@ func MergeHook(doc []byte, command string) ([]byte, error) {
 // hookList is the list of hooks that come before a tool.
 func hookList(settings map[string]any) ([]any, error) {
 	hooks, ok := settings["hooks"].(map[string]any)
-	if !ok {
-		return nil, nil // what is no table is refused when it is written
+	if !ok && settings["hooks"] != nil {
+		return nil, errors.New(`"hooks" is not a table in it`)
 	}
 	switch list := hooks["PreToolUse"].(type) {
 	case nil:
@@ -85,23 +98,26 @@ func hookList(settings map[string]any) ([]any, error) {
 	case []any:
 		return list, nil
 	}
-	return nil, unreadable(errors.New(`"PreToolUse" is not a list in it`))
+	return nil, errors.New(`"PreToolUse" is not a list in it`)
 }
 
 // withHook puts our entry where the first one of ours is, and drops the others.
-func withHook(list []any, command string) []any {
+func withHook(list []any, h Hook) []any {
 	out, placed := []any{}, false
+	if h.Unsure {
+		h.Blocks = slices.ContainsFunc(list, blocking)
+	}
 	for _, e := range list {
 		if !ourHook(e) {
 			out = append(out, e)
 			continue
 		}
 		if !placed {
-			out, placed = append(out, hookEntry(command)), true
+			out, placed = append(out, h.entry()), true
 		}
 	}
 	if !placed {
-		out = append([]any{hookEntry(command)}, out...)
+		out = append([]any{h.entry()}, out...)
 	}
 	return out
 }
@@ -113,9 +129,23 @@ func ourHook(e any) bool {
 	if len(hooks) != 1 {
 		return false
 	}
-	h, _ := hooks[0].(map[string]any)
+	return marked(hooks[0])
+}
+
+// marked reports whether a hook runs ours.
+func marked(hook any) bool {
+	h, _ := hook.(map[string]any)
 	command, _ := h["command"].(string)
 	return strings.Contains(command, hookMark)
+}
+
+// blocking reports whether an entry is one of ours that blocks.
+func blocking(e any) bool {
+	if !ourHook(e) {
+		return false
+	}
+	h, _ := e.(map[string]any)["hooks"].([]any)[0].(map[string]any)
+	return h[blocks] == block
 }
 
 // numbers is normal with all numbers as their text.
@@ -139,28 +169,6 @@ func numbers(v any) any {
 }
 
 // WriteHook merges the hook into a settings file, which need not exist.
-func WriteHook(path, command string) (Result, error) {
-	r := Result{Path: path}
-	old, mode, err := read(path)
-	if err != nil {
-		return r, err
-	}
-	doc, err := MergeHook(old, command)
-	if err != nil || old != nil && bytes.Equal(doc, old) {
-		return r, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return r, fmt.Errorf("install: %w", err)
-	}
-	if old != nil {
-		r.Backup = path + ".before-palyra"
-		if err := durable.WriteFile(r.Backup, old, mode); err != nil {
-			return r, fmt.Errorf("install: %w", err)
-		}
-	}
-	r.Changed = true
-	if err := durable.WriteFile(path, doc, mode); err != nil {
-		return r, fmt.Errorf("install: %w", err)
-	}
-	return r, nil
+func WriteHook(path string, h Hook) (Result, error) {
+	return rewrite(path, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
 }

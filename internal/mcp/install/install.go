@@ -1,4 +1,5 @@
-// Package install writes Palyra into the configuration of MCP clients.
+// Package install writes Palyra into the configuration of MCP clients, and takes it
+// out again.
 //
 // Promises: a file is changed in one place only, and everything else in it means
 // what it meant before: that is checked before it is written. What cannot be read
@@ -49,6 +50,9 @@ type form interface {
 	decode(doc []byte) (map[string]any, error)
 	// set returns the file with the value at the path, the rest as it was.
 	set(doc []byte, path []string, value any) ([]byte, error)
+	// cut finds what to change so that the value at the path is gone; errNone when the
+	// text has none.
+	cut(doc []byte, path []string) (edit, error)
 }
 
 // maxFile is the largest configuration that is read.
@@ -109,7 +113,7 @@ func (c Client) Path(p Places, workspace string) (string, error) {
 	}
 	if c.local == "" {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonUnsupported, "%s has no configuration of its own in a workspace", c.Title).
-			WithRemedy("install without --workspace")
+			WithRemedy("leave --workspace out")
 	}
 	return filepath.Join(workspace, filepath.FromSlash(c.local)), nil
 }
@@ -140,7 +144,7 @@ func (c Client) Merge(doc []byte, s Server) ([]byte, error) {
 	}
 	after, err := c.form.decode(out)
 	if err != nil || !reflect.DeepEqual(normal(after), normal(want)) {
-		return nil, unreadable(errors.New("it is written in a way that cannot be changed safely"))
+		return nil, unreadable(errWriting)
 	}
 	return out, nil
 }
@@ -177,20 +181,29 @@ type Result struct {
 
 // Write merges the entry into a file, which need not exist.
 func (c Client) Write(path string, s Server) (Result, error) {
+	return rewrite(path, unreadable, func(old []byte) ([]byte, error) { return c.Merge(old, s) })
+}
+
+// keptAs is what the name of the old file has at its end.
+const keptAs = ".before-palyra"
+
+// rewrite changes a plain file and keeps the old one. change gets nil when there is
+// none, and returns it when there shall be none; refuse words why a file is left alone.
+func rewrite(path string, refuse func(error) error, change func(old []byte) ([]byte, error)) (Result, error) {
 	r := Result{Path: path}
-	old, mode, err := read(path)
+	old, mode, err := read(path, refuse)
 	if err != nil {
 		return r, err
 	}
-	doc, err := c.Merge(old, s)
-	if err != nil || old != nil && bytes.Equal(doc, old) {
+	doc, err := change(old)
+	if err != nil || (old == nil) == (doc == nil) && bytes.Equal(doc, old) {
 		return r, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return r, fmt.Errorf("install: %w", err)
 	}
 	if old != nil {
-		r.Backup = path + ".before-palyra"
+		r.Backup = path + keptAs
 		if err := durable.WriteFile(r.Backup, old, mode); err != nil {
 			return r, fmt.Errorf("install: %w", err)
 		}
@@ -203,7 +216,7 @@ func (c Client) Write(path string, s Server) (Result, error) {
 }
 
 // read returns a plain file; nil when there is none.
-func read(path string) ([]byte, fs.FileMode, error) {
+func read(path string, refuse func(error) error) ([]byte, fs.FileMode, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0o600, nil
@@ -212,7 +225,7 @@ func read(path string) ([]byte, fs.FileMode, error) {
 		return nil, 0, fmt.Errorf("install: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, 0, unreadable(errors.New("it is no plain file, or too large"))
+		return nil, 0, refuse(errors.New("it is no plain file, or too large"))
 	}
 	doc, err := os.ReadFile(path)
 	if err != nil {

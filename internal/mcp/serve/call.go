@@ -19,7 +19,7 @@ import (
 func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool string) (*mcp.CallToolResult, error) {
 	session := s.session(req.Session, req.ClientInfo())
 	f := &flight{
-		server: s, session: session, cancels: true, tell: s.teller(req), stir: make(chan struct{}, 1), known: make(chan struct{}),
+		server: s, session: session, cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1), known: make(chan struct{}),
 		request: client.CallRequest{
 			Tool: tool, Arguments: arguments(req.Params.Arguments), Workspace: s.Workspace, Session: session, Door: palyra.DoorMCP,
 			Key: "mcp/" + rand.Text(), // so that a repeat after a lost connection finds the first
@@ -58,6 +58,7 @@ type flight struct {
 	request client.CallRequest // of a call that is to be made; a wait has none
 	cancels bool               // a client's cancel ends the call
 	tell    func(context.Context, string)
+	window  *window       // of the question in the client; a wait has none
 	stir    chan struct{} // there is news to tell
 	known   chan struct{} // closed when the call has an id
 
@@ -98,6 +99,9 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 			return f.landed(e), nil
 		case <-f.stir:
 			f.tell(ctx, f.news())
+			f.window.follow(stream, &wg, f.open())
+		case <-f.window.declined():
+			f.cancel(ctx)
 		case <-beat.C:
 			f.tell(ctx, f.news())
 		case <-late:
@@ -105,7 +109,7 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 		case <-f.server.stopping:
 			return f.pending(), nil
 		case <-ctx.Done():
-			f.left(ctx)
+			f.left(ctx, done)
 			return nil, ctx.Err()
 		}
 	}
@@ -116,7 +120,7 @@ const (
 	firstPause     = 100 * time.Millisecond
 	longestPause   = 2 * time.Second
 	unknownFor     = 5 * time.Second // a call that is perhaps not on record is not looked for longer
-	idPatience     = 2 * time.Second
+	idPatience     = time.Minute     // nobody waits for the answer, and a busy daemon may yet take the call
 	cancelPatience = 10 * time.Second
 )
 
@@ -200,6 +204,13 @@ func (f *flight) callID() palyra.ID {
 	return f.id
 }
 
+// open is the question that waits for a person, or nil.
+func (f *flight) open() *client.ApprovalRequested {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.question
+}
+
 // news says what the call waits for.
 func (f *flight) news() string {
 	f.mu.Lock()
@@ -225,7 +236,7 @@ func asked(q client.ApprovalRequested) string {
 
 // left sees to a call whose client wants no answer any more. A cancel ends it; a
 // client that is gone leaves it.
-func (f *flight) left(ctx context.Context) {
+func (f *flight) left(ctx context.Context, over <-chan ending) {
 	if !f.cancels || !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
@@ -233,9 +244,18 @@ func (f *flight) left(ctx context.Context) {
 	defer late.Stop()
 	select {
 	case <-f.known:
+	case <-over:
+		return // it came to nothing, or to its end
+	case <-f.server.stopping:
+		return
 	case <-late.C:
 		return // not on record, as far as anybody knows
 	}
+	f.cancel(ctx)
+}
+
+// cancel ends the call, whose id is known.
+func (f *flight) cancel(ctx context.Context) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), cancelPatience)
 	defer done()
 	if err := f.server.Backend.CancelCall(ctx, f.callID()); err != nil && palyra.CodeOf(err) != palyra.Conflict {

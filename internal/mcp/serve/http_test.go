@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
+	"palyra/client"
 	"palyra/internal/mcp/serve"
 )
 
@@ -78,6 +79,37 @@ func TestHTTPSessionsAreApart(t *testing.T) {
 	made := d.made()
 	if len(made) != 4 || made[0].Session != made[1].Session || made[2].Session != made[3].Session || made[1].Session == made[2].Session {
 		t.Errorf("calls %+v", made)
+	}
+}
+
+// TestTheLatestCallIsOnesOwn: a client that is known by its name alone gets no call
+// that it does not name; it may be another's.
+func TestTheLatestCallIsOnesOwn(t *testing.T) {
+	for revision, own := range map[string]bool{older: true, current: false} {
+		t.Run(revision, func(t *testing.T) {
+			d := newDaemon()
+			d.onCall = func(_ context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+				watch(accepted("C1"))
+				return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: r.Tool, CallID: "C1"}, nil
+			}
+			d.onWatch = func(context.Context, palyra.ID, func(client.CallEvent)) (palyra.Outcome, error) {
+				return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1"}, nil
+			}
+			url := web(t, server(t, d, nil))
+			one, two := overHTTP(t, url, revision), overHTTP(t, url, revision)
+			if r, err := one.call(t.Context(), "palyra_echo", map[string]any{"text": "x"}); err != nil || r.IsError {
+				t.Fatalf("%v %+v", err, r)
+			}
+			if r, err := two.call(t.Context(), "palyra_call_wait", nil); err != nil || !r.IsError {
+				t.Errorf("the other's call: %v %+v", err, r)
+			}
+			if r, err := one.call(t.Context(), "palyra_call_wait", nil); err != nil || r.IsError == own {
+				t.Errorf("its own: %v %+v", err, r)
+			}
+			if r, err := one.call(t.Context(), "palyra_call_wait", map[string]any{"call_id": "C1"}); err != nil || r.IsError {
+				t.Errorf("by its id: %v %+v", err, r)
+			}
+		})
 	}
 }
 

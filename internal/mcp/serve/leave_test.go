@@ -159,3 +159,34 @@ func TestListChanges(t *testing.T) {
 		await(t, p.changed, "change of the list")
 	}
 }
+
+// TestCancelWaitsForASlowDaemon: one that takes a call only after its client has
+// cancelled it is told all the same.
+func TestCancelWaitsForASlowDaemon(t *testing.T) {
+	d := newDaemon()
+	asked := make(chan struct{})
+	d.onCall = func(ctx context.Context, _ client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+		close(asked)
+		select {
+		case <-time.After(2500 * time.Millisecond): // a disk that is busy
+			watch(accepted("C1"))
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
+		return palyra.Outcome{}, ctx.Err()
+	}
+	p, _ := stdio(t, server(t, d, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.call(ctx, "palyra_echo", map[string]any{"text": "x"})
+		done <- err
+	}()
+	await(t, asked, "call")
+	cancel()
+	if id := await(t, d.cancelled, "cancel"); id != "C1" {
+		t.Errorf("%s", id)
+	}
+	await(t, done, "answer")
+}

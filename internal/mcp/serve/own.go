@@ -76,13 +76,16 @@ func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 		Seconds int64     `json:"timeout_s"`
 	}
 	err := strict(req.Params.Arguments, &a)
-	if a.Call == "" {
+	if a.Call == "" && alone(req) {
 		a.Call = s.latest.get(session)
 	}
 	switch {
 	case err != nil:
 	case a.Seconds < 0 || a.Seconds > maxWait || len(a.Call) > maxID:
 		err = invalid("call_id or timeout_s is out of bounds")
+	case a.Call == "" && !alone(req):
+		err = palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "which call is meant: there is no session here").
+			WithRemedy("name it by its call_id")
 	case a.Call == "":
 		err = palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "this session has made no call yet")
 	}

@@ -128,7 +128,7 @@ func words(o palyra.Outcome, notes []string) string {
 	}
 	if len(o.Output) > 0 && string(o.Output) != "null" {
 		newline(&b)
-		b.Write(o.Output)
+		b.WriteString(readable(o))
 	}
 	newline(&b)
 	if o.Outcome == palyra.OutcomeFinished && (o.ExitCode != 0 || o.Signal != "") {

@@ -12,8 +12,9 @@
 // with a reason and a remedy. Errors tell no path and no secret. Nothing but the
 // protocol is written to a client.
 //
-// It does not decide, and it shows no question to the client for an answer: an
-// agent's own client is not who approves.
+// It does not decide. A client that can show a question to a person (elicitation)
+// shows it as a view: an agent's own client is not who approves, whatever comes
+// back; a "decline" withdraws the call, as a cancel does.
 package serve
 
 import (
@@ -53,6 +54,7 @@ type Config struct {
 
 	PendingAfter time.Duration // a request is answered "pending" after this; default 45 s, negative: never
 	Beat         time.Duration // between two progress notes; default 5 s
+	ViewAfter    time.Duration // a question open this long is shown in a client that can; default 2 s
 	Poll         time.Duration // between two looks at the catalog; default 15 s
 
 	// Options changes the SDK's own options; for tests of the protocol, which
@@ -64,6 +66,7 @@ type Config struct {
 const (
 	DefaultPendingAfter = 45 * time.Second
 	defaultBeat         = 5 * time.Second
+	defaultViewAfter    = 2 * time.Second
 	defaultPoll         = 15 * time.Second
 )
 
@@ -93,6 +96,9 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	}
 	if c.Beat <= 0 {
 		c.Beat = defaultBeat
+	}
+	if c.ViewAfter <= 0 {
+		c.ViewAfter = defaultViewAfter
 	}
 	if c.Poll <= 0 {
 		c.Poll = defaultPoll

@@ -11,6 +11,13 @@ import (
 
 const maxClient = 32
 
+// alone reports whether nobody but the caller can have made the latest call of its
+// session: over HTTP, clients without sessions are told apart by their names only.
+func alone(req *mcp.CallToolRequest) bool {
+	overHTTP := req.Extra != nil && req.Extra.Header != nil
+	return !overHTTP || req.Session != nil && req.Session.ID() != ""
+}
+
 // session names the Palyra session of an MCP session: one each. A request without
 // one (the newest revision has none) belongs to that of its client's name in this
 // process.

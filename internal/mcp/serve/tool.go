@@ -31,10 +31,14 @@ func (s *Server) refresh(ctx context.Context) error {
 		gone[name] = true
 	}
 	for _, t := range tools {
-		if t.Name == ownWait { // the one here knows the client's patience
+		if t.Name == ownWait || !t.ForAgents() { // the one here knows the client's patience
 			continue
 		}
-		name, _ := table.Encode(t.Name)
+		name, ok := table.Encode(t.Name)
+		if !ok {
+			s.Log.Warn("the name of a tool cannot be told from another's; neither is shown", "tool", t.Name)
+			continue
+		}
 		delete(gone, name)
 		s.show(name, t)
 	}
@@ -48,11 +52,12 @@ func (s *Server) refresh(ctx context.Context) error {
 // show adds a tool, or changes one. The lock is held.
 func (s *Server) show(name string, t palyra.Tool) {
 	def := definition(name, t)
-	print, err := json.Marshal(def)
-	if err != nil || s.shown[name] == string(print) {
+	raw, err := json.Marshal(def)
+	print := t.Name + "\n" + string(raw) // another tool may look the same
+	if err != nil || s.shown[name] == print {
 		return
 	}
-	s.shown[name] = string(print)
+	s.shown[name] = print
 	if s.add(def, t.Name) {
 		return
 	}

@@ -2,9 +2,10 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,6 +18,7 @@ const (
 	maxUnasked = 50_000
 
 	listChanged    = "notifications/tools/list_changed"
+	cancelled      = "notifications/cancelled"
 	ping           = "ping"
 	methodNotFound = -32601
 )
@@ -37,14 +39,64 @@ func (t *guarded) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &filter{Connection: c, changed: t.changed, over: t.over}, nil
+	return &filter{Connection: c, changed: t.changed, over: t.over, open: map[any]bool{}}, nil
 }
 
 type filter struct {
 	mcp.Connection
 	changed func()
 	over    func()
-	unasked atomic.Int64
+
+	mu      sync.Mutex   // guards the fields below
+	open    map[any]bool // ids of our requests that have no answer
+	unasked int
+}
+
+// Write implements mcp.Connection. What we ask is known by its answer.
+func (f *filter) Write(ctx context.Context, m jsonrpc.Message) error {
+	if q, is := m.(*jsonrpc.Request); is {
+		f.note(q)
+	}
+	return f.Connection.Write(ctx, m)
+}
+
+func (f *filter) note(q *jsonrpc.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q.IsCall() {
+		f.open[q.ID.Raw()] = true
+		return
+	}
+	var p struct {
+		ID any `json:"requestId"`
+	}
+	if q.Method != cancelled || json.Unmarshal(q.Params, &p) != nil {
+		return
+	}
+	if id, err := jsonrpc.MakeID(p.ID); err == nil {
+		delete(f.open, id.Raw())
+	}
+}
+
+// asked reports whether an answer is one to a request of ours, the first.
+func (f *filter) asked(r *jsonrpc.Response) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := r.ID.Raw()
+	if !f.open[id] {
+		return false
+	}
+	delete(f.open, id)
+	f.unasked = 0
+	return true
+}
+
+// floods counts a message that nobody asked for.
+func (f *filter) floods() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unasked++
+	return f.unasked > maxUnasked
 }
 
 // Read implements mcp.Connection.
@@ -62,15 +114,15 @@ func (f *filter) next(ctx context.Context) (jsonrpc.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		q, is := m.(*jsonrpc.Request)
-		if !is {
-			f.unasked.Store(0)
+		if r, is := m.(*jsonrpc.Response); is && f.asked(r) {
 			return m, nil
 		}
-		if f.unasked.Add(1) > maxUnasked {
+		if f.floods() {
 			return nil, errFlood
 		}
+		q, is := m.(*jsonrpc.Request)
 		switch {
+		case !is: // an answer to nothing
 		case q.IsCall() && q.Method == ping:
 			return m, nil
 		case q.IsCall():

@@ -29,7 +29,7 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 // CheckName refuses what cannot be an upstream's name.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not a name for an upstream").
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not a name for an MCP server").
 			WithRemedy("use 1 to 32 characters out of a-z, 0-9 and '-', which neither begins nor ends it")
 	}
 	if strings.HasPrefix(name, "palyra") {

@@ -30,6 +30,9 @@ type fake struct {
 	answer func(c *conn, m message) bool // false: as usual
 	refuse error                         // of the next start
 	plan   string                        // part of the start plan
+	out    []palyra.EgressFlow           // what it reached
+	forgot []string                      // names, and how many servers there were then
+	keeps  error                         // of Forget
 }
 
 type message struct {
@@ -52,9 +55,11 @@ type conn struct {
 }
 
 func (c *conn) Pipes() (io.WriteCloser, io.ReadCloser) { return c.mine, c.read }
+func (c *conn) Flows() ([]palyra.EgressFlow, int64)    { return c.f.flows(), 0 }
 func (c *conn) Done() <-chan struct{}                  { return c.done }
-func (c *conn) Ended() string                          { return "with exit code 7" }
-func (c *conn) Stderr() []byte                         { return []byte("first\nlast words\x1b[31m\n") }
+func (c *conn) Last() (string, []byte) {
+	return "with exit code 7", []byte("first\nlast words\x1b[31m\n")
+}
 
 func (c *conn) Held() (string, palyra.Enforcement) {
 	return "sandbox_fake", palyra.Enforcement{Mode: "strict", Mechanisms: []string{"walls"}, Limits: map[string]string{"memory": "cgroup"}}
@@ -126,6 +131,19 @@ func tool(name, description string) map[string]any {
 	return map[string]any{"name": name, "description": description, "inputSchema": map[string]any{"type": "object"}}
 }
 
+// reached sets what the server has reached so far.
+func (f *fake) reached(flows ...palyra.EgressFlow) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out = flows
+}
+
+func (f *fake) flows() []palyra.EgressFlow {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]palyra.EgressFlow(nil), f.out...)
+}
+
 func (f *fake) set(tools ...map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,6 +177,14 @@ func (f *fake) Start(context.Context, string, palyra.Plan) (upstream.Process, er
 	return c, nil
 }
 
+// Forget implements upstream.Launcher.
+func (f *fake) Forget(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgot = append(f.forgot, fmt.Sprintf("%s %d", name, f.live.Load()))
+	return f.keeps
+}
+
 // noNetwork refuses everything.
 type noNetwork struct{}
 
@@ -173,6 +199,7 @@ type loopback struct{}
 func (loopback) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
+func (loopback) Flows() ([]palyra.EgressFlow, int64) { return nil, 0 }
 func (loopback) Close() ([]palyra.EgressFlow, int64) { return nil, 0 }
 
 // recorder keeps events.
@@ -293,7 +320,12 @@ func (w *world) call(ctx context.Context, name string) palyra.Result {
 
 func (w *world) granted(name string) (*palyra.Call, palyra.Grant) {
 	w.t.Helper()
-	c := &palyra.Call{ID: "CALL", Proposal: palyra.Proposal{Tool: name, Arguments: json.RawMessage(`{}`)}, Verdict: palyra.Verdict{Effect: palyra.Allow}}
+	return w.grantedAs("CALL", name)
+}
+
+func (w *world) grantedAs(id palyra.ID, name string) (*palyra.Call, palyra.Grant) {
+	w.t.Helper()
+	c := &palyra.Call{ID: id, Proposal: palyra.Proposal{Tool: name, Arguments: json.RawMessage(`{}`)}, Verdict: palyra.Verdict{Effect: palyra.Allow}}
 	var err error
 	if c.Plan, err = w.Resolve(w.t.Context(), c); err == nil {
 		c.Digest, err = c.Plan.Digest()

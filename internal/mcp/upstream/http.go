@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -33,7 +34,7 @@ func (s *server) dial(ctx context.Context, x *session) (mcp.Transport, error) {
 	}
 	x.idle = web.CloseIdleConnections
 	client := &http.Client{
-		Transport: &bounded{web},
+		Transport: &bounded{web, &x.spoken},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the server sends us elsewhere, which is not followed")
 		},
@@ -57,18 +58,26 @@ func (s *server) host() (string, error) {
 	return got[0], nil
 }
 
-// bounded cuts off answers that do not end: an event stream may live long, and
-// one answer may not be larger than any message.
-type bounded struct{ http.RoundTripper }
+// bounded cuts off answers that do not end: one may not be larger than any message.
+// The stream of what nobody asked for is not opened; it would be bounded as well.
+type bounded struct {
+	http.RoundTripper
+	spoken *atomic.Value
+}
+
+// spokenHeader names the revision of the protocol in every request after the
+// handshake. The library does it for connections that are its own, not for ours.
+const spokenHeader = "Mcp-Protocol-Version"
 
 // RoundTrip implements http.RoundTripper.
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if v, _ := b.spoken.Load().(string); v != "" && r.Header.Get(spokenHeader) == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set(spokenHeader, v)
+	}
 	res, err := b.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
-	}
-	if r.Method == http.MethodGet { // the stream of what nobody asked for, which the filter counts
-		return res, nil
 	}
 	res.Body = &capped{ReadCloser: res.Body, left: 2 * maxMessage}
 	return res, nil
@@ -85,6 +94,7 @@ var errLong = errors.New("the answer is too long")
 func (c *capped) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	if c.left -= int64(n); c.left < 0 {
+		_ = c.Close() // whoever reads it may not: the server would go on
 		return 0, errLong
 	}
 	return n, err

@@ -20,7 +20,7 @@ func (r *Registry) Tool(name string) (palyra.Tool, bool) {
 
 // lookup finds an active tool by its name in the catalog.
 func (r *Registry) lookup(name string) (*server, palyra.UpstreamTool, error) {
-	unknown := palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool %q of an upstream", palyra.Clip(name, 128)).
+	unknown := palyra.Errorf(palyra.NotFound, palyra.ReasonUnknownTool, "there is no tool %q of an MCP server", palyra.Clip(name, 128)).
 		WithRemedy("see 'palyra mcp list'")
 	rest, ok := strings.CutPrefix(name, "mcp.")
 	if !ok {
@@ -53,7 +53,7 @@ func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) err
 	if err != nil {
 		return err
 	}
-	p.ReadOnly = false // whatever a server says of it
+	p.ReadOnly = t.ReadOnly // whatever a server says of it
 	if s.def.TimeoutMS > 0 {
 		p.Limits.WallMS = min(p.Limits.WallMS, s.def.TimeoutMS)
 	}
@@ -72,6 +72,7 @@ func (r *Registry) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) err
 		palyra.Input{Path: id + inputTool + t.Name, Digest: t.Digest})
 	p.Detail.Summary = show.Middle(s.name+": "+t.Name+" "+string(p.Arguments), 240)
 	p.Detail.Notes = append(p.Detail.Notes, "what the tool does is up to the MCP server "+s.name+"; nothing of it is bound but its program and the tool's definition")
+	p.Detail.Notes = append(p.Detail.Notes, hearsay(s.name, t)...)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"palyra"
 )
@@ -20,7 +21,7 @@ type AddRequest struct {
 }
 
 func exists(name string) *palyra.Error {
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "there is an upstream called %s already", name).
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "there is an MCP server called %s already", name).
 		WithRemedy("choose another name, or 'palyra mcp remove %s' first", name)
 }
 
@@ -48,14 +49,30 @@ func (r *Registry) Add(ctx context.Context, q AddRequest) (palyra.Upstream, erro
 		return palyra.Upstream{}, err
 	}
 	defer give()
+	if err := r.Launcher.Forget(u.Name); err != nil { // one of this name may have left something for it
+		return palyra.Upstream{}, fmt.Errorf("upstream: add: %w", err)
+	}
 	if _, err := s.begin(ctx); err != nil {
-		return palyra.Upstream{}, err
+		return palyra.Upstream{}, notAdded(err, def)
 	}
 	if err := s.keep(ctx, q); err != nil {
 		s.stop("not_added")
 		return palyra.Upstream{}, fmt.Errorf("upstream: add: %w", err)
 	}
 	return s.view(), nil
+}
+
+// notAdded gives a failure a remedy that there is: what was not added cannot be shown.
+func notAdded(err error, d palyra.UpstreamDefinition) error {
+	e := (*palyra.Error)(nil)
+	if !errors.As(err, &e) || e.Reason != palyra.ReasonUpstreamFailed {
+		return err
+	}
+	if d.Transport == palyra.TransportHTTP {
+		return e.WithRemedy("see that an MCP server answers at this URL; nothing was added")
+	}
+	return e.WithRemedy("nothing was added. A server sees its workspace, what its profile mounts and the system, and nothing else of your home; " +
+		"run its command with 'palyra exec' to see all that it writes")
 }
 
 // keep makes a server that has been looked at durable, and its tools offered.
@@ -103,7 +120,7 @@ func (r *Registry) reserve(name string) error {
 	case r.known[name] != nil || r.adding[name]:
 		return exists(name)
 	case len(r.known)+len(r.adding) >= maxUpstreams:
-		return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d upstreams, which is the most", maxUpstreams).WithRemedy("remove one first")
+		return palyra.Errorf(palyra.Exhausted, palyra.ReasonQuotaExceeded, "there are %d MCP servers, which is the most", maxUpstreams).WithRemedy("remove one first")
 	}
 	r.adding[name] = true
 	return nil
@@ -155,35 +172,65 @@ func (r *Registry) Remove(ctx context.Context, name string, by palyra.Principal,
 	if err != nil {
 		return err
 	}
+	s.leave(true) // whoever waits for the server holds up nobody who ends it
+	defer s.leave(false)
 	give, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer give()
 	if again, err := r.find(name); err != nil || again != s { // somebody was faster
-		return errors.Join(err, palyra.Errorf(palyra.Conflict, palyra.ReasonNotFound, "the upstream %s was removed meanwhile", name))
+		return errors.Join(err, palyra.Errorf(palyra.Conflict, palyra.ReasonNotFound, "the MCP server %s was removed meanwhile", name))
 	}
 	if err := r.drop(ctx, palyra.UpstreamRemoved{Name: name, By: by, Signature: sig}); err != nil {
 		return fmt.Errorf("upstream: remove: %w", err)
 	}
 	s.mu.Lock()
 	s.removed = true
+	x := s.live
 	s.mu.Unlock()
 	r.mu.Lock()
 	delete(r.known, name)
+	r.adding[name] = true // the name is free when nothing of it is left
 	r.mu.Unlock()
-	s.stop("removed")
-	return s.offer()
+	defer r.release(name)
+	err = s.offer()
+	r.clear(name, x)
+	return err
+}
+
+// leave ends the session of one that is to be removed, and keeps it ended.
+func (s *server) leave(on bool) {
+	s.mu.Lock()
+	s.leaving = on
+	s.mu.Unlock()
+	if on {
+		s.stop("removed")
+	}
+}
+
+// clear removes what a server leaves behind, once it is gone.
+func (r *Registry) clear(name string, x *session) {
+	if x != nil {
+		select {
+		case <-x.dead:
+		case <-time.After(stopGrace):
+		}
+	}
+	if err := r.Launcher.Forget(name); err != nil { // the next one of the name tries again, and so does a restart
+		r.Log.Warn("what an MCP server left behind cannot be removed", "upstream", name, "error", err)
+	}
 }
 
 // Approve pins tools as they are, by the digests that somebody looked at. A digest
-// that no tool has any more approves nothing, and neither do the others then.
-func (r *Registry) Approve(ctx context.Context, name string, digests []palyra.Digest, by palyra.Principal, sig palyra.Signature) (palyra.Upstream, error) {
+// that no tool has any more approves nothing, and neither do the others then. Names
+// in pins are not looked at.
+func (r *Registry) Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, by palyra.Principal, sig palyra.Signature) (palyra.Upstream, error) {
 	s, err := r.find(name)
 	if err != nil {
 		return palyra.Upstream{}, err
 	}
-	if len(digests) == 0 || len(digests) > maxTools {
+	if len(pins) == 0 || len(pins) > maxTools {
 		return palyra.Upstream{}, bad("name the digests of 1 to %d tools", maxTools).WithRemedy("see 'palyra mcp show %s'", name)
 	}
 	give, err := s.take(ctx)
@@ -195,38 +242,36 @@ func (r *Registry) Approve(ctx context.Context, name string, digests []palyra.Di
 	u := s.up
 	s.mu.Unlock()
 	u.Tools = slices.Clone(u.Tools)
-	var pins []palyra.UpstreamPin
-	for _, d := range digests {
-		pin, err := approve(u, d)
-		if err != nil {
+	pins = slices.Clone(pins)
+	for i := range pins {
+		if err := approve(u, &pins[i]); err != nil {
 			return palyra.Upstream{}, err
 		}
-		pins = append(pins, pin)
 	}
 	e := palyra.UpstreamApproved{Name: name, Tools: pins, By: by, Signature: sig}
 	if err := r.save(ctx, e.Kind(), u, e); err != nil {
 		return palyra.Upstream{}, fmt.Errorf("upstream: approve: %w", err)
 	}
 	s.mu.Lock()
-	s.up.Tools = u.Tools
+	s.up.Tools, s.changes = u.Tools, 0
 	s.mu.Unlock()
 	return s.view(), s.offer()
 }
 
-// approve pins the tool with the digest.
-func approve(u palyra.Upstream, d palyra.Digest) (palyra.UpstreamPin, error) {
+// approve pins the tool with the digest, and names it.
+func approve(u palyra.Upstream, pin *palyra.UpstreamPin) error {
 	for i := range u.Tools {
 		t := &u.Tools[i]
-		if t.Digest != d || t.State == palyra.UpstreamToolGone {
+		if t.Digest != pin.Digest || t.State == palyra.UpstreamToolGone {
 			continue
 		}
 		if t.State == palyra.UpstreamToolRefused {
-			return palyra.UpstreamPin{}, palyra.Errorf(palyra.Denied, palyra.ReasonQuarantined, "%s can never be offered: %s", t.Name, t.Why)
+			return palyra.Errorf(palyra.Denied, palyra.ReasonQuarantined, "%s can never be offered: %s", t.Name, t.Why)
 		}
-		t.Pinned = d
+		t.Pinned, t.ReadOnly, pin.Name = pin.Digest, pin.ReadOnly, t.Name
 		settle(t)
-		return palyra.UpstreamPin{Name: t.Name, Digest: d}, nil
+		return nil
 	}
-	return palyra.UpstreamPin{}, palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "no tool of %s has the digest %s now", u.Name, palyra.Clip(string(d), 80)).
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "no tool of %s has the digest %s now", u.Name, palyra.Clip(string(pin.Digest), 80)).
 		WithRemedy("look at its tools again: 'palyra mcp show %s'", u.Name)
 }

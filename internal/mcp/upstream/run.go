@@ -27,7 +27,9 @@ func (r *Registry) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) paly
 	defer done()
 	plan := g.Plan()
 	res.Executor, res.Enforcement = held(x, plan)
+	x.begin(c.ID)
 	got, err := x.call(ctx, toolOf(plan), plan.Arguments)
+	res.Egress, res.Omitted = x.over(c.ID)
 	if err != nil {
 		x.halt(ctx)
 		failure := palyra.RefusalOf(palyra.LayerTier, stopped(ctx, plan, r.why(plan, x, err)))
@@ -120,7 +122,7 @@ func (r *Registry) why(p palyra.Plan, x *session, err error) error {
 	if x.process != nil && closed(err) {
 		select {
 		case <-x.dead:
-			return failed(name, "it ended during the call, "+x.process.Ended()).WithCause(err)
+			return failed(name, "it ended during the call, "+x.how()).WithCause(err)
 		case <-time.After(stopGrace):
 		}
 	}

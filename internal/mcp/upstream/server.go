@@ -2,12 +2,9 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
 )
@@ -19,10 +16,15 @@ type server struct {
 	def  palyra.UpstreamDefinition
 	turn chan struct{} // held by who starts it, looks at its tools or changes them
 
+	revision string // of the protocol, that it is begun with; the turn's
+
 	mu       sync.Mutex // guards the fields below
 	up       palyra.Upstream
 	live     *session
 	removed  bool
+	leaving  bool // somebody is removing it: it is not started any more
+	changes  int  // of its tools, since the first of them
+	restless time.Time
 	failures int
 	fault    string
 	retry    time.Time
@@ -57,7 +59,7 @@ func (s *server) view() palyra.Upstream {
 		u.State = palyra.UpstreamReady
 	case s.fault != "":
 		u.State, u.Fault = palyra.UpstreamFailing, s.fault
-		if last := lastLine(s.stderr); last != "" {
+		if last := lastWords(s.stderr); last != "" {
 			u.Fault += "; it wrote: " + last
 		}
 	}
@@ -113,7 +115,7 @@ func (s *server) use(ctx context.Context, start palyra.Digest) (*session, func()
 			WithRemedy("propose the call anew")
 	}
 	if !x.fresh.Load() {
-		if err := s.look(ctx, x); err != nil {
+		if err := s.review(ctx, x); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -151,202 +153,14 @@ func (s *server) current(ctx context.Context, start palyra.Digest) (*session, er
 	}
 }
 
-// patience is how long a call waits for a server that is not tried again yet.
-const patience = 10 * time.Second
-
-// begin starts the server, after the back-off of earlier failures. The turn is the
-// caller's.
-func (s *server) begin(ctx context.Context) (*session, error) {
-	if err := s.backOff(ctx); err != nil {
-		return nil, err
-	}
-	if !s.r.enter() {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping")
-	}
-	timed, cancel := context.WithTimeout(ctx, s.r.Start)
-	defer cancel()
-	x, err := s.connect(timed)
-	if err != nil {
-		s.r.work.Done()
-		if ctx.Err() == nil {
-			s.failed(err)
-		}
-		return nil, err
-	}
-	s.mu.Lock()
-	s.live, s.used = x, s.r.Now()
-	s.up.Server = x.server
-	s.mu.Unlock()
-	go s.follow(x)
-	if err := s.look(timed, x); err != nil {
-		x.end("no_tools")
-		if ctx.Err() == nil {
-			s.failed(err)
-		}
-		return nil, err
-	}
-	s.mu.Lock()
-	s.fault = ""
-	s.mu.Unlock()
-	return x, nil
-}
-
-// backOff waits for the time at which the server is tried again, if that is soon.
-func (s *server) backOff(ctx context.Context) error {
-	s.mu.Lock()
-	wait, fault, removed := s.retry.Sub(s.r.Now()), s.fault, s.removed
-	s.mu.Unlock()
-	switch {
-	case removed:
-		return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the upstream %s was removed", s.name)
-	case wait <= 0:
-		return nil
-	case wait > patience:
-		return failed(s.name, fault).WithRemedy("it is tried again in %s; see 'palyra mcp show %s'", wait.Round(time.Second), s.name)
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// failed notes a failure and when to try again.
-func (s *server) failed(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	wait := s.r.Most
-	if s.failures < 20 {
-		wait = min(s.r.Most, s.r.First<<s.failures)
-	}
-	s.failures++
-	s.retry = s.r.Now().Add(wait)
-	s.fault = trimmed(err)
-}
-
-// steady is how long a session must have lasted for its end not to count with the
-// failures before it.
-const steady = time.Minute
-
-// follow looks after a session from its start to its end.
-func (s *server) follow(x *session) {
-	defer s.r.work.Done()
-	begun := s.r.Now()
-	quit := make(chan struct{})
-	var news sync.WaitGroup
-	news.Go(func() { s.hear(x, quit) })
-	why := x.follow()
-	close(quit)
-	news.Wait()
-	s.mu.Lock()
-	if s.live == x {
-		s.live = nil
-	}
-	if x.process != nil {
-		s.stderr = x.process.Stderr()
-	}
-	if s.r.Now().Sub(begun) >= steady {
-		s.failures = 0
-	}
-	s.mu.Unlock()
-	defer close(x.dead)
-	if !x.ending.Load() {
-		s.r.Log.Warn("an MCP server ended", "upstream", s.name, "why", why)
-		s.failed(errors.New("it ended: " + why))
-	}
-}
-
-// hear looks at a server's tools again when it says that they are others, at most
-// once a second.
-func (s *server) hear(x *session, quit <-chan struct{}) {
-	const apart = time.Second
-	for {
-		select {
-		case <-quit:
-			return
-		case <-x.news:
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.r.Start)
-		stop := make(chan struct{})
-		go func() {
-			select {
-			case <-quit:
-				cancel()
-			case <-stop:
-			}
-		}()
-		if give, err := s.take(ctx); err == nil {
-			if !x.fresh.Load() {
-				err = s.look(ctx, x)
-			}
-			give()
-			if err != nil && ctx.Err() == nil {
-				s.r.Log.Warn("the tools of an MCP server could not be looked at", "upstream", s.name, "error", err)
-			}
-		}
-		close(stop)
-		cancel()
-		select {
-		case <-quit:
-			return
-		case <-time.After(apart):
-		}
-	}
-}
-
-// look asks for the tools and holds them against what was approved. The turn is
-// the caller's. What changed is durable before anything else happens.
-func (s *server) look(ctx context.Context, x *session) error {
-	found, err := x.list(ctx)
-	if err != nil {
-		x.fresh.Store(false)
-		return s.broken(ctx, x, err)
-	}
-	return s.adopt(ctx, found)
-}
-
-func (s *server) adopt(ctx context.Context, found []*mcp.Tool) error {
-	s.mu.Lock()
-	u := s.up
-	s.mu.Unlock()
-	now, quarantined := s.survey(found, u.Tools)
-	if !slices.EqualFunc(now, u.Tools, sameTool) && !u.AddedAt.IsZero() { // one that is just being added is stored whole
-		u.Tools = now
-		var events []palyra.Event
-		for _, t := range quarantined {
-			events = append(events, palyra.UpstreamQuarantined{Name: s.name, Tool: t.Name, Digest: t.Digest, Pinned: t.Pinned})
-		}
-		if err := s.r.save(context.WithoutCancel(ctx), "upstream.seen", u, events...); err != nil {
-			return err
-		}
-	}
-	s.mu.Lock()
-	s.up.Tools = now
-	s.mu.Unlock()
-	if u.AddedAt.IsZero() {
-		return nil
-	}
-	return s.offer()
-}
-
-func sameTool(a, b palyra.UpstreamTool) bool {
-	return a.Name == b.Name && a.State == b.State && a.Digest == b.Digest && a.Pinned == b.Pinned
-}
-
-// stale has the tools looked at again before the next call.
-func (s *server) stale() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live != nil {
-		s.live.fresh.Store(false)
-	}
-}
-
 // stopIdle ends a session that nobody used for long.
 func (s *server) stopIdle() {
+	select {
+	case s.turn <- struct{}{}: // nobody takes it up meanwhile
+		defer func() { <-s.turn }()
+	default:
+		return
+	}
 	s.mu.Lock()
 	idle := s.live != nil && s.busy == 0 && s.r.Now().Sub(s.used) >= s.r.Idle
 	s.mu.Unlock()

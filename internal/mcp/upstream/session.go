@@ -3,10 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,10 +14,6 @@ import (
 	"palyra/internal/show"
 )
 
-// revision is what we begin with: servers answer with what they speak. It is the
-// last one with a handshake, which servers of every age know.
-const revision = "2025-11-25"
-
 // session is one connection to a server.
 type session struct {
 	client  *mcp.ClientSession
@@ -28,6 +21,10 @@ type session struct {
 	way     Way     // of http
 	start   palyra.Digest
 	server  string
+	spoken  atomic.Value // the revision of the protocol, a string, once it is known
+	paged   int          // bytes of pages behind the first; the turn's
+
+	reach reach
 
 	fresh   atomic.Bool // the list of tools is as the server last said
 	news    chan struct{}
@@ -39,25 +36,27 @@ type session struct {
 	idle    func() // gives back connections that wait for use, of http
 }
 
-// connect starts a server and makes a session. It tries once.
-func (s *server) connect(ctx context.Context) (*session, error) {
+// attempt starts a server and makes a session, beginning with a revision of the
+// protocol. It tries once.
+func (s *server) attempt(ctx context.Context, revision string) (*session, error) {
 	x := &session{news: make(chan struct{}, 1), dead: make(chan struct{})}
 	t, err := s.transport(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "palyra", Version: s.r.Version}, &mcp.ClientOptions{
-		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
-	})
-	x.client, err = client.Connect(ctx, &guarded{t, x.changed, func() { x.lost.Store(true) }}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	x.client, err = s.client(x).Connect(ctx, &guarded{t, x.changed, func() { x.lost.Store(true) }}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		if x.process != nil && closed(err) {
 			x.await()
 		}
 		x.end("no_session")
-		return nil, s.broken(ctx, x, err)
+		err = s.broken(ctx, x, err)
+		s.r.record(x.reached(s.name)) // it may have reached something all the same
+		return nil, err
 	}
-	x.server = describe(x.client.InitializeResult())
+	r := x.client.InitializeResult()
+	x.spoken.Store(r.ProtocolVersion)
+	x.server = describe(r)
 	return x, nil
 }
 
@@ -123,6 +122,9 @@ func (x *session) list(ctx context.Context) ([]*mcp.Tool, error) {
 		if size += len(raw); err != nil || size > maxList {
 			return nil, fmt.Errorf("its list of tools has more than %d bytes", maxList)
 		}
+		if params.Cursor != "" && !x.page(len(raw)) {
+			return nil, fmt.Errorf("it was asked for more than %d bytes of pages", maxPaged)
+		}
 		if res.NextCursor == "" {
 			return all, nil
 		}
@@ -133,7 +135,11 @@ func (x *session) list(ctx context.Context) ([]*mcp.Tool, error) {
 
 // call calls a tool.
 func (x *session) call(ctx context.Context, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	return x.client.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+	res, err := x.client.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+	if err == nil && res.NeedsInput() {
+		return nil, errInput
+	}
+	return res, err
 }
 
 // halt ends the program of a call that was cancelled, revoked or ran out of time: a
@@ -185,13 +191,20 @@ func (x *session) follow() string {
 	}
 	x.ended()
 	x.closing.Wait()
+	_ = x.client.Close() // over already: it lets go of what listened
 	if x.process != nil {
 		<-x.process.Done()
-		if how := x.process.Ended(); how != "" {
+		if how := x.how(); how != "" {
 			why = how
 		}
 	}
 	return why
+}
+
+// how a program that is done ended.
+func (x *session) how() string {
+	how, _ := x.process.Last()
+	return how
 }
 
 // ended gives back what a session holds that is over.
@@ -214,7 +227,7 @@ func (x *session) ended() {
 func (x *session) await() {
 	select {
 	case <-x.process.Done():
-	case <-time.After(lastWords):
+	case <-time.After(lastMoment):
 	}
 }
 
@@ -226,70 +239,4 @@ func (x *session) usable() bool {
 	default:
 		return !x.ending.Load() && !x.lost.Load()
 	}
-}
-
-// broken says why a server could not be spoken to, with what it wrote about it.
-func (s *server) broken(ctx context.Context, x *session, err error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	why := trimmed(err)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		why = "it did not answer in time"
-	}
-	if x.process != nil {
-		wait := time.Duration(0)
-		if x.ending.Load() || closed(err) {
-			wait = stopGrace
-		}
-		select {
-		case <-x.process.Done():
-			if closed(err) {
-				why = "it ended: " + x.process.Ended()
-			}
-		case <-time.After(wait):
-		}
-		if last := lastLine(x.process.Stderr()); last != "" {
-			why += "; it wrote: " + last
-		}
-	}
-	return failed(s.name, why).WithCause(err)
-}
-
-// lastWords is how long a server that closed its stdout may take to end.
-const lastWords = time.Second
-
-// stopGrace is how long a server that was told to stop is waited for, to say how.
-const stopGrace = 5 * time.Second
-
-// closed tells an error that means that the other end is gone.
-func closed(err error) bool {
-	return errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-func failed(name, why string) *palyra.Error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s cannot be used: %s", name, why).
-		WithRemedy("see 'palyra mcp show %s'", name)
-}
-
-// trimmed is an error of the library as one safe line.
-func trimmed(err error) string {
-	if e := (*palyra.Error)(nil); errors.As(err, &e) {
-		return e.Text
-	}
-	return show.Line(palyra.Clip(err.Error(), 300))
-}
-
-// lastLine is the last line that says something, safe to show.
-func lastLine(b []byte) string {
-	const most = 300
-	end := len(b)
-	for end > 0 && (b[end-1] == '\n' || b[end-1] == '\r' || b[end-1] == ' ') {
-		end--
-	}
-	from := end
-	for from > 0 && b[from-1] != '\n' && end-from < most {
-		from--
-	}
-	return show.Line(string(b[from:end]))
 }

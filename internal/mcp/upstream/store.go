@@ -90,7 +90,7 @@ func (r *Registry) save(ctx context.Context, step string, u palyra.Upstream, eve
 			return err
 		}
 		if n == 0 {
-			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the upstream %s was removed meanwhile", u.Name)
+			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the MCP server %s was removed meanwhile", u.Name)
 		}
 		if _, err := tx.Exec(`DELETE FROM mcp_tools WHERE upstream = ?`, u.Name); err != nil {
 			return err

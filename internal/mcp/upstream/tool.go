@@ -73,7 +73,7 @@ func read(upstream string, t *mcp.Tool) palyra.UpstreamTool {
 	if _, err := canon.Parse(schema); err != nil {
 		return refuse("its schema is nested too deeply, or not clean JSON")
 	}
-	out.InputSchema = schema
+	out.InputSchema, out.Claims = schema, claims(t.Annotations)
 	sum, err := canon.Digest(toolDomain, definition{t.Name, t.Title, t.Description, schema, annotations})
 	if err != nil {
 		return refuse("its definition has no digest")
@@ -126,7 +126,7 @@ func (s *server) survey(found []*mcp.Tool, was []palyra.UpstreamTool) (now, quar
 			s.suit(&u, builtin, taken[plain(t.Name)])
 		}
 		old := before(was, u.Name)
-		u.Pinned = old.Pinned
+		u.Pinned, u.ReadOnly = old.Pinned, old.ReadOnly
 		if u.State == palyra.UpstreamToolQuarantined {
 			settle(&u)
 		}
@@ -183,10 +183,11 @@ func before(was []palyra.UpstreamTool, name string) palyra.UpstreamTool {
 }
 
 // tool is one as the catalog has it. What a server says about itself, that a tool
-// only looks for one, is never believed.
+// only looks for one, is never believed; an operator is, about what was approved.
 func (s *server) tool(u palyra.UpstreamTool) palyra.Tool {
 	t := palyra.Tool{
 		Name: ToolName(s.name, u.Name), Title: u.Title, Description: u.Description, Source: palyra.SourceMCP, InputSchema: u.InputSchema, MaxInput: maxArguments,
+		ReadOnly:     u.ReadOnly && u.State == palyra.UpstreamToolActive,
 		Capabilities: []palyra.Capability{palyra.Network}, Tier: palyra.TierBuiltin,
 	}
 	if t.Description == "" {

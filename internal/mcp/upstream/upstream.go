@@ -58,20 +58,28 @@ type Launcher interface {
 	Resolve(ctx context.Context, name string, d palyra.UpstreamDefinition) (palyra.Plan, error)
 	// Start runs it. The context bounds the start only.
 	Start(ctx context.Context, name string, p palyra.Plan) (Process, error)
+	// Forget removes what servers of this name left behind.
+	Forget(name string) error
+}
+
+// Reach is what goes out for a session, as the guard sees it.
+type Reach interface {
+	// Flows is what went through so far; more says how many flows are not listed.
+	Flows() (flows []palyra.EgressFlow, more int64)
 }
 
 // Process is the program of a stdio server.
 type Process interface {
+	Reach
 	// Pipes are its stdin and stdout.
 	Pipes() (io.WriteCloser, io.ReadCloser)
 	// Done is closed when nothing of it is left.
 	Done() <-chan struct{}
 	// Stop ends it, and does not wait.
 	Stop(reason string)
-	// Ended says how it ended, once Done is closed.
-	Ended() string
-	// Stderr is the end of what it wrote there.
-	Stderr() []byte
+	// Last is how it ended, once Done is closed, and the end of what it wrote on
+	// stderr, at any time.
+	Last() (ended string, stderr []byte)
 	// Held is what runs it, and what holds.
 	Held() (executor string, e palyra.Enforcement)
 }
@@ -86,6 +94,7 @@ type Network interface {
 
 // Way is a way out for one session.
 type Way interface {
+	Reach
 	// DialContext connects to host:port, or refuses it.
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 	// Close ends every connection and returns what went through.
@@ -235,6 +244,6 @@ func (r *Registry) find(name string) (*server, error) {
 	if s := r.known[name]; s != nil {
 		return s, nil
 	}
-	return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no upstream called %q", palyra.Clip(name, 64)).
+	return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no MCP server called %q", palyra.Clip(name, 64)).
 		WithRemedy("see 'palyra mcp list'")
 }

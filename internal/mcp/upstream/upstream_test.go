@@ -26,7 +26,7 @@ func TestLife(t *testing.T) {
 	if _, ok := w.Tool("mcp.one.add"); ok {
 		t.Error("a tool that nobody approved is known")
 	}
-	if _, err := w.Approve(t.Context(), "one", []palyra.Digest{named(u, "add").Digest}, "user:a", palyra.Signature{}); err != nil {
+	if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: named(u, "add").Digest}}, "user:a", palyra.Signature{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.catalog.Get("mcp.one.add"); err != nil {
@@ -100,7 +100,7 @@ func TestChangedIsQuarantined(t *testing.T) {
 			if n := w.journal.count("upstream.quarantined"); n != 2 {
 				t.Errorf("%d lines", n)
 			}
-			if _, err := w.Approve(t.Context(), "one", []palyra.Digest{named(u, "add").Pinned}, "user:a", palyra.Signature{}); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
+			if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: named(u, "add").Pinned}}, "user:a", palyra.Signature{}); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
 				t.Errorf("the old digest approves the new tool: %v", err)
 			}
 			w.fake.set(tool("add", "Adds."))
@@ -171,7 +171,7 @@ func TestRefusedTools(t *testing.T) {
 			t.Errorf("%s is %s: %s", tool.Name, tool.State, tool.Why)
 		}
 		if tool.State == palyra.UpstreamToolRefused {
-			if _, err := w.Approve(t.Context(), "one", []palyra.Digest{tool.Digest}, "user:a", palyra.Signature{}); err == nil {
+			if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{{Digest: tool.Digest}}, "user:a", palyra.Signature{}); err == nil {
 				t.Errorf("%s was approved", tool.Name)
 			}
 		}
@@ -315,6 +315,23 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
+// TestNotAdded: what cannot be started is not there afterwards, so its remedy does
+// not send people to look at it.
+func TestNotAdded(t *testing.T) {
+	w := newWorld(t)
+	w.fake.answer = func(c *conn, m message) bool { c.Stop(""); return true }
+	_, err := w.Add(t.Context(), upstream.AddRequest{
+		Name: "one", Definition: palyra.UpstreamDefinition{Transport: palyra.TransportStdio, Command: []string{"fake"}}, By: "user:a",
+	})
+	e := palyra.AsError(err)
+	if e.Reason != palyra.ReasonUpstreamFailed || !strings.Contains(e.Text, "last words") || !strings.Contains(e.Remedy, "nothing was added") || strings.Contains(e.Remedy, "mcp show") {
+		t.Errorf("%q %q", e.Text, e.Remedy)
+	}
+	if _, err := w.Get(t.Context(), "one", false); palyra.CodeOf(err) != palyra.NotFound {
+		t.Error(err)
+	}
+}
+
 func TestIdleServersStop(t *testing.T) {
 	w := newWorld(t, func(c *upstream.Config) { c.Idle = 20 * time.Millisecond })
 	w.add("one", true)
@@ -375,4 +392,62 @@ func FuzzTools(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestClaims: what a server says of its tools is shown and changes nothing; what an
+// operator says of one does, for what was approved and nothing else.
+func TestClaims(t *testing.T) {
+	w := newWorld(t)
+	claim := func(description string) map[string]any {
+		one := tool("add", description)
+		one["annotations"] = map[string]any{"readOnlyHint": true, "destructiveHint": false, "openWorldHint": false, "idempotentHint": true}
+		return one
+	}
+	w.fake.set(claim("Adds."), tool("sub", "Subtracts."))
+	u := w.add("one", true)
+	add := named(u, "add")
+	if got := strings.Join(add.Claims, ", "); got != "read-only, not destructive, idempotent, does not reach out" || add.ReadOnly || len(named(u, "sub").Claims) > 0 {
+		t.Errorf("%q %+v", got, u)
+	}
+	readOnly := func(want bool) palyra.Plan {
+		t.Helper()
+		c, _ := w.granted("mcp.one.add")
+		if got, _ := w.Tool("mcp.one.add"); got.ReadOnly != want || c.Plan.ReadOnly != want || !got.Sensitive() {
+			t.Errorf("the tool is %v, the plan %v", got.ReadOnly, c.Plan.ReadOnly)
+		}
+		if got, err := w.catalog.Get("mcp.one.add"); err != nil || got.ReadOnly != want {
+			t.Errorf("the catalog: %v %v", got.ReadOnly, err)
+		}
+		return c.Plan
+	}
+	approve := func(pin palyra.UpstreamPin) {
+		t.Helper()
+		if _, err := w.Approve(t.Context(), "one", []palyra.UpstreamPin{pin}, "user:a", palyra.Signature{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if notes := strings.Join(readOnly(false).Detail.Notes, "\n"); !strings.Contains(notes, "says that the tool is: read-only, ") || strings.Contains(notes, "operator has said") {
+		t.Error(notes)
+	}
+	approve(palyra.UpstreamPin{Digest: add.Digest, ReadOnly: true})
+	if notes := strings.Join(readOnly(true).Detail.Notes, "\n"); !strings.Contains(notes, "operator has said") {
+		t.Error(notes)
+	}
+	w.Close()
+	w.open() // it is durable
+	readOnly(true)
+	w.fake.set(claim("Adds, and more."), tool("sub", "Subtracts."))
+	u, err := w.Get(t.Context(), "one", true)
+	if err != nil || named(u, "add").State != palyra.UpstreamToolQuarantined {
+		t.Fatalf("%+v %v", u, err)
+	}
+	approve(palyra.UpstreamPin{Digest: named(u, "add").Digest})
+	readOnly(false) // another definition: nobody said it of that one
+	last := w.journal.events[len(w.journal.events)-1].(palyra.UpstreamApproved)
+	if last.Tools[0].Name != "add" || last.Tools[0].ReadOnly {
+		t.Errorf("%+v", last)
+	}
+	if first := w.journal.events[2].(palyra.UpstreamApproved); !first.Tools[0].ReadOnly {
+		t.Errorf("%+v", first)
+	}
 }

@@ -5,6 +5,7 @@ package mcp
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -34,8 +35,8 @@ type Upstreams interface {
 	Get(ctx context.Context, name string, refresh bool) (palyra.Upstream, error)
 	// Remove ends one and forgets it.
 	Remove(ctx context.Context, name string, by palyra.Principal, sig palyra.Signature) error
-	// Approve pins tools by their digests.
-	Approve(ctx context.Context, name string, digests []palyra.Digest, by palyra.Principal, sig palyra.Signature) (palyra.Upstream, error)
+	// Approve pins tools by their digests; the names of pins are not looked at.
+	Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, by palyra.Principal, sig palyra.Signature) (palyra.Upstream, error)
 }
 
 // Service serves McpService.
@@ -95,14 +96,30 @@ func (s *Service) RemoveUpstream(ctx context.Context, req *v1.RemoveUpstreamRequ
 // ApproveUpstream implements the method.
 func (s *Service) ApproveUpstream(ctx context.Context, req *v1.ApproveUpstreamRequest) (*v1.ApproveUpstreamResponse, error) {
 	who := rpc.CallerOf(ctx)
-	var digests []palyra.Digest
-	for _, d := range req.GetDigests() {
-		digests = append(digests, palyra.Digest(d))
+	pins, err := pinsOf(req)
+	if err != nil {
+		return nil, err
 	}
-	u, err := s.upstreams.Approve(ctx, req.GetName(), digests, who.Principal, who.Evidence)
+	u, err := s.upstreams.Approve(ctx, req.GetName(), pins, who.Principal, who.Evidence)
 	if err != nil {
 		return nil, err
 	}
 	res := &v1.ApproveUpstreamResponse{Upstream: &v1.Upstream{}}
 	return res, wire.FromWord(u, res.GetUpstream())
+}
+
+// pinsOf is what an approval names. What it says of tools that it does not approve
+// says nothing, and is refused.
+func pinsOf(req *v1.ApproveUpstreamRequest) ([]palyra.UpstreamPin, error) {
+	var pins []palyra.UpstreamPin
+	for _, d := range req.GetDigests() {
+		pins = append(pins, palyra.UpstreamPin{Digest: palyra.Digest(d), ReadOnly: slices.Contains(req.GetReadOnly(), d)})
+	}
+	for _, d := range req.GetReadOnly() {
+		if !slices.Contains(req.GetDigests(), d) {
+			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "read_only names %s, which digests does not", palyra.Clip(d, 80)).
+				WithRemedy("name it in both: what a tool is said to be holds for what is approved")
+		}
+	}
+	return pins, nil
 }

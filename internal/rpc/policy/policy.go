@@ -9,12 +9,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"connectrpc.com/connect"
 
 	"palyra"
 	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
 )
 
@@ -60,12 +62,34 @@ func (s *Service) ExplainCall(ctx context.Context, req *v1.ExplainCallRequest) (
 	if err != nil {
 		return nil, err
 	}
+	c := rpc.CallerOf(ctx)
+	if err := mayAsk(c, req); err != nil {
+		return nil, err
+	}
+	p.PeerUID, p.Within = c.PeerUID, c.Within
 	e, err := s.policy.Explain(ctx, palyra.ID(req.GetCallId()), p)
 	if err != nil {
 		return nil, err
 	}
 	res := &v1.ExplainCallResponse{Explanation: &v1.Explanation{}}
 	return res, wire.FromWord(e, res.GetExplanation())
+}
+
+// mayAsk refuses questions whose answers show what the caller could not see
+// otherwise. To imagine a call is to plan it: whether files exist, their digests
+// and what a write would change in them. That is for whoever could propose it. What
+// is on record is for whoever may look at calls or approvals.
+func mayAsk(c rpc.Caller, req *v1.ExplainCallRequest) error {
+	looks := c.Scopes == nil || slices.Contains(c.Scopes, "runs.view") || slices.Contains(c.Scopes, "approvals.view")
+	switch {
+	case req.GetTool() != "" && !c.Starts:
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s cannot propose calls with this credential, and so not ask about one that was never made", c.Principal).
+			WithRemedy("ask about a call on record: palyra policy why ID; or ask on the daemon's own machine, as somebody who may start runs")
+	case req.GetCallId() != "" && !looks:
+		return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the token does not have the scope runs.view, and the answer shows a call").
+			WithRemedy("have one made with it: palyra access token add --scope policy.read --scope runs.view")
+	}
+	return nil
 }
 
 // imagined returns the proposal that a request describes.

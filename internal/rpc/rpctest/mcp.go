@@ -17,7 +17,7 @@ func oneUpstream() palyra.Upstream {
 		Digest: palyra.SumBytes([]byte("definition")), State: palyra.UpstreamReady, Server: "files 1", AddedBy: "user:ann", AddedAt: time.Unix(1, 0).UTC(),
 		Tools: []palyra.UpstreamTool{{
 			Name: "read", Tool: "mcp.files.read", State: palyra.UpstreamToolQuarantined, Why: "nobody has approved it yet", Description: "Reads.\x1b[2J\u202e",
-			InputSchema: []byte(`{"type":"object"}`), Digest: palyra.SumBytes([]byte("read")),
+			InputSchema: []byte(`{"type":"object"}`), Digest: palyra.SumBytes([]byte("read")), Claims: []string{"read-only"},
 		}},
 	}
 }
@@ -51,13 +51,13 @@ func (u upstreamsPart) Remove(ctx context.Context, name string, _ palyra.Princip
 }
 
 // Approve implements mcp.Upstreams.
-func (u upstreamsPart) Approve(ctx context.Context, name string, digests []palyra.Digest, _ palyra.Principal, _ palyra.Signature) (palyra.Upstream, error) {
+func (u upstreamsPart) Approve(ctx context.Context, name string, pins []palyra.UpstreamPin, _ palyra.Principal, _ palyra.Signature) (palyra.Upstream, error) {
 	u.p.note(ctx, "upstream approve "+name)
 	one := oneUpstream()
 	for i := range one.Tools {
-		for _, d := range digests {
-			if one.Tools[i].Digest == d {
-				one.Tools[i].Pinned, one.Tools[i].State, one.Tools[i].Why = d, palyra.UpstreamToolActive, ""
+		for _, p := range pins {
+			if t := &one.Tools[i]; t.Digest == p.Digest {
+				t.Pinned, t.ReadOnly, t.State, t.Why = p.Digest, p.ReadOnly, palyra.UpstreamToolActive, ""
 			}
 		}
 	}

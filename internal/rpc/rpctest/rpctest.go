@@ -63,7 +63,7 @@ type Parts struct {
 func (p *Parts) Services() []rpc.Service {
 	desk := approvals.New(desk{p}, leases{p}, time.Now)
 	return []rpc.Service{
-		status.New(daemon{p}), tools.New(catalog{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
+		status.New(daemon{p}), tools.New(catalog{p}, calls{p}, calls{p}), desk, runs.New(runsPart{p}, desk),
 		sessions.New(sessionsPart{p}), workspaces.New(workspacesPart{p}), access.New(p.Registry).WithConsole(console{p}), keys.New(ring{p}),
 		journal.New(log{p}), policy.New(policyPart{p}, bundlesPart{p}, historyPart{p}), attestations.New(attest{p}), sandbox.New(sandboxPart{p}),
 		mcp.New(upstreamsPart{p}), devices.New(devicesPart{p}, devicesPart{p}, devicesPart{p}),

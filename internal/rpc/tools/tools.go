@@ -49,9 +49,8 @@ type Record interface {
 	List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error)
 }
 
-// Calls takes calls and keeps them.
+// Calls takes calls.
 type Calls interface {
-	Record
 	// Call takes a proposal all the way and tells w what became durable and what
 	// was printed, in order, on the caller's goroutine. The call outlives ctx;
 	// only Cancel ends it. The proposal's Session is an id, a name of the
@@ -72,10 +71,13 @@ type Calls interface {
 type Service struct {
 	catalog Catalog
 	calls   Calls
+	record  Record
 }
 
 // New returns the service.
-func New(catalog Catalog, calls Calls) *Service { return &Service{catalog, calls} }
+func New(catalog Catalog, calls Calls, record Record) *Service {
+	return &Service{catalog, calls, record}
+}
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
@@ -206,12 +208,12 @@ func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetC
 		return nil, err
 	}
 	res := &v1.GetCallResponse{Call: &v1.Call{}}
-	return res, wire.FromWord(c, res.GetCall())
+	return res, wire.FromWord(shown(rpc.CallerOf(ctx), c), res.GetCall())
 }
 
 // visible returns a call that the caller may see.
 func (s *Service) visible(ctx context.Context, id string) (*palyra.Call, error) {
-	c, err := s.calls.Get(ctx, palyra.ID(id))
+	c, err := s.record.Get(ctx, palyra.ID(id))
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +224,19 @@ func (s *Service) visible(ctx context.Context, id string) (*palyra.Call, error) 
 		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such call")
 	}
 	return c, nil
+}
+
+// shown is a call as somebody may see it. An agent knows what it proposed. What a
+// diff and notes tell beside that comes from files which nobody has let it read: they
+// are for those who answer.
+func shown(who rpc.Caller, c *palyra.Call) *palyra.Call {
+	if !who.IsAgent() || c == nil {
+		return c
+	}
+	own := *c // others may look at the same one
+	own.Detail = palyra.Detail{Summary: c.Detail.Summary}
+	own.Plan.Detail = own.Detail
+	return &own
 }
 
 // pages bounds a page of calls.
@@ -242,9 +257,12 @@ func (s *Service) ListCalls(ctx context.Context, req *v1.ListCallsRequest) (*v1.
 	if who := rpc.CallerOf(ctx); who.IsAgent() {
 		f.Principal = who.Principal
 	}
-	calls, more, err := s.calls.List(ctx, f)
+	calls, more, err := s.record.List(ctx, f)
 	if err != nil {
 		return nil, err
+	}
+	for i, c := range calls {
+		calls[i] = shown(rpc.CallerOf(ctx), c)
 	}
 	res := &v1.ListCallsResponse{}
 	if more && len(calls) > 0 {

@@ -199,6 +199,7 @@ type PolicyProblem struct {
 type PolicyTest struct {
 	File string `json:"file"`
 	Name string `json:"name"`
+	Line int64  `json:"line"`
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"`
 }

@@ -128,6 +128,8 @@ func (wide) Serve([]*os.File) error { return nil }
 
 func (wide) Env() []string { return []string{"HTTPS_PROXY=http://x:y@127.0.0.1:1"} }
 
+func (wide) Flows() ([]palyra.EgressFlow, int64) { return nil, 0 }
+
 func (wide) Close() ([]palyra.EgressFlow, int64) { return nil, 0 }
 
 // A suite that cannot fail defines nothing.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/show"
 	"palyra/internal/tool"
 )
 
@@ -49,7 +50,7 @@ func (echo) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	if err := tool.Arguments(*p, &a); err != nil {
 		return err
 	}
-	p.Detail.Summary = fmt.Sprintf("echo %d bytes", len(a.Text))
+	p.Detail.Summary = "echo " + show.Bytes(len(a.Text))
 	return nil
 }
 

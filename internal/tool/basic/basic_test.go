@@ -54,6 +54,16 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+func TestEchoCounts(t *testing.T) {
+	for text, want := range map[string]string{"": "echo 0 bytes", "x": "echo 1 byte", "xy": "echo 2 bytes"} {
+		args, _ := tool.Encode(echoArgs{Text: text})
+		p := plan("palyra.echo", string(args))
+		if err := find(t, "palyra.echo").Plan(t.Context(), tool.Env{}, &p); err != nil || p.Detail.Summary != want {
+			t.Errorf("%q, %v", p.Detail.Summary, err)
+		}
+	}
+}
+
 func TestBadArguments(t *testing.T) {
 	for _, x := range All() {
 		for _, args := range []string{`{"other":1}`, `[]`, `{"text":1}`, `{"duration_ms":"x"}`, ``} {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/show"
 	"palyra/internal/tool"
 )
 
@@ -99,9 +100,9 @@ func secretQuery(u *url.URL) []string {
 // sent is what a server is told, for people.
 func sent(body []byte) string {
 	if !utf8.Valid(body) {
-		return fmt.Sprintf("sends %d bytes that are not text", len(body))
+		return "sends " + show.Bytes(len(body)) + ", not text"
 	}
-	return fmt.Sprintf("sends %d bytes: %s", len(body), strconv.Quote(shorten(string(body), bodyInNote)))
+	return fmt.Sprintf("sends %s: %s", show.Bytes(len(body)), strconv.Quote(shorten(string(body), bodyInNote)))
 }
 
 // shorten cuts the middle out of a long text.
@@ -111,5 +112,5 @@ func shorten(s string, most int) string {
 		return s
 	}
 	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
-	return fmt.Sprintf("%s [%d bytes left out] %s", head, len(s)-len(head)-len(tail), tail)
+	return fmt.Sprintf("%s [%s left out] %s", head, show.Bytes(len(s)-len(head)-len(tail)), tail)
 }

@@ -96,6 +96,7 @@ func copyFile(from, to string) error {
 
 // box is a workspace of some owner, with an outside beside it.
 type box struct {
+	foreign bool // the workspace is not registered
 	*testing.T
 	dir     string // the workspace
 	out     string // a directory beside it that nothing may touch
@@ -134,7 +135,7 @@ func newBox(t *testing.T, owner int) *box {
 
 func toolsOf(s *shared) map[string]tool.Tool {
 	byName := map[string]tool.Tool{}
-	for _, x := range []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, patcher{s}} {
+	for _, x := range []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, editor{s}, patcher{s}} {
 		byName[strings.TrimPrefix(x.Spec().Name, "palyra.fs.")] = x
 	}
 	return byName
@@ -203,7 +204,7 @@ func (b *box) plan(name string, a args) (palyra.Plan, error) {
 	b.ok(err)
 	p := palyra.Plan{
 		Tool: "palyra.fs." + name, Arguments: raw, Tier: palyra.TierBuiltin,
-		Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, Limits: palyra.Limits{OutputBytes: b.most},
+		Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner), Known: !b.foreign}, Limits: palyra.Limits{OutputBytes: b.most},
 	}
 	return p, b.byName[name].Plan(b.Context(), b.env(), &p)
 }

@@ -90,10 +90,10 @@ func undiffable(c change, lines int) string {
 func (s *shown) describe(c change, why string) {
 	was, becomes := "nothing", "nothing"
 	if c.before.exists {
-		was = fmt.Sprintf("%d bytes, %s", len(c.before.content), c.before.digest)
+		was = fmt.Sprintf("%s, %s", size(len(c.before.content)), c.before.digest)
 	}
 	if !c.remove {
-		becomes = fmt.Sprintf("%d bytes, %s", len(c.after), palyra.SumBytes(c.after))
+		becomes = fmt.Sprintf("%s, %s", size(len(c.after)), palyra.SumBytes(c.after))
 	}
 	fmt.Fprintf(&s.diff, "(not shown line by line: %s)\n(was: %s)\n(becomes: %s)\n", why, was, becomes)
 	s.notes = append(s.notes, fmt.Sprintf("the content of %s is not shown: %s", plain(c.path), why))

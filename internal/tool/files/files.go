@@ -1,5 +1,5 @@
 // Package files has the tools that work on files of a workspace: fs.read,
-// fs.list, fs.search, fs.write and fs.apply_patch.
+// fs.list, fs.search, fs.write, fs.edit and fs.apply_patch.
 //
 // Words: a path is relative to the workspace, slash-separated and clean; the
 // real path is what it stands for once links are followed; a change is one file

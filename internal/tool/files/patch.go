@@ -3,6 +3,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,17 +37,23 @@ type patchArgs struct {
 // Plan implements tool.Tool.
 func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 	return t.in(ctx, p.Workspace, func(r *root) error {
-		set, err := patchChanges(r, env, *p)
+		set, err := patchChanges(r, env, *p, !p.Workspace.Known)
 		if err != nil {
 			return err
 		}
 		bind(p, set.changes, set.sources)
 		p.Detail.Notes = set.notes
+		if set.misfit != nil {
+			p.Detail.Notes = append(p.Detail.Notes, "it would fail: "+palyra.AsError(set.misfit).Text)
+		}
 		summary := "patch " + plain(set.changes[0].path)
 		if n := len(set.changes); n > 1 {
 			summary = fmt.Sprintf("patch %d files", n)
 		}
 		show(set.changes).detail(p, summary)
+		if !p.Workspace.Known { // how many lines change would tell whether it fits
+			p.Detail.Summary = summary
+		}
 		return nil
 	})
 }
@@ -65,7 +72,7 @@ type patchResult struct {
 // Run implements tool.Tool.
 func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
 	err = t.in(ctx, p.Workspace, func(r *root) error {
-		set, err := patchChanges(r, env, p)
+		set, err := patchChanges(r, env, p, false)
 		if err != nil {
 			return err
 		}
@@ -97,11 +104,16 @@ type patchSet struct {
 	notes   []string
 	clean   func(string) (string, error)
 	total   int64
+
+	// untold has a patch that does not fit planned all the same, as an edit is (see
+	// the function of that name): one line after the other could be tried otherwise.
+	untold bool
+	misfit error
 }
 
 // patchChanges reads the files as they are and applies the patch to them in
 // memory.
-func patchChanges(r *root, env tool.Env, p palyra.Plan) (*patchSet, error) {
+func patchChanges(r *root, env tool.Env, p palyra.Plan, untold bool) (*patchSet, error) {
 	var a patchArgs
 	if err := tool.Arguments(p, &a); err != nil {
 		return nil, err
@@ -110,7 +122,7 @@ func patchChanges(r *root, env tool.Env, p palyra.Plan) (*patchSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &patchSet{looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
+	set := &patchSet{untold: untold, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
 	for _, d := range diffs {
 		if err := set.add(r, d); err != nil {
 			return nil, err
@@ -129,6 +141,15 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 		base = to
 	}
 	after, err := patchText(base.path, base.before.content, d.hunks)
+	if err == nil && d.action == "delete" && len(after) > 0 {
+		err = badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
+	}
+	if err != nil && s.untold && base.before.exists {
+		s.misfit = cmp.Or(s.misfit, err)
+		base.action, base.after, base.mode = "modify", base.before.content, base.before.mode
+		s.changes = append(s.changes, base)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -137,9 +158,6 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 	}
 	switch d.action {
 	case "delete":
-		if len(after) > 0 {
-			return badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
-		}
 		from.remove = true
 		s.changes = append(s.changes, from)
 		return nil

@@ -392,3 +392,36 @@ func fuzzBox(t *testing.T, top string) *box {
 	b.link("../out", "l")
 	return b
 }
+
+// Nor does a patch tell, in a directory that nobody registered, whether it fits: the
+// lines of a file could be tried one after the other. It fails when it was let run.
+func TestPatchTellsNothingUnasked(t *testing.T) {
+	each(t, func(b *box) {
+		b.foreign = true
+		b.put("f", "one\ntwo\n", 0o640)
+		for name, patch := range map[string]string{
+			"fits":         "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n",
+			"another line": "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-ten\n+1\n two\n",
+			"deletes less": "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
+			"deletes else": "--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-ten\n-two\n",
+		} {
+			p, err := b.plan("apply_patch", args{"patch": patch})
+			if err != nil || p.Detail.Summary != "patch f" || len(p.Writes) != 1 {
+				b.Errorf("%s: %+v %v", name, p.Detail, err)
+			}
+			if name == "fits" {
+				continue
+			}
+			if len(p.Detail.Notes) == 0 || !strings.HasPrefix(p.Detail.Notes[0], "it would fail: ") {
+				b.Errorf("%s: %q", name, p.Detail.Notes)
+			}
+			if _, err := b.runPlan(b.Context(), p); err == nil || b.get("f") != "one\ntwo\n" {
+				b.Errorf("%s: %v %q", name, err, b.get("f"))
+			}
+		}
+		b.must("apply_patch", args{"patch": "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"})
+		if b.get("f") != "1\ntwo\n" {
+			b.Errorf("%q", b.get("f"))
+		}
+	})
+}

@@ -13,7 +13,7 @@ import (
 // All returns the package's tools.
 func All(c Config) []tool.Tool {
 	s := &shared{cfg: c.withDefaults()}
-	return []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, patcher{s}}
+	return []tool.Tool{reader{s}, lister{s}, searcher{s}, writer{s}, editor{s}, patcher{s}}
 }
 
 // shared is what the tools have in common.

@@ -5,7 +5,12 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	words "palyra/internal/show"
 )
+
+// size says how many bytes something has.
+func size(n int) string { return words.Bytes(n) }
 
 // plain returns s when every character of it shows as itself, else a quoted
 // form: a name with a line break or a direction mark must not pass for another.

@@ -32,7 +32,7 @@ const writeSchema = `{
 // Spec implements tool.Tool.
 func (writer) Spec() palyra.Tool {
 	return writing(spec("palyra.fs.write", "Write file",
-		"Writes a whole file of the workspace, in one step: it is replaced completely or not at all. For small changes to a large file use palyra.fs.apply_patch.",
+		"Writes a whole file of the workspace, in one step: it is replaced completely or not at all. For small changes to a large file use palyra.fs.edit or palyra.fs.apply_patch.",
 		writeSchema), writeInput)
 }
 
@@ -53,7 +53,7 @@ func (t writer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
 			return err
 		}
 		bind(p, []change{c}, nil)
-		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %d bytes", c.action, plain(c.path), len(c.after)))
+		show([]change{c}).detail(p, fmt.Sprintf("%s %s, %s", c.action, plain(c.path), size(len(c.after))))
 		return nil
 	})
 }

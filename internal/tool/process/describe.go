@@ -28,7 +28,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan) {
 	}
 	if a.Script != nil {
 		by, _ := a.command()
-		notes = append(notes, fmt.Sprintf("the script has %d bytes and is run by %s: %s", len(*a.Script), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(shorten(*a.Script, inputInNote))))
+		notes = append(notes, fmt.Sprintf("the script has %s and is run by %s: %s", show.Bytes(len(*a.Script)), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(shorten(*a.Script, inputInNote))))
 	}
 	if len(input) > 0 {
 		notes = append(notes, told(input))

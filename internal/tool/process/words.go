@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/show"
 )
 
 // Most of what people are shown of a command and of what it is told. Whoever
@@ -37,7 +38,7 @@ func fed(input []byte) string {
 	case len(input) == 0:
 		return ""
 	case !utf8.Valid(input):
-		return fmt.Sprintf(" < %d bytes that are not text", len(input))
+		return " < " + show.Bytes(len(input)) + ", not text"
 	}
 	return " < " + strconv.Quote(shorten(string(input), inputInLine))
 }
@@ -50,9 +51,9 @@ func unclear(r rune) bool {
 // told is what a program gets on stdin, for people.
 func told(input []byte) string {
 	if !utf8.Valid(input) {
-		return fmt.Sprintf("on stdin it gets %d bytes that are not text", len(input))
+		return "on stdin it gets " + show.Bytes(len(input)) + ", not text"
 	}
-	return fmt.Sprintf("on stdin it gets %d bytes: %s", len(input), strconv.Quote(shorten(string(input), inputInNote)))
+	return fmt.Sprintf("on stdin it gets %s: %s", show.Bytes(len(input)), strconv.Quote(shorten(string(input), inputInNote)))
 }
 
 // shorten cuts the middle out of a long text.
@@ -62,7 +63,7 @@ func shorten(s string, most int) string {
 		return s
 	}
 	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
-	return fmt.Sprintf("%s [%d bytes left out] %s", head, len(s)-len(head)-len(tail), tail)
+	return fmt.Sprintf("%s [%s left out] %s", head, show.Bytes(len(s)-len(head)-len(tail)), tail)
 }
 
 // note adds something that people should know of a plan, once.

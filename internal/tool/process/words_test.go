@@ -15,7 +15,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"cat", "žluťoučký.txt", ""}, "", `cat žluťoučký.txt ""`},
 		{[]string{"sh", "-c", "echo a; rm b"}, "", `sh -c "echo a; rm b"`},
 		{[]string{"sh"}, "rm -rf .\n", `sh < "rm -rf .\n"`},
-		{[]string{"sh"}, "\xff\x00", "sh < 2 bytes that are not text"},
+		{[]string{"sh"}, "\xff\x00", "sh < 2 bytes, not text"},
+		{[]string{"sh"}, "\xff", "sh < 1 byte, not text"},
 		{[]string{"a", "\x1b[2J\u202e"}, "", `a "\x1b[2J\u202e"`},
 	} {
 		if got := commandLine(c.argv, []byte(c.input)); got != c.want {

@@ -196,13 +196,17 @@ type UpstreamTool struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Tool  string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// active, quarantined, refused or gone.
-	State         string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
-	Title         string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
-	Description   string `protobuf:"bytes,6,opt,name=description,proto3" json:"description,omitempty"`
-	InputSchema   string `protobuf:"bytes,7,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
-	Digest        string `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`
-	PinnedDigest  string `protobuf:"bytes,9,opt,name=pinned_digest,json=pinnedDigest,proto3" json:"pinned_digest,omitempty"`
+	State        string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Why          string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	Title        string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	Description  string `protobuf:"bytes,6,opt,name=description,proto3" json:"description,omitempty"`
+	InputSchema  string `protobuf:"bytes,7,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	Digest       string `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`
+	PinnedDigest string `protobuf:"bytes,9,opt,name=pinned_digest,json=pinnedDigest,proto3" json:"pinned_digest,omitempty"`
+	// What the server says of it, for people: read-only, destructive, …
+	Claims []string `protobuf:"bytes,10,rep,name=claims,proto3" json:"claims,omitempty"`
+	// An operator says that it only looks, of the definition that was approved.
+	ReadOnly      bool `protobuf:"varint,11,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +302,20 @@ func (x *UpstreamTool) GetPinnedDigest() string {
 		return x.PinnedDigest
 	}
 	return ""
+}
+
+func (x *UpstreamTool) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+func (x *UpstreamTool) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
 }
 
 type AddUpstreamRequest struct {
@@ -722,7 +740,9 @@ type ApproveUpstreamRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Digests of tools as they were looked at.
-	Digests       []string `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
+	Digests []string `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
+	// Those of the digests whose tools only look, by the operator's word.
+	ReadOnly      []string `protobuf:"bytes,3,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -767,6 +787,13 @@ func (x *ApproveUpstreamRequest) GetName() string {
 func (x *ApproveUpstreamRequest) GetDigests() []string {
 	if x != nil {
 		return x.Digests
+	}
+	return nil
+}
+
+func (x *ApproveUpstreamRequest) GetReadOnly() []string {
+	if x != nil {
+		return x.ReadOnly
 	}
 	return nil
 }
@@ -841,7 +868,7 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\badded_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfc\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x02\n" +
 	"\fUpstreamTool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
@@ -851,7 +878,10 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\vdescription\x18\x06 \x01(\tR\vdescription\x12'\n" +
 	"\finput_schema\x18\a \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12\x16\n" +
 	"\x06digest\x18\b \x01(\tR\x06digest\x12#\n" +
-	"\rpinned_digest\x18\t \x01(\tR\fpinnedDigest\"\xed\x02\n" +
+	"\rpinned_digest\x18\t \x01(\tR\fpinnedDigest\x12\x16\n" +
+	"\x06claims\x18\n" +
+	" \x03(\tR\x06claims\x12\x1b\n" +
+	"\tread_only\x18\v \x01(\bR\breadOnly\"\xed\x02\n" +
 	"\x12AddUpstreamRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\ttransport\x18\x02 \x01(\tR\ttransport\x12\x18\n" +
@@ -880,10 +910,11 @@ const file_palyra_v1_mcp_proto_rawDesc = "" +
 	"\bupstream\x18\x01 \x01(\v2\x13.palyra.v1.UpstreamR\bupstream\"+\n" +
 	"\x15RemoveUpstreamRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x18\n" +
-	"\x16RemoveUpstreamResponse\"F\n" +
+	"\x16RemoveUpstreamResponse\"c\n" +
 	"\x16ApproveUpstreamRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\adigests\x18\x02 \x03(\tR\adigests\"J\n" +
+	"\adigests\x18\x02 \x03(\tR\adigests\x12\x1b\n" +
+	"\tread_only\x18\x03 \x03(\tR\breadOnly\"J\n" +
 	"\x17ApproveUpstreamResponse\x12/\n" +
 	"\bupstream\x18\x01 \x01(\v2\x13.palyra.v1.UpstreamR\bupstream2\x9c\x04\n" +
 	"\n" +

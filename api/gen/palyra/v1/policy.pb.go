@@ -756,11 +756,13 @@ func (x *PolicyProblem) GetText() string {
 
 // PolicyTest is how one test of a bundle ended.
 type PolicyTest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Ok            bool                   `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	File  string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Ok    bool                   `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
+	Text  string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Where it stands in the file.
+	Line          int64 `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -821,6 +823,13 @@ func (x *PolicyTest) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *PolicyTest) GetLine() int64 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
 }
 
 // PolicyCheck is what is to be said of a bundle before it is in force.
@@ -2245,13 +2254,14 @@ const file_palyra_v1_policy_proto_rawDesc = "" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\x03R\x04line\x12\x16\n" +
 	"\x06column\x18\x03 \x01(\x03R\x06column\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"X\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"l\n" +
 	"\n" +
 	"PolicyTest\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02ok\x18\x03 \x01(\bR\x02ok\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\xcd\x01\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
+	"\x04line\x18\x05 \x01(\x03R\x04line\"\xcd\x01\n" +
 	"\vPolicyCheck\x12#\n" +
 	"\rbundle_digest\x18\x01 \x01(\tR\fbundleDigest\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x01(\x03R\bpolicies\x124\n" +

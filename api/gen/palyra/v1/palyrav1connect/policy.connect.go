@@ -66,7 +66,8 @@ type PolicyServiceClient interface {
 	// GetPolicy returns the bundle in force.
 	GetPolicy(context.Context, *v1.GetPolicyRequest) (*v1.GetPolicyResponse, error)
 	// ExplainCall says why policy answers a call the way it does. The call is one
-	// on record, or imagined; nothing runs.
+	// on record, or imagined; nothing runs. To imagine one takes runs.start as well,
+	// by a credential that can sign: it is planned, and plans show files.
 	ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error)
 	// ReplayPolicy judges the calls on record again with a candidate and says what
 	// would be different. Nothing runs, nothing changes. Words of progress come
@@ -247,7 +248,8 @@ type PolicyServiceHandler interface {
 	// GetPolicy returns the bundle in force.
 	GetPolicy(context.Context, *v1.GetPolicyRequest) (*v1.GetPolicyResponse, error)
 	// ExplainCall says why policy answers a call the way it does. The call is one
-	// on record, or imagined; nothing runs.
+	// on record, or imagined; nothing runs. To imagine one takes runs.start as well,
+	// by a credential that can sign: it is planned, and plans show files.
 	ExplainCall(context.Context, *v1.ExplainCallRequest) (*v1.ExplainCallResponse, error)
 	// ReplayPolicy judges the calls on record again with a candidate and says what
 	// would be different. Nothing runs, nothing changes. Words of progress come

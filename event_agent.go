@@ -1,0 +1,40 @@
+package palyra
+
+// AgentAdded names an agent and its owner.
+type AgentAdded struct {
+	Agent     Agent     `json:"agent"`
+	Signature Signature `json:"signature"`
+}
+
+// AgentRemoved ends an agent's credential.
+type AgentRemoved struct {
+	Principal Principal `json:"principal"`
+	By        Principal `json:"by"`
+	Signature Signature `json:"signature"`
+}
+
+// OperatorAdded makes a signing key known. The first one of a state has no
+// signature: it is made together with the state.
+type OperatorAdded struct {
+	Operator  Operator   `json:"operator"`
+	Signature *Signature `json:"signature,omitempty"`
+}
+
+// OperatorRemoved ends a signing key.
+type OperatorRemoved struct {
+	KeyID     string    `json:"key_id"`
+	By        Principal `json:"by"`
+	Signature Signature `json:"signature"`
+}
+
+// Kind implements Event.
+func (AgentAdded) Kind() string { return "agent.added" }
+
+// Kind implements Event.
+func (AgentRemoved) Kind() string { return "agent.removed" }
+
+// Kind implements Event.
+func (OperatorAdded) Kind() string { return "operator.added" }
+
+// Kind implements Event.
+func (OperatorRemoved) Kind() string { return "operator.removed" }

@@ -1,0 +1,105 @@
+package palyra
+
+// CallProposed is the first line of a call. Arguments over the cap stand as
+// size and digest only.
+type CallProposed struct {
+	Call       ID        `json:"call_id"`
+	Session    ID        `json:"session_id"`
+	Run        ID        `json:"run_id,omitempty"`
+	Principal  Principal `json:"principal"`
+	Door       Door      `json:"door"`
+	Tool       string    `json:"tool"`
+	Workspace  string    `json:"workspace,omitempty"`
+	InputBytes int64     `json:"input_bytes"`
+	Input      Digest    `json:"input_digest"`
+	Key        string    `json:"key,omitempty"`
+}
+
+// CallJudged is policy's answer.
+type CallJudged struct {
+	Call     ID        `json:"call_id"`
+	Plan     Digest    `json:"plan_digest"`
+	Effect   Effect    `json:"effect"`
+	Policies []string  `json:"policies,omitempty"`
+	Pairs    []Pair    `json:"pairs,omitempty"`
+	Errors   int       `json:"errors,omitempty"`
+	Risk     RiskLevel `json:"risk,omitempty"`
+	Bundle   Digest    `json:"bundle_digest"`
+	Snapshot Digest    `json:"snapshot_digest"`
+	Again    bool      `json:"again,omitempty"` // judged again after a wait
+	Approval ID        `json:"approval_id,omitempty"`
+	Labels   []string  `json:"labels,omitempty"` // of the session, with what was under way in it
+	Roles    []Role    `json:"roles,omitempty"`  // of the principal, as the access registry knew them
+	Owner    []Role    `json:"owner_roles,omitempty"`
+	Device   string    `json:"device_id,omitempty"` // that the principal is, or speaks for
+}
+
+// CallRefused ends a call that did not run.
+type CallRefused struct {
+	Call   ID     `json:"call_id"`
+	Layer  Layer  `json:"layer"`
+	Code   Code   `json:"code"`
+	Reason Reason `json:"reason_code"`
+	Plan   Digest `json:"plan_digest,omitempty"`
+}
+
+// CallGranted is durable before anything runs. Lease names the lease it uses;
+// recording it takes one use.
+type CallGranted struct {
+	Call     ID     `json:"call_id"`
+	Grant    ID     `json:"grant_id"`
+	Plan     Digest `json:"plan_digest"`
+	Approval ID     `json:"approval_id,omitempty"`
+	Lease    ID     `json:"lease_id,omitempty"`
+	Tier     Tier   `json:"tier"`
+}
+
+// CallFinished carries the attestation's digest; without this line the output
+// is withheld.
+type CallFinished struct {
+	Call        ID          `json:"call_id"`
+	Outcome     OutcomeKind `json:"outcome"`
+	ExitCode    int         `json:"exit_code"`
+	Attestation Digest      `json:"attestation_digest"`
+	AttestedAs  ID          `json:"attestation_id"`
+	Body        Digest      `json:"outcome_sha256"`
+	Labels      []string    `json:"labels,omitempty"` // what it did; its session has them from here on
+
+	Signed Attestation `json:"-"`
+}
+
+// CallCancelled ends a call the caller gave up.
+type CallCancelled struct {
+	Call  ID     `json:"call_id"`
+	State State  `json:"state"` // where it stood
+	By    string `json:"by"`
+}
+
+// CallUnknown ends a call whose daemon died after the grant: it may or may not
+// have run, and is never run again by itself.
+type CallUnknown struct {
+	Call   ID       `json:"call_id"`
+	State  State    `json:"state"`
+	Labels []string `json:"labels,omitempty"` // what it may have done
+}
+
+// Kind implements Event.
+func (CallProposed) Kind() string { return "call.proposed" }
+
+// Kind implements Event.
+func (CallJudged) Kind() string { return "call.judged" }
+
+// Kind implements Event.
+func (CallRefused) Kind() string { return "call.refused" }
+
+// Kind implements Event.
+func (CallGranted) Kind() string { return "call.granted" }
+
+// Kind implements Event.
+func (CallFinished) Kind() string { return "call.finished" }
+
+// Kind implements Event.
+func (CallCancelled) Kind() string { return "call.cancelled" }
+
+// Kind implements Event.
+func (CallUnknown) Kind() string { return "call.unknown" }

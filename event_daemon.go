@@ -1,0 +1,102 @@
+package palyra
+
+// DaemonStarted opens a daemon's life.
+type DaemonStarted struct {
+	Version  string `json:"version"`
+	Instance ID     `json:"instance"`
+	BootID   string `json:"boot_id"`
+}
+
+// DaemonStopped ends it in good order; a start without one follows a crash.
+type DaemonStopped struct {
+	Instance ID `json:"instance"`
+}
+
+// KeyCreated announces a signing key.
+type KeyCreated struct {
+	Key Key `json:"key"`
+}
+
+// KeyRotated chains a new signing key to the old one.
+type KeyRotated struct {
+	Use string    `json:"use"`
+	Old string    `json:"old_key_id"`
+	Key Key       `json:"key"`
+	By  Principal `json:"by"`
+	Sig string    `json:"sig"` // the old key's signature over the new public key
+}
+
+// PolicyActivated says which bundle and configuration judge from here on. The
+// signature is there when a person chose the bundle. Its field files holds the
+// digest of each text and not the text: those are kept under the bundle's digest.
+type PolicyActivated struct {
+	Bundle    Digest     `json:"bundle_digest"`
+	Snapshot  Digest     `json:"snapshot_digest"`
+	By        Principal  `json:"by"`
+	Signature *Signature `json:"signature,omitempty"`
+}
+
+// AlertRaised records what should not happen: a decision with an agent's
+// credential, a replayed or altered signature, a stale digest, a sealed path that
+// was changed while a run was under way.
+type AlertRaised struct {
+	Reason    Reason    `json:"reason_code"`
+	Principal Principal `json:"principal"`
+	PeerUID   int64     `json:"peer_uid"`
+	Method    string    `json:"method"`
+	Approval  ID        `json:"approval_id,omitempty"`
+	KeyID     string    `json:"key_id,omitempty"`
+	Call      ID        `json:"call_id,omitempty"`
+	Path      string    `json:"path,omitempty"`  // that was changed; the first of them
+	Count     int64     `json:"count,omitempty"` // coalesced repeats, or paths
+}
+
+// DoorFlood stands for many refusals at a door.
+type DoorFlood struct {
+	Door   string `json:"door"`
+	Reason Reason `json:"reason_code"`
+	Count  int64  `json:"count"`
+}
+
+// JournalExported records that journal entries left the system.
+type JournalExported struct {
+	By   Principal `json:"by"`
+	From int64     `json:"from"`
+	To   int64     `json:"to"`
+}
+
+// PostureChecked records what the sandbox tiers held when a program inside them
+// tried to get out. The posture itself is kept by its digest.
+type PostureChecked struct {
+	Posture Digest    `json:"posture_digest"`
+	By      Principal `json:"by"`     // who asked for it
+	Held    []Tier    `json:"held"`   // tiers in which everything held
+	Failed  []string  `json:"failed"` // what did not: "C", a tier that cannot be used, or "C/memory", one of its probes
+}
+
+// Kind implements Event.
+func (DaemonStarted) Kind() string { return "daemon.started" }
+
+// Kind implements Event.
+func (DaemonStopped) Kind() string { return "daemon.stopped" }
+
+// Kind implements Event.
+func (KeyCreated) Kind() string { return "key.created" }
+
+// Kind implements Event.
+func (KeyRotated) Kind() string { return "key.rotated" }
+
+// Kind implements Event.
+func (PolicyActivated) Kind() string { return "policy.activated" }
+
+// Kind implements Event.
+func (AlertRaised) Kind() string { return "alert.raised" }
+
+// Kind implements Event.
+func (DoorFlood) Kind() string { return "door.flood" }
+
+// Kind implements Event.
+func (JournalExported) Kind() string { return "journal.exported" }
+
+// Kind implements Event.
+func (PostureChecked) Kind() string { return "posture.checked" }

@@ -1,0 +1,77 @@
+package palyra
+
+// RunStarted opens a run. Input is the digest of what drives it.
+type RunStarted struct {
+	Run       ID        `json:"run_id"`
+	Session   ID        `json:"session_id"`
+	Principal Principal `json:"principal"`
+	Door      Door      `json:"door"`
+	Provider  string    `json:"provider"`
+	Input     Digest    `json:"input_digest"`
+	Budget    Budget    `json:"budget"`
+}
+
+// RunEnded ends a run.
+type RunEnded struct {
+	Run    ID       `json:"run_id"`
+	State  RunState `json:"state"`
+	Reason Reason   `json:"reason_code,omitempty"`
+	Calls  int64    `json:"calls"`
+	By     string   `json:"by,omitempty"`
+}
+
+// SessionOpened opens a session.
+type SessionOpened struct {
+	Session   ID        `json:"session_id"`
+	Principal Principal `json:"principal"`
+	Workspace string    `json:"workspace"`
+	Door      Door      `json:"door"`
+}
+
+// SessionLabeled says what a session's calls have done that none did before. A call
+// out of another session's run labels that session too.
+type SessionLabeled struct {
+	Session ID       `json:"session_id"`
+	Call    ID       `json:"call_id"`
+	Labels  []string `json:"labels"` // those that are new
+}
+
+// SessionClosed closes one: by whom, or "idle".
+type SessionClosed struct {
+	Session ID     `json:"session_id"`
+	By      string `json:"by"`
+}
+
+// WorkspaceAdded registers a workspace.
+type WorkspaceAdded struct {
+	Workspace Workspace `json:"workspace"`
+	Signature Signature `json:"signature"`
+}
+
+// WorkspaceRemoved forgets one.
+type WorkspaceRemoved struct {
+	Path      string    `json:"path"`
+	By        Principal `json:"by"`
+	Signature Signature `json:"signature"`
+}
+
+// Kind implements Event.
+func (RunStarted) Kind() string { return "run.started" }
+
+// Kind implements Event.
+func (RunEnded) Kind() string { return "run.ended" }
+
+// Kind implements Event.
+func (SessionOpened) Kind() string { return "session.opened" }
+
+// Kind implements Event.
+func (SessionLabeled) Kind() string { return "session.labeled" }
+
+// Kind implements Event.
+func (SessionClosed) Kind() string { return "session.closed" }
+
+// Kind implements Event.
+func (WorkspaceAdded) Kind() string { return "workspace.added" }
+
+// Kind implements Event.
+func (WorkspaceRemoved) Kind() string { return "workspace.removed" }

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// version is one of Claude Code; the zero version is not known.
+type version [3]int
+
+// What Claude Code learned when: a hook may rewrite a tool's input, and a hook that
+// fails blocks the tool if its entry says so. Older ones are not shown the word: an
+// entry that they do not understand could cost all of the file's hooks.
+var (
+	rewritesSince = version{2, 0, 10}
+	blocksSince   = version{2, 1, 295}
+)
+
+func (v version) known() bool { return v != version{} }
+
+// before reports whether v is known to be older than w.
+func (v version) before(w version) bool {
+	for i := range v {
+		if v[i] != w[i] {
+			return v.known() && v[i] < w[i]
+		}
+	}
+	return false
+}
+
+// String implements fmt.Stringer.
+func (v version) String() string {
+	if !v.known() {
+		return "none here"
+	}
+	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
+}
+
+const (
+	askPatience = 5 * time.Second
+	maxVersion  = 4 << 10
+)
+
+var versionForm = regexp.MustCompile(`^(\d{1,6})\.(\d{1,6})\.(\d{1,6})\b`)
+
+// claudeVersion asks the Claude Code on this shell's path for its version.
+func (a *app) claudeVersion(ctx context.Context) version {
+	path, _ := a.variable("PATH")
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		program, err := exec.LookPath(filepath.Join(dir, "claude"))
+		if err != nil {
+			continue
+		}
+		ctx, done := context.WithTimeout(ctx, askPatience)
+		defer done()
+		cmd := exec.CommandContext(ctx, program, "--version")
+		cmd.Env, cmd.WaitDelay = a.Env, time.Second
+		var out capped
+		cmd.Stdout = &out
+		if cmd.Run() != nil {
+			return version{}
+		}
+		return readVersion(out.Bytes())
+	}
+	return version{}
+}
+
+func readVersion(text []byte) (v version) {
+	m := versionForm.FindSubmatch(bytes.TrimSpace(text))
+	if m == nil {
+		return version{}
+	}
+	for i := range v {
+		v[i], _ = strconv.Atoi(string(m[i+1])) // at most six digits
+	}
+	return v
+}
+
+// capped keeps the beginning of what is written to it.
+type capped struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (c *capped) Write(p []byte) (int, error) {
+	c.Buffer.Write(p[:min(len(p), max(0, maxVersion-c.Len()))])
+	return len(p), nil
+}

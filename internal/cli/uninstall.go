@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra"
+	"palyra/internal/mcp/install"
+	"palyra/internal/show"
+)
+
+func (a *app) mcpUninstall() *cobra.Command {
+	var print bool
+	var workspace string
+	names := clientNames()
+	cmd := &cobra.Command{
+		Use: "uninstall CLIENT", Short: "Take Palyra out of an MCP client", Args: takes("CLIENT"), ValidArgs: names,
+		Long: "Undoes 'palyra mcp install': takes the entry palyra out of the configuration of an MCP\n" +
+			"client: " + strings.Join(names, ", ") + ". Only an entry that starts\n" +
+			"'palyra mcp serve' is taken. Everything else in the file stays as it is, the old file is\n" +
+			"kept beside it, and a file that cannot be changed for certain is left alone. Start the\n" +
+			"client anew afterwards: one that runs keeps its tools.",
+		Example: "  palyra mcp uninstall claude-code\n  palyra mcp uninstall codex --print\n  palyra mcp uninstall vscode --workspace ~/project",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, ok := install.Find(args[0])
+			if !ok {
+				return usage("the client %q is not known; it must be one of %s", args[0], strings.Join(names, ", "))
+			}
+			return a.uninstallMCP(c, workspace, print)
+		},
+	}
+	cmd.Flags().BoolVar(&print, "print", false, "print the lines that would be taken out, and write nothing")
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "change the file of this project")
+	_ = cmd.MarkFlagDirname("workspace")
+	return cmd
+}
+
+// uninstalled is what uninstall did, or would do.
+type uninstalled struct {
+	Client string `json:"client"`
+	install.Result
+	Lines string `json:"lines,omitempty"` // with --print
+}
+
+func (a *app) uninstallMCP(c install.Client, workspace string, print bool) error {
+	workspace, err := hereAt(workspace)
+	if err != nil {
+		return err
+	}
+	out := uninstalled{Client: c.Name}
+	if out.Path, err = c.Path(a.places(), workspace); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(out.Path) {
+		return noHome()
+	}
+	if print {
+		out.Lines, err = c.Entry(out.Path)
+	} else {
+		out.Result, err = c.Remove(out.Path)
+	}
+	if err != nil {
+		return err
+	}
+	return a.emit(out, func(w io.Writer) { a.sayUninstalled(w, c, out) })
+}
+
+func (a *app) sayUninstalled(w io.Writer, c install.Client, out uninstalled) {
+	switch {
+	case out.Lines != "":
+		a.say("palyra: these lines would be taken out of %s", show.Arg(out.Path))
+		fmt.Fprintln(w, show.Block(strings.TrimRight(out.Lines, "\r\n")))
+		return
+	case !out.Changed:
+		fmt.Fprintf(w, "%s: %s has no entry of Palyra\n", c.Title, show.Arg(out.Path))
+		return
+	}
+	fmt.Fprintf(w, "%s: Palyra is out of %s\n", c.Title, show.Arg(out.Path))
+	fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+	a.say("  next: start %s anew: until then it keeps the tools that it has", c.Title)
+}
+
+// unhooked is what hook uninstall says with --json.
+type unhooked struct {
+	Agent string `json:"agent"`
+	install.Result
+}
+
+func (a *app) hookUninstall() *cobra.Command {
+	var workspace string
+	cmd := &cobra.Command{
+		Use: "uninstall AGENT", Short: "Take the hook out of an agent's settings", Args: takes("AGENT"),
+		ValidArgs: []string{"claude-code"},
+		Long: "Undoes 'palyra hook install': takes the hook out of ~/.claude/settings.json, or with\n" +
+			"--workspace out of that of a directory. Claude Code's own tools do not ask Palyra then.\n" +
+			"What else is in the file stays, the old file is kept beside it, and doing it twice\n" +
+			"changes nothing.",
+		Example: "  palyra hook uninstall claude-code\n  palyra hook uninstall claude-code --workspace .",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if args[0] != "claude-code" {
+				return usage("%s is no agent that is known here: claude-code", show.Arg(args[0]))
+			}
+			return a.uninstallHook(workspace)
+		},
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "take it out for this directory only (default: for you, everywhere)")
+	_ = cmd.MarkFlagDirname("workspace")
+	return cmd
+}
+
+func (a *app) uninstallHook(workspace string) error {
+	workspace, err := hereAt(workspace)
+	if err != nil {
+		return err
+	}
+	path := install.HookSettings(a.places(), workspace)
+	if !filepath.IsAbs(path) {
+		return noHome()
+	}
+	done, err := install.RemoveHook(path)
+	if err != nil {
+		return err
+	}
+	return a.emit(unhooked{"claude-code", done}, func(w io.Writer) {
+		if !done.Changed {
+			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))
+			return
+		}
+		fmt.Fprintf(w, "took the hook out of %s; Claude Code does not ask Palyra from its next session on\n", show.Line(done.Path))
+		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
+	})
+}
+
+func clientNames() []string {
+	var names []string
+	for _, c := range install.Clients() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// hereAt is a directory of this machine by its whole path; none stays none.
+func hereAt(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", failed(palyra.ReasonPathInvalid, "%v", err)
+	}
+	return abs, nil
+}
+
+func noHome() error {
+	return failed(palyra.ReasonFileNotFound, "there is no home directory").WithRemedy("set HOME, or name a directory with --workspace")
+}
+
+// undo is the command line that undoes an installation.
+func undo(words, workspace string) string {
+	if workspace != "" {
+		words += " --workspace " + show.Arg(workspace)
+	}
+	return "palyra " + words
+}

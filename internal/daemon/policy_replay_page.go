@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"palyra"
+	"palyra/internal/approval"
+	"palyra/internal/journal"
+	"palyra/internal/policy"
+	"palyra/internal/rpc/wire"
+	"palyra/internal/run"
+)
+
+// records goes through the calls that a query picks, in the order of their
+// proposals. The journal says how each was judged first: a row holds what was
+// judged last. While a page is read and judged, the next one is fetched.
+func (p historyPart) records(ctx context.Context, q wire.ReplayQuery) func(func(policy.Record) error) error {
+	r := &pastReader{d: p.d, plans: newMemo(readPlan), tools: newMemo(readTool)}
+	return func(yield func(policy.Record) error) error {
+		return ahead(ctx, func(ctx context.Context, hand func(*pastPage) error) error {
+			return p.d.path.ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
+				page, err := r.fetch(ctx, rows)
+				if err != nil {
+					return err
+				}
+				return hand(page)
+			})
+		}, func(page *pastPage) error {
+			for _, one := range r.read(page) {
+				if err := yield(one); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// ahead runs fetch beside use, at most one thing ahead of it, and returns the error
+// that ended the whole: of use, if it has one. Both have ended when it returns.
+func ahead[T any](ctx context.Context, fetch func(ctx context.Context, hand func(T) error) error, use func(T) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	things, fetched := make(chan T), make(chan error, 1)
+	go func() {
+		defer close(things)
+		fetched <- fetch(ctx, func(one T) error {
+			select {
+			case things <- one:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	var err error
+	for one := range things {
+		if err == nil {
+			if err = use(one); err != nil {
+				cancel()
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return <-fetched
+}
+
+// pastReader makes records of rows. Plans and tools that stand there as often as
+// they were used are read once.
+type pastReader struct {
+	d     *Daemon
+	plans *memo[palyra.Plan]
+	tools *memo[palyra.Tool]
+
+	own ownPlaces
+}
+
+// pastPage is rows, with what the journal and the desk know of them.
+type pastPage struct {
+	rows  []run.Past
+	lines map[palyra.ID][]journal.Raw
+	ended map[palyra.ID]approval.Ended
+}
+
+// fetch looks up what belongs to rows.
+func (r *pastReader) fetch(ctx context.Context, rows []run.Past) (*pastPage, error) {
+	calls, questions := make([]palyra.ID, len(rows)), []palyra.ID{}
+	for i, row := range rows {
+		calls[i] = row.ID
+		if row.Approval != "" {
+			questions = append(questions, row.Approval)
+		}
+	}
+	lines, err := r.d.journal.Of(ctx, palyra.CallJudged{}.Kind(), calls)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := r.d.desk.Ended(ctx, questions)
+	if err != nil {
+		return nil, err
+	}
+	return &pastPage{rows: rows, lines: lines, ended: ended}, nil
+}
+
+// read makes records of a page on every core.
+func (r *pastReader) read(p *pastPage) []policy.Record {
+	out := make([]policy.Record, len(p.rows))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(out)) {
+		wg.Go(func() {
+			var s scratch
+			for i := next.Add(1) - 1; i < int64(len(out)); i = next.Add(1) - 1 {
+				row := p.rows[i]
+				out[i] = r.record(row, p.lines[row.ID], p.ended[row.Approval], &s)
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}

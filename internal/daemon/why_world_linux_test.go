@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"palyra"
+	"palyra/internal/config"
+)
+
+// celled is a daemon that can plan programs in both tiers.
+func celled(t *testing.T, flags map[string]string) *Daemon {
+	t.Helper()
+	dir := t.TempDir()
+	cell := filepath.Join(dir, cellName)
+	build := exec.Command("go", "build", "-o", cell, "palyra/cmd/palyra-cell")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	raw, err := os.ReadFile(cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"process.dir": filepath.Join(dir, "cells"), "process.cell": cell, "process.warm": "0"}
+	maps.Copy(all, flags)
+	cfg, err := config.Load(config.Options{Home: home(t), Env: []string{}, Flags: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(t.Context(), Config{Config: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// Programs are planned in an imagined world as they are here, down to the digest:
+// what holds in a tier is part of the plan.
+func TestTheSameWorldForPrograms(t *testing.T) {
+	d := celled(t, map[string]string{"egress.private_ranges": "10.0.0.0/8", "egress.mode": "preflight"})
+	w, err := d.with(d.Config.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	planned := 0
+	for _, args := range []string{
+		`{"command":"ls","tier":"b"}`, `{"command":"ls","tier":"c"}`, `{"command":"ls"}`, `{"script":"ls | wc -l"}`,
+		`{"command":"git","args":["status"],"tier":"c","egress":["a.example:443"]}`, `{"command":"ls","limits":{"cpu_ms":5},"timeout_ms":7}`,
+		`{"command":"ls","tier":"b","egress":["a.example:443"]}`, `{"command":"ls","require_limits":true}`, `{"command":"ls","profile":"moon"}`,
+	} {
+		p := proposal("palyra.process.run", args)
+		p.Workspace, p.PeerUID = dir, int64(os.Geteuid())
+		same(t, d, w, p)
+		if c := (palyra.Call{Proposal: p}); w.meet(t.Context(), &c) == nil {
+			planned++
+		}
+	}
+	if planned < 5 {
+		t.Errorf("%d plans: the test proves nothing", planned)
+	}
+}
+
+// A tier that must be known to hold, and is not, is planned where it need not be,
+// as a daemon that does not demand it would.
+func TestPostureIsTried(t *testing.T) {
+	d := celled(t, map[string]string{"process.posture": "require"})
+	p := proposal("palyra.process.run", `{"command":"ls","tier":"b"}`)
+	p.Workspace = t.TempDir()
+	e := explain(t, d, "", p)
+	if e.ReasonCode != palyra.ReasonPosture || len(e.Flips) != 2 || e.Flips[0].Change != `process.posture = "off"` || !e.Flips[0].Verified || e.Flips[1].Verified {
+		t.Fatalf("%s %+v", e.ReasonCode, e.Flips)
+	}
+	off := d.Config.Config
+	off.Process.Posture = "off"
+	w, err := d.with(off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := palyra.Call{Proposal: p}
+	if err := w.meet(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(c.Plan.Enforcement)
+	want, failed := trials{d}.Promise(t.Context(), palyra.TierB, c.Plan.Limits)
+	if text, _ := json.Marshal(want); err != nil || failed != nil || len(raw) == 0 || len(want.Mechanisms) == 0 || string(raw) != string(text) {
+		t.Errorf("%s, want %s, %v", raw, text, failed)
+	}
+}
+
+// Limits are tried as they would hold: a call that asks for more than there is gets
+// by where there is as much.
+func TestLimitsAreTried(t *testing.T) {
+	d := celled(t, nil)
+	p := proposal("palyra.process.run", `{"command":"ls","tier":"b","limits":{"processes":300,"open_files":2000}}`)
+	p.Workspace = t.TempDir()
+	e := explain(t, d, "", p)
+	want := "process.processes = 300\nprocess.open_files = 2000"
+	found := false
+	for _, f := range e.Flips {
+		found = found || f.Change == want && f.Verified && f.Becomes == palyra.Ask
+	}
+	if e.ReasonCode != palyra.ReasonMalformedInput || !found {
+		t.Errorf("%s %+v", e.ReasonCode, e.Flips)
+	}
+}

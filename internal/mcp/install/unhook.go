@@ -1,0 +1,131 @@
+package install
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+
+	"palyra"
+)
+
+// leaveHooks words why settings are left alone.
+func leaveHooks(why error) error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the file is left as it is: %v", why).
+		WithRemedy("look for `palyra hook` in %q, and take it out by hand", strings.Join(hookPath, "."))
+}
+
+// WithoutHook returns settings without the entries of ours. Settings that have none
+// are returned as they are. A list or table with nothing left in it goes too.
+func WithoutHook(doc []byte) ([]byte, error) {
+	settings, err := jsonForm{}.decode(doc)
+	if err != nil {
+		return nil, leaveHooks(err)
+	}
+	list, err := hookList(settings)
+	if err != nil {
+		return nil, leaveHooks(err)
+	}
+	p, err := locate(doc, hookPath)
+	if errors.Is(err, errNone) && len(list) == 0 {
+		return doc, nil
+	}
+	if err != nil {
+		return nil, leaveHooks(err)
+	}
+	others, err := otherHooks(list)
+	if err != nil {
+		return nil, leaveHooks(err)
+	}
+	if len(others) == len(list) {
+		return doc, nil
+	}
+	want, err := put(settings, hookPath, others)
+	if err != nil {
+		return nil, leaveHooks(err)
+	}
+	out := hooksCut(doc, p, len(others)).apply(doc)
+	after, err := jsonForm{}.decode(out)
+	if err != nil || !reflect.DeepEqual(noHooks(after), noHooks(want)) {
+		return nil, leaveHooks(errWriting)
+	}
+	return out, nil
+}
+
+// otherHooks are the entries that are not ours. One that runs our hook and more is
+// neither.
+func otherHooks(list []any) ([]any, error) {
+	out := []any{}
+	for _, e := range list {
+		if ourHook(e) {
+			continue
+		}
+		m, _ := e.(map[string]any)
+		hooks, _ := m["hooks"].([]any)
+		for _, h := range hooks {
+			if marked(h) {
+				return nil, errors.New("one entry has the hook of Palyra and others")
+			}
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// hooksCut changes the list at p, or takes out what is empty without our entries.
+func hooksCut(doc []byte, p place, others int) edit {
+	if others > 0 {
+		return edit{from: p.from, to: p.to, with: string(unhooked(doc[p.from:p.to]))}
+	}
+	if p.members == 1 {
+		if hooks, err := locate(doc, hookPath[:1]); err == nil {
+			return hooks.out(doc)
+		}
+	}
+	return p.out(doc)
+}
+
+// unhooked is the text of a list without the entries of ours, the others as they are
+// written.
+func unhooked(list []byte) []byte {
+	dec := json.NewDecoder(bytes.NewReader(list))
+	if _, err := dec.Token(); err != nil {
+		return list
+	}
+	last := int(dec.InputOffset())
+	out := bytes.Clone(list[:last])
+	for begun := false; dec.More(); {
+		var text json.RawMessage
+		if err := dec.Decode(&text); err != nil {
+			return list
+		}
+		end := int(dec.InputOffset())
+		piece := bytes.Replace(list[last:end-len(text)], []byte(","), nil, 1) // the space before it
+		last = end
+		var e any
+		if err := json.Unmarshal(text, &e); err != nil || ourHook(e) {
+			continue
+		}
+		if begun {
+			out = append(out, ',')
+		}
+		out, begun = append(append(out, piece...), text...), true
+	}
+	return append(out, list[last:]...)
+}
+
+// noHooks is settings without a list or table of hooks that is empty.
+func noHooks(settings map[string]any) any {
+	if hooks, ok := settings[hookPath[0]].(map[string]any); ok {
+		if list, ok := hooks[hookPath[1]].([]any); ok && len(list) == 0 {
+			delete(hooks, hookPath[1])
+		}
+	}
+	return bare(settings, hookPath[0])
+}
+
+// RemoveHook takes our entries out of a settings file, which need not exist.
+func RemoveHook(path string) (Result, error) {
+	return rewrite(path, leaveHooks, WithoutHook)
+}

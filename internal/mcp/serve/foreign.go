@@ -1,0 +1,32 @@
+package serve
+
+import (
+	"encoding/json"
+	"strings"
+
+	"palyra"
+)
+
+// readable is an output for a model to read: of a tool of an upstream server the
+// texts that the server brought back, as they are, and one line for each thing that
+// is none. The fields of the result have it whole.
+func readable(o palyra.Outcome) string {
+	var got struct {
+		Content []json.RawMessage `json:"content"`
+	}
+	if !strings.HasPrefix(o.Tool, "mcp.") || json.Unmarshal(o.Output, &got) != nil || len(got.Content) == 0 {
+		return string(o.Output)
+	}
+	lines := make([]string, len(got.Content))
+	for i, raw := range got.Content {
+		var item struct {
+			Type string  `json:"type"`
+			Text *string `json:"text"`
+		}
+		lines[i] = string(raw)
+		if json.Unmarshal(raw, &item) == nil && item.Type == "text" && item.Text != nil {
+			lines[i] = *item.Text
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,283 @@
+package policy
+
+import (
+	"math/bits"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/types"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"palyra"
+)
+
+// attribute is one member of the context. What of returns nil for is not there.
+type attribute struct {
+	name cedar.String
+	of   func(*call) cedar.Value
+}
+
+// attributes are all members of a call's context but the approval. Each is made
+// when it is first asked for: most policies look at few of them.
+var attributes = [...]attribute{
+	{"tool", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Tool) }},
+	{"capabilities", func(c *call) cedar.Value { return stringSet(c.found.capabilities) }},
+	{"sensitive", func(c *call) cedar.Value { return cedar.Boolean(c.found.sensitive) }},
+	{"read_only", func(c *call) cedar.Value { return cedar.Boolean(c.found.readOnly) }},
+	{"destructive", func(c *call) cedar.Value { return cedar.Boolean(c.found.destructive) }},
+	{"argv", func(c *call) cedar.Value { return stringSet(c.request.Plan.Argv) }},
+	{"command_line", func(c *call) cedar.Value { return cedar.String(commandLine(c.request.Plan.Argv)) }},
+	{"cwd", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
+	{"env", func(c *call) cedar.Value { return envNames(c.request.Plan.Env) }},
+	{"stdin_live", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == stdinLive) }},
+	{"reads", func(c *call) cedar.Value { return stringSet(c.request.Plan.Reads) }},
+	{"writes", func(c *call) cedar.Value { return stringSet(c.request.Plan.Writes) }},
+	{"secrets", func(c *call) cedar.Value { return stringSet(c.request.Plan.Bindings) }},
+	{"tier", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Tier) }},
+	{"input_bytes", func(c *call) cedar.Value { return cedar.Long(len(c.request.Plan.Arguments)) }},
+	{"calls_used", func(c *call) cedar.Value { return cedar.Long(c.request.CallsUsed) }},
+	{"budget", func(c *call) cedar.Value { return cedar.Long(c.budget(c.request)) }},
+	{"labels", func(c *call) cedar.Value { return stringSet(c.request.Labels) }},
+	{"risk", func(c *call) cedar.Value { return c.found.record() }},
+	{"session_id", func(c *call) cedar.Value { return cedar.String(c.request.Session) }},
+	{"session", func(c *call) cedar.Value { return sessionUID(c.request.Session) }},
+	{"door", func(c *call) cedar.Value { return cedar.String(c.request.Door) }},
+	{"door_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Door))) }},
+	{"principal_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.principals.has(string(c.request.Principal))) }},
+	{"profile", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Profile) }},
+	{"asks", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Asks) }},
+	{"network", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Enforcement.Mode) }},
+	{"agent_socket", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.AgentSocket) }},
+	{"probed", func(c *call) cedar.Value { return cedar.Boolean(c.probed != nil && c.probed(c.request.Plan.Tier)) }},
+	{"unix_sockets", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.UnixSockets) }},
+	{"mechanisms", func(c *call) cedar.Value { return stringSet(c.request.Plan.Enforcement.Mechanisms) }},
+	{"limits", func(c *call) cedar.Value { return limitSet(c.request.Plan.Enforcement.Limits) }},
+	{"workspace_needed", func(c *call) cedar.Value { return cedar.Boolean(c.found.workspace) }},
+	{"workspace_known", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Workspace.Known) }},
+	{"egress", func(c *call) cedar.Value { return hostPairs(c.egress) }},
+	{"hosts", func(c *call) cedar.Value { return hostNames(c.egress) }},
+	{"command", func(c *call) cedar.Value { return commandRecord(c.words) }},
+	{"time", func(c *call) cedar.Value { return momentRecord(c.request.At) }},
+	{"run_id", func(c *call) cedar.Value { return wordIf(string(c.request.Run)) }},
+	{"parent", func(c *call) cedar.Value { return wordIf(string(c.request.Parent)) }},
+	{"workspace", func(c *call) cedar.Value { return wordIf(c.request.Plan.Workspace.Path) }},
+	{"executable", func(c *call) cedar.Value { return executableRecord(c.request.Plan.Executable) }},
+	{"subcommand", func(c *call) cedar.Value { return wordIf(c.words.Subcommand) }},
+	{"device_id", func(c *call) cedar.Value { return wordIf(c.standing.Device) }},
+	{"place", func(c *call) cedar.Value { return placeIf(c.request.Plan.Workspace.Path) }},
+}
+
+// attrs is a set of attributes: those of the table by their place, and the approval.
+type attrs uint64
+
+const (
+	approvalName       = "approval"
+	allAttrs     attrs = 1<<len(attributes) - 1
+	attrApproval attrs = 1 << len(attributes) // there is room for 63, or this does not compile
+	everything         = allAttrs | attrApproval
+)
+
+// view is what some policies see of the context under one approval.
+type view struct {
+	attrs attrs
+	under answer
+}
+
+// sights is what is known of policies before the first of many calls is judged.
+type sights struct {
+	reads     map[*rule]attrs         // of the context
+	approvals map[answer]cedar.Record // that the ladder tries
+}
+
+// sightsOf looks at what the policies of a bundle read.
+func sightsOf(list rules) *sights {
+	s := &sights{reads: make(map[*rule]attrs, len(list)), approvals: map[answer]cedar.Record{{}: answer{}.record()}}
+	for _, r := range list {
+		s.reads[r] = readsContext((*ast.Policy)(r.policy.AST()))
+	}
+	for _, a := range ladder {
+		s.approvals[a], s.approvals[a.leased()] = a.record(), a.leased().record()
+	}
+	return s
+}
+
+// approval is an approval as policies see it.
+func (s *sights) approval(a answer) cedar.Record {
+	if rec, ok := s.approvals[a]; ok {
+		return rec
+	}
+	return a.record()
+}
+
+// read is what some policies see together; everything where one is not known.
+func (s *sights) read(some rules) (all attrs) {
+	for _, r := range some {
+		reads, known := s.reads[r]
+		if !known {
+			return everything
+		}
+		all |= reads
+	}
+	return all
+}
+
+// readsContext returns the attributes that a policy's conditions can see. A use of
+// the context as a whole sees all of them, and so does a name that nobody knows.
+func readsContext(p *ast.Policy) (found attrs) {
+	look := func(n ast.IsNode) bool {
+		if isContext(n) {
+			found = everything
+		}
+		of, attr := member(n)
+		if isContext(of) {
+			found |= attrNamed(attr)
+			return false
+		}
+		return found != everything
+	}
+	for _, c := range p.Conditions {
+		ast.Inspect(ast.NewNode(c.Body), look)
+	}
+	return found
+}
+
+func attrNamed(name types.String) attrs {
+	if name == approvalName {
+		return attrApproval
+	}
+	for i, a := range attributes {
+		if a.name == name {
+			return 1 << i
+		}
+	}
+	return everything
+}
+
+// seen is the context with all that these policies can tell apart, under an approval.
+// Without what none of them reads it is much smaller, and they answer the same.
+func (c *call) seen(some rules, a answer) cedar.Record {
+	if c.sights == nil {
+		return c.context(a)
+	}
+	v := view{c.sights.read(some), a}
+	if a == (answer{}) { // so all policies of the question are asked, in two parts
+		v.attrs |= c.wide
+	} else if v.attrs&attrApproval == 0 {
+		v.under = answer{}
+	}
+	if v.attrs == everything {
+		return c.context(a)
+	}
+	rec, ok := c.views[v]
+	if !ok {
+		m := c.some(v.attrs)
+		if v.attrs&attrApproval != 0 {
+			m[approvalName] = c.sights.approval(a)
+		}
+		if c.views == nil {
+			c.views = map[view]cedar.Record{}
+		}
+		rec = cedar.NewRecord(m)
+		c.views[v] = rec
+	}
+	return rec
+}
+
+// some makes some attributes.
+func (c *call) some(want attrs) cedar.RecordMap {
+	m := make(cedar.RecordMap, bits.OnesCount64(uint64(want))+1)
+	for i := range attributes {
+		if want&(1<<i) == 0 {
+			continue
+		}
+		if v := c.value(i); v != nil {
+			m[attributes[i].name] = v
+		}
+	}
+	return m
+}
+
+// value is an attribute, made once where several views have it: the whole context is
+// itself made only once.
+func (c *call) value(i int) cedar.Value {
+	if c.sights == nil {
+		return attributes[i].of(c)
+	}
+	if c.values == nil {
+		c.values = make([]cedar.Value, len(attributes))
+	}
+	if c.made&(1<<i) == 0 {
+		c.values[i] = attributes[i].of(c)
+		c.made |= 1 << i
+	}
+	return c.values[i]
+}
+
+func wordIf(s string) cedar.Value {
+	if s == "" {
+		return nil
+	}
+	return cedar.String(s)
+}
+
+func executableRecord(e palyra.Executable) cedar.Value {
+	if e.Path == "" {
+		return nil
+	}
+	return cedar.NewRecord(cedar.RecordMap{
+		"path": cedar.String(e.Path), "name": cedar.String(filepath.Base(e.Path)), "digest": cedar.String(e.Digest),
+	})
+}
+
+func placeIf(at string) cedar.Value {
+	if at == "" {
+		return nil
+	}
+	return cedar.NewEntityUID("Workspace", cedar.String(path.Clean(at)))
+}
+
+func momentRecord(at time.Time) cedar.Value {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return cedar.NewRecord(cedar.RecordMap{
+		"unix": cedar.Long(at.Unix()), "hour": cedar.Long(at.Hour()), "minute": cedar.Long(at.Minute()),
+		"weekday": cedar.Long((int64(at.Weekday())+6)%7 + 1),
+	})
+}
+
+// limitSet writes how each limit is enforced as limit=method.
+func limitSet(limits map[string]string) cedar.Set {
+	list := make([]string, 0, len(limits))
+	for limit, method := range limits {
+		list = append(list, limit+"="+method)
+	}
+	return stringSet(list)
+}
+
+func envNames(env []palyra.EnvVar) cedar.Set {
+	names := make([]string, len(env))
+	for i, v := range env {
+		names[i] = v.Name
+	}
+	return stringSet(names)
+}
+
+func hostPairs(list []host) cedar.Set {
+	both := make([]cedar.Value, len(list))
+	for i, h := range list {
+		both[i] = cedar.NewRecord(cedar.RecordMap{"host": cedar.String(h.name), "port": cedar.Long(h.port)})
+	}
+	return cedar.NewSet(both...)
+}
+
+func hostNames(list []host) cedar.Set {
+	only := make([]string, len(list))
+	for i, h := range list {
+		only[i] = h.name
+	}
+	return stringSet(only)
+}

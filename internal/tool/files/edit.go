@@ -1,0 +1,173 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"palyra"
+	"palyra/internal/tool"
+)
+
+type editor struct{ *shared }
+
+const editSchema = `{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["path", "old_string", "new_string"],
+  "properties": {
+    "path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File to change, relative to the workspace. Links are not followed."},
+    "old_string": {"type": "string", "minLength": 1, "description": "The text to replace, exactly as it stands in the file, with its white space. It must stand there once, unless replace_all is set: give enough of the lines around it."},
+    "new_string": {"type": "string", "description": "What stands there instead. Empty to delete."},
+    "replace_all": {"type": "boolean", "description": "Replace every occurrence. Default false."}
+  }
+}`
+
+// Spec implements tool.Tool.
+func (editor) Spec() palyra.Tool {
+	return writing(spec("palyra.fs.edit", "Edit file",
+		"Replaces a text in a file of the workspace by another, in one step. Text files only. For changes at several places or in several files use palyra.fs.apply_patch.",
+		editSchema), patchInput)
+}
+
+type editArgs struct {
+	Path string `json:"path"`
+	Old  string `json:"old_string"`
+	New  string `json:"new_string"`
+	All  bool   `json:"replace_all"`
+}
+
+// Plan implements tool.Tool.
+func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
+	return t.in(ctx, p.Workspace, func(r *root) error {
+		c, _, err := editChange(r, env, *p)
+		if !p.Workspace.Known && c.before.exists {
+			untold(p, c, err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		bind(p, []change{c}, nil)
+		show([]change{c}).detail(p, "edit "+plain(c.path))
+		return nil
+	})
+}
+
+// untold plans an edit in a directory that nobody registered, where reading is asked
+// about as well: that the text does not stand there, or how often, would tell whoever
+// tries one text after the other what does. So it is planned all the same, looks the
+// same to who proposed it, and fails when somebody has let it run.
+func untold(p *palyra.Plan, c change, err error) {
+	c.action = "modify"
+	if err != nil {
+		c.after, c.mode = c.before.content, c.before.mode
+		p.Detail.Notes = append(p.Detail.Notes, "it would fail: "+palyra.AsError(err).Text)
+	}
+	bind(p, []change{c}, nil)
+	show([]change{c}).detail(p, "")
+	p.Detail.Summary = "edit " + plain(c.path)
+}
+
+type editResult struct {
+	Path         string        `json:"path"`
+	Replacements int           `json:"replacements"`
+	Bytes        int           `json:"bytes"`
+	SHA256       palyra.Digest `json:"sha256"`
+	Previous     palyra.Digest `json:"previous_sha256"`
+}
+
+// Run implements tool.Tool.
+func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
+	err = t.in(ctx, p.Workspace, func(r *root) error {
+		c, n, err := editChange(r, env, p)
+		if err != nil {
+			return err
+		}
+		if err := bound(p, []change{c}, nil); err != nil {
+			return err
+		}
+		if err := t.apply(ctx, r, env.Call, []change{c}); err != nil {
+			return err
+		}
+		out, err = tool.Encode(editResult{
+			Path: c.path, Replacements: n, Bytes: len(c.after), SHA256: palyra.SumBytes(c.after), Previous: c.before.digest,
+		})
+		return err
+	})
+	return out, err
+}
+
+// editChange reads the file as it is and says how it shall be, and how many places
+// of it change. Of one that cannot be edited so it returns what was read.
+func editChange(r *root, env tool.Env, p palyra.Plan) (change, int, error) {
+	var a editArgs
+	if err := tool.Arguments(p, &a); err != nil {
+		return change{}, 0, err
+	}
+	if err := a.check(); err != nil {
+		return change{}, 0, err
+	}
+	rel, err := cleanTarget(a.Path, p.Workspace.Path, env.Asked)
+	if err != nil {
+		return change{}, 0, err
+	}
+	c := change{path: rel, action: "modify"}
+	if c.before, err = r.look(rel); err != nil {
+		return change{}, 0, err
+	}
+	n, err := a.places(rel, c.before)
+	if err != nil {
+		return c, 0, err
+	}
+	if int64(len(c.before.content))+int64(n)*int64(len(a.New)-len(a.Old)) > r.cfg.MaxFile {
+		return c, 0, tooLarge(rel, r.cfg.MaxFile)
+	}
+	c.after = []byte(strings.ReplaceAll(string(c.before.content), a.Old, a.New))
+	c.mode = c.before.mode & 0o777 // set-id bits do not outlive a change of content
+	return c, n, nil
+}
+
+func notSo(remedy, format string, args ...any) error {
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, format, args...).WithRemedy("%s", remedy)
+}
+
+// check refuses what is no edit of any file.
+func (a editArgs) check() error {
+	if strings.IndexByte(a.New, 0) >= 0 || strings.IndexByte(a.Old, 0) >= 0 {
+		return notSo("give text without NUL", "the text contains a NUL character")
+	}
+	if a.Old == a.New {
+		return notSo("give another new_string", "old_string and new_string are the same")
+	}
+	return nil
+}
+
+// places counts where the text stands, and refuses what is not one clear edit.
+func (a editArgs) places(rel string, s state) (int, error) {
+	if !s.exists {
+		return 0, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "%s does not exist", quote(rel)).
+			WithRemedy("make it with palyra.fs.write, or check the path with palyra.fs.list")
+	}
+	if !isText(s.content) {
+		return 0, notSo("replace it whole with palyra.fs.write and content_b64", "%s is not text", quote(rel))
+	}
+	n := strings.Count(string(s.content), a.Old)
+	switch {
+	case n == 0:
+		return 0, notSo("read the file with palyra.fs.read and copy the text exactly, with its white space", "old_string does not stand in %s", quote(rel))
+	case n > 1 && !a.All:
+		return 0, notSo("give more of the lines around it, or set replace_all", "old_string stands in %s %s", quote(rel), times(n))
+	}
+	return n, nil
+}
+
+func times(n int) string {
+	if n == 2 {
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
