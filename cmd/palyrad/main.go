@@ -40,7 +40,7 @@ usage: palyrad [--home DIR] [--set KEY=VALUE]... [--rollback-policy WHAT] [--ver
   --version          print the version
 
 It serves two sockets, agent.sock and operator.sock, until SIGTERM or SIGINT.
-On SIGHUP it reads the directory policy.dir again, if one is set.
+On SIGHUP it reads the directory policy.dir again; where none is set it goes on.
 `
 
 // settings collects repeated --set flags.

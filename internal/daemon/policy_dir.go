@@ -13,11 +13,9 @@ import (
 )
 
 // followPolicy reads the policy directory again on each SIGHUP until ctx ends.
-// Without a directory the signal keeps its meaning, which is the end.
+// Without a directory there is nothing to read, and the signal says so: who asks for
+// policies to be read again must not end the gate by it.
 func (d *Daemon) followPolicy(ctx context.Context) error {
-	if d.Config.Config.Policy.Dir == "" {
-		return nil
-	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -26,6 +24,10 @@ func (d *Daemon) followPolicy(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
+			if d.Config.Config.Policy.Dir == "" {
+				d.Log.Info("there is no policy directory to read again; policies are put into force with 'palyra policy apply DIR', or set policy.dir")
+				continue
+			}
 			if err := d.loadPolicyDir(ctx); err != nil {
 				d.Log.Warn("the policy directory is not in force; the policies in force stay", "error", err)
 			}

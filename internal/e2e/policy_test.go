@@ -123,6 +123,21 @@ func TestKillAmongManyChanges(t *testing.T) {
 	}
 }
 
+// Where there is no directory to read again, SIGHUP changes nothing and ends nothing.
+func TestHangupWithoutADirectory(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	first, _ := inForce(t, d)
+	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if now, _ := inForce(t, d); now != first {
+		t.Errorf("%s is in force, not %s", now, first)
+	}
+	d.verify()
+	d.stop()
+}
+
 // SIGHUP reads the policy directory again; one that is broken changes nothing, and
 // the status says so.
 func TestHangupReadsPolicies(t *testing.T) {
