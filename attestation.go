@@ -72,7 +72,8 @@ type Predicate struct {
 	OutcomeDigest   Digest       `json:"outcome_sha256"` // of the outcome as delivered, without the attestation
 	Egress          []EgressFlow `json:"egress"`
 	EgressOmitted   int64        `json:"egress_omitted"` // flows beyond those listed
-	Quarantined     []string     `json:"sealed_path_created"`
+	Quarantined     []PathText   `json:"sealed_path_created"`
+	Reduced         []string     `json:"reduced,omitempty"` // members that could not be signed as they were and are left out
 	StartedAt       string       `json:"started_at"`
 	FinishedAt      string       `json:"finished_at"`
 	Granted         Position     `json:"granted"`

@@ -52,6 +52,7 @@ type CallGranted struct {
 	Approval ID     `json:"approval_id,omitempty"`
 	Lease    ID     `json:"lease_id,omitempty"`
 	Tier     Tier   `json:"tier"`
+	WallMS   int64  `json:"wall_ms,omitempty"` // that it may run; lines from before this was kept do not say
 }
 
 // CallFinished carries the attestation's digest; without this line the output
@@ -63,7 +64,8 @@ type CallFinished struct {
 	Attestation Digest      `json:"attestation_digest"`
 	AttestedAs  ID          `json:"attestation_id"`
 	Body        Digest      `json:"outcome_sha256"`
-	Labels      []string    `json:"labels,omitempty"` // what it did; its session has them from here on
+	Labels      []string    `json:"labels,omitempty"`  // what it did; its session has them from here on
+	Reduced     []string    `json:"reduced,omitempty"` // what the attestation lacks because it could not be signed
 
 	Signed Attestation `json:"-"`
 }

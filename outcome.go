@@ -51,7 +51,7 @@ type Outcome struct {
 	Stderr          string          `json:"stderr"`
 	StderrB64       string          `json:"stderr_b64"`
 	Truncated       bool            `json:"truncated"`
-	Quarantined     []string        `json:"sealed_path_created"` // sealed paths that the run made; they were taken away
+	Quarantined     []PathText      `json:"sealed_path_created"` // sealed paths that the run made; they were taken away
 	Output          json.RawMessage `json:"output"`
 	SessionID       ID              `json:"session_id"`
 	CallID          ID              `json:"call_id"`
@@ -85,7 +85,7 @@ func (o Outcome) Marshal() ([]byte, error) {
 		o.Policies = []string{}
 	}
 	if o.Quarantined == nil {
-		o.Quarantined = []string{}
+		o.Quarantined = []PathText{}
 	}
 	if len(o.Output) == 0 {
 		o.Output = json.RawMessage("null")

@@ -2,6 +2,7 @@ package attest
 
 import (
 	"encoding/base64"
+	"strings"
 
 	"palyra"
 )
@@ -24,6 +25,9 @@ func (v *verifier) statement(payload []byte) error {
 	v.checked("execution_sha256")
 	v.describe()
 	v.retired()
+	if len(p.Reduced) > 0 {
+		v.warn("the run could not be attested in full; these members say nothing: " + palyra.Clip(strings.Join(p.Reduced, ", "), 256))
+	}
 	return v.decision()
 }
 

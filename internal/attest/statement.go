@@ -58,14 +58,18 @@ func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 	}
 	p.ExecutionSHA256 = execution
 	first, err := marshal(statementOf(p))
-	if err != nil || p.Decision == nil { // without an answer there is no clock reading and no free form in it
-		return first, p, err
+	if err != nil {
+		return nil, p, err
 	}
 	var st statement
 	if err := decode(first, &st); err != nil {
 		return nil, p, err
 	}
 	text, err := marshal(st)
+	if err != nil {
+		return nil, p, err
+	}
+	_, err = decodeStatement(text) // nothing is signed that a reader would refuse
 	return text, st.Predicate, err
 }
 

@@ -69,7 +69,7 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 		pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
 	printFlows(w, p)
 	for _, path := range p.Quarantined {
-		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path))
+		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path.Raw()))
 	}
 }
 

@@ -259,7 +259,7 @@ func (s *spool) next() (palyra.Chunk, bool) {
 }
 
 // takenAway names what the command made and did not leave behind.
-func (x *execution) takenAway(call palyra.ID, paths []string) {
+func (x *execution) takenAway(call palyra.ID, paths []palyra.PathText) {
 	const shown = 10
 	if len(paths) == 0 {
 		return
@@ -267,7 +267,7 @@ func (x *execution) takenAway(call palyra.ID, paths []string) {
 	x.freshLine()
 	fmt.Fprintln(x.Stderr, "palyra: the command made or changed what is sealed; it is in quarantine, not in the workspace:")
 	for _, p := range paths[:min(shown, len(paths))] {
-		fmt.Fprintln(x.Stderr, "  "+show.Arg(p))
+		fmt.Fprintln(x.Stderr, "  "+show.Arg(p.Raw()))
 	}
 	if n := len(paths) - shown; n > 0 {
 		fmt.Fprintf(x.Stderr, "  and %d more\n", n)

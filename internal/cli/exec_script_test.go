@@ -79,7 +79,7 @@ func TestExecScriptRefused(t *testing.T) {
 func TestExecNamesWhatWasTakenAway(t *testing.T) {
 	s := openStage(t, func(*played) palyra.Outcome {
 		o := finished(0, "out", "")
-		o.Quarantined = []string{".git/hooks/pre-commit", "a\x1b[2J", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}
+		o.Quarantined = []palyra.PathText{".git/hooks/pre-commit", "a\x1b[2J", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}
 		return o
 	})
 	code, out, errs := s.main(nil, "exec", "--", "x")

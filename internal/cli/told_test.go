@@ -13,7 +13,7 @@ import (
 // What a run reached, and what it was refused, stands in the text as well.
 func TestAttestationsShowTheirFlows(t *testing.T) {
 	at := palyra.Attestation{ID: "A", Predicate: palyra.Predicate{
-		CallID: "C", EgressOmitted: 3, Quarantined: []string{".git/hooks/x\x1b"}, Egress: []palyra.EgressFlow{
+		CallID: "C", EgressOmitted: 3, Quarantined: []palyra.PathText{".git/hooks/x\x1b"}, Egress: []palyra.EgressFlow{
 			{Door: "connect", Host: "good.example", Port: 443, Address: "192.0.2.1", In: 10, Out: 20, Verdict: "allow", Grant: "G"},
 			{Door: "dns", Host: "bad.example\x1b[2J", Verdict: "deny"},
 		},

@@ -119,7 +119,7 @@ func (d *Daemon) openRunner(p *path) (err error) {
 func (d *Daemon) sealsChanged(ctx context.Context, c *palyra.Call, paths []string) {
 	_, err := d.journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
 		Reason: palyra.ReasonSealDenied, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: process.Name, Call: c.ID,
-		Path: palyra.Clip(paths[0], 1024), Count: int64(len(paths)),
+		Path: palyra.Clip(string(palyra.TextOfPath(paths[0])), 1024), Count: int64(len(paths)),
 	})
 	if err != nil {
 		d.Log.Error("the alert is not on record", "error", err)

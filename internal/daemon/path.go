@@ -125,7 +125,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	}
 	g, err := gate.New(gate.Config{
 		Ledger: p.ledger, Catalog: p.catalog, Planner: p.planner, Judge: d.policy, Desk: d.desk, Runner: p,
-		Attester: d.attester, NewID: newID, Now: now,
+		Attester: d.attester, NewID: newID, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err

@@ -218,13 +218,48 @@ mkdir -p deep/er && git init -q deep/er/repo; echo 'x' > deep/.envrc; mkdir -p s
 	if _, err := os.Stat(filepath.Join(d.work, "fine.txt")); err != nil {
 		t.Error("what may be made was not:", err)
 	}
-	for _, want := range []string{"deep/er/repo/.git", "deep/.envrc", "sub/.vscode"} {
+	for _, want := range []palyra.PathText{"deep/er/repo/.git", "deep/.envrc", "sub/.vscode"} {
 		if !slices.Contains(out.Quarantined, want) {
 			t.Errorf("%s is not named: %v", want, out.Quarantined)
 		}
 	}
 	if p := predicate(t, out); !slices.Equal(p.Quarantined, out.Quarantined) {
 		t.Errorf("attested: %v", p.Quarantined)
+	}
+}
+
+// A run names its files as it likes, with bytes that are no text, and makes as many
+// as it likes: it is attested all the same, and the record stays small.
+func TestNamesOfARunDoNotKeepItFromBeingAttested(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.project()
+	d.mustStart()
+	out, _ := d.allowed(d.inRoom(nil, "/bin/sh", "-c", `
+n=$(printf 'a\377'); mkdir "$n" 'changed: b' '… and 3 more'; for d in "$n" 'changed: b' '… and 3 more'; do echo evil > "$d/.envrc"; done
+`))
+	p := predicate(t, out)
+	if out.Outcome != palyra.OutcomeFinished || len(p.Reduced) > 0 || !slices.Equal(p.Quarantined, out.Quarantined) {
+		t.Fatalf("%+v\n%+v", out, p)
+	}
+	for _, want := range []palyra.PathText{`"a\xff/.envrc"`, `"… and 3 more/.envrc"`, "changed: b/.envrc"} {
+		if !slices.Contains(out.Quarantined, want) {
+			t.Errorf("%s is not named: %v", want, out.Quarantined)
+		}
+	}
+	out, _ = d.allowed(d.inRoom(nil, "/bin/sh", "-c", `
+long=$(head -c 200 /dev/zero | tr '\0' x); deep=$long; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do deep=$deep/$long; done
+mkdir -p "$deep"; cd "$deep"; i=0; while [ $i -lt 1050 ]; do mkdir $i; echo evil > $i/.envrc; i=$((i+1)); done
+`))
+	text, err := out.Marshal()
+	if err != nil || out.Outcome != palyra.OutcomeFinished || len(text) > 64<<10 {
+		t.Errorf("%d bytes, %v: %.1000s", len(text), err, text)
+	}
+	if n := len(out.Quarantined); n < 2 || !strings.HasSuffix(string(out.Quarantined[n-1]), " more") {
+		t.Errorf("%d names: %.200q", n, out.Quarantined)
+	}
+	if d.stop(); d.log.Len() > 64<<10 {
+		t.Errorf("the log has %d bytes", d.log.Len())
 	}
 }
 

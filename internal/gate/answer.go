@@ -10,7 +10,7 @@ func blank(c *palyra.Call) palyra.Outcome {
 	return palyra.Outcome{
 		Tool: palyra.Clip(c.Proposal.Tool, 512), SessionID: c.Proposal.Session, CallID: c.ID, ApprovalID: c.Approval,
 		GrantID: c.Grant, PlanDigest: c.Digest, JournalPosition: c.Granted.Seq,
-		Quarantined: []string{},
+		Quarantined: []palyra.PathText{},
 	}
 }
 
@@ -26,7 +26,12 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 	o := blank(c)
 	o.Outcome = palyra.OutcomeFinished
 	if f := res.Failure; f != nil {
-		o.Layer, o.ReasonCode, o.Reason, o.Remedy = f.Layer, f.Reason, f.Text, f.Remedy
+		o.Layer, o.ReasonCode, o.Reason, o.Remedy = f.Layer, f.Reason, palyra.Clip(f.Text, maxWords), palyra.Clip(f.Remedy, maxWords)
+	}
+	output, ok := readable(res.Output)
+	if !ok && o.ReasonCode == "" {
+		o.Layer, o.ReasonCode = palyra.LayerTier, palyra.ReasonInternal
+		o.Reason, o.Remedy = "the tool ran, and its result is not JSON and is left out", "see what it did before you propose it again"
 	}
 	switch {
 	case res.TimedOut:
@@ -40,8 +45,8 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 			o.Remedy = "propose the call again if it is still wanted"
 		}
 	}
-	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, res.Signal, res.Truncated, res.Output
-	o.Quarantined = append([]string{}, res.Quarantined...)
+	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, palyra.Clip(res.Signal, 64), res.Truncated, output
+	o.Quarantined = palyra.TextOfPaths(res.Quarantined, res.More)
 	o.SetStreams(res.Stdout, res.Stderr)
 	return o
 }
@@ -57,10 +62,10 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		InputDigest: inputDigest(c.Proposal.Arguments), Verdict: c.Verdict.Effect, Policies: policyIDs(c.Verdict),
 		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
-		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: res.Signal, TimedOut: res.TimedOut, KillReason: clip(res.KillReason),
+		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: clip(res.KillReason),
 		Usage: res.Usage, StdoutDigest: palyra.SumBytes(res.Stdout), StderrDigest: palyra.SumBytes(res.Stderr),
 		OutputDigest: palyra.SumBytes(res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
-		Quarantined: append([]string{}, res.Quarantined...), PostureDigest: res.Posture,
+		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), PostureDigest: res.Posture,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
 	}
 	if c.Decision.Answer != palyra.AnswerPending {

@@ -39,6 +39,8 @@ type world struct {
 	desk    func(context.Context) (palyra.Decision, error)
 	execute func(context.Context, palyra.Grant) palyra.Result
 	sign    func(context.Context) error
+	signs   func(context.Context, palyra.Predicate) error // looks at what it signs
+	signed  []palyra.Predicate
 
 	heard   []palyra.Event
 	runs    int
@@ -237,7 +239,7 @@ func (w *world) checkMove(c *palyra.Call, events []palyra.Event) {
 	}
 	want := map[palyra.State]string{
 		palyra.Granted: "call.granted", palyra.Refused: "call.refused", palyra.Finished: "call.finished", palyra.Cancelled: "call.cancelled",
-		palyra.Checked: "call.checked",
+		palyra.Checked: "call.checked", palyra.Unknown: "call.unknown",
 	}[c.State]
 	last := events[len(events)-1].Kind()
 	if c.State == palyra.Pending {
@@ -377,6 +379,11 @@ func (w *world) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestat
 	}
 	if w.sign != nil {
 		if err := w.sign(ctx); err != nil {
+			return palyra.Attestation{}, err
+		}
+	}
+	if w.signs != nil {
+		if err := w.signs(ctx, p); err != nil {
 			return palyra.Attestation{}, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"palyra"
@@ -94,6 +95,7 @@ type Config struct {
 	Attester Attester
 	NewID    func() palyra.ID
 	Now      func() time.Time
+	Log      *slog.Logger // may be nil
 }
 
 // Gate is the path. It holds no state: the Ledger does.
@@ -104,6 +106,9 @@ func New(c Config) (*Gate, error) {
 	if c.Ledger == nil || c.Catalog == nil || c.Planner == nil || c.Judge == nil || c.Desk == nil ||
 		c.Runner == nil || c.Attester == nil || c.NewID == nil || c.Now == nil {
 		return nil, errors.New("gate: new: a part is missing")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Gate{c}, nil
 }
@@ -228,27 +233,6 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 		return w.refused(ctx, *res.Refusal)
 	}
 	return w.finish(ctx, res)
-}
-
-// finish signs what happened and makes it durable; until then the output is
-// withheld.
-func (w *walk) finish(ctx context.Context, res palyra.Result) (palyra.Outcome, error) {
-	out := outcome(w.call, res)
-	pred, err := predicate(w.call, res, out, w.NewID())
-	if err != nil {
-		return palyra.Outcome{}, err
-	}
-	ctx = context.WithoutCancel(ctx) // what ran is signed and recorded whoever has left
-	att, err := w.Attester.Attest(ctx, pred)
-	if err != nil {
-		return palyra.Outcome{}, err
-	}
-	out.Attestation = &att.Envelope
-	w.end(palyra.Finished, out)
-	if _, err := w.record(ctx, finished(w.call, res, out, att)); err != nil { // barrier
-		return palyra.Outcome{}, err
-	}
-	return out, nil
 }
 
 // inputDigest is the digest of arguments as they came.

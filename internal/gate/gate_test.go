@@ -540,18 +540,6 @@ func TestACallerThatLeftBeforeAnythingWasAsked(t *testing.T) {
 	}
 }
 
-func TestWithoutASignatureTheOutputIsWithheld(t *testing.T) {
-	w := newWorld(t)
-	w.sign = func(context.Context) error { return errStop }
-	out, err := w.do(t.Context())
-	if !errors.Is(err, errStop) || out.Stdout != "" {
-		t.Errorf("got %+v, %v", out, err)
-	}
-	if row := w.rows[callID]; row.State != palyra.Granted {
-		t.Errorf("the durable call is %s: it should read as unknown after a restart", row.State)
-	}
-}
-
 func TestLongNamesAreClippedInTheJournal(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("x", 1<<20) + "\xff"

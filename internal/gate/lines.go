@@ -41,13 +41,14 @@ func requested(c *palyra.Call, a palyra.Approval, joined bool) palyra.Event {
 func granted(c *palyra.Call) palyra.Event {
 	return palyra.CallGranted{
 		Call: c.ID, Grant: c.Grant, Plan: c.Digest, Approval: c.Decision.Approval, Lease: c.Decision.Lease, Tier: c.Plan.Tier,
+		WallMS: wallOf(c.Plan).Milliseconds(),
 	}
 }
 
 func finished(c *palyra.Call, res palyra.Result, out palyra.Outcome, att palyra.Attestation) palyra.Event {
 	return palyra.CallFinished{
 		Call: c.ID, Outcome: out.Outcome, ExitCode: out.ExitCode, Attestation: att.Digest, AttestedAs: att.ID,
-		Body: att.Predicate.OutcomeDigest, Labels: palyra.Effects(c, res), Signed: att,
+		Body: att.Predicate.OutcomeDigest, Labels: palyra.Effects(c, res), Reduced: att.Predicate.Reduced, Signed: att,
 	}
 }
 

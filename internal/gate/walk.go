@@ -180,13 +180,17 @@ func (w *walk) question(ctx context.Context) (kept bool, err error) {
 	}
 }
 
+// wallOf is how long a plan may run.
+func wallOf(p palyra.Plan) time.Duration {
+	if wall := time.Duration(p.Limits.WallMS) * time.Millisecond; wall > 0 {
+		return wall
+	}
+	return defaultWall
+}
+
 // run bounds the run by its own clock and keeps apart why it ended.
 func (w *walk) run(ctx context.Context, g palyra.Grant) (res palyra.Result) {
-	wall := time.Duration(g.Plan().Limits.WallMS) * time.Millisecond
-	if wall <= 0 {
-		wall = defaultWall
-	}
-	runCtx, end := startClock(ctx, wall)
+	runCtx, end := startClock(ctx, wallOf(g.Plan()))
 	defer end()
 	started := w.Now()
 	defer func() {

@@ -234,21 +234,36 @@ func (c *Calls) reopen(ctx context.Context, call *palyra.Call) (*flight, error) 
 // again: a full disk does not empty at once.
 const strandedFor = 5 * time.Second
 
-// strand looks after a call whose walk ended with an error, as on a full disk:
-// if the ledger has it as pending all the same, it goes on after a while, without
-// a restart.
+// strand looks after a call whose walk ended with an error, as on a full disk. If
+// the ledger has it as pending all the same, it goes on after a while, without a
+// restart. One that was granted has run or not, and nobody is left who knows: it
+// is given up, and that is tried until it is on record, so that no call stays
+// granted.
 func (c *Calls) strand(id palyra.ID) {
 	call, err := c.ledger.Get(context.WithoutCancel(c.ctx), id)
-	if err != nil || call.State != palyra.Pending || c.ctx.Err() != nil {
+	if err != nil || call.State.Ended() || c.ctx.Err() != nil {
 		return
 	}
 	c.wg.Go(func() {
 		rest := time.NewTimer(c.rest)
 		defer rest.Stop()
-		select {
-		case <-c.ctx.Done():
-		case <-rest.C:
-			c.resume(call)
+		for {
+			select {
+			case <-c.ctx.Done(): // the next start finds it
+				return
+			case <-rest.C:
+			}
+			if call.State == palyra.Pending {
+				c.resume(call)
+				return
+			}
+			stale := *call // giving up moves it, also when that is not recorded
+			err := c.giveUp(c.ctx, &stale)
+			if err == nil || palyra.CodeOf(err) == palyra.Conflict {
+				return
+			}
+			c.log.Error("the end of a call cannot be recorded", "call", id, "error", err)
+			rest.Reset(c.rest)
 		}
 	})
 }

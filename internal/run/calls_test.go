@@ -369,3 +369,23 @@ func TestAllowedOnAFullDiskGoesOnLater(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// A call whose end the disk had no room for does not stay granted: it is given up
+// as soon as that can be recorded, without a restart and without a second run.
+func TestAnEndThatCouldNotBeRecordedIsMadeUpFor(t *testing.T) {
+	w := newWorld(t)
+	w.calls.rest = time.Millisecond
+	w.parts.fullEnd = 3
+	if r := <-w.call(t.Context(), w.proposal(`{}`)); palyra.AsError(r.err).Reason != palyra.ReasonDiskFull {
+		t.Fatalf("%+v", r)
+	}
+	id := <-w.parts.started
+	if gone := <-w.parts.gone; gone != id {
+		t.Errorf("%s was given up, want %s", gone, id)
+	}
+	w.calls.Stop()
+	c, err := w.ledger.Get(t.Context(), id)
+	if err != nil || c.State != palyra.Unknown || c.Outcome == nil || c.Outcome.Outcome != palyra.OutcomeUnknown || len(w.parts.started) != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

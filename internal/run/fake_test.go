@@ -108,8 +108,10 @@ type parts struct {
 	started  chan palyra.ID
 	proceed  chan struct{}
 	withdrew []palyra.ID
-	stale    *atomic.Int64 // counts lines, none of which is taken
-	full     int           // how many grants the disk has no room for
+	stale    *atomic.Int64  // counts lines, none of which is taken
+	full     int            // how many grants the disk has no room for
+	fullEnd  int            // how many ends of granted calls it has no room for
+	gone     chan palyra.ID // calls that were given up
 	calls    func() *Calls
 	ran      *ran
 	meet     *sync.WaitGroup // {"meet":true} waits here for the others
@@ -268,6 +270,16 @@ func (p *parts) apply(_ *store.Tx, _ *palyra.Call, e palyra.Event) error {
 		p.full--
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "full")
 	}
+	switch e := e.(type) {
+	case palyra.CallFinished, palyra.CallUnknown:
+		if p.fullEnd > 0 {
+			p.fullEnd--
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonDiskFull, "full")
+		}
+		if u, ok := e.(palyra.CallUnknown); ok {
+			p.gone <- u.Call
+		}
+	}
 	if w, ok := e.(palyra.ApprovalWithdrawn); ok {
 		p.withdrew = append(p.withdrew, w.Approval)
 	}
@@ -305,7 +317,7 @@ func (w *world) open() {
 	old := w.parts
 	w.parts = &parts{
 		answers: map[palyra.ID]chan palyra.Decision{}, asked: make(chan palyra.ID, 100),
-		started: make(chan palyra.ID, 1000), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
+		started: make(chan palyra.ID, 1000), gone: make(chan palyra.ID, 1000), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
 	}
 	if old != nil {
 		w.parts.answers = old.answers

@@ -75,6 +75,7 @@ type Exit struct {
 	Stopped     string   // the reason given to Stop
 	Left        int      // processes that had to be killed after the program's own end
 	Quarantined []string // sealed paths that the run made, relative to the workspace; they are not there any more
+	More        int64    // that it made beyond those
 	Changed     []string // sealed paths that somebody else changed meanwhile: the run could not
 	Usage       palyra.Usage
 	Enforcement palyra.Enforcement // what really held

@@ -288,7 +288,7 @@ func (p *pen) gone() []string {
 func (p *pen) result(changes []string) []string {
 	out := append(p.made, changes[:min(len(changes), maxMade)]...)
 	if more := p.more + max(len(changes)-maxMade, 0); more > 0 {
-		out = append(out, fmt.Sprintf("… and %d more", more))
+		out = append(out, fmt.Sprintf("%s%d", morePrefix, more))
 	}
 	return out
 }

@@ -27,20 +27,20 @@ func TestReplaced(t *testing.T) {
 		{"the same text", func(b *box) {
 			must(b.t, os.WriteFile(b.in("t"), []byte(".git/config"), 0o600))
 			must(b.t, os.Rename(b.in("t"), b.in(".git/config")))
-		}, "changed: .git/config", true},
+		}, "/changed: .git/config", true},
 		{"the same text, executable", func(b *box) {
 			must(b.t, os.WriteFile(b.in("t"), []byte(".git/config"), 0o700))
 			must(b.t, os.Rename(b.in("t"), b.in(".git/config")))
 		}, ".git/config", true},
-		{"gone", func(b *box) { must(b.t, os.Remove(b.in(".git/config"))) }, "changed: .git/config", false},
+		{"gone", func(b *box) { must(b.t, os.Remove(b.in(".git/config"))) }, "/changed: .git/config", false},
 		{"hooks", func(b *box) {
 			must(b.t, os.Rename(b.in(".git/hooks"), b.in("old")))
 			b.file(".git/hooks/evil")
-		}, ".git/hooks changed: .git/hooks/x", true},
+		}, ".git/hooks /changed: .git/hooks/x", true},
 		{"the repository", func(b *box) {
 			must(b.t, os.Rename(b.in(".git"), b.in("old")))
 			b.file(".git/config", ".git/hooks/x")
-		}, ".git changed: .git/config changed: .git/hooks/x", false},
+		}, ".git /changed: .git/config /changed: .git/hooks/x", false},
 	} {
 		for _, crash := range []bool{false, true} {
 			t.Run(test.name, func(t *testing.T) {

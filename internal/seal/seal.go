@@ -40,6 +40,7 @@ package seal
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,12 +87,27 @@ func (l Limits) filled() Limits {
 var ErrGone = errors.New("seal: the workspace is gone")
 
 // ChangedPrefix marks those results of Sweep that were there before and are not
-// as they were.
-const ChangedPrefix = "changed: "
+// as they were, and morePrefix the one that says how many are not listed. Paths
+// are relative: none that a run makes begins like this.
+const (
+	ChangedPrefix = "/changed: "
+	morePrefix    = "/more: "
+)
 
 // Changed reports whether a result of Sweep is a path that was changed, not
 // made, and which.
 func Changed(result string) (path string, ok bool) { return strings.CutPrefix(result, ChangedPrefix) }
+
+// More reports whether a result of Sweep is the number of those that are not
+// listed, and which.
+func More(result string) (n int64, ok bool) {
+	text, ok := strings.CutPrefix(result, morePrefix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
 
 // Scan walks the workspace and notes what names seal in it. A workspace that
 // cannot be sealed is refused with seal_denied: too many entries, a sealed file

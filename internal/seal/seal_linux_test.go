@@ -237,7 +237,7 @@ func TestSweep(t *testing.T) {
 		{"changed", []string{".envrc", ".git/hooks/x"}, func(b *box) {
 			must(b.t, os.WriteFile(b.in(".envrc"), []byte("new"), 0o600))
 			b.file(".git/hooks/y")
-		}, []string{"changed: .envrc", "changed: .git/hooks", "changed: .git/hooks/y"}},
+		}, []string{"/changed: .envrc", "/changed: .git/hooks", "/changed: .git/hooks/y"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBox(t)
@@ -332,7 +332,7 @@ func TestSweepOfVeryMany(t *testing.T) {
 		b.file(fmt.Sprintf("d%d/.envrc", i))
 	}
 	made := b.sweep(s)
-	if len(made) != maxMade+1 || !slices.Contains(made, "… and 50 more") {
+	if len(made) != maxMade+1 || !slices.Contains(made, "/more: 50") {
 		t.Errorf("%d made", len(made))
 	}
 	for i := range maxMade + 50 {

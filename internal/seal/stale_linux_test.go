@@ -78,7 +78,7 @@ func TestRecord(t *testing.T) {
 	s, err := Load(doc)
 	must(t, err)
 	made := b.sweep(s)
-	want := []string{".git/config.worktree", "b/.envrc", "bare/HEAD", "bare/config", "bare/hooks", "changed: a/.envrc", "new/.git"}
+	want := []string{".git/config.worktree", "/changed: a/.envrc", "b/.envrc", "bare/HEAD", "bare/config", "bare/hooks", "new/.git"}
 	if strings.Join(made, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got  %q\nwant %q", made, want)
 	}

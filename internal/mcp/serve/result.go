@@ -135,7 +135,7 @@ func words(o palyra.Outcome, notes []string) string {
 		say("exit code %d%s", o.ExitCode, bySignal(o.Signal))
 	}
 	for _, p := range o.Quarantined {
-		say("taken out of the workspace, which keeps it sealed: %q", p)
+		say("taken out of the workspace, which keeps it sealed: %q", p.Raw())
 	}
 	for _, n := range notes {
 		say("%s", n)

@@ -207,7 +207,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	}
 	workspace := k.want.room.workspace
 	made, err := k.b.sweep(k.base, k.call)
-	x.Quarantined, x.Changed = k.b.told(workspace, k.call, made)
+	x.Quarantined, x.Changed, x.More = k.b.told(workspace, k.call, made)
 	if err != nil {
 		k.b.keep(k.record, workspace)
 		k.record = nil
@@ -218,20 +218,33 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 }
 
 // told sorts the results of a sweep: what was made is the caller's to know, what
-// somebody else changed meanwhile the operator's.
-func (b *Backend) told(workspace string, call palyra.ID, results []string) (made, changed []string) {
+// somebody else changed meanwhile the operator's. more were made than are named.
+// A run chooses names and how many there are: the log gets the number and the
+// first, and the quarantine's index has them all.
+func (b *Backend) told(workspace string, call palyra.ID, results []string) (made, changed []string, more int64) {
 	for _, r := range results {
 		if path, ok := seal.Changed(r); ok {
 			changed = append(changed, path)
-			b.fleet.Log.Warn("a sealed path was changed from outside while a run was under way", "workspace", workspace, "path", path, "call", call)
+		} else if n, ok := seal.More(r); ok {
+			more = n
 		} else {
 			made = append(made, r)
 		}
 	}
-	if len(made) > 0 {
-		b.fleet.Log.Warn("a run made sealed paths; they are in quarantine", "workspace", workspace, "call", call, "paths", made)
+	for _, c := range []struct {
+		text  string
+		paths []string
+		more  int64
+	}{
+		{"sealed paths were changed from outside while a run was under way", changed, 0},
+		{"a run made sealed paths; they are in quarantine", made, more},
+	} {
+		if len(c.paths) > 0 {
+			b.fleet.Log.Warn(c.text, "workspace", workspace, "call", call, "count", int64(len(c.paths))+c.more,
+				"first", palyra.Clip(string(palyra.TextOfPath(c.paths[0])), 256))
+		}
 	}
-	return made, changed
+	return made, changed, more
 }
 
 func unswept(workspace string, err error) error {
