@@ -12,7 +12,7 @@ import (
 // another it declares as an interface, and the daemon passes it in.
 var (
 	// small are tools that know nothing of Palyra: standard library only.
-	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/owner", "internal/redact", "internal/show", "internal/toolname"}
+	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/owner", "internal/redact", "internal/show", "internal/toolname", "internal/trusted"}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
@@ -256,6 +256,8 @@ func TestImportsFires(t *testing.T) {
 		{"internal/novelty", "palyra"},
 		{"internal/config", "palyra/internal/policy"},
 		{"internal/owner", "palyra"},
+		{"internal/trusted", "palyra"},
+		{"internal/policy", "palyra/internal/seal"},
 		{"internal/sandbox/seatbelt", "palyra/internal/sandbox/cells"},
 		{"internal/sandbox/confine", "palyra/internal/sandbox/celltest"},
 		{"internal/daemon", "palyra/internal/sandbox/celltest"},
@@ -267,6 +269,8 @@ func TestImportsFires(t *testing.T) {
 	for _, r := range [][2]string{
 		{"cmd/palyra-cell", "palyra/internal/cell"},
 		{"internal/seal", "palyra/internal/owner"},
+		{"internal/seal", "palyra/internal/trusted"},
+		{"internal/policy", "palyra/internal/trusted"},
 		{"internal/sandbox/bubble", "palyra/internal/owner"},
 		{"internal/sandbox/seatbelt", "palyra/internal/seal"},
 		{"internal/sandbox/celltest", "palyra/internal/sandbox"},

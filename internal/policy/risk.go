@@ -3,15 +3,14 @@ package policy
 import (
 	"net"
 	"net/netip"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/trusted"
 )
 
 const stdinLive = "live"
@@ -102,7 +101,7 @@ func (f *findings) place(r palyra.Request) {
 			f.add(3, "guarded_path", w)
 		}
 	}
-	if !p.Workspace.Known && guarded(p.Workspace.Path) && (len(p.Writes) > 0 || p.Executable.Path != "" || len(p.Argv) > 0) {
+	if !p.Workspace.Known && guardedDir(p.Workspace.Path) && (len(p.Writes) > 0 || p.Executable.Path != "" || len(p.Argv) > 0) {
 		f.destructive = true // whatever its name there is
 		f.add(3, "guarded_path", p.Workspace.Path)
 	}
@@ -236,34 +235,16 @@ func (f findings) record() cedar.Record {
 	})
 }
 
-// guardedNames are files and directories whose content other programs run or
-// trust without asking: version control, CI, editors, shells, package managers,
-// credentials, and the configuration of agents themselves. A write below one
-// of them reaches beyond the work.
-var guardedNames = map[string]bool{
-	".git": true, "git~1": true, ".gitmodules": true, ".gitattributes": true, ".husky": true, ".hg": true, ".svn": true,
-	".github": true, ".gitlab-ci.yml": true, ".circleci": true, ".travis.yml": true, ".buildkite": true, "jenkinsfile": true,
-	".vscode": true, ".idea": true, ".devcontainer": true, ".devcontainer.json": true, ".editorconfig": true,
-	".envrc": true, ".bashrc": true, ".bash_profile": true, ".profile": true, ".zshrc": true, ".zshenv": true, ".zprofile": true,
-	".npmrc": true, ".pypirc": true, ".netrc": true, ".ssh": true, ".gnupg": true, ".pre-commit-config.yaml": true,
-	".palyra": true, ".claude": true, ".cursor": true, ".codex": true, ".mcp.json": true,
+// guarded reports whether a file to be written is one that other programs run or
+// trust without asking, or lies below such a directory: a write there reaches
+// beyond the work.
+func guarded(p string) bool {
+	_, is := trusted.Write(p)
+	return is
 }
 
-// guarded reports whether any part of a path is a guarded name, as any file
-// system may read it: without regard to case, trailing dots and spaces,
-// stream suffixes and characters that do not show.
-func guarded(p string) bool {
-	for part := range strings.SplitSeq(path.Clean(strings.ReplaceAll(p, `\`, "/")), "/") {
-		part = strings.Map(func(r rune) rune {
-			if unicode.Is(unicode.Cf, r) {
-				return -1
-			}
-			return unicode.ToLower(unicode.ToUpper(r))
-		}, part)
-		part, _, _ = strings.Cut(part, ":")
-		if guardedNames[strings.TrimRight(part, ". ")] {
-			return true
-		}
-	}
-	return false
+// guardedDir reports whether a directory is, or is in, one whose content they trust.
+func guardedDir(dir string) bool {
+	_, is := trusted.Within(dir)
+	return is
 }

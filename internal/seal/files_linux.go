@@ -44,7 +44,7 @@ func openTree(path string) (*tree, error) {
 // newTree takes a descriptor over.
 func newTree(fd int) (*tree, error) {
 	t := &tree{fd: fd, euid: os.Geteuid()}
-	t.sure, t.firm = trusted(fd)
+	t.sure, t.firm = reliable(fd)
 	st, err := t.look(fd, "")
 	if err != nil {
 		_ = unix.Close(fd)
@@ -214,10 +214,10 @@ func parseDirents(b []byte, f func(name []byte, typ byte) error) error {
 	return nil
 }
 
-// trusted says of a file system whether it changes a directory's ctime with every
+// reliable says of a file system whether it changes a directory's ctime with every
 // entry, by the kernel's own clock; and whether a directory's number stays, which
 // is not so where one comes up from a lower layer.
-func trusted(fd int) (times, numbers bool) {
+func reliable(fd int) (times, numbers bool) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil {
 		return false, false

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/trusted"
 )
 
 // errFull ends a listing at the limits of a sweep.
@@ -60,7 +62,7 @@ func (w *walker) bound(path string) error {
 // counts reports whether a file of the name matters to a sweep. The run may have
 // made any number of others.
 func (w *walker) counts(state int32, name []byte, below bool) bool {
-	w.fold = fold(w.fold[:0], name)
+	w.fold = trusted.Fold(w.fold[:0], name)
 	if what, _ := w.m.step(state, w.fold, below); what != free {
 		return true
 	}

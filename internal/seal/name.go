@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/trusted"
 )
 
 // Bounds of a list of names.
@@ -122,7 +123,7 @@ func parseSegment(p string, first, last bool) (segment, string) {
 	if strings.ContainsRune(p, 0) {
 		return segment{}, "has a zero byte"
 	}
-	f := string(fold(nil, p))
+	f := string(trusted.Fold(nil, p))
 	switch {
 	case f == "" || f == "." || f == "..":
 		return segment{}, "has a part that is empty, . or .., or has only characters that do not count"

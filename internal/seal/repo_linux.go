@@ -1,6 +1,10 @@
 package seal
 
-import "bytes"
+import (
+	"bytes"
+
+	"palyra/internal/trusted"
+)
 
 // isNew reports whether a directory is known not to have been there before.
 func (w *walker) isNew(i int32) bool {
@@ -31,7 +35,7 @@ func (w *walker) repository() (string, bool) {
 		if len(name) < 4 || len(name) > 32 {
 			continue
 		}
-		switch w.fold = fold(w.fold[:0], name); string(w.fold) {
+		switch w.fold = trusted.Fold(w.fold[:0], name); string(w.fold) {
 		case "head":
 			have |= hasHead
 			if head == "" || string(name) == "HEAD" {

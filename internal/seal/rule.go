@@ -1,5 +1,7 @@
 package seal
 
+import "palyra/internal/trusted"
+
 // Rule is a name as it was read, for those who hold names by other means than the
 // mounts of a snapshot: as text that a kernel reads.
 type Rule struct {
@@ -17,7 +19,7 @@ type Part struct {
 
 // Fits reports whether a file of the name is meant. Of a repository no name tells.
 func (p Part) Fits(name string) bool {
-	return !p.Any && !p.Repository && segment{pieces: p.Pieces}.fits(fold(nil, name))
+	return !p.Any && !p.Repository && segment{pieces: p.Pieces}.fits(trusted.Fold(nil, name))
 }
 
 // Rules are the names of m, in their order.
@@ -39,7 +41,7 @@ func (m *Matcher) Rules() []Rule {
 
 // Fold is a file's name in the form in which names are compared: two that some
 // file system holds for equal have the same.
-func Fold(name string) string { return string(fold(nil, name)) }
+func Fold(name string) string { return string(trusted.Fold(nil, name)) }
 
 // Spot is a directory, as the names see it. It belongs to the Matcher that made
 // it.
@@ -71,7 +73,7 @@ func (m *Matcher) Enter(s Spot) (_ Spot, keeps bool) {
 // Step is an entry of a directory, should it be a directory as well. It reports
 // whether the entry is sealed, or sealed unless it is a directory, and kept then.
 func (m *Matcher) Step(s Spot, name string) (next Spot, seals, keeps bool) {
-	folded := fold(nil, name)
+	folded := trusted.Fold(nil, name)
 	what, state := m.step(s.state, folded, s.below)
 	if s.repo && stored(folded) {
 		state = m.store(state)

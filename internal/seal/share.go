@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"palyra/internal/trusted"
 )
 
 // Workspace is the directory that s is of.
@@ -132,7 +134,7 @@ func (c cover) covers(rel string) bool {
 	for rest := rel; rest != "." && rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
-		folded := fold(nil, name)
+		folded := trusted.Fold(nil, name)
 		if c.repos[dir] {
 			state, _ = c.m.enter(state)
 		}

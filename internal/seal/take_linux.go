@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/trusted"
 )
 
 // at is the directory whose entries are taken.
@@ -22,7 +24,7 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	if n.flags&inside != 0 {
 		return w.takeInside(a, string(name), typ)
 	}
-	w.fold = fold(w.fold[:0], name)
+	w.fold = trusted.Fold(w.fold[:0], name)
 	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
 	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN {
 		return nil

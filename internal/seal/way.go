@@ -3,6 +3,8 @@ package seal
 import (
 	"path/filepath"
 	"strings"
+
+	"palyra/internal/trusted"
 )
 
 // way is what the names make of the path that leads to a workspace.
@@ -20,7 +22,7 @@ func (m *Matcher) way(workspace string) (way, error) {
 	var state int32
 	dir := "/"
 	for _, name := range strings.Split(strings.Trim(workspace, "/"), "/") {
-		folded := fold(nil, name)
+		folded := trusted.Fold(nil, name)
 		keeps := false
 		if len(m.repos) > 0 && repositoryAt(dir) {
 			state, keeps = m.enter(state)

@@ -1,4 +1,4 @@
-package seal
+package trusted
 
 import (
 	"unicode"
@@ -10,11 +10,11 @@ var wide = map[rune]string{
 	'ß': "ss", 'ẞ': "ss", 'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "st", 'ﬆ': "st",
 }
 
-// fold appends a name in the form in which names are compared. Some file systems
+// Fold appends a name in the form in which names are compared. Some file systems
 // ignore case, invisible characters, or dots and blanks at the end; on others
 // nobody has two names that differ only so, next to a sealed one. What is not
 // valid UTF-8 stays.
-func fold[T string | []byte](b []byte, name T) []byte {
+func Fold[T string | []byte](b []byte, name T) []byte {
 	start := len(b)
 	for i := 0; i < len(name); {
 		c := name[i]

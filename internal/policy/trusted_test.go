@@ -1,0 +1,34 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/internal/trusted"
+)
+
+// Whatever a sandbox holds because other programs obey it, a tool may write only
+// with an answer for that very call, wherever it is and however it is spelt.
+func TestTrustedNamesAreGuarded(t *testing.T) {
+	e := engine(t, defaults(t))
+	for _, n := range trusted.Names() {
+		if strings.HasPrefix(n.Name, trusted.Repository) {
+			continue
+		}
+		own := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n.Name, "/"), "**", "m"), "*", "x")
+		for _, p := range []string{own, "src/" + own, "src/a/b/" + strings.ToUpper(own), "src/" + own + "."} {
+			r := write("src/plain.go", p)
+			if f := examine(r); !f.destructive || !strings.Contains(strings.Join(f.risk().Factors, "\n"), "guarded_path") {
+				t.Errorf("%s: writing %q is not guarded", n.Name, p)
+			}
+			if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask {
+				t.Errorf("%s: %q: %s", n.Name, p, v.Effect)
+			}
+			r.Approval = &palyra.ApprovalFacts{Scope: palyra.ScopeSession, Votes: 1} // an answer of an earlier call
+			if v := e.Judge(t.Context(), r); v.Effect == palyra.Allow {
+				t.Errorf("%s: %q is covered by an earlier answer", n.Name, p)
+			}
+		}
+	}
+}
