@@ -12,7 +12,7 @@ import (
 // another it declares as an interface, and the daemon passes it in.
 var (
 	// small are tools that know nothing of Palyra: standard library only.
-	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/owner", "internal/redact", "internal/show", "internal/toolname", "internal/trusted"}
+	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner", "internal/redact", "internal/show", "internal/toolname", "internal/trusted"}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
