@@ -47,6 +47,10 @@ type Call struct {
 	Finished time.Time `json:"finished_at,omitzero"`
 	Outcome  *Outcome  `json:"outcome,omitempty"`
 
+	// Input is the digest of the arguments as they were sent. The arguments of a call
+	// that was read back have the same value and not the same bytes.
+	Input Digest `json:"-"`
+
 	// Stored is the state the ledger last made durable. A copy that is behind
 	// it is stale, and the ledger refuses to move the call from there.
 	Stored State `json:"-"`

@@ -380,3 +380,42 @@ func load(t *testing.T, d *daemon, file *atomic.Int64, after time.Duration) {
 	d.kill()
 	wg.Wait()
 }
+
+// A call is repeated with its key after a crash, while it runs and when it has
+// ended: it is the same call, whatever characters its arguments have.
+func TestRepeatAfterACrash(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart()
+	args := "{ \"command\" : \"/bin/sh\",\t\"args\": [\"-c\", \"echo x >> ran; until [ -e go ]; do sleep 0.05; done # a < b & c > d\"] }"
+	r := client.CallRequest{Tool: "palyra.process.run", Arguments: []byte(args), Workspace: d.work, Door: palyra.DoorCLI, Key: "e1"}
+	lost := propose(t.Context(), d.client(client.AgentDoor), r)
+	a := d.pending(d.client(client.OperatorDoor))
+	d.kill()
+	<-lost
+	d.mustStart()
+	person := d.client(client.OperatorDoor)
+	if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+		t.Fatal(err)
+	}
+	d.started("ran", 2)
+	again := propose(t.Context(), d.client(client.AgentDoor), r)
+	select {
+	case x := <-again:
+		t.Fatalf("it did not wait for the first: %+v", x)
+	case <-time.After(500 * time.Millisecond):
+	}
+	save(t, filepath.Join(d.work, "go"), nil)
+	for i, x := range []answer{<-again, <-propose(t.Context(), d.client(client.AgentDoor), r)} {
+		if x.err != nil || x.out.Outcome != palyra.OutcomeFinished || x.out.CallID != a.Call {
+			t.Fatalf("repeat %d: %+v", i, x)
+		}
+		if p := predicate(t, x.out); p.InputDigest != palyra.SumBytes([]byte(args)) {
+			t.Errorf("attested input %s", p.InputDigest)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(d.work, "ran")); err != nil || string(b) != "x\n" {
+		t.Errorf("it ran otherwise than once: %q, %v", b, err)
+	}
+	d.verify()
+}

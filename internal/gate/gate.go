@@ -13,7 +13,6 @@ package gate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -115,7 +114,7 @@ func New(c Config) (*Gate, error) {
 
 // Do takes a proposal all the way. watch may be nil.
 func (g *Gate) Do(ctx context.Context, id palyra.ID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
-	w := &walk{Gate: g, watch: watch, call: &palyra.Call{ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now()}}
+	w := &walk{Gate: g, watch: watch, call: &palyra.Call{ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now(), Input: palyra.SumBytes(p.Arguments)}}
 	w.note(proposed(w.call)) // durable together with the next barrier; nothing runs before that
 
 	if err := w.admit(ctx); err != nil {
@@ -234,6 +233,3 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	}
 	return w.finish(ctx, res)
 }
-
-// inputDigest is the digest of arguments as they came.
-func inputDigest(raw json.RawMessage) palyra.Digest { return palyra.SumBytes(raw) }

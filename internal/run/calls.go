@@ -132,7 +132,7 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 	if err := c.admissible(p); err != nil {
 		return nil, err
 	}
-	f := c.fly(palyra.ID(ulid.New(c.now())), p)
+	f := c.fly(palyra.ID(ulid.New(c.now())), p, palyra.SumBytes(p.Arguments))
 	walk := c.gate.Check
 	if !p.Check {
 		walk, f.feed = c.gate.Do, make(chan palyra.Feed, feedDepth)
@@ -153,11 +153,11 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch gate.Watcher) (palyra.Outcome, bool, error) {
 	w := palyra.Watch{Event: watch, Output: func(x palyra.Chunk) { c.show(f, x) }}
 	for {
-		call, input, err := c.ledger.byKey(ctx, p.Session, p.Key)
+		call, err := c.ledger.byKey(ctx, p.Session, p.Key)
 		if err != nil || call == nil {
 			return palyra.Outcome{}, false, err
 		}
-		if err := (request{call.Proposal.Tool, call.Proposal.Workspace, call.Proposal.Run, input, call.Proposal.Check}).same(p); err != nil {
+		if err := requestOf(call.Proposal, call.Input).same(p); err != nil {
 			return palyra.Outcome{}, true, err
 		}
 		if call.Outcome != nil {
@@ -201,14 +201,16 @@ type request struct {
 	check       bool // it runs nothing, so it answers for no call that does
 }
 
-func requestOf(p palyra.Proposal) request {
-	return request{palyra.Clip(p.Tool, 512), p.Workspace, p.Run, palyra.SumBytes(p.Arguments), p.Check}
+// requestOf is what a proposal asks for; input is the digest of its arguments as
+// they were sent.
+func requestOf(p palyra.Proposal, input palyra.Digest) request {
+	return request{palyra.Clip(p.Tool, 512), p.Workspace, p.Run, input, p.Check}
 }
 
 // same refuses a key that is used again for something else, or by something
 // else: a run's calls are its own.
 func (r request) same(p palyra.Proposal) error {
-	if r == requestOf(p) {
+	if r == requestOf(p, palyra.SumBytes(p.Arguments)) {
 		return nil
 	}
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonIdempotencyReused, "this key was used for another call in the session").

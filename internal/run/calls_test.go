@@ -389,3 +389,47 @@ func TestAnEndThatCouldNotBeRecordedIsMadeUpFor(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// A call that an earlier daemon asked about is repeated with its key: pending,
+// under way and ended it is the same call, whatever its arguments look like, and
+// what is attested is the digest of the bytes that were sent.
+func TestARepeatAfterARestartIsTheSameCall(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal("{ \"ask\":true,\t\"hold\": true,\n \"print\": [\"a > b < c & d \u2028\"] }")
+	s, err := w.sessions.Resolve(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Session, p.Key = s.ID, "k"
+	first := w.call(t.Context(), p)
+	id := <-w.parts.asked
+	w.restart()
+	<-first
+	calls, err := w.ledger.waitingFor(t.Context(), id)
+	if err != nil || len(calls) != 1 {
+		t.Fatal(calls, err)
+	}
+	w.allow(id, calls[0].Digest)
+	w.calls.ApprovalSettled(id)
+	if got := <-w.parts.started; got != calls[0].ID {
+		t.Fatalf("%s runs, want %s", got, calls[0].ID)
+	}
+	again := w.call(t.Context(), p) // while it runs
+	other := p
+	other.Arguments = json.RawMessage(`{"ask":true}`)
+	if r := <-w.call(t.Context(), other); palyra.AsError(r.err).Reason != palyra.ReasonIdempotencyReused {
+		t.Errorf("another request with the key: %+v", r)
+	}
+	close(w.parts.proceed)
+	for _, r := range []result{<-again, <-w.call(t.Context(), p)} {
+		if r.err != nil || r.out.CallID != calls[0].ID || r.out.Outcome != palyra.OutcomeFinished {
+			t.Errorf("%+v", r)
+		}
+	}
+	if d, _ := w.parts.inputs.Load(calls[0].ID); d != palyra.SumBytes(p.Arguments) {
+		t.Errorf("attested input %v", d)
+	}
+	if len(w.parts.started) != 0 {
+		t.Error("it ran twice")
+	}
+}

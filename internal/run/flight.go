@@ -97,10 +97,11 @@ func (c *Calls) hold(f *flight, sign int) {
 	c.held[f.owner] = h
 }
 
-// fly registers a flight. The lock is held.
-func (c *Calls) fly(id palyra.ID, p palyra.Proposal) *flight {
+// fly registers a flight; input is the digest of its arguments as they were sent.
+// The lock is held.
+func (c *Calls) fly(id palyra.ID, p palyra.Proposal, input palyra.Digest) *flight {
 	f := &flight{
-		id: id, owner: p.Principal, parent: p.Parent, like: requestOf(p), size: int64(len(p.Arguments)),
+		id: id, owner: p.Principal, parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
 		done: make(chan struct{}), watchers: map[*watcher]bool{},
 	}
 	c.byID[id] = f

@@ -163,7 +163,7 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 		key = p.Key
 	}
 	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
-		string(c.Approval), string(palyra.SumBytes(p.Arguments)), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome)
+		string(c.Approval), string(c.Input), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome)
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
 	}
@@ -174,7 +174,7 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 	return err
 }
 
-const callColumns = `state, approval, finished_at, doc, outcome`
+const callColumns = `state, approval, input, finished_at, doc, outcome`
 
 // scanCall reads a call back. Columns win over the document: an ended call's
 // document is the one it was granted with.
@@ -185,17 +185,17 @@ func scanCall(scan func(...any) error) (*palyra.Call, error) {
 
 // scanSized is scanCall that also says how many bytes it read.
 func scanSized(scan func(...any) error) (*palyra.Call, int, error) {
-	var state, approval string
+	var state, approval, input string
 	var finished int64
 	var doc, outcome []byte
-	if err := scan(&state, &approval, &finished, &doc, &outcome); err != nil {
+	if err := scan(&state, &approval, &input, &finished, &doc, &outcome); err != nil {
 		return nil, 0, err
 	}
 	c := new(palyra.Call)
 	if err := json.Unmarshal(doc, c); err != nil {
 		return nil, 0, fmt.Errorf("run: decode call: %w", err)
 	}
-	c.State, c.Approval, c.Finished = palyra.State(state), palyra.ID(approval), moment(finished)
+	c.State, c.Approval, c.Input, c.Finished = palyra.State(state), palyra.ID(approval), palyra.Digest(input), moment(finished)
 	c.Stored = c.State
 	c.Plan.Detail = c.Detail
 	if len(outcome) > 0 {
@@ -229,17 +229,12 @@ func (l *Ledger) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 }
 
 // byKey returns the call of a session with the client's key, or nil.
-func (l *Ledger) byKey(ctx context.Context, session palyra.ID, key string) (*palyra.Call, palyra.Digest, error) {
-	var c *palyra.Call
-	var input string
-	err := l.db.Read(ctx, func(tx *store.Tx) error {
-		q := `SELECT input, ` + callColumns + ` FROM calls WHERE session=? AND client_key=?`
-		return tx.Each(q, []any{string(session), key}, func(scan func(...any) error) (err error) {
-			c, err = scanCall(func(dest ...any) error { return scan(append([]any{&input}, dest...)...) })
-			return err
-		})
-	})
-	return c, palyra.Digest(input), err
+func (l *Ledger) byKey(ctx context.Context, session palyra.ID, key string) (*palyra.Call, error) {
+	calls, err := l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE session=? AND client_key=?`, string(session), key)
+	if err != nil || len(calls) == 0 {
+		return nil, err
+	}
+	return calls[0], nil
 }
 
 func (l *Ledger) query(ctx context.Context, q string, args ...any) ([]*palyra.Call, error) {

@@ -95,7 +95,7 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 	if c.ctx.Err() != nil || call.State != palyra.Pending {
 		return nil
 	}
-	f := c.fly(call.ID, call.Proposal)
+	f := c.fly(call.ID, call.Proposal, call.Input)
 	f.log = append(f.log, logged{event: &watched{*call, palyra.ApprovalJoined{Approval: call.Approval, Call: call.ID}}})
 	c.launch(f, func(ctx context.Context, watch gate.Watcher) (palyra.Outcome, error) {
 		return c.gate.Resume(ctx, call, watch)

@@ -110,7 +110,7 @@ func TestASlowFollowerHoldsUpNobody(t *testing.T) {
 func (w *world) fly(p palyra.Principal, id palyra.ID) *flight {
 	w.calls.mu.Lock()
 	defer w.calls.mu.Unlock()
-	return w.calls.fly(id, palyra.Proposal{Principal: p})
+	return w.calls.fly(id, palyra.Proposal{Principal: p}, "")
 }
 
 func TestOutputIsBounded(t *testing.T) {
