@@ -59,10 +59,14 @@ type Call struct {
 // Result is what a runner brings back, also from a failed, killed or timed-out
 // run. Refusal is set when the runner would not start; then nothing ran.
 type Result struct {
-	Output      json.RawMessage // structured result of a built-in tool
-	Stdout      []byte
-	Stderr      []byte
-	Truncated   bool
+	Output    json.RawMessage // structured result of a built-in tool
+	Stdout    []byte
+	Stderr    []byte
+	Truncated bool
+
+	// Digests of the whole output, where less of it is here; empty: all is.
+	StdoutDigest, StderrDigest, OutputDigest Digest
+
 	ExitCode    int
 	Signal      string
 	TimedOut    bool

@@ -63,8 +63,8 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
 		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: clip(res.KillReason),
-		Usage: res.Usage, StdoutDigest: palyra.SumBytes(res.Stdout), StderrDigest: palyra.SumBytes(res.Stderr),
-		OutputDigest: palyra.SumBytes(res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
+		Usage: res.Usage, StdoutDigest: whole(res.StdoutDigest, res.Stdout),
+		StderrDigest: whole(res.StderrDigest, res.Stderr), OutputDigest: whole(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
 		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), PostureDigest: res.Posture,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
 	}
@@ -73,6 +73,15 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		p.Decision, p.Separation = &d, d.Separation
 	}
 	return p, nil // execution_sha256 is the attester's to fill in
+}
+
+// whole is the digest of an output before any cut: the runner's, who saw it, or
+// that of what there is.
+func whole(d palyra.Digest, kept []byte) palyra.Digest {
+	if d != "" {
+		return d
+	}
+	return palyra.SumBytes(kept)
 }
 
 // flows is never nil: a predicate says that there were none.

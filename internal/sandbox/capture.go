@@ -1,53 +1,74 @@
 package sandbox
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"hash"
 	"unicode/utf8"
+
+	"palyra"
 )
 
-// capture keeps what is delivered of a stream: its first most bytes, its last
-// most bytes, and how many there were in all. Memory is bounded by twice most,
-// whatever is printed.
-//
-// The cap of a run holds for both of its streams together. Each keeps a quarter
-// of it as head and a quarter as tail, so that neither can crowd the other out and
-// what is kept does not depend on which was read first. A terminal is one stream:
-// there it is a half and a half.
+// capture keeps what may be delivered of a stream: all of it up to the cap of the
+// run, or else its first and its last half of that; how many bytes there were in
+// all, and their digest. Memory is bounded by the cap, whatever is printed.
 type capture struct {
-	most  int
-	head  []byte
-	ring  []byte // grows to most, then is written in a circle
-	at    int    // where the circle's oldest byte is
-	total int64
+	first, last int // most bytes of head and ring
+	head        []byte
+	ring        []byte // grows to last, then is written in a circle
+	at          int    // where the circle's oldest byte is
+	total       int64
+	sum         hash.Hash
 }
 
 // defaultOutput is the cap of a plan that names none.
 const defaultOutput = 1 << 20
 
-// newCapture returns a capture for one of so many streams that share a cap.
-func newCapture(outputCap int64, streams int) *capture {
-	if outputCap <= 0 {
-		outputCap = defaultOutput
+// outputCap is how much a run delivers of its streams together.
+func outputCap(l palyra.Limits) int64 {
+	if l.OutputBytes > 0 {
+		return l.OutputBytes
 	}
-	return &capture{most: int(outputCap / int64(2*streams))}
+	return defaultOutput
 }
 
-// write takes b in and returns the part of it that belongs to the head.
-func (c *capture) write(b []byte) (head []byte) {
+func newCapture(most int64) *capture {
+	return &capture{first: int(most - most/2), last: int(most / 2), sum: sha256.New()}
+}
+
+// shares divides the cap of a run between its streams. What fits is delivered
+// whole. Else a stream has a half, and what the other leaves of its own: so neither
+// crowds the other out, and what is kept does not depend on which was read first.
+func shares(most, out, err int64) (forOut, forErr int64) {
+	return min(out, max(most/2, most-err)), min(err, max(most/2, most-out))
+}
+
+// write takes b in.
+func (c *capture) write(b []byte) {
 	c.total += int64(len(b))
-	n := min(len(b), c.most-len(c.head))
-	c.head = append(c.head, b[:n]...)
+	c.sum.Write(b)
+	n := min(len(b), c.first-len(c.head))
+	c.head = appendWithin(c.head, b[:n], c.first)
 	c.turn(b[n:])
-	return b[:n]
+}
+
+// appendWithin is append for what never has more than most bytes, and takes up no
+// more memory than that.
+func appendWithin(to, b []byte, most int) []byte {
+	if need := len(to) + len(b); need > cap(to) {
+		to = append(make([]byte, 0, min(most, max(need, 2*cap(to)))), to...)
+	}
+	return append(to, b...)
 }
 
 // turn puts b into the ring, over the oldest bytes where it is full.
 func (c *capture) turn(b []byte) {
-	if over := len(b) - c.most; over > 0 {
+	if over := len(b) - c.last; over > 0 {
 		b = b[over:]
 	}
-	n := min(len(b), c.most-len(c.ring))
-	c.ring = append(c.ring, b[:n]...)
+	n := min(len(b), c.last-len(c.ring))
+	c.ring = appendWithin(c.ring, b[:n], c.last)
 	for b = b[n:]; len(b) > 0; b = b[n:] {
 		n = copy(c.ring[c.at:], b)
 		if c.at += n; c.at == len(c.ring) {
@@ -56,15 +77,22 @@ func (c *capture) turn(b []byte) {
 	}
 }
 
-// bytes returns what is delivered, and whether something was left out. Where it
-// was, a character that the cut went through is left out as well, so that text
-// stays text; the count in the marker includes it.
-func (c *capture) bytes() (out []byte, cut bool) {
+// digest is that of everything that was written.
+func (c *capture) digest() palyra.Digest {
+	return palyra.Digest("sha256:" + hex.EncodeToString(c.sum.Sum(nil)))
+}
+
+// bytes returns what is delivered of a stream that may have so many, and whether
+// something was left out. Where it was, a character that the cut went through is
+// left out as well, so that text stays text; the count in the marker includes it.
+func (c *capture) bytes(share int64) (out []byte, cut bool) {
 	tail := append(append(make([]byte, 0, len(c.ring)), c.ring[c.at:]...), c.ring[:c.at]...)
-	if c.total == int64(len(c.head)+len(tail)) {
+	if c.total <= share && c.total == int64(len(c.head)+len(tail)) {
 		return append(c.head[:len(c.head):len(c.head)], tail...), false
 	}
-	head, tail := wholeEnd(c.head), wholeStart(tail)
+	half := int(share / 2)
+	all := append(c.head[:len(c.head):len(c.head)], tail...)
+	head, tail := wholeEnd(all[:min(half, len(all))]), wholeStart(all[max(0, len(all)-half):])
 	out = append(make([]byte, 0, len(head)+len(tail)+len(marker(c.total))), head...)
 	out = append(out, marker(c.total-int64(len(head)+len(tail)))...)
 	return append(out, tail...), true

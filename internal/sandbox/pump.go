@@ -38,15 +38,8 @@ type pump struct {
 }
 
 func newPump(l *launch, proc Process) *pump {
-	streams := 2
-	if l.plan.Terminal {
-		streams = 1
-	}
-	most := l.plan.Limits.OutputBytes
-	return &pump{
-		launch: l, proc: proc, ended: make(chan struct{}),
-		stdout: newCapture(most, streams), stderr: newCapture(most, streams),
-	}
+	most := outputCap(l.plan.Limits)
+	return &pump{launch: l, proc: proc, ended: make(chan struct{}), stdout: newCapture(most), stderr: newCapture(most)}
 }
 
 // wait pumps until nothing of the tree is left and everything it printed is in.
@@ -156,20 +149,12 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 		return
 	}
 	if !p.plan.Terminal { // somebody sits before one: a screen that stops half way is of no use
-		b = b[:min(int64(len(b)), max(0, p.shown()-offset))]
+		b = b[:min(int64(len(b)), max(0, outputCap(p.plan.Limits)-offset))]
 	}
 	for chunk := range slices.Chunk(b, chunkSize) {
 		p.Streams.Output(p.call, palyra.Chunk{Stream: stream, Offset: offset, Data: slices.Clone(chunk)})
 		offset += int64(len(chunk))
 	}
-}
-
-// shown is how much of a stream is shown at most.
-func (p *pump) shown() int64 {
-	if most := p.plan.Limits.OutputBytes; most > 0 {
-		return most
-	}
-	return defaultOutput
 }
 
 // over reports whether more was printed than the run may print.

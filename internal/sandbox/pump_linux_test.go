@@ -294,12 +294,34 @@ func TestTruncatedOutput(t *testing.T) {
 	b.sh(`for i in 0 1 2 3 4 5 6 7 8 9; do printf %0100d $i; done; printf %0150d 5 >&2`)
 	res := b.finished()
 	line := func(i int) string { return fmt.Sprintf("%0100d", i) }
-	want(t, "stdout", string(res.Stdout), line(0)+"\n… 800 bytes left out …\n"+line(9))
+	all := line(0) + line(1) + line(2) + line(3) + line(4) + line(5) + line(6) + line(7) + line(8) + line(9)
+	want(t, "stdout", string(res.Stdout), all[:125]+"\n… 750 bytes left out …\n"+all[875:]) // what stderr leaves of the cap
+	want(t, "stdout's digest", res.StdoutDigest, palyra.SumBytes([]byte(all)))
+	want(t, "stderr's digest", res.StderrDigest, palyra.SumBytes(res.Stderr))
 	want(t, "stderr", string(res.Stderr), fmt.Sprintf("%0150d", 5))
 	want(t, "truncated", res.Truncated, true)
 	want(t, "bytes out", res.Usage.BytesOut, 1150)
 	want(t, "heard on stdout", b.crowd.text(t, "stdout"), line(0)+line(1)+line(2)+line(3)) // as much as the cap
 	want(t, "heard on stderr", b.crowd.text(t, "stderr"), fmt.Sprintf("%0150d", 5))
+}
+
+// As many bytes as the cap names are kept in full, however the streams share them;
+// one more is cut, and the digests are of everything in any case.
+func TestTheCapIsKeptInFull(t *testing.T) {
+	for _, c := range []struct {
+		out, err int
+		cut      bool
+	}{{1 << 20, 0, false}, {0, 1 << 20, false}, {1<<20 - 77, 77, false}, {1<<20 + 1, 0, true}, {1 << 20, 1, true}} {
+		b := newBox(t)
+		b.plan.Limits.OutputBytes = 1 << 20
+		b.sh(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' a; head -c %d /dev/zero | tr '\\0' b >&2", c.out, c.err))
+		res := b.finished()
+		out, errs := bytes.Repeat([]byte("a"), c.out), bytes.Repeat([]byte("b"), c.err)
+		want(t, "truncated", res.Truncated, c.cut)
+		want(t, "kept in full", bytes.Equal(res.Stdout, out) && bytes.Equal(res.Stderr, errs), !c.cut)
+		want(t, "stdout's digest", res.StdoutDigest, palyra.SumBytes(out))
+		want(t, "stderr's digest", res.StderrDigest, palyra.SumBytes(errs))
+	}
 }
 
 func TestOutputStaysBytes(t *testing.T) {

@@ -63,9 +63,11 @@ func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra
 		res.ExitCode = signalExit(exit)
 	}
 	var cutOut, cutErr bool
-	res.Stdout, cutOut = p.stdout.bytes()
-	res.Stderr, cutErr = p.stderr.bytes()
+	forOut, forErr := shares(outputCap(l.plan.Limits), p.stdout.total, p.stderr.total)
+	res.Stdout, cutOut = p.stdout.bytes(forOut)
+	res.Stderr, cutErr = p.stderr.bytes(forErr)
 	res.Truncated = cutOut || cutErr
+	res.StdoutDigest, res.StderrDigest = p.stdout.digest(), p.stderr.digest()
 	res.Usage.WallMS = res.Finished.Sub(started).Milliseconds()
 	res.Usage.BytesIn, res.Usage.BytesOut = p.fed.Load(), p.emitted.Load()
 	if l.Posture != nil {

@@ -74,6 +74,7 @@ func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra
 	}
 	res.Usage.BytesIn, res.Usage.BytesOut = int64(len(plan.Arguments)), int64(len(out))
 	res.Output, res.Truncated = r.deliver(ctx, c, plan, out)
+	res.OutputDigest = palyra.SumBytes(out)
 	res.Egress, res.Omitted = flows.list, flows.more
 	res.Finished = r.Now()
 	res.Usage.WallMS = res.Finished.Sub(res.Started).Milliseconds()

@@ -61,6 +61,7 @@ func (r *Registry) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, g
 		return
 	}
 	res.Output, res.Truncated = k.cut(raw, int(p.Limits.OutputBytes))
+	res.OutputDigest = palyra.SumBytes(raw)
 	if out.Omitted > 0 {
 		res.Truncated = true
 	}
