@@ -554,3 +554,23 @@ func TestExecForwardsSignals(t *testing.T) {
 		t.Errorf("exit %d, said %q", cmd.ProcessState.ExitCode(), said)
 	}
 }
+
+// What is attested of an output is all of it, also where less is delivered, and as
+// much as the settings say is delivered in full.
+func TestDigestsAreOfTheWholeOutput(t *testing.T) {
+	d := newDaemon(t)
+	d.ownWork()
+	d.mustStart()
+	for size, cut := range map[int]bool{1 << 20: false, 1<<20 + 1: true, 3_000_000: true} {
+		out, _ := d.allowed(d.shell(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' a; echo end >&2", size-4)))
+		p := predicate(t, out)
+		whole := strings.Repeat("a", size-4)
+		if out.Truncated != cut || (out.Stdout == whole) == cut || out.Stderr != "end\n" {
+			t.Errorf("%d bytes: truncated %v, %d delivered", size, out.Truncated, len(out.Stdout))
+		}
+		if p.StdoutDigest != palyra.SumBytes([]byte(whole)) || p.StderrDigest != palyra.SumBytes([]byte("end\n")) {
+			t.Errorf("%d bytes: attested %s and %s", size, p.StdoutDigest, p.StderrDigest)
+		}
+		checkEvidence(t, d, d.client(client.OperatorDoor), out)
+	}
+}

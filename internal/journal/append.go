@@ -89,20 +89,23 @@ func (j *Journal) commit(tx *store.Tx) error {
 		return nil
 	}
 	now := j.now()
-	h, err := j.sign(j.tip, now)
-	if err != nil {
+	s, _ := j.committed()
+	h := j.unsigned(j.tip, now, s.head.kept)
+	if err := j.insert(tx); err != nil {
 		return err
 	}
-	if err := j.insert(tx); err != nil {
+	if h.size-j.kept >= keepEvery || now.Sub(j.keptAt) >= keepAfter {
+		var err error
+		if h, err = j.keep(tx, h); err != nil {
+			return err
+		}
+	}
+	h, err := j.sign(h)
+	if err != nil {
 		return err
 	}
 	if err := j.setHead(tx, h, j.pending[0].seq-1); err != nil {
 		return err
-	}
-	if h.size-j.kept >= keepEvery || now.Sub(j.keptAt) >= keepAfter {
-		if err := j.keep(tx, h); err != nil {
-			return err
-		}
 	}
 	next := state{tree: j.tip, head: h}
 	tx.OnDone(func(committed bool) {
@@ -113,9 +116,13 @@ func (j *Journal) commit(tx *store.Tx) error {
 	return nil
 }
 
-// sign makes the signed head of a tree, in the form that only the head row has.
-func (j *Journal) sign(t tree, now time.Time) (head, error) {
-	h := head{origin: j.origin, size: t.size, root: t.root(), chain: t.chain, time: palyra.Time(now)}
+// unsigned is the head of a tree.
+func (j *Journal) unsigned(t tree, now time.Time, k kept) head {
+	return head{origin: j.origin, size: t.size, root: t.root(), chain: t.chain, time: palyra.Time(now), kept: k}
+}
+
+// sign signs a head in the form that only the head row has.
+func (j *Journal) sign(h head) (head, error) {
 	var err error
 	h.tip, h.key, err = j.signed(h.tipText())
 	return h, err
@@ -154,12 +161,12 @@ func (j *Journal) setHead(tx *store.Tx, h head, was int64) error {
 	return err
 }
 
-// keep adds a head to the checkpoints. What it remembers of that is undone with
-// the transaction.
-func (j *Journal) keep(tx *store.Tx, h head) error {
+// keep adds a head to the checkpoints and returns it as it is to be signed: with
+// them. What it remembers of that is undone with the transaction.
+func (j *Journal) keep(tx *store.Tx, h head) (head, error) {
 	h, err := j.checkpointed(h)
 	if err != nil {
-		return err
+		return head{}, err
 	}
 	was, at := j.kept, j.keptAt
 	tx.OnDone(func(committed bool) {
@@ -169,7 +176,8 @@ func (j *Journal) keep(tx *store.Tx, h head) error {
 	})
 	j.kept, j.keptAt = h.size, j.now()
 	_, err = tx.Exec("INSERT INTO journal_checkpoints (size, note) VALUES (?, ?)", h.size, h.note)
-	return err
+	h.kept, h.note = h.kept.with(h.note), ""
+	return h, err
 }
 
 // publish makes a committed state the current one and wakes the watchers, all

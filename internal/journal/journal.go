@@ -153,6 +153,19 @@ func (j *Journal) Close(ctx context.Context) error {
 		if s.head.size == j.kept {
 			return nil
 		}
-		return j.keep(tx, s.head)
+		h, err := j.keep(tx, s.head)
+		if err != nil {
+			return err
+		}
+		if h, err = j.sign(h); err != nil || h.size == 0 {
+			return err
+		}
+		tx.OnDone(func(committed bool) {
+			if committed {
+				s.head = h
+				j.publish(s)
+			}
+		})
+		return j.setHead(tx, h, h.size)
 	})
 }

@@ -88,7 +88,7 @@ func (j *Journal) loadEmpty(e extent) error {
 	}
 	t := newTree(j.origin)
 	now := j.now()
-	h, err := j.sign(t, now)
+	h, err := j.sign(j.unsigned(t, now, kept{known: true}))
 	if err != nil {
 		return err
 	}
@@ -104,6 +104,14 @@ func (j *Journal) loadTail(tx *store.Tx, h head, e extent) error {
 		return fmt.Errorf("%d tiles are there, %d are due", e.tiles, tileCount(h.size))
 	case e.lastCheckpoint > h.size:
 		return fmt.Errorf("a checkpoint covers %d entries, the signed head %d", e.lastCheckpoint, h.size)
+	case h.kept.known && e.checkpoints != h.kept.count:
+		return fmt.Errorf("%d checkpoints are kept, the signed head knows %d", e.checkpoints, h.kept.count)
+	}
+	if !h.kept.known { // written before heads knew: from now on they do
+		var err error
+		if h.kept, err = readKept(tx); err != nil {
+			return err
+		}
 	}
 	edge, err := readEdge(tx, h)
 	if err != nil {
@@ -116,6 +124,18 @@ func (j *Journal) loadTail(tx *store.Tx, h head, e extent) error {
 	j.state, j.tip = state{tree: t, head: h}, t
 	j.kept, j.keptAt = e.lastCheckpoint, j.now()
 	return nil
+}
+
+// readKept sums up the checkpoints that are kept.
+func readKept(tx *store.Tx) (kept, error) {
+	k := kept{known: true}
+	err := tx.Each("SELECT note FROM journal_checkpoints ORDER BY size", nil, func(scan func(...any) error) error {
+		var note string
+		err := scan(&note)
+		k = k.with(note)
+		return err
+	})
+	return k, err
 }
 
 // readEdge rebuilds the unfinished tiles of a tree: of entries at the lowest

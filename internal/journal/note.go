@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ type head struct {
 	size        int64
 	root, chain tlog.Hash
 	time        string
+	kept        kept
 	tip         string // signed, as it stands in the head row and nowhere else
 	note        string // signed, as a checkpoint
 	key         string
@@ -67,7 +69,52 @@ type head struct {
 // and pass that off as its head.
 const tipMark = "head\n"
 
-func (h head) tipText() string { return h.text() + tipMark }
+func (h head) tipText() string { return h.text() + h.kept.text() + tipMark }
+
+// kept says which checkpoints are kept: how many, and a hash over all of them. It
+// stands in the signed head, so that none can be taken away, changed or added.
+// Heads from before it was written have none.
+type kept struct {
+	known bool
+	count int64
+	sum   tlog.Hash
+}
+
+const keptMark = "kept "
+
+func (k kept) text() string {
+	if !k.known {
+		return ""
+	}
+	return fmt.Sprintf("%s%d %s\n", keptMark, k.count, k.sum)
+}
+
+// with adds a checkpoint's signed text.
+func (k kept) with(note string) kept {
+	h := sha256.New()
+	h.Write(k.sum[:])
+	h.Write([]byte(note))
+	return kept{known: true, count: k.count + 1, sum: tlog.Hash(h.Sum(nil))}
+}
+
+// cutKept takes the line about checkpoints off the end of a head's text.
+func cutKept(text string) (string, kept, error) {
+	i := strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n") + 1
+	line := text[i:]
+	if !strings.HasPrefix(line, keptMark) {
+		return text, kept{}, nil
+	}
+	count, sum, _ := strings.Cut(strings.TrimSuffix(line[len(keptMark):], "\n"), " ")
+	k := kept{known: true}
+	var err error
+	if k.count, err = strconv.ParseInt(count, 10, 64); err == nil {
+		k.sum, err = tlog.ParseHash(sum)
+	}
+	if err != nil || k.text() != line {
+		return "", kept{}, errors.New("what it says of checkpoints cannot be read")
+	}
+	return text[:i], k, nil
+}
 
 func (h head) checkpoint() Checkpoint {
 	return Checkpoint{Origin: h.origin, Size: h.size, Root: digest(h.root), Chain: digest(h.chain), Time: h.time, Note: h.note, Key: h.key}
@@ -200,10 +247,17 @@ func (k keys) openAs(msg, mark string) (head, error) {
 	if !ok {
 		return head{}, errors.New("it is a checkpoint, not the journal's head")
 	}
+	var marks kept
+	if mark != "" {
+		if text, marks, err = cutKept(text); err != nil {
+			return head{}, err
+		}
+	}
 	h, err := parseHead(text)
 	if err != nil {
 		return head{}, err
 	}
+	h.kept = marks
 	if name, _, _ := strings.Cut(key, "+"); name != h.origin {
 		return head{}, fmt.Errorf("signed by the key of another journal, %s", key)
 	}

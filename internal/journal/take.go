@@ -59,6 +59,7 @@ func (v *verifier) checkMarks(b *block) *Problem {
 		return &Problem{Seq: v.good + 1, Through: m.size, Why: "they are not the entries that the checkpoint after them covers"}
 	}
 	v.good = m.size
+	v.kept = v.kept.with(m.note)
 	v.report.Checkpoints++
 	return nil
 }
@@ -101,6 +102,8 @@ func (v *verifier) finish() *Problem {
 		return problem(h.size+1, "it is missing: a kept checkpoint covers %d entries", v.extent.lastCheckpoint)
 	case v.extent.checkpoints != v.report.Checkpoints:
 		return problem(0, "there are checkpoints of no size")
+	case h.kept.known && (v.kept.count != h.kept.count || v.kept.sum != h.kept.sum):
+		return problem(0, "the %d checkpoints that are kept are not the %d that the signed head knows", v.kept.count, h.kept.count)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type verifier struct {
 	extent extent // as found
 	seen   tree
 	good   int64 // size of the last checkpoint that matched
+	kept   kept  // checkpoints, as found
 }
 
 // run reads the head, then the entries in blocks, and holds the one against the
@@ -130,6 +131,7 @@ type block struct {
 // mark is a checkpoint that is kept: what its row says and what its note says.
 type mark struct {
 	size int64
+	note string
 	head head
 	err  error
 }
@@ -261,11 +263,10 @@ func (b *block) readMarks(tx *store.Tx, from, to int64, k keys) error {
 	const query = "SELECT size, note FROM journal_checkpoints WHERE size > ? AND size <= ? ORDER BY size"
 	return tx.Each(query, []any{from, to}, func(scan func(...any) error) error {
 		var m mark
-		var note string
-		if err := scan(&m.size, &note); err != nil {
+		if err := scan(&m.size, &m.note); err != nil {
 			return err
 		}
-		if m.head, m.err = k.openHead(note); m.err == nil && m.head.size != m.size {
+		if m.head, m.err = k.openHead(m.note); m.err == nil && m.head.size != m.size {
 			m.err = fmt.Errorf("it covers %d entries", m.head.size)
 		}
 		b.marks = append(b.marks, m)

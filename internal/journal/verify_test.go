@@ -216,6 +216,8 @@ func TestStructureIsNoticed(t *testing.T) {
 		{"shifted", 0, []string{"UPDATE journal_entries SET seq = -seq", "UPDATE journal_entries SET seq = 301 + seq - 1"}},
 		{"a checkpoint beyond the head", size + 1, []string{"INSERT INTO journal_checkpoints VALUES (1000, 'x')"}},
 		{"a checkpoint of nothing", 0, []string{"INSERT INTO journal_checkpoints VALUES (0, 'x')"}},
+		{"a checkpoint removed", 0, []string{"DELETE FROM journal_checkpoints WHERE size = (SELECT MAX(size) FROM journal_checkpoints)"}},
+		{"all checkpoints removed", 0, []string{"DELETE FROM journal_checkpoints"}},
 		{"no head", 0, []string{"DELETE FROM journal_head"}},
 		{"nothing at all", 0, []string{"DELETE FROM journal_head", "DELETE FROM journal_entries", "DELETE FROM journal_tiles", "DELETE FROM journal_checkpoints"}},
 	} {
