@@ -62,7 +62,7 @@ func edges() []edge {
 		{[]string{"internal/gate"}, []string{"**"}, false, "the path imports nothing of ours but the root"},
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
-		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells"}, true, "tiers that start cells share how"},
+		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells", "internal/sandbox/local"}, true, "tiers that start cells share how"},
 		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal"}, true, "what a run must leave as it is"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},

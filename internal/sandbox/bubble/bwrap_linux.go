@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/sandbox/local"
 )
 
 const (
@@ -51,6 +52,7 @@ type bwrap struct {
 	items  []roomItem // of the system, not to be changed
 	traces []trace    // of what they came from
 	looked time.Time  // then
+	local  local.Places
 
 	texts texts
 }

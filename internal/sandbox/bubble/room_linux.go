@@ -121,7 +121,7 @@ func (b *bwrap) furnish(a *roomArgs, r room) error {
 		return err
 	}
 	a.texts = &b.texts
-	return b.arrange(a, r, items)
+	return b.arrange(a, r, hide(items, b.local.Hidden()))
 }
 
 // systemFor is how long one look at the system counts without another.
@@ -155,6 +155,7 @@ func (b *bwrap) arrange(a *roomArgs, r room, items []roomItem) error {
 	if err := a.items(items); err != nil {
 		return err
 	}
+	a.cover(r, items)
 	a.private(r)
 	if err := a.generated(r); err != nil {
 		return err
@@ -169,6 +170,7 @@ func (b *bwrap) arrange(a *roomArgs, r room, items []roomItem) error {
 	if err := a.roomFiles(r, places); err != nil {
 		return err
 	}
+	a.fasten(r, items)
 	a.add("--remount-ro", "/dev", "--remount-ro", "/")
 	return nil
 }

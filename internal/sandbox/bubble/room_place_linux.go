@@ -16,6 +16,7 @@ const (
 	placeOwn    = iota // private and empty: anything
 	placeSystem        // the host's, read-only: only over what is there, where only root can put a link in the way
 	placeTaken         // nothing
+	placeHidden        // the host's, covered: anything in it or in its place
 )
 
 // roomPlace is a path of the room that is taken.
@@ -38,8 +39,11 @@ func newPlaces(items []roomItem) *roomPlaces {
 	var ps roomPlaces
 	for _, i := range items {
 		p := roomPlace{path: i.target, kind: placeTaken}
-		if i.kind == itemBind {
+		switch {
+		case i.kind == itemBind:
 			p.kind, p.host = placeSystem, i.text
+		case i.hides():
+			p.kind = placeHidden
 		}
 		ps = append(ps, p)
 	}
@@ -62,11 +66,12 @@ func (ps *roomPlaces) take(target string, dir bool) (why string) {
 	in := roomPlace{path: "/", kind: placeOwn}
 	for _, p := range *ps {
 		switch {
+		case p.kind == placeHidden && roomUnder(p.path, target): // it is covered by this
 		case p.path == target:
 			return "something else is there already"
 		case roomUnder(p.path, target):
 			return "it would cover " + roomShow(p.path)
-		case roomUnder(target, p.path) && len(p.path) > len(in.path): // the innermost decides
+		case roomUnder(target, p.path) && len(p.path) >= len(in.path): // the innermost decides, or what was put over it
 			in = p
 		}
 	}

@@ -39,6 +39,9 @@ const (
 	itemBind = iota // itself, read-only
 	itemLink        // a link to text, which is visible
 	itemCopy        // text; cheaper than a mount
+
+	itemHideDir  // not at all, though it is below something that is
+	itemHideFile // the same for what is no directory
 )
 
 type roomItem struct {

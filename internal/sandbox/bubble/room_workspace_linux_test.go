@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -223,7 +224,7 @@ func TestPrivatelyElsewhere(t *testing.T) {
 			out := says(t, r, `cd `+quote(r.workspace)+`; echo made >made; echo list: $(ls -A); echo beside: $(cat ../beside 2>/dev/null); echo home: $(touch /home/agent/x && echo yes)`)
 			beside := ""
 			if strings.HasPrefix(dir, "/opt/") {
-				beside = "secret" // all of /opt is shown
+				beside = "secret" // what is root's and open in /opt is shown
 			}
 			if line(out, "list") != "made" || line(out, "beside") != beside || line(out, "home") != "yes" {
 				t.Errorf("%s: %s", dir, out)
@@ -236,15 +237,33 @@ func TestPrivatelyElsewhere(t *testing.T) {
 }
 
 // Where the way to the workspace is shown to the room, its owner must not be able
-// to put a link there.
+// to put a link there. A directory of the owner's own is not shown: only the
+// workspace is in it.
 func TestPrivatelyLooseWay(t *testing.T) {
 	if !private(t, "/opt") {
 		return
 	}
 	s := ordinary()
 	workspaceOf(t, s, "/opt/theirs")
-	r := newRoom(t, s)
-	r.workspace = workspaceOf(t, s, "/opt/theirs/project")
+	workspaceOf(t, s, "/opt/group/project")
+	root := resident{name: "root"}
+	workspaceOf(t, root, "/opt/loose/roots")
+	for _, dir := range []string{"/opt/group", "/opt/loose"} {
+		if err := errors.Join(os.Chown(dir, 0, int(s.gid)), os.Chmod(dir, 0o775)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"/opt/theirs", "/opt/group"} {
+		mustWrite(t, dir+"/beside", "secret\n", 0o644)
+		r := newRoom(t, s)
+		r.workspace = workspaceOf(t, s, dir+"/project")
+		out := says(t, r, `cd `+dir+`; echo list: $(ls -A); echo made: $(touch project/x && echo yes); echo beside: $(touch y 2>/dev/null && echo yes)`)
+		if line(out, "list") != "project" || line(out, "made") != "yes" || line(out, "beside") != "" {
+			t.Errorf("%s: %s", dir, out)
+		}
+	}
+	r := newRoom(t, root)
+	r.workspace = "/opt/loose/roots"
 	e := refused(t, r, palyra.ReasonWorkspaceDenied)
 	if !strings.Contains(e.Text, "/opt") {
 		t.Errorf("%v", e)

@@ -5,15 +5,15 @@ import (
 	"errors"
 
 	"palyra"
-	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/local"
 )
 
 // Backend is tier B on Linux.
 type Backend struct {
 	fleet *cells.Fleet
-	rules []cell.Rule        // what every run may do with paths of the system
+	local local.Places       // what of the system no run may see
 	holds palyra.Enforcement // for every run, with the fleet's cgroups
 	no    *palyra.Error      // why the tier cannot be used; nil: it can
 	pool  pool
@@ -36,7 +36,6 @@ func New(c Config) (*Backend, error) {
 		f.Log.Warn("tier B cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)
 		return b, nil
 	}
-	b.rules = systemRules(system, f.Host.ABI)
 	b.holds = enforcement(f, f.Groups)
 	b.pool.start()
 	return b, nil

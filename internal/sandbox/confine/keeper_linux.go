@@ -15,8 +15,9 @@ import (
 type keeper struct {
 	*cells.Keeper
 	b     *Backend
-	ahead []identity // of what its rules were made for; nil: none were
-	since time.Time  // then
+	rules []cell.Rule // that it made ahead; nil: none
+	ahead []identity  // of what they were made for
+	since time.Time   // then
 }
 
 // open starts a cell and waits until it is ready.
@@ -60,8 +61,9 @@ func (k *keeper) prepare() {
 		return // and no job will get further
 	}
 	room := cells.Masks(k.b.fleet.Host.ABI)
-	room.Rules = k.b.rules
-	k.ahead, k.since = identities(room.Rules), time.Now()
+	k.since = time.Now()
+	k.rules = k.b.rules()
+	room.Rules, k.ahead = k.rules, identities(k.rules)
 	f, err := cell.WriteSpec(cell.Spec{
 		Version: cell.Version, Path: "/", Argv: []string{"-"}, Env: []string{}, Cwd: "/", Landlock: room, Filter: filter,
 		Watch: cell.Watch{EveryMS: watchEveryMS},
@@ -79,5 +81,14 @@ const aheadFor = time.Minute
 
 // anew reports whether a run must not rest on rules that were made ahead.
 func (k *keeper) anew() bool {
-	return k.ahead == nil || time.Since(k.since) > aheadFor || !slices.Equal(k.ahead, identities(k.b.rules))
+	return k.rules == nil || time.Since(k.since) > aheadFor || !slices.Equal(k.ahead, identities(k.rules))
+}
+
+// base is what every run may do with paths of the system, and whether it is made
+// anew.
+func (k *keeper) base() (rules []cell.Rule, anew bool) {
+	if k.anew() {
+		return k.b.rules(), true
+	}
+	return k.rules, false
 }

@@ -11,6 +11,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/local"
 )
 
 // grant is a row of the table: what every run may do with paths of the system.
@@ -52,21 +53,30 @@ var system = []grant{
 // daemon's.
 const ownProcess = "/proc/self"
 
+// rules are what every run may do with paths of the system.
+func (b *Backend) rules() []cell.Rule { return systemRules(system, b.local.Hidden(), b.fleet.Host.ABI) }
+
 // systemRules makes rules of the table: of what exists now, without what lies
-// below a rule that gives the same or more. What appears later is not visible.
-func systemRules(table []grant, abi int) (out []cell.Rule) {
+// below a rule that gives the same or more, and without what is hidden. What appears
+// later is not visible, but in a directory of which nothing is hidden.
+func systemRules(table []grant, hidden []string, abi int) (out []cell.Rule) {
 	for _, g := range table {
 		for _, p := range g.paths {
 			real, err := filepath.EvalSymlinks(p)
-			if err != nil || covered(out, real, g.access&cells.Handled(abi)) {
+			if err != nil {
 				continue
 			}
 			if p == ownProcess {
 				real = ownProcess
 			}
-			if r, err := rule(real, g.access, abi); err == nil {
-				r.Optional = true
-				out = append(out, r)
+			for _, part := range local.Rest(real, hidden) {
+				if covered(out, part, g.access&cells.Handled(abi)) {
+					continue
+				}
+				if r, err := rule(part, g.access, abi); err == nil {
+					r.Optional = true
+					out = append(out, r)
+				}
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func TestSystemRules(t *testing.T) {
 		{cells.ToRun, []string{dir + "/usr", dir + "/bin", dir + "/missing"}},
 		{cells.ToList, []string{dir + "/etc/file", dir + "/usr/bin", "/proc/self"}},
 		{cells.ToTalk, []string{dir + "/usr"}},
-	}, 4)
+	}, nil, 4)
 	got := map[string]uint64{}
 	for _, r := range rules {
 		got[r.Path] |= r.Access
@@ -104,11 +104,11 @@ func TestRulesMadeAhead(t *testing.T) {
 	}
 	write()
 	rules := []cell.Rule{{Path: file, Access: 4}, {Path: "/proc/cpuinfo", Access: 4}}
-	k := &keeper{b: &Backend{rules: rules}}
+	k := &keeper{}
 	if !k.anew() {
 		t.Error("nothing was made ahead")
 	}
-	k.ahead, k.since = identities(rules), time.Now()
+	k.rules, k.ahead, k.since = rules, identities(rules), time.Now()
 	if k.anew() {
 		t.Error("nothing has changed")
 	}

@@ -40,6 +40,7 @@ var classes = []struct {
 	{"descriptors", descriptors},
 	{"environment", environment},
 	{"files", files},
+	{"local places", localPlaces},
 	{"room", room},
 	{"links", links},
 	{"devices", devices},
@@ -80,6 +81,7 @@ func Run(t *testing.T, f Factory) {
 	user := ordinary(t)
 	Build(t, "palyra/cmd/palyra-cell") // now: an ordinary user cannot
 	cable(t, probe)
+	plantLocal(t, user)
 	whole := t.Run("root for a user", func(t *testing.T) { runClasses(t, f, probe, user) })
 	whole = t.Run("root for root", func(t *testing.T) { runClasses(t, f, probe, self()) }) && whole
 	whole = t.Run("as a user", func(t *testing.T) { again(t, f, probe, user) }) && whole

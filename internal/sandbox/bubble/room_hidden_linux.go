@@ -1,0 +1,62 @@
+package bubble
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// hide adds to items what of them no run may see, by the paths that the room has
+// for it.
+func hide(items []roomItem, hidden []string) []roomItem {
+	out := slices.Clip(items) // many rooms share them
+	for _, i := range items {
+		if i.kind != itemBind {
+			continue
+		}
+		for _, h := range hidden {
+			if !roomUnder(h, i.text) {
+				continue
+			}
+			kind := itemHideFile
+			if st, err := os.Lstat(h); err != nil || st.IsDir() {
+				kind = itemHideDir
+			}
+			out = append(out, roomItem{kind: kind, target: i.target + strings.TrimPrefix(h, i.text)})
+		}
+	}
+	return out
+}
+
+// hides reports whether an item covers something.
+func (i roomItem) hides() bool { return i.kind == itemHideDir || i.kind == itemHideFile }
+
+// replaced reports whether the plan itself puts something in the place of what an
+// item hides.
+func (r room) replaced(i roomItem) bool {
+	return slices.ContainsFunc(r.targets(), func(t string) bool { return roomUnder(i.target, t) })
+}
+
+// cover lays something empty over what is hidden. It comes before all that the plan
+// names, which may lie below: then the empty directory is where that is put. A file becomes
+// a device, which no file system of the room lets anybody open.
+func (a *roomArgs) cover(r room, items []roomItem) {
+	for _, i := range items {
+		switch {
+		case !i.hides() || r.replaced(i):
+		case i.kind == itemHideDir:
+			a.add("--perms", "0555", "--tmpfs", i.target)
+		default:
+			a.add("--ro-bind", os.DevNull, i.target)
+		}
+	}
+}
+
+// fasten makes the empty directories read-only, once all is in them.
+func (a *roomArgs) fasten(r room, items []roomItem) {
+	for _, i := range items {
+		if i.kind == itemHideDir && !r.replaced(i) {
+			a.add("--remount-ro", i.target)
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// packaged are the directories of /usr that package managers fill. What is in them
+// is as public as the packages.
+var packaged = strings.Fields(`bin sbin lib lib32 lib64 libx32 libexec include share games`)
+
+// settings are directories that are like /etc: root writes tokens into their files
+// and leaves them readable to everybody.
+var settings = []string{"/usr/local/etc"}
+
+const (
+	mostEntries = 300_000 // looked at below one entry of a place; what is larger is hidden
+	mostParts   = 32      // hidden below one entry; one with more is hidden itself
+	mostHidden  = 256     // hidden in one place; one with more is hidden itself
+	mostRest    = 1_024   // that a tree is taken apart into
+	mostBeside  = 500     // names in a directory of which something is hidden; one with more is hidden itself
+)
+
+const (
+	checkAfter = 5 * time.Second // a look counts so long by itself
+	wholeAfter = time.Minute     // and so long if no directory changed: modes of files change unnoticed
+	share      = 100             // looking takes at most one part in so many of the time
+)
+
+// Places is the local part of a system. The zero value is the machine's own.
+type Places struct {
+	top   string // "/" in earnest
+	owner uint32 // root in earnest
+
+	mu     sync.Mutex
+	hidden []string
+	dirs   []stamp // of everything that was looked into
+	check  time.Time
+	whole  time.Time
+}
+
+// stamp tells a directory from another one and from itself with other names in it.
+type stamp struct {
+	path       string
+	dev, ino   uint64
+	sec, nsec  int64
+	mode, user uint32
+}
+
+// Hidden returns the paths that no run may see, where they really are, each with
+// all that is below it; none lies in another. They are sorted and not to be
+// changed. Looks are repeated when directories change, and from time to time.
+func (p *Places) Hidden() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Before(p.check) {
+		return p.hidden
+	}
+	whole := p.dirs == nil || !now.Before(p.whole) || p.changed()
+	p.check = next(now, checkAfter)
+	if whole {
+		now = time.Now()
+		l := look{owner: p.owner}
+		l.all(p.root())
+		p.hidden, p.dirs = slices.Clip(l.hidden), l.dirs
+		p.whole = next(now, wholeAfter)
+	}
+	return p.hidden
+}
+
+// next is when to look again after a look that began at a time.
+func next(began time.Time, after time.Duration) time.Time {
+	now := time.Now()
+	return now.Add(max(after, share*now.Sub(began)))
+}
+
+func (p *Places) root() string {
+	if p.top == "" {
+		return "/"
+	}
+	return p.top
+}
+
+// changed reports whether a directory is not as it was.
+func (p *Places) changed() bool {
+	for _, d := range p.dirs {
+		var st unix.Stat_t
+		if unix.Lstat(d.path, &st) != nil || stampOf(d.path, &st) != d {
+			return true
+		}
+	}
+	return false
+}
+
+func stampOf(path string, st *unix.Stat_t) stamp {
+	return stamp{path, uint64(st.Dev), st.Ino, int64(st.Ctim.Sec), int64(st.Ctim.Nsec), st.Mode, st.Uid}
+}
+
+// look is one look at all places.
+type look struct {
+	owner  uint32
+	hidden []string
+	dirs   []stamp
+	left   int // entries that may yet be looked at
+}
+
+// all looks at every place of a system.
+func (l *look) all(top string) {
+	l.place(filepath.Join(top, "opt"))
+	usr := filepath.Join(top, "usr")
+	names, err := l.names(usr)
+	if err != nil {
+		l.hidden = append(l.hidden, usr)
+		return
+	}
+	for _, n := range names {
+		if !slices.Contains(packaged, n) {
+			l.place(filepath.Join(usr, n))
+		}
+	}
+	for _, s := range settings {
+		l.empty(filepath.Join(top, s))
+	}
+	slices.Sort(l.hidden)
+	l.hidden = outermost(l.hidden)
+}
+
+// place looks at one place, whose name may be a link to where it is.
+func (l *look) place(path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return // nothing is there
+	}
+	var st unix.Stat_t
+	if unix.Lstat(real, &st) != nil || !l.public(&st) {
+		l.hidden = append(l.hidden, real)
+		return
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	before := len(l.hidden)
+	names, err := l.names(real)
+	if err != nil {
+		l.hidden = append(l.hidden, real)
+		return
+	}
+	for _, n := range names {
+		l.left = mostEntries
+		l.entry(filepath.Join(real, n))
+	}
+	if n := len(l.hidden) - before; n > mostHidden || n > 0 && loose(&st) {
+		l.hidden = append(l.hidden[:before], real)
+	}
+}
+
+// entry looks at an entry of a place and at all below it.
+func (l *look) entry(path string) {
+	before := len(l.hidden)
+	l.walk(path)
+	if l.left < 0 || len(l.hidden)-before > mostParts {
+		l.hidden = append(l.hidden[:before], path)
+	}
+}
+
+// walk adds what is to be hidden at path and below.
+func (l *look) walk(path string) {
+	if l.left--; l.left < 0 {
+		return
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		if !errors.Is(err, unix.ENOENT) {
+			l.hidden = append(l.hidden, path)
+		}
+		return
+	}
+	switch {
+	case !l.public(&st):
+		l.hidden = append(l.hidden, path)
+		return
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return
+	}
+	before := len(l.hidden)
+	names, err := l.names(path)
+	if err != nil {
+		l.hidden = append(l.hidden, path)
+		return
+	}
+	for _, n := range names {
+		l.walk(path + "/" + n)
+	}
+	if len(l.hidden) > before && (len(names) > mostBeside || loose(&st)) {
+		l.hidden = append(l.hidden[:before], path)
+	}
+}
+
+// names lists a directory and notes how it was. The note comes first: a change
+// from then on shows.
+func (l *look) names(path string) ([]string, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(mostEntries)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(names) == mostEntries {
+		return nil, unix.E2BIG
+	}
+	l.dirs = append(l.dirs, stampOf(path, &st))
+	slices.Sort(names)
+	return names, nil
+}
+
+// empty hides a directory in which there is anything.
+func (l *look) empty(path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return
+	}
+	if names, err := l.names(real); err != nil || len(names) > 0 {
+		l.hidden = append(l.hidden, real)
+	}
+}
+
+// public reports whether everybody may see something. Where a link leads is
+// decided there.
+func (l *look) public(st *unix.Stat_t) bool {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return true
+	case unix.S_IFDIR:
+		return st.Uid == l.owner && st.Mode&0o007 == 0o005
+	case unix.S_IFREG:
+		return st.Uid == l.owner && st.Mode&0o004 != 0
+	}
+	return false
+}
+
+// loose reports whether a group can change the names in a directory: what one of them
+// stands for now is not what is covered in a moment.
+func loose(st *unix.Stat_t) bool {
+	return st.Mode&0o020 != 0 && st.Mode&unix.S_ISVTX == 0 && st.Gid != 0
+}
+
+// outermost drops what lies below another of the sorted paths.
+func outermost(paths []string) (out []string) {
+	for _, p := range paths {
+		if !slices.ContainsFunc(out, func(o string) bool { return under(p, o) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// under reports whether path is dir or lies in it.
+func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// below returns those of the hidden paths that are tree, or lie in it, or it in
+// them.
+func below(hidden []string, tree string) (out []string) {
+	for _, h := range hidden {
+		if under(h, tree) || under(tree, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// Rest returns what is left of a tree without what is hidden: the tree itself if
+// nothing is, else paths in it that together hold the rest, the uppermost if they
+// are too many. Directories that hold something hidden are none of them.
+func Rest(tree string, hidden []string) []string {
+	out := rest(tree, hidden)
+	if len(out) > mostRest {
+		depth := func(path string) int { return strings.Count(path, "/") }
+		slices.SortStableFunc(out, func(a, b string) int { return depth(a) - depth(b) })
+		out = out[:mostRest]
+	}
+	return out
+}
+
+func rest(tree string, hidden []string) (out []string) {
+	hidden = below(hidden, tree)
+	if len(hidden) == 0 {
+		return []string{tree}
+	}
+	if slices.ContainsFunc(hidden, func(h string) bool { return under(tree, h) }) {
+		return nil
+	}
+	entries, err := os.ReadDir(tree)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink == 0 { // what it leads to is somewhere itself
+			out = append(out, rest(filepath.Join(tree, e.Name()), hidden)...)
+		}
+	}
+	return out
+}
