@@ -61,8 +61,10 @@ func askSecretMain(ctx context.Context, p Process) int {
 // built is the test run, with the other programs beside palyra.
 type built struct{ m *testing.M }
 
-// Run builds the other programs and runs the tests.
+// Run builds the other programs and runs the tests. A hangup that is handled here
+// is as by default in what the tests start, also where our parent ignores it (nohup).
 func (b built) Run() int {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	for _, name := range []string{"palyrad", "palyra-verify"} {
 		if err := build1(name); err != nil {
 			fmt.Fprintln(os.Stderr, err)

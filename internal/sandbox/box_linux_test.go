@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +19,12 @@ import (
 	"palyra"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain handles hangups, so that they are as by default in what the fake backend
+// starts, also where our parent ignores them (nohup).
+func TestMain(m *testing.M) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	goleak.VerifyTestMain(m)
+}
 
 // stranger is a uid that no system knows. A suite that is root works for it, one
 // that is not for itself: programs never run as root unless a test says so.
