@@ -22,10 +22,11 @@ var ends = map[string]bool{
 	"diff.command": true, "diff.textconv": true, "filter.clean": true, "filter.smudge": true, "filter.process": true, "merge.driver": true, "merge.command": true,
 	"gpg.program": true, "credential.helper": true, "difftool.cmd": true, "difftool.path": true, "mergetool.cmd": true, "mergetool.path": true, "pager": true,
 	"man.cmd": true, "man.path": true, "browser.cmd": true, "browser.path": true, "remote.uploadpack": true, "remote.receivepack": true,
-	"trailer.command": true, "trailer.cmd": true, "submodule.update": true, "hook.command": true, "url.insteadof": false, "tar.command": true,
+	"trailer.command": true, "trailer.cmd": true, "submodule.update": true, "hook.command": true, "tar.command": true,
 }
 
-// References are the places in a configuration that programs come from.
+// References are the places in a configuration that programs come from. Aliases are
+// not: whoever uses one runs it by hand.
 func References(set []Setting) []Reference {
 	var out []Reference
 	for _, s := range set {
@@ -37,7 +38,7 @@ func References(set []Setting) []Reference {
 			out = append(out, Reference{Path: s.Value, Hooks: true})
 		case key == "core.attributesfile":
 			out = append(out, Reference{Path: s.Value})
-		case s.Sub == "" && commands[key], s.Sub != "" && ends[key], s.Section == "alias" && strings.HasPrefix(s.Value, "!"), s.Section == "pager":
+		case s.Sub == "" && commands[key], s.Sub != "" && ends[key], s.Section == "pager":
 			for _, w := range words(s.Value) {
 				out = append(out, Reference{Path: w})
 			}

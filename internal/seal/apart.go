@@ -9,7 +9,7 @@ import (
 // seen, and nothing of the runs that s is swept for.
 func (s *Snapshot) Apart() *Snapshot {
 	return &Snapshot{
-		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.clone(), start: s.start, above: s.above, began: s.began,
+		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.clone(), start: s.start, above: s.above, began: s.began, bare: s.bare,
 		dirs: s.dirs, entries: s.entries,
 	}
 }
@@ -21,5 +21,6 @@ func (s *Snapshot) Weight() int { return len(s.dirs) + len(s.entries) }
 func (m *Matcher) clone() *Matcher {
 	c := *m
 	c.sets, c.known = slices.Clone(m.sets), maps.Clone(m.known)
+	c.rules, c.roots, c.held = slices.Clip(m.rules), slices.Clip(m.roots), slices.Clip(m.held)
 	return &c
 }

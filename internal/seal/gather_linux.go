@@ -23,7 +23,7 @@ func (w *walker) gather(fd int, n *node, path string) error {
 		if w.seen++; w.seen&0xfff == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}
-		if w.sweeps && n.flags&inside == 0 && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && !w.counts(state, name, n.flags&modules != 0) {
+		if w.sweeps && n.flags&inside == 0 && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && !w.counts(state, name, typ, n.flags&modules != 0) {
 			return nil
 		}
 		w.count++
@@ -61,9 +61,9 @@ func (w *walker) bound(path string) error {
 
 // counts reports whether a file of the name matters to a sweep. The run may have
 // made any number of others.
-func (w *walker) counts(state int32, name []byte, below bool) bool {
+func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	w.fold = trusted.Fold(w.fold[:0], name)
-	if what, _ := w.m.step(state, w.fold, below); what != free {
+	if what, next := w.m.step(state, w.fold, below); what != free || typ == unix.DT_LNK && (next != 0 || !below || inMiddle(w.fold)) {
 		return true
 	}
 	switch string(w.fold) {

@@ -24,7 +24,9 @@ type Matcher struct {
 	first map[string][]uint16 // rules by their first segment, where that is plain
 	globs []uint16            // rules whose first segment has a star
 	repos []uint16            // rules whose first segment is a repository
-	sets  [][]place           // by number; the first is empty
+	roots []uint16            // rules that begin at the workspace and nowhere else, one for each anchor
+	held  []anchor
+	sets  [][]place // by number; the first is empty
 	known map[string]int32
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,14 @@ type pen struct {
 	more   int
 
 	restored map[string]bool // what was put back, by path
+	out      map[string]bool // new links that lead out of the workspace
+}
+
+// leads notes a link that leads out of the workspace.
+func (p *pen) leads(path string) {
+	if len(p.out) < maxMade {
+		p.out[path] = true
+	}
 }
 
 // corner is one directory of a pen.
@@ -41,7 +50,7 @@ func newPen(t *tree, path string, call palyra.ID) (*pen, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("seal: quarantine: directory %q is not absolute", path)
 	}
-	return &pen{t: t, path: path, call: string(call), restored: map[string]bool{}}, nil
+	return &pen{t: t, path: path, call: string(call), restored: map[string]bool{}, out: map[string]bool{}}, nil
 }
 
 func (p *pen) close() {
@@ -289,6 +298,9 @@ func (p *pen) result(changes []string) []string {
 	out := append(p.made, changes[:min(len(changes), maxMade)]...)
 	if more := p.more + max(len(changes)-maxMade, 0); more > 0 {
 		out = append(out, fmt.Sprintf("%s%d", morePrefix, more))
+	}
+	for _, path := range slices.Sorted(maps.Keys(p.out)) {
+		out = append(out, OutPrefix+path)
 	}
 	return out
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +28,16 @@ type document struct {
 	Sealed    int      `json:"max_sealed"`
 	Names     []string `json:"names"`
 	Start     []place  `json:"start,omitempty"` // how far names have come on the way to the workspace
+	Leads     []lead   `json:"leads,omitempty"`
+	Bare      [][]byte `json:"bare,omitempty"` // directories below node_modules in which every name counts
 	Paths     []item   `json:"paths"`
+}
+
+// lead is an anchor as it is kept.
+type lead struct {
+	Path []byte `json:"path"`
+	Rule int    `json:"rule"`
+	Seg  int    `json:"part"`
 }
 
 type item struct {
@@ -50,6 +61,12 @@ func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
 		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
+	}
+	for _, a := range s.match.held {
+		d.Leads = append(d.Leads, lead{[]byte(a.path), a.rule, a.seg})
+	}
+	for _, p := range slices.Sorted(maps.Keys(s.bare)) {
+		d.Bare = append(d.Bare, []byte(p))
 	}
 	for _, e := range s.entries {
 		if o, odd := s.odd[e.path]; odd {
@@ -103,14 +120,23 @@ func load(b []byte) (*Snapshot, error) {
 			return nil, fmt.Errorf("seal: load: name %d has no part %d", p.Rule, p.Seg)
 		}
 	}
+	if err := m.loadLeads(d.Leads); err != nil {
+		return nil, err
+	}
 	s := &Snapshot{
 		start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
 		limits: Limits{Entries: d.Entries, Sealed: d.Sealed}.filled(), entries: make([]entry, 0, len(d.Paths)),
 	}
+	for _, p := range d.Bare {
+		if s.bare == nil {
+			s.bare = map[string]bool{}
+		}
+		s.bare[string(p)] = true
+	}
 	seen := make(map[string]bool, len(d.Paths))
 	for _, i := range d.Paths {
 		path := string(i.Path)
-		if !(clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut {
+		if !(clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut && i.Kind != link && i.Kind != midway {
 			return nil, fmt.Errorf("seal: load: path %q", path)
 		}
 		seen[path] = true
@@ -120,6 +146,18 @@ func load(b []byte) (*Snapshot, error) {
 		})
 	}
 	return s, nil
+}
+
+// loadLeads takes anchors back.
+func (m *Matcher) loadLeads(list []lead) error {
+	names := len(m.rules)
+	for _, l := range list {
+		if !clean(string(l.Path)) || len(list) > maxAnchors || l.Rule < -1 || l.Rule >= names || l.Rule >= 0 && (l.Seg < 0 || l.Seg >= len(m.rules[l.Rule].segs)) {
+			return fmt.Errorf("seal: load: %q cannot be led to", l.Path)
+		}
+		m.add(anchor{string(l.Path), l.Rule, l.Seg})
+	}
+	return nil
 }
 
 // clean reports whether path is a plain path below the workspace.

@@ -28,6 +28,10 @@ func (t *tree) remember(s *Snapshot, known map[string]entry) {
 	left := maxTexts
 	for i := range s.entries {
 		e := &s.entries[i]
+		if e.kind == midway {
+			e.text = t.sequence(e.path)
+			continue
+		}
 		if e.kind != sealed || e.mode&unix.S_IFMT != unix.S_IFREG || e.size > maxText || int(e.size) > left {
 			continue
 		}
@@ -74,8 +78,12 @@ func (w *walker) replaced(was, is entry) bool {
 	switch {
 	case was.kind != sealed && was.kind != kept, is.kind != sealed && is.kind != kept, is.path == ".":
 		return false
+	case was.mode&unix.S_IFMT != is.mode&unix.S_IFMT:
+		return true
 	case is.mode&unix.S_IFMT == unix.S_IFDIR:
 		return w.t.firm
+	case is.isLink() && was.isLink():
+		return !bytes.Equal(is.text, was.text)
 	case is.mode&unix.S_IFMT == unix.S_IFREG && was.text != nil && is.mode&0o111 == was.mode&0o111 && is.links == 1:
 		return !bytes.Equal(w.t.read(is), was.text)
 	}
@@ -122,6 +130,12 @@ func (w *walker) restore(is, was entry) (status, error) {
 	}
 	defer unix.Close(dir)
 	name := was.path[len(was.path)-baseLen(was.path):]
+	if was.isLink() {
+		if err := unix.Symlinkat(string(was.text), dir, name); err != nil {
+			return status{}, err
+		}
+		return w.t.look(dir, name)
+	}
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return status{}, err

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -36,21 +37,51 @@ func look(ctx context.Context, workspace string, m *Matcher, l Limits, was *Snap
 	if err != nil {
 		return nil, err
 	}
+	s, err := passes(ctx, t, m, l, way, was, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return s.done(t, was)
+}
+
+// passes walks until nothing moves and what is sealed leads nowhere else.
+func passes(ctx context.Context, t *tree, m *Matcher, l Limits, way way, was *Snapshot, workspace string) (*Snapshot, error) {
 	began := time.Now()
 	s := was
-	for range maxPasses {
+	for pass := range 3 * maxPasses {
 		w := newWalker(ctx, t, m, s, workspace, l)
 		w.out.start, w.out.above, w.out.began = way.start, way.repos, began
+		if s != nil {
+			w.out.bare = s.bare
+		}
 		err := w.walk()
 		w.shut()
 		if err != nil {
 			return nil, err
 		}
 		s = w.out
-		if w.moved == 0 {
-			break
+		if w.moved > 0 && pass < maxPasses {
+			continue
+		}
+		again, err := s.anchored(t)
+		switch {
+		case errors.Is(err, errOther):
+			if m, err = Compile(m.names); err != nil {
+				return nil, err
+			}
+			s = nil
+		case err != nil:
+			return nil, err
+		case !again:
+			return s, nil
 		}
 	}
+	return nil, denied("links and git's configuration lead from one sealed path to the next without an end").
+		WithRemedy("remove links, or unseal names in a profile")
+}
+
+// done ends a look.
+func (s *Snapshot) done(t *tree, was *Snapshot) (*Snapshot, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -66,16 +97,13 @@ func look(ctx context.Context, workspace string, m *Matcher, l Limits, was *Snap
 func (s *Snapshot) check() error {
 	count := 0
 	for _, e := range s.entries {
-		if e.kind != inner {
+		if e.counts() {
 			count++
 		}
 		switch typ := e.mode & unix.S_IFMT; {
 		case typ == unix.S_IFREG && e.links > 1 && e.kind != mount:
 			return denied("the sealed file %q has %d names: what is written under another one changes it", e.path, e.links).
 				WithRemedy("make it a file of its own: cp -p FILE FILE.new && mv FILE.new FILE")
-		case typ == unix.S_IFLNK:
-			return denied("%q is a symbolic link, which cannot be held in place", e.path).
-				WithRemedy("put the file itself there, or unseal the name in a profile")
 		}
 	}
 	if count > s.limits.Sealed {
@@ -92,7 +120,7 @@ func (s *Snapshot) check() error {
 // walker looks at the workspace of s again.
 func (s *Snapshot) walker(ctx context.Context, t *tree, base *Snapshot) *walker {
 	w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
-	w.out.start, w.out.above, w.out.hold, w.out.pens = s.start, s.above, s.hold, s.pens
+	w.out.start, w.out.above, w.out.hold, w.out.pens, w.out.bare = s.start, s.above, s.hold, s.pens, s.bare
 	return w
 }
 
@@ -114,6 +142,9 @@ func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if w.moved > 0 || len(s.dirs) == 0 || w.out.check() != nil || !slices.Equal(s.mounts(), w.out.mounts()) {
+		return true, nil
+	}
+	if !w.out.leadsAsKnown(t) {
 		return true, nil
 	}
 	t.remember(w.out, w.known)

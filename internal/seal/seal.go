@@ -25,6 +25,13 @@
 // on what was there before them (Share), so that none takes another's work for
 // what had always been there.
 //
+// What is sealed can lead elsewhere: a link in its place, also of a directory on
+// the way to it, or git's configuration, which says where hooks and further
+// configuration are. Links stay as they are (they are put back after the run), and
+// where they end in the workspace is sealed as well. What git is in the middle of
+// (a rebase) may be gone on with and ended by a run, but what it leaves of it runs
+// no program that was not there before.
+//
 // A mount point that somebody outside the run renames or removes is none any
 // more, and the run may write what comes in its place. So a sealed path that is
 // another file after the run counts as made by it: it is moved away, and a small
@@ -91,6 +98,7 @@ var ErrGone = errors.New("seal: the workspace is gone")
 // are relative: none that a run makes begins like this.
 const (
 	ChangedPrefix = "/changed: "
+	OutPrefix     = "/leads out: " // of a new link that leads out of the workspace; it stays
 	morePrefix    = "/more: "
 )
 
@@ -111,7 +119,7 @@ func More(result string) (n int64, ok bool) {
 
 // Scan walks the workspace and notes what names seal in it. A workspace that
 // cannot be sealed is refused with seal_denied: too many entries, a sealed file
-// that has a second name somewhere, a sealed path that is a symbolic link.
+// that has a second name somewhere.
 func Scan(ctx context.Context, workspace string, names []string, l Limits) (*Snapshot, error) {
 	m, err := Compile(names)
 	if err != nil {

@@ -41,7 +41,8 @@ func (s *Snapshot) Share(with *Snapshot) error {
 	if err != nil {
 		return err
 	}
-	c := cover{m: m, top: with.workspace, start: with.start, repos: s.repositories()}
+	m.anchorAll(with.match.held)
+	c := cover{m: m, top: with.workspace, start: with.start, repos: s.repositories(), bare: with.bare}
 	known, odd := with.known(), map[string]entry{}
 	for _, e := range s.entries {
 		rel, inside := below(filepath.Join(s.workspace, e.path), with.workspace)
@@ -127,10 +128,20 @@ type cover struct {
 	top   string
 	start []place
 	repos map[string]bool
+	bare  map[string]bool
 }
 
+// covers reports whether a path is sealed or kept.
 func (c cover) covers(rel string) bool {
-	state, dir, modules := c.m.number(append([]place{}, c.start...)), c.top, false
+	what, state := c.follow(rel)
+	_, keeps := c.m.enter(state)
+	return what != free || keeps && c.repos[filepath.Join(c.top, rel)]
+}
+
+// follow is what the names say of a path, or of the first on the way to it that is
+// sealed, and how far they have come there.
+func (c cover) follow(rel string) (what hit, state int32) {
+	state, dir, modules := c.m.root(c.start), c.top, false
 	for rest := rel; rest != "." && rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
@@ -138,17 +149,19 @@ func (c cover) covers(rel string) bool {
 		if c.repos[dir] {
 			state, _ = c.m.enter(state)
 		}
-		what, next := c.m.step(state, folded, modules)
-		if what == full || what == keep && rest == "" {
-			return true
+		var next int32
+		if what, next = c.m.step(state, folded, modules); what == full {
+			return what, next
 		}
 		if c.repos[dir] && stored(folded) {
 			next = c.m.store(next)
 		}
-		state, dir, modules = next, filepath.Join(dir, name), modules || string(folded) == "node_modules"
+		state, dir, modules = next, filepath.Join(dir, name), modules || string(folded) == modulesDir
+		if in, ok := below(dir, c.top); ok && c.bare[in] {
+			modules = false
+		}
 	}
-	_, keeps := c.m.enter(state)
-	return keeps && c.repos[dir]
+	return what, state
 }
 
 // below returns an absolute path as one relative to top, if it is that or in it.

@@ -23,6 +23,7 @@ type Snapshot struct {
 	hold      *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
 	pens      map[string]bool  // calls whose quarantine is in the workspace and not held from runs under way; never changed
 	moved     []string         // what the last sweep took away for good
+	bare      map[string]bool  // directories below node_modules into which a link leads from outside; never changed
 	dirs      []node           // parents first, the children of one together; empty after Load
 	entries   []entry          // what is sealed, kept or watched; those of one directory together
 }
@@ -72,6 +73,8 @@ const (
 	mount                  // another file system
 	shut                   // a directory of somebody else's into which neither we nor the run can look
 	deep                   // a directory too far down to be named
+	link                   // a symbolic link that no name is about
+	midway                 // a directory in which git keeps what it is in the middle of
 )
 
 // entry is a path that is watched.
@@ -86,7 +89,7 @@ type entry struct {
 	mtime stamp
 	ctime stamp
 	born  stamp  // a number is given to another file when the first is gone
-	text  []byte // of a small sealed file; nil when it is not known
+	text  []byte // of a small sealed file, or where a link leads; nil when it is not known
 }
 
 // path returns the path of a directory below the workspace, "" for that itself.
@@ -119,7 +122,7 @@ func join(dir, name string) string {
 func (s *Snapshot) Sealed() []string {
 	var out []string
 	for _, e := range s.entries {
-		if e.kind != inner && e.path != "." {
+		if e.counts() && e.path != "." {
 			out = append(out, e.path)
 		}
 	}
@@ -137,12 +140,12 @@ func (s *Snapshot) mounts() []cell.Seal {
 		}
 	}
 	for _, e := range s.entries {
-		if e.kind != inner && e.path != "." {
+		if e.counts() && e.path != "." && !e.isLink() { // a link is looked at after the run
 			add(e.path, e.kind != kept, e.id)
 		}
 	}
 	for _, e := range s.entries {
-		if e.kind == inner || len(s.dirs) == 0 {
+		if !e.counts() || len(s.dirs) == 0 {
 			continue
 		}
 		for d := e.dir; d != 0; d = s.dirs[d].parent {
@@ -170,3 +173,15 @@ func (s *Snapshot) byPath() map[string]entry {
 	}
 	return m
 }
+
+// counts reports whether an entry is held in its place.
+func (e entry) counts() bool { return e.kind != inner && e.kind != link && e.kind != midway }
+
+// isLink reports whether an entry is a symbolic link.
+func (e entry) isLink() bool { return e.mode&typeBits == linkBits }
+
+// The bits of a mode that say what a file is, the same on every system that has links.
+const (
+	typeBits = 0o170000
+	linkBits = 0o120000
+)

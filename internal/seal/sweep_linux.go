@@ -95,6 +95,12 @@ func (w *walker) settle(p *pen, e entry) (bool, error) {
 	if p.ours(e) {
 		return false, nil
 	}
+	switch e.kind {
+	case link:
+		return w.settleLink(p, e)
+	case midway:
+		return w.settleMidway(p, e)
+	}
 	if was, ok := w.known[e.path]; ok {
 		if !w.replaced(was, e) {
 			return false, nil
@@ -132,6 +138,9 @@ func (w *walker) away(p *pen, e entry) error {
 func changes(was, is map[string]entry, but map[string]bool) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(was)) {
+		if was[path].kind == link || was[path].kind == midway {
+			continue
+		}
 		if now, ok := is[path]; !but[path] && (!ok || differs(was[path], now)) {
 			out = append(out, ChangedPrefix+path)
 		}

@@ -26,19 +26,16 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	}
 	w.fold = trusted.Fold(w.fold[:0], name)
 	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
-	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN {
+	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && typ != unix.DT_LNK {
 		return nil
 	}
-	var below flags
-	if n.flags&modules != 0 || string(w.fold) == "node_modules" {
-		below |= modules
-	}
+	going := what == free && n.flags&repo != 0 && len(w.m.repos) > 0 && inMiddle(w.fold)
 	if n.flags&repo != 0 && stored(w.fold) {
 		state = w.m.store(state)
 	}
 	path := join(a.path, string(name))
-	dir := node{parent: a.dir, name: string(name), state: state, flags: below, base: -1}
-	if _, ok := a.kids[dir.name]; !ok && what == free && typ == unix.DT_DIR {
+	dir := node{parent: a.dir, name: string(name), state: state, flags: w.modules(n.flags, path), base: -1}
+	if _, ok := a.kids[dir.name]; !ok && what == free && typ == unix.DT_DIR && !going {
 		return w.add(a, path, dir, status{})
 	}
 	st, err := w.t.look(a.fd, dir.name)
@@ -47,6 +44,12 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 		return nil // it went away while we looked; that it was moved shows in the directory
 	case err != nil:
 		return w.unseen(a, string(name), what, err)
+	}
+	if st.mode&unix.S_IFMT == unix.S_IFLNK {
+		return w.takeLink(a, path, what != free || state != 0 || going, st)
+	}
+	if going && st.dir() {
+		w.note(a.dir, path, midway, st)
 	}
 	if what != free {
 		k := sealed

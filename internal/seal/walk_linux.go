@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/trusted"
 )
 
 // walker makes a snapshot. Directories are visited by rank, each opened by its
@@ -29,6 +30,7 @@ type walker struct {
 	count  int // those that were of interest
 	bytes  int
 	moved  int // directories that were not where they had been seen
+	links  int // that were noted
 	locks  []lock
 
 	buf   []byte // of directory entries
@@ -60,7 +62,7 @@ func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspa
 // walk makes the snapshot. Directories that had to be opened by force are shut
 // again when shut is called.
 func (w *walker) walk() error {
-	root := node{base: -1, state: w.m.number(slices.Clone(w.out.start))}
+	root := node{base: -1, state: w.m.root(w.out.start)}
 	if w.base != nil && len(w.base.dirs) > 0 {
 		st, err := w.t.look(w.t.fd, "")
 		if err != nil {
@@ -165,7 +167,9 @@ func (w *walker) reuse(i int32, path string, b node) error {
 		if w.bytes += len(c.name); w.bytes > maxNameBytes && w.known == nil {
 			return tooLong()
 		}
-		n := node{parent: i, name: c.name, state: c.state, base: -1, flags: c.flags & (inside | modules | held)}
+		n := node{parent: i, name: c.name, state: c.state, base: -1, flags: c.flags & (inside | held)}
+		w.fold = trusted.Fold(w.fold[:0], c.name)
+		n.flags |= w.modules(w.out.dirs[i].flags, join(path, c.name))
 		w.recognise(&n, j, st)
 		w.out.dirs = append(w.out.dirs, n)
 	}
@@ -174,6 +178,11 @@ func (w *walker) reuse(i int32, path string, b node) error {
 
 // again asks about an entry that was there before.
 func (w *walker) again(i int32, dir int, path string, e entry) error {
+	if e.kind == link { // another one in its place would show in the directory
+		e.dir = i
+		w.out.entries = append(w.out.entries, e)
+		return nil
+	}
 	name := ""
 	if e.path != own(path) {
 		name = e.path[len(e.path)-baseLen(e.path):]
@@ -191,6 +200,9 @@ func (w *walker) again(i int32, dir int, path string, e entry) error {
 		k = sealed
 	}
 	w.note(i, e.path, k, st)
+	if st.mode&unix.S_IFMT == unix.S_IFLNK {
+		w.target(dir, name)
+	}
 	return nil
 }
 

@@ -1,0 +1,134 @@
+package bubble
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// git runs git on the host as the site's owner, with nobody's configuration.
+func (s *site) git(args ...string) string {
+	s.t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir = s.workspace
+	c.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(s.workspace), "GIT_EDITOR=true", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+	}
+	if os.Geteuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(s.who.uid), Gid: uint32(s.who.gid)}}
+	}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return string(out) + err.Error()
+	}
+	return string(out)
+}
+
+// conflict makes a repository in which a rebase waits for somebody.
+func (s *site) conflict() {
+	for _, step := range []string{"init -q -b main", "commit -q --allow-empty -m 0", "checkout -q -b side"} {
+		s.git(strings.Fields(step)...)
+	}
+	s.file("f", "side\n")
+	s.git("add", "f")
+	s.git("commit", "-q", "-m", "side")
+	s.git("checkout", "-q", "main")
+	s.file("f", "main\n")
+	s.git("add", "f")
+	s.git("commit", "-q", "-m", "main")
+	s.git("checkout", "-q", "side")
+	if out := s.git("rebase", "main"); !exists(s.workspace + "/.git/rebase-merge") {
+		s.t.Fatalf("no conflict: %s", out)
+	}
+}
+
+// TestBackendRebase: an agent resolves a conflict in the room; the person goes on,
+// and nothing runs that the agent put there. What a run begins and ends itself
+// works.
+func TestBackendRebase(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		s.conflict()
+		pwned := s.workspace + "/pwned"
+		x := runJob(t, b, s.job("/bin/sh", "-c", "echo both > f; git add f; echo 'exec touch "+pwned+"' >> .git/rebase-merge/git-rebase-todo"))
+		if !slices.Equal(x.Quarantined, []string{".git/rebase-merge/git-rebase-todo"}) {
+			t.Errorf("quarantined %q: %s", x.Quarantined, s.printed())
+		}
+		out := s.git("rebase", "--continue")
+		if exists(pwned) || exists(s.workspace+"/.git/rebase-merge") {
+			t.Errorf("the person's rebase: %s", out)
+		}
+		if got, _ := os.ReadFile(s.workspace + "/f"); string(got) != "both\n" {
+			t.Errorf("resolved: %q: %s", got, out)
+		}
+
+		planted := newSite(t, who)
+		planted.conflict()
+		planted.git("rebase", "--abort")
+		x = runJob(t, b, planted.job("/bin/sh", "-c", `export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; git rebase main; echo ours > f; git add f; GIT_EDITOR=true git rebase --continue && git log --oneline | wc -l
+			mkdir .git/rebase-merge; cd .git/rebase-merge; echo refs/heads/side > head-name; git rev-parse main > onto; git rev-parse HEAD > orig-head; echo > interactive
+			echo 'exec touch `+planted.workspace+`/pwned' > git-rebase-todo`))
+		if !slices.Equal(x.Quarantined, []string{".git/rebase-merge"}) || !strings.HasSuffix(planted.printed(), "3") {
+			t.Errorf("quarantined %q: %s", x.Quarantined, planted.printed())
+		}
+		if out := planted.git("rebase", "--continue"); exists(planted.workspace + "/pwned") {
+			t.Errorf("planted: %s", out)
+		}
+	})
+}
+
+// TestBackendConfigured: what git's configuration names is held like the
+// configuration itself.
+func TestBackendConfigured(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		s.git("init", "-q", "-b", "main")
+		s.git("config", "core.hooksPath", "scripts/hooks")
+		s.git("config", "include.path", "../.inc")
+		s.dir("scripts")
+		s.file("scripts/plain", "")
+		x := runJob(t, b, s.job("/bin/sh", "-c", `mkdir -p scripts/hooks; printf '#!/bin/sh\ntouch pwned-hook\n' > scripts/hooks/pre-commit; chmod +x scripts/hooks/pre-commit
+			printf '[core]\n\tfsmonitor = "touch pwned-include; false"\n' > .inc; echo x > scripts/plain`))
+		got := slices.Sorted(slices.Values(x.Quarantined))
+		if !slices.Equal(got, []string{".inc", "scripts/hooks"}) {
+			t.Errorf("quarantined %q: %s", got, s.printed())
+		}
+		out := s.git("status") + s.git("commit", "-q", "--allow-empty", "-m", "x")
+		if exists(s.workspace+"/pwned-hook") || exists(s.workspace+"/pwned-include") {
+			t.Errorf("the host obeyed: %s", out)
+		}
+	})
+}
+
+// TestBackendLinks: repositories that ship a sealed name as a link work, and
+// neither the link nor what it leads to can be changed for the person.
+func TestBackendLinks(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		s.dir("conf/vscode")
+		s.file("conf/vscode/tasks.json", "person's\n")
+		for link, to := range map[string]string{".vscode": "conf/vscode", ".cargo": "conf/cargo", "app": "node_modules/app"} {
+			if err := os.Symlink(to, filepath.Join(s.workspace, link)); err != nil {
+				t.Fatal(err)
+			}
+			s.own(filepath.Join(s.workspace, link))
+		}
+		s.dir("node_modules/app")
+		x := runJob(t, b, s.job("/bin/sh", "-c", `(echo evil > conf/vscode/tasks.json) 2>/dev/null && echo written
+			rm .vscode; mkdir -p evil .vscode; echo evil > .vscode/tasks.json; mkdir -p conf/cargo; echo evil > conf/cargo/config.toml; echo evil > node_modules/app/.envrc; echo plain > conf/plain`))
+		got := slices.Sorted(slices.Values(x.Quarantined))
+		if !slices.Equal(got, []string{".vscode", "conf/cargo/config.toml", "node_modules/app/.envrc"}) || s.printed() != "" {
+			t.Errorf("quarantined %q: %s", got, s.printed())
+		}
+		if text, err := os.ReadFile(s.workspace + "/.vscode/tasks.json"); string(text) != "person's\n" || !exists(s.workspace+"/conf/plain") {
+			t.Errorf("tasks: %q, %v", text, err)
+		}
+	})
+}

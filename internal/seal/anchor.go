@@ -1,0 +1,72 @@
+package seal
+
+import (
+	"slices"
+	"strings"
+
+	"palyra/internal/trusted"
+)
+
+// anchor is a path of the workspace that has to stay because something sealed
+// leads there: a link in the place of a sealed file or directory, or git's own
+// configuration. What a name says of the rest of the way goes on from there.
+type anchor struct {
+	path string
+	rule int // of the names, whose parts from seg on are to follow; -1: the path itself is sealed
+	seg  int
+}
+
+// maxAnchors bounds what one workspace can lead to.
+const maxAnchors = 512
+
+// add makes an anchor a rule. One that cannot be is left out: its path would be the
+// workspace itself.
+func (m *Matcher) add(a anchor) {
+	if a.path == "" || slices.Contains(m.held, a) {
+		return
+	}
+	r := rule{every: true}
+	for part := range strings.SplitSeq(a.path, "/") {
+		r.segs = append(r.segs, segment{pieces: []string{string(trusted.Fold(nil, part))}})
+	}
+	if a.rule >= 0 {
+		r.keep = m.rules[a.rule].keep
+		r.segs = append(r.segs, m.rules[a.rule].segs[a.seg:]...)
+	}
+	m.roots = append(m.roots, uint16(len(m.rules)))
+	m.rules = append(m.rules, r)
+	m.held = append(m.held, a)
+}
+
+func (m *Matcher) anchorAll(list []anchor) {
+	for _, a := range list {
+		m.add(a)
+	}
+}
+
+// root is the state of the workspace itself.
+func (m *Matcher) root(start []place) int32 {
+	set := slices.Clone(start)
+	for _, r := range m.roots {
+		set = append(set, place{r, 0})
+	}
+	return m.number(set)
+}
+
+// rests are the ways that names which have begun go on from a path.
+func (m *Matcher) rests(state int32, path string) []anchor {
+	var out []anchor
+	for _, p := range m.sets[state] {
+		a := anchor{path, int(p.Rule), int(p.Seg)}
+		if i := slices.Index(m.roots, p.Rule); i >= 0 { // it leads on from where an anchor lies
+			of := m.held[i]
+			over := int(p.Seg) - strings.Count(of.path, "/") - 1
+			if over < 0 || of.rule < 0 {
+				continue
+			}
+			a.rule, a.seg = of.rule, of.seg+over
+		}
+		out = append(out, a)
+	}
+	return out
+}

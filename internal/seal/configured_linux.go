@@ -1,0 +1,195 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/gitfile"
+)
+
+// errOther: what the names lead to is not what it was, and some of it not at all
+// any more.
+var errOther = errors.New("seal: sealed paths lead elsewhere")
+
+// anchored adds to the names of s where they lead. again: they lead to more than
+// was known when s was made.
+func (s *Snapshot) anchored(t *tree) (again bool, err error) {
+	anchors, bare := t.leads(s), t.intoModules(s)
+	if len(anchors) > maxAnchors {
+		return false, denied("links and git's configuration lead from sealed paths to more than %d others", maxAnchors).
+			WithRemedy("remove links, or unseal names in a profile")
+	}
+	for _, a := range s.match.held {
+		if !slices.Contains(anchors, a) {
+			return true, errOther
+		}
+	}
+	known := len(s.match.held)
+	s.match.anchorAll(anchors)
+	again = len(s.match.held) > known || !maps.Equal(bare, s.bare)
+	s.bare = bare
+	return again, nil
+}
+
+// leadsAsKnown reports whether what is sealed leads where it is known to. The names
+// stay: others look by them.
+func (s *Snapshot) leadsAsKnown(t *tree) bool {
+	anchors := t.leads(s)
+	return len(anchors) == len(s.match.held) && !slices.ContainsFunc(anchors, func(a anchor) bool { return !slices.Contains(s.match.held, a) }) &&
+		maps.Equal(t.intoModules(s), s.bare)
+}
+
+// isConfig reports whether a sealed file of a repository is its configuration.
+func isConfig(path string) bool {
+	name := strings.ToLower(path[len(path)-baseLen(path):])
+	return name == "config" || name == "config.worktree"
+}
+
+// maxIncludes bounds how many files one configuration includes.
+const maxIncludes = 32
+
+// configured are the anchors for what a repository's configuration refers to:
+// directories of hooks, files that it includes, programs that it names.
+func (t *tree) configured(s *Snapshot, e entry) (out []anchor) {
+	dir := strings.TrimSuffix(e.path[:len(e.path)-baseLen(e.path)], "/")
+	files, seen := []string{e.path}, map[string]bool{}
+	for len(files) > 0 && len(seen) < maxIncludes {
+		file := files[0]
+		files = files[1:]
+		if seen[file] {
+			continue
+		}
+		seen[file] = true
+		set, err := gitfile.Config(t.small(file))
+		if err != nil {
+			continue // git does not take it either
+		}
+		tops := worktrees(dir, set)
+		for _, r := range gitfile.References(set) {
+			from := tops
+			if r.Include {
+				from = []string{filepath.Dir(file)}
+			}
+			for _, p := range s.inWorkspace(t, from, r.Path) {
+				anchors, end, in := t.reach(s.workspace, p)
+				out = append(out, anchors...)
+				switch {
+				case !in:
+				case end == "" && r.Hooks:
+					for _, h := range gitfile.HookNames {
+						out = append(out, anchor{h, -1, 0})
+					}
+				case end != "" && (r.Hooks || !t.isDir(end)):
+					out = append(out, anchor{end, -1, 0})
+				}
+				if r.Include && in {
+					files = append(files, end)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// worktrees are the directories from which git looks at relative paths in a
+// repository's configuration: it depends on where it is started.
+func worktrees(dir string, set []gitfile.Setting) []string {
+	out := []string{dir, filepath.Dir(dir)}
+	for _, s := range set {
+		if s.Section == "core" && s.Key == "worktree" {
+			out = append(out, filepath.Join(dir, s.Value))
+		}
+	}
+	return out
+}
+
+// inWorkspace are the paths of the workspace that a configuration can mean.
+func (s *Snapshot) inWorkspace(t *tree, from []string, path string) (out []string) {
+	if rest, home := strings.CutPrefix(path, "~/"); home {
+		if path = t.home(); path == "" {
+			return nil
+		}
+		path = filepath.Join(path, rest)
+	}
+	if strings.ContainsRune(path, 0) || path == "" {
+		return nil
+	}
+	if filepath.IsAbs(path) {
+		if rel, in := below(filepath.Clean(path), s.workspace); in {
+			out = append(out, rel)
+		}
+		return out
+	}
+	for _, dir := range from {
+		if rel := filepath.Join(dir, path); filepath.IsLocal(rel) && !gitDirItself(rel) {
+			out = append(out, rel)
+		}
+	}
+	return out
+}
+
+// gitDirItself reports whether a path is one that git has to write to.
+func gitDirItself(rel string) bool { return rel == ".git" || strings.HasSuffix(rel, "/.git") }
+
+// reach is follow, with the links on the way as anchors.
+func (t *tree) reach(workspace, path string) (out []anchor, end string, in bool) {
+	links, end, in := t.follow(workspace, path)
+	for _, l := range links {
+		out = append(out, anchor{l, -1, 0})
+	}
+	return out, end, in
+}
+
+// isDir reports whether a path of the workspace is a directory.
+func (t *tree) isDir(path string) bool {
+	fd, err := t.open(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err == nil
+}
+
+// home is the home of the workspace's owner, where it is known without asking
+// anybody.
+func (t *tree) home() string {
+	if t.euid != int(t.uid) {
+		return ""
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return home
+}
+
+// small returns the content of a small file of the workspace, nil when it is none.
+func (t *tree) small(path string) []byte {
+	at, err := t.open(path, unix.O_PATH)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(at)
+	st, err := t.look(at, "")
+	if err != nil || st.mode&unix.S_IFMT != unix.S_IFREG || st.size > gitfile.MaxFile {
+		return nil
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, gitfile.MaxFile+1))
+	if err != nil || len(b) > gitfile.MaxFile {
+		return nil
+	}
+	return b
+}

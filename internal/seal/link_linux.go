@@ -1,0 +1,182 @@
+package seal
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/gitfile"
+	"palyra/internal/trusted"
+)
+
+// A link cannot be mounted over. One in the place of a sealed path is therefore
+// looked at after the run and put back where it is another one, and what it leads
+// to in the workspace is sealed like the path itself, with every link on the way.
+
+const (
+	modulesDir = "node_modules"
+	maxLinks   = 10_000 // that no name is about and that are remembered
+	maxHops    = 40     // from one link to the next
+)
+
+// modules are the flags of a directory, its name folded in w.fold, that say
+// whether only git's names count in it. They count where a link leads in from
+// outside: nobody knows it for part of a package then.
+func (w *walker) modules(above flags, path string) flags {
+	if above&modules == 0 && string(w.fold) != modulesDir || w.out.bare[path] {
+		return 0
+	}
+	return modules
+}
+
+// takeLink notes a symbolic link.
+func (w *walker) takeLink(a at, path string, seals bool, st status) error {
+	k := link
+	switch {
+	case seals:
+		k = sealed
+	case w.out.dirs[a.dir].flags&modules != 0 || w.links >= maxLinks:
+		return nil
+	}
+	if k == link {
+		w.links++
+	}
+	w.note(a.dir, path, k, st)
+	w.target(a.fd, path[len(path)-baseLen(path):])
+	return nil
+}
+
+// target notes where the link leads that was noted last.
+func (w *walker) target(dir int, name string) {
+	buf := make([]byte, unix.PathMax)
+	if n, err := unix.Readlinkat(dir, name, buf); err == nil {
+		w.out.entries[len(w.out.entries)-1].text = slices.Clone(buf[:n])
+	}
+}
+
+// readlink is where a path leads, if it is a link.
+func (t *tree) readlink(path string) (string, bool) {
+	dir, name := filepath.Split(path)
+	fd, err := t.open(strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, name, buf)
+	return string(buf[:max(n, 0)]), err == nil
+}
+
+// follow goes from a path of the workspace to where it leads, through the links on
+// the way, which it returns. in: it stays in the workspace. Nothing has to be at
+// the end.
+func (t *tree) follow(workspace, path string) (links []string, end string, in bool) {
+	rest, at := strings.Split(path, "/"), []string(nil)
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			if len(at) == 0 {
+				return links, "", false
+			}
+			at = at[:len(at)-1]
+			continue
+		}
+		here := strings.Join(append(slices.Clone(at), part), "/")
+		to, is := t.readlink(here)
+		if !is {
+			at = append(at, part)
+			continue
+		}
+		if links = append(links, here); len(links) > maxHops {
+			return links, "", false
+		}
+		if filepath.IsAbs(to) {
+			var ok bool
+			if to, ok = below(filepath.Clean(to), workspace); !ok {
+				return links, "", false
+			}
+			at = nil
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return links, strings.Join(at, "/"), true
+}
+
+// leads finds where what is sealed leads: links, and the configuration of
+// repositories.
+func (t *tree) leads(s *Snapshot) (anchors []anchor) {
+	names := sync.OnceValue(func() cover {
+		return cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
+	})
+	for _, e := range s.entries {
+		switch {
+		case e.kind == sealed && e.isLink():
+			anchors = append(anchors, t.held(names(), e.path)...)
+		case e.kind == sealed && e.mode&unix.S_IFMT == unix.S_IFREG && s.dirs[e.dir].flags&repo != 0 && isConfig(e.path):
+			anchors = append(anchors, t.configured(s, e)...)
+		}
+	}
+	slices.SortFunc(anchors, func(a, b anchor) int {
+		return cmp.Or(strings.Compare(a.path, b.path), a.rule-b.rule, a.seg-b.seg)
+	})
+	return slices.Compact(anchors)
+}
+
+// intoModules finds the directories below node_modules into which links lead from
+// outside.
+func (t *tree) intoModules(s *Snapshot) map[string]bool {
+	bare := map[string]bool{}
+	if len(s.bare) == 0 && !slices.ContainsFunc(s.dirs, func(n node) bool { return n.flags&modules != 0 }) {
+		return bare
+	}
+	for _, e := range s.entries {
+		if e.kind != link {
+			continue
+		}
+		if _, end, in := t.follow(s.workspace, e.path); in && inModules(end) {
+			bare[end] = true
+		}
+	}
+	return bare
+}
+
+// held are the anchors for a sealed link: the links on its way, where it ends, and
+// what is sealed in there.
+func (t *tree) held(c cover, path string) (out []anchor) {
+	links, end, in := t.follow(c.top, path)
+	for _, l := range links {
+		if l != path {
+			out = append(out, anchor{l, -1, 0})
+		}
+	}
+	if !in {
+		return out
+	}
+	what, state := c.follow(path)
+	if what == full {
+		out = append(out, anchor{end, -1, 0})
+	}
+	return append(out, c.m.rests(state, end)...)
+}
+
+// inModules reports whether a path leads through node_modules, or is one.
+func inModules(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if len(part) == len(modulesDir) && string(trusted.Fold(nil, part)) == modulesDir {
+			return true
+		}
+	}
+	return false
+}
+
+// inMiddle reports whether a directory of a repository is where git keeps what it
+// is in the middle of.
+func inMiddle(name []byte) bool { return slices.Contains(gitfile.StateDirs, string(name)) }
