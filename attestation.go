@@ -73,7 +73,8 @@ type Predicate struct {
 	Egress          []EgressFlow `json:"egress"`
 	EgressOmitted   int64        `json:"egress_omitted"` // flows beyond those listed
 	Quarantined     []PathText   `json:"sealed_path_created"`
-	Reduced         []string     `json:"reduced,omitempty"` // members that could not be signed as they were and are left out
+	Left            []string     `json:"left_behind,omitempty"` // what else of the run's somebody should know of
+	Reduced         []string     `json:"reduced,omitempty"`     // members that could not be signed as they were and are left out
 	StartedAt       string       `json:"started_at"`
 	FinishedAt      string       `json:"finished_at"`
 	Granted         Position     `json:"granted"`

@@ -79,6 +79,7 @@ type Result struct {
 	Usage       Usage
 	Egress      []EgressFlow // connections, as the guard saw them
 	Omitted     int64        // more of them than are listed
+	Left        []Remnant    // what else of the run's somebody should know of
 	Quarantined []string     // sealed paths that the run made, as bytes; they were taken out of the workspace
 	More        int64        // sealed paths beyond those listed
 	Posture     Digest       // of the signed probe results that held for the tier

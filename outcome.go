@@ -51,7 +51,8 @@ type Outcome struct {
 	Stderr          string          `json:"stderr"`
 	StderrB64       string          `json:"stderr_b64"`
 	Truncated       bool            `json:"truncated"`
-	Quarantined     []PathText      `json:"sealed_path_created"` // sealed paths that the run made; they were taken away
+	Quarantined     []PathText      `json:"sealed_path_created"`   // sealed paths that the run made; they were taken away
+	Left            []string        `json:"left_behind,omitempty"` // what else of the run's somebody should know of
 	Output          json.RawMessage `json:"output"`
 	SessionID       ID              `json:"session_id"`
 	CallID          ID              `json:"call_id"`

@@ -60,6 +60,9 @@ func TestOutcomeIsAlwaysWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range keys {
+			if want == "left_behind" && o.Left == nil {
+				continue // younger than outcomes that people have kept: it is there when it says something
+			}
 			tok, err := dec.Token()
 			if err != nil || tok != want {
 				t.Fatalf("field %d is %v (%v), want %s", i, tok, err, want)

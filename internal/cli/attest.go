@@ -71,6 +71,9 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 	for _, path := range p.Quarantined {
 		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path.Raw()))
 	}
+	for _, text := range p.Left {
+		fmt.Fprintf(w, "left behind: %s\n", show.Line(text))
+	}
 }
 
 // heldLimits says what holds each limit.

@@ -279,3 +279,19 @@ func (x *execution) takenAway(call palyra.ID, paths []palyra.PathText) {
 	}
 	fmt.Fprintln(x.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
 }
+
+// leftBehind says what of the command's stays and should be known.
+func (x *execution) leftBehind(list []string) {
+	const shown = 10
+	if len(list) == 0 {
+		return
+	}
+	x.freshLine()
+	fmt.Fprintln(x.Stderr, "palyra: the command left what you should know of (docs/threats.md, \"What a run leaves behind\"):")
+	for _, text := range list[:min(shown, len(list))] {
+		fmt.Fprintln(x.Stderr, "  "+show.Line(text))
+	}
+	if n := len(list) - shown; n > 0 {
+		fmt.Fprintf(x.Stderr, "  and %d more\n", n)
+	}
+}

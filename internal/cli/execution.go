@@ -166,6 +166,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	}
 	x.network(o)
 	x.takenAway(o.CallID, o.Quarantined)
+	x.leftBehind(o.Left)
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		x.printEnding(o)

@@ -59,11 +59,11 @@ func (w *walk) attest(ctx context.Context, p palyra.Predicate) (att palyra.Attes
 // reduced is a predicate without what a run or its runner chose the words of. It
 // says what it lacks; of connections the number stays.
 func reduced(p palyra.Predicate) palyra.Predicate {
-	p.Reduced = []string{"executor", "sandbox_enforcement", "kill_reason", "egress", "sealed_path_created"}
+	p.Reduced = []string{"executor", "sandbox_enforcement", "kill_reason", "egress", "sealed_path_created", "left_behind"}
 	p.Executor, p.KillReason = string(p.Tier), ""
 	p.Enforcement = palyra.Enforcement{Mechanisms: []string{}, Limits: map[string]string{}}
 	p.Egress, p.EgressOmitted = []palyra.EgressFlow{}, p.EgressOmitted+int64(len(p.Egress))
-	p.Quarantined = []palyra.PathText{}
+	p.Quarantined, p.Left = []palyra.PathText{}, nil
 	return p
 }
 

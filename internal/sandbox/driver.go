@@ -69,14 +69,15 @@ type Process interface {
 
 // Exit is how a job ended.
 type Exit struct {
-	Code        int      // exit code of the program
-	Signal      string   // that ended it, by name: "SIGKILL"
-	Limit       string   // that made the cell kill it: memory, processes, cpu, file_size
-	Stopped     string   // the reason given to Stop
-	Left        int      // processes that had to be killed after the program's own end
-	Quarantined []string // sealed paths that the run made, relative to the workspace; they are not there any more
-	More        int64    // that it made beyond those
-	Changed     []string // sealed paths that somebody else changed meanwhile: the run could not
+	Code        int              // exit code of the program
+	Signal      string           // that ended it, by name: "SIGKILL"
+	Limit       string           // that made the cell kill it: memory, processes, cpu, file_size
+	Stopped     string           // the reason given to Stop
+	Left        int              // processes that had to be killed after the program's own end
+	Remnants    []palyra.Remnant // what else somebody should know of
+	Quarantined []string         // sealed paths that the run made, relative to the workspace; they are not there any more
+	More        int64            // that it made beyond those
+	Changed     []string         // sealed paths that somebody else changed meanwhile: the run could not
 	Usage       palyra.Usage
 	Enforcement palyra.Enforcement // what really held
 }

@@ -56,7 +56,7 @@ func notStarted(ctx context.Context, p palyra.Plan, err error) error {
 func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra.Result {
 	res := palyra.Result{
 		Executor: l.backend.Executor(), Started: started, Finished: l.Now(),
-		Egress: l.flows, Omitted: l.more, Quarantined: exit.Quarantined, More: exit.More,
+		Egress: l.flows, Omitted: l.more, Quarantined: exit.Quarantined, More: exit.More, Left: exit.Remnants,
 		ExitCode: exit.Code, Signal: exit.Signal, Usage: exit.Usage, Enforcement: l.held(exit.Enforcement),
 	}
 	if exit.Signal != "" {

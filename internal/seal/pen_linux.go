@@ -300,7 +300,7 @@ func (p *pen) result(changes []string) []string {
 		out = append(out, fmt.Sprintf("%s%d", morePrefix, more))
 	}
 	for _, path := range slices.Sorted(maps.Keys(p.out)) {
-		out = append(out, OutPrefix+path)
+		out = append(out, stays(palyra.RemnantLink, path))
 	}
 	return out
 }

@@ -98,13 +98,26 @@ var ErrGone = errors.New("seal: the workspace is gone")
 // are relative: none that a run makes begins like this.
 const (
 	ChangedPrefix = "/changed: "
-	OutPrefix     = "/leads out: " // of a new link that leads out of the workspace; it stays
+	stayPrefix    = "/stays " // of what somebody should know of: the kind and a colon follow
 	morePrefix    = "/more: "
 )
 
 // Changed reports whether a result of Sweep is a path that was changed, not
 // made, and which.
 func Changed(result string) (path string, ok bool) { return strings.CutPrefix(result, ChangedPrefix) }
+
+// Remnant reports whether a result of Sweep is something that stays and somebody
+// should know of, and what.
+func Remnant(result string) (palyra.Remnant, bool) {
+	text, ok := strings.CutPrefix(result, stayPrefix)
+	kind, path, found := strings.Cut(text, ": ")
+	return palyra.Remnant{Kind: palyra.RemnantKind(kind), Path: path}, ok && found
+}
+
+// stays is a result that Remnant reads.
+func stays(kind palyra.RemnantKind, path string) string {
+	return stayPrefix + string(kind) + ": " + path
+}
 
 // More reports whether a result of Sweep is the number of those that are not
 // listed, and which.

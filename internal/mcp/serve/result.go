@@ -137,6 +137,9 @@ func words(o palyra.Outcome, notes []string) string {
 	for _, p := range o.Quarantined {
 		say("taken out of the workspace, which keeps it sealed: %q", p.Raw())
 	}
+	for _, text := range o.Left {
+		say("left behind: %s", text)
+	}
 	for _, n := range notes {
 		say("%s", n)
 	}

@@ -208,6 +208,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	workspace := k.want.room.workspace
 	made, err := k.b.sweep(k.base, k.call)
 	x.Quarantined, x.Changed, x.More = k.b.told(workspace, k.call, made)
+	x.Remnants = append(x.Remnants, left(made)...)
 	if err != nil {
 		k.b.keep(k.record, workspace)
 		k.record = nil
@@ -227,7 +228,7 @@ func (b *Backend) told(workspace string, call palyra.ID, results []string) (made
 			changed = append(changed, path)
 		} else if n, ok := seal.More(r); ok {
 			more = n
-		} else {
+		} else if _, ok := seal.Remnant(r); !ok {
 			made = append(made, r)
 		}
 	}
@@ -245,6 +246,16 @@ func (b *Backend) told(workspace string, call palyra.ID, results []string) (made
 		}
 	}
 	return made, changed, more
+}
+
+// left are the results of a sweep that stay in the workspace.
+func left(results []string) (out []palyra.Remnant) {
+	for _, r := range results {
+		if x, ok := seal.Remnant(r); ok {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func unswept(workspace string, err error) error {

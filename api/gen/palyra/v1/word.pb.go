@@ -2251,8 +2251,10 @@ type Outcome struct {
 	Attestation     string                 `protobuf:"bytes,22,opt,name=attestation,proto3" json:"attestation,omitempty"`
 	// Sealed paths that the run made; they were taken away.
 	SealedPathCreated []string `protobuf:"bytes,23,rep,name=sealed_path_created,json=sealedPathCreated,proto3" json:"sealed_path_created,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What else of the run's somebody should know of: a kind, a colon, a path.
+	LeftBehind    []string `protobuf:"bytes,24,rep,name=left_behind,json=leftBehind,proto3" json:"left_behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
@@ -2442,6 +2444,13 @@ func (x *Outcome) GetAttestation() string {
 func (x *Outcome) GetSealedPathCreated() []string {
 	if x != nil {
 		return x.SealedPathCreated
+	}
+	return nil
+}
+
+func (x *Outcome) GetLeftBehind() []string {
+	if x != nil {
+		return x.LeftBehind
 	}
 	return nil
 }
@@ -2831,7 +2840,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\v \x01(\tR\n" +
 	"separation\x12%\n" +
 	"\x05votes\x18\f \x03(\v2\x0f.palyra.v1.VoteR\x05votes\x12&\n" +
-	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\xb1\x05\n" +
+	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\xd2\x05\n" +
 	"\aOutcome\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
@@ -2862,7 +2871,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"planDigest\x12)\n" +
 	"\x10journal_position\x18\x15 \x01(\x03R\x0fjournalPosition\x12&\n" +
 	"\vattestation\x18\x16 \x01(\tB\x04\xf0\xe0\x18\x01R\vattestation\x12.\n" +
-	"\x13sealed_path_created\x18\x17 \x03(\tR\x11sealedPathCreated\"\xee\x04\n" +
+	"\x13sealed_path_created\x18\x17 \x03(\tR\x11sealedPathCreated\x12\x1f\n" +
+	"\vleft_behind\x18\x18 \x03(\tR\n" +
+	"leftBehind\"\xee\x04\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12/\n" +
 	"\bproposal\x18\x02 \x01(\v2\x13.palyra.v1.ProposalR\bproposal\x12\x14\n" +

@@ -1,0 +1,45 @@
+package palyra
+
+import "fmt"
+
+// RemnantKind is what kind of thing a run left behind that somebody should know
+// of, and that was not taken away.
+type RemnantKind string
+
+// The kinds of remnants.
+const (
+	RemnantLink       RemnantKind = "link_leads_out"        // a new symbolic link that leads out of the workspace
+	RemnantLinked     RemnantKind = "multiply_linked_files" // files with another name, perhaps outside: a write changes both
+	RemnantCache      RemnantKind = "repository_in_cache"   // a repository that appeared in a cache, and was removed
+	RemnantCommitted  RemnantKind = "sealed_path_committed" // a sealed path that git has now, in its index or a commit
+	RemnantTrusted    RemnantKind = "trusted_file_changed"  // a file that other programs heed and runs may write
+	RemnantMany       RemnantKind = "too_many_files"        // more files than a workspace may have that is to be sealed
+	maxRemnantsBytes              = 8 << 10
+	remnantsMoreFirst             = "…"
+)
+
+// Remnant is one of them.
+type Remnant struct {
+	Kind RemnantKind
+	Path string // relative to the workspace, as bytes
+	More int64  // of the kind, beyond this one
+}
+
+// TextOfRemnants returns remnants as they stand in records: a kind, a colon, the
+// text of a path. Where they are more than a record takes, a last entry says how
+// many are not listed. It is nil when there are none.
+func TextOfRemnants(list []Remnant) []string {
+	var out []string
+	size := 0
+	for i, r := range list {
+		text := string(r.Kind) + ": " + string(TextOfPath(r.Path))
+		if r.More > 0 {
+			text += fmt.Sprintf(" and %d more", r.More)
+		}
+		if size += len(text); size > maxRemnantsBytes {
+			return append(out, fmt.Sprintf("%s and %d more", remnantsMoreFirst, len(list)-i))
+		}
+		out = append(out, text)
+	}
+	return out
+}
