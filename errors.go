@@ -172,6 +172,7 @@ const (
 	ReasonExists             Reason = "already_exists"
 	ReasonStopping           Reason = "daemon_stopping"
 	ReasonSecondDaemon       Reason = "second_daemon"
+	ReasonStateGone          Reason = "state_gone"
 	ReasonConfig             Reason = "bad_config"
 	ReasonUnsafePermissions  Reason = "unsafe_permissions"
 	ReasonUnsupported        Reason = "unsupported_platform"

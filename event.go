@@ -22,6 +22,7 @@ type Entry struct {
 // Catalogue returns a zero value of every event, in the order of the docs.
 func Catalogue() []Event {
 	return []Event{
+		StateBegun{},
 		DaemonStarted{},
 		DaemonStopped{},
 		KeyCreated{},

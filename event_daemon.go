@@ -1,5 +1,12 @@
 package palyra
 
+// StateBegun is the first line of a state that somebody began on purpose beside
+// what was left of earlier ones.
+type StateBegun struct {
+	State  string   `json:"state_id"`
+	Beside []string `json:"beside"` // names of what was put aside of those
+}
+
 // DaemonStarted opens a daemon's life.
 type DaemonStarted struct {
 	Version  string `json:"version"`
@@ -10,6 +17,10 @@ type DaemonStarted struct {
 // DaemonStopped ends it in good order; a start without one follows a crash.
 type DaemonStopped struct {
 	Instance ID `json:"instance"`
+	// How it came about: signed, signal (which needs no signature: the daemon's own
+	// user and root can send one) or failed. Older lines do not say.
+	How string    `json:"how,omitempty"`
+	By  Principal `json:"by,omitempty"` // who signed it
 }
 
 // KeyCreated announces a signing key.
@@ -73,6 +84,9 @@ type PostureChecked struct {
 	Held    []Tier    `json:"held"`   // tiers in which everything held
 	Failed  []string  `json:"failed"` // what did not: "C", a tier that cannot be used, or "C/memory", one of its probes
 }
+
+// Kind implements Event.
+func (StateBegun) Kind() string { return "state.begun" }
 
 // Kind implements Event.
 func (DaemonStarted) Kind() string { return "daemon.started" }

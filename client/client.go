@@ -50,9 +50,10 @@ type Signer interface {
 
 // Config says which daemon to use, and as whom.
 type Config struct {
-	Home       string  // $PALYRA_HOME; its run/addr, else run/*.sock, says where the daemon listens
-	Socket     string  // path of a socket; overrides Home
-	Remote     *Remote // a daemon on another machine; overrides both
+	Home       string                 // $PALYRA_HOME; its run/addr, else run/*.sock, says where the daemon listens
+	Socket     string                 // path of a socket; overrides Home
+	Find       func() (string, error) // path of a socket, asked for at each request; overrides both
+	Remote     *Remote                // a daemon on another machine; overrides all of them
 	Door       Door
 	AgentToken palyra.Secret // of a named agent; empty: agent:local
 	Signer     Signer        // nil: signed methods fail before anything is sent
@@ -91,7 +92,7 @@ const local = "http://palyra"
 // Open returns a client. It does not connect: each request does, so that a
 // client outlives a daemon's restart.
 func Open(cfg Config) (*Client, error) {
-	if cfg.Socket == "" && cfg.Home == "" && cfg.Remote == nil {
+	if cfg.Socket == "" && cfg.Home == "" && cfg.Find == nil && cfg.Remote == nil {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "neither a home nor a socket is given")
 	}
 	c := &Client{cfg: cfg}

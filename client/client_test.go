@@ -20,6 +20,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/internal/access"
+	"palyra/internal/address"
 	"palyra/internal/identity"
 	"palyra/internal/rpc"
 	rpcaccess "palyra/internal/rpc/access"
@@ -576,9 +577,16 @@ func TestFindingTheDaemon(t *testing.T) {
 	if _, err := c.Status(t.Context()); reason(err) != client.ReasonNoDaemon {
 		t.Errorf("%v", err)
 	}
-	must(t, os.WriteFile(filepath.Join(b.home, "run", "addr"), []byte(moved+"\n"), 0o600))
+	must(t, address.Save(filepath.Join(b.home, "run"), moved))
 	if _, err := c.Status(t.Context()); err != nil {
 		t.Error(err)
+	}
+	again := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(filepath.Join(again, "run"), os.DirFS(filepath.Join(b.home, "run"))))
+	copied, err := client.Open(client.Config{Home: again})
+	must(t, err)
+	if _, err := copied.Status(t.Context()); reason(err) != client.ReasonNoDaemon || !strings.Contains(err.Error(), "copy") {
+		t.Errorf("a copy of the home: %v", err)
 	}
 	must(t, os.WriteFile(filepath.Join(b.home, "run", "addr"), []byte("../elsewhere\n"), 0o600)) // not absolute: not believed
 	if _, err := c.Status(t.Context()); reason(err) != client.ReasonNoDaemon {

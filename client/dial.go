@@ -5,14 +5,13 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"connectrpc.com/connect"
 
 	"palyra"
+	"palyra/internal/address"
 	"palyra/internal/rpc/wire"
 )
 
@@ -45,18 +44,32 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // socket finds the socket of the door: run/addr names the directory of the
-// sockets when they are not in run itself.
-func (cfg Config) socket() (string, error) {
-	if cfg.Socket != "" {
+// sockets when they are not in run itself. A home that is a copy has no daemon:
+// the one that is written down there serves the original.
+func (cfg Config) socket() (path string, err error) {
+	switch {
+	case cfg.Find != nil:
+		path, err = cfg.Find()
+	case cfg.Socket != "":
 		return cfg.Socket, nil
+	default:
+		path, err = cfg.below(filepath.Join(cfg.Home, "run"))
 	}
-	dir := filepath.Join(cfg.Home, "run")
-	raw, err := os.ReadFile(filepath.Join(dir, "addr"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, address.ErrOther) {
+		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon runs here: this home is a copy, and what its run/addr names is the original's daemon").
+			WithRemedy("palyra up starts one of its own; palyra --home ORIGINAL speaks with the other").WithCause(err)
+	}
+	return path, err
+}
+
+// below is the door's socket of the daemon whose run directory this is.
+func (cfg Config) below(run string) (string, error) {
+	dir, err := address.Find(run, run)
+	if errors.Is(err, address.ErrOther) {
+		return "", err
+	}
+	if err != nil {
 		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "cannot see where the daemon listens: %v", err)
-	}
-	if said := strings.TrimSpace(string(raw)); filepath.IsAbs(said) {
-		dir = said
 	}
 	if cfg.Door == OperatorDoor {
 		return filepath.Join(dir, "operator.sock"), nil

@@ -30,16 +30,19 @@ var (
 
 const usage = `palyrad runs Palyra's daemon in the foreground.
 
-usage: palyrad [--home DIR] [--set KEY=VALUE]... [--rollback-policy WHAT] [--version]
+usage: palyrad [--home DIR] [--set KEY=VALUE]... [--new-state] [--rollback-policy WHAT] [--version]
 
   --home DIR         keep everything under DIR (default: $PALYRA_HOME, else the XDG directories)
   --set KEY=VALUE    override a setting, such as approvals.wait_ms=60000 (see 'palyra config show')
+  --new-state        put the state that is there, or what is left of one, aside and begin
+                     a new one; nothing is removed
   --rollback-policy WHAT
                      serve nothing: put earlier policies back into force (previous, a
                      digest or a preset), as 'palyra policy rollback --offline' does
   --version          print the version
 
-It serves two sockets, agent.sock and operator.sock, until SIGTERM or SIGINT.
+It serves two sockets, agent.sock and operator.sock, and what the settings open
+besides (paired devices, the console), until SIGTERM or SIGINT.
 On SIGHUP it reads the directory policy.dir again; where none is set it goes on.
 `
 
@@ -80,6 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	home := flags.String("home", "", "")
 	show := flags.Bool("version", false, "")
 	rollback := flags.String("rollback-policy", "", "")
+	anew := flags.Bool("new-state", false, "")
 	set := settings{}
 	flags.Var(set, "set", "")
 	if err := flags.Parse(args); err != nil {
@@ -96,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return 2
 	}
-	work := func() error { return serve(ctx, config.Options{Home: *home, Flags: set}, stderr) }
+	work := func() error { return serve(ctx, config.Options{Home: *home, Flags: set}, *anew, stderr) }
 	if *rollback != "" {
 		work = func() error { return goBack(ctx, config.Options{Home: *home, Flags: set}, *rollback, stdout) }
 	}
@@ -115,12 +119,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func serve(ctx context.Context, o config.Options, stderr io.Writer) (err error) {
+func serve(ctx context.Context, o config.Options, anew bool, stderr io.Writer) (err error) {
 	cfg, err := config.Load(o)
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(ctx, daemon.Config{Config: cfg, Version: version, CellDigest: cell, Log: logger(cfg.Log, stderr)})
+	d, err := daemon.New(ctx, daemon.Config{Config: cfg, Version: version, CellDigest: cell, NewState: anew, Log: logger(cfg.Log, stderr)})
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -141,6 +143,10 @@ func (a *app) configPath() *cobra.Command {
 				return err
 			}
 			agent, operator, err := c.Paths.Sockets()
+			if errors.Is(err, config.ErrCopied) { // those that a daemon of this home would have
+				dir := c.Paths.SocketDir()
+				agent, operator, err = filepath.Join(dir, config.AgentSocket), filepath.Join(dir, config.OperatorSocket), nil
+			}
 			if err != nil {
 				return err
 			}

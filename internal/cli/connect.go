@@ -29,15 +29,15 @@ func (a *app) agent() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket, _, err := paths.Sockets()
-	if err != nil {
-		return nil, err
-	}
 	token, err := a.agentToken()
 	if err != nil {
 		return nil, err
 	}
-	return client.Open(client.Config{Socket: socket, Door: client.AgentDoor, AgentToken: token})
+	find := func() (string, error) {
+		socket, _, err := paths.Sockets()
+		return socket, err
+	}
+	return client.Open(client.Config{Find: find, Door: client.AgentDoor, AgentToken: token})
 }
 
 // operator opens the operator's door. Its key is read, and its passphrase asked
@@ -62,11 +62,11 @@ func (a *app) operatorAs(key client.Signer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, socket, err := paths.Sockets()
-	if err != nil {
-		return nil, err
+	find := func() (string, error) {
+		_, socket, err := paths.Sockets()
+		return socket, err
 	}
-	return client.Open(client.Config{Socket: socket, Door: client.OperatorDoor, Signer: key})
+	return client.Open(client.Config{Find: find, Door: client.OperatorDoor, Signer: key})
 }
 
 // personalKey is the operator's key file, opened at first use.

@@ -2,43 +2,141 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/durable"
+	"palyra/internal/show"
 )
 
 func (a *app) down() *cobra.Command {
-	patience := spanFlag(30 * time.Second)
+	s := stopping{app: a, patience: spanFlag(30 * time.Second)}
 	cmd := &cobra.Command{
 		Use: "down", Short: "Stop the daemon in good order", Args: takes(),
 		Long: "Asks the daemon to stop, signed with your operator key, and waits until it has.\n" +
 			"Open questions stay open; a start goes on with them. Where no daemon runs there is\n" +
-			"nothing to do, which is no error.",
+			"nothing to do, which is no error.\n\n" +
+			"Where it cannot be asked that way (the disk is full, the key is gone or not safe, no\n" +
+			"door answers), the daemon's process is sent SIGTERM, which is the\n" +
+			"same stop without a signature: the user it runs as can always end it. That is said,\n" +
+			"and stands in the journal where it can still be written.",
 		Example: "  palyra down\n  palyra down --timeout 2m",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Status(ctx)
-			if err != nil && palyra.AsError(err).Reason == client.ReasonNoDaemon {
-				return a.emit(map[string]any{"pid": 0, "stopped": false}, func(w io.Writer) { fmt.Fprintln(w, "no daemon runs") })
-			}
-			if err != nil {
-				return err
-			}
-			if err := c.Shutdown(ctx); err != nil {
-				return err
-			}
-			if err := gone(ctx, c, int(s.PID), time.Duration(patience)); err != nil {
-				return err
-			}
-			return a.emit(map[string]any{"pid": s.PID, "stopped": true}, func(w io.Writer) { fmt.Fprintf(w, "palyra is down: pid %d has stopped\n", s.PID) })
-		}),
+		RunE:    a.asOperator(s.run),
 	}
-	cmd.Flags().Var(&patience, "timeout", "how long to wait until it has stopped")
+	cmd.Flags().Var(&s.patience, "timeout", "how long to wait until it has stopped")
 	return cmd
+}
+
+// stopping is one stop of a daemon.
+type stopping struct {
+	*app
+	patience spanFlag
+}
+
+// How a daemon was stopped.
+const (
+	stopSigned = "signed"
+	stopSignal = "signal"
+)
+
+// stopped is what a stop tells.
+type stopped struct {
+	PID     int64  `json:"pid"`
+	Stopped bool   `json:"stopped"`
+	How     string `json:"how,omitempty"` // signed or signal
+	Why     string `json:"why,omitempty"` // it was not asked for by a signature
+}
+
+func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error {
+	pid, err := s.ask(ctx, c)
+	if err == nil {
+		return s.end(ctx, c, stopped{PID: pid, Stopped: true, How: stopSigned})
+	}
+	if ctx.Err() != nil || s.remoteName() != "" {
+		return err
+	}
+	holder, lost := s.holder(ctx, c)
+	if holder == nil && lost == nil && palyra.AsError(err).Reason == client.ReasonNoDaemon {
+		return s.emit(stopped{}, func(w io.Writer) { fmt.Fprintln(w, "no daemon runs") })
+	}
+	if holder == nil {
+		return s.unproven(err, lost)
+	}
+	if lost := pleaseStop(holder); lost != nil {
+		return failed(palyra.ReasonPermission, "%s; and process %d cannot be sent SIGTERM: %v", palyra.AsError(err).Text, holder.Pid, lost).
+			WithRemedy("stop it as the user it runs as, or as root").WithCause(err)
+	}
+	return s.end(ctx, c, stopped{PID: int64(holder.Pid), Stopped: true, How: stopSignal, Why: palyra.AsError(err).Text})
+}
+
+// stopAsking is how long a daemon may take to say who it is.
+const stopAsking = 10 * time.Second
+
+// ask asks the daemon by its own door, signed, and returns its number.
+func (s *stopping) ask(ctx context.Context, c *client.Client) (int64, error) {
+	st, err := s.look(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return st.PID, c.Shutdown(ctx) // which may ask for a passphrase first
+}
+
+func (s *stopping) look(ctx context.Context, c *client.Client) (client.Status, error) {
+	ctx, done := context.WithTimeout(ctx, stopAsking)
+	defer done()
+	return c.Status(ctx)
+}
+
+// holder is the process whose state this is, nil when nobody has it: the one that
+// says so at its own door, else the one that has the state's lock. A daemon that
+// says the same again after a handle on the process was taken is that process.
+func (s *stopping) holder(ctx context.Context, c *client.Client) (*os.Process, error) {
+	if st, err := s.look(ctx, c); err == nil && st.PID > 0 {
+		p, err := os.FindProcess(int(st.PID))
+		if err != nil {
+			return nil, err
+		}
+		if again, err := s.look(ctx, c); err == nil && again.Instance == st.Instance && again.PID == st.PID {
+			return p, nil
+		}
+		_ = p.Release()
+	}
+	paths, err := s.paths()
+	if err != nil {
+		return nil, err
+	}
+	return durable.Holder(paths.State + ".lock")
+}
+
+// unproven is the error of a daemon that could not be asked, where no process can
+// be shown to be it.
+func (s *stopping) unproven(err, lost error) error {
+	e := palyra.AsError(err)
+	var u *durable.UnprovenError
+	if errors.As(lost, &u) && u.PID > 0 {
+		return failed(e.Reason, "%s; and it cannot be shown that process %d is the daemon", e.Text, u.PID).
+			WithRemedy("if `ps -p %d` shows palyrad, stop it with: kill -TERM %d", u.PID, u.PID).WithCause(err)
+	}
+	return failed(e.Reason, "%s; and the daemon's process was not found", e.Text).
+		WithRemedy("find palyrad with ps, and stop it with: kill -TERM PID").WithCause(err)
+}
+
+// end waits until it is gone, and tells.
+func (s *stopping) end(ctx context.Context, c *client.Client, r stopped) error {
+	if r.How == stopSignal {
+		s.say("palyra: not asked by a signature: %s\npalyra: sent SIGTERM to pid %d, the daemon of this state", show.Line(r.Why), r.PID)
+	}
+	if err := gone(ctx, c, int(r.PID), time.Duration(s.patience)); err != nil {
+		return err
+	}
+	return s.emit(r, func(w io.Writer) { fmt.Fprintf(w, "palyra is down: pid %d has stopped\n", r.PID) })
 }
 
 // gone waits until nobody listens and the process has ended: before that the
@@ -55,7 +153,7 @@ func gone(ctx context.Context, c *client.Client, pid int, patience time.Duration
 		select {
 		case <-ctx.Done():
 			return palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not stop within %s", span(patience)).
-				WithRemedy("look at `palyra status` and its log")
+				WithRemedy("look at `palyra status` and its log; kill -KILL %d ends it at once, and what ran is then told as unknown", pid)
 		case <-tick.C:
 		}
 	}

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,19 +26,19 @@ func (a *app) up() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start the daemon", Args: takes(),
 		Long: "Starts the daemon and waits until it serves. On an empty state it makes you the\n" +
-			"owner, with an operator key of your own. Without --detach it runs until Ctrl-C.",
-		Example: "  palyra up --detach\n  palyra up --set approvals.wait_ms=60000",
+			"owner, with an operator key of your own. Without --detach it runs until Ctrl-C.\n" +
+			"A state of which parts are gone is refused: put them back, or begin a new one with\n" +
+			"--new-state, which renames what is there (NAME.before-TIME) and removes nothing.\n" +
+			"Your operator key stays, if it is there.",
+		Example: "  palyra up --detach\n  palyra up --set approvals.wait_ms=60000\n  palyra up --new-state",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.config()
-			if err != nil {
-				return err
-			}
-			u.app, u.paths = a, c.Paths
+			u.app = a
 			return u.run(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVarP(&u.detach, "detach", "d", false, "leave the daemon running in the background")
 	cmd.Flags().StringArrayVar(&u.settings, "set", nil, "KEY=VALUE: a setting of this start, stronger than any file")
+	cmd.Flags().BoolVar(&u.anew, "new-state", false, "put the state that is there, or what is left of one, aside and begin a new one")
 	u.patience = spanFlag(30 * time.Second)
 	cmd.Flags().Var(&u.patience, "timeout", "how long to wait until it serves")
 	return cmd
@@ -51,6 +49,8 @@ type launch struct {
 	*app
 	paths    config.Paths
 	detach   bool
+	anew     bool
+	keyless  bool // there is no operator key when it serves
 	settings []string
 	patience spanFlag
 	log      string // where a detached daemon writes
@@ -70,8 +70,7 @@ func (u *launch) run(ctx context.Context) error {
 	if err := u.paths.Make(); err != nil {
 		return err
 	}
-	_, err = os.Lstat(u.paths.OperatorKey)
-	first := errors.Is(err, fs.ErrNotExist)
+	first := u.anew || !filled(u.paths.State)
 	child, err := u.start(program)
 	if err != nil {
 		return err
@@ -81,6 +80,7 @@ func (u *launch) run(ctx context.Context) error {
 		child.stop()
 		return err
 	}
+	u.keyless = !exists(u.paths.OperatorKey)
 	if err := u.greet(status, first); err != nil {
 		return err
 	}
@@ -90,8 +90,14 @@ func (u *launch) run(ctx context.Context) error {
 	return child.wait(ctx)
 }
 
+// filled reports whether a file is there with a byte in it.
+func filled(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Size() > 0
+}
+
 // checkSettings refuses a --set that the daemon would refuse, before anything
-// is started.
+// is started, and finds the places as the daemon will.
 func (u *launch) checkSettings() error {
 	flags := map[string]string{}
 	for _, s := range u.settings {
@@ -101,7 +107,8 @@ func (u *launch) checkSettings() error {
 		}
 		flags[key] = value
 	}
-	_, err := config.Load(config.Options{Home: u.home, Env: u.Env, Flags: flags})
+	c, err := config.Load(config.Options{Home: u.home, Env: u.Env, Flags: flags})
+	u.paths = c.Paths
 	return err
 }
 
@@ -156,6 +163,9 @@ func (u *launch) start(program string) (*child, error) {
 	var args []string
 	for _, s := range u.settings {
 		args = append(args, "--set", s)
+	}
+	if u.anew {
+		args = append(args, "--new-state")
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Env = slices.Clone(u.Env)
@@ -282,7 +292,11 @@ func (u *launch) greet(s client.Status, first bool) error {
 			return
 		}
 		fields(w, pair{"  Agent's door", s.AgentSocket}, pair{"  Operator's door", s.OperatorSocket}, pair{"  Operator key", u.paths.OperatorKey}, pair{"  Log", u.log})
-		if first {
+		switch {
+		case u.keyless:
+			fmt.Fprintf(w, "\nThere is no operator key in that place: nothing can be signed from here.\n"+
+				"Put it back, or use another operator's key or device.\n")
+		case first:
 			fmt.Fprintf(w, "\nThis is the first start: you are the owner, and the operator key above is yours.\n"+
 				"Any program that runs as you can read it; `palyra operator protect` puts it behind\na passphrase.\n")
 		}

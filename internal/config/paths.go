@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"palyra"
-	"palyra/internal/durable"
+	"palyra/internal/address"
 )
 
 // Paths is where things live: all under Home when that is set, else in the XDG
@@ -109,18 +108,17 @@ func (p Paths) SocketDir() string {
 	return p.Run // too long as well; binding says so
 }
 
-// addrFile in Run names the directory of the sockets, for clients whose
-// environment is not the daemon's.
-const addrFile = "addr"
+// ErrCopied is the error of a home whose run directory is a copy of another's.
+var ErrCopied = address.ErrOther
 
-// Sockets returns the sockets a client should dial: those the running daemon
+// Sockets returns the sockets that a client should dial: those the running daemon
 // wrote down, else those it would bind. It refuses a directory of somebody
-// else, who would be at the other end.
+// else, who would be at the other end, and with ErrCopied a home that is
+// a copy: the daemon that is written down there serves another.
 func (p Paths) Sockets() (agent, operator string, err error) {
-	dir := p.SocketDir()
-	raw, err := readFile(filepath.Join(p.Run, addrFile))
-	if named := strings.TrimSpace(string(raw)); err == nil && filepath.IsAbs(named) {
-		dir = named
+	dir, err := address.Find(p.Run, p.SocketDir())
+	if err != nil {
+		return "", "", err
 	}
 	if info, err := os.Lstat(dir); err == nil {
 		if err := private(dir, info, 0o077); err != nil {
@@ -131,12 +129,7 @@ func (p Paths) Sockets() (agent, operator string, err error) {
 }
 
 // SaveAddr writes down where the sockets are.
-func (p Paths) SaveAddr() error {
-	if err := durable.WriteFile(filepath.Join(p.Run, addrFile), []byte(p.SocketDir()+"\n"), 0o600); err != nil {
-		return fmt.Errorf("config: save addr: %w", err)
-	}
-	return nil
-}
+func (p Paths) SaveAddr() error { return address.Save(p.Run, p.SocketDir()) }
 
 // Make creates the directories the daemon needs and refuses those that others
 // could write or, where keys and sockets are, enter.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/address"
 )
 
 func TestPaths(t *testing.T) {
@@ -121,17 +122,18 @@ func TestMakeAndAddr(t *testing.T) {
 		t.Errorf("got %s", agent)
 	}
 	// Another environment would put them elsewhere; the daemon's word holds.
-	if err := os.WriteFile(filepath.Join(p.Run, addrFile), []byte("/there\n"), 0o600); err != nil {
+	there := t.TempDir()
+	if err := errors.Join(os.Chmod(there, 0o700), address.Save(p.Run, there)); err != nil {
 		t.Fatal(err)
 	}
-	if agent, _, _ := p.Sockets(); agent != "/there/agent.sock" {
+	if agent, _, _ := p.Sockets(); agent != filepath.Join(there, AgentSocket) {
 		t.Errorf("got %s", agent)
 	}
 	// But not when others could have written it.
-	if err := os.Chmod(filepath.Join(p.Run, addrFile), 0o666); err != nil {
+	if err := os.Chmod(filepath.Join(p.Run, "addr"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if agent, _, _ := p.Sockets(); agent == "/there/agent.sock" {
+	if agent, _, _ := p.Sockets(); agent == filepath.Join(there, AgentSocket) {
 		t.Error("an unsafe addr file was believed")
 	}
 	// Nor is a directory of sockets that others can enter.

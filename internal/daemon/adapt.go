@@ -185,7 +185,7 @@ func (p journalPart) Verify(ctx context.Context, progress func(done, total int64
 type statusPart struct {
 	d               *Daemon
 	agent, operator string
-	stop            func()
+	stop            func(by palyra.Principal)
 }
 
 func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
@@ -213,7 +213,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.preset(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.InFlight()), Features: d.path.native.kept.features(ctx, d.shelves()),
-		Problems: append(d.problems(ctx), d.trouble.list()...), Limited: d.limits.Counters(), Console: console, Remote: remote,
+		Problems: slices.Concat(d.diskProblem(), d.problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
 	}, nil
 }
 
@@ -248,7 +248,7 @@ func (p statusPart) separation(ctx context.Context) (palyra.Separation, error) {
 
 func (p statusPart) Shutdown(_ context.Context, by palyra.Principal) error {
 	p.d.Log.Info("asked to stop", "by", by)
-	p.stop()
+	p.stop(by)
 	return nil
 }
 

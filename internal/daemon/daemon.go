@@ -32,6 +32,7 @@ import (
 	"palyra/internal/policy"
 	"palyra/internal/posture"
 	"palyra/internal/run"
+	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 	"palyra/internal/ulid"
@@ -46,6 +47,7 @@ type Config struct {
 	Config     config.Config
 	Version    string
 	CellDigest string // SHA-256 of the palyra-cell to run, in hex; without it no program is run
+	NewState   bool   // put what is there of a state aside and begin a new one
 	Log        *slog.Logger
 }
 
@@ -76,7 +78,7 @@ type Daemon struct {
 	limits   *limit.Limiter
 	trouble  trouble
 	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
-	first    bool                   // this start made the state
+	stopped  palyra.DaemonStopped   // how Run ended
 }
 
 func now() time.Time { return time.Now() }
@@ -119,8 +121,9 @@ func (d *Daemon) openState(ctx context.Context) error {
 		return fmt.Errorf("daemon: lock: %w", err)
 	}
 	d.lock = held
-	if _, err := os.Lstat(paths.State); errors.Is(err, fs.ErrNotExist) {
-		d.first = true
+	left, err := d.checkState()
+	if err != nil {
+		return err
 	}
 	engine, err := sqlite.Open(paths.State)
 	if err != nil {
@@ -136,18 +139,21 @@ func (d *Daemon) openState(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
-	return d.nameState(ctx)
+	return d.nameState(ctx, left)
 }
 
 // nameState gives the state its id, once: the audience of signatures and the
-// origin of the journal.
-func (d *Daemon) nameState(ctx context.Context) error {
+// origin of the journal. Keys of a state come after its id: where some were left
+// before, this is not their store.
+func (d *Daemon) nameState(ctx context.Context, left []string) error {
 	read := func(tx *store.Tx) error { return tx.Get(`SELECT id FROM state WHERE one=1`, nil, &d.stateID) }
 	err := d.db.Read(ctx, read)
 	if !errors.Is(err, store.ErrNoRows) {
 		return err
 	}
-	d.first = true
+	if len(left) > 0 {
+		return statedir.Gone(d.Config.Config.Paths.State, left)
+	}
 	return d.db.Write(ctx, "state.named", func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO state (one, id) VALUES (1, ?) ON CONFLICT DO NOTHING`, string(newID())); err != nil {
 			return err
@@ -178,6 +184,9 @@ func (d *Daemon) openKeys(ctx context.Context) error {
 			}
 		}
 	})
+	if err := d.recordBegin(ctx); err != nil {
+		return err
+	}
 	return ring.Attach(ctx, d.journal)
 }
 
@@ -255,7 +264,8 @@ func (d *Daemon) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if d.path != nil {
-			_, err := d.journal.Record(ctx, palyra.DaemonStopped{Instance: d.instance})
+			d.stopped.Instance = d.instance
+			_, err := d.journal.Record(ctx, d.stopped)
 			errs = append(errs, err)
 		}
 		errs = append(errs, d.journal.Close(ctx))

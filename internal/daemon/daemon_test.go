@@ -117,7 +117,7 @@ func TestRunServesUntilShutdown(t *testing.T) {
 
 func TestStatusAndPolicy(t *testing.T) {
 	d := testDaemon(t)
-	st, err := statusPart{d, "a", "o", func() {}}.Status(t.Context())
+	st, err := statusPart{d, "a", "o", func(palyra.Principal) {}}.Status(t.Context())
 	if err != nil || st.StateID == "" || st.Separation != palyra.SeparationNone || st.JournalSize == 0 || !st.Bundle.Valid() {
 		t.Fatalf("%+v, %v", st, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -34,10 +35,34 @@ func (d *Daemon) openAccess(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(known) > 0 {
-		return d.access.Adopt(ctx)
+	if len(known) == 0 {
+		return d.makeOwner(ctx)
 	}
-	return d.makeOwner(ctx)
+	if err := d.checkSoleKey(ctx, known); err != nil {
+		return err
+	}
+	return d.access.Adopt(ctx)
+}
+
+// checkSoleKey refuses a start on which nobody could decide: the only key that
+// may, made for this user, is not where it was. Where another person or a device
+// can, the start is theirs as well.
+func (d *Daemon) checkSoleKey(ctx context.Context, known []palyra.Operator) error {
+	file := d.Config.Config.Paths.OperatorKey
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	live := slices.DeleteFunc(slices.Clone(known), func(o palyra.Operator) bool { return !o.RemovedAt.IsZero() })
+	devices, err := d.access.Devices(ctx)
+	if err != nil {
+		return err
+	}
+	if len(live) != 1 || live[0].Separation == palyra.SeparationOtherUID || slices.ContainsFunc(devices, palyra.Device.Live) {
+		return nil
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonBadCredential,
+		"the operator key %s is gone, and it (%s) is the only one that may decide here", file, live[0].KeyID).
+		WithRemedy("put the file back from a backup; without one, begin a new state: palyra up --new-state, which keeps this one beside it")
 }
 
 // checkOperators holds the table of keys that may decide against the journal,

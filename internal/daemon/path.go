@@ -64,7 +64,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 		return err
 	}
 	d.projects.find = d.work.Find // before anything is judged
-	d.files, err = artifact.New(ctx, artifact.Config{DB: d.db, Dir: filepath.Join(filepath.Dir(c.Paths.State), "artifacts"), Now: now})
+	d.files, err = artifact.New(ctx, artifact.Config{DB: d.db, Dir: artifactDir(c.Paths.State), Now: now})
 	if err != nil {
 		return err
 	}

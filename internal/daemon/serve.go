@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"palyra"
 	"palyra/internal/config"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/access"
@@ -26,11 +27,17 @@ import (
 	mcpsvc "palyra/internal/rpc/mcp"
 )
 
-// Run serves both doors until ctx ends or a part fails.
+// Run serves the doors until ctx ends or a part fails.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	server, err := d.doors(func() { stop(nil) })
+	var once sync.Once
+	server, err := d.doors(func(by palyra.Principal) {
+		once.Do(func() {
+			d.stopped = palyra.DaemonStopped{How: "signed", By: by}
+			stop(nil)
+		})
+	})
 	if err != nil {
 		return err
 	}
@@ -55,7 +62,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.path.runs.Stop()
 	d.path.calls.Stop() // waiting requests are answered before the doors close
 	wg.Wait()
-	return errors.Join(errs...)
+	err = errors.Join(errs...)
+	switch {
+	case err != nil:
+		d.stopped.How = "failed"
+	case d.stopped.How == "":
+		d.stopped.How = "signal"
+	}
+	return err
 }
 
 // Artifacts are kept for a while: the attestation binds their digest for good.
@@ -81,8 +95,9 @@ func (d *Daemon) prune(ctx context.Context) error {
 	}
 }
 
-// doors binds the sockets and puts every service on both.
-func (d *Daemon) doors(stop func()) (*rpc.Server, error) {
+// doors binds the two sockets and puts every service on them; the doors that come
+// and go have the same.
+func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	paths := d.Config.Config.Paths
 	dir := paths.SocketDir()
 	c := rpc.Config{

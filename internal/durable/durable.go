@@ -74,6 +74,18 @@ type UnsafeError struct {
 // Error implements error.
 func (e *UnsafeError) Error() string { return fmt.Sprintf("durable: %s: %s", e.Path, e.Why) }
 
+// UnprovenError says that a lock is held and that it cannot be shown which
+// process holds it.
+type UnprovenError struct {
+	Path string
+	PID  int // the number that stands in the file; 0: none
+}
+
+// Error implements error.
+func (e *UnprovenError) Error() string {
+	return fmt.Sprintf("durable: %s is locked, and it cannot be shown that process %d holds it", e.Path, e.PID)
+}
+
 // LockedError says that another process holds the lock.
 type LockedError struct {
 	Path string

@@ -20,6 +20,11 @@ func Lock(path string) (*Held, error) {
 	return nil, fmt.Errorf("durable: lock %s: %w", path, errors.ErrUnsupported)
 }
 
+// Holder is not available here.
+func Holder(path string) (*os.Process, error) {
+	return nil, fmt.Errorf("durable: holder of %s: %w", path, errors.ErrUnsupported)
+}
+
 // Release gives the lock up.
 func (*Held) Release() error { return nil }
 

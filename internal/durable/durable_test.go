@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,11 +176,28 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	if !errors.As(err, &locked) || locked.PID != child.Pid {
 		t.Errorf("while the child holds it: %v", err)
 	}
+	if p, err := Holder(path); err != nil || p == nil || p.Pid != child.Pid {
+		t.Errorf("the holder: %v, %v", p, err)
+	}
+	var unproven *UnprovenError
+	for _, text := range []string{strconv.Itoa(os.Getpid()) + "\n", "", "-1\n", "x"} { // another's number, as a crash could leave it
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := Holder(path); !errors.As(err, &unproven) || p != nil {
+			t.Errorf("a file that says %q: %v, %v", text, p, err)
+		}
+	}
 	_ = child.Kill()
 	if _, err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	_ = errors.Join(keep.Close(), out.Close())
+	for _, free := range []string{path, path + "x"} {
+		if p, err := Holder(free); p != nil || err != nil {
+			t.Errorf("nobody holds %s: %v, %v", free, p, err)
+		}
+	}
 	h, err := Lock(path)
 	if err != nil {
 		t.Fatalf("after the child was killed: %v", err)

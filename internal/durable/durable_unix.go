@@ -91,6 +91,36 @@ func holder(f *os.File) int {
 	return pid
 }
 
+// Holder finds the process that holds the lock at path, nil when nobody does. The
+// number in the file is believed only where the system says the same: it may be
+// that of a process long gone, whose number another one has by now. What is
+// returned stays the process that was looked at.
+func Holder(path string) (*os.Process, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("durable: holder: %w", err)
+	}
+	defer func() { _ = f.Close() }() // with what is locked here
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, err
+	}
+	pid := holder(f)
+	p, err := os.FindProcess(pid) // before it is looked at: a handle on one process, not on a number
+	if pid == 0 || err != nil {
+		return nil, &UnprovenError{Path: path, PID: pid}
+	}
+	fi, err := f.Stat()
+	if err != nil || !holds(pid, fi) {
+		_ = p.Release()
+		return nil, &UnprovenError{Path: path, PID: pid}
+	}
+	return p, nil
+}
+
 // Release gives the lock up. The process may take it again.
 func (h *Held) Release() error {
 	_ = h.file.Truncate(0) // the number is a courtesy

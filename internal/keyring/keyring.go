@@ -155,7 +155,7 @@ func (r *Ring) settle(use string, onRecord *TrustKey) (*Signer, error) {
 		return newSigner(use, name, staged), pl.drop()
 	}
 	return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "the %s key in %s is not key %s, which the state has on record", use, pl.file(), onRecord.ID).
-		WithRemedy("restore the key file that belongs to this state, or begin a new state")
+		WithRemedy("restore the key file that belongs to this state, or begin a new state on purpose: palyra up --new-state, which keeps this one beside it")
 }
 
 // place chooses where the key of a use lives.

@@ -12,12 +12,15 @@ import (
 // another it declares as an interface, and the daemon passes it in.
 var (
 	// small are tools that know nothing of Palyra: standard library only.
-	small = []string{"internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner", "internal/redact", "internal/show", "internal/toolname", "internal/trusted"}
+	small = []string{
+		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner",
+		"internal/show", "internal/toolname", "internal/trusted",
+	}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
 		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
-		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream",
+		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// support is what tests of several packages share.
 	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
