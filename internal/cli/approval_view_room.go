@@ -94,7 +94,7 @@ func (v *approvalView) hosts() {
 	for _, h := range v.approval.Plan.Egress {
 		text := show.Arg(h) + readable(h)
 		if strings.HasPrefix(h, "*.") {
-			text += " (every name that ends so)"
+			text += " (every name that ends so" + v.bounded() + ")"
 		}
 		if private(h) {
 			v.shout(label, text+" (not a public address)")
@@ -103,6 +103,17 @@ func (v *approvalView) hosts() {
 		}
 		label = ""
 	}
+}
+
+// bounded says how many names below a suffix the run may reach, where they are
+// counted. The names themselves tell whoever has the domain what is in them.
+func (v *approvalView) bounded() string {
+	for _, m := range v.approval.Plan.Enforcement.Mechanisms {
+		if n, ok := strings.CutPrefix(m, "wildcard_names:"); ok {
+			return "; at most " + show.Arg(n) + " different ones in a run, and what it writes into them is sent"
+		}
+	}
+	return ""
 }
 
 // furniture lists every text that a room is made of.

@@ -83,6 +83,7 @@ type Egress struct {
 	PrivateRanges []string
 	HostNetwork   string // on or off
 	Ask           string // on or off
+	WildcardNames int64  // below one suffix, of a run
 	Resolver      string
 	Upstream      string
 }
@@ -159,7 +160,7 @@ func Default() Config {
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
 			QuarantineDays: 30, CacheDays: 90,
 		},
-		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on"},
+		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},
 		Console: Console{Listen: "127.0.0.1:7142"},
 		MCP:     MCP{PendingAfterMS: 45_000},

@@ -100,6 +100,10 @@ var sandboxSettings = []setting{
 		value: func(c *Config) any { return &c.Egress.Ask },
 	},
 	{
+		key: "egress.wildcard_names", text: "different names below one granted *.suffix that a run may reach", min: 1, max: 65536,
+		value: func(c *Config) any { return &c.Egress.WildcardNames },
+	},
+	{
 		key: "egress.resolver", text: "DNS server, as address:port, when not the system's", check: addressPort,
 		value: func(c *Config) any { return &c.Egress.Resolver },
 	},

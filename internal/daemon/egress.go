@@ -19,7 +19,7 @@ import (
 func (d *Daemon) openGuard(p *path) (*egress.Guard, error) {
 	c := d.Config.Config.Egress
 	conf := egress.Config{
-		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream, Now: now, Log: d.Log,
+		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream, MaxWildcard: int(c.WildcardNames), Now: now, Log: d.Log,
 	}
 	var err error
 	if conf.PrivateRanges, err = privateRanges(c); err != nil {
@@ -60,6 +60,9 @@ func (g guarded) Mechanisms() []string {
 	}
 	if len(g.PrivateRanges) > 0 {
 		list = append(list, "private_ranges")
+	}
+	if g.Egress.Mode == egress.Strict {
+		list = append(list, fmt.Sprint("wildcard_names:", g.WildcardNames))
 	}
 	return list
 }
@@ -175,7 +178,7 @@ func (p *path) answer(ctx context.Context, run, id palyra.ID, out palyra.Outcome
 // egressSnapshot is the part of the snapshot about the way out.
 func egressSnapshot(c config.Egress) map[string]any {
 	return map[string]any{
-		"mode": c.Mode, "allowed_hosts": c.AllowedHosts, "private_ranges": c.PrivateRanges, "host_network": c.HostNetwork, "ask": c.Ask,
+		"mode": c.Mode, "allowed_hosts": c.AllowedHosts, "private_ranges": c.PrivateRanges, "host_network": c.HostNetwork, "ask": c.Ask, "wildcard_names": c.WildcardNames,
 		"resolver": c.Resolver, "upstream": c.Upstream,
 	}
 }

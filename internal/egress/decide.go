@@ -61,8 +61,11 @@ func (s *Session) decide(ctx context.Context, door string, t target) (permit, er
 		return p, nil
 	}
 	p.check = !t.literal()
-	if covered(s.rules, t) {
+	if !p.wild {
 		return p, nil
+	}
+	if covered(s.rules, t) {
+		return p, s.wildcards.admit(s.rules, t)
 	}
 	var err error
 	if p.answer, err = s.ask(ctx, door, t); err != nil {

@@ -13,7 +13,8 @@
 // even as a question to a name server. The guard looks names up itself, dials
 // only addresses that it checked, and refuses those that are not of the public
 // Internet, or are this machine's own, unless they were granted literally or the
-// operator named their range. What a client says first must fit what was let
+// operator named their range. Below a granted suffix a run reaches a bounded number
+// of names, since names themselves carry what a run puts into them. What a client says first must fit what was let
 // through: the name in a TLS ClientHello (also in a second one, after the server
 // asked for it), the Host of every plain HTTP request of a connection. What people
 // answer on the way holds as long as they said; when it is taken back, what it let
@@ -74,6 +75,7 @@ type Config struct {
 	Ask           Ask            // nil: nobody is asked, what is not granted is refused
 	MaxConns      int            // of a session at a time
 	MaxFlows      int            // listed of a session; more are added up
+	MaxWildcard   int            // names below one suffix that a session may reach, in mode strict
 	Now           func() time.Time
 	Log           *slog.Logger
 }
@@ -127,6 +129,9 @@ func withDefaults(c Config) Config {
 	}
 	if c.MaxFlows <= 0 {
 		c.MaxFlows = defaultFlows
+	}
+	if c.MaxWildcard <= 0 {
+		c.MaxWildcard = defaultWildcard
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -67,7 +67,7 @@ func TestTheLedgerKeepsEveryByte(t *testing.T) {
 // A run that fills its record with names that lead nowhere before it sends
 // something away has that on record.
 func TestNothingIsPushedOffTheRecord(t *testing.T) {
-	g, w := newGuard(t, Config{MaxFlows: 8})
+	g, w := newGuard(t, Config{MaxFlows: 8, MaxWildcard: 1 << 10})
 	srv, _ := site(t)
 	w.at(80, srv.Listener.Addr())
 	w.name("drop.wild.example", "127.0.0.1")

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+
+	"palyra"
 )
 
 // Most fields of a head, and bytes of a method.
@@ -109,7 +112,26 @@ func parseRequestLine(l string) (head, error) {
 	if h.method == "" || len(h.method) > maxMethod || h.target == "" {
 		return head{}, badHead("the request line is not method, target and version")
 	}
-	return h, nil
+	return h, h.meant()
+}
+
+// echoes are methods that are for looking at proxies and servers. What they answer
+// is the request itself, with what was added to it on the way.
+var echoes = []string{"TRACE", "TRACK", "DEBUG"}
+
+// meant refuses methods that are passed on for nobody, in any spelling: servers
+// differ in whether capitals matter.
+func (h head) meant() error {
+	for _, m := range echoes {
+		if strings.EqualFold(h.method, m) {
+			return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s is not passed on: it gives back what was sent, and what was added on the way", m).
+				WithRemedy("use GET or another method for data")
+		}
+	}
+	if h.method != http.MethodConnect && strings.EqualFold(h.method, http.MethodConnect) {
+		return badHead("CONNECT is written in capitals")
+	}
+	return nil
 }
 
 func parseField(l string) (field, error) {

@@ -27,7 +27,7 @@ type times struct {
 }
 
 var usual = times{
-	first: time.Minute, head: 15 * time.Second, quiet: 500 * time.Millisecond,
+	first: time.Minute, head: 10 * time.Second, quiet: 500 * time.Millisecond,
 	idle: 15 * time.Minute, look: time.Minute, dial: 20 * time.Second,
 }
 
@@ -39,6 +39,7 @@ type Session struct {
 	token     string
 	ctx       context.Context // ends with the session
 	cancel    context.CancelFunc
+	wildcards wildcards
 	ledger    *ledger
 	book      *book
 	questions questions
@@ -60,7 +61,8 @@ func newSession(g *Guard, c *palyra.Call, rules []rule) (*Session, error) {
 		}
 	}
 	s := &Session{
-		guard: g, call: c, rules: rules, token: rand.Text(), ledger: newLedger(g.cfg.MaxFlows), book: newBook(g.base, names),
+		guard: g, call: c, rules: rules, token: rand.Text(), ledger: newLedger(g.cfg.MaxFlows),
+		wildcards: wildcards{most: g.cfg.MaxWildcard, seen: map[rule]map[string]bool{}}, book: newBook(g.base, names),
 		questions: questions{asked: map[target]*question{}}, slots: make(chan struct{}, g.cfg.MaxConns), open: map[io.Closer]*question{},
 	}
 	if s.doors = s.plan(); len(s.doors) > cell.MaxDoors {

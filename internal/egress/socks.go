@@ -74,7 +74,7 @@ func (s *Session) serveSOCKS(c *stream) {
 
 func socksCodeOf(err error) byte {
 	switch e := palyra.AsError(err); {
-	case e.Reason == palyra.ReasonEgressDenied:
+	case e.Code == palyra.Denied:
 		return socksForbidden
 	case e.Code == palyra.NotFound || e.Code == palyra.Unavailable:
 		return socksUnreachable
@@ -163,8 +163,10 @@ func readSOCKS(r io.Reader) (host, int, error) {
 	switch {
 	case b[1] != socksConnect:
 		return host{}, 0, socksCode(socksBadCommand)
-	case n == 0 || h == host{}:
+	case n == 0:
 		return host{}, 0, socksCode(socksFailed)
+	case h == host{}: // no name, or one in a spelling that nobody could have granted
+		return host{}, 0, socksCode(socksForbidden)
 	}
 	return h, n, nil
 }

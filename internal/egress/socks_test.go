@@ -61,8 +61,11 @@ func TestSOCKSRefusals(t *testing.T) {
 		{literal("::1", 443), socksForbidden},
 		{literal("127.18.9.9", 443), socksForbidden}, // synthetic and nobody's
 		{named("127.0.0.1", 443), socksForbidden},
-		{named("2130706433", 443), socksFailed},
-		{named("0x7f000001", 443), socksFailed},
+		{named("2130706433", 443), socksForbidden},
+		{named("0x7f000001", 443), socksForbidden},
+		{named("good\u200b.example", 443), socksForbidden},
+		{named("go\u00adod.example", 443), socksForbidden},
+		{named("ｇood.example", 443), socksForbidden},
 		{named("private.example", 443), socksForbidden},
 		{named("gone.example", 443), socksUnreachable},
 	} {
@@ -105,7 +108,7 @@ func TestReadSOCKS(t *testing.T) {
 		"\x05\x01\x01\x01\x01\x02\x03\x04\x00\x50": errSOCKS,
 		"\x04\x01\x00\x01\x01\x02\x03\x04\x00\x50": errSOCKS,
 		"\x05\x01\x00\x01\x01\x02\x03\x04\x00\x00": socksCode(socksFailed),
-		"\x05\x01\x00\x03\x00\x00\x50":             socksCode(socksFailed),
+		"\x05\x01\x00\x03\x00\x00\x50":             socksCode(socksForbidden),
 		"\x05\x01\x00\x03\x05ab":                   io.ErrUnexpectedEOF,
 		"\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50": nil,
 	} {
