@@ -24,14 +24,15 @@ import (
 // exit status.
 func (d *daemon) typed(args ...string) (out string, code int) {
 	d.t.Helper()
+	program := bin(d.t, "palyra") // which may have to be built first
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin(d.t, "palyra"), args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = slices.Concat(os.Environ(), anyPort, []string{"PALYRA_HOME=" + d.home, "PALYRA_PROCESS_DIR=" + d.cells}, d.env)
 	raw, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		d.t.Fatalf("palyra %v: %v\n%s", args, err, raw)
+		d.t.Fatalf("palyra %v: %v\n%s\n%s", args, err, raw, tail(filepath.Join(d.home, "palyrad.log")))
 	}
 	return string(raw), cmd.ProcessState.ExitCode()
 }
@@ -78,6 +79,7 @@ func TestMovedAndCopiedHome(t *testing.T) {
 			t.Fatal(err)
 		}
 		original, again := d.home, d.home+"-again"
+		d.cells += "-again" // of a copy's daemon they are its own too
 		if out, err := exec.Command("cp", "-a", original, again).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -239,4 +241,9 @@ func (d *daemon) anew(before map[string]string) {
 	}
 	d.mustPalyra("journal", "verify")
 	d.mustPalyra("down")
+}
+
+func tail(path string) []byte {
+	raw, _ := os.ReadFile(path)
+	return raw[max(0, len(raw)-2000):]
 }

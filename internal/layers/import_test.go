@@ -13,7 +13,7 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner",
+		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner", "internal/pace",
 		"internal/show", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.

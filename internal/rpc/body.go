@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/pace"
 	"palyra/internal/rpc/wire"
 )
 
@@ -18,6 +19,8 @@ import (
 var (
 	errNoRoom = wire.ToStatus(palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too much is being received at once").
 			WithRemedy("wait for other requests to end").WithAfter(time.Second))
+	errDeclared = palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the request says that it is larger than anything that is taken here").
+			WithRemedy("send at most %d bytes", maxCallBody)
 	errSlow = wire.ToStatus(palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the request did not arrive in time").
 		WithRemedy("send it whole"))
 )
@@ -52,8 +55,10 @@ type timedBody struct {
 	bodies *budget
 	limit  time.Duration
 	held   int64
-	quiet  bool // between two messages of a stream
-	whole  bool // its connection is for this request alone: the rest of it is taken before it is closed
+	since  time.Time // when the message that is arriving began to
+	got    int64     // of it
+	quiet  bool      // between two messages of a stream
+	whole  bool      // its connection is for this request alone: the rest of it is taken before it is closed
 
 	mu   sync.Mutex // guards what follows
 	end  error      // what reading gives after cut
@@ -64,7 +69,16 @@ type bodyKey struct{}
 
 // begin starts the clock. It is for the body alone: once that is whole the
 // server itself takes the deadline back and only watches for the end.
-func (b *timedBody) begin() { b.deadline(time.Now().Add(b.limit)) }
+func (b *timedBody) begin() {
+	b.since, b.got = time.Now(), 0
+	b.deadline(b.since.Add(pace.Within(b.limit, 0)))
+}
+
+// more gives a body of which something came the time that goes with it.
+func (b *timedBody) more(n int) {
+	b.got += int64(n)
+	b.deadline(b.since.Add(pace.Within(b.limit, b.got)))
+}
 
 // between is for a stream of messages, when one is there and the next is not:
 // that may take as long as it likes, and what the last one held is given back.
@@ -101,6 +115,9 @@ func (b *timedBody) Read(p []byte) (int, error) {
 			b.quiet = false
 			b.begin()
 		}
+		if err == nil {
+			b.more(n)
+		}
 		if !b.bodies.take(int64(n)) {
 			return 0, errNoRoom
 		}
@@ -121,6 +138,7 @@ func (b *timedBody) late() error {
 	}
 	if b.whole { // the rest may still come, and nobody waits for it
 		b.w.Header().Set("Connection", "close")
+		b.whole = false
 	}
 	return errSlow
 }

@@ -134,6 +134,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, err)
 		return
 	}
+	if r.ContentLength > maxCallBody { // nothing of it is waited for
+		if r.ProtoMajor == 1 { // of HTTP/2 other requests have the same connection
+			w.Header().Set("Connection", "close")
+		}
+		g.refuse(w, r, errDeclared)
+		return
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	v := &visit{live: g.live, door: g.door.name, cancel: cancel}
 	defer v.over()
@@ -190,7 +197,10 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, e *palyra.Error) 
 		return
 	}
 	status := http.StatusForbidden
-	if e.Code == palyra.Exhausted {
+	switch {
+	case e.Reason == palyra.ReasonInputTooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case e.Code == palyra.Exhausted:
 		status = http.StatusTooManyRequests
 		w.Header().Set("Retry-After", seconds(e.After))
 	}

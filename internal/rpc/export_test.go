@@ -2,17 +2,18 @@ package rpc
 
 import "time"
 
-// NewTight is New with limits that a test can reach.
+// NewTight is New with limits that a test can reach. A body of which little comes
+// has a third of its time.
 func NewTight(c Config, wait time.Duration, requests int, bodies int64) (*Server, error) {
 	l := usual
-	l.header, l.body, l.write, l.stop, l.requests, l.bodies = wait, wait, wait, wait, requests, bodies
+	l.header, l.body, l.write, l.stop, l.requests, l.bodies = wait, 3*wait, wait, wait, requests, bodies
 	return newServer(c, l)
 }
 
 // NewBrief is New where everything that is waited for has only so long.
 func NewBrief(c Config, wait time.Duration, requests int) (*Server, error) {
 	l := usual
-	l.header, l.body, l.write, l.stop, l.recheck, l.idle, l.requests = wait, wait, wait, 10*wait, wait, 4*wait, requests
+	l.header, l.body, l.write, l.stop, l.recheck, l.idle, l.requests = wait, 3*wait, wait, 10*wait, wait, 4*wait, requests
 	return newServer(c, l)
 }
 

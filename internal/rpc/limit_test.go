@@ -110,6 +110,50 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// Whoever says that it will send more than anything that is taken is answered at
+// once, at every door, and not when the time for bodies is up.
+func TestDeclaredTooLarge(t *testing.T) {
+	w := newWorld(t, nil)
+	dial := map[string]func() (net.Conn, error){
+		"agent":    func() (net.Conn, error) { return net.Dial("unix", w.socket("agent")) },
+		"operator": func() (net.Conn, error) { return net.Dial("unix", w.socket("operator")) },
+		"console":  func() (net.Conn, error) { return net.Dial("tcp", w.console) },
+	}
+	for name, open := range dial {
+		for _, path := range []string{statusPath, "/palyra.v1.ToolService/CallTool", "/login"} {
+			conn, err := open()
+			w.must(err)
+			w.must(conn.SetDeadline(time.Now().Add(5 * time.Second))) // bodies have 30
+			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", path, w.console, int64(16)<<30)
+			w.must(err)
+			raw, err := io.ReadAll(conn)
+			if err != nil || !strings.Contains(string(raw), "larger than anything") {
+				t.Errorf("%s %s: %v %q", name, path, err, raw)
+			}
+			_ = conn.Close()
+		}
+	}
+	d := w.pair("laptop", palyra.RoleOwner)
+	body := newCrumbs(time.Hour)
+	defer body.tick.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+statusPath, body)
+	w.must(err)
+	req.Header.Set("Content-Type", "application/json")
+	req.ContentLength = 16 << 30
+	res, err := d.http.Do(req)
+	w.must(err)
+	said, err := io.ReadAll(res.Body)
+	w.must(err)
+	close(body.over)
+	_ = res.Body.Close()
+	if !strings.Contains(string(said), "larger than anything") {
+		t.Errorf("device: %s", said)
+	}
+	w.served("after it said too much", d)
+}
+
 // A client that does not read its stream does not hold the handler for ever:
 // it has the door's only place, and the next client gets it.
 func TestClientThatDoesNotRead(t *testing.T) {

@@ -9,12 +9,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
+	"palyra/internal/pace"
 )
 
 // Path is where the HTTP server answers.
@@ -27,7 +29,7 @@ const (
 	maxEvents    = 16 << 20 // bytes kept for streams that are resumed
 	sessionIdle  = time.Hour
 	headTimeout  = 10 * time.Second
-	bodyTimeout  = time.Minute
+	bodyTimeout  = 30 * time.Second
 	idleTimeout  = 2 * time.Minute
 	maxHead      = 16 << 10
 	minToken     = 20
@@ -189,18 +191,25 @@ func (d *door) knows(headers []string) bool {
 // dropped, and a new session needs room. It reports whether the request is
 // answered. The time limit is on the body alone: an answer may take longer.
 func (d *door) read(w http.ResponseWriter, r *http.Request) bool {
+	if r.ContentLength > maxMessage { // nothing of it is waited for
+		giveUp(w, "the message is too large", http.StatusRequestEntityTooLarge)
+		return true
+	}
 	limit := http.NewResponseController(w)
-	_ = limit.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
-	_ = limit.SetReadDeadline(time.Time{})
+	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r.Body, limit, time.Now(), 0}, maxMessage))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		http.Error(w, "the message is too large", http.StatusRequestEntityTooLarge)
+		giveUp(w, "the message is too large", http.StatusRequestEntityTooLarge)
+		return true
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		giveUp(w, "the message did not arrive in time", http.StatusRequestTimeout)
 		return true
 	}
 	if err != nil {
-		http.Error(w, "the message did not arrive", http.StatusBadRequest)
+		giveUp(w, "the message did not arrive", http.StatusBadRequest)
 		return true
 	}
+	_ = limit.SetReadDeadline(time.Time{})
 	if gaveUp(body) {
 		w.WriteHeader(http.StatusAccepted)
 		return true
@@ -211,6 +220,29 @@ func (d *door) read(w http.ResponseWriter, r *http.Request) bool {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return false
+}
+
+// giveUp answers a request whose body is not waited for: the connection ends with
+// it, and the deadline stays, so that the server does not wait either.
+func giveUp(w http.ResponseWriter, text string, status int) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, text, status)
+}
+
+// paced is a body that has the more time the more of it is there.
+type paced struct {
+	io.ReadCloser
+	limit *http.ResponseController
+	since time.Time
+	got   int64
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	_ = p.limit.SetReadDeadline(p.since.Add(pace.Within(bodyTimeout, p.got)))
+	n, err := p.ReadCloser.Read(b)
+	p.got += int64(n)
+	return n, err
 }
 
 func (d *door) sessions() (n int) {

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -261,4 +262,28 @@ func TestGivingUpOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	notCancelled(t, d)
+}
+
+// A client that says it will send far too much is answered at once, one that sends
+// next to nothing after a third of the time that bodies have.
+func TestSlowAndDeclaredBodies(t *testing.T) {
+	url := web(t, server(t, newDaemon(), nil))
+	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), serve.Path)
+	for size, within := range map[int64]time.Duration{16 << 30: 5 * time.Second, 1000: 5 * 10 * time.Second} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(within))
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n{",
+			serve.Path, address, testToken, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(raw), "HTTP/1.1 4") {
+			t.Errorf("%d bytes: %v %q", size, err, raw)
+		}
+		_ = conn.Close()
+	}
 }
