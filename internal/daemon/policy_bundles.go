@@ -104,7 +104,7 @@ func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string
 		err = notGood(check)
 	}
 	if err == nil {
-		err = bearable(lost, force)
+		err = p.bearable(ctx, b, who, lost, force)
 	}
 	if err != nil {
 		return check, wire.Activation{}, err
@@ -142,7 +142,7 @@ func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra
 	}
 	lost, err := p.d.lost(ctx, b)
 	if err == nil {
-		err = bearable(lost, force)
+		err = p.bearable(ctx, b, who, lost, force)
 	}
 	if err != nil {
 		return wire.Activation{}, err
@@ -176,11 +176,14 @@ func (p bundlesPart) author(ctx context.Context, who rpc.Caller) (policy.Author,
 	}
 	by := who.Operator.Principal
 	if ok, hits := p.d.policy.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", policy.TheBundle); !ok {
-		e := palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s change policy", by)
+		var said []string
 		for _, h := range hits {
-			e = e.WithRemedy("%s", h.Remedy)
+			if h.Remedy != "" && !slices.Contains(said, h.Remedy) {
+				said = append(said, h.Remedy)
+			}
 		}
-		return policy.Author{}, e
+		return policy.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s change policy", by).
+			WithRemedy("%s", strings.Join(append(said, "have somebody apply it who may; where nobody may any more: "+WayBack), "; "))
 	}
 	sig, err := abridged(who.Evidence)
 	return policy.Author{By: by, Signature: &sig}, err
@@ -233,6 +236,22 @@ func notGood(c wire.PolicyCheck) error {
 		WithRemedy("correct it; 'palyra policy check DIR' lists everything, and the policies in force stay as they are")
 }
 
+// WayBack is what leads out of policies that let nobody change them. It needs the
+// state in hand and no say in the policies.
+const WayBack = "palyra down; palyra policy rollback --offline; palyra up --detach"
+
+// bearable refuses what would be lost, to all owners or to who applies it, unless
+// that is meant.
+func (p bundlesPart) bearable(ctx context.Context, b *policy.Bundle, who rpc.Caller, lost []policy.Loss, force bool) (err error) {
+	if len(lost) == 0 {
+		lost, err = policy.LockedOut(ctx, p.d.judging(b), who.Operator.Principal, who.Role)
+	}
+	if err != nil {
+		return err
+	}
+	return bearable(lost, force)
+}
+
 // bearable refuses what would be lost, unless that is meant.
 func bearable(lost []policy.Loss, force bool) error {
 	if len(lost) == 0 || force {
@@ -246,5 +265,5 @@ func bearable(lost []policy.Loss, force bool) error {
 		}
 	}
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonConfig, "policy bundle: %s", strings.Join(texts, "; ")).
-		WithRemedy("%s; or apply it with --force: 'palyra policy rollback --offline' then leads back", strings.Join(remedies, ", and "))
+		WithRemedy("%s; or do it with --force; the way back is then: %s", strings.Join(remedies, ", and "), WayBack)
 }

@@ -74,6 +74,80 @@ func TestFullDisk(t *testing.T) {
 	d.verify()
 }
 
+// A daemon whose disk is full says so, and can be stopped as always: without a
+// record of it, and without a loss.
+func TestStopOnAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: an ordinary user can mount a small disk only in a user namespace, where the directories above it belong to nobody and the daemon refuses them")
+	}
+	d := newDaemon(t)
+	disk := filepath.Join(d.work, "..", "disk")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.env = unlimited
+	d.mustStartOn(disk)
+	fill(t, fmt.Sprintf("/proc/%d/root%s/filler", d.cmd.Process.Pid, disk))
+	agent := d.client(client.AgentDoor)
+	for i := range 200 { // what was reserved before may take a few more
+		if _, err := agent.Call(t.Context(), echo(strings.Repeat("x", 4000+i)), nil); err != nil {
+			break
+		}
+	}
+	if out := d.mustPalyra("status"); !strings.Contains(out, "PROBLEM: the disk under") {
+		t.Errorf("the status does not say it:\n%s", out)
+	}
+	out := d.mustPalyra("down")
+	if !strings.Contains(out, "SIGTERM") || !strings.Contains(out, "has stopped") {
+		t.Errorf("%s", out)
+	}
+	<-d.done
+}
+
+// The daemon's own user stops it whatever became of the key, the sockets or the
+// directory they are in; the journal says that nobody signed it.
+func TestStopWithoutAKey(t *testing.T) {
+	d := newDaemon(t)
+	key := filepath.Join(d.home, "operator.key")
+	for _, c := range []struct {
+		name        string
+		spoil, mend func() error
+	}{
+		{"signed", func() error { return nil }, func() error { return nil }},
+		{"key gone", func() error { return os.Rename(key, key+".away") }, func() error { return os.Rename(key+".away", key) }},
+		{"key open to others", func() error { return os.Chmod(key, 0o644) }, func() error { return os.Chmod(key, 0o600) }},
+		{"key damaged", func() error { return errors.Join(os.Rename(key, key+".away"), os.WriteFile(key, []byte("{"), 0o600)) }, func() error { return os.Rename(key+".away", key) }},
+		{"sockets gone", func() error { return os.RemoveAll(filepath.Join(d.home, "run")) }, func() error { return nil }},
+	} {
+		d.mustStart()
+		if err := c.spoil(); err != nil {
+			t.Fatal(err)
+		}
+		out := d.mustPalyra("down")
+		<-d.done
+		if err := c.mend(); err != nil {
+			t.Fatal(err)
+		}
+		signed := c.name == "signed"
+		if signed == strings.Contains(out, "SIGTERM") || !strings.Contains(out, "has stopped") {
+			t.Errorf("%s:\n%s", c.name, out)
+		}
+		d.mustStart()
+		var last palyra.DaemonStopped
+		for _, e := range d.entries() {
+			if e.Kind == last.Kind() {
+				last.How, _ = e.Body["how"].(string)
+				by, _ := e.Body["by"].(string)
+				last.By = palyra.Principal(by)
+			}
+		}
+		if want := map[bool]string{true: "signed", false: "signal"}[signed]; last.How != want || signed == (last.By == "") {
+			t.Errorf("%s: the journal says %+v", c.name, last)
+		}
+		d.stop()
+	}
+}
+
 // mustStartOn runs the daemon with its state on a tmpfs of its own.
 func (d *daemon) mustStartOn(disk string) {
 	d.t.Helper()

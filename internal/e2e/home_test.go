@@ -243,6 +243,56 @@ func (d *daemon) anew(before map[string]string) {
 	d.mustPalyra("down")
 }
 
+// Policies that let nobody change them are warned of, and left by doing literally
+// what the refusal says.
+func TestLockedOutAndBack(t *testing.T) {
+	d := newDaemon(t)
+	d.mustPalyra("up", "--detach")
+	dir := filepath.Join(d.work, "policies")
+	d.mustPalyra("policy", "init", dir)
+	if err := os.RemoveAll(filepath.Join(dir, "tests")); err != nil {
+		t.Fatal(err)
+	}
+	var who client.Status
+	if err := json.Unmarshal([]byte(d.mustPalyra("status", "--json")), &who); err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(dir, "nobody.cedar")
+	if err := os.WriteFile(rules, []byte(`@id("nobody") forbid (principal, action in Action::"operate", resource);`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := d.typed("policy", "apply", dir); code == 0 || !strings.Contains(out, "nobody (nobody.cedar:1)") || !strings.Contains(out, "--offline") {
+		t.Fatalf("exit %d\n%s", code, out)
+	}
+	d.mustPalyra("policy", "apply", dir, "--force")
+	for _, args := range [][]string{{"policy", "rollback"}, {"policy", "rollback", "--force"}, {"policy", "apply", dir, "--force"}} {
+		out, code := d.typed(args...)
+		_, way, ok := strings.Cut(out, "any more: ")
+		if code == 0 || !ok {
+			t.Fatalf("%v: exit %d\n%s", args, code, out)
+		}
+		if len(args) < 4 {
+			continue
+		}
+		for command := range strings.SplitSeq(strings.TrimSpace(way), "; ") {
+			words := strings.Fields(command)
+			if words[0] != "palyra" {
+				t.Fatalf("%q", way)
+			}
+			d.mustPalyra(words[1:]...)
+		}
+	}
+	var now client.Status
+	if err := json.Unmarshal([]byte(d.mustPalyra("status", "--json")), &now); err != nil || now.Bundle != who.Bundle {
+		t.Errorf("in force is %s and not %s: %v", now.Bundle, who.Bundle, err)
+	}
+	if out := d.mustPalyra("policy", "history"); !strings.Contains(out, "system:offline") {
+		t.Errorf("who went back:\n%s", out)
+	}
+	d.mustPalyra("policy", "apply", dir, "--force") // it can be changed again
+	d.mustPalyra("down")
+}
+
 func tail(path string) []byte {
 	raw, _ := os.ReadFile(path)
 	return raw[max(0, len(raw)-2000):]

@@ -53,5 +53,26 @@ func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]Loss, err
 	return lost, nil
 }
 
+// LockedOut says that somebody could not change policy any more if c judged, who
+// may now; nothing when they could.
+func LockedOut(ctx context.Context, c Config, p palyra.Principal, role palyra.Role) ([]Loss, error) {
+	e, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	ok, hits := e.AuthorizeAction(ctx, p, []string{string(role)}, "policy.write", "Policy", TheBundle)
+	if ok {
+		return nil, nil
+	}
+	loss := Loss{Text: fmt.Sprintf("%s, who applies it, could not change policy any more", p), Remedy: "let another owner apply it who can"}
+	for i, h := range hits {
+		if i == maxNamed {
+			break
+		}
+		loss.Text += fmt.Sprintf(", because of %s (%s:%d)", h.ID, h.File, h.Line)
+	}
+	return []Loss{loss}, nil
+}
+
 // maxNamed bounds how many policies a text names.
 const maxNamed = 4
