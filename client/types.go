@@ -94,7 +94,7 @@ type ApprovalResolved struct {
 
 // RunRequest is a run to start.
 type RunRequest struct {
-	Provider  string        // what takes the turns: scripted
+	Provider  string        // what takes the turns: scripted, or a model as provider/model; empty: the default one
 	Input     string        // what drives the run, such as a script; ≤ 1 MiB
 	Title     string        // for people
 	Workspace string        // directory to work in; the daemon resolves it

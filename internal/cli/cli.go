@@ -1,4 +1,4 @@
-// Package cli is the palyra command: a few lines per command on the client.
+// Package cli is the palyra command: what people type, on top of the client.
 //
 // Data goes to stdout and talk to stderr. With --json stdout has one JSON object
 // (or one per line where a command streams), in the words of package palyra.

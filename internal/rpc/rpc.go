@@ -127,7 +127,7 @@ const (
 	limitDecide   = "decide"
 )
 
-// Service is something served on both sockets.
+// Service is something served at the doors.
 type Service interface {
 	// Mount returns the path and the handler of the service, which must pass
 	// every request through the options given.
@@ -148,7 +148,8 @@ type Config struct {
 	Now            func() time.Time
 }
 
-// Server is the two doors. Its sockets are bound; Run serves them.
+// Server is the doors. Its two sockets are bound, and Run serves them; those for
+// devices, browsers and runs come and go.
 type Server struct {
 	Config
 	limits   limits

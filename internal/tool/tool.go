@@ -12,8 +12,8 @@
 // failed run. It does not sandbox: these tools are part of the daemon, and each
 // says itself what confines it.
 //
-// The tools are leaves (tool/basic, tool/files, tool/artifact), each with a list
-// of what it offers; the daemon puts the lists together.
+// The tools are leaves, a package each below this one, with a list of what they
+// offer; the daemon puts the lists together.
 package tool
 
 import (

@@ -22,6 +22,7 @@ type state struct {
 	uid     uint32
 	gid     uint32
 	links   uint64
+	mounted bool   // on another mount than the workspace
 	newMode uint32 // what a file made here gets
 	missing string // the first directory on the way that does not exist
 }
@@ -55,7 +56,7 @@ func (r *root) look(rel string) (state, error) {
 		return state{}, fail("open", rel, err)
 	}
 	defer func() { _ = unix.Close(dir) }()
-	s := state{newMode: fileMode(uint32(st.Mode)), missing: missing}
+	s := state{newMode: fileMode(uint32(st.Mode)), missing: missing, mounted: !sameMount(r.fd, dir)}
 	if missing != "" {
 		return s, nil
 	}
@@ -219,7 +220,10 @@ func (c change) remarks() []string {
 		note("changes the mode of %s from %04o to %04o", name, c.before.mode, c.mode)
 	}
 	if c.before.links > 1 {
-		note("%s has %d names; the others keep the old content", name, c.before.links)
+		note("%s has %d names; the others, which may lie outside the workspace, keep the old content", name, c.before.links)
+	}
+	if c.before.mounted {
+		note("%s lies on something that is mounted in the workspace: it may belong to a directory elsewhere", name)
 	}
 	return notes
 }

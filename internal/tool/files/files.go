@@ -26,6 +26,11 @@
 // owner, on a thread of its own: what the owner could not read or write the
 // tools cannot either, and what they make belongs to the owner.
 //
+// What leads outside without being a link in a path is not told apart: a hard link
+// is the file itself (a write replaces this name only and says that there are
+// others), and what somebody mounted in the workspace is part of it (a write says
+// so). Making either takes rights outside of the workspace.
+//
 // What an attacker can still do: a process of the same user that writes to the
 // very file at the very moment of the rename has its version moved aside and
 // noticed, and the call is taken back; one that moves a whole directory out of

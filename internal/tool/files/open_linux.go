@@ -48,6 +48,22 @@ func openHow(dir int, p string, flags int, resolve uint64) (int, error) {
 	}
 }
 
+// sameMount reports whether two open files are on one mount. Where the kernel does
+// not tell, they count as such: it is for a remark and no limit.
+func sameMount(a, b int) bool {
+	x, y := mountOf(a), mountOf(b)
+	return x == 0 || y == 0 || x == y
+}
+
+// mountOf is the number of the mount that an open file is on; 0: unknown.
+func mountOf(fd int) uint64 {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil || st.Mask&unix.STATX_MNT_ID == 0 {
+		return 0
+	}
+	return st.Mnt_id
+}
+
 func confinement() string {
 	if hasOpenat2() {
 		return "openat2_beneath"

@@ -100,3 +100,32 @@ func TestNoDescriptorLeaks(t *testing.T) {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }
+
+// What is mounted below a directory is told apart from what is in it, and a change
+// there says so, as does one of a file with more names.
+func TestMountsAndHardLinksAreRemarked(t *testing.T) {
+	open := func(path string) int {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
+	}
+	top := open("/")
+	if sameMount(top, open("/proc")) || !sameMount(top, open("/")) || !sameMount(top, top) {
+		t.Error("mounts are not told apart")
+	}
+	r := &root{fd: top, path: "/"}
+	s, err := r.look("proc/there-is-no-such-file")
+	if err != nil || !s.mounted {
+		t.Errorf("%+v, %v", s, err)
+	}
+	c := change{path: "a", action: "modify", before: state{exists: true, links: 2, mounted: true}}
+	notes := strings.Join(c.remarks(), "\n")
+	for _, want := range []string{"a has 2 names", "outside the workspace", "mounted in the workspace"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in:\n%s", want, notes)
+		}
+	}
+}
