@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
-	"golang.org/x/text/unicode/norm"
 
 	"palyra"
 )
@@ -111,7 +110,8 @@ func parseName(s string) (host, error) {
 // asciiName maps a name to ASCII. A label that is in the international form
 // already must be what mapping gives, or two spellings would be one name. One that
 // is not must be what mapping back gives, but for capitals: characters that nobody
-// sees, and others that stand for plain ones, would be dropped without a word.
+// sees, that stand for others or are put together of several would else be changed
+// without a word.
 func asciiName(s string) (string, error) {
 	plain := true
 	for i := range len(s) {
@@ -134,14 +134,11 @@ func asciiName(s string) (string, error) {
 		return name, nil
 	}
 	shown, err := idna.Lookup.ToUnicode(name)
-	if err != nil || shown == name || shown != lower(strings.TrimSuffix(s, ".")) {
+	if err != nil || shown == name || shown != strings.ToLower(strings.TrimSuffix(s, ".")) {
 		return "", errNotText
 	}
 	return name, nil
 }
-
-// lower is a name without capitals, composed, as mapping back gives it.
-func lower(s string) string { return norm.NFC.String(strings.ToLower(s)) }
 
 var errNotText = errors.New("egress: not one name")
 

@@ -18,7 +18,7 @@ func TestParseHost(t *testing.T) {
 		"1.2.3.4": "1.2.3.4", "[2001:DB8::1]": "2001:db8::1", "2001:db8::1": "2001:db8::1",
 		"[::ffff:10.0.0.1]": "10.0.0.1", "::ffff:0a00:0001": "10.0.0.1",
 		"bücher.example": "xn--bcher-kva.example", "xn--bcher-kva.example": "xn--bcher-kva.example", "XN--BCHER-KVA.example": "xn--bcher-kva.example",
-		"faß.example": "xn--fa-hia.example", "BÜCHER.Example.": "xn--bcher-kva.example", "bu\u0308cher.example": "xn--bcher-kva.example",
+		"faß.example": "xn--fa-hia.example", "BÜCHER.Example.": "xn--bcher-kva.example",
 	} {
 		if h, err := parseHost(in); err != nil || h.String() != want {
 			t.Errorf("%q: %q %v", in, h, err)
@@ -31,7 +31,7 @@ func TestParseHost(t *testing.T) {
 		"0x", "a.0x1f", "a.1", "１２７.0.0.1", "127。0。0。1", "①②⑦.0.0.1", "127.0.0.1.", "[1.2.3.4]", "[::1", "::1]", "[fe80::1%eth0]", "fe80::1%1", "[]", "[example.org]",
 		"xn--a.example", "xn--.example", "xn--\xff.example", "a\u200db.example", "a\u0338.xn--zz-ýa",
 		"ｅxample.org", "example。org", "\u212aELVIN.example", "good\u200b.example", "go\u00adod.example", "\u2060good.example", "good.exam\ufe0fple", "good\ufeff.example",
-		"b\u200bücher.example", "bücher。example",
+		"b\u200bücher.example", "bücher。example", "bu\u0308cher.example",
 	} {
 		if h, err := parseHost(in); err == nil {
 			t.Errorf("%q was taken for %q", in, h)
