@@ -84,7 +84,7 @@ func TestMovedAndCopiedHome(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		d.home = again
-		for _, args := range [][]string{{"status"}, {"approvals", "list"}, {"tools", "list"}, {"agents", "list"}} {
+		for _, args := range [][]string{{"status"}, {"approvals", "list"}, {"tools", "list"}, {"agent", "list"}} {
 			if out, code := d.typed(args...); code == 0 || !strings.Contains(out, "copy") {
 				t.Errorf("palyra %v on a copy: exit %d\n%s", args, code, out)
 			}
