@@ -110,6 +110,7 @@ type Limits struct {
 	FileBytes    int64 `json:"file_bytes,omitempty"`
 	OutputBytes  int64 `json:"output_bytes,omitempty"`  // delivered; what is over it is cut out of the middle
 	EmittedBytes int64 `json:"emitted_bytes,omitempty"` // printed in all; over it the run is ended
+	DiskBytes    int64 `json:"disk_bytes,omitempty"`    // written to disks in all; over it the run is ended
 }
 
 // Detail is what a plan shows to people beyond its bound fields.

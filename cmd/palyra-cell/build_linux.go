@@ -88,9 +88,11 @@ func (b *builder) launcher(link int) failure {
 
 // paths does what is to be done to paths of the room.
 func (b *builder) paths() failure {
-	if text, err := furnish(b.room.Private); err != nil {
+	places, text, err := furnish(b.room.Private)
+	if err != nil {
 		return failed("private", text, err)
 	}
+	b.cell.watch.places = places
 	if f := b.placeUnix(); f.step != "" {
 		return f
 	}

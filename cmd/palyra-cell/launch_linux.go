@@ -36,6 +36,9 @@ func launch(errs io.Writer, room bool) int {
 	// and not the supervisor. Writing needs to come before hiding; that it may
 	// fail is no loss of protection.
 	_ = setOOMScore("500")
+	// Should a host's pattern for cores be one that knows no limit, nothing of the
+	// program's memory is in them. Programs keep it, and Landlock keeps them from it.
+	_ = setOwn("coredump_filter", "0")
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return refuse(errs, "dumpable: "+err.Error())
 	}
@@ -206,8 +209,11 @@ func specimen() cell.Spec {
 
 // setOOMScore says how much the kernel should prefer this process when it needs
 // memory back.
-func setOOMScore(value string) error {
-	fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+func setOOMScore(value string) error { return setOwn("oom_score_adj", value) }
+
+// setOwn writes a setting of this process.
+func setOwn(name, value string) error {
+	fd, err := unix.Open("/proc/self/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

@@ -10,19 +10,22 @@ import (
 	"palyra/internal/cell"
 )
 
-// furnish lays a file system in memory over each private place of the room.
-func furnish(places []cell.Private) (text string, err error) {
+// furnish lays a file system in memory over each private place of the room, and
+// returns them, opened for reference.
+func furnish(places []cell.Private) (made []int, text string, err error) {
 	for i := range places {
-		if text, err := lay(&places[i]); err != nil {
-			return text, err
+		fs, text, err := lay(&places[i])
+		if err != nil {
+			return nil, text, err
 		}
+		made = append(made, fs)
 	}
-	return "", nil
+	return made, "", nil
 }
 
 // lay makes one place. What is mounted below it is taken before, with all that is
 // mounted in it, and put back after: it would be covered otherwise.
-func lay(p *cell.Private) (text string, err error) {
+func lay(p *cell.Private) (fs int, text string, err error) {
 	kept := make([]int, 0, len(p.Keep))
 	defer func() {
 		for _, fd := range kept {
@@ -32,28 +35,27 @@ func lay(p *cell.Private) (text string, err error) {
 	for _, k := range p.Keep {
 		fd, err := take(k)
 		if err != nil {
-			return k, err
+			return -1, k, err
 		}
 		kept = append(kept, fd)
 	}
-	fs, err := tmpfs([][2]string{
+	fs, err = tmpfs([][2]string{
 		{"mode", strconv.FormatInt(int64(p.Mode), 8)},
 		{"size", strconv.FormatInt(p.Bytes, 10)},
 		{"nr_inodes", strconv.FormatInt(p.Inodes, 10)},
 	})
 	if err != nil {
-		return p.Path, err
+		return -1, p.Path, err
 	}
-	defer func() { _ = unix.Close(fs) }()
 	if err := at(unix.AT_FDCWD, p.Path, unix.RESOLVE_NO_SYMLINKS, func(target int, _ *unix.Stat_t) error { return attach(fs, target) }); err != nil {
-		return p.Path, err
+		return -1, p.Path, err
 	}
 	for i, k := range p.Keep {
 		if err := put(kept[i], fs, strings.TrimPrefix(k, p.Path+"/")); err != nil {
-			return k, err
+			return -1, k, err
 		}
 	}
-	return "", nil
+	return fs, "", nil
 }
 
 // take makes a second mount of what is at name: a mount, or a file that lies there

@@ -18,6 +18,7 @@ const (
 	limitProcesses = "processes"
 	limitCPU       = "cpu"
 	limitFileSize  = "file_size"
+	limitDisk      = "disk"
 )
 
 const (
@@ -33,6 +34,8 @@ type watch struct {
 	tree   *tree
 	page   int64
 	extra  handed // counters that came with a room
+	places []int  // the room's file systems in memory
+	disk   disk
 
 	memory, tasks int64           // most at once
 	mark          int64           // resident bytes at which proportions were read last
@@ -78,7 +81,7 @@ func (w *watch) look(reaped time.Duration) (string, error) {
 	if w.limits.CPUMS > 0 && w.cpu > time.Duration(w.limits.CPUMS)*time.Millisecond {
 		return limitCPU, nil
 	}
-	return "", nil
+	return w.written()
 }
 
 // blind: there is something that no counter says.
@@ -145,14 +148,14 @@ func (w *watch) accumulate(members []process) time.Duration {
 // tables, are read only near the limit or when there is more than ever before.
 // (The resident count lags a little; hence near.)
 func (w *watch) weigh(members []process, resident int64) bool {
-	tables := w.tables(members)
-	resident += tables
+	others := w.tables(members) + w.inPlaces()
+	resident += others
 	near := w.limits.Memory > 0 && resident > w.limits.Memory-w.limits.Memory/16
 	if !near && resident <= w.mark+w.mark/8 {
 		return false
 	}
 	w.mark = max(w.mark, resident)
-	sum := tables
+	sum := others
 	for _, p := range members {
 		sum += w.proportion(p)
 	}
@@ -172,6 +175,22 @@ func (w *watch) tables(members []process) int64 {
 		b, err := w.tree.file(strconv.Itoa(p.pid) + "/status")
 		if kib, ok := field(b, "VmPTE:"); err == nil && ok {
 			sum += kib << 10
+		}
+	}
+	return sum
+}
+
+// nameBytes is about what a name in a file system in memory takes of the kernel's.
+const nameBytes = 1 << 10
+
+// inPlaces is what lies in the room's file systems in memory. It is in no process, and
+// what one of them has mapped of it counts twice: rather so than not at all.
+func (w *watch) inPlaces() int64 {
+	var sum int64
+	for _, fd := range w.places {
+		var fs unix.Statfs_t
+		if w.limits.Memory > 0 && unix.Fstatfs(fd, &fs) == nil {
+			sum += int64(fs.Blocks-fs.Bfree)*fs.Bsize + int64(fs.Files-fs.Ffree)*nameBytes
 		}
 	}
 	return sum
@@ -248,6 +267,9 @@ func (w *watch) set(limits cell.Watch) error {
 		}
 	}
 	w.limits = limits
+	if limits.Disk > 0 {
+		go w.disk.follow(limits.Disks, w.every())
+	}
 	return nil
 }
 

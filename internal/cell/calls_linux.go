@@ -11,7 +11,7 @@ func Calls() []uint32 {
 	return []uint32{
 		// its daemon, its launcher and what it watches
 		unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_OPENAT, unix.SYS_GETDENTS64,
-		unix.SYS_FSTAT, unix.SYS_FCNTL, unix.SYS_IOCTL, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
+		unix.SYS_FSTAT, unix.SYS_FSTATFS, unix.SYS_FCNTL, unix.SYS_IOCTL, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
 		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2,
 		// the tree
 		unix.SYS_KILL, unix.SYS_WAIT4, unix.SYS_GETPID, unix.SYS_GETTID,

@@ -16,7 +16,7 @@
 package cell
 
 // Version of the language. The two ends must agree exactly.
-const Version = 5
+const Version = 6
 
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
@@ -95,7 +95,7 @@ type Report struct {
 	Text     string     `json:"text,omitempty"`
 	Code     int        `json:"code,omitempty"`    // exit code of the program
 	Signal   int        `json:"signal,omitempty"`  // that ended it
-	Limit    string     `json:"limit,omitempty"`   // of Ended: the limit that made the cell kill: memory, processes, cpu
+	Limit    string     `json:"limit,omitempty"`   // of Ended: the limit that made the cell kill: memory, processes, cpu, disk
 	Stopped  string     `json:"stopped,omitempty"` // of Ended: the Reason of the OrderStop that did
 	Killed   int        `json:"killed,omitempty"`  // processes that had to be killed after the program's own end
 	Usage    Usage      `json:"usage,omitzero"`
@@ -172,6 +172,8 @@ type Watch struct {
 	Processes int64    `json:"processes,omitempty"` // in the tree, where no cgroup bounds it
 	CPUMS     int64    `json:"cpu_ms,omitempty"`    // of the whole tree
 	Ceiling   int64    `json:"ceiling,omitempty"`   // of tree and cell together: from here on the kernel refuses another one
+	Disk      int64    `json:"disk,omitempty"`      // bytes that the tree writes to file systems on disk, in all
+	Disks     []string `json:"disks,omitempty"`     // directories whose file systems the tree must not fill; with Disk only
 	Counters  Counters `json:"counters,omitzero"`   // of a cgroup, where there is one
 }
 

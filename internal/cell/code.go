@@ -98,9 +98,10 @@ func (c *coder) identity(p **Identity) {
 }
 
 func (c *coder) watch(w *Watch) {
-	for _, v := range []*int64{&w.EveryMS, &w.Memory, &w.Processes, &w.CPUMS, &w.Ceiling} {
+	for _, v := range []*int64{&w.EveryMS, &w.Memory, &w.Processes, &w.CPUMS, &w.Ceiling, &w.Disk} {
 		c.int64(v)
 	}
+	list(c, &w.Disks, (*coder).string)
 	n := &w.Counters
 	for _, v := range []*string{&n.OOM, &n.PidsMax, &n.PeakBytes, &n.PeakPids, &n.CPUNanos, &n.CPUMicros} {
 		c.string(v)

@@ -17,6 +17,7 @@ const (
 	filterSize   = 8                 // of a struct sock_filter
 	maxRlimits   = 64
 	maxWatchStep = 10_000
+	maxDisks     = 128
 )
 
 // decode reads exactly one JSON document without unknown names into v. What an
@@ -90,8 +91,13 @@ func (i *Identity) check() error {
 }
 
 func (w *Watch) check() error {
-	if w.EveryMS < 0 || w.EveryMS > maxWatchStep || w.Memory < 0 || w.Processes < 0 || w.CPUMS < 0 || w.Ceiling < 0 {
+	if w.EveryMS < 0 || w.EveryMS > maxWatchStep || min(w.Memory, w.Processes, w.CPUMS, w.Ceiling, w.Disk) < 0 || len(w.Disks) > maxDisks {
 		return errors.New("cell: spec: a watch out of range")
+	}
+	for _, p := range w.Disks {
+		if !strings.HasPrefix(p, "/") || strings.IndexByte(p, 0) >= 0 {
+			return errors.New("cell: spec: a disk that is no absolute path")
+		}
 	}
 	for _, p := range []string{w.Counters.OOM, w.Counters.PidsMax, w.Counters.PeakBytes, w.Counters.PeakPids, w.Counters.CPUNanos, w.Counters.CPUMicros} {
 		if _, extra := ExtraIndex(p); p != "" && !extra && (!strings.HasPrefix(p, "/") || strings.IndexByte(p, 0) >= 0) {

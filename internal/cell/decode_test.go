@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func good() Spec {
 		Identity: &Identity{UID: 1000, GID: 1000}, Terminal: true, Rlimits: []Rlimit{{Resource: 7, Value: math.MaxUint64}}, Nice: 5,
 		Landlock: Landlock{FS: 1<<16 - 1, Net: 3, Scoped: 3, Rules: []Rule{{Path: "/usr", Access: 13}, {Path: "/opt", Access: 13, Optional: true}}},
 		Filter:   []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
-		Watch:    Watch{EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Ceiling: 80, Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"}},
+		Watch:    Watch{EveryMS: 50, Memory: 1 << 30, Processes: 64, CPUMS: 1000, Ceiling: 80, Disk: 1 << 30, Disks: []string{"/w"}, Counters: Counters{OOM: "/sys/fs/cgroup/x/memory.events"}},
 	}
 }
 
@@ -113,6 +114,9 @@ func TestCheck(t *testing.T) {
 		"a step of a day":       func(s *Spec) { s.Watch.EveryMS = 86_400_000 },
 		"a negative ceiling":    func(s *Spec) { s.Watch.Ceiling = -1 },
 		"negative memory":       func(s *Spec) { s.Watch.Memory = -1 },
+		"a negative disk":       func(s *Spec) { s.Watch.Disk = -1 },
+		"a relative disk":       func(s *Spec) { s.Watch.Disks = []string{"w"} },
+		"too many disks":        func(s *Spec) { s.Watch.Disks = slices.Repeat([]string{"/w"}, maxDisks+1) },
 		"a counter with a zero": func(s *Spec) { s.Watch.Counters.PidsMax = "/x\x00" },
 		"a relative counter":    func(s *Spec) { s.Watch.Counters.CPUNanos = "x" },
 	} {

@@ -112,7 +112,7 @@ func (v *approvalView) variablesShort() {
 func (v *approvalView) limitsShort(l palyra.Limits) {
 	v.put("Limits", limits(palyra.Limits{WallMS: l.WallMS, CPUMS: l.CPUMS, MemoryBytes: l.MemoryBytes, Processes: l.Processes}))
 	others := 0
-	for _, n := range []int64{l.OpenFiles, l.FileBytes, l.OutputBytes, l.EmittedBytes} {
+	for _, n := range []int64{l.OpenFiles, l.FileBytes, l.OutputBytes, l.EmittedBytes, l.DiskBytes} {
 		if n != 0 {
 			others++
 		}

@@ -18,7 +18,7 @@ type execOptions struct {
 	profile, script                    string
 	egress, env                        []string
 	timeout, cpu                       spanFlag
-	memory                             sizeFlag
+	memory, disk                       sizeFlag
 	processes                          int64
 	noWait, noStdin, terminal, limits  bool
 	agent                              bool // the command is an agent itself
@@ -88,6 +88,7 @@ func (o *execOptions) flags(cmd *cobra.Command) {
 	f.Var(&o.timeout, "timeout", "how long it may run (this and the next may only be lower than what is set)")
 	f.Var(&o.cpu, "cpu", "processor time of all it starts")
 	f.Var(&o.memory, "memory", "memory of all it starts: 512M, 2G")
+	f.Var(&o.disk, "disk", "what all it starts writes to disk: 512M, 2G")
 	f.Int64Var(&o.processes, "processes", 0, "processes and threads at once")
 	f.BoolVar(&o.limits, "require-limits", false, "refuse to run where the kernel does not hold memory and processes")
 	f.StringVar(&o.script, "script", "", "file with a script to run instead of CMD, with /bin/sh or what its #! line names; - for stdin")

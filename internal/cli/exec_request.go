@@ -44,6 +44,7 @@ type execLimits struct {
 	CPUMS       int64 `json:"cpu_ms,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	Processes   int64 `json:"processes,omitempty"`
+	DiskBytes   int64 `json:"disk_bytes,omitempty"`
 }
 
 // request makes the call to propose: of a script, or of a command.
@@ -64,7 +65,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 	if !in.live {
 		args.Stdin, args.StdinB64 = textOr64(in.head)
 	}
-	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes}); l != (execLimits{}) {
+	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes, int64(o.disk)}); l != (execLimits{}) {
 		args.Limits = &l
 	}
 	raw, err := encodePlain(args)

@@ -275,6 +275,7 @@ func limits(l palyra.Limits) string {
 	add("file size", l.FileBytes, size(l.FileBytes))
 	add("output", l.OutputBytes, size(l.OutputBytes))
 	add("printed in all", l.EmittedBytes, size(l.EmittedBytes))
+	add("written to disk", l.DiskBytes, size(l.DiskBytes))
 	if out == nil {
 		return "those of the tier"
 	}

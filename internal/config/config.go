@@ -63,6 +63,7 @@ type Process struct {
 	OpenFiles    int64
 	FileBytes    int64
 	EmittedBytes int64
+	DiskBytes    int64
 	GraceMS      int64
 	Cgroup       string // auto, off, or a directory of the cgroup file system
 	Warm         int64  // cells kept ready
@@ -156,7 +157,7 @@ func Default() Config {
 		Sessions:  Sessions{IdleMS: 12 * 3600_000},
 		Policy:    Policy{Preset: "default"},
 		Process: Process{
-			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20,
+			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
 			QuarantineDays: 30, CacheDays: 90,
 		},

@@ -40,6 +40,10 @@ var sandboxSettings = []setting{
 		value: func(c *Config) any { return &c.Process.EmittedBytes },
 	},
 	{
+		key: "process.disk_bytes", text: "bytes written to disk in all before a program is ended", min: 4096, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.DiskBytes },
+	},
+	{
 		key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000,
 		value: func(c *Config) any { return &c.Process.GraceMS },
 	},

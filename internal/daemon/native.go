@@ -51,7 +51,7 @@ func (d *Daemon) openNative(p *path) (err error) {
 		Wall: d.Config.Config.ToolCall.ExecutionTimeoutMS, AgentWall: d.Config.Config.ToolCall.RunTimeoutMS,
 		Limits: palyra.Limits{
 			CPUMS: c.CPUMS, MemoryBytes: c.MemoryBytes, Processes: c.Processes, OpenFiles: c.OpenFiles, FileBytes: c.FileBytes,
-			EmittedBytes: c.EmittedBytes,
+			EmittedBytes: c.EmittedBytes, DiskBytes: c.DiskBytes,
 		},
 	})
 	return err

@@ -65,7 +65,7 @@ func (d *Daemon) with(c config.Config) (world, error) {
 	conf.Wall, conf.AgentWall = c.ToolCall.ExecutionTimeoutMS, c.ToolCall.RunTimeoutMS
 	conf.Limits = palyra.Limits{
 		CPUMS: c.Process.CPUMS, MemoryBytes: c.Process.MemoryBytes, Processes: c.Process.Processes, OpenFiles: c.Process.OpenFiles,
-		FileBytes: c.Process.FileBytes, EmittedBytes: c.Process.EmittedBytes,
+		FileBytes: c.Process.FileBytes, EmittedBytes: c.Process.EmittedBytes, DiskBytes: c.Process.DiskBytes,
 	}
 	conf.Tiers = otherTiers{d, guarded{guard, c.Egress}, c.Process.Posture}
 	p := &path{native: &native{}, upstreams: d.path.upstreams}

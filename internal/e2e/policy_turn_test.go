@@ -168,6 +168,7 @@ var byLimit = []refusal{
 	oneLimit("processes", "processes", 8, "for i in $(seq 40); do sleep 0.6 & done; wait"),
 	oneLimit("processor", "cpu_ms", 100, "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"),
 	oneLimit("file", "file_bytes", 4096, "exec head -c 100000 /dev/zero > big"),
+	oneLimit("disk", "disk_bytes", 4<<20, "for i in 1 2 3 4 5 6; do head -c 4000000 /dev/zero > big; sleep 0.1; done"),
 	{
 		name: "a configured limit", env: []string{"PALYRA_PROCESS_EMITTED_BYTES=4096"}, known: true, call: shellIn("b", nil, "head -c 6000 /dev/zero"),
 		layer: palyra.LayerLimit, reason: palyra.ReasonQuotaExceeded, flip: "limit", open: true,

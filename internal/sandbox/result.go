@@ -143,6 +143,7 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 		"memory":    {fmt.Sprintf("memory limit of %d bytes", l.MemoryBytes), "memory_bytes"},
 		"processes": {fmt.Sprintf("limit of %d processes", l.Processes), "processes"},
 		"cpu":       {fmt.Sprintf("CPU limit of %d ms", l.CPUMS), "cpu_ms"},
+		"disk":      {fmt.Sprintf("limit of %d bytes written to disk, or for the little that was left free there", l.DiskBytes), "disk_bytes"},
 		"file_size": {fmt.Sprintf("file size limit of %d bytes", l.FileBytes), "file_bytes"},
 		stopOutput:  {fmt.Sprintf("limit of %d printed bytes", l.EmittedBytes), "emitted_bytes"},
 	}[limit]

@@ -53,7 +53,7 @@ func TestBackendPromises(t *testing.T) {
 	want := strings.Fields(`bubblewrap capabilities_dropped cell clean_env ipc_namespace mount_namespace net_namespace no_new_privs pid_namespace
 		private_home private_tmp read_only_system seccomp sealed_paths user_namespace uts_namespace`)
 	want = append(want, fmt.Sprintf("landlock_abi_%d", b.fleet.Host.ABI))
-	limits := map[string]string{"memory": "polled", "processes": "rlimit", "disk": "none", "cpu": "rlimit+polled"}
+	limits := map[string]string{"memory": "polled", "processes": "rlimit", "disk": "polled", "cpu": "rlimit+polled"}
 	if v := b.fleet.Groups.Version; v != 0 {
 		want = append(want, fmt.Sprintf("cgroup_v%d", v))
 		limits["memory"], limits["processes"] = "cgroup", "cgroup"

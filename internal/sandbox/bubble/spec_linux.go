@@ -66,7 +66,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Cover: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
 		Terminal: j.Terminal, Landlock: b.landlock(k.want), Filter: filter,
-		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Counters: k.counters},
+		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Counters: k.counters, Disk: j.Limits.DiskBytes, Disks: disks(j)},
 	}
 	if s.Env == nil {
 		s.Env = []string{}
@@ -83,6 +83,17 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	s.Rlimits = k.Rlimits(j.Limits, tasks)
 	s.Watch.Ceiling = ceiling(s.Rlimits)
 	return s, nil
+}
+
+// disks are the places of a job's that are not its room's own.
+func disks(j sandbox.Job) []string {
+	out := []string{j.Workspace}
+	for _, m := range j.Mounts {
+		if m.Writable {
+			out = append(out, m.Target)
+		}
+	}
+	return out
 }
 
 // ceiling is how many tasks the kernel lets a room have, where an rlimit says so.

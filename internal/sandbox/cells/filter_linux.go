@@ -30,6 +30,7 @@ var (
 	answerPerm  = uint32(seccomp.ActionErrno) | uint32(unix.EPERM)
 	answerNoSys = uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)
 	answerNoSup = uint32(seccomp.ActionErrno) | uint32(unix.EOPNOTSUPP)
+	answerDone  = uint32(seccomp.ActionErrno) // nothing is done, and the caller is told that it was
 )
 
 // guard is a question about an argument of a call. A call is refused at the
@@ -42,6 +43,7 @@ type guard struct {
 	noneOf []uint32 // passes if it is none of these
 	null   bool     // passes if all 64 bits are zero
 	enough bool
+	done   bool // refuses by saying that it is done
 }
 
 // answer is what the filter does with a call: a constant, or guards, or guards
@@ -227,9 +229,12 @@ func leaf(a answer) []bpf.Instruction {
 func passing(guards []guard) []bpf.Instruction {
 	rest := []bpf.Instruction{bpf.RetConstant{Val: answerAllow}}
 	for _, g := range slices.Backward(guards) {
-		if g.enough {
+		switch {
+		case g.enough:
 			rest = g.code([]bpf.Instruction{bpf.RetConstant{Val: answerAllow}}, rest)
-		} else {
+		case g.done:
+			rest = g.code(rest, []bpf.Instruction{bpf.RetConstant{Val: answerDone}})
+		default:
 			rest = g.code(rest, []bpf.Instruction{bpf.RetConstant{Val: answerPerm}})
 		}
 	}

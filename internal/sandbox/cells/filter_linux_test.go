@@ -119,6 +119,20 @@ func TestGuards(t *testing.T) {
 		{"prlimit64", []uint64{77, unix.RLIMIT_NOFILE, 0xabc << 32}, answerPerm}, // a pointer has 64 bits
 		{"prlimit64", []uint64{0, markLimit, 0xabc}, answerPerm},
 		{"setrlimit", []uint64{markLimit}, answerPerm},
+		{"setrlimit", []uint64{unix.RLIMIT_NOFILE}, answerAllow},
+		{"setrlimit", []uint64{high | unix.RLIMIT_CORE}, answerDone},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0xabc, 0}, answerDone},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0, 0xabc}, answerAllow}, // only reads
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0xabc, 0xabc << 32}, answerPerm},
+		{"prlimit64", []uint64{77, unix.RLIMIT_CORE, 0xabc, 0}, answerPerm},
+		{"prlimit64", []uint64{0, unix.RLIMIT_NOFILE, 0xabc, 0xabc}, answerAllow},
+		{"fcntl", []uint64{3, unix.F_SETLK}, answerAllow},
+		{"fcntl", []uint64{3, unix.F_SETLEASE}, answerPerm},
+		{"fcntl", []uint64{3, high | unix.F_SETLEASE}, answerPerm},
+		{"fcntl", []uint64{3, unix.F_NOTIFY}, answerPerm},
+		{"fallocate", nil, answerNoSup},
+		{"personality", []uint64{noRandomize}, answerAllow},
+		{"personality", []uint64{noRandomize | 0x0400000}, answerPerm},
 		{"setpriority", []uint64{0, 0}, answerAllow},
 		{"setpriority", []uint64{0, 5}, answerPerm},
 		{"setpriority", []uint64{2, 0}, answerPerm}, // every process of the user

@@ -18,7 +18,7 @@ func (f *Fleet) Enforcement(c Cgroups, mechanisms ...string) palyra.Enforcement 
 		}, mechanisms...),
 		Limits: map[string]string{
 			"wall": "timer", "cpu": "rlimit+polled", "memory": "polled", "processes": "polled", "open_files": "rlimit", "file_size": "rlimit",
-			"output": "cap", "emitted": "counted", "disk": "none",
+			"output": "cap", "emitted": "counted", "disk": "polled",
 		},
 	}
 	if c.Version != 0 {

@@ -19,6 +19,7 @@ const (
 	defaultProcesses = 512
 	defaultFiles     = 1024
 	defaultFileBytes = 1 << 30
+	defaultDiskBytes = 16 << 30
 )
 
 const (
@@ -45,6 +46,7 @@ func WithDefaults(l palyra.Limits) palyra.Limits {
 	fill(&l.Processes, defaultProcesses)
 	fill(&l.OpenFiles, defaultFiles)
 	fill(&l.FileBytes, defaultFileBytes)
+	fill(&l.DiskBytes, defaultDiskBytes)
 	return l
 }
 
@@ -147,5 +149,6 @@ func processes(proc string) []int {
 
 // noCore is a limit of one byte: no file is written, and a core_pattern that names
 // a program is not followed either, as it would be with a limit of none. Nothing
-// of the host looks into a run's memory because the run crashed.
+// of the host looks into a run's memory because the run crashed. The filter keeps it:
+// a limit can always be lowered.
 const noCore = 1

@@ -24,7 +24,7 @@ var allowed = words(`
 	getpid getppid gettid getpgid getpgrp setpgid getsid setsid
 	getuid geteuid getgid getegid getresuid getresgid getgroups capget capset
 	setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups
-	pipe pipe2 dup dup2 dup3 fcntl flock fsync fdatasync sync syncfs sync_file_range ftruncate fallocate fadvise64 readahead
+	pipe pipe2 dup dup2 dup3 flock fsync fdatasync sync syncfs sync_file_range ftruncate fadvise64 readahead
 	getdents getdents64 rename renameat renameat2 mkdir mkdirat rmdir link linkat symlink symlinkat unlink unlinkat umask
 	utime utimes futimesat utimensat statfs fstatfs copy_file_range sendfile splice tee vmsplice cachestat
 	getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat fsetxattr fremovexattr
@@ -59,8 +59,10 @@ var refused = words(`
 
 // unsupportedCalls fail with EOPNOTSUPP: setting attributes by path would reach files that
 // Landlock hides (an access list is an attribute), and cp and tar take this
-// answer for a file system without attributes. By descriptor they work.
-var unsupportedCalls = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat`)
+// answer for a file system without attributes. By descriptor they work. Room on a
+// disk that is reserved without being written is in no account of what a run wrote, and could
+// be all there is within a moment; programs then write instead.
+var unsupportedCalls = words(`setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat fallocate`)
 
 // absent calls take a struct that a filter cannot read, so they are said not to
 // exist; the older call they replace is guarded instead.
@@ -75,7 +77,7 @@ const (
 	anyID       = 0xffffffff // chown: leave as it is; personality: only ask
 	socketType  = 0xf        // the rest of socketpair's type are flags
 	ioprioSelf  = 1          // IOPRIO_WHO_PROCESS
-	noRandomize = 0x40000    // ADDR_NO_RANDOMIZE: debuggers and some build tools ask for it
+	noRandomize = 0x40000    // ADDR_NO_RANDOMIZE: sanitizers run themselves again with it, and fail without; it weakens nobody else
 )
 
 // guarded calls are allowed when their arguments pass. Arguments that the kernel
@@ -88,6 +90,11 @@ func guarded(owner, group uint32) map[string][]guard {
 	owned := func(arg int) []guard {
 		return []guard{{arg: arg, oneOf: []uint32{owner, anyID}}, {arg: arg + 1, oneOf: []uint32{group, anyID}}}
 	}
+	// A limit of 0 would let a program of the host that takes cores look into the run:
+	// see noCore. Who sets it wants no core, and there is none.
+	notCore := func(arg int, enough bool) guard {
+		return guard{arg: arg, noneOf: []uint32{unix.RLIMIT_CORE}, enough: enough, done: !enough}
+	}
 	keepsMark := func(arg int) guard { return guard{arg: arg, noneOf: []uint32{markLimit}} }
 	return map[string][]guard{
 		"clone": {{arg: 0, mask: newNamespaces, oneOf: []uint32{0}}},
@@ -95,6 +102,9 @@ func guarded(owner, group uint32) map[string][]guard {
 		"socketpair":  {{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, {arg: 1, mask: socketType, oneOf: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
 		"ioctl":       {{arg: 1, noneOf: []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS}}},
 		"personality": {{arg: 0, oneOf: []uint32{0, noRandomize, anyID}}},
+		// Whoever opens a file with a lease waits for its holder, also outside; and a
+		// notice of a directory is watching by another name.
+		"fcntl": {{arg: 1, noneOf: []uint32{unix.F_SETLEASE, unix.F_NOTIFY}}},
 
 		"open":      {opensOnly(1), noSetuid(2)},
 		"openat":    {opensOnly(2), noSetuid(3)},
@@ -111,8 +121,8 @@ func guarded(owner, group uint32) map[string][]guard {
 		"fchownat":  owned(2),
 
 		// Limits of another process of the same user, the daemon's too, can be changed like one's own.
-		"prlimit64":          {{arg: 2, null: true, enough: true}, self(0), keepsMark(1)},
-		"setrlimit":          {keepsMark(0)},
+		"prlimit64":          {{arg: 2, null: true, enough: true}, self(0), keepsMark(1), notCore(1, true), {arg: 3, null: true}, notCore(1, false)},
+		"setrlimit":          {keepsMark(0), notCore(0, false)},
 		"setpriority":        {self(0), self(1)},
 		"ioprio_set":         {{arg: 0, oneOf: []uint32{ioprioSelf}}, self(1)},
 		"sched_setaffinity":  {self(0)},

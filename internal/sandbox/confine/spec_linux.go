@@ -30,7 +30,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
 		Terminal: j.Terminal, Landlock: room, Filter: filter,
-		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS},
+		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Disk: j.Limits.DiskBytes, Disks: []string{j.Workspace, j.Private}},
 	}
 	if s.Env == nil {
 		s.Env = []string{}

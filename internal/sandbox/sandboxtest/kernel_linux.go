@@ -2,6 +2,8 @@ package sandboxtest
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,7 +13,7 @@ import (
 var (
 	forAll = strings.Fields(`mount umount2 chroot unshare unshare_user setns keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register
 		perf_event_open name_to_handle_at quotactl personality personality_high process_vm_readv process_vm_writev pidfd_getfd kcmp ptrace
-		open_tree mount_setattr settimeofday clock_settime`)
+		open_tree mount_setattr settimeofday clock_settime dnotify`)
 	forRoot = strings.Fields(`pivot_root bpf userfaultfd open_by_handle_at kexec_load kexec_file_load init_module finit_module delete_module swapon swapoff
 		reboot acct fanotify_init move_mount fsopen fsconfig fsmount fspick syslog sethostname setdomainname iopl ioperm lookup_dcookie`)
 )
@@ -32,7 +34,10 @@ func systemCalls(t *testing.T, b *bench) {
 		denial{"paste into a console", "ioctl TIOCLINUX", "EPERM", differs},
 		denial{"paste into a console by a number with high bits", "ioctl TIOCLINUX_high", "EPERM", differs},
 	)
+	b.file(t, "leased", "x")
+	all = append(all, denial{"hold up whoever opens a file", "lease " + b.ws + "/leased", "EPERM", works})
 	b.deny(t, all)
+	cores(t, b)
 	if os.Geteuid() == 0 {
 		for i, v := range b.outsideAs(t, self(), callsOf(forRoot)) {
 			switch v.Errno {
@@ -44,6 +49,25 @@ func systemCalls(t *testing.T, b *bench) {
 		}
 	}
 	namespaces(t, b)
+}
+
+// coresScript needs no other process: in tier B only the first may look at itself.
+const coresScript = `ulimit -c 0 && ulimit -c unlimited
+while read -r line; do case $line in *core*) echo $line;; esac; done < /proc/self/limits
+read -r line < /proc/self/coredump_filter; echo $line
+kill -SEGV $$`
+
+// cores: a run leaves none, nor does anything of the host get one, whatever it sets.
+func cores(t *testing.T, b *bench) {
+	t.Helper()
+	e := b.run(t, order{argv: []string{"sh", "-c", coresScript}})
+	got := strings.Fields(e.stdout)
+	if want := strings.Fields("Max core file size 1 1 bytes 00000000"); !slices.Equal(got, want) || e.Signal != "SIGSEGV" {
+		t.Errorf("%q, signal %q, code %d: %s", got, e.Signal, e.Code, clip(e.stderr))
+	}
+	if found, _ := filepath.Glob(b.ws + "/core*"); len(found) > 0 {
+		t.Errorf("it left %q", found)
+	}
 }
 
 func callsOf(names []string) []string {

@@ -38,15 +38,22 @@ var bombs = []bomb{
 	{"CPU time of threads", "probe burnthreads 10000", cpu150, "cpu", false},
 	{"CPU time of children", "probe burntree 10000", cpu150, "cpu", false},
 	{"CPU time of children that nobody waits for", "probe burnunseen 10000", cpu150, "cpu", false},
+	{"bytes on disk", "probe rewrite 512 rewritten", disk32, "disk", false},
+	{"bytes on disk by a mapping", "probe rewritemapped 512 rewritten", disk32, "disk", false},
+	{"bytes on disk of children", "sh write.sh", disk32, "disk", false},
 	{"size of a file", "dd if=/dev/zero of=big bs=64k count=200", func(l *palyra.Limits) { l.FileBytes = 1 << 20 }, "file_size", false},
 }
 
+// placesBomb fills the file systems in memory that a run has for itself.
+var placesBomb = bomb{"memory in its own places", "probe fillplaces 40 /tmp /home/agent /dev/shm", memory64, "memory", false}
+
 // plainBombs are one for each limit.
-var plainBombs = []string{"processes", "memory", "memory in children", "CPU time", "size of a file"}
+var plainBombs = []string{"processes", "memory", "memory in children", "CPU time", "size of a file", "bytes on disk"}
 
 func processes40(l *palyra.Limits) { l.Processes = 40 }
 
 func memory64(l *palyra.Limits) { l.MemoryBytes = 64 << 20 }
+func disk32(l *palyra.Limits)   { l.DiskBytes = 32 << 20 }
 func cpu150(l *palyra.Limits)   { l.CPUMS = 150 }
 
 // bombPatience is how long a bomb may go on before it counts as not ended.
@@ -56,11 +63,15 @@ const bombPatience = 8 * time.Second
 // does not feel it.
 func limits(t *testing.T, b *bench) {
 	ticks := b.ticker(t)
+	b.file(t, "write.sh", "for i in 1 2 3 4 5 6 7 8; do for i in 1 2 3 4 5 6 7 8; do head -c 8388608 /dev/zero > rewritten; done; done; sleep 60\n")
 	for _, bomb := range bombs {
 		if b.who.uid == 0 && !unhurried(t) && !slices.Contains(plainBombs, bomb.name) {
 			continue // what holds them is the same for every owner of a daemon that is root
 		}
 		t.Run(bomb.name, func(t *testing.T) { b.defuse(t, bomb) })
+	}
+	if b.has(t, ownFiles) {
+		t.Run("memory in its own places", func(t *testing.T) { b.defuse(t, placesBomb) })
 	}
 	ticks.steady(t)
 	openFiles(t, b)

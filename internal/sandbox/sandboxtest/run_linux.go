@@ -19,7 +19,7 @@ import (
 const patience = 30 * time.Second
 
 // roomy are limits that no honest case runs into.
-var roomy = palyra.Limits{CPUMS: 60_000, MemoryBytes: 1 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 256 << 20}
+var roomy = palyra.Limits{CPUMS: 60_000, MemoryBytes: 1 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 256 << 20, DiskBytes: 4 << 30}
 
 // order is a program to run.
 type order struct {

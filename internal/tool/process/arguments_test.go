@@ -194,7 +194,7 @@ func TestFilled(t *testing.T) {
 	}
 	want := palyra.Limits{
 		WallMS: 7, OutputBytes: 1 << 20, CPUMS: most.CPUMS, MemoryBytes: 5, Processes: 9, OpenFiles: most.OpenFiles,
-		FileBytes: most.FileBytes, EmittedBytes: most.EmittedBytes,
+		FileBytes: most.FileBytes, EmittedBytes: most.EmittedBytes, DiskBytes: most.DiskBytes,
 	}
 	if p.Limits != want || asked != want {
 		t.Errorf("%+v, asked %+v", p.Limits, asked)
@@ -230,7 +230,7 @@ func TestTierIsAskedFirst(t *testing.T) {
 
 // Every limit can be lowered to anything above nothing and never raised.
 func TestLimitsOnlyLower(t *testing.T) {
-	d := driver(t, Config{Limits: palyra.Limits{CPUMS: 100, MemoryBytes: 100, Processes: 100, OpenFiles: 100, FileBytes: 100, EmittedBytes: 100}})
+	d := driver(t, Config{Limits: palyra.Limits{CPUMS: 100, MemoryBytes: 100, Processes: 100, OpenFiles: 100, FileBytes: 100, EmittedBytes: 100, DiskBytes: 100}})
 	for _, b := range bounds(&palyra.Limits{}) {
 		at := func(n string) (palyra.Plan, error) {
 			return filled(t, d, `{"command":"x","limits":{"`+b.name+`":`+n+`}}`)

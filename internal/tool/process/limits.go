@@ -14,6 +14,7 @@ type tighter struct {
 	OpenFiles    *int64 `json:"open_files"`
 	FileBytes    *int64 `json:"file_bytes"`
 	EmittedBytes *int64 `json:"emitted_bytes"`
+	DiskBytes    *int64 `json:"disk_bytes"`
 }
 
 // bounds pairs the limits that are this driver's with their places.
@@ -31,6 +32,7 @@ func bounds(l *palyra.Limits) []struct {
 		{"open_files", &l.OpenFiles},
 		{"file_bytes", &l.FileBytes},
 		{"emitted_bytes", &l.EmittedBytes},
+		{"disk_bytes", &l.DiskBytes},
 	}
 }
 
@@ -57,7 +59,7 @@ func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 	l = most
 	l.WallMS, l.OutputBytes = wall, output
 	asked := []*int64{
-		a.Limits.CPUMS, a.Limits.MemoryBytes, a.Limits.Processes, a.Limits.OpenFiles, a.Limits.FileBytes, a.Limits.EmittedBytes,
+		a.Limits.CPUMS, a.Limits.MemoryBytes, a.Limits.Processes, a.Limits.OpenFiles, a.Limits.FileBytes, a.Limits.EmittedBytes, a.Limits.DiskBytes,
 	}
 	for i, b := range bounds(&l) {
 		if err := lowered("limits."+b.name, "process."+b.name, b.value, asked[i]); err != nil {
@@ -71,7 +73,7 @@ func (a arguments) lower(most, l palyra.Limits) (palyra.Limits, error) {
 }
 
 // flags are the flags of 'palyra exec' for the limits that have one.
-var flags = map[string]string{"limits.cpu_ms": "--cpu", "limits.memory_bytes": "--memory", "limits.processes": "--processes", "timeout_ms": "--timeout"}
+var flags = map[string]string{"limits.cpu_ms": "--cpu", "limits.memory_bytes": "--memory", "limits.processes": "--processes", "limits.disk_bytes": "--disk", "timeout_ms": "--timeout"}
 
 // lowered sets a limit to what the call asks for. Setting is what the limit is
 // configured by.

@@ -80,7 +80,7 @@ type Config struct {
 
 // most is the default limits.
 var most = palyra.Limits{
-	CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 512, OpenFiles: 4096, FileBytes: 1 << 30, EmittedBytes: 64 << 20,
+	CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 512, OpenFiles: 4096, FileBytes: 1 << 30, EmittedBytes: 64 << 20, DiskBytes: 16 << 30,
 }
 
 const (

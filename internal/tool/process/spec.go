@@ -35,7 +35,8 @@ const schema = `{
       "processes": {"type": "integer"},
       "open_files": {"type": "integer"},
       "file_bytes": {"type": "integer"},
-      "emitted_bytes": {"type": "integer"}
+      "emitted_bytes": {"type": "integer"},
+      "disk_bytes": {"type": "integer"}
     }, "description": "Tighter limits for this run; they can only be lowered."},
     "timeout_ms": {"type": "integer", "description": "Wall clock limit in milliseconds; it can only be lowered."}
   }

@@ -711,7 +711,9 @@ type Limits struct {
 	// Delivered; what is over it is cut out of the middle.
 	OutputBytes int64 `protobuf:"varint,7,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	// Printed in all; over it the run is ended.
-	EmittedBytes  int64 `protobuf:"varint,8,opt,name=emitted_bytes,json=emittedBytes,proto3" json:"emitted_bytes,omitempty"`
+	EmittedBytes int64 `protobuf:"varint,8,opt,name=emitted_bytes,json=emittedBytes,proto3" json:"emitted_bytes,omitempty"`
+	// Written to disks in all; over it the run is ended.
+	DiskBytes     int64 `protobuf:"varint,9,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,6 +800,13 @@ func (x *Limits) GetOutputBytes() int64 {
 func (x *Limits) GetEmittedBytes() int64 {
 	if x != nil {
 		return x.EmittedBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetDiskBytes() int64 {
+	if x != nil {
+		return x.DiskBytes
 	}
 	return 0
 }
@@ -2676,7 +2685,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x05Mount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
-	"\bwritable\x18\x03 \x01(\bR\bwritable\"\xff\x01\n" +
+	"\bwritable\x18\x03 \x01(\bR\bwritable\"\x9e\x02\n" +
 	"\x06Limits\x12\x17\n" +
 	"\awall_ms\x18\x01 \x01(\x03R\x06wallMs\x12\x15\n" +
 	"\x06cpu_ms\x18\x02 \x01(\x03R\x05cpuMs\x12!\n" +
@@ -2687,7 +2696,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\n" +
 	"file_bytes\x18\x06 \x01(\x03R\tfileBytes\x12!\n" +
 	"\foutput_bytes\x18\a \x01(\x03R\voutputBytes\x12#\n" +
-	"\remitted_bytes\x18\b \x01(\x03R\femittedBytes\"\xb8\x01\n" +
+	"\remitted_bytes\x18\b \x01(\x03R\femittedBytes\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\t \x01(\x03R\tdiskBytes\"\xb8\x01\n" +
 	"\vEnforcement\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1e\n" +
 	"\n" +

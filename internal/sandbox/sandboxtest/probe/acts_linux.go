@@ -24,6 +24,7 @@ func acts() map[string]func([]string) int {
 		"forkbomb": forkBomb, "memory": memory, "memorytree": memoryTree, "memoryshared": memoryShared, "memoryfile": memoryFile, "memorytables": memoryTables, "memorysockets": memorySockets, "zombies": zombies, "threadbomb": threadBomb, "burnunseen": burnUnseen,
 		"burn": burn, "burntree": burnTree, "burnthreads": burnThreads, "flood": flood,
 		"hoard": hoard, "fillfs": fillFS, "fillinodes": fillInodes, "fillattributes": fillAttributes,
+		"fillplaces": fillPlaces, "rewrite": rewrite, "rewritemapped": rewriteMapped,
 		"memorypipes": memoryPipes, "memorysegments": memorySegments, "memoryconnections": memoryConnections,
 		"serve": serve, "gocache": goCache,
 	}

@@ -22,6 +22,7 @@ func fileOps() map[string]operation {
 		"device":    {1, device},
 		"mknod":     {1, mknod},
 		"fifo":      {1, fifo},
+		"lease":     {1, lease},
 		"chdir":     {1, chdir},
 		"stat":      {1, stat},
 		"chmod":     {1, chmod},
@@ -168,4 +169,15 @@ func chmodSetuid(a []string) (string, error) {
 		return "", err
 	}
 	return "", unix.Chmod(a[0], 0o755)
+}
+
+// lease takes one on a file: whoever opens it then waits.
+func lease(a []string) (string, error) {
+	f, err := os.Open(a[0])
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	return "", err
 }

@@ -54,6 +54,7 @@ func calls() map[string][]uintptr {
 		"personality":       {unix.SYS_PERSONALITY, 0x0400000}, // READ_IMPLIES_EXEC
 		"personality_high":  {unix.SYS_PERSONALITY, 0x0400000 | 1<<32},
 		"fanotify_init":     {unix.SYS_FANOTIFY_INIT, none, 0},
+		"dnotify":           {unix.SYS_FCNTL, none, unix.F_NOTIFY, 1},
 		"process_vm_readv":  {unix.SYS_PROCESS_VM_READV, 0, 0, 0, 0, 0, 1},
 		"process_vm_writev": {unix.SYS_PROCESS_VM_WRITEV, 0, 0, 0, 0, 0, 1},
 		"pidfd_getfd":       {unix.SYS_PIDFD_GETFD, none, 0, 1},

@@ -71,7 +71,7 @@ func memoryFile(a []string) int {
 		if err != nil {
 			return fail("refused: %v", err)
 		}
-		if err := unix.Fallocate(fd, 0, 0, int64(number(a[0]))*mebi); err != nil {
+		if err := writeMebi(fd, number(a[0])); err != nil {
 			return fail("refused: %v", err)
 		}
 	}
