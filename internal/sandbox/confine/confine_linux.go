@@ -37,6 +37,7 @@ func New(c Config) (*Backend, error) {
 		return b, nil
 	}
 	b.holds = enforcement(f, f.Groups)
+	_ = b.local.Hidden() // the first look is a long one, and no call should wait for it
 	b.pool.start()
 	return b, nil
 }
