@@ -9,7 +9,8 @@
 // that the protocol marks as signed.
 //
 // Every error is a *palyra.Error. One with ReasonNoDaemon means that nobody
-// listens; the remedy is "palyra up". One with ReasonConnectionLost means that
+// listens; the remedy is "palyra up". One with ReasonOutOfReach means that this
+// process may not connect, as in another sandbox. One with ReasonConnectionLost means that
 // the daemon went away in the middle, and that what became of the request must
 // be looked up. The client never starts a daemon.
 package client

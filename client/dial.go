@@ -19,6 +19,9 @@ import (
 const (
 	// ReasonNoDaemon is the reason of errors that mean that nobody listens.
 	ReasonNoDaemon palyra.Reason = "no_daemon"
+	// ReasonOutOfReach is the reason of errors that mean that this process may not
+	// connect: whether a daemon listens is not known.
+	ReasonOutOfReach palyra.Reason = "daemon_out_of_reach"
 	// ReasonConnectionLost is the reason of errors that mean that the daemon
 	// went away before it answered.
 	ReasonConnectionLost palyra.Reason = "connection_lost"
@@ -68,6 +71,9 @@ func (cfg Config) below(run string) (string, error) {
 	if errors.Is(err, address.ErrOther) {
 		return "", err
 	}
+	if forbidden(err) {
+		return "", outOfReach(run, err)
+	}
 	if err != nil {
 		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "cannot see where the daemon listens: %v", err)
 	}
@@ -77,7 +83,22 @@ func (cfg Config) below(run string) (string, error) {
 	return filepath.Join(dir, "agent.sock"), nil
 }
 
+// forbidden reports whether an error says that the system does not let this process
+// do it. Other sandboxes answer so to a socket that is there: by a filter of system
+// calls (EPERM), or by the rights of a user or of a domain (EACCES).
+func forbidden(err error) bool {
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
+}
+
+func outOfReach(path string, err error) error {
+	return palyra.Errorf(palyra.Unavailable, ReasonOutOfReach, "this process may not connect to %s: another sandbox, or another user's socket", path).
+		WithRemedy("let that sandbox reach the socket (in Codex: sandbox_workspace_write.network_access = true), or call it from outside").WithCause(err)
+}
+
 func noDaemon(path string, err error) error {
+	if forbidden(err) {
+		return outOfReach(path, err)
+	}
 	return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon listens on %s", path).
 		WithRemedy("palyra up").WithCause(err)
 }

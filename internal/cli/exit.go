@@ -49,6 +49,7 @@ var exitText = []struct {
 // exitByReason is the first table an error is looked up in.
 var exitByReason = map[palyra.Reason]int{
 	client.ReasonNoDaemon:       exitNoDaemon,
+	client.ReasonOutOfReach:     exitNoDaemon,
 	client.ReasonConnectionLost: exitNoDaemon,
 	palyra.ReasonStopping:       exitNoDaemon,
 

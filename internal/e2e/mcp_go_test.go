@@ -64,7 +64,7 @@ func (g *goClient) outcome(ch <-chan goAnswer) map[string]any {
 		if a.err != nil {
 			g.t.Fatal(a.err)
 		}
-		f, _ := a.StructuredContent.(map[string]any)
+		f, _ := a.Meta["palyra/outcome"].(map[string]any)
 		if a.IsError != (f["outcome"] != "finished" && f["outcome"] != "pending") {
 			g.t.Errorf("error %v: %v", a.IsError, f)
 		}
@@ -82,7 +82,7 @@ func (g *goClient) asking(d *daemon, person *client.Client) palyra.Approval {
 	for {
 		select {
 		case note := <-g.progress:
-			if strings.Contains(note, string(a.ID)) && strings.Contains(note, "palyra approvals decide") {
+			if strings.Contains(note, string(a.ID)) && !strings.Contains(note, "palyra approvals decide") {
 				return a
 			}
 		case <-time.After(20 * time.Second):

@@ -125,9 +125,11 @@ type tsEvent struct {
 	Message string
 	Names   []string
 	Result  struct {
-		IsError           bool
-		StructuredContent map[string]any
-		Content           []struct{ Text string }
+		IsError bool
+		Meta    struct {
+			Outcome map[string]any `json:"palyra/outcome"`
+		} `json:"_meta"`
+		Content []struct{ Text string }
 	}
 }
 
@@ -216,7 +218,7 @@ func TestTypeScriptClient(t *testing.T) {
 			c := startTS(t, server, tsWrite(name+"-allow", nil))
 			d.decide(c.asking(d, person), "allow")
 			r := c.next("result").Result
-			if r.IsError || r.StructuredContent["outcome"] != "finished" {
+			if r.IsError || r.Meta.Outcome["outcome"] != "finished" {
 				t.Errorf("%+v", r)
 			}
 			if _, err := os.Stat(filepath.Join(d.work, name+"-allow")); err != nil {
@@ -227,7 +229,7 @@ func TestTypeScriptClient(t *testing.T) {
 			c := startTS(t, server, tsWrite(name+"-deny", nil))
 			d.decide(c.asking(d, person), "deny")
 			r := c.next("result").Result
-			if !r.IsError || r.StructuredContent["reason_code"] != "approval_denied" || !strings.Contains(r.Content[0].Text, "approval_denied") {
+			if !r.IsError || r.Meta.Outcome["reason_code"] != "approval_denied" || !strings.Contains(r.Content[0].Text, "approval_denied") {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -244,7 +246,7 @@ func TestTypeScriptClient(t *testing.T) {
 			a := d.pending(person)
 			c.next("error")
 			d.decide(a, "allow")
-			if r := c.next("result").Result; r.IsError || r.StructuredContent["outcome"] != "finished" {
+			if r := c.next("result").Result; r.IsError || r.Meta.Outcome["outcome"] != "finished" {
 				t.Errorf("%+v", r)
 			}
 		})

@@ -1,5 +1,5 @@
 // Package agenttest is a server of models for tests: it speaks the streams of
-// OpenAI's chat completions and of Anthropic's messages as they are on the wire,
+// OpenAI's chat completions and responses and of Anthropic's messages as they are on the wire,
 // gives the replies it was told to, whole or in any pieces, breaks off, drips,
 // babbles or never ends, and keeps what it was asked.
 package agenttest
@@ -18,8 +18,9 @@ import (
 
 // Call is a tool call in a reply, its arguments in pieces.
 type Call struct {
-	Name string
-	Args []string
+	Name      string
+	Namespace string // of the tool, in responses
+	Args      []string
 }
 
 // Reply is one answer of the server. Status 0 is a stream made of Text and
@@ -29,6 +30,7 @@ type Reply struct {
 	Header map[string]string
 	Body   string
 
+	ID    string // tells the calls of one reply from those of another
 	Text  []string
 	Calls []Call
 	Stop  string // the protocol's own word; "": as the reply needs it
@@ -54,6 +56,7 @@ type Request struct {
 // it answers with status 418.
 type Server struct {
 	*httptest.Server
+	answer  func(Request) Reply // takes the place of the list
 	mu      sync.Mutex
 	replies []Reply
 	seen    []Request
@@ -95,7 +98,13 @@ func (s *Server) take(r *http.Request) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = append(s.seen, q)
-	s.news <- struct{}{}
+	select {
+	case s.news <- struct{}{}:
+	default: // nobody counts them
+	}
+	if s.answer != nil {
+		return s.answer(q)
+	}
 	if len(s.replies) == 0 {
 		return Reply{Status: http.StatusTeapot, Body: `{"error":{"message":"no reply is left"}}`}
 	}
@@ -136,6 +145,8 @@ func (p Reply) send(w http.ResponseWriter, r *http.Request) {
 	case stream != "":
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		stream = p.Anthropic()
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		stream = p.Responses()
 	default:
 		stream = p.OpenAI()
 	}
@@ -259,7 +270,7 @@ func (p Reply) Anthropic() string {
 		for _, a := range c.Args {
 			deltas = append(deltas, object{"type": "input_json_delta", "partial_json": a})
 		}
-		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%d", i), "name": c.Name, "input": object{}}, deltas)
+		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%s%d", p.ID, i), "name": c.Name, "input": object{}}, deltas)
 	}
 	stop := p.Stop
 	switch {

@@ -19,7 +19,7 @@ import (
 func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool string) (*mcp.CallToolResult, error) {
 	session := s.session(req.Session, req.ClientInfo())
 	f := &flight{
-		server: s, session: session, cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1), known: make(chan struct{}),
+		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1), known: make(chan struct{}),
 		request: client.CallRequest{
 			Tool: tool, Arguments: arguments(req.Params.Arguments), Workspace: s.Workspace, Session: session, Door: palyra.DoorMCP,
 			Key: "mcp/" + rand.Text(), // so that a repeat after a lost connection finds the first
@@ -55,6 +55,7 @@ func (s *Server) teller(req *mcp.CallToolRequest) func(context.Context, string) 
 type flight struct {
 	server  *Server
 	session string
+	room    int                // for its result
 	request client.CallRequest // of a call that is to be made; a wait has none
 	cancels bool               // a client's cancel ends the call
 	tell    func(context.Context, string)
@@ -99,9 +100,7 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 			return f.landed(e), nil
 		case <-f.stir:
 			f.tell(ctx, f.news())
-			f.window.follow(stream, &wg, f.open())
-		case <-f.window.declined():
-			f.cancel(ctx)
+			f.window.follow(stream, &wg, f.unseen, f.open())
 		case <-beat.C:
 			f.tell(ctx, f.news())
 		case <-late:
@@ -204,6 +203,11 @@ func (f *flight) callID() palyra.ID {
 	return f.id
 }
 
+// unseen notes that the client did not show a question.
+func (f *flight) unseen(err error) {
+	f.server.Log.Debug("a question was not shown in the client", "error", err)
+}
+
 // open is the question that waits for a person, or nil.
 func (f *flight) open() *client.ApprovalRequested {
 	f.mu.Lock()
@@ -228,10 +232,10 @@ func (f *flight) news() string {
 
 const maxSummary = 200
 
-// asked says which question is open and how a person answers it.
+// asked says which question is open. Clients show it to people and some give it to
+// the model, so it says nothing that would answer it.
 func asked(q client.ApprovalRequested) string {
-	return fmt.Sprintf("waiting for approval %s: %s. A person answers with: palyra approvals decide %s allow (or deny)",
-		q.ApprovalID, palyra.Clip(q.Summary, maxSummary), q.ApprovalID)
+	return fmt.Sprintf("waiting for a person to answer approval %s in Palyra: %s", q.ApprovalID, palyra.Clip(q.Summary, maxSummary))
 }
 
 // left sees to a call whose client wants no answer any more. A cancel ends it; a

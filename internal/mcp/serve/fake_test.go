@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,24 +134,44 @@ func (p *peer) call(ctx context.Context, tool string, args any) (*mcp.CallToolRe
 	return p.CallTool(ctx, params)
 }
 
-func words(t *testing.T, r *mcp.CallToolResult) string {
+// texts are what a client gives to its model.
+func texts(t *testing.T, r *mcp.CallToolResult) (all []string) {
 	t.Helper()
-	if len(r.Content) == 0 {
-		t.Fatal("no content")
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case *mcp.TextContent:
+			all = append(all, c.Text)
+		case *mcp.ResourceLink:
+		default:
+			t.Fatalf("%T", c)
+		}
 	}
-	c, ok := r.Content[0].(*mcp.TextContent)
-	if !ok {
-		t.Fatalf("%T", r.Content[0])
+	if len(all) == 0 {
+		t.Fatal("no text")
 	}
-	return c.Text
+	return all
 }
 
-// fields is the structured part of a result.
+func words(t *testing.T, r *mcp.CallToolResult) string {
+	t.Helper()
+	return strings.Join(texts(t, r), "\n")
+}
+
+// fields is the part of a result that programs read, and models are not shown.
 func fields(t *testing.T, r *mcp.CallToolResult) map[string]any {
 	t.Helper()
-	m, ok := r.StructuredContent.(map[string]any)
-	if !ok {
-		t.Fatalf("structured content is %T", r.StructuredContent)
+	if r.StructuredContent != nil {
+		t.Fatal("structured content: clients would show it to the model in the place of the text")
 	}
-	return m
+	all := map[string]any{}
+	for _, key := range []string{"palyra/outcome", "palyra/page"} {
+		m, _ := r.Meta[key].(map[string]any)
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("no fields in %v", r.Meta)
+	}
+	return all
 }

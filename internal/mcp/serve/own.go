@@ -22,10 +22,9 @@ const (
 
 // Bounds of what those tools are asked for.
 const (
-	maxID       = 64
-	maxWait     = 600 // seconds
-	maxPage     = 64 << 10
-	defaultPage = 16 << 10
+	maxID   = 64
+	maxWait = 600 // seconds
+	maxPage = 64 << 10
 )
 
 var waitSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","additionalProperties":false,"properties":{`+
@@ -37,7 +36,7 @@ var pageSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","additionalProper
 	`"call_id":{"type":"string","maxLength":%d,"description":"The call_id of a result that was shortened."},`+
 	`"stream":{"enum":["stdout","stderr","output"],"description":"Which part of the result."},`+
 	`"offset":{"type":"integer","minimum":0,"description":"Byte to start at. Default 0. To go on, use next_offset of the previous page."},`+
-	`"limit":{"type":"integer","minimum":1,"maximum":%d,"description":"Most bytes to return. Default %d."}}}`, maxID, maxPage, defaultPage))
+	`"limit":{"type":"integer","minimum":1,"maximum":%d,"description":"Most bytes to return. Default: as many as there is room for."}}}`, maxID, maxPage))
 
 // own adds the tools that are this server's.
 func (s *Server) own() {
@@ -46,7 +45,7 @@ func (s *Server) own() {
 		return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 	}
 	s.mcp.AddTool(&mcp.Tool{
-		Name: waitTool, Title: "Wait for a call", InputSchema: waitSchema, OutputSchema: outputSchema, Annotations: hints("Wait for a call"),
+		Name: waitTool, Title: "Wait for a call", InputSchema: waitSchema, Annotations: hints("Wait for a call"),
 		Description: "Waits for a call that was answered with outcome \"pending\", as one that a person has to approve, and returns its result. Still pending: wait again.",
 	}, s.wait)
 	s.mcp.AddTool(&mcp.Tool{
@@ -96,21 +95,9 @@ func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 	if limit == 0 {
 		limit = max(s.PendingAfter, 0)
 	}
-	f := &flight{server: s, session: session, tell: s.teller(req), stir: make(chan struct{}, 1), known: make(chan struct{}), id: a.Call}
+	f := &flight{server: s, session: session, room: s.room(req.ClientInfo()), tell: s.teller(req), stir: make(chan struct{}, 1), known: make(chan struct{}), id: a.Call}
 	f.request.Tool = ownWait
 	return f.fly(ctx, limit)
-}
-
-// page is a piece of a call's output.
-type page struct {
-	CallID     palyra.ID `json:"call_id"`
-	Stream     string    `json:"stream"`
-	Encoding   string    `json:"encoding"`
-	Content    string    `json:"content"`
-	Offset     int       `json:"offset"`
-	Size       int       `json:"size"`
-	NextOffset int       `json:"next_offset"`
-	EOF        bool      `json:"eof"`
 }
 
 // output reads a finished call's result in pages.
@@ -125,7 +112,7 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 		return failure(outputTool, "", err), nil
 	}
 	if a.Limit == 0 {
-		a.Limit = defaultPage
+		a.Limit = maxPage
 	}
 	if a.Call == "" || len(a.Call) > maxID || a.Offset < 0 || a.Limit < 1 || a.Limit > maxPage {
 		return failure(outputTool, "", invalid("call_id, offset or limit is out of bounds")), nil
@@ -141,7 +128,7 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return failure(outputTool, a.Call, err), nil
 	}
-	return paged(page{CallID: a.Call, Stream: a.Stream}, data, a.Offset, a.Limit), nil
+	return paged(a.Call, a.Stream, data, a.Offset, min(a.Limit, int64(s.room(req.ClientInfo())-notesRoom))), nil
 }
 
 func streamOf(o palyra.Outcome, name string) ([]byte, error) {
@@ -152,7 +139,7 @@ func streamOf(o palyra.Outcome, name string) ([]byte, error) {
 	case "stderr":
 		text, b64 = o.Stderr, o.StderrB64
 	case "output":
-		return o.Output, nil
+		return []byte(readable(o)), nil
 	default:
 		return nil, invalid("stream must be stdout, stderr or output")
 	}
@@ -162,27 +149,26 @@ func streamOf(o palyra.Outcome, name string) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(b64)
 }
 
-// paged is one page; of text it ends with a whole character.
-func paged(p page, data []byte, offset, limit int64) *mcp.CallToolResult {
-	p.Size = len(data)
-	p.Offset = int(min(offset, int64(len(data))))
-	end := int(min(int64(p.Offset)+limit, int64(len(data))))
-	whole := end
-	for whole < len(data) && whole > p.Offset && !utf8.RuneStart(data[whole]) {
-		whole--
+// paged is one page of a stream; of text it ends with a whole character.
+func paged(call palyra.ID, stream string, data []byte, offset, limit int64) *mcp.CallToolResult {
+	from := min(offset, int64(len(data)))
+	end := min(from+limit, int64(len(data)))
+	part := data[from:end]
+	if utf8.Valid(data) {
+		if text := whole(string(part)); end < int64(len(data)) && text != "" { // else the page is smaller than a character
+			part = part[:len(text)]
+		}
 	}
-	if utf8.Valid(data) && whole > p.Offset { // else the page is smaller than a character
-		end = whole
+	p := piece{
+		Encoding: "text", Content: string(part), Offset: from, Size: int64(len(data)), EOF: from+int64(len(part)) >= int64(len(data)), what: stream,
+		next: func(at int64) string { return pages(call, stream, int(at)) },
 	}
-	piece := data[p.Offset:end]
-	p.Encoding, p.Content = "text", string(piece)
-	if !utf8.Valid(piece) {
-		p.Encoding, p.Content = "base64", base64.StdEncoding.EncodeToString(piece)
+	room := len(part) // the caller has seen to it
+	if !utf8.Valid(part) {
+		p.Encoding, p.Content = "base64", base64.StdEncoding.EncodeToString(part)
+		room = len(p.Content)
 	}
-	p.NextOffset, p.EOF = end, end >= len(data)
-	text := p.Content
-	if !p.EOF {
-		text += fmt.Sprintf("\n… bytes %d to %d of %d; go on with offset %d", p.Offset, end, p.Size, end)
-	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: p}
+	var t texts
+	t.piece(p, room+notesRoom)
+	return t.result()
 }

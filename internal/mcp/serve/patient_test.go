@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"palyra"
 )
 
 const (
@@ -58,9 +60,13 @@ func FuzzBounded(f *testing.F) {
 	f.Add("ü€😀", 20000)
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		s = strings.ToValidUTF8(strings.Repeat(s, max(0, min(n, (1<<20)/(len(s)+1)))), "")
-		got, cut := bounded(s)
-		if len(got) > maxText+100 || !utf8.ValidString(got) || cut != (len(s) > maxText) || !cut && got != s {
-			t.Fatalf("%d bytes became %d, cut %v", len(s), len(got), cut)
+		got := shown(palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: s, Stderr: s, CallID: "C"}, codexRoom)
+		total := len(got.body)
+		for _, n := range got.notes {
+			total += len(n)
+		}
+		if total > codexRoom || !utf8.ValidString(got.body) || got.less != (2*len(s) > codexRoom-notesRoom) || got.less != (len(got.notes) > 0) {
+			t.Fatalf("twice %d bytes became %d, cut %v", len(s), total, got.less)
 		}
 	})
 }

@@ -1,10 +1,8 @@
 package serve
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -12,10 +10,12 @@ import (
 	"palyra/client"
 )
 
-// Bounds on what a model reads of one result.
+// outcomeKey and pageKey are where programs find the fields of a result. Models are
+// not shown them: several clients give structured content to the model in the place
+// of the text, so there is none.
 const (
-	maxText = 24 << 10 // of each stream, and of the output
-	tailOf  = 4        // one part in four is the end
+	outcomeKey = "palyra/outcome"
+	pageKey    = "palyra/page"
 )
 
 // landed turns the end of a call into a result.
@@ -23,154 +23,98 @@ func (f *flight) landed(e ending) *mcp.CallToolResult {
 	if e.err != nil {
 		return failure(f.request.Tool, f.callID(), e.err)
 	}
-	return result(e.outcome)
+	return result(e.outcome, f.room)
 }
 
-// result is an outcome as a client gets it: a text for the model, and the same in
-// fields.
-func result(o palyra.Outcome) *mcp.CallToolResult {
-	r := &mcp.CallToolResult{IsError: o.Outcome != palyra.OutcomeFinished || o.ReasonCode != ""}
-	small := o
-	small.Attestation = nil
-	var notes []string
-	for _, s := range []struct {
-		name string
-		text *string
-		b64  *string
-	}{{"stdout", &small.Stdout, &small.StdoutB64}, {"stderr", &small.Stderr, &small.StderrB64}} {
-		if *s.b64 != "" {
-			*s.b64, small.Truncated = "", true
-			notes = append(notes, fmt.Sprintf("%s is not text; read it with %s", s.name, pages(o, s.name)))
-		}
-		if cut, less := bounded(*s.text); less {
-			*s.text, small.Truncated = cut, true
-			notes = append(notes, fmt.Sprintf("%s is shortened; the rest: %s", s.name, pages(o, s.name)))
-		}
-	}
-	if cut, less := bounded(string(o.Output)); less {
-		small.Output, small.Truncated = cutOutput(cut), true
-		notes = append(notes, "the output is shortened; the rest: "+pages(o, "output"))
-	}
-	r.Content = []mcp.Content{&mcp.TextContent{Text: words(small, notes)}}
+// result is an outcome as a client gets it: texts for the model, of at most room
+// bytes, and its fields for programs. What is not whole says so, how much is missing
+// and how it is read, in a text of its own that comes first: what a tool brought back
+// cannot pass for it, and a client that cuts a result keeps its beginning.
+func result(o palyra.Outcome, room int) *mcp.CallToolResult {
+	t := shown(o, room)
+	r := t.result()
+	r.IsError = o.Outcome != palyra.OutcomeFinished || o.ReasonCode != ""
+	r.Meta[outcomeKey] = fieldsOf(o, t.less)
 	if id := artifactOf(o.Output); id != "" {
 		r.Content = append(r.Content, &mcp.ResourceLink{URI: artifactURI(id, 0), Name: "artifact " + string(id), Description: "the whole output, in pages"})
-	}
-	if raw, err := small.Marshal(); err == nil {
-		r.StructuredContent = withoutAttestation(raw)
 	}
 	return r
 }
 
-// withoutAttestation drops the member that is null here: clients read the rest.
-func withoutAttestation(raw []byte) json.RawMessage {
-	if body, ok := strings.CutSuffix(string(raw), `,"attestation":null}`); ok {
-		return json.RawMessage(body + "}")
-	}
-	return raw
+// texts is what a model reads of a result.
+type texts struct {
+	body  string
+	notes []string
+	less  bool   // the body is not all of it
+	place *place // of a piece
 }
 
-// pages says how to read the whole of what was shortened.
-func pages(o palyra.Outcome, stream string) string {
-	return fmt.Sprintf(`%s {"call_id":%q,"stream":%q}`, outputTool, o.CallID, stream)
+func (t *texts) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// cutOutput keeps a shortened output valid JSON.
-func cutOutput(text string) json.RawMessage {
-	raw, err := json.Marshal(map[string]any{"truncated": true, "text": text})
-	if err != nil { // text always encodes
-		return json.RawMessage("null")
+// result is the texts as MCP has them.
+func (t *texts) result() *mcp.CallToolResult {
+	r := &mcp.CallToolResult{Content: t.content(), Meta: mcp.Meta{}}
+	if t.place != nil {
+		r.Meta[pageKey] = t.place
 	}
-	return raw
+	return r
 }
 
-// artifactOf is the artifact that an output was kept as, or "".
-func artifactOf(output json.RawMessage) palyra.ID {
-	var cut struct {
-		Truncated bool      `json:"truncated"`
-		Artifact  palyra.ID `json:"artifact_id"`
+// content has the notes, where there are any, and then the rest.
+func (t *texts) content() []mcp.Content {
+	var all []mcp.Content
+	if len(t.notes) > 0 {
+		all = append(all, &mcp.TextContent{Text: "[palyra: " + strings.Join(t.notes, "; ") + "]"})
 	}
-	if len(output) > 64<<10 || json.Unmarshal(output, &cut) != nil || !cut.Truncated {
-		return ""
+	if t.body == "" && len(all) == 0 {
+		t.body = "[palyra: finished without output]"
 	}
-	return cut.Artifact
+	if t.body != "" {
+		all = append(all, &mcp.TextContent{Text: t.body})
+	}
+	return all
 }
 
-// bounded keeps the beginning and the end of a long text, at whole characters.
-func bounded(s string) (string, bool) {
-	if len(s) <= maxText {
-		return s, false
-	}
-	head, tail := maxText-maxText/tailOf, len(s)-maxText/tailOf
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
-	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", s[:head], tail-head, s[tail:]), true
-}
-
-// words is an outcome for a model to read.
-func words(o palyra.Outcome, notes []string) string {
-	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
-		say("%s: %s (%s)", o.Outcome, o.Reason, o.ReasonCode)
-		if o.Remedy != "" {
-			say("remedy: %s", o.Remedy)
-		}
-	}
-	b.WriteString(o.Stdout)
-	if o.Stderr != "" {
-		newline(&b)
-		say("stderr:")
-		b.WriteString(o.Stderr)
-	}
-	if len(o.Output) > 0 && string(o.Output) != "null" {
-		newline(&b)
-		b.WriteString(readable(o))
-	}
-	newline(&b)
-	if o.Outcome == palyra.OutcomeFinished && (o.ExitCode != 0 || o.Signal != "") {
-		say("exit code %d%s", o.ExitCode, bySignal(o.Signal))
-	}
-	for _, p := range o.Quarantined {
-		say("taken out of the workspace, which keeps it sealed: %q", p.Raw())
-	}
-	for _, text := range o.Left {
-		say("left behind: %s", text)
-	}
-	for _, n := range notes {
-		say("%s", n)
-	}
-	if o.Outcome != palyra.OutcomeFinished {
-		say("call %s", o.CallID)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-func bySignal(s string) string {
-	if s == "" {
-		return ""
-	}
-	return ", signal " + s
-}
-
-func newline(b *strings.Builder) {
-	if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
-		b.WriteByte('\n')
-	}
-}
-
-// state is a result that is no outcome.
+// state is the fields of a result: of an outcome, or of one that is none.
 type state struct {
-	Outcome    string        `json:"outcome"`
-	Tool       string        `json:"tool"`
-	ReasonCode palyra.Reason `json:"reason_code,omitempty"`
-	Reason     string        `json:"reason,omitempty"`
-	Remedy     string        `json:"remedy,omitempty"`
-	CallID     palyra.ID     `json:"call_id"`
-	ApprovalID palyra.ID     `json:"approval_id,omitempty"`
+	Outcome     string            `json:"outcome"`
+	Tool        string            `json:"tool"`
+	ReasonCode  palyra.Reason     `json:"reason_code,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	Remedy      string            `json:"remedy,omitempty"`
+	ExitCode    int               `json:"exit_code,omitempty"`
+	Signal      string            `json:"signal,omitempty"`
+	Truncated   bool              `json:"truncated,omitempty"`
+	Quarantined []palyra.PathText `json:"sealed_path_created,omitempty"`
+	Left        []string          `json:"left,omitempty"`
+	CallID      palyra.ID         `json:"call_id"`
+	ApprovalID  palyra.ID         `json:"approval_id,omitempty"`
+	SessionID   palyra.ID         `json:"session_id,omitempty"`
+}
+
+func fieldsOf(o palyra.Outcome, less bool) state {
+	return state{
+		Outcome: string(o.Outcome), Tool: o.Tool, ReasonCode: o.ReasonCode, Reason: o.Reason, Remedy: forModels(o.ReasonCode, o.Remedy),
+		ExitCode: o.ExitCode, Signal: o.Signal, Truncated: o.Truncated || less, Quarantined: o.Quarantined, Left: o.Left,
+		CallID: o.CallID, ApprovalID: o.ApprovalID, SessionID: o.SessionID,
+	}
+}
+
+// forModels is a remedy that a model can follow: it has the schemas of the tools, and
+// no terminal to look them up in.
+func forModels(code palyra.Reason, remedy string) string {
+	if i := strings.Index(remedy, "'palyra tools show "); i >= 0 && code == palyra.ReasonSchemaMismatch {
+		hint := strings.TrimSuffix(strings.TrimSuffix(remedy[:i], "See "), "see ")
+		return hint + "see the tool's input schema"
+	}
+	return remedy
+}
+
+// said is a result that is no outcome.
+func said(s state, fails bool, text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: fails, Content: []mcp.Content{&mcp.TextContent{Text: text}}, Meta: mcp.Meta{outcomeKey: s}}
 }
 
 // pending is the answer to a request whose call goes on.
@@ -188,9 +132,7 @@ func (f *flight) pending() *mcp.CallToolResult {
 	if f.question != nil {
 		s.ApprovalID = f.question.ApprovalID
 	}
-	return &mcp.CallToolResult{
-		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy)}}, StructuredContent: s,
-	}
+	return said(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
 }
 
 const noDaemon = "Palyra's daemon does not answer"
@@ -199,13 +141,16 @@ const noDaemon = "Palyra's daemon does not answer"
 // business there.
 func failure(tool string, call palyra.ID, err error) *mcp.CallToolResult {
 	e := palyra.AsError(err)
-	s := state{Outcome: "failed", Tool: tool, ReasonCode: e.Reason, Reason: e.Text, Remedy: e.Remedy, CallID: call}
-	if e.Reason == client.ReasonNoDaemon {
+	s := state{Outcome: "failed", Tool: tool, ReasonCode: e.Reason, Reason: e.Text, Remedy: forModels(e.Reason, e.Remedy), CallID: call}
+	switch e.Reason {
+	case client.ReasonNoDaemon:
 		s.Reason, s.Remedy = noDaemon, "have a person start it with 'palyra up'"
+	case client.ReasonOutOfReach:
+		s.Reason, s.Remedy = "this server may not connect to Palyra's daemon", "have a person let it out of the sandbox that it was started in"
 	}
 	text := fmt.Sprintf("failed: %s (%s)", s.Reason, s.ReasonCode)
 	if s.Remedy != "" {
 		text += "\nremedy: " + s.Remedy
 	}
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: s}
+	return said(s, true, text)
 }

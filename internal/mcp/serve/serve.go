@@ -14,7 +14,8 @@
 //
 // It does not decide. A client that can show a question to a person (elicitation)
 // shows it as a view: an agent's own client is not who approves, whatever comes
-// back; a "decline" withdraws the call, as a cancel does.
+// back, and a client that nobody sits at declines by itself. Only a cancel of the
+// request withdraws the call.
 package serve
 
 import (
@@ -56,6 +57,7 @@ type Config struct {
 	Beat         time.Duration // between two progress notes; default 5 s
 	ViewAfter    time.Duration // a question open this long is shown in a client that can; default 2 s
 	Poll         time.Duration // between two looks at the catalog; default 15 s
+	ResultBytes  int           // of one result for a model; default by what the client passes on
 
 	// Options changes the SDK's own options; for tests of the protocol, which
 	// need more than Palyra offers.

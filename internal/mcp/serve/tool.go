@@ -95,7 +95,7 @@ func definition(name string, t palyra.Tool) *mcp.Tool {
 	})
 	destroys := !t.ReadOnly
 	return &mcp.Tool{
-		Name: name, Title: title, Description: t.Description, InputSchema: inputSchema(t.InputSchema), OutputSchema: outputSchema,
+		Name: name, Title: title, Description: t.Description, InputSchema: inputSchema(t.InputSchema),
 		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: t.ReadOnly, DestructiveHint: &destroys, OpenWorldHint: &open},
 	}
 }
@@ -111,10 +111,3 @@ func inputSchema(raw json.RawMessage) json.RawMessage {
 	}
 	return bytes.Clone(raw)
 }
-
-// outputSchema is the form of every result. Clients check results against it.
-var outputSchema = json.RawMessage(`{"type":"object","required":["outcome","tool","call_id"],"properties":{` +
-	`"outcome":{"enum":["finished","refused","cancelled","timed_out","unknown","pending","failed"]},` +
-	`"tool":{"type":"string"},"reason_code":{"type":"string"},"reason":{"type":"string"},"remedy":{"type":"string"},` +
-	`"exit_code":{"type":"integer"},"signal":{"type":"string"},"stdout":{"type":"string"},"stderr":{"type":"string"},` +
-	`"truncated":{"type":"boolean"},"output":{},"call_id":{"type":"string"},"approval_id":{"type":"string"},"session_id":{"type":"string"}}}`)

@@ -11,27 +11,36 @@ import (
 	"palyra/client"
 )
 
-// Words of a client's answer to a view. An acceptance, and any other word, says
-// only that somebody has seen it.
-const declines = "decline"
-
 // notHere tells the person who reads a view what an answer to it is worth.
-const notHere = "\n\nNothing is allowed from here: an answer in this window never approves. Declining withdraws the call."
+const notHere = "\n\nNothing is decided in this window. Answer in a terminal of your own: palyra approvals watch. To withdraw the call, cancel it."
+
+// viewForm has one thing to choose, which decides nothing: a form without any is
+// shown with a button that says "Allow".
+func viewForm() any {
+	const seen = "seen"
+	return map[string]any{
+		"type": "object", "required": []string{seen},
+		"properties": map[string]any{seen: map[string]any{
+			"type": "string", "title": "Palyra waits for you elsewhere", "description": "Closing this decides nothing.",
+			"enum": []string{"I answer it in another terminal"},
+		}},
+	}
+}
 
 // window shows the open question of one request in the client, where the client
-// can show any. It is a view: who uses an agent's client is not known to be who
-// may approve, so the most an answer does is to withdraw what was asked for.
+// can show any. It is a view and nothing more: who uses an agent's client is not known
+// to be who may approve, and a client without a person answers by itself, most with a
+// decline. So no answer does anything.
 type window struct {
-	show    func(ctx context.Context, text string) (string, error) // nil: the client shows nothing
-	after   time.Duration                                          // a question that is answered sooner is not shown
-	decline chan struct{}                                          // somebody wants the call gone
+	show  func(ctx context.Context, text string) error // nil: the client shows nothing
+	after time.Duration                                // a question that is answered sooner is not shown
 
 	of   palyra.ID // the question that is shown
 	shut context.CancelFunc
 }
 
 func (s *Server) window(req *mcp.CallToolRequest) *window {
-	w := &window{after: s.ViewAfter, decline: make(chan struct{}, 1), shut: func() {}}
+	w := &window{after: s.ViewAfter, shut: func() {}}
 	p := req.Session.InitializeParams()
 	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
 		return w
@@ -39,19 +48,15 @@ func (s *Server) window(req *mcp.CallToolRequest) *window {
 	if e := p.Capabilities.Elicitation; e.Form == nil && e.URL != nil {
 		return w // it shows only pages
 	}
-	form := map[string]any{"type": "object", "properties": map[string]any{}}
-	w.show = func(ctx context.Context, text string) (string, error) {
-		r, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: form})
-		if err != nil {
-			return "", err
-		}
-		return r.Action, nil
+	w.show = func(ctx context.Context, text string) error {
+		_, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: viewForm()})
+		return err
 	}
 	return w
 }
 
 // follow shows the question that is open now, and takes away any other.
-func (w *window) follow(ctx context.Context, wg *sync.WaitGroup, q *client.ApprovalRequested) {
+func (w *window) follow(ctx context.Context, wg *sync.WaitGroup, log func(error), q *client.ApprovalRequested) {
 	switch {
 	case w == nil || w.show == nil:
 		return
@@ -66,31 +71,21 @@ func (w *window) follow(ctx context.Context, wg *sync.WaitGroup, q *client.Appro
 	w.of = q.ApprovalID
 	ctx, w.shut = context.WithCancel(ctx)
 	text := asked(*q) + notHere
-	wg.Go(func() { w.keep(ctx, text) })
+	wg.Go(func() {
+		if err := w.keep(ctx, text); err != nil && ctx.Err() == nil {
+			log(err) // the client still has the progress notes
+		}
+	})
 }
 
 // keep shows one question until it is answered or gone.
-func (w *window) keep(ctx context.Context, text string) {
+func (w *window) keep(ctx context.Context, text string) error {
 	t := time.NewTimer(w.after)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return
+		return nil
 	case <-t.C:
 	}
-	if word, err := w.show(ctx, text); err != nil || word != declines || ctx.Err() != nil {
-		return // a client that cannot show it still has the progress notes
-	}
-	select {
-	case w.decline <- struct{}{}:
-	default:
-	}
-}
-
-// declined yields when somebody wants the call gone; never without a window.
-func (w *window) declined() <-chan struct{} {
-	if w == nil {
-		return nil
-	}
-	return w.decline
+	return w.show(ctx, text)
 }
