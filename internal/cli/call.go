@@ -230,6 +230,10 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 		return // the outcome says it
 	}
 	w.must("palyra: waiting for an answer to %s: %s", show.Line(string(r.ApprovalID)), safeMiddle(r.Summary, 200)) // also to those who want little said: nothing goes on without it
+	if !isTerminal(w.Stderr) { // an agent may read it, and is not told what answers its own question
+		w.must("  a person answers it, in a terminal: %s approvals watch", w.own())
+		return
+	}
 	if w.interactive() && (w.elsewhere == nil || !w.elsewhere()) {
 		w.askInPlace(ctx, r)
 		return
@@ -344,7 +348,11 @@ func (a *app) printEnding(o palyra.Outcome) {
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
 		id := show.Arg(string(o.ApprovalID))
 		fmt.Fprintf(a.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
-		fmt.Fprintf(a.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", a.own(), id)
+		if isTerminal(a.Stderr) {
+			fmt.Fprintf(a.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", a.own(), id)
+		} else {
+			fmt.Fprintf(a.Stderr, "  remedy: have a person answer it (in a terminal: %s approvals watch), then call again\n", a.own())
+		}
 		return
 	}
 	text := string(o.Outcome)

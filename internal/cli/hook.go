@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/hook"
 )
 
 // exitBlocked is what an agent takes for a no: Claude Code blocks the call on 2 and
@@ -28,6 +29,7 @@ const (
 
 // hookOptions is what the command line of a hook says.
 type hookOptions struct {
+	agent            hook.Agent
 	mode, shell, own string
 	wait             spanFlag
 }
@@ -46,6 +48,7 @@ func (a *app) hook() *cobra.Command {
 
 func (a *app) hookClaude() *cobra.Command {
 	o := hookOptions{wait: spanFlag(45 * time.Second)}
+	o.agent, _ = hook.Find("claude-code")
 	cmd := &cobra.Command{
 		Use: "claude-code", Short: "Answer Claude Code's PreToolUse hook", Args: takes(),
 		Long: "Reads the hook's input from stdin and prints its answer. A shell command is rewritten\n" +
@@ -76,9 +79,11 @@ func (a *app) hookClaude() *cobra.Command {
 	return cmd
 }
 
-// hookAnswer is what Claude Code reads.
+// hookAnswer is what Claude Code reads. The message is for the person at the agent's
+// window; the model is given the reason.
 type hookAnswer struct {
 	Specific hookDecision `json:"hookSpecificOutput"`
+	Message  string       `json:"systemMessage,omitempty"`
 }
 
 type hookDecision struct {
@@ -86,6 +91,8 @@ type hookDecision struct {
 	Decision string `json:"permissionDecision"`
 	Reason   string `json:"permissionDecisionReason"`
 	Input    object `json:"updatedInput,omitempty"`
+
+	message string // for the person
 }
 
 // lastWord is what is left for an answer that is being put together when the wait is
@@ -136,19 +143,29 @@ func (a *app) answer(ctx context.Context, o hookOptions) (any, error) {
 		return nil, err
 	}
 	project, _ := a.variable("CLAUDE_PROJECT_DIR")
-	h, err := readHook(raw, project)
+	h, err := readHook(o.agent, raw, project)
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(ownTools, h.tool) || h.through(o.own) {
+	h.own.Temp, _ = a.variable("CLAUDE_CODE_TMPDIR")
+	if h.agent.Talks(h.tool, h.input) || h.through(o.own) || h.readsItsOwn() {
 		return struct{}{}, nil // no word of ours: the agent's own rules hold
 	}
+	paths, err := a.paths()
+	if err != nil {
+		return nil, err
+	}
+	h.sealed = []string{filepath.Dir(paths.State), paths.Keys, paths.OperatorKey, paths.Remotes, paths.Run}
 	d, err := a.decision(ctx, h, o)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, failed(palyra.ReasonTimedOut, "there is no answer within %s, and no question is open yet", time.Duration(o.wait)).
+			WithRemedy("try the same call again")
+	}
 	if err != nil {
 		return nil, err
 	}
 	d.Event = "PreToolUse"
-	return hookAnswer{d}, nil
+	return hookAnswer{d, d.message}, nil
 }
 
 func bashOr(bash, sh string) string {
@@ -186,7 +203,7 @@ func (a *app) readAll(ctx context.Context, most int64) ([]byte, error) {
 
 // decision answers one call.
 func (a *app) decision(ctx context.Context, h *hookCall, o hookOptions) (hookDecision, error) {
-	if h.tool == "Bash" && o.mode == hookRewrite {
+	if h.agent.Shell(h.tool) && o.mode == hookRewrite {
 		return a.rewrite(h, o)
 	}
 	r, err := h.request(o)
@@ -201,6 +218,9 @@ func (a *app) decision(ctx context.Context, h *hookCall, o hookOptions) (hookDec
 	out, err := patient(ctx, c, r)
 	if err != nil {
 		return hookDecision{}, err
+	}
+	if out.ReasonCode == palyra.ReasonPathOutside {
+		out.Remedy = "name a path inside " + h.root
 	}
 	return a.decided(out), nil
 }
@@ -239,8 +259,12 @@ func (a *app) decided(o palyra.Outcome) hookDecision {
 		return hookDecision{Decision: "allow", Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
 	}
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
-		return hookDecision{Decision: "deny", Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). A person answers with: %s approvals decide %s allow (or deny); "+
-			"try the same call again after that, and not before", o.ApprovalID, o.ReasonCode, o.CallID, a.own(), o.ApprovalID)}
+		return hookDecision{
+			Decision: "deny", Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). "+
+				"Tell the person at this session that Palyra waits for an answer; try the same call again when they say that it is given, and not before",
+				o.ApprovalID, o.ReasonCode, o.CallID),
+			message: fmt.Sprintf("Palyra waits for your answer to approval %s: %s approvals watch, in another terminal", o.ApprovalID, a.own()),
+		}
 	}
 	text := "palyra: " + string(o.Outcome)
 	if o.Reason != "" {
@@ -250,7 +274,7 @@ func (a *app) decided(o palyra.Outcome) hookDecision {
 	if o.Remedy != "" {
 		text += "; " + o.Remedy
 	}
-	return hookDecision{Decision: "deny", Reason: text}
+	return hookDecision{Decision: "deny", Reason: text, message: text}
 }
 
 // checks is what a hook needs of the client.

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/hook"
 )
 
 // maxHook is the most that an agent's hook input may have.
@@ -65,6 +66,9 @@ type hookCall struct {
 	dir     string // where the agent stands
 	rel     string // the same, from the workspace
 	session string
+	agent   hook.Agent
+	own     hook.Session // where the agent keeps its own files
+	sealed  []string     // where the daemon keeps its own, of which nobody is asked
 }
 
 // sessionForm is what an agent's session id looks like; others are not passed on.
@@ -74,16 +78,16 @@ var toolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // readHook reads the hook's input. project is the directory that the agent was
 // started for, if it says one.
-func readHook(raw []byte, project string) (*hookCall, error) {
+func readHook(agent hook.Agent, raw []byte, project string) (*hookCall, error) {
 	var doc object
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &doc) != nil || doc == nil {
 		return nil, badHook("it is not one JSON object in UTF-8")
 	}
-	got, err := doc.texts("tool_name", "hook_event_name", "cwd", "session_id")
+	got, err := doc.texts("tool_name", "hook_event_name", "cwd", "session_id", "transcript_path")
 	if err != nil {
 		return nil, err
 	}
-	h := &hookCall{tool: got["tool_name"], dir: got["cwd"], rel: "."}
+	h := &hookCall{agent: agent, tool: got["tool_name"], dir: got["cwd"], rel: ".", own: hook.Session{Transcript: got["transcript_path"], ID: got["session_id"]}}
 	switch {
 	case got["hook_event_name"] != "PreToolUse":
 		return nil, badHook("it is of another event than PreToolUse")
@@ -95,7 +99,7 @@ func readHook(raw []byte, project string) (*hookCall, error) {
 		return nil, badHook("tool_input is not an object")
 	}
 	if id := got["session_id"]; sessionForm.MatchString(id) {
-		h.session = "claude-code-" + id
+		h.session = agent.Name + "-" + id
 	}
 	h.dir = filepath.Clean(h.dir)
 	h.root = h.dir
@@ -104,10 +108,6 @@ func readHook(raw []byte, project string) (*hookCall, error) {
 	}
 	return h, nil
 }
-
-// ownTools touch nothing but the agent's own notes: there is nothing to judge, and
-// the agent's own rules go on holding.
-var ownTools = []string{"TodoWrite", "TodoRead", "ExitPlanMode", "EnterPlanMode", "AskUserQuestion"}
 
 // between stands between the names of a server and of its tool.
 const between = "__"
@@ -125,8 +125,11 @@ func (h *hookCall) through(server string) bool {
 // is written for them holds for the agent's. What cannot be put so is asked about
 // under its own name.
 func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
-	if h.tool == "Bash" {
+	if h.agent.Shell(h.tool) {
 		return h.shell(o)
+	}
+	if args, ok := h.readsOutside(); ok {
+		return h.as("hook."+strings.ToLower(h.tool), args)
 	}
 	name, args, err := h.mapped()
 	if err != nil {

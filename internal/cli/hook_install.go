@@ -102,6 +102,9 @@ func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
 			return
 		}
 		a.sayHooked(w, done, workspace)
+		if done.Changed && !claude.known() {
+			a.say("  note: no `claude` is on your path, so its version is not known and onFailure is left out of the entry")
+		}
 		if done.Changed && !hook.Blocks {
 			a.say("  note: Claude Code lets a tool pass when its hook is not answered in time. From version %s on it can block\n"+
 				"  instead; install again when you have that (found: %s)", blocksSince, claude)

@@ -129,8 +129,8 @@ func TestApprovalEvent(t *testing.T) {
 	errs.Reset()
 	w.asJSON = false
 	w.requested(t.Context(), r)
-	if want := "palyra approvals decide " + string(sampleID) + " allow\n"; !strings.Contains(errs.String(), want) {
-		t.Errorf("no line to type:\n%s", errs.String())
+	if got := errs.String(); !strings.Contains(got, string(sampleID)) || strings.Contains(got, "approvals decide") {
+		t.Errorf("whoever reads this may be an agent:\n%s", got)
 	}
 }
 

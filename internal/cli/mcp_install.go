@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,50 +10,66 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
 )
 
 func (a *app) mcpInstall() *cobra.Command {
-	var print bool
-	var workspace string
+	var o mcpInstallOptions
 	names := clientNames()
 	cmd := &cobra.Command{
 		Use: "install CLIENT", Short: "Connect an MCP client to Palyra", Args: takes("CLIENT"),
 		Long: "Writes Palyra into the configuration of an MCP client: " + strings.Join(names, ", ") + ".\n" +
 			"The user's own file is changed, or with --workspace that of a project. Everything\n" +
 			"else in it stays as it is, the old file is kept beside it, and a file that cannot be\n" +
-			"changed for certain is left alone. Start the client anew afterwards.",
-		Example: "  palyra mcp install claude-code\n  palyra mcp install codex --print\n  palyra mcp install vscode --workspace ~/project",
-		RunE: func(_ *cobra.Command, args []string) error {
+			"changed for certain is left alone. Start the client anew afterwards.\n\n" +
+			"Clients that would ask before Palyra's tools are told not to, since the gate asks: for\n" +
+			"Claude Code a rule in its settings.json, for Codex a line in the entry.\n\n" +
+			"This gives the client Palyra's tools. It takes none of its own away: what its own shell\n" +
+			"and editor do does not pass Palyra. --hook puts those behind the gate as well, where\n" +
+			"the client has hooks (see 'palyra help hook').",
+		Example: "  palyra mcp install claude-code --hook\n  palyra mcp install codex --print\n  palyra mcp install vscode --workspace ~/project",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ok := install.Find(args[0])
 			if !ok {
 				return usage("the client %q is not known; it must be one of %s", args[0], strings.Join(names, ", "))
 			}
-			return a.installMCP(c, workspace, print)
+			if _, hooks := hook.Find(c.Name); o.hook && !hooks {
+				return usage("--hook: %s has no hooks that Palyra knows", c.Title)
+			}
+			return a.installMCP(cmd.Context(), c, o)
 		},
 		ValidArgs: names,
 	}
-	cmd.Flags().BoolVar(&print, "print", false, "print the lines and where they go, and write nothing")
-	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "write the file of this project, and have tools work there")
+	cmd.Flags().BoolVar(&o.print, "print", false, "print the lines and where they go, and write nothing")
+	cmd.Flags().BoolVar(&o.hook, "hook", false, "put the client's own tools behind the gate as well: 'palyra hook install'")
+	cmd.Flags().StringVarP(&o.workspace, "workspace", "w", "", "write the file of this project, and have tools work there")
 	return cmd
+}
+
+// mcpInstallOptions is what the command line of mcp install says.
+type mcpInstallOptions struct {
+	workspace   string
+	print, hook bool
 }
 
 // installed is what install did, or would do.
 type installed struct {
 	Client string `json:"client"`
 	install.Result
-	Lines string `json:"lines"`
+	Lines string          `json:"lines"`
+	Allow *install.Result `json:"allow,omitempty"` // the rule in Claude Code's settings
 }
 
-func (a *app) installMCP(c install.Client, workspace string, print bool) error {
+func (a *app) installMCP(ctx context.Context, c install.Client, o mcpInstallOptions) error {
 	var err error
-	if workspace != "" {
-		if workspace, err = a.directory(workspace); err != nil {
+	if o.workspace != "" {
+		if o.workspace, err = a.directory(o.workspace); err != nil {
 			return err
 		}
 	}
-	s, err := a.mcpCommand(workspace)
+	s, err := a.mcpCommand(o.workspace)
 	if err != nil {
 		return err
 	}
@@ -60,40 +77,97 @@ func (a *app) installMCP(c install.Client, workspace string, print bool) error {
 	if out.Lines, err = c.Lines(s); err != nil {
 		return err
 	}
-	if out.Path, err = c.Path(a.places(), workspace); err != nil {
+	if out.Path, err = c.Path(a.places(), o.workspace); err != nil {
 		return err
 	}
-	if !print {
+	var late error
+	if !o.print {
 		if !filepath.IsAbs(out.Path) {
 			return noHome()
 		}
 		if out.Result, err = c.Write(out.Path, s); err != nil {
 			return err
 		}
+		out.Allow, late = a.allowServer(c, o.workspace, true)
 	}
-	return a.emit(out, func(w io.Writer) {
-		a.sayInstalled(w, c, out, print)
-		if out.Changed {
-			a.say("  undo: %s", undo("mcp uninstall "+c.Name, workspace))
-		}
-	})
+	if err := a.emit(out, func(w io.Writer) { a.sayInstalled(w, c, out, o, late) }); err != nil || o.print {
+		return err
+	}
+	return a.offerHook(ctx, c, o)
 }
 
-func (a *app) sayInstalled(w io.Writer, c install.Client, out installed, print bool) {
+// allowServer has Claude Code not ask about Palyra's tools by itself, or ask again. That
+// it cannot be written is no failure: it is said.
+func (a *app) allowServer(c install.Client, workspace string, in bool) (*install.Result, error) {
+	if c.Name != claudeCode {
+		return nil, nil
+	}
+	done, err := install.Allow(install.HookSettings(a.places(), workspace), in)
+	if err != nil {
+		return nil, err
+	}
+	return &done, nil
+}
+
+// claudeCode is the client, and the agent, whose settings have rules and hooks.
+const claudeCode = "claude-code"
+
+func (a *app) sayInstalled(w io.Writer, c install.Client, out installed, o mcpInstallOptions, late error) {
 	switch {
-	case print:
+	case o.print:
 		a.say("palyra: these lines go into %s", show.Arg(out.Path))
 		io.WriteString(w, out.Lines)
-		return
 	case !out.Changed:
 		fmt.Fprintf(w, "%s: %s has Palyra already\n", c.Title, show.Arg(out.Path))
+	default:
+		fmt.Fprintf(w, "%s: Palyra is in %s\n", c.Title, show.Arg(out.Path))
+		if out.Backup != "" {
+			fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+		}
+	}
+	if set := c.Sets(); set != "" {
+		a.say("  set: %s", set)
+	}
+	switch {
+	case late != nil || o.print && c.Name == claudeCode:
+		a.say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json", install.AllowRule)
+	case out.Allow != nil && out.Allow.Changed:
+		a.say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule, show.Arg(out.Allow.Path))
+	}
+	if !out.Changed {
 		return
 	}
-	fmt.Fprintf(w, "%s: Palyra is in %s\n", c.Title, show.Arg(out.Path))
-	if out.Backup != "" {
-		fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+	if o.workspace != "" {
+		a.say("  note: the file names programs and directories of this machine: keep it out of what the project shares")
+		if c.Name == claudeCode {
+			a.say("  note: Claude Code does not start a project's servers until you have said yes to them in its window")
+		}
 	}
 	a.say("  next: start %s anew, and keep the daemon running with `palyra up --detach`", c.Title)
+	a.say("  undo: %s", undo("mcp uninstall "+c.Name, o.workspace))
+}
+
+// offerHook says that the client's own tools do not pass Palyra, and puts them behind the
+// gate where that is wanted.
+func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptions) error {
+	if _, ok := hook.Find(c.Name); !ok || c.Name != claudeCode {
+		a.say("  note: what %s's own tools do does not pass Palyra: switch them off there, or run it inside with `palyra agent run`", c.Title)
+		return nil
+	}
+	command := undo("hook install "+c.Name+" --own-server palyra", o.workspace)
+	wanted := o.hook
+	if !wanted {
+		a.say("  note: what %s's own tools do (its shell, its editor) does not pass Palyra by this", c.Title)
+		if a.interactive() {
+			word, err := askLine(ctx, "  put them behind the gate as well? [y/N] ")
+			wanted = err == nil && (word == "y" || word == "yes")
+		}
+	}
+	if !wanted {
+		a.say("  to put them behind the gate: %s", command)
+		return nil
+	}
+	return a.installHook(ctx, hookInstallOptions{workspace: o.workspace, mode: hookRewrite, own: "palyra"})
 }
 
 // mcpCommand is how a client starts this very program: by its full path, since
@@ -115,6 +189,7 @@ func (a *app) mcpCommand(workspace string) (install.Server, error) {
 		s.Args = append(s.Args, "--remote", name)
 	}
 	s.Args = append(s.Args, "mcp", "serve")
+	s.Shared = workspace != ""
 	if workspace != "" {
 		s.Args = append(s.Args, "--workspace", workspace)
 	}

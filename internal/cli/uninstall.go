@@ -43,7 +43,8 @@ func (a *app) mcpUninstall() *cobra.Command {
 type uninstalled struct {
 	Client string `json:"client"`
 	install.Result
-	Lines string `json:"lines,omitempty"` // with --print
+	Lines string          `json:"lines,omitempty"` // with --print
+	Allow *install.Result `json:"allow,omitempty"` // the rule in Claude Code's settings
 }
 
 func (a *app) uninstallMCP(c install.Client, workspace string, print bool) error {
@@ -61,7 +62,10 @@ func (a *app) uninstallMCP(c install.Client, workspace string, print bool) error
 	if print {
 		out.Lines, err = c.Entry(out.Path)
 	} else {
-		out.Result, err = c.Remove(out.Path)
+		if out.Allow, err = a.allowServer(c, workspace, false); err != nil {
+			a.say("palyra: %v", err) // the entry goes all the same
+		}
+		out.Result, err = c.Remove(out.Path, workspace != "")
 	}
 	if err != nil {
 		return err
@@ -80,7 +84,14 @@ func (a *app) sayUninstalled(w io.Writer, c install.Client, out uninstalled) {
 		return
 	}
 	fmt.Fprintf(w, "%s: Palyra is out of %s\n", c.Title, show.Arg(out.Path))
-	fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+	if out.Removed {
+		fmt.Fprintln(w, "  there was nothing else in the file, and it is gone")
+	} else {
+		fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
+	}
+	if out.Allow != nil && out.Allow.Changed {
+		fmt.Fprintf(w, "  %q is out of permissions.allow of %s\n", install.AllowRule, show.Arg(out.Allow.Path))
+	}
 	a.say("  next: start %s anew: until then it keeps the tools that it has", c.Title)
 }
 

@@ -68,6 +68,11 @@ func (d *daemon) inWorkspace() {
 
 // decideNext answers the next question that is open, and returns it.
 func (d *daemon) decideNext(ctx context.Context, answer palyra.Answer) (palyra.Approval, error) {
+	return d.answerNext(ctx, answer, palyra.ScopeOnce)
+}
+
+// answerNext is decideNext with a scope.
+func (d *daemon) answerNext(ctx context.Context, answer palyra.Answer, scope palyra.Scope) (palyra.Approval, error) {
 	person := d.client(client.OperatorDoor)
 	for {
 		page, err := person.Approvals(ctx, client.ApprovalFilter{Pending: true})
@@ -79,7 +84,7 @@ func (d *daemon) decideNext(ctx context.Context, answer palyra.Answer) (palyra.A
 			if err != nil {
 				return a, err
 			}
-			_, err = person.Decide(ctx, client.DecideRequest{ID: a.ID, Digest: a.PlanDigest, Answer: answer, Scope: palyra.ScopeOnce})
+			_, err = person.Decide(ctx, client.DecideRequest{ID: a.ID, Digest: a.PlanDigest, Answer: answer, Scope: scope})
 			return a, err
 		}
 		select {
@@ -102,8 +107,23 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	if says, code, errs := d.hook(d.preToolUse("Read", map[string]any{"file_path": file})); code != 0 || says.Specific.Decision != "allow" {
 		t.Fatalf("a read: %d %+v %s", code, says, errs)
 	}
-	if says, code, _ := d.hook(d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd"})); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "outside the workspace") {
+	outside := d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd"})
+	if says, code, _ := d.hook(outside, "--wait", "1s"); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") || strings.Contains(says.Specific.Reason, "palyra approvals") {
 		t.Fatalf("a read outside: %d %+v", code, says)
+	}
+	q, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession)
+	if err != nil || !strings.Contains(q.Plan.Detail.Summary, `"/etc/passwd"`) {
+		t.Fatalf("the question reads %+v: %v", q.Plan.Detail, err)
+	}
+	for _, offset := range []int{0, 10} { // one answer covers the file for the session
+		again := d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd", "offset": offset})
+		if says, code, _ := d.hook(again, "--wait", "1s"); code != 0 || says.Specific.Decision != "allow" {
+			t.Fatalf("a read outside, after the answer: %d %+v", code, says)
+		}
+	}
+	key := d.preToolUse("Read", map[string]any{"file_path": filepath.Join(d.home, "operator.key")})
+	if says, code, _ := d.hook(key, "--wait", "1s"); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "outside the workspace") || !strings.Contains(says.Specific.Reason, "inside "+d.work) {
+		t.Fatalf("a read of the operator's key: %d %+v", code, says)
 	}
 	edit := d.preToolUse("Edit", map[string]any{"file_path": file, "old_string": "one", "new_string": "two"})
 	if says, code, _ := d.hook(edit, "--wait", "1s"); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {

@@ -98,6 +98,8 @@ func edges() []edge {
 		{[]string{"internal/mcp/install"}, append([]string{"."}, small...), true, "configurations of other programs"},
 		{[]string{"internal/mcp/serve", "internal/mcp/install"}, []string{"**"}, false, "what serves MCP clients is a client itself and knows no part"},
 		{[]string{"internal/cli/**"}, []string{"internal/mcp/serve", "internal/mcp/install"}, true, "the command serves and connects MCP clients"},
+		{[]string{"internal/hook"}, []string{"**"}, false, "what is known of other agents needs nothing of ours"},
+		{[]string{"internal/cli/**"}, []string{"internal/hook"}, true, "the command answers the hooks of other agents"},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
 		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable"}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},

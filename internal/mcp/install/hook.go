@@ -42,10 +42,14 @@ type Hook struct {
 // blocks is the word in an entry.
 const blocks, block = "onFailure", "block"
 
+// HookStatus is what Claude Code shows while the hook runs: it is all that a person sees
+// of a question that waits.
+const HookStatus = "Palyra may be waiting for you: palyra approvals watch"
+
 func (h Hook) entry() map[string]any {
 	e := map[string]any{"type": "command", "command": h.Command, "timeout": int64(hookTimeout)}
-	if h.Blocks {
-		e[blocks] = block
+	if h.Blocks { // as old as the other word, as far as is known
+		e[blocks], e["statusMessage"] = block, HookStatus
 	}
 	return map[string]any{"matcher": "*", "hooks": []any{e}}
 }
@@ -170,5 +174,5 @@ func numbers(v any) any {
 
 // WriteHook merges the hook into a settings file, which need not exist.
 func WriteHook(path string, h Hook) (Result, error) {
-	return rewrite(path, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
+	return rewrite(path, private, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
 }

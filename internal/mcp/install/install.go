@@ -25,6 +25,7 @@ import (
 type Server struct {
 	Command string
 	Args    []string
+	Shared  bool // the file is a project's
 }
 
 // Client is a program that speaks MCP.
@@ -70,7 +71,7 @@ func Clients() []Client {
 	return []Client{
 		{"claude-code", "Claude Code", jsonForm{}, []string{"mcpServers", entryName}, typed, in(".claude.json"), ".mcp.json"},
 		{"codex", "Codex", tomlForm{}, []string{"mcp_servers", entryName}, func(s Server) any {
-			return map[string]any{"command": s.Command, "args": list(s.Args), "tool_timeout_sec": int64(120)}
+			return map[string]any{"command": s.Command, "args": list(s.Args), "tool_timeout_sec": int64(120), codexAsks: codexPasses}
 		}, in(".codex", "config.toml"), ".codex/config.toml"},
 		{"cursor", "Cursor", jsonForm{}, []string{"mcpServers", entryName}, plain, in(".cursor", "mcp.json"), ".cursor/mcp.json"},
 		{"goose", "Goose", yamlForm{}, []string{"extensions", entryName}, func(s Server) any {
@@ -86,6 +87,19 @@ func Clients() []Client {
 			return filepath.Join(p.Config, "Code", "User", "mcp.json")
 		}, ".vscode/mcp.json"},
 	}
+}
+
+// codexAsks has Codex leave the asking to the gate: without it 'codex exec' refuses every
+// tool that is not read-only, and its window asks before Palyra does. Codex knows the
+// word since April 2026.
+const codexAsks, codexPasses = "default_tools_approval_mode", "approve"
+
+// Sets says what an entry changes in how the client itself asks; "" where it does not.
+func (c Client) Sets() string {
+	if c.Name == "codex" {
+		return fmt.Sprintf("%s = %q for this server: Codex does not ask before Palyra's tools, the gate does", codexAsks, codexPasses)
+	}
+	return ""
 }
 
 func list(args []string) []any {
@@ -177,29 +191,48 @@ type Result struct {
 	Path    string `json:"path"`
 	Backup  string `json:"backup,omitempty"` // the file as it was
 	Changed bool   `json:"changed"`
+	Removed bool   `json:"removed,omitempty"` // the file had nothing else in it, and is gone
 }
+
+// Modes of files that are made: a user's own is nobody else's, one of a project is read
+// by all who work in it.
+const (
+	private fs.FileMode = 0o600
+	shared  fs.FileMode = 0o644
+)
 
 // Write merges the entry into a file, which need not exist.
 func (c Client) Write(path string, s Server) (Result, error) {
-	return rewrite(path, unreadable, func(old []byte) ([]byte, error) { return c.Merge(old, s) })
+	mode := private
+	if s.Shared {
+		mode = shared
+	}
+	return rewrite(path, mode, unreadable, func(old []byte) ([]byte, error) { return c.Merge(old, s) })
 }
 
 // keptAs is what the name of the old file has at its end.
 const keptAs = ".before-palyra"
 
 // rewrite changes a plain file and keeps the old one. change gets nil when there is
-// none, and returns it when there shall be none; refuse words why a file is left alone.
-func rewrite(path string, refuse func(error) error, change func(old []byte) ([]byte, error)) (Result, error) {
+// none, and returns it when there shall be none: then the file goes. refuse words why a file is left alone.
+func rewrite(path string, fresh fs.FileMode, refuse func(error) error, change func(old []byte) ([]byte, error)) (Result, error) {
 	r := Result{Path: path}
 	old, mode, err := read(path, refuse)
 	if err != nil {
 		return r, err
 	}
+	if old == nil {
+		mode = fresh
+	}
 	doc, err := change(old)
 	if err != nil || (old == nil) == (doc == nil) && bytes.Equal(doc, old) {
 		return r, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if old != nil && doc == nil {
+		r.Changed, r.Removed = true, true
+		return r, os.Remove(path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), dirMode(fresh)); err != nil {
 		return r, fmt.Errorf("install: %w", err)
 	}
 	if old != nil {
@@ -213,6 +246,14 @@ func rewrite(path string, refuse func(error) error, change func(old []byte) ([]b
 		return r, fmt.Errorf("install: %w", err)
 	}
 	return r, nil
+}
+
+// dirMode is the mode of directories for files of a mode.
+func dirMode(file fs.FileMode) fs.FileMode {
+	if file == shared {
+		return 0o755
+	}
+	return 0o700
 }
 
 // read returns a plain file; nil when there is none.

@@ -40,11 +40,11 @@ func TestMerge(t *testing.T) {
 		{"an old one is replaced", "cursor", `{"mcpServers":{"palyra":{"command":"old"},"x":{}}}`, `{"mcpServers":{` + jsonEntry[:9] + strings.TrimPrefix(jsonEntry[9:], " ") + `,"x":{}}}`},
 		{
 			"toml", "codex", "model = \"o\"\n[mcp_servers.x]\ncommand = \"y\" # why\n",
-			"model = \"o\"\n[mcp_servers.x]\ncommand = \"y\" # why\n\n[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ntool_timeout_sec = 120\n",
+			"model = \"o\"\n[mcp_servers.x]\ncommand = \"y\" # why\n\n[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ndefault_tools_approval_mode = 'approve'\ntool_timeout_sec = 120\n",
 		},
 		{
 			"toml, an old one", "codex", "[mcp_servers.palyra]\ncommand = 'old'\n[b]\nc = 1\n",
-			"[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ntool_timeout_sec = 120\n\n[b]\nc = 1\n",
+			"[mcp_servers.palyra]\nargs = ['mcp', 'serve']\ncommand = '/opt/palyra/bin/palyra'\ndefault_tools_approval_mode = 'approve'\ntool_timeout_sec = 120\n\n[b]\nc = 1\n",
 		},
 		{
 			"yaml", "goose", "# mine\nextensions:\n  dev:\n    enabled: true\nGOOSE_MODE: auto\n",

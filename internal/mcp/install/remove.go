@@ -1,6 +1,7 @@
 package install
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -17,7 +18,7 @@ type edit struct {
 }
 
 func (e edit) apply(doc []byte) []byte {
-	return slices.Concat(doc[:e.from], []byte(e.with), doc[e.to:])
+	return append([]byte{}, slices.Concat(doc[:e.from], []byte(e.with), doc[e.to:])...) // never nil: an empty file is one
 }
 
 var (
@@ -106,13 +107,24 @@ func bare(m map[string]any, table string) any {
 	return normal(m)
 }
 
-// Remove takes the entry out of a file, which need not exist.
-func (c Client) Remove(path string) (Result, error) {
-	return rewrite(path, c.leave, func(old []byte) ([]byte, error) {
-		doc, _, err := c.Without(old)
-		return doc, err
+// Remove takes the entry out of a file, which need not exist. A project's file that has
+// nothing else goes with it: an empty one would stay in the repository.
+func (c Client) Remove(path string, project bool) (Result, error) {
+	return rewrite(path, private, c.leave, func(old []byte) ([]byte, error) {
+		doc, lines, err := c.Without(old)
+		if err != nil || lines == "" || !project {
+			return doc, err
+		}
+		if rest, err := c.form.decode(doc); err == nil && !comments(doc) && reflect.DeepEqual(bare(rest, c.path[0]), map[string]any{}) {
+			return nil, nil
+		}
+		return doc, nil
 	})
 }
+
+// comments reports whether a text may say something to people that a program does not
+// read.
+func comments(doc []byte) bool { return bytes.ContainsRune(doc, '#') }
 
 // Entry returns the lines that Remove would take out of a file; none when there are none.
 func (c Client) Entry(path string) (string, error) {

@@ -134,7 +134,7 @@ func TestRemove(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if none, err := c.Remove(path); err != nil || none.Changed || none.Path != path {
+			if none, err := c.Remove(path, false); err != nil || none.Changed || none.Path != path {
 				t.Errorf("no file: %+v %v", none, err)
 			}
 			if entries, err := os.ReadDir(home); err != nil || len(entries) != 0 {
@@ -154,7 +154,7 @@ func TestRemove(t *testing.T) {
 			if now, rerr := os.ReadFile(path); err != nil || rerr != nil || string(now) != string(old) || !strings.Contains(lines, palyraServer.Command) {
 				t.Errorf("looking: %v %v %s", err, rerr, lines)
 			}
-			done, err := c.Remove(path)
+			done, err := c.Remove(path, false)
 			if err != nil || !done.Changed || done.Backup != path+".before-palyra" {
 				t.Fatalf("%+v %v", done, err)
 			}
@@ -167,7 +167,7 @@ func TestRemove(t *testing.T) {
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 				t.Errorf("mode %v %v", info.Mode(), err)
 			}
-			if again, err := c.Remove(path); err != nil || again.Changed || again.Backup != "" {
+			if again, err := c.Remove(path, false); err != nil || again.Changed || again.Backup != "" {
 				t.Errorf("the second time: %+v %v", again, err)
 			}
 		})
@@ -186,7 +186,7 @@ func TestRemoveRefusesLinks(t *testing.T) {
 	}
 	before, _ := os.ReadFile(path)
 	for _, place := range []string{link, dir} {
-		_, err := c.Remove(place)
+		_, err := c.Remove(place, false)
 		if _, lerr := c.Entry(place); err == nil || lerr == nil || !strings.Contains(palyra.AsError(err).Remedy, "by hand") {
 			t.Errorf("%s: %v %v", place, err, lerr)
 		}

@@ -127,5 +127,5 @@ func noHooks(settings map[string]any) any {
 
 // RemoveHook takes our entries out of a settings file, which need not exist.
 func RemoveHook(path string) (Result, error) {
-	return rewrite(path, leaveHooks, WithoutHook)
+	return rewrite(path, private, leaveHooks, WithoutHook)
 }

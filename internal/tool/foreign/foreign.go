@@ -10,6 +10,7 @@ package foreign
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 
 	"palyra"
@@ -44,6 +45,19 @@ func Tool(name string) (palyra.Tool, bool) {
 	}, true
 }
 
+// reads names the tools that only read, and their field with the path.
+var reads = map[string]string{"hook.read": "file_path", "hook.notebookread": "notebook_path", "hook.ls": "path", "hook.grep": "path"}
+
+// onlyPath is the path of a tool that only reads, where the input has nothing else.
+func onlyPath(name string, input json.RawMessage) string {
+	var fields map[string]any
+	if json.Unmarshal(input, &fields) != nil || len(fields) != 1 || reads[name] == "" {
+		return ""
+	}
+	path, _ := fields[reads[name]].(string)
+	return path
+}
+
 // Driver plans foreign tools.
 type Driver struct{}
 
@@ -57,12 +71,16 @@ func (Driver) Plan(_ context.Context, c *palyra.Call, p *palyra.Plan) error {
 			WithRemedy("it can only be checked: palyra check --tool %s", palyra.Clip(p.Tool, 128))
 	}
 	var a struct {
-		Tool string `json:"tool"`
+		Tool  string          `json:"tool"`
+		Input json.RawMessage `json:"input"`
 	}
 	if err := json.Unmarshal(p.Arguments, &a); err != nil {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "the arguments of %s cannot be read", p.Tool).WithCause(err)
 	}
 	p.Detail.Summary = "use " + palyra.Clip(a.Tool, 100) + ", a tool of the agent's own"
+	if path := onlyPath(p.Tool, a.Input); path != "" {
+		p.Detail.Summary = fmt.Sprintf("let the agent's own %s read %q", palyra.Clip(a.Tool, 100), palyra.Clip(path, 300))
+	}
 	p.Detail.Notes = append(p.Detail.Notes, "Palyra does not know what this tool does with its input")
 	return nil
 }

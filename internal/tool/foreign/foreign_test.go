@@ -31,6 +31,10 @@ func TestPlanShowsTheNameAndRunsNothing(t *testing.T) {
 	if !strings.Contains(plan.Detail.Summary, "Task") || len(plan.Detail.Notes) != 1 {
 		t.Errorf("detail %+v", plan.Detail)
 	}
+	read := palyra.Plan{Tool: "hook.read", Arguments: json.RawMessage(`{"input":{"file_path":"/etc/hostname"},"tool":"Read"}`)}
+	if err := (Driver{}).Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Check: true}}, &read); err != nil || !strings.Contains(read.Detail.Summary, `read "/etc/hostname"`) {
+		t.Errorf("%v %+v", err, read.Detail)
+	}
 	err := (Driver{}).Plan(t.Context(), &palyra.Call{}, &plan)
 	if palyra.AsError(err).Reason != palyra.ReasonUnsupported {
 		t.Errorf("a call that is to run: %v", err)

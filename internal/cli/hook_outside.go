@@ -1,0 +1,64 @@
+package cli
+
+import "path/filepath"
+
+// reading names the field with the path of each tool that only reads, and whether it is
+// one file.
+var reading = map[string]struct {
+	field string
+	file  bool
+}{
+	"Read": {"file_path", true}, "NotebookRead": {"notebook_path", true}, "LS": {"path", false}, "Grep": {"path", false},
+}
+
+// readsItsOwn reports whether a call only reads a file that the agent keeps for this
+// session, and was told to read.
+func (h *hookCall) readsItsOwn() bool {
+	r, ok := reading[h.tool]
+	if !ok {
+		return false
+	}
+	path, err := h.input.text(r.field)
+	return err == nil && plainPath(path) && h.own.Keeps(path)
+}
+
+// readsOutside reports whether a call only reads something that lies outside the
+// workspace, after links: then a person is asked about that path, under the tool's own
+// name. How much of it is read is left out, so that one answer for the session covers
+// the file. What belongs to the daemon is not asked about: it is refused as any other
+// path outside.
+func (h *hookCall) readsOutside() (args map[string]any, ok bool) {
+	r, ok := reading[h.tool]
+	if !ok {
+		return nil, false
+	}
+	path, err := h.input.text(r.field)
+	if err != nil || path == "" || !plainPath(path) {
+		return nil, false
+	}
+	at, whole := h.place(path), h.root
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	if real, err := filepath.EvalSymlinks(whole); err == nil {
+		whole = real
+	}
+	if below(whole, at) {
+		return nil, false
+	}
+	for _, place := range h.sealed {
+		if real, err := filepath.EvalSymlinks(place); err == nil {
+			place = real
+		}
+		if below(place, at) || h.tool == "Grep" && below(at, place) {
+			return nil, false
+		}
+	}
+	return map[string]any{"tool": h.tool, "input": map[string]any{r.field: at}}, true
+}
+
+// below reports whether a path is in a directory, or is that.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
