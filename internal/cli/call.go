@@ -230,7 +230,7 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 		return // the outcome says it
 	}
 	w.must("palyra: waiting for an answer to %s: %s", show.Line(string(r.ApprovalID)), safeMiddle(r.Summary, 200)) // also to those who want little said: nothing goes on without it
-	if !isTerminal(w.Stderr) { // an agent may read it, and is not told what answers its own question
+	if !isTerminal(w.Stderr) {                                                                                     // an agent may read it, and is not told what answers its own question
 		w.must("  a person answers it, in a terminal: %s approvals watch", w.own())
 		return
 	}

@@ -42,7 +42,7 @@ func (a *app) hook() *cobra.Command {
 			"is not held by anything, and the journal has it as judged, not as run.",
 		Example: "  palyra hook install claude-code",
 	}
-	cmd.AddCommand(a.hookClaude(), a.hookInstall(), a.hookUninstall())
+	cmd.AddCommand(a.hookClaude(), a.hookCodex(), a.hookInstall(), a.hookUninstall())
 	return cmd
 }
 
@@ -61,22 +61,49 @@ func (a *app) hookClaude() *cobra.Command {
 			"Rewriting needs Claude Code 2.0.10 or newer: older ones ignore it and would run the\n" +
 			"command as it was. Give --mode check there.",
 		Example: "  palyra hook claude-code < hook.json\n  palyra hook claude-code --mode check --wait 30s < hook.json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := a.inTime(cmd.Context(), o)
-			if err != nil {
-				a.asJSON = false // it is read by the agent
-				return exitError{code: exitBlocked, err: err}
-			}
-			return nil
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.blocking(cmd.Context(), o) },
 	}
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) hookCodex() *cobra.Command {
+	o := hookOptions{wait: spanFlag(45 * time.Second)}
+	o.agent, _ = hook.Find(codexAgent)
+	cmd := &cobra.Command{
+		Use: "codex", Short: "Answer Codex's PreToolUse hook", Args: takes(),
+		Long: "As 'palyra hook claude-code', for Codex: a shell command is rewritten so that it runs\n" +
+			"through 'palyra exec', a patch of one file is judged as the palyra.fs.write that it\n" +
+			"comes to, other patches and tools as hook.NAME. Codex must be able to reach the\n" +
+			"daemon from its own sandbox, and must have been told to trust the hook: see\n" +
+			"'palyra help hook install'.",
+		Example: "  palyra hook codex < hook.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.blocking(cmd.Context(), o) },
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+// codexAgent is Codex as an agent with hooks.
+const codexAgent = "codex"
+
+// blocking answers a hook; whatever fails is a no.
+func (a *app) blocking(ctx context.Context, o hookOptions) error {
+	if err := a.inTime(ctx, o); err != nil {
+		a.asJSON = false // it is read by the agent
+		return exitError{code: exitBlocked, err: err}
+	}
+	return nil
+}
+
+// flags adds the flags of a hook.
+func (o *hookOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.shell, "shell", "", "shell that takes the command (default: /bin/bash where there is one, else /bin/sh)")
 	f.StringVar(&o.own, "own-server", "", "the name that the agent's settings have for 'palyra mcp serve': its tools are left to the gate they go through anyway")
 	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hookRewrite, hookCheck}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 // hookAnswer is what Claude Code reads. The message is for the person at the agent's
@@ -163,6 +190,9 @@ func (a *app) answer(ctx context.Context, o hookOptions) (any, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if d.Decision == "allow" && d.Input == nil && h.agent.Name == codexAgent {
+		return struct{}{}, nil // Codex has no word for a plain yes
 	}
 	d.Event = "PreToolUse"
 	return hookAnswer{d, d.message}, nil

@@ -181,6 +181,8 @@ func (h *hookCall) mapped() (string, map[string]any, error) {
 			return "", nil, nil
 		}
 		return h.onPath("palyra.fs.search", "path", map[string]any{"pattern": pattern})
+	case "apply_patch":
+		return h.patch()
 	case "WebFetch":
 		got, err := h.input.texts("url")
 		return "palyra.http.fetch", map[string]any{"url": got["url"]}, err

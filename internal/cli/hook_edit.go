@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"palyra/internal/hook"
 )
 
 // maxEdited is the largest file of which an edit is shown as the whole it makes,
@@ -41,6 +43,19 @@ func (h *hookCall) edit() (string, map[string]any, error) {
 		}
 	}
 	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "mode": "overwrite"}, nil
+}
+
+// patch puts a patch of one file, as Codex writes it, as the write that it comes to.
+func (h *hookCall) patch() (string, map[string]any, error) {
+	got, err := h.input.texts("command")
+	if err != nil {
+		return "", nil, err
+	}
+	path, content, ok := hook.Patched(got["command"], func(path string) (string, bool) { return readPlain(h.place(path)) })
+	if !ok || !plainPath(path) {
+		return "", nil, nil
+	}
+	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "mode": "overwrite", "make_dirs": true}, nil
 }
 
 // editStep replaces a text by another: where it stands once, or everywhere.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
 )
@@ -27,16 +28,23 @@ func (a *app) hookInstall() *cobra.Command {
 	var o hookInstallOptions
 	cmd := &cobra.Command{
 		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: takes("AGENT"),
-		ValidArgs: []string{"claude-code"},
-		Long: "Makes Claude Code ask Palyra before it uses any tool: writes the hook into\n" +
-			"~/.claude/settings.json, or with --workspace into that of a directory. What else is in\n" +
-			"the file stays, the old file is kept beside it, and doing it twice changes nothing.",
+		ValidArgs: []string{claudeCode, codexAgent},
+		Long: "Makes an agent ask Palyra before it uses any tool. For Claude Code the hook is written\n" +
+			"into ~/.claude/settings.json, for Codex into ~/.codex/hooks.json, or with --workspace\n" +
+			"into that of a directory. What else is in the file stays, the old file is kept beside\n" +
+			"it, and doing it twice changes nothing.\n\n" +
+			"Codex runs a hook only when you have told it to trust it, in its window; 'codex exec'\n" +
+			"skips one that is not trusted without a word. Its commands must be able to reach the\n" +
+			"daemon: sandbox_workspace_write.network_access = true, or no sandbox of its own. And it\n" +
+			"lets a tool pass when a hook ends in another way than with a no.",
 		Example: "  palyra hook install claude-code\n  palyra hook install claude-code --workspace . --mode check\n" +
-			"  palyra hook install claude-code --print",
+			"  palyra hook install codex --print",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] != "claude-code" {
-				return usage("%s is no agent that is known here: claude-code", show.Arg(args[0]))
+			agent, ok := hook.Find(args[0])
+			if !ok {
+				return usage("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
 			}
+			o.agent = agent
 			return a.installHook(cmd.Context(), o)
 		},
 	}
@@ -52,8 +60,17 @@ func (a *app) hookInstall() *cobra.Command {
 
 // hookInstallOptions is what the command line of hook install says.
 type hookInstallOptions struct {
+	agent                hook.Agent
 	workspace, mode, own string
 	only                 bool
+}
+
+// settings is the file that an agent's hooks are in.
+func (o hookInstallOptions) settings(p install.Places) string {
+	if o.agent.Name == codexAgent {
+		return install.CodexHooks(p, o.workspace)
+	}
+	return install.HookSettings(p, o.workspace)
 }
 
 // serverForm is the name of a server in an agent's settings, as far as it can be told
@@ -67,13 +84,16 @@ func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
 	if err != nil {
 		return err
 	}
-	claude := a.claudeVersion(ctx)
+	var claude version
+	if o.agent.Name == claudeCode {
+		claude = a.claudeVersion(ctx)
+	}
 	if o.mode == hookRewrite && claude.before(rewritesSince) {
 		return failed(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
 			WithRemedy("update it, or install with --mode check")
 	}
-	hook := install.Hook{Command: command, Blocks: claude.known() && !claude.before(blocksSince), Unsure: !claude.known()}
-	lines, err := install.HookLines(hook)
+	entry := install.Hook{Command: command, Blocks: claude.known() && !claude.before(blocksSince), Unsure: !claude.known() && o.agent.Name == claudeCode}
+	lines, err := install.HookLines(entry)
 	if err != nil {
 		return err
 	}
@@ -88,42 +108,56 @@ func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
 		if workspace, err = a.directory(workspace); err != nil {
 			return err
 		}
+		o.workspace = workspace
 	}
-	done := install.Result{Path: install.HookSettings(install.Places{Home: home}, workspace)}
+	done := install.Result{Path: o.settings(install.Places{Home: home})}
 	if !only {
-		if done, err = install.WriteHook(done.Path, hook); err != nil {
+		if done, err = install.WriteHook(done.Path, entry); err != nil {
 			return err
 		}
 	}
-	return a.emit(hookInstallation{"claude-code", command, done, lines}, func(w io.Writer) {
+	return a.emit(hookInstallation{o.agent.Name, command, done, lines}, func(w io.Writer) {
 		if only {
 			a.say("palyra: these lines go into %s", show.Line(done.Path))
 			fmt.Fprintln(w, strings.TrimSuffix(lines, "\n"))
 			return
 		}
-		a.sayHooked(w, done, workspace)
-		if done.Changed && !claude.known() {
-			a.say("  note: no `claude` is on your path, so its version is not known and onFailure is left out of the entry")
-		}
-		if done.Changed && !hook.Blocks {
-			a.say("  note: Claude Code lets a tool pass when its hook is not answered in time. From version %s on it can block\n"+
-				"  instead; install again when you have that (found: %s)", blocksSince, claude)
+		a.sayHooked(w, done, o)
+		if done.Changed {
+			a.sayLimits(o.agent, claude, entry.Blocks)
 		}
 	})
 }
 
+// sayLimits says what the hook does not do in the agent that was found.
+func (a *app) sayLimits(agent hook.Agent, claude version, blocks bool) {
+	if agent.Name == codexAgent {
+		a.say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
+		a.say("  note: let its commands reach the daemon: network_access = true below [sandbox_workspace_write] of its config.toml")
+		a.say("  note: Codex lets a tool pass when the hook is killed or not answered in time")
+		return
+	}
+	if !claude.known() {
+		a.say("  note: no `claude` is on your path, so its version is not known and onFailure is left out of the entry")
+	}
+	if !blocks {
+		a.say("  note: Claude Code lets a tool pass when its hook is not answered in time. From version %s on it can block\n"+
+			"  instead; install again when you have that (found: %s)", blocksSince, claude)
+	}
+}
+
 // sayHooked says what was done, what it needs from now on and how it is undone.
-func (a *app) sayHooked(w io.Writer, done install.Result, workspace string) {
+func (a *app) sayHooked(w io.Writer, done install.Result, o hookInstallOptions) {
 	if !done.Changed {
 		fmt.Fprintf(w, "%s has the hook already\n", show.Line(done.Path))
 		return
 	}
-	fmt.Fprintf(w, "wrote %s; Claude Code asks Palyra from its next session on\n", show.Line(done.Path))
+	fmt.Fprintf(w, "wrote %s; %s asks Palyra from its next session on\n", show.Line(done.Path), o.agent.Title)
 	if done.Backup != "" {
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	}
 	a.say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
-	a.say("  undo: %s", undo("hook uninstall claude-code", workspace))
+	a.say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
 }
 
 // hookCommand is the line that the agent runs.
@@ -142,7 +176,7 @@ func (a *app) hookCommand(o hookInstallOptions) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	words := []string{self, "hook", "claude-code"}
+	words := []string{self, "hook", o.agent.Name}
 	if paths.Home != "" { // the agent may be started where PALYRA_HOME is not set
 		words = append(words, "--home", paths.Home)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"palyra"
 )
 
 // A read outside is asked about by the path that it leads to, and how much is read makes
@@ -43,6 +45,33 @@ func TestHookReadsOutside(t *testing.T) {
 		if got := r.Tool + " " + string(r.Arguments); err != nil || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s %v: %s (%v), want %s", c.tool, c.input, got, err, c.want)
 		}
+	}
+}
+
+// Codex's shell and patches come to Palyra's own tools; a plain yes is no word, since
+// Codex has none for it.
+func TestHookForCodex(t *testing.T) {
+	s := openStage(t, func(*played) palyra.Outcome { return palyra.Outcome{Outcome: palyra.OutcomeAllowed} })
+	in := hookJSON(t, s.work, "Bash", map[string]any{"command": "ls"})
+	code, out, errs := s.main(strings.NewReader(in), "hook", "codex")
+	if d := decodeAnswer(t, out); code != 0 || !strings.Contains(string(d.Input["command"]), "--session codex-0c3e-51 -- ") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	patch := "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
+	code, out, errs = s.main(strings.NewReader(hookJSON(t, s.work, "apply_patch", map[string]any{"command": patch})), "hook", "codex")
+	if code != 0 || out != "{}\n" {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	if x := s.running(); x.p.Tool != "palyra.fs.write" || !strings.Contains(string(x.p.Arguments), `"content":"x\n"`) {
+		t.Errorf("%s %s", x.p.Tool, x.p.Arguments)
+	}
+	code, out, errs = s.main(nil, "hook", "install", "codex", "--workspace", s.work)
+	doc, err := os.ReadFile(filepath.Join(s.work, ".codex", "hooks.json"))
+	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") || strings.Contains(string(doc), "onFailure") || !strings.Contains(errs, "trust the hook") {
+		t.Errorf("%d %q %q %v\n%s", code, out, errs, err, doc)
+	}
+	if code, out, errs = s.main(nil, "hook", "uninstall", "codex", "--workspace", s.work); code != 0 || !strings.Contains(out, "Codex does not ask") {
+		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
 

@@ -150,7 +150,8 @@ func (a *app) sayInstalled(w io.Writer, c install.Client, out installed, o mcpIn
 // offerHook says that the client's own tools do not pass Palyra, and puts them behind the
 // gate where that is wanted.
 func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptions) error {
-	if _, ok := hook.Find(c.Name); !ok || c.Name != claudeCode {
+	agent, ok := hook.Find(c.Name)
+	if !ok {
 		a.say("  note: what %s's own tools do does not pass Palyra: switch them off there, or run it inside with `palyra agent run`", c.Title)
 		return nil
 	}
@@ -167,7 +168,7 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 		a.say("  to put them behind the gate: %s", command)
 		return nil
 	}
-	return a.installHook(ctx, hookInstallOptions{workspace: o.workspace, mode: hookRewrite, own: "palyra"})
+	return a.installHook(ctx, hookInstallOptions{agent: agent, workspace: o.workspace, mode: hookRewrite, own: "palyra"})
 }
 
 // mcpCommand is how a client starts this very program: by its full path, since

@@ -25,6 +25,7 @@ import (
 type mcpServeOptions struct {
 	address, tokenFile, workspace string
 	pending                       spanFlag
+	result                        sizeFlag
 }
 
 func (a *app) mcpServe() *cobra.Command {
@@ -49,8 +50,12 @@ func (a *app) mcpServe() *cobra.Command {
 	f.StringVar(&o.tokenFile, "token-file", "", "the token that HTTP clients show (default: mcp.token beside the daemon's state)")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
 	f.Var(&o.pending, "pending-after", "answer a call that takes longer with 'pending' (default: mcp.pending_after_ms of the configuration, 45s)")
+	f.Var(&o.result, "result-bytes", "most that a model is given of one result (default: what the client is known to pass on: 10000 bytes for Codex, 32K else)")
 	return cmd
 }
+
+// maxResult is the most that a model may be given of one result.
+const maxResult = 1 << 20
 
 // serveMCP serves until the client hangs up or the person ends it.
 func (a *app) serveMCP(ctx context.Context, c *client.Client, o mcpServeOptions) error {
@@ -69,7 +74,7 @@ func (a *app) serveMCP(ctx context.Context, c *client.Client, o mcpServeOptions)
 		o.pending = spanFlag(c.MCP.PendingAfter())
 	}
 	s, err := serve.New(ctx, serve.Config{
-		Backend: c, Version: a.Version, Workspace: place, PendingAfter: time.Duration(o.pending),
+		Backend: c, Version: a.Version, Workspace: place, PendingAfter: time.Duration(o.pending), ResultBytes: int(min(int64(o.result), maxResult)),
 		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -63,6 +64,49 @@ func TestMCPInstallRefuses(t *testing.T) {
 	code, _, said := alone(t, env, "mcp", "install", "claude-code")
 	if raw, err := os.ReadFile(file); code == exitOK || err != nil || string(raw) != mine || !strings.Contains(said, "--print") {
 		t.Errorf("%d %v %q %s", code, err, raw, said)
+	}
+}
+
+// TestMCPInstallSaysWhatItSets: clients that would ask by themselves are told not to, and
+// people are told that, and that the client's own tools do not pass Palyra; uninstall
+// takes back all of it.
+func TestMCPInstallSaysWhatItSets(t *testing.T) {
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state"), "PATH=/nowhere"}
+	settings := filepath.Join(home, ".claude", "settings.json")
+	const mine = "{\n  \"permissions\": {\n    \"allow\": [\"Read\"]\n  }\n}\n"
+	fatal(t, os.MkdirAll(filepath.Dir(settings), 0o700))
+	fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
+	code, _, said := alone(t, env, "mcp", "install", "claude-code")
+	raw, err := os.ReadFile(settings)
+	if code != exitOK || err != nil || !strings.Contains(string(raw), `"mcp__palyra"`) || strings.Contains(string(raw), "PreToolUse") {
+		t.Fatalf("%d %v %s\n%s", code, err, said, raw)
+	}
+	for _, want := range []string{`set: "mcp__palyra" in permissions.allow`, "does not pass Palyra", "palyra hook install claude-code --own-server palyra"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said:\n%s", want, said)
+		}
+	}
+	code, _, said = alone(t, env, "mcp", "install", "claude-code", "--hook")
+	if raw, err = os.ReadFile(settings); code != exitOK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
+		t.Errorf("%d %v %s\n%s", code, err, said, raw)
+	}
+	for _, args := range [][]string{{"hook", "uninstall", "claude-code"}, {"mcp", "uninstall", "claude-code"}} {
+		if code, _, said := alone(t, env, args...); code != exitOK {
+			t.Fatalf("%v: %d %s", args, code, said)
+		}
+	}
+	var got, want any
+	raw, err = os.ReadFile(settings)
+	if fatal(t, err); json.Unmarshal(raw, &got) != nil || json.Unmarshal([]byte(mine), &want) != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("not as it was:\n%s", raw)
+	}
+	code, _, said = alone(t, env, "mcp", "install", "codex")
+	if code != exitOK || !strings.Contains(said, `default_tools_approval_mode = "approve"`) || !strings.Contains(said, "does not pass Palyra") {
+		t.Errorf("%d %s", code, said)
+	}
+	if code, _, said = alone(t, env, "mcp", "install", "goose", "--hook"); code != exitUsage {
+		t.Errorf("%d %s", code, said)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
 )
@@ -102,33 +103,34 @@ type unhooked struct {
 }
 
 func (a *app) hookUninstall() *cobra.Command {
-	var workspace string
+	var o hookInstallOptions
 	cmd := &cobra.Command{
 		Use: "uninstall AGENT", Short: "Take the hook out of an agent's settings", Args: takes("AGENT"),
-		ValidArgs: []string{"claude-code"},
-		Long: "Undoes 'palyra hook install': takes the hook out of ~/.claude/settings.json, or with\n" +
-			"--workspace out of that of a directory. Claude Code's own tools do not ask Palyra then.\n" +
-			"What else is in the file stays, the old file is kept beside it, and doing it twice\n" +
-			"changes nothing.",
+		ValidArgs: []string{claudeCode, codexAgent},
+		Long: "Undoes 'palyra hook install': takes the hook out of ~/.claude/settings.json or\n" +
+			"~/.codex/hooks.json, or with --workspace out of that of a directory. The agent's own\n" +
+			"tools do not ask Palyra then. What else is in the file stays, the old file is kept\n" +
+			"beside it, and doing it twice changes nothing.",
 		Example: "  palyra hook uninstall claude-code\n  palyra hook uninstall claude-code --workspace .",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if args[0] != "claude-code" {
-				return usage("%s is no agent that is known here: claude-code", show.Arg(args[0]))
+			agent, ok := hook.Find(args[0])
+			if !ok {
+				return usage("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
 			}
-			return a.uninstallHook(workspace)
+			o.agent = agent
+			return a.uninstallHook(o)
 		},
 	}
-	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "take it out for this directory only (default: for you, everywhere)")
+	cmd.Flags().StringVarP(&o.workspace, "workspace", "w", "", "take it out for this directory only (default: for you, everywhere)")
 	_ = cmd.MarkFlagDirname("workspace")
 	return cmd
 }
 
-func (a *app) uninstallHook(workspace string) error {
-	workspace, err := hereAt(workspace)
-	if err != nil {
+func (a *app) uninstallHook(o hookInstallOptions) (err error) {
+	if o.workspace, err = hereAt(o.workspace); err != nil {
 		return err
 	}
-	path := install.HookSettings(a.places(), workspace)
+	path := o.settings(a.places())
 	if !filepath.IsAbs(path) {
 		return noHome()
 	}
@@ -136,12 +138,12 @@ func (a *app) uninstallHook(workspace string) error {
 	if err != nil {
 		return err
 	}
-	return a.emit(unhooked{"claude-code", done}, func(w io.Writer) {
+	return a.emit(unhooked{o.agent.Name, done}, func(w io.Writer) {
 		if !done.Changed {
 			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))
 			return
 		}
-		fmt.Fprintf(w, "took the hook out of %s; Claude Code does not ask Palyra from its next session on\n", show.Line(done.Path))
+		fmt.Fprintf(w, "took the hook out of %s; %s does not ask Palyra from its next session on\n", show.Line(done.Path), o.agent.Title)
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	})
 }

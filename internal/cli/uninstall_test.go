@@ -61,12 +61,12 @@ func TestMCPUninstallInAWorkspace(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &done); code != exitOK || err != nil || done["client"] != "codex" || done["path"] != file || done["changed"] != want {
 			t.Errorf("%d %v %s %s", code, err, out, errs)
 		}
-		if _, ok := done["backup"]; ok != want {
-			t.Errorf("the old file: %s", out)
+		if gone := done["removed"] == true; gone != want {
+			t.Errorf("the file: %s", out)
 		}
 	}
-	if now, err := os.ReadFile(file); err != nil || len(now) != 0 {
-		t.Errorf("%v %q", err, now)
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 0 { // nothing stays in the repository
+		t.Errorf("%v %q", err, left)
 	}
 }
 

@@ -16,16 +16,28 @@ const hookTimeout = 60
 // hookPath is where Claude Code keeps the hooks that come before a tool.
 var hookPath = []string{"hooks", "PreToolUse"}
 
-// hookMark is in every command line of ours.
-const hookMark = " hook claude-code"
+// hookMark is in every command line of ours for Claude Code, codexMark for Codex.
+const (
+	hookMark  = " hook claude-code"
+	codexMark = " hook codex"
+)
 
 // HookSettings is Claude Code's settings file: the user's, or that of a workspace.
 func HookSettings(p Places, workspace string) string {
+	return settingsIn(p, workspace, ".claude", "settings.json")
+}
+
+// CodexHooks is Codex's file of hooks, which has the form of Claude Code's.
+func CodexHooks(p Places, workspace string) string {
+	return settingsIn(p, workspace, ".codex", "hooks.json")
+}
+
+func settingsIn(p Places, workspace string, parts ...string) string {
 	dir := p.Home
 	if workspace != "" {
 		dir = workspace
 	}
-	return filepath.Join(dir, ".claude", "settings.json")
+	return filepath.Join(append([]string{dir}, parts...)...)
 }
 
 // Hook is the hook as it is written.
@@ -140,7 +152,7 @@ func ourHook(e any) bool {
 func marked(hook any) bool {
 	h, _ := hook.(map[string]any)
 	command, _ := h["command"].(string)
-	return strings.Contains(command, hookMark)
+	return strings.Contains(command, hookMark) || strings.Contains(command, codexMark)
 }
 
 // blocking reports whether an entry is one of ours that blocks.

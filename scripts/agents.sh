@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs the real agents that Palyra stands in front of, at the versions that were
+# tried, below the cache directory, and drives them against a model of the test's own:
+# what each model is given is printed, byte for byte. By hand, not a part of 'make test'.
+#
+#   scripts/agents.sh                    install, then drive all
+#   scripts/agents.sh -run TestAgents/codex-exec
+#   PALYRA_AGENTS_RECORD=1 scripts/agents.sh     also write what clients sent to testdata
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+dir=${PALYRA_AGENTS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/palyra-agents}
+packages="@anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33 @google/gemini-cli@0.61.0"
+
+if [ "$(cat "$dir/.installed" 2>/dev/null)" != "$packages" ]; then
+	command -v npm >/dev/null 2>&1 || { echo "agents.sh: npm is missing" >&2; exit 1; }
+	mkdir -p "$dir"
+	# shellcheck disable=SC2086 # a list of words
+	npm install --prefix "$dir" --no-audit --no-fund --loglevel=error $packages >&2
+	echo "$packages" >"$dir/.installed"
+fi
+command -v tmux >/dev/null 2>&1 || echo "agents.sh: tmux is missing; Codex's window is not tried" >&2
+
+export PALYRA_AGENTS=$dir
+exec go test -tags agents -count 1 -timeout 60m -v ./internal/e2e -run "${2:-TestAgents}"
