@@ -192,7 +192,7 @@ func (w *waiter) news(ctx context.Context, e client.CallEvent) {
 	case e.ApprovalResolved != nil:
 		w.stopAsking()
 		r := *e.ApprovalResolved
-		if !w.asJSON {
+		if !w.asJSON && isTerminal(w.Stderr) { // else the outcome says it
 			w.say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
 		}
 	}
@@ -229,11 +229,13 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 	if w.noWait {
 		return // the outcome says it
 	}
-	w.must("palyra: waiting for an answer to %s: %s", show.Line(string(r.ApprovalID)), safeMiddle(r.Summary, 200)) // also to those who want little said: nothing goes on without it
-	if !isTerminal(w.Stderr) {                                                                                     // an agent may read it, and is not told what answers its own question
-		w.must("  a person answers it, in a terminal: %s approvals watch", w.own())
+	id := show.Line(string(r.ApprovalID))
+	if !isTerminal(w.Stderr) { // an agent may read it: one line, and nothing that answers its own question
+		w.must("palyra: waiting for a person to answer %s, in a terminal with %s approvals watch: %s", id, w.own(), safeMiddle(r.Summary, 200))
 		return
 	}
+	// Also to those who want little said: nothing goes on without it.
+	w.must("palyra: waiting for an answer to %s: %s", id, safeMiddle(r.Summary, 200))
 	if w.interactive() && (w.elsewhere == nil || !w.elsewhere()) {
 		w.askInPlace(ctx, r)
 		return

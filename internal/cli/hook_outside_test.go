@@ -48,6 +48,45 @@ func TestHookReadsOutside(t *testing.T) {
 	}
 }
 
+// What Claude Code 2.1.325 gave to its hook, as it was recorded: what only talks gets no
+// word, commands are rewritten, and the rest is judged under a name that policies have.
+func TestHookOfRecordedInputs(t *testing.T) {
+	want := map[string]string{
+		"Bash": "rewritten", "Monitor": "rewritten", "Read": "palyra.fs.read", "Write": "palyra.fs.write", "Edit": "hook.edit", "Skill": "hook.skill",
+		"ToolSearch": "", "Agent": "", "ListAgents": "", "CronList": "", "ReportFindings": "", "ScheduleWakeup": "",
+	}
+	raw, err := os.ReadFile("testdata/claude-code-2.1.325.jsonl")
+	fatal(t, err)
+	s := openStage(t, func(*played) palyra.Outcome { return palyra.Outcome{Outcome: palyra.OutcomeAllowed} })
+	n := 0
+	for line := range strings.Lines(string(raw)) {
+		h, err := readHook(claude, []byte(line), "")
+		fatal(t, err)
+		code, out, errs := s.main(strings.NewReader(strings.ReplaceAll(line, `"/w`, `"`+s.work)), "hook", "claude-code")
+		kind, known := want[h.tool]
+		switch {
+		case code != 0 || !known:
+			t.Errorf("%s: %d %q", h.tool, code, errs)
+		case kind == "":
+			if out != "{}\n" {
+				t.Errorf("%s: %s", h.tool, out)
+			}
+		case kind == "rewritten":
+			if d := decodeAnswer(t, out); !strings.Contains(string(d.Input["command"]), " exec --no-stdin --workspace "+s.work) {
+				t.Errorf("%s: %s", h.tool, out)
+			}
+		default:
+			if x := s.running(); x.p.Tool != kind || decodeAnswer(t, out).Decision != "allow" {
+				t.Errorf("%s is judged as %s: %s", h.tool, x.p.Tool, out)
+			}
+		}
+		n++
+	}
+	if n < len(want) {
+		t.Errorf("%d inputs", n)
+	}
+}
+
 // Codex's shell and patches come to Palyra's own tools; a plain yes is no word, since
 // Codex has none for it.
 func TestHookForCodex(t *testing.T) {

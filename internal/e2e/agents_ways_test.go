@@ -63,14 +63,15 @@ func codexExec(t *testing.T) {
 // Palyra waits.
 func codexWindow(t *testing.T) {
 	s, m, env := codex(t)
-	socket := "palyra-agents-" + filepath.Base(s.home)
+	window, socket := 0, ""
 	tmux := func(args ...string) []byte {
 		out, _ := exec.Command("tmux", append([]string{"-L", socket}, args...)...).CombinedOutput()
 		return out
 	}
-	t.Cleanup(func() { tmux("kill-server") })
 	s.play(m, false, func(ctx context.Context) ([]byte, error) {
-		tmux("kill-server")
+		window++
+		socket = fmt.Sprintf("palyra-%s-%d", filepath.Base(s.home), window)
+		defer tmux("kill-server")
 		line := fmt.Sprintf("cd %s; HOME=%s CODEX_HOME=%s %s -s read-only -a on-request; sleep 1000", s.work, s.home, filepath.Join(s.home, ".codex"), s.program("codex"))
 		cmd := exec.Command("tmux", "-L", socket, "new-session", "-d", "-x", "120", "-y", "50", line)
 		cmd.Env = env
@@ -123,7 +124,7 @@ func squeezed(screen string) string {
 // codexSandbox: in Codex's own sandbox the command says that it may not connect.
 func codexSandbox(t *testing.T) {
 	s, _, env := codex(t)
-	cmd := exec.Command(s.program("codex"), "sandbox", "linux", bin(t, "palyra"), "--home", s.daemon.home, "exec", "--", "ls")
+	cmd := exec.Command(s.program("codex"), "sandbox", bin(t, "palyra"), "--home", s.daemon.home, "exec", "--", "ls")
 	cmd.Dir, cmd.Env = s.work, env
 	out, err := cmd.CombinedOutput()
 	fmt.Printf("\n== %s: %v\n%s\n", t.Name(), err, out)
