@@ -88,7 +88,7 @@ type state struct {
 	Signal      string            `json:"signal,omitempty"`
 	Truncated   bool              `json:"truncated,omitempty"`
 	Quarantined []palyra.PathText `json:"sealed_path_created,omitempty"`
-	Left        []string          `json:"left,omitempty"`
+	Left        []string          `json:"left_behind,omitempty"`
 	CallID      palyra.ID         `json:"call_id"`
 	ApprovalID  palyra.ID         `json:"approval_id,omitempty"`
 	SessionID   palyra.ID         `json:"session_id,omitempty"`

@@ -85,7 +85,7 @@ func (t *texts) asides(o palyra.Outcome) {
 			t.note("and %d more left behind", len(o.Left)-i)
 			break
 		}
-		t.note("left behind: %s", palyra.Clip(text, 300))
+		t.note("left behind: %s", palyra.Clip(text, 150))
 	}
 	if o.Truncated && artifactOf(o.Output) == "" {
 		t.less = true
