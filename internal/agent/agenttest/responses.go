@@ -2,11 +2,10 @@ package agenttest
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"net/http"
 )
 
 // NewFunc starts a server that asks answer for each reply, for programs whose
