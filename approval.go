@@ -87,6 +87,8 @@ type Approval struct {
 	Owner       Principal   `json:"owner,omitempty"`
 	PeerUID     int64       `json:"peer_uid"`
 	Door        Door        `json:"door"`
+	Room        ID          `json:"-"` // the running call at whose own door the call was proposed
+	Payer       string      `json:"-"` // in whose share of open questions it is counted
 	RequestedAt time.Time   `json:"requested_at"`
 	ExpiresAt   time.Time   `json:"expires_at"`
 	SubjectType SubjectType `json:"subject_type"`
@@ -191,6 +193,7 @@ type Terms struct {
 	PathRoot   string    `json:"path_root,omitempty"` // writes stay under this workspace-relative directory
 	TierFloor  Tier      `json:"tier_floor,omitempty"`
 	Hosts      []string  `json:"hosts,omitempty"`
+	Room       ID        `json:"room,omitempty"` // the running call whose agent it was given to; empty: given to none in a room
 }
 
 // Digest returns the digest of what the approver is shown.

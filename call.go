@@ -27,6 +27,14 @@ type Proposal struct {
 	Parent    ID              `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
 	Purpose   string          `json:"purpose,omitempty"`   // what the parent is, for people
 	Within    []string        `json:"within,omitempty"`    // the only workspaces that the credential reaches; empty: all
+
+	// What decides who reaches the call; see Reach.
+	Room       ID        `json:"room,omitempty"`       // the running call at whose own door it was proposed
+	Line       []ID      `json:"line,omitempty"`       // the running calls it came out of, outermost first; the last is Parent
+	Origin     Principal `json:"origin,omitempty"`     // who proposed the outermost of them; empty: Principal
+	Credential string    `json:"credential,omitempty"` // what it was proposed with
+	Scopes     []string  `json:"scopes,omitempty"`     // permissions of that; empty: those of an agent
+	Inside     bool      `json:"-"`                    // it comes out of a room, though by no door of it: a host that the agent in it wants to reach
 }
 
 // Call is a proposal on its way: the record that survives a crash.

@@ -13,6 +13,8 @@ type CallProposed struct {
 	InputBytes int64     `json:"input_bytes"`
 	Input      Digest    `json:"input_digest"`
 	Key        string    `json:"key,omitempty"`
+	Parent     ID        `json:"parent,omitempty"` // the running call that it came out of
+	Origin     Principal `json:"origin,omitempty"` // who proposed the outermost of those; empty: the principal
 }
 
 // CallJudged is policy's answer.
@@ -53,6 +55,21 @@ type CallGranted struct {
 	Lease    ID     `json:"lease_id,omitempty"`
 	Tier     Tier   `json:"tier"`
 	WallMS   int64  `json:"wall_ms,omitempty"` // that it may run; lines from before this was kept do not say
+}
+
+// CallFed says that a running call was given input, by whom, and how much since the
+// line before: pieces, bytes, signals. Digest is of all bytes that it was given so
+// far. It stands before the line of the call's end.
+type CallFed struct {
+	Call       ID        `json:"call_id"`
+	By         Principal `json:"by"`
+	Credential string    `json:"credential,omitempty"`
+	Room       ID        `json:"room,omitempty"`
+	Count      int64     `json:"count"`
+	Bytes      int64     `json:"bytes"`
+	Signals    []string  `json:"signals,omitempty"`
+	Ended      bool      `json:"ended,omitempty"` // that was all
+	Digest     Digest    `json:"input_digest"`
 }
 
 // CallFinished carries the attestation's digest; without this line the output
@@ -96,6 +113,9 @@ func (CallRefused) Kind() string { return "call.refused" }
 
 // Kind implements Event.
 func (CallGranted) Kind() string { return "call.granted" }
+
+// Kind implements Event.
+func (CallFed) Kind() string { return "call.fed" }
 
 // Kind implements Event.
 func (CallFinished) Kind() string { return "call.finished" }

@@ -11,6 +11,15 @@ type RunStarted struct {
 	Budget    Budget    `json:"budget"`
 }
 
+// RunFed says that something was said to a run, and by whom.
+type RunFed struct {
+	Run        ID        `json:"run_id"`
+	By         Principal `json:"by"`
+	Credential string    `json:"credential,omitempty"`
+	Bytes      int64     `json:"bytes"`
+	Digest     Digest    `json:"input_digest"`
+}
+
 // RunEnded ends a run.
 type RunEnded struct {
 	Run    ID       `json:"run_id"`
@@ -26,6 +35,7 @@ type SessionOpened struct {
 	Principal Principal `json:"principal"`
 	Workspace string    `json:"workspace"`
 	Door      Door      `json:"door"`
+	Room      ID        `json:"room,omitempty"` // the running call at whose own door it was opened
 }
 
 // SessionLabeled says what a session's calls have done that none did before. A call
@@ -57,6 +67,9 @@ type WorkspaceRemoved struct {
 
 // Kind implements Event.
 func (RunStarted) Kind() string { return "run.started" }
+
+// Kind implements Event.
+func (RunFed) Kind() string { return "run.fed" }
 
 // Kind implements Event.
 func (RunEnded) Kind() string { return "run.ended" }

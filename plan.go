@@ -40,6 +40,7 @@ type Plan struct {
 	Seals        []string        `json:"seals,omitempty"`        // names below the workspace that stay as they are, at any depth
 	UnixSockets  bool            `json:"unix_sockets,omitempty"` // may use sockets of the file system that it can see
 	AgentSocket  bool            `json:"agent_socket,omitempty"` // is an agent itself, with a door of its own to Palyra
+	AgentWithin  []string        `json:"agent_within,omitempty"` // workspaces that this agent reaches beside its own; AnyWorkspace: all that its caller does
 	Egress       []string        `json:"egress,omitempty"`       // host:port; host may be *.suffix or an address
 	Bindings     []string        `json:"bindings,omitempty"`     // secrets by binding name
 	Limits       Limits          `json:"limits"`
@@ -47,6 +48,9 @@ type Plan struct {
 
 	Detail Detail `json:"-"`
 }
+
+// AnyWorkspace stands for every workspace that whoever proposes a call reaches.
+const AnyWorkspace = "*"
 
 // WorkspaceRef is the workspace a plan works in.
 type WorkspaceRef struct {
@@ -135,7 +139,7 @@ func (p Plan) Digest() (Digest, error) {
 func (p Plan) Unsandboxed() Plan {
 	p = p.clone()
 	p.Tier, p.Profile, p.Limits, p.Enforcement = TierUnsandboxed, "", Limits{}, Enforcement{Mode: "none"}
-	p.Mounts, p.Files, p.Seals, p.AgentSocket, p.Executable.Sealed = nil, nil, nil, false, false
+	p.Mounts, p.Files, p.Seals, p.AgentSocket, p.AgentWithin, p.Executable.Sealed = nil, nil, nil, false, nil, false
 	p.Detail.Notes = append([]string{UnsandboxedNote}, p.Detail.Notes...)
 	return p
 }
@@ -156,6 +160,7 @@ func (p Plan) clone() Plan {
 	p.Mounts = slices.Clone(p.Mounts)
 	p.Files = slices.Clone(p.Files)
 	p.Seals = slices.Clone(p.Seals)
+	p.AgentWithin = slices.Clone(p.AgentWithin)
 	p.Egress = slices.Clone(p.Egress)
 	p.Bindings = slices.Clone(p.Bindings)
 	p.Enforcement.Mechanisms = slices.Clone(p.Enforcement.Mechanisms)

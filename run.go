@@ -73,7 +73,8 @@ type Run struct {
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	LastSeq    int64     `json:"last_seq"`         // of its tape
 	Within     []string  `json:"within,omitempty"` // the only workspaces its credential reaches
-	Model      string    `json:"model,omitempty"`  // that takes the turns
+	Credential string    `json:"credential,omitempty"`
+	Model      string    `json:"model,omitempty"` // that takes the turns
 	Tokens
 }
 

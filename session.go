@@ -15,6 +15,8 @@ type Session struct {
 	UsedAt    time.Time `json:"used_at"`
 	ClosedAt  time.Time `json:"closed_at,omitzero"`
 	Calls     int64     `json:"calls"`
+	Room      ID        `json:"room,omitempty"`   // the running call at whose own door it was opened; only there it can be joined
+	Within    []string  `json:"within,omitempty"` // the bounds of the credentials that share it
 }
 
 // Workspace is a directory an operator registered for agents to work in.

@@ -57,6 +57,7 @@ type Config struct {
 	Remote     *Remote                // a daemon on another machine; overrides all of them
 	Door       Door
 	AgentToken palyra.Secret // of a named agent; empty: agent:local
+	Command    bool          // at the agent's door without a token: this is a person's own command, and no agent
 	Signer     Signer        // nil: signed methods fail before anything is sent
 }
 

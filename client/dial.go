@@ -77,7 +77,7 @@ func (cfg Config) below(run string) (string, error) {
 	if err != nil {
 		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "cannot see where the daemon listens: %v", err)
 	}
-	if cfg.Door == OperatorDoor {
+	if cfg.Door == OperatorDoor || cfg.Command {
 		return filepath.Join(dir, "operator.sock"), nil
 	}
 	return filepath.Join(dir, "agent.sock"), nil

@@ -66,7 +66,7 @@ const typing = 2 * time.Second
 
 // authorise adds what the request needs to be let in.
 func (c *Client) authorise(ctx context.Context, spec connect.Spec, h http.Header, msg any) error {
-	if c.cfg.Remote != nil && c.cfg.Door == AgentDoor {
+	if c.cfg.Door == AgentDoor && (c.cfg.Remote != nil || c.cfg.Command) {
 		h.Set("Palyra-Door", "agent")
 	}
 	if !c.cfg.AgentToken.Empty() {

@@ -27,6 +27,9 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 	if strings.HasPrefix(name, palyra.DeviceAgent) {
 		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + palyra.DeviceAgent + " are those of paired devices' agents")
 	}
+	if strings.HasPrefix(name, palyra.CommandAgent) {
+		return palyra.Agent{}, palyra.Secret{}, invalid("names that begin with " + palyra.CommandAgent + " are those of people's own commands")
+	}
 	token, digest := newToken()
 	a := palyra.Agent{Principal: palyra.Principal("agent:" + name), Owner: owner, AddedAt: r.Now().UTC()}
 	err := r.DB.Write(ctx, "agent.added", func(tx *store.Tx) error {
@@ -132,6 +135,38 @@ func (r *Registry) LocalAgent(ctx context.Context) (palyra.Agent, error) {
 	if errors.Is(err, store.ErrNoRows) {
 		return palyra.Agent{}, palyra.Errorf(palyra.Denied, palyra.ReasonNoCredential, "this state has no owner yet").
 			WithRemedy("run 'palyra up'")
+	}
+	return a, err
+}
+
+// CommandAgent returns the agent of the commands that a user types: that of the
+// person whose key it is. Who is nobody here, or may not start runs, has agent:local
+// at the other socket, and has no more here; so does one whose name an agent took
+// before these had names.
+func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, error) {
+	person, err := r.Person(ctx, uid)
+	if palyra.CodeOf(err) == palyra.Denied {
+		return r.LocalAgent(ctx)
+	}
+	if err != nil {
+		return palyra.Agent{}, err
+	}
+	a := palyra.CommandOf(person.Principal)
+	local := false
+	err = r.DB.Read(ctx, func(tx *store.Tx) error {
+		owner, err := personOf(tx, a.Principal)
+		if err != nil {
+			return err
+		}
+		u, err := liveUser(tx, person.Principal)
+		local = owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, "runs.start", true) || !r.Permits(person.Role, "runs.start", true)
+		if palyra.CodeOf(err) == palyra.Denied {
+			err = nil
+		}
+		return err
+	})
+	if local && err == nil {
+		return r.LocalAgent(ctx)
 	}
 	return a, err
 }

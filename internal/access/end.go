@@ -71,6 +71,9 @@ func credentials(tx *store.Tx, p palyra.Principal) ([]string, error) {
 // own lists the ids of what speaks for a principal themselves.
 func own(tx *store.Tx, p palyra.Principal) ([]string, error) {
 	out := []string{string(p)}
+	if !p.IsAgent() {
+		out = append(out, string(palyra.CommandOf(p).Principal))
+	}
 	for _, c := range []struct{ query, prefix string }{{keysOf, "key:"}, {devicesOf, "device:"}, {tokensOf, "token:"}} {
 		ids, err := owned(tx, c.query, p)
 		if err != nil {

@@ -211,7 +211,7 @@ func TestRemovalEndsAllThatIsTheirs(t *testing.T) {
 	got, before := b.ends(), len(b.journal.kinds())
 	b.must(b.RemoveUser(t.Context(), "user:bob", b.sign(b.owner, nil)))
 
-	want := []string{"user:bob", "key:" + bob.KeyID, "device:" + d.ID, "token:" + own.ID, "agent:ci", "token:" + scoped.ID}
+	want := []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "device:" + d.ID, "token:" + own.ID, "agent:ci", "token:" + scoped.ID}
 	if d := cmp.Diff(want, *got); d != "" {
 		t.Error(d)
 	}
@@ -238,11 +238,11 @@ func TestChangeEndsWhatWasOpenedBefore(t *testing.T) {
 	b.must(err)
 	got := b.ends()
 	b.must(b.changeUser(bob, "bob", palyra.RoleAdmin, "/w"))
-	if want := []string{"user:bob", "key:" + second.KeyID}; !slices.Equal(*got, want) { // not the request that says so
+	if want := []string{"user:bob", "agent:user.bob", "key:" + second.KeyID}; !slices.Equal(*got, want) { // not the request that says so
 		t.Errorf("%v, want %v", *got, want)
 	}
 	b.wants(b.RemoveOperator(t.Context(), "op-none", b.sign(b.owner, nil)), palyra.ReasonNotFound)
-	if len(*got) != 2 {
+	if len(*got) != 3 {
 		t.Error("a refused change ended something")
 	}
 	_, _, err = b.AddAgent(t.Context(), "ci", "user:bob", b.sign(b.owner, nil))
@@ -253,11 +253,11 @@ func TestChangeEndsWhatWasOpenedBefore(t *testing.T) {
 		want  []string
 	}{
 		{palyra.RoleOwner, []string{"/v", "/w"}, nil}, // more ends nothing
-		{palyra.RoleViewer, []string{"/v", "/w"}, []string{"user:bob", "key:" + bob.KeyID, "key:" + second.KeyID}},
-		{palyra.RoleViewer, []string{"/v"}, []string{"user:bob", "key:" + bob.KeyID, "key:" + second.KeyID, "agent:ci"}},
+		{palyra.RoleViewer, []string{"/v", "/w"}, []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "key:" + second.KeyID}},
+		{palyra.RoleViewer, []string{"/v"}, []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "key:" + second.KeyID, "agent:ci"}},
 		{palyra.RoleViewer, nil, nil},
 		{palyra.RoleAuditor, nil, nil},
-		{palyra.RoleApprover, nil, []string{"user:bob", "key:" + bob.KeyID, "key:" + second.KeyID}}, // another, and so less in part
+		{palyra.RoleApprover, nil, []string{"user:bob", "agent:user.bob", "key:" + bob.KeyID, "key:" + second.KeyID}}, // another, and so less in part
 	} {
 		*got = nil
 		b.must(b.changeUser(b.owner, "bob", c.role, c.place...))

@@ -64,12 +64,12 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	default:
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "approval %s already asks about this plan", old.ID)
 	}
-	if err := d.mayAsk(tx, a.Principal, a.PlanDigest, m); err != nil {
+	if err := d.mayAsk(tx, c, m); err != nil {
 		return err
 	}
 	ends := m.in(min(a.ExpiresAt.Sub(m.time()), d.cfg.Wait)) // a clock set back since Prepare gives no more
 	ends.wall = nanos(a.ExpiresAt)
-	a.Waiting = 1
+	a.Waiting, a.Room, a.Payer = 1, c.Proposal.Room, c.Proposal.Payer()
 	if err := putRecord(tx, a, ends); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (d *Desk) Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, 
 			a, joined = r.Approval, true
 			return err
 		}
-		return d.mayAsk(tx, c.Proposal.Principal, c.Digest, m)
+		return d.mayAsk(tx, c, m)
 	})
 	if err != nil {
 		return palyra.Approval{}, false, wrap("prepare", err)
@@ -50,6 +50,7 @@ func (d *Desk) question(c *palyra.Call, m moment) palyra.Approval {
 		ID: d.cfg.NewID(), Session: p.Session, Run: p.Run, Call: c.ID, Principal: p.Principal, Owner: p.Owner, PeerUID: p.PeerUID,
 		Door: p.Door, RequestedAt: m.time(), ExpiresAt: timeOf(m.in(d.cfg.Wait).wall), PlanDigest: c.Digest, Plan: c.Plan,
 		Prompt: d.promptOf(c), Need: v.Need, Bundle: v.Bundle, Snapshot: v.Snapshot, Waiting: 1,
+		Room: p.Room, Payer: p.Payer(),
 	}
 	a.SubjectType, a.SubjectID = subjectOf(c)
 	a.Need.Votes = max(1, a.Need.Votes)
@@ -79,10 +80,11 @@ func samePlan(tx *store.Tx, c *palyra.Call) (record, error) {
 
 // mayAsk is the flood guard: a bounded number of open questions, and no nagging
 // about a plan that was denied.
-func (d *Desk) mayAsk(tx *store.Tx, who palyra.Principal, plan palyra.Digest, m moment) error {
+func (d *Desk) mayAsk(tx *store.Tx, c *palyra.Call, m moment) error {
+	payer := c.Proposal.Payer()
 	var hold deadline
 	err := tx.Get(`SELECT until_at, boot_id, until_boot FROM approval_denials WHERE principal = ? AND plan_digest = ?`,
-		[]any{who, plan}, &hold.wall, &hold.boot, &hold.since)
+		[]any{c.Proposal.Principal, c.Digest}, &hold.wall, &hold.boot, &hold.since)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNoRows):
 		return err
@@ -91,17 +93,17 @@ func (d *Desk) mayAsk(tx *store.Tx, who palyra.Principal, plan palyra.Digest, m 
 			WithRemedy("propose something else, or ask again after %s", timeOf(hold.wall).UTC().Add(time.Second-1).Truncate(time.Second).Format(time.RFC3339))
 	}
 	var open int
-	err = tx.Get(`SELECT COUNT(*) FROM (SELECT 1 AS one FROM approvals WHERE decision = '' AND principal = ? AND expires_at > ? LIMIT ?) AS open`,
-		[]any{who, m.wall, d.cfg.MaxPending}, &open)
+	err = tx.Get(`SELECT COUNT(*) FROM (SELECT 1 AS one FROM approvals WHERE decision = '' AND payer = ? AND expires_at > ? LIMIT ?) AS open`,
+		[]any{payer, m.wall, d.cfg.MaxPending}, &open)
 	if err != nil || open < d.cfg.MaxPending {
 		return err
 	}
-	return d.tooMany(tx, who, m)
+	return d.tooMany(tx, payer, m)
 }
 
-func (d *Desk) tooMany(tx *store.Tx, who palyra.Principal, m moment) error {
+func (d *Desk) tooMany(tx *store.Tx, who string, m moment) error {
 	var first int64
-	err := tx.Get(`SELECT COALESCE(MIN(expires_at), 0) FROM approvals WHERE decision = '' AND principal = ? AND expires_at > ?`,
+	err := tx.Get(`SELECT COALESCE(MIN(expires_at), 0) FROM approvals WHERE decision = '' AND payer = ? AND expires_at > ?`,
 		[]any{who, m.wall}, &first)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type record struct {
 
 const recordColumns = `id, seq, session_id, run_id, call_id, principal, owner, peer_uid, door, requested_at, expires_at, boot_id,
 	expires_boot, subject_type, subject_id, plan_digest, need, bundle, snapshot, policies, waiting, decision, scope, lease_id,
-	reason, decided_by, decided_method, decided_at, separation`
+	reason, decided_by, decided_method, decided_at, separation, room, payer`
 
 var recordMarks = strings.TrimSuffix(strings.Repeat("?, ", strings.Count(recordColumns, ",")+1), ", ")
 
@@ -33,7 +33,7 @@ func scanRecord(scan func(...any) error) (record, error) {
 	a, d := &r.Approval, &r.Decision
 	err := scan(&a.ID, &r.seq, &a.Session, &a.Run, &a.Call, &a.Principal, &a.Owner, &a.PeerUID, &a.Door, &requested, &expires,
 		&r.ends.boot, &r.ends.since, &a.SubjectType, &a.SubjectID, &a.PlanDigest, &need, &a.Bundle, &a.Snapshot, &policies,
-		&a.Waiting, &d.Answer, &d.Scope, &d.Lease, &d.Reason, &d.By, &d.Method, &decidedAt, &d.Separation)
+		&a.Waiting, &d.Answer, &d.Scope, &d.Lease, &d.Reason, &d.By, &d.Method, &decidedAt, &d.Separation, &a.Room, &a.Payer)
 	if err != nil {
 		return record{}, err
 	}
@@ -144,7 +144,7 @@ func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) error {
 	_, err := tx.Exec(`INSERT INTO approvals (`+recordColumns+`) VALUES (`+recordMarks+`)`,
 		a.ID, seq, a.Session, a.Run, a.Call, a.Principal, a.Owner, a.PeerUID, a.Door, nanos(a.RequestedAt), ends.wall, ends.boot,
 		ends.since, a.SubjectType, a.SubjectID, a.PlanDigest, need, a.Bundle, a.Snapshot, policies, a.Waiting,
-		"", "", "", "", "", "", 0, "")
+		"", "", "", "", "", "", 0, "", a.Room, a.Payer)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func exactTerms(a palyra.Approval) palyra.Terms {
 	return palyra.Terms{
 		Principal: a.Principal, Session: a.Session, Tool: a.Plan.Tool, PlanDigest: a.PlanDigest,
 		Workspace: a.Plan.Workspace.Path, Program: a.Plan.Executable.Path, TierFloor: a.Plan.Tier,
-		Hosts: slices.Clone(a.Plan.Egress),
+		Hosts: slices.Clone(a.Plan.Egress), Room: a.Room,
 	}
 }
 
@@ -33,12 +33,13 @@ func termsFor(a palyra.Approval, widen string) (palyra.Terms, bool) {
 	return palyra.Terms{}, false
 }
 
-// covers reports whether terms permit the call. A lease names its principal and
-// its session always; terms that name no plan must be widened ones.
+// covers reports whether terms permit the call: the proposer reaches the lease, which
+// names its session always, and the session's bounds are the proposer's. Terms that
+// name no plan must be widened ones.
 func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 	p := c.Plan
 	switch {
-	case t.Principal == "" || t.Principal != c.Proposal.Principal,
+	case !c.Proposal.Reach().May(palyra.ActUse, t.Reached(c.Proposal.Within)),
 		t.Session == "" || t.Session != c.Proposal.Session,
 		t.Tool == "" || t.Tool != p.Tool,
 		t.Workspace != p.Workspace.Path,

@@ -9,9 +9,12 @@ func (a *app) agentRun() *cobra.Command {
 		Use: "run [flags] -- CMD [ARG]...", Short: "Run an agent inside the full sandbox, with a door to Palyra", Args: o.check,
 		Long: "Runs a command that is an agent itself in tier C, like 'palyra exec', and gives it a\n" +
 			"socket of its own at which it may call tools: nothing else of Palyra, no key, no\n" +
-			"token and no other socket is in its reach. There it is the agent that this command\n" +
-			"is: the one of " + tokenVariable + ", or agent:local. Every call it makes walks\n" +
-			"the gate, and runs in a sandbox of its own.\n\n" +
+			"token and no other socket is in its reach. There it is the agent of\n" +
+			tokenVariable + ", or agent:local, and reaches this workspace, the calls\n" +
+			"and sessions that it starts there, and nothing else: no other room, no session and no\n" +
+			"grant that is not its own. --reach lets it work in another registered workspace as\n" +
+			"well; the question says so. Every call it makes walks the gate, and runs in a sandbox\n" +
+			"of its own.\n\n" +
 			"The palyra command is in its PATH and finds the socket by PALYRA_HOME. Name the\n" +
 			"hosts of its model with --egress; others are asked for when it wants them. It may\n" +
 			"run as long as a run may (tool_call.run_timeout_ms), and be fed while it runs.",
@@ -29,6 +32,7 @@ func (a *app) agentRun() *cobra.Command {
 		ValidArgsFunction: completeNothing,
 	}
 	o.flags(cmd)
+	cmd.Flags().StringArrayVar(&o.within, "reach", nil, "another registered workspace that the agent may work in; '*' for all (repeatable)")
 	for _, name := range []string{"tier", "script"} {
 		_ = cmd.Flags().MarkHidden(name) // there is no choice
 	}

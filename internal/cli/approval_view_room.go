@@ -48,7 +48,14 @@ func (v *approvalView) room() {
 		v.roomWhole()
 	}
 	if p.AgentSocket {
-		v.shout("Agent", "it is an agent itself: it may call tools, as whoever makes this call, for as long as it runs")
+		v.shout("Agent", "it is an agent itself: it may call tools for as long as it runs, in this workspace and with what it starts there")
+	}
+	for _, w := range p.AgentWithin {
+		if w == palyra.AnyWorkspace {
+			v.shout("Agent", "it may work in EVERY workspace that its caller reaches")
+			continue
+		}
+		v.shout("Agent", "it may work in "+show.Arg(w)+" too")
 	}
 	if p.UnixSockets {
 		v.shout("Sockets", "unix sockets that it can see: programs outside the sandbox may answer there")

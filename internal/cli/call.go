@@ -57,7 +57,7 @@ func (a *app) toolsCall() *cobra.Command {
 
 // call proposes a call and prints what became of it.
 func (a *app) call(ctx context.Context, r client.CallRequest) error {
-	c, err := a.agent()
+	c, err := a.byHand()
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,24 @@ func (a *app) agent() (*client.Client, error) {
 	return client.Open(client.Config{Find: find, Door: client.AgentDoor, AgentToken: token})
 }
 
+// byHand opens the door at which what a person types proposes calls: not as an agent
+// that nobody named, whose calls and questions are others' than theirs. Where only an
+// agent can be, in a room, with a token or elsewhere, it is that agent.
+func (a *app) byHand() (*client.Client, error) {
+	if a.remoteName() != "" || a.tokenFile() != "" || a.inside() {
+		return a.agent()
+	}
+	paths, err := a.paths()
+	if err != nil {
+		return nil, err
+	}
+	_, socket, err := paths.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	return client.Open(client.Config{Socket: socket, Door: client.AgentDoor, Command: true})
+}
+
 // operator opens the operator's door. Its key is read, and its passphrase asked
 // for, only when something must be signed.
 func (a *app) operator() (*client.Client, error) {

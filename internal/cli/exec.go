@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"palyra"
 )
 
 // execTool is the tool that exec calls.
@@ -17,6 +19,7 @@ type execOptions struct {
 	session, tier, workspace, cwd, key string
 	profile, script                    string
 	egress, env                        []string
+	within                             []string // workspaces that an agent reaches beside its own
 	timeout, cpu                       spanFlag
 	memory, disk                       sizeFlag
 	processes                          int64
@@ -196,7 +199,7 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	})
 	defer stop()
 	a.ctx, a.interrupt = patient, interrupt
-	c, err := a.agent()
+	c, err := a.byHand()
 	if err != nil {
 		return err
 	}
@@ -206,6 +209,14 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	a.nearest(patient, &o)
 	if o.workspace, err = a.workspaceOf(o.workspace); err != nil {
 		return err
+	}
+	for i, w := range o.within {
+		if w == palyra.AnyWorkspace {
+			continue
+		}
+		if o.within[i], err = a.directory(w); err != nil {
+			return err
+		}
 	}
 	script, err := x.readScript(patient, c, &o)
 	if err != nil {

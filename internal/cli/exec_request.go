@@ -30,6 +30,7 @@ type execArguments struct {
 	Script   string            `json:"script,omitempty"`
 	Held     bool              `json:"require_limits,omitempty"`
 	Agent    bool              `json:"agent_socket,omitempty"`
+	Within   []string          `json:"agent_within,omitempty"`
 	Limits   *execLimits       `json:"limits,omitempty"`
 }
 
@@ -54,7 +55,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 		return client.CallRequest{}, err
 	}
 	args := execArguments{
-		Cwd: o.cwd, Env: vars, Live: in.live, Terminal: t, Tier: o.tier, Profile: o.profile, Egress: o.egress, Script: script, Held: o.limits, Agent: o.agent,
+		Cwd: o.cwd, Env: vars, Live: in.live, Terminal: t, Tier: o.tier, Profile: o.profile, Egress: o.egress, Script: script, Held: o.limits, Agent: o.agent, Within: o.within,
 	}
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]

@@ -11,10 +11,10 @@ import (
 // token that could not call at all is said to be one, since an answer for somebody
 // else would pass for its own.
 func (a *app) speaker(ctx context.Context, o *whyOptions) error {
-	if o.principal != "" || a.remoteName() != "" || a.tokenFile() == "" {
+	if o.principal != "" || a.remoteName() != "" {
 		return nil
 	}
-	c, err := a.agent()
+	c, err := a.byHand()
 	if err != nil {
 		return err
 	}

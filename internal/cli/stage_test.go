@@ -242,7 +242,7 @@ func (s *stage) Watch(_ context.Context, id palyra.ID, _ palyra.Watch) (palyra.O
 }
 
 // Send implements tools.Calls.
-func (s *stage) Send(ctx context.Context, id palyra.ID, f palyra.Feed) error {
+func (s *stage) Send(ctx context.Context, id palyra.ID, _ palyra.Reach, f palyra.Feed) error {
 	s.mu.Lock()
 	x := s.calls[id]
 	s.mu.Unlock()
@@ -277,12 +277,12 @@ func (s *stage) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	x := s.calls[id]
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return &palyra.Call{ID: id, State: x.state, Proposal: palyra.Proposal{Principal: rpc.CallerOf(ctx).Principal}}, nil
+	return &palyra.Call{ID: id, State: x.state, Proposal: palyra.Proposal{Principal: rpc.CallerOf(ctx).Principal, Credential: rpc.CallerOf(ctx).CredentialID}}, nil
 }
 
 // List implements tools.Calls.
-func (s *stage) List(context.Context, tools.Filter) ([]*palyra.Call, bool, error) {
-	return nil, false, nil
+func (s *stage) List(context.Context, tools.Filter) ([]*palyra.Call, palyra.ID, error) {
+	return nil, "", nil
 }
 
 // finished is an outcome with what the command printed.

@@ -31,8 +31,8 @@ func (p catalogPart) Tool(_ context.Context, name string) (palyra.Tool, error) {
 
 type callsPart struct{ *run.Calls }
 
-func (p callsPart) List(ctx context.Context, f toolsvc.Filter) ([]*palyra.Call, bool, error) {
-	return p.Calls.List(ctx, run.Filter{Principal: f.Principal, Session: f.Session, State: f.State, Before: f.Before, Limit: f.Limit})
+func (p callsPart) List(ctx context.Context, f toolsvc.Filter) ([]*palyra.Call, palyra.ID, error) {
+	return p.Calls.List(ctx, run.Filter{Reach: f.Reach, Principal: f.Principal, Session: f.Session, State: f.State, Before: f.Before, Limit: f.Limit})
 }
 
 // deskPart adds to the desk what needs other parts: policy's word on who may

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"palyra"
@@ -118,7 +119,9 @@ func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port in
 	out, err := p.calls.Call(ctx, palyra.Proposal{
 		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
 		Workspace: from.Workspace, Tool: fetch.AllowName, Arguments: args, CallsUsed: from.CallsUsed, CallsMax: from.CallsMax,
-		Within: from.Within, Parent: c.ID, Purpose: cmp.Or(c.Detail.Summary, c.Proposal.Tool),
+		Within: from.Within, Room: from.Room, Line: append(slices.Clone(from.Line), c.ID), Origin: from.Origin, Credential: from.Credential,
+		Inside: c.Plan.AgentSocket || from.Inside,
+		Parent: c.ID, Purpose: cmp.Or(c.Detail.Summary, c.Proposal.Tool),
 	}, palyra.Watch{Event: func(asks *palyra.Call, e palyra.Event) {
 		id.Store(asks.ID)
 		if resume == nil && putToPeople(e) { // what policy answers by itself is the run's own time

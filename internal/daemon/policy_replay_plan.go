@@ -145,6 +145,8 @@ func (r *reading) terms(name string, v canon.Value, p *palyra.Plan) {
 		r.flag(v, &p.UnixSockets)
 	case "agent_socket":
 		r.flag(v, &p.AgentSocket)
+	case "agent_within":
+		words(r, v, &p.AgentWithin)
 	case "egress":
 		words(r, v, &p.Egress)
 	case "bindings":

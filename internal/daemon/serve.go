@@ -41,6 +41,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.insiders.local = d.access.LocalAgent
 	d.insiders.server.Store(server)
 	d.devices.serve(server)
 	d.openConsole(server)

@@ -100,13 +100,41 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if err := driver.Plan(ctx, c, &p); err != nil {
 		return palyra.Plan{}, err
 	}
+	if p.AgentWithin, err = r.widened(ctx, c.Proposal, p.AgentWithin); err != nil {
+		return palyra.Plan{}, err
+	}
 	return p, nil
+}
+
+// widened resolves the workspaces that an agent is to reach beside its own. They are
+// registered ones, which its caller reaches.
+func (r *Resolver) widened(ctx context.Context, p palyra.Proposal, asked []string) ([]string, error) {
+	if slices.Contains(asked, palyra.AnyWorkspace) {
+		return []string{palyra.AnyWorkspace}, nil // whatever else is named
+	}
+	var out []string
+	for _, path := range asked {
+		w, err := r.Workspaces.Resolve(ctx, path, p.PeerUID)
+		if err != nil {
+			return nil, err
+		}
+		if !w.Known {
+			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "an agent is let into registered workspaces only, and %s is none", palyra.Clip(path, 256)).
+				WithRemedy("have an operator register it: palyra workspace add")
+		}
+		if err := within(p.Within, w.Path, true); err != nil {
+			return nil, err
+		}
+		out = append(out, w.Path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // within refuses a workspace that the caller's credential does not reach. One that
 // is bound to workspaces works in them only; what needs none reaches nothing.
 func within(reach []string, workspace string, needed bool) error {
-	if len(reach) == 0 || !needed || slices.Contains(reach, workspace) {
+	if len(reach) == 0 || !needed || palyra.Within(workspace, reach) {
 		return nil
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the credential reaches other workspaces only").

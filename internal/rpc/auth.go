@@ -51,7 +51,7 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the method is not open to anybody"))
 	}
 	r := &request{auth: a, access: access, peer: p, since: a.live.begin()}
-	if p.bound != nil && strings.HasPrefix(spec.Procedure, runService) {
+	if p.room != nil && strings.HasPrefix(spec.Procedure, runService) {
 		return nil, wire.ToStatus(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "runs are not started from inside a sandbox: they would outlive it").
 			WithRemedy("call tools one by one"))
 	}

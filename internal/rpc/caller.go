@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"slices"
 
 	"palyra"
 )
@@ -14,6 +13,8 @@ const (
 	ByToken          = "token"
 	ByDevice         = "device"
 	ByConsole        = "console"
+	ByCommand        = "command" // a person's own command, at the operator's socket
+	ByRoom           = "room"    // a run's own door
 )
 
 // Caller is who makes a request, as the chain found it. The zero Caller may do
@@ -28,7 +29,9 @@ type Caller struct {
 	Credential   string           // how it is known: By…
 	CredentialID string           // "device:dev-…", "token:tok-…", "agent:…", "key:op-…", "console:…"
 	PeerUID      int64            // -1: another machine, or a browser
-	Parent       palyra.ID        // the running call that the caller is, when it came by that call's own door
+	Room         palyra.ID        // the running call that the caller is in, when it came by that call's own door
+	Line         []palyra.ID      // the running calls around it, outermost first; the last is Room
+	Origin       palyra.Principal // who proposed the outermost
 	Device       palyra.Device    // the paired device it comes from
 	Starts       bool             // it could propose calls, with its signature where it is a person's
 	Signed       bool             // a person signed exactly this request
@@ -39,10 +42,21 @@ type Caller struct {
 // IsAgent reports whether the caller is an agent.
 func (c Caller) IsAgent() bool { return c.Role == palyra.RoleAgent || c.Principal.IsAgent() }
 
+// Reach is how far the caller's credential reaches.
+func (c Caller) Reach() palyra.Reach {
+	return palyra.Reach{Person: !c.IsAgent(), Principal: c.Principal, Room: c.Room, Credential: c.CredentialID, Within: c.Within}
+}
+
 // Reaches reports whether the caller may see and touch what is in a workspace.
 // What belongs to none is for those who are bound to none.
 func (c Caller) Reaches(workspace string) bool {
-	return len(c.Within) == 0 || slices.Contains(c.Within, workspace)
+	return len(c.Within) == 0 || palyra.Within(workspace, c.Within)
+}
+
+// Missing is the answer about what a caller does not reach: the same as about what
+// is not there.
+func Missing(what string) error {
+	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such %s", what)
 }
 
 type requestKey struct{}

@@ -20,11 +20,9 @@ import (
 // door is one socket and its server.
 type door struct {
 	name     string
-	agent    bool          // whoever comes in is an agent
-	bound    *palyra.Agent // whoever comes in is this one
-	parent   palyra.ID     // the call whose door it is
-	within   []string      // the only workspaces that call reaches; empty: all
-	uid      int64         // whom it serves
+	agent    bool  // whoever comes in is an agent
+	room     *Room // of a run's own door: what it gives
+	uid      int64 // whom it serves
 	path     string
 	far      bool                        // not a unix socket: there is no uid to look at
 	hosts    func(string) bool           // of a far door: how it may be called
@@ -35,11 +33,9 @@ type door struct {
 
 // peer is who is at the other end of a connection, as the kernel says.
 type peer struct {
-	uid     int64 // -1: the kernel would not say
-	agent   bool  // came by the agent door
-	bound   *palyra.Agent
-	parent  palyra.ID
-	within  []string
+	uid     int64     // -1: the kernel would not say
+	agent   bool      // came by the agent door
+	room    *Room     // came by a run's own door
 	device  string    // came over mutual TLS, as this paired device
 	until   time.Time // with a certificate that holds so long
 	console bool      // came by the console's listener
@@ -70,7 +66,7 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 	g := d.guard(h, s, bodies)
 	d.server = d.http(g, s)
 	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, bound: d.bound, parent: d.parent, within: d.within})
+		return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, room: d.room})
 	}
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetUnencryptedHTTP2(true)

@@ -8,8 +8,8 @@ import (
 	"palyra"
 )
 
-// DoorHeader says, on a device's connection, that an agent speaks and not the
-// device's person. It can only give authority up.
+// DoorHeader says, on a device's connection and at the operator's socket, that an
+// agent speaks and not the person. It can only give authority up.
 const DoorHeader = "Palyra-Door"
 
 // start is the permission to propose calls.
@@ -30,16 +30,15 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 		return err
 	}
 	switch {
-	case r.peer.bound != nil && given:
+	case r.peer.room != nil && given:
 		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "at a run's own door nobody is anyone else"))
 	case r.peer.console && given:
 		return a.alert(r, nil, palyra.Errorf(palyra.Denied, palyra.ReasonBadCredential, "a browser comes with its cookie, not with a token").
 			WithRemedy("use the token at a socket of the daemon, or from a paired device"))
 	case given:
 		return a.byToken(ctx, r, token)
-	case r.peer.bound != nil:
-		r.agent(*r.peer.bound, ByAgentSocket)
-		r.caller.Parent, r.caller.Within = r.peer.parent, r.peer.within
+	case r.peer.room != nil:
+		r.inside(*r.peer.room)
 	case r.peer.device != "":
 		return a.byDevice(ctx, r, h)
 	case r.peer.console:
@@ -49,9 +48,9 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 		if err != nil {
 			return err
 		}
-		r.agent(agent, ByAgentSocket)
-		_, r.caller.Within, err = a.Access.Cap(ctx, agent.Owner) // an agent reaches what its owner does
-		return err
+		return a.agentOf(ctx, r, agent, ByAgentSocket)
+	case r.peer.device == "" && len(h.Values(DoorHeader)) > 0:
+		return a.byCommand(ctx, r, h)
 	case !r.signed: // the signature says who; without one it is the daemon's user, looking
 		person, err := a.Access.Person(ctx, r.peer.uid)
 		if err != nil {
@@ -60,6 +59,37 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 		return a.person(ctx, r, person, ByOperatorSocket)
 	}
 	return nil
+}
+
+// agentOf makes the caller an agent that reaches what its owner does.
+func (a *auth) agentOf(ctx context.Context, r *request, agent palyra.Agent, credential string) (err error) {
+	r.agent(agent, credential)
+	_, r.caller.Within, err = a.Access.Cap(ctx, agent.Owner)
+	return err
+}
+
+// inside makes the caller the agent of a room. Its credential is the room's, so that
+// it uses up nobody else's share, and ends with that of its agent.
+func (r *request) inside(room Room) {
+	r.agent(room.Agent, ByRoom)
+	r.caller.CredentialID, r.behind = "room:"+string(room.Call), string(room.Agent.Principal)
+	r.caller.Room, r.caller.Line, r.caller.Origin = room.Call, room.Line, room.Origin
+	r.caller.Within, r.caller.Scopes = room.Within, room.Scopes
+}
+
+// byCommand is a person's own command at the operator's socket, which proposes calls
+// and decides nothing: not the person, whose signature it does not bring, and not
+// whichever agent comes through the agent's socket without a name.
+func (a *auth) byCommand(ctx context.Context, r *request, h http.Header) error {
+	if door := h.Values(DoorHeader); len(door) > 1 || door[0] != "agent" {
+		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s can only be agent", DoorHeader)
+	}
+	r.signed = false
+	agent, err := a.Access.CommandAgent(ctx, r.peer.uid)
+	if err != nil {
+		return err
+	}
+	return a.agentOf(ctx, r, agent, ByCommand)
 }
 
 // agent makes the caller an agent.

@@ -10,14 +10,25 @@ import (
 	"palyra"
 )
 
+// Room is a run that is an agent itself, and what its own door gives to whoever
+// comes in by it.
+type Room struct {
+	Call   palyra.ID        // the run's
+	Agent  palyra.Agent     // whoever comes in is this one
+	UID    int64            // and must be this user
+	Line   []palyra.ID      // the running calls that are around it, outermost first; the last is Call
+	Origin palyra.Principal // who proposed the outermost
+	Within []string         // the only workspaces it reaches; empty: all
+	Scopes []string         // the permissions of what the call was proposed with; nil: those of an agent
+}
+
 // ServeAgent opens one more agent door: on a socket that exists only inside one
-// run's sandbox. Whoever comes in by it is the given agent, and must be the given
-// user; it passes the same chain as on the agent socket, brings no token, and starts
-// no runs, which would outlive it. It reaches the workspaces that the run's own call
-// did (none named: all). stop closes it with every request on it, and is called at
-// the latest when the server stops.
-func (s *Server) ServeAgent(l net.Listener, of palyra.ID, who palyra.Agent, uid int64, within []string) (stop func()) {
-	d := &door{name: "room", agent: true, bound: &who, parent: of, within: within, uid: uid, listener: l}
+// run's sandbox. Whoever comes in by it passes the same chain as on the agent socket,
+// brings no token, and starts no runs, which would outlive it. It reaches what came
+// out of the room and nothing else. stop closes the door with every request on it, and
+// is called at the latest when the server stops.
+func (s *Server) ServeAgent(l net.Listener, r Room) (stop func()) {
+	d := &door{name: "room", agent: true, room: &r, uid: r.UID, listener: l}
 	d.prepare(s.chain, s, s.bodies)
 	ended := make(chan struct{})
 	go func() {

@@ -17,7 +17,10 @@ func TestARunsOwnDoor(t *testing.T) {
 	open := func(name string, uid int64) func() {
 		l, err := net.Listen("unix", b.socket(name))
 		b.must(err)
-		return b.server.ServeAgent(l, "01PARENT", palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, uid, []string{"/w"})
+		return b.server.ServeAgent(l, rpc.Room{
+			Call: "01PARENT", Agent: palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, UID: uid, Line: []palyra.ID{"01PARENT"},
+			Origin: "agent:user.alice", Within: []string{"/w"},
+		})
 	}
 	stop := open("room", int64(os.Geteuid()))
 	if code, body := b.post("room", "/palyra.v1.ToolService/ListTools", "application/json", `{}`); code != 200 {

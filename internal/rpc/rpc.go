@@ -81,6 +81,8 @@ type Access interface {
 	Device(ctx context.Context, id string) (palyra.Device, error)
 	// LocalAgent returns the agent that comes without a token.
 	LocalAgent(ctx context.Context) (palyra.Agent, error)
+	// CommandAgent returns the agent as whom the commands of a user propose calls.
+	CommandAgent(ctx context.Context, uid int64) (palyra.Agent, error)
 }
 
 // People is the part of the registry about persons and their keys.

@@ -23,7 +23,7 @@ var errStopping = palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the 
 	WithRemedy("start it again with 'palyra up'")
 
 // Bounds on the calls that hold memory here, waiting or running, over all and
-// for each principal: one agent must not take the place of the others.
+// for each payer: one agent, or one room, must not take the place of the others.
 const (
 	maxInFlight  = 4096
 	maxEach      = 256
@@ -50,8 +50,8 @@ type Calls struct {
 	byKey  map[flightKey]*flight
 	leases map[palyra.ID]map[palyra.ID]bool // lease → calls running under it
 	left   map[palyra.ID]bool               // open approvals of an earlier daemon
-	held   map[palyra.Principal]holding
-	shown  int64 // bytes of output that all flights keep
+	held   map[string]holding               // by payer
+	shown  int64                            // bytes of output that all flights keep
 }
 
 type flightKey struct {
@@ -84,9 +84,9 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 		ended: c.LeaseEnded, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
-		left: map[palyra.ID]bool{}, held: map[palyra.Principal]holding{},
+		left: map[palyra.ID]bool{}, held: map[string]holding{},
 	}
-	c.Ledger.printed = calls.tapeOutput
+	c.Ledger.printed, c.Ledger.fed = calls.tapeOutput, calls.fedLine
 	return calls, nil
 }
 
@@ -123,6 +123,10 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 	if len(p.Key) > maxKey || !plain(p.Key) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad idempotency key").
 			WithRemedy("use at most %d printable characters", maxKey)
+	}
+	if p.Run == "" && runsKey(p.Key) { // or a run would find its own calls made by somebody else
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "idempotency keys of this form are those of runs").
+			WithRemedy("use a key of your own that is not an id with two numbers after it")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +190,7 @@ func (c *Calls) admissible(p palyra.Proposal) error {
 		return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "%d calls are under way", len(c.byID)).
 			WithRemedy("wait for some to end, or decide the pending approvals")
 	}
-	if h := c.held[p.Principal]; h.calls >= maxEach || h.bytes+int64(len(p.Arguments)) > maxEachBytes {
+	if h := c.held[p.Payer()]; h.calls >= maxEach || h.bytes+int64(len(p.Arguments)) > maxEachBytes {
 		return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "%s has %d calls of %d bytes under way", p.Principal, h.calls, h.bytes).
 			WithRemedy("wait for some to end, cancel them, or decide the pending approvals")
 	}

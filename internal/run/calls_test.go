@@ -227,15 +227,15 @@ func TestListPages(t *testing.T) {
 		}
 		ids = append(ids, out.CallID)
 	}
-	page, more, err := w.calls.List(t.Context(), Filter{Principal: "agent:test", Limit: 2})
-	if err != nil || len(page) != 2 || !more || page[0].ID != ids[4] {
+	page, more, err := w.calls.List(t.Context(), Filter{Reach: operator, Principal: "agent:test", Limit: 2})
+	if err != nil || len(page) != 2 || more != page[1].ID || page[0].ID != ids[4] {
 		t.Fatalf("%v, %v", page, err)
 	}
-	page, more, _ = w.calls.List(t.Context(), Filter{Before: page[1].ID})
-	if len(page) != 3 || more || page[0].ID != ids[2] {
+	page, more, _ = w.calls.List(t.Context(), Filter{Reach: operator, Before: more})
+	if len(page) != 3 || more != "" || page[0].ID != ids[2] {
 		t.Errorf("second page %v", page)
 	}
-	if page, _, _ = w.calls.List(t.Context(), Filter{Principal: "agent:other"}); len(page) != 0 {
+	if page, _, _ = w.calls.List(t.Context(), Filter{Reach: operator, Principal: "agent:other"}); len(page) != 0 {
 		t.Errorf("another's calls: %v", page)
 	}
 }
@@ -276,10 +276,10 @@ func TestListLeavesOutWhatIsLarge(t *testing.T) {
 				t.Errorf("%d bytes of arguments listed", len(c.Proposal.Arguments))
 			}
 		}
-		if !more {
+		if more == "" {
 			break
 		}
-		f.Before = page[len(page)-1].ID
+		f.Before = more
 	}
 	if seen != 4 {
 		t.Errorf("%d calls listed", seen)

@@ -14,7 +14,7 @@ func (c *Calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 }
 
 // List returns a page of calls, newest first, without what is large.
-func (c *Calls) List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error) {
+func (c *Calls) List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error) {
 	return c.ledger.List(ctx, f)
 }
 
@@ -112,8 +112,15 @@ func (c *Calls) endRun(ctx context.Context, run palyra.ID) (open int, err error)
 }
 
 // EndChildren ends what came out of a call that is over: questions about hosts
-// that it wanted to reach, calls of the agent that it was.
+// that it wanted to reach, calls and sessions of the agent that it was.
 func (c *Calls) EndChildren(of palyra.ID) {
+	c.endFlights(of)
+	if err := c.sessions.CloseRoom(c.ctx, of); err != nil && c.ctx.Err() == nil { // nobody can join them; they are closed when idle
+		c.log.Warn("the sessions of a room that is over are not closed yet", "call", of, "error", err)
+	}
+}
+
+func (c *Calls) endFlights(of palyra.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.byID {

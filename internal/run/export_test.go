@@ -88,3 +88,9 @@ func (x World) Die(n int, q StartRequest) (id palyra.ID, finished bool) {
 	w.recover()
 	return run.ID, finished
 }
+
+// tester proposes in tests, operator looks.
+var (
+	tester   = palyra.Reach{Principal: "agent:test"}
+	operator = palyra.Reach{Principal: "user:test", Person: true}
+)

@@ -14,6 +14,7 @@ type flight struct {
 	key    flightKey
 	like   request
 	owner  palyra.Principal
+	payer  string    // in whose share it is counted
 	parent palyra.ID // the call it came out of
 	size   int64     // of its arguments
 	lease  palyra.ID
@@ -26,6 +27,8 @@ type flight struct {
 	cut      bool          // no more of it is kept
 	taped    mark          // how far its output is on the tape of its run
 	pumping  chan struct{} // wakes the pump that puts it there; nil: there is none
+	fed      fed
+	noting   chan struct{} // wakes what puts input on record; nil: there is none
 
 	done    chan struct{} // closed when outcome and err are set
 	outcome palyra.Outcome
@@ -76,7 +79,7 @@ func (f *flight) since(m mark) ([]logged, mark) {
 	return news, m
 }
 
-// holding is what a principal's calls take up.
+// holding is what the calls of one payer take up.
 type holding struct {
 	calls int
 	bytes int64 // of arguments
@@ -85,23 +88,23 @@ type holding struct {
 
 // hold books a flight's share, or gives it back with sign -1. The lock is held.
 func (c *Calls) hold(f *flight, sign int) {
-	h := c.held[f.owner]
+	h := c.held[f.payer]
 	h.calls += sign
 	h.bytes += int64(sign) * f.size
 	h.shown += int64(sign) * f.printed
 	c.shown += int64(sign) * f.printed
 	if h.calls <= 0 {
-		delete(c.held, f.owner)
+		delete(c.held, f.payer)
 		return
 	}
-	c.held[f.owner] = h
+	c.held[f.payer] = h
 }
 
 // fly registers a flight; input is the digest of its arguments as they were sent.
 // The lock is held.
 func (c *Calls) fly(id palyra.ID, p palyra.Proposal, input palyra.Digest) *flight {
 	f := &flight{
-		id: id, owner: p.Principal, parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
+		id: id, owner: p.Principal, payer: p.Payer(), parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
 		done: make(chan struct{}), watchers: map[*watcher]bool{},
 	}
 	c.byID[id] = f

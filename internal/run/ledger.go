@@ -20,6 +20,8 @@ type Ledger struct {
 	// printed puts onto the tape what a call printed and is not there yet; nil:
 	// nothing is shown while it runs.
 	printed func(*store.Tx, palyra.ID) error
+	// fed puts a line into the journal about what a call was given and has none yet.
+	fed func(*store.Tx, palyra.ID) error
 }
 
 // NewLedger returns a Ledger over the store.
@@ -57,6 +59,11 @@ func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Ev
 }
 
 func (l *Ledger) append(tx *store.Tx, c *palyra.Call, e palyra.Event) (palyra.Position, error) {
+	if l.fed != nil && ends(e) {
+		if err := l.fed(tx, c.ID); err != nil {
+			return palyra.Position{}, err
+		}
+	}
 	pos, err := l.journal.Append(tx, e)
 	if err != nil {
 		return pos, err
@@ -123,8 +130,8 @@ func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
 }
 
 const (
-	insertCall = `INSERT INTO calls (id, session, run, parent, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	insertCall = `INSERT INTO calls (id, session, run, parent, client_key, principal, tool, state, approval, input, proposed_at, finished_at, doc, outcome, origin)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state=?, approval=?, doc=?, outcome=? WHERE id=?`
 	endCall    = `UPDATE calls SET state=?, finished_at=?, outcome=?, doc=coalesce(?, doc) WHERE id=?`
 )
@@ -163,7 +170,7 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 		key = p.Key
 	}
 	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
-		string(c.Approval), string(c.Input), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome)
+		string(c.Approval), string(c.Input), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome, string(p.Origin))
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
 	}

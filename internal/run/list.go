@@ -9,8 +9,10 @@ import (
 	"palyra/internal/store"
 )
 
-// Filter picks calls to list, newest first. Before pages on.
+// Filter picks calls to list, newest first, of those that Reach may see. Before
+// pages on.
 type Filter struct {
+	Reach     palyra.Reach
 	Principal palyra.Principal
 	Session   palyra.ID
 	Run       palyra.ID
@@ -25,23 +27,26 @@ const (
 	maxShown = 4 << 10 // of a field of a listed call; Get has the whole
 )
 
+// maxLooked bounds the rows that are looked at for one page, reached or not.
+const maxLooked = 10_000
+
 // List returns calls, newest first, without what is large: arguments, diffs and
 // outputs over a small bound are left out. A page ends early when its rows are
-// large; more says that there are further ones.
-func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error) {
+// large or few of them are reached; next is where the one after begins, empty when
+// there are no more.
+func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error) {
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
 	}
 	if f.Before == "" {
 		f.Before = "~" // sorts after every id
 	}
-	q := `SELECT ` + callColumns + ` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR run=?) AND (?='' OR state=?)
-		ORDER BY id DESC LIMIT ?`
-	p, s, r, st := string(f.Principal), string(f.Session), string(f.Run), string(f.State)
-	size := 0
+	q, args := f.query()
+	looked, size := 0, 0
+	last, more := palyra.ID(""), false
 	err = l.db.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(q, []any{string(f.Before), p, p, s, s, r, r, st, st, f.Limit + 1}, func(scan func(...any) error) error {
-			if len(page) == f.Limit || size > maxPage {
+		return tx.Each(q, args, func(scan func(...any) error) error {
+			if len(page) == f.Limit || size > maxPage || looked == maxLooked {
 				more = true
 				return errPageFull
 			}
@@ -49,15 +54,39 @@ func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, more 
 			if err != nil {
 				return err
 			}
-			size += n
-			page = append(page, slim(c))
+			if looked, last = looked+1, c.ID; f.Reach.May(palyra.ActSee, c.Reached()) {
+				size += n
+				page = append(page, slim(c))
+			}
 			return nil
 		})
 	})
 	if errors.Is(err, errPageFull) {
 		err = nil
 	}
-	return page, more, err
+	if more {
+		next = last
+	}
+	return page, next, err
+}
+
+// query finds the calls that a filter may pick. It leaves out most of what the rule
+// of reach would; the rule itself has the last word about each.
+func (f Filter) query() (string, []any) {
+	q := `SELECT ` + callColumns + ` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR run=?) AND (?='' OR state=?)`
+	p, s, r, st := string(f.Principal), string(f.Session), string(f.Run), string(f.State)
+	args := []any{string(f.Before), p, p, s, s, r, r, st, st}
+	switch {
+	case f.Reach.Person:
+	case f.Reach.Room != "":
+		q += ` AND id IN (WITH RECURSIVE below(id) AS (
+			SELECT id FROM calls WHERE parent=? AND parent<>'' UNION SELECT c.id FROM calls c JOIN below b ON c.parent=b.id AND c.parent<>'') SELECT id FROM below)`
+		args = append(args, string(f.Reach.Room))
+	default:
+		q += ` AND (origin=? OR origin='' AND principal=?)`
+		args = append(args, string(f.Reach.Principal), string(f.Reach.Principal))
+	}
+	return q + ` ORDER BY id DESC`, args
 }
 
 var errPageFull = errors.New("run: the page is full")

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/store"
+	"palyra/internal/ulid"
 )
 
 // What the tape keeps of outside text.
@@ -138,6 +139,14 @@ func shown(raw json.RawMessage) json.RawMessage {
 // calls it made before.
 func callKey(run palyra.ID, turn, index int64) string {
 	return string(run) + "/" + strconv.FormatInt(turn, 10) + "/" + strconv.FormatInt(index, 10)
+}
+
+// runsKey reports whether a key is of the form that runs give to their calls.
+func runsKey(key string) bool {
+	run, rest, _ := strings.Cut(key, "/")
+	turn, index, ok := strings.Cut(rest, "/")
+	number := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+	return ok && ulid.Valid(run) && number(turn) && number(index)
 }
 
 // turnOf reads the turn back out of a call's key.

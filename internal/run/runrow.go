@@ -134,7 +134,7 @@ func byRunKey(tx *store.Tx, q StartRequest) (run palyra.Run, found bool, err err
 	if err != nil || !found {
 		return run, false, err
 	}
-	if run.Input != palyra.SumBytes(q.Input) || run.Provider != q.Provider || run.Workspace != q.Workspace {
+	if !q.reach().May(palyra.ActSee, run.Reached()) || run.Input != palyra.SumBytes(q.Input) || run.Provider != q.Provider || run.Workspace != q.Workspace {
 		return palyra.Run{}, true, palyra.Errorf(palyra.Conflict, palyra.ReasonIdempotencyReused, "this key was used for another run").
 			WithRemedy("use a fresh key for a new run")
 	}
@@ -158,8 +158,10 @@ func openRuns(tx *store.Tx) (open []openRun, err error) {
 	return open, err
 }
 
-// RunsFilter picks runs to list, newest first. Before pages on.
+// RunsFilter picks runs to list, newest first, of those that Reach may see. Before
+// pages on.
 type RunsFilter struct {
+	Reach     palyra.Reach
 	Principal palyra.Principal
 	Session   palyra.ID
 	State     palyra.RunState
@@ -175,17 +177,22 @@ func (r *Runs) List(ctx context.Context, f RunsFilter) (page []palyra.Run, more 
 	if f.Before == "" {
 		f.Before = "~"
 	}
-	q := `SELECT ` + runColumns + ` FROM runs WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR state=?)
-		ORDER BY id DESC LIMIT ?`
-	p, s, st := string(f.Principal), string(f.Session), string(f.State)
+	q := `SELECT ` + runColumns + ` FROM runs WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR state=?) AND (?='' OR principal=?)
+		ORDER BY id DESC`
+	p, s, st, own := string(f.Principal), string(f.Session), string(f.State), string(f.Reach.Principal)
+	if f.Reach.Person {
+		own = ""
+	}
 	err = r.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(q, []any{string(f.Before), p, p, s, s, st, st, f.Limit + 1}, func(scan func(...any) error) error {
+		return tx.Each(q, []any{string(f.Before), p, p, s, s, st, st, own, own}, func(scan func(...any) error) error {
 			if len(page) == f.Limit {
 				more = true
 				return errPageFull
 			}
 			run, err := scanRun(scan)
-			page = append(page, run)
+			if err == nil && f.Reach.May(palyra.ActSee, run.Reached()) {
+				page = append(page, run)
+			}
 			return err
 		})
 	})

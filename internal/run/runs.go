@@ -108,6 +108,13 @@ type StartRequest struct {
 	NoWait    bool
 	Within    []string // the only workspaces the credential reaches
 	Input     []byte   // what drives it
+
+	Credential string // what it is started with
+}
+
+// reach is how far the credential of the request reaches.
+func (q StartRequest) reach() palyra.Reach {
+	return palyra.Reach{Principal: q.Principal, Credential: q.Credential, Within: q.Within}
 }
 
 // Start puts a run on record and begins it. The run goes on without its caller.
@@ -121,7 +128,7 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	if run, found, err := r.repeated(ctx, q); found || err != nil {
 		return run, err
 	}
-	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Principal: q.Principal, Door: q.Door, Session: q.Session, Workspace: q.Workspace})
+	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Principal: q.Principal, Door: q.Door, Session: q.Session, Workspace: q.Workspace, Within: q.Within})
 	if err != nil {
 		return palyra.Run{}, err
 	}
@@ -129,7 +136,7 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	run := palyra.Run{
 		ID: palyra.ID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Door: q.Door,
 		Workspace: q.Workspace, Provider: q.Provider, Title: palyra.Clip(q.Title, maxTitle), Input: palyra.SumBytes(q.Input), NoWait: q.NoWait,
-		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within,
+		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within, Credential: q.Credential,
 	}
 	fresh := true
 	err = r.DB.Write(ctx, "run.started", func(tx *store.Tx) error {

@@ -84,7 +84,7 @@ func TestRunTellsEverything(t *testing.T) {
 	if w.tape.count("run.started") != 1 || w.tape.count("run.ended") != 1 {
 		t.Errorf("journal: %v", w.tape.kinds)
 	}
-	calls, _, err := w.calls.List(t.Context(), Filter{Run: run.ID})
+	calls, _, err := w.calls.List(t.Context(), Filter{Reach: operator, Run: run.ID})
 	if err != nil || len(calls) != 3 || calls[2].Proposal.Owner != "user:me" || calls[2].Proposal.PeerUID != 7 || calls[2].Proposal.Run != run.ID {
 		t.Errorf("%+v, %v", calls, err)
 	}
@@ -339,7 +339,7 @@ func TestRunsAreBounded(t *testing.T) {
 	if err := w.runs.CancelAll(t.Context(), "agent:test", "user:me"); err != nil {
 		t.Fatal(err)
 	}
-	page, _, _ := w.runs.List(t.Context(), RunsFilter{})
+	page, _, _ := w.runs.List(t.Context(), RunsFilter{Reach: operator})
 	for _, run := range page {
 		if got := w.ended(run.ID); got.State != palyra.RunCancelled {
 			t.Errorf("%+v", got)
@@ -368,15 +368,15 @@ func TestListRuns(t *testing.T) {
 		w.ended(run.ID)
 		ids = append(ids, run.ID)
 	}
-	page, more, err := w.runs.List(t.Context(), RunsFilter{Principal: "agent:test", State: palyra.RunDone, Limit: 2})
+	page, more, err := w.runs.List(t.Context(), RunsFilter{Reach: operator, Principal: "agent:test", State: palyra.RunDone, Limit: 2})
 	if err != nil || !more || len(page) != 2 || page[0].ID != ids[4] {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	page, more, _ = w.runs.List(t.Context(), RunsFilter{Session: page[0].Session, Before: page[1].ID})
+	page, more, _ = w.runs.List(t.Context(), RunsFilter{Reach: operator, Session: page[0].Session, Before: page[1].ID})
 	if more || len(page) != 3 || page[0].ID != ids[2] {
 		t.Errorf("%+v", page)
 	}
-	for _, f := range []RunsFilter{{Principal: "agent:other"}, {State: palyra.RunFailed}, {Session: "x"}} {
+	for _, f := range []RunsFilter{{Reach: operator, Principal: "agent:other"}, {Reach: operator, State: palyra.RunFailed}, {Reach: operator, Session: "x"}, {Reach: palyra.Reach{Principal: "agent:other"}}, {}} {
 		if page, _, _ := w.runs.List(t.Context(), f); len(page) != 0 {
 			t.Errorf("%+v: %v", f, page)
 		}
@@ -446,11 +446,16 @@ func TestRunsCallsAreItsOwn(t *testing.T) {
 	run := w.start(w.request("x"))
 	p := w.proposal(`{}`)
 	p.Session, p.Key = run.Session, callKey(run.ID, 1, 1)
-	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); err != nil {
-		t.Fatal(err)
+	if _, err := w.calls.Call(t.Context(), p, palyra.Watch{}); palyra.CodeOf(err) != palyra.Invalid {
+		t.Errorf("the key of a run's call can be spent before it: %v", err)
+	}
+	for _, own := range []string{"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1", "01ARZ3NDEKTSV4RRFFQ69G5FAV/1/x", "a/1/1", "1/1"} {
+		if p.Key = own; runsKey(own) {
+			t.Errorf("%s is not a run's", own)
+		}
 	}
 	close(gate)
-	if got := w.ended(run.ID); got.State != palyra.RunFailed || got.ReasonCode != palyra.ReasonIdempotencyReused {
+	if got := w.ended(run.ID); got.State != palyra.RunDone {
 		t.Errorf("%+v", got)
 	}
 }
@@ -473,7 +478,7 @@ func TestInputIsHeardOnce(t *testing.T) {
 	}})
 	run := w.start(w.request("x"))
 	for deadline := time.Now().Add(10 * time.Second); ; { // it listens once it was accepted
-		err := w.runs.Input(t.Context(), run.ID, "left, please")
+		err := w.runs.Input(t.Context(), run.ID, tester, "left, please")
 		if err == nil {
 			break
 		}
@@ -486,14 +491,14 @@ func TestInputIsHeardOnce(t *testing.T) {
 	if got := slices.Concat(heard...); len(heard) != 3 || !slices.Equal(got, []string{"left, please"}) || len(heard[2]) != 0 {
 		t.Errorf("heard %q", heard)
 	}
-	if err := w.runs.Input(t.Context(), run.ID, "more"); palyra.AsError(err).Reason != palyra.ReasonRunEnded {
+	if err := w.runs.Input(t.Context(), run.ID, tester, "more"); palyra.AsError(err).Reason != palyra.ReasonRunEnded {
 		t.Errorf("an ended run: %v", err)
 	}
-	if err := w.runs.Input(t.Context(), "x", "more"); palyra.CodeOf(err) != palyra.NotFound {
+	if err := w.runs.Input(t.Context(), "x", tester, "more"); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("no run: %v", err)
 	}
 	for _, bad := range []string{"", "\xff", strings.Repeat("x", maxSaid+1)} {
-		if err := w.runs.Input(t.Context(), run.ID, bad); palyra.CodeOf(err) != palyra.Invalid {
+		if err := w.runs.Input(t.Context(), run.ID, tester, bad); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%.10q: %v", bad, err)
 		}
 	}
@@ -512,7 +517,7 @@ func TestARunThatDoesNotListenSaysSo(t *testing.T) {
 	w := newWorldWith(t, calls(`{"hold":true}`))
 	run := w.start(w.request("x"))
 	<-w.parts.started
-	err := w.runs.Input(t.Context(), run.ID, "left")
+	err := w.runs.Input(t.Context(), run.ID, tester, "left")
 	if e := palyra.AsError(err); e.Code != palyra.Invalid || e.Remedy == "" {
 		t.Error(err)
 	}

@@ -137,7 +137,7 @@ func TestScriptTakesNoInput(t *testing.T) {
 	w := scriptedWorld(t)
 	r := begin(t, w, "scripted", "turns: [{calls: [{tool: t, with: {ask: true}}]}]")
 	approval := w.Asked()
-	if err := w.Runs().Input(t.Context(), r.ID, "left"); palyra.CodeOf(err) != palyra.Invalid {
+	if err := w.Runs().Input(t.Context(), r.ID, palyra.Reach{Principal: "agent:test"}, "left"); palyra.CodeOf(err) != palyra.Invalid {
 		t.Error(err)
 	}
 	w.Allow(approval)

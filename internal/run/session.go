@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,8 @@ type place struct {
 	workspace string
 	door      palyra.Door
 	name      string
+	room      palyra.ID
+	bounds    string // as the table has them
 }
 
 // maxCached bounds the cache; beyond it, it starts anew.
@@ -96,15 +99,21 @@ func NewSessions(c SessionConfig) (*Sessions, error) {
 	return &Sessions{db: c.DB, journal: c.Journal, now: c.Now, idle: c.Idle, ends: c.OnClose}, nil
 }
 
-const sessionColumns = `id, principal, workspace, door, name, labels, opened_at, used_at, closed_at, calls`
+const sessionColumns = `id, principal, workspace, door, name, labels, opened_at, used_at, closed_at, calls, room, bounds`
 
 func scanSession(scan func(...any) error) (palyra.Session, error) {
 	var s palyra.Session
-	var id, principal, door, labels string
+	var id, principal, door, labels, room, bounds string
 	var opened, used, closed int64
-	if err := scan(&id, &principal, &s.Workspace, &door, &s.Name, &labels, &opened, &used, &closed, &s.Calls); err != nil {
+	if err := scan(&id, &principal, &s.Workspace, &door, &s.Name, &labels, &opened, &used, &closed, &s.Calls, &room, &bounds); err != nil {
 		return s, err
 	}
+	if bounds != "" {
+		if err := json.Unmarshal([]byte(bounds), &s.Within); err != nil {
+			return s, err
+		}
+	}
+	s.Room = palyra.ID(room)
 	s.ID, s.Principal, s.Door = palyra.ID(id), palyra.Principal(principal), palyra.Door(door)
 	s.OpenedAt, s.UsedAt, s.ClosedAt = moment(opened), moment(used), moment(closed)
 	return s, json.Unmarshal([]byte(labels), &s.Labels)
@@ -122,7 +131,10 @@ func (s *Sessions) Resolve(ctx context.Context, p palyra.Proposal) (palyra.Sessi
 		return palyra.Session{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad session or workspace name").
 			WithRemedy("use a session id, or a short name of printable characters")
 	}
-	where := at(p)
+	where, err := at(p)
+	if err != nil {
+		return palyra.Session{}, err
+	}
 	if found, ok := s.remembered(where); ok {
 		return found, nil
 	}
@@ -143,17 +155,29 @@ func (s *Sessions) Peek(ctx context.Context, p palyra.Proposal) (palyra.Session,
 		x, err := s.byID(ctx, p, p.Session)
 		return x, err == nil, nil
 	}
-	return s.current(ctx, at(p))
+	where, err := at(p)
+	if err != nil {
+		return palyra.Session{}, false, err
+	}
+	return s.current(ctx, where)
 }
 
 // at is where a proposal's session is found. Links in the workspace's path are
-// followed, so that one directory has one session.
-func at(p palyra.Proposal) place {
-	a := place{p.Principal, p.Workspace, p.Door, string(p.Session)}
+// followed, so that one directory has one session. Credentials that reach differently
+// far have different ones: what was granted or kept under the one is not the other's.
+func at(p palyra.Proposal) (place, error) {
+	a := place{principal: p.Principal, workspace: p.Workspace, door: p.Door, name: string(p.Session), room: p.Room}
 	if real, err := filepath.EvalSymlinks(a.workspace); err == nil && a.workspace != "" {
 		a.workspace = real
 	}
-	return a
+	if len(p.Within) > 0 {
+		raw, err := json.Marshal(slices.Compact(slices.Sorted(slices.Values(p.Within))))
+		if err != nil {
+			return place{}, fmt.Errorf("run: bounds: %w", err)
+		}
+		a.bounds = string(raw)
+	}
+	return a, nil
 }
 
 func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\n\r") }
@@ -164,7 +188,7 @@ func (s *Sessions) byID(ctx context.Context, p palyra.Proposal, id palyra.ID) (p
 		return found, err
 	}
 	switch {
-	case found.Principal != p.Principal: // whose it is, is nobody else's business
+	case !p.Reach().May(palyra.ActJoin, found.Reached()): // whose it is, is nobody else's business
 		return palyra.Session{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no session %s", id)
 	case !found.ClosedAt.IsZero() || s.stale(found):
 		return palyra.Session{}, palyra.Errorf(palyra.Conflict, palyra.ReasonSessionClosed, "session %s is closed", id).
@@ -179,8 +203,9 @@ func (s *Sessions) stale(x palyra.Session) bool { return s.now().Sub(x.UsedAt) >
 func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool, error) {
 	var found palyra.Session
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
-		q := `SELECT ` + sessionColumns + ` FROM sessions WHERE principal=? AND workspace=? AND door=? AND name=? AND closed_at=0`
-		return tx.Each(q, []any{string(at.principal), at.workspace, string(at.door), at.name}, func(scan func(...any) error) (err error) {
+		q := `SELECT ` + sessionColumns + ` FROM sessions
+			WHERE principal=? AND workspace=? AND door=? AND name=? AND room=? AND bounds=? AND closed_at=0`
+		return tx.Each(q, []any{string(at.principal), at.workspace, string(at.door), at.name, string(at.room), at.bounds}, func(scan func(...any) error) (err error) {
 			found, err = scanSession(scan)
 			return err
 		})
@@ -201,20 +226,22 @@ func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 	}
 	err := s.db.Write(ctx, "session.opened", func(tx *store.Tx) error {
 		var open int64
-		if err := tx.Get(`SELECT count(*) FROM sessions WHERE principal=? AND closed_at=0`, []any{string(at.principal)}, &open); err != nil {
+		if err := tx.Get(`SELECT count(*) FROM sessions WHERE principal=? AND room=? AND closed_at=0`, []any{string(at.principal), string(at.room)}, &open); err != nil {
 			return err
 		}
 		if open >= maxOpenSessions {
 			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "%s has %d open sessions", at.principal, open).
 				WithRemedy("close some with 'palyra sessions close'")
 		}
-		n, err := tx.Exec(`INSERT INTO sessions (id, principal, workspace, door, name, labels, opened_at, used_at)
-			VALUES (?,?,?,?,?,'[]',?,?) ON CONFLICT DO NOTHING`,
-			string(x.ID), string(at.principal), at.workspace, string(at.door), at.name, nanos(now), nanos(now))
+		n, err := tx.Exec(`INSERT INTO sessions (id, principal, workspace, door, name, labels, opened_at, used_at, room, bounds)
+			VALUES (?,?,?,?,?,'[]',?,?,?,?) ON CONFLICT DO NOTHING`,
+			string(x.ID), string(at.principal), at.workspace, string(at.door), at.name, nanos(now), nanos(now), string(at.room), at.bounds)
 		if err != nil || n == 0 {
 			return err // n == 0: someone else opened it just now
 		}
-		_, err = s.journal.Append(tx, palyra.SessionOpened{Session: x.ID, Principal: at.principal, Workspace: palyra.Clip(at.workspace, 512), Door: at.door})
+		_, err = s.journal.Append(tx, palyra.SessionOpened{
+			Session: x.ID, Principal: at.principal, Workspace: palyra.Clip(at.workspace, 512), Door: at.door, Room: at.room,
+		})
 		return err
 	})
 	if err != nil {
@@ -292,9 +319,19 @@ func (s *Sessions) Close(ctx context.Context, id palyra.ID, by string) error {
 
 // CloseAll closes every open session of a principal, as when its credential ends.
 func (s *Sessions) CloseAll(ctx context.Context, p palyra.Principal, by string) error {
+	return s.closeEach(ctx, by, `SELECT id FROM sessions WHERE principal=? AND closed_at=0`, string(p))
+}
+
+// CloseRoom closes the sessions of a room that is over: nobody can join them any
+// more.
+func (s *Sessions) CloseRoom(ctx context.Context, room palyra.ID) error {
+	return s.closeEach(ctx, "room over", `SELECT id FROM sessions WHERE room=? AND room<>'' AND closed_at=0`, string(room))
+}
+
+func (s *Sessions) closeEach(ctx context.Context, by, query string, args ...any) error {
 	var ids []palyra.ID
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(`SELECT id FROM sessions WHERE principal=? AND closed_at=0`, []any{string(p)}, func(scan func(...any) error) error {
+		return tx.Each(query, args, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
 			ids = append(ids, palyra.ID(id))

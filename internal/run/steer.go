@@ -100,7 +100,7 @@ const (
 
 // Input says something to a run that goes on; its driver hears it before its
 // next turn, also after a restart. Invalid: this run does not listen.
-func (r *Runs) Input(ctx context.Context, id palyra.ID, text string) error {
+func (r *Runs) Input(ctx context.Context, id palyra.ID, by palyra.Reach, text string) error {
 	if text == "" || len(text) > maxSaid || strings.ToValidUTF8(text, "") != text {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad input").WithRemedy("send 1 to %d bytes of text", maxSaid)
 	}
@@ -120,7 +120,12 @@ func (r *Runs) Input(ctx context.Context, id palyra.ID, text string) error {
 		if n >= maxHeard {
 			return palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "run %s was sent %d inputs", id, n).WithRemedy("start a new run")
 		}
-		_, err := tx.Exec(`INSERT INTO run_inputs (run, n, text) VALUES (?,?,?)`, string(id), n+1, text)
+		if _, err := tx.Exec(`INSERT INTO run_inputs (run, n, text) VALUES (?,?,?)`, string(id), n+1, text); err != nil {
+			return err
+		}
+		_, err := r.Journal.Append(tx, palyra.RunFed{
+			Run: id, By: by.Principal, Credential: palyra.Clip(by.Credential, maxCredential), Bytes: int64(len(text)), Digest: palyra.SumBytes([]byte(text)),
+		})
 		return err
 	})
 	if err != nil {

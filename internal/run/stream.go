@@ -35,7 +35,7 @@ func (c *Calls) Output(id palyra.ID, x palyra.Chunk) {
 func (c *Calls) show(f *flight, x palyra.Chunk) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.held[f.owner]
+	h := c.held[f.payer]
 	room := min(maxPrinted-f.printed, maxShownEach-h.shown, maxShownAll-c.shown) - perPiece
 	if f.cut = f.cut || room <= 0; f.cut || len(x.Data) == 0 || c.byID[f.id] != f {
 		return false
@@ -47,7 +47,7 @@ func (c *Calls) show(f *flight, x palyra.Chunk) bool {
 	f.printed += cost
 	h.shown += cost
 	c.shown += cost
-	c.held[f.owner] = h
+	c.held[f.payer] = h
 	f.wake()
 	return true
 }
@@ -90,10 +90,11 @@ func (c *Calls) Feed(id palyra.ID) (<-chan palyra.Feed, bool) {
 	return f.feed, true
 }
 
-// Send hands x to a call under way, in the order of the calls of Send. It blocks
+// Send hands x to a call under way, in the order of the calls of Send, and puts on
+// record who did. Whether they may is the door's business. It blocks
 // while the call does not read, until ctx or the call ends: Conflict when the call
 // is over or cannot be fed, NotFound when there is none.
-func (c *Calls) Send(ctx context.Context, id palyra.ID, x palyra.Feed) error {
+func (c *Calls) Send(ctx context.Context, id palyra.ID, by palyra.Reach, x palyra.Feed) error {
 	c.mu.Lock()
 	f := c.byID[id]
 	c.mu.Unlock()
@@ -105,6 +106,7 @@ func (c *Calls) Send(ctx context.Context, id palyra.ID, x palyra.Feed) error {
 			WithRemedy("cancel it and propose it again")
 	}
 	x.Data = bytes.Clone(x.Data)
+	c.note(f, by, x)
 	for len(x.Data) > maxFeed {
 		if err := f.send(ctx, palyra.Feed{Data: x.Data[:maxFeed:maxFeed]}); err != nil {
 			return err

@@ -230,17 +230,17 @@ func TestSendFeedsARunningCall(t *testing.T) {
 	id := <-w.parts.started
 	long := strings.Repeat("0123456789", maxFeed/4)
 	for _, x := range []palyra.Feed{{Data: []byte("in, ")}, {Data: []byte(long)}, {End: true}} {
-		if err := w.calls.Send(t.Context(), id, x); err != nil {
+		if err := w.calls.Send(t.Context(), id, tester, x); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if r := <-ch; r.err != nil || r.out.Stdout != "in, "+long {
 		t.Fatalf("%d bytes, %v", len(r.out.Stdout), r.err)
 	}
-	if err := w.calls.Send(t.Context(), id, palyra.Feed{}); palyra.CodeOf(err) != palyra.Conflict {
+	if err := w.calls.Send(t.Context(), id, tester, palyra.Feed{}); palyra.CodeOf(err) != palyra.Conflict {
 		t.Errorf("an ended call: %v", err)
 	}
-	if err := w.calls.Send(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Feed{}); palyra.CodeOf(err) != palyra.NotFound {
+	if err := w.calls.Send(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", tester, palyra.Feed{}); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("no call: %v", err)
 	}
 	if _, ok := w.calls.Feed(id); ok {
@@ -253,17 +253,17 @@ func TestSendWaitsForTheReader(t *testing.T) {
 	ch := w.call(t.Context(), w.proposal(`{"hold":true}`)) // it never reads
 	id := <-w.parts.started
 	for range feedDepth {
-		if err := w.calls.Send(t.Context(), id, palyra.Feed{Data: []byte("x")}); err != nil {
+		if err := w.calls.Send(t.Context(), id, tester, palyra.Feed{Data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer leave()
-	if err := w.calls.Send(ctx, id, palyra.Feed{Data: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.calls.Send(ctx, id, tester, palyra.Feed{Data: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one too many: %v", err)
 	}
 	waiting := make(chan error, 1)
-	go func() { waiting <- w.calls.Send(t.Context(), id, palyra.Feed{Data: []byte("x")}) }()
+	go func() { waiting <- w.calls.Send(t.Context(), id, tester, palyra.Feed{Data: []byte("x")}) }()
 	close(w.parts.proceed)
 	<-ch
 	if err := <-waiting; palyra.CodeOf(err) != palyra.Conflict {
@@ -280,7 +280,7 @@ func TestAResumedCallIsNotFed(t *testing.T) {
 	w.close()
 	<-ch
 	w.open()
-	if err := w.calls.Send(t.Context(), calls[0].ID, palyra.Feed{End: true}); palyra.CodeOf(err) != palyra.Conflict {
+	if err := w.calls.Send(t.Context(), calls[0].ID, tester, palyra.Feed{End: true}); palyra.CodeOf(err) != palyra.Conflict {
 		t.Errorf("a call that waits for its answer: %v", err)
 	}
 	w.allow(id, calls[0].Digest)
@@ -290,7 +290,7 @@ func TestAResumedCallIsNotFed(t *testing.T) {
 		if _, ok := w.calls.Feed(calls[0].ID); ok {
 			t.Error("it can be fed")
 		}
-		if err := w.calls.Send(t.Context(), calls[0].ID, palyra.Feed{}); palyra.CodeOf(err) != palyra.Conflict {
+		if err := w.calls.Send(t.Context(), calls[0].ID, tester, palyra.Feed{}); palyra.CodeOf(err) != palyra.Conflict {
 			t.Errorf("it took input: %v", err)
 		}
 	}

@@ -177,6 +177,7 @@ func changes(judged, now palyra.Plan) []string {
 	note(judged.Profile != now.Profile || !slices.Equal(judged.Mounts, now.Mounts) || !slices.Equal(judged.Files, now.Files), "the directories it sees")
 	note(!slices.Equal(judged.Seals, now.Seals), "the paths that are sealed")
 	note(judged.UnixSockets != now.UnixSockets || judged.AgentSocket != now.AgentSocket, "the sockets it may use")
+	note(!slices.Equal(judged.AgentWithin, now.AgentWithin), "the workspaces that the agent reaches")
 	note(!slices.Equal(judged.Reads, now.Reads) || !slices.Equal(judged.Writes, now.Writes), "the files it names")
 	return what
 }

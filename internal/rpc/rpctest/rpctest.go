@@ -156,7 +156,7 @@ func (c calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil
 }
 
-func (c calls) Send(ctx context.Context, id palyra.ID, f palyra.Feed) error {
+func (c calls) Send(ctx context.Context, id palyra.ID, _ palyra.Reach, f palyra.Feed) error {
 	c.note(ctx, "send "+string(id))
 	if c.OnSend != nil {
 		return c.OnSend(id, f)
@@ -172,21 +172,28 @@ func (c calls) Cancel(ctx context.Context, id palyra.ID) error {
 // Get returns a call of whoever asks, or of agent:other for the id "other".
 func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	c.note(ctx, "get "+string(id))
-	call := &palyra.Call{ID: id, State: palyra.Finished, Proposed: At, Proposal: palyra.Proposal{Principal: rpc.CallerOf(ctx).Principal}}
+	call := &palyra.Call{ID: id, State: palyra.Finished, Proposed: At, Proposal: proposedBy(rpc.CallerOf(ctx))}
 	if id == "other" {
-		call.Proposal.Principal = "agent:other"
+		call.Proposal = palyra.Proposal{Principal: "agent:other"}
 	}
 	call.Plan.Arguments = json.RawMessage(`{"n":9007199254740993}`)
 	return call, nil
 }
 
-func (c calls) List(ctx context.Context, f tools.Filter) ([]*palyra.Call, bool, error) {
-	c.note(ctx, "calls "+string(f.Principal))
+func (c calls) List(ctx context.Context, f tools.Filter) ([]*palyra.Call, palyra.ID, error) {
+	who := f.Principal
+	if !f.Reach.Person {
+		who = f.Reach.Principal
+	}
+	c.note(ctx, "calls "+string(who))
 	var out []*palyra.Call
 	for range min(f.Limit, 2) {
-		out = append(out, &palyra.Call{ID: "C", Proposal: palyra.Proposal{Principal: f.Principal}})
+		out = append(out, &palyra.Call{ID: "C", Proposal: palyra.Proposal{Principal: who}})
 	}
-	return out, len(out) == f.Limit, nil
+	if len(out) < f.Limit {
+		return out, "", nil
+	}
+	return out, "C", nil
 }
 
 type desk struct{ *Parts }
@@ -248,4 +255,11 @@ func (l leases) Lease(ctx context.Context, id palyra.ID) (palyra.Lease, error) {
 func (l leases) Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, _ palyra.Signature) (palyra.Lease, error) {
 	l.note(ctx, "revoke "+string(id))
 	return palyra.Lease{ID: id, RevokedBy: by, RevokedAt: At}, nil
+}
+
+// proposedBy is a proposal of the caller's own.
+func proposedBy(c rpc.Caller) palyra.Proposal {
+	return palyra.Proposal{
+		Principal: c.Principal, Owner: c.Owner, Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Within: c.Within,
+	}
 }

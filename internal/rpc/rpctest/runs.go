@@ -148,7 +148,7 @@ func (r runsPart) Cancel(ctx context.Context, id palyra.ID, by string) error {
 // is none for the id "none".
 func (r runsPart) Get(ctx context.Context, id palyra.ID) (palyra.Run, error) {
 	r.note(ctx, "run "+string(id))
-	run := palyra.Run{ID: id, Principal: rpc.CallerOf(ctx).Principal, State: palyra.RunInProgress, CreatedAt: At}
+	run := palyra.Run{ID: id, Principal: rpc.CallerOf(ctx).Principal, Within: rpc.CallerOf(ctx).Within, Credential: rpc.CallerOf(ctx).CredentialID, State: palyra.RunInProgress, CreatedAt: At}
 	switch id {
 	case "none":
 		return palyra.Run{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such run")
@@ -159,15 +159,19 @@ func (r runsPart) Get(ctx context.Context, id palyra.ID) (palyra.Run, error) {
 }
 
 func (r runsPart) List(ctx context.Context, f runs.Filter) ([]palyra.Run, bool, error) {
-	r.note(ctx, "runs "+string(f.Principal)+string(f.State))
+	who := f.Principal
+	if !f.Reach.Person {
+		who = f.Reach.Principal
+	}
+	r.note(ctx, "runs "+string(who)+string(f.State))
 	var out []palyra.Run
 	for range min(f.Limit, 2) {
-		out = append(out, palyra.Run{ID: "R", Principal: f.Principal, CreatedAt: At})
+		out = append(out, palyra.Run{ID: "R", Principal: who, CreatedAt: At})
 	}
 	return out, len(out) == f.Limit, nil
 }
 
-func (r runsPart) Input(ctx context.Context, id palyra.ID, text string) error {
+func (r runsPart) Input(ctx context.Context, id palyra.ID, _ palyra.Reach, text string) error {
 	r.note(ctx, "input "+string(id)+" "+text)
 	return nil
 }

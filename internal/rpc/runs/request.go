@@ -40,7 +40,7 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 	return StartRequest{
 		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: door, Provider: req.GetProvider(), Input: req.GetInput(),
 		Title: req.GetTitle(), Workspace: req.GetWorkspace(), Session: req.GetSession(), Key: req.GetKey(), Budget: budget,
-		NoWait: req.GetNoWait(), Within: c.Within,
+		NoWait: req.GetNoWait(), Within: c.Within, Credential: c.CredentialID,
 	}, nil
 }
 
@@ -60,11 +60,11 @@ func bounded(req *v1.StartRunRequest) error {
 	return nil
 }
 
-// filter reads a request to list runs; an agent's own only.
+// filter reads a request to list runs.
 func filter(c rpc.Caller, req *v1.ListRunsRequest) (Filter, error) {
 	f := Filter{
 		Principal: palyra.Principal(req.GetPrincipal()), Session: palyra.ID(req.GetSessionId()), State: palyra.RunState(req.GetState()),
-		Before: palyra.ID(req.GetCursor()), Limit: defaultPage,
+		Before: palyra.ID(req.GetCursor()), Limit: defaultPage, Reach: c.Reach(),
 	}
 	switch n := req.GetLimit(); {
 	case n < 0:
@@ -74,9 +74,6 @@ func filter(c rpc.Caller, req *v1.ListRunsRequest) (Filter, error) {
 	}
 	if f.State != "" && !slices.Contains(palyra.RunStates(), f.State) {
 		return f, invalid("there is no such state of a run")
-	}
-	if c.IsAgent() {
-		f.Principal = c.Principal
 	}
 	return f, nil
 }

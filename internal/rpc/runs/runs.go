@@ -2,8 +2,8 @@
 // and ended.
 //
 // Who starts a run comes from the credential; what the client says of itself is
-// a label. Agents see, follow and end their own runs only; of others' they learn
-// nothing, not even that they exist. Following a run holds the follower's own
+// a label. Whose runs a caller may see, follow, speak to and end is what palyra.Reach
+// says; of others' they learn nothing, not even that they exist. Following a run holds the follower's own
 // goroutine and nothing else: a slow client is cut off by the door, a client
 // that is gone ends its stream, and the run does not notice either.
 //
@@ -40,11 +40,14 @@ type StartRequest struct {
 	Budget    palyra.Budget
 	NoWait    bool
 	Within    []string // the only workspaces the credential reaches
+
+	Credential string // what it is started with
 }
 
-// Filter picks runs to list, newest first. Before is the last run of the page
-// before.
+// Filter picks runs to list, newest first, of those that Reach may see. Before is
+// the last run of the page before.
 type Filter struct {
+	Reach     palyra.Reach
 	Principal palyra.Principal
 	Session   palyra.ID
 	State     palyra.RunState
@@ -66,8 +69,8 @@ type Runs interface {
 	Get(ctx context.Context, id palyra.ID) (palyra.Run, error)
 	// List returns a page of runs, newest first, and whether there are more.
 	List(ctx context.Context, f Filter) (page []palyra.Run, more bool, err error)
-	// Input says something to a run.
-	Input(ctx context.Context, id palyra.ID, text string) error
+	// Input says something to a run, and puts on record who did.
+	Input(ctx context.Context, id palyra.ID, by palyra.Reach, text string) error
 }
 
 // Decider takes signed answers to approvals. *approvals.Service is one.
@@ -126,12 +129,12 @@ func (s *Service) attachable(ctx context.Context, req *v1.AttachRunRequest) (pal
 	if req.GetAfterSeq() < 0 {
 		return palyra.Run{}, invalid("the sequence number is negative")
 	}
-	return s.visible(ctx, req.GetRunId())
+	return s.reached(ctx, palyra.ActSee, req.GetRunId())
 }
 
 // CancelRun implements the method.
 func (s *Service) CancelRun(ctx context.Context, req *v1.CancelRunRequest) (*v1.CancelRunResponse, error) {
-	if _, err := s.visible(ctx, req.GetRunId()); err != nil {
+	if _, err := s.reached(ctx, palyra.ActCancel, req.GetRunId()); err != nil {
 		return nil, err
 	}
 	return &v1.CancelRunResponse{}, s.runs.Cancel(ctx, palyra.ID(req.GetRunId()), string(rpc.CallerOf(ctx).Principal))
@@ -139,7 +142,7 @@ func (s *Service) CancelRun(ctx context.Context, req *v1.CancelRunRequest) (*v1.
 
 // GetRun implements the method.
 func (s *Service) GetRun(ctx context.Context, req *v1.GetRunRequest) (*v1.GetRunResponse, error) {
-	run, err := s.visible(ctx, req.GetRunId())
+	run, err := s.reached(ctx, palyra.ActSee, req.GetRunId())
 	if err != nil {
 		return nil, err
 	}
@@ -173,20 +176,21 @@ func (s *Service) SendRunInput(ctx context.Context, req *v1.SendRunInputRequest)
 	case n > maxText:
 		return nil, tooLarge("what is said to a run", maxText)
 	}
-	if _, err := s.visible(ctx, req.GetRunId()); err != nil {
+	run, err := s.reached(ctx, palyra.ActFeed, req.GetRunId())
+	if err != nil {
 		return nil, err
 	}
-	return &v1.SendRunInputResponse{}, s.runs.Input(ctx, palyra.ID(req.GetRunId()), req.GetText())
+	return &v1.SendRunInputResponse{}, s.runs.Input(ctx, run.ID, rpc.CallerOf(ctx).Reach(), req.GetText())
 }
 
-// visible returns a run that the caller may see.
-func (s *Service) visible(ctx context.Context, id string) (palyra.Run, error) {
+// reached returns a run that the caller may do something with.
+func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (palyra.Run, error) {
 	run, err := s.runs.Get(ctx, palyra.ID(id))
 	if err != nil {
 		return palyra.Run{}, err
 	}
-	if who := rpc.CallerOf(ctx); who.IsAgent() && who.Principal != run.Principal {
-		return palyra.Run{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such run")
+	if !rpc.CallerOf(ctx).Reach().May(act, run.Reached()) {
+		return palyra.Run{}, rpc.Missing("run")
 	}
 	return run, nil
 }

@@ -2,8 +2,8 @@
 //
 // The door fills in who proposes from the credential; what the client says of
 // itself is a label. A refusal travels as an outcome, an error means that the
-// record could not be kept. Agents see and cancel their own calls only; of
-// others' they learn nothing, not even that they exist.
+// record could not be kept. Whose calls a caller may see, cancel and feed is what
+// palyra.Reach says; of others' they learn nothing, not even that they exist.
 package tools
 
 import (
@@ -30,9 +30,10 @@ type Catalog interface {
 	Tool(ctx context.Context, name string) (palyra.Tool, error)
 }
 
-// Filter picks calls to list, newest first. Before is the last call of the page
-// before.
+// Filter picks calls to list, newest first, of those that Reach may see. Before is
+// where the page before ended.
 type Filter struct {
+	Reach     palyra.Reach
 	Principal palyra.Principal
 	Session   palyra.ID
 	State     palyra.State
@@ -44,9 +45,9 @@ type Filter struct {
 type Record interface {
 	// Get returns a call as it stands.
 	Get(ctx context.Context, id palyra.ID) (*palyra.Call, error)
-	// List returns a page of calls, newest first, without what is large, and
-	// whether there are more.
-	List(ctx context.Context, f Filter) (page []*palyra.Call, more bool, err error)
+	// List returns a page of calls, newest first, without what is large, and where
+	// the next one begins; empty: there are no more.
+	List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error)
 }
 
 // Calls takes calls.
@@ -61,8 +62,9 @@ type Calls interface {
 	Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// Watch follows a call that was made before, as Call does, to its outcome.
 	Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error)
-	// Send feeds a running call. It refuses one that takes nothing.
-	Send(ctx context.Context, id palyra.ID, f palyra.Feed) error
+	// Send feeds a running call, and puts on record who did. It refuses one that
+	// takes nothing.
+	Send(ctx context.Context, id palyra.ID, by palyra.Reach, f palyra.Feed) error
 	// Cancel ends a call: its question is withdrawn, its run is stopped.
 	Cancel(ctx context.Context, id palyra.ID) error
 }
@@ -141,11 +143,13 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	return palyra.Proposal{
+	p := palyra.Proposal{
 		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: door,
 		Session: palyra.ID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
-		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Parent: c.Parent, Within: c.Within,
-	}, nil
+		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Within: c.Within,
+		Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Scopes: c.Scopes,
+	}
+	return p, nil
 }
 
 // Bounds on what feeds a call.
@@ -161,10 +165,11 @@ func (s *Service) SendInput(ctx context.Context, req *v1.SendInputRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.visible(ctx, req.GetCallId()); err != nil {
+	c, err := s.reached(ctx, palyra.ActFeed, req.GetCallId())
+	if err != nil {
 		return nil, err
 	}
-	return &v1.SendInputResponse{}, s.calls.Send(ctx, palyra.ID(req.GetCallId()), f)
+	return &v1.SendInputResponse{}, s.calls.Send(ctx, c.ID, rpc.CallerOf(ctx).Reach(), f)
 }
 
 // feed checks what is sent to a call.
@@ -195,15 +200,16 @@ func signalName(s string) bool {
 
 // CancelCall implements the method.
 func (s *Service) CancelCall(ctx context.Context, req *v1.CancelCallRequest) (*v1.CancelCallResponse, error) {
-	if _, err := s.visible(ctx, req.GetCallId()); err != nil {
+	c, err := s.reached(ctx, palyra.ActCancel, req.GetCallId())
+	if err != nil {
 		return nil, err
 	}
-	return &v1.CancelCallResponse{}, s.calls.Cancel(ctx, palyra.ID(req.GetCallId()))
+	return &v1.CancelCallResponse{}, s.calls.Cancel(ctx, c.ID)
 }
 
 // GetCall implements the method.
 func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetCallResponse, error) {
-	c, err := s.visible(ctx, req.GetCallId())
+	c, err := s.reached(ctx, palyra.ActSee, req.GetCallId())
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +217,8 @@ func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetC
 	return res, wire.FromWord(shown(rpc.CallerOf(ctx), c), res.GetCall())
 }
 
-// visible returns a call that the caller may see.
-func (s *Service) visible(ctx context.Context, id string) (*palyra.Call, error) {
+// reached returns a call that the caller may do something with.
+func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (*palyra.Call, error) {
 	c, err := s.record.Get(ctx, palyra.ID(id))
 	if err != nil {
 		return nil, err
@@ -220,8 +226,8 @@ func (s *Service) visible(ctx context.Context, id string) (*palyra.Call, error) 
 	if c == nil {
 		return nil, errors.New("tools: no call and no error")
 	}
-	if who := rpc.CallerOf(ctx); who.IsAgent() && who.Principal != c.Proposal.Principal {
-		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such call")
+	if !rpc.CallerOf(ctx).Reach().May(act, c.Reached()) {
+		return nil, rpc.Missing("call")
 	}
 	return c, nil
 }
@@ -249,25 +255,19 @@ const (
 func (s *Service) ListCalls(ctx context.Context, req *v1.ListCallsRequest) (*v1.ListCallsResponse, error) {
 	f := Filter{
 		Principal: palyra.Principal(req.GetPrincipal()), Session: palyra.ID(req.GetSessionId()), State: palyra.State(req.GetState()),
-		Before: palyra.ID(req.GetCursor()), Limit: defaultPage,
+		Before: palyra.ID(req.GetCursor()), Limit: defaultPage, Reach: rpc.CallerOf(ctx).Reach(),
 	}
 	if n := req.GetLimit(); n > 0 {
 		f.Limit = int(min(n, largestPage))
 	}
-	if who := rpc.CallerOf(ctx); who.IsAgent() {
-		f.Principal = who.Principal
-	}
-	calls, more, err := s.record.List(ctx, f)
+	calls, next, err := s.record.List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	for i, c := range calls {
 		calls[i] = shown(rpc.CallerOf(ctx), c)
 	}
-	res := &v1.ListCallsResponse{}
-	if more && len(calls) > 0 {
-		res.NextCursor = string(calls[len(calls)-1].ID)
-	}
+	res := &v1.ListCallsResponse{NextCursor: string(next)}
 	return res, wire.FromWord(map[string]any{"calls": calls}, res)
 }
 

@@ -12,7 +12,7 @@ import (
 // WatchCall implements the method. A client that lost its stream, or that let go
 // of a call that waits, finds here what becomes of it.
 func (s *Service) WatchCall(ctx context.Context, req *v1.WatchCallRequest, stream *connect.ServerStream[v1.WatchCallResponse]) error {
-	c, err := s.visible(ctx, req.GetCallId())
+	c, err := s.reached(ctx, palyra.ActSee, req.GetCallId())
 	if err != nil {
 		return err
 	}

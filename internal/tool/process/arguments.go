@@ -20,6 +20,8 @@ const (
 	maxEgress   = 32
 	maxSide     = 1000 // rows or columns of a terminal
 	maxProfile  = 64
+
+	maxAgentWithin = 32
 )
 
 const profileChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
@@ -41,6 +43,7 @@ type arguments struct {
 	Script        *string           `json:"script"`
 	RequireLimits bool              `json:"require_limits"`
 	AgentSocket   bool              `json:"agent_socket"`
+	AgentWithin   []string          `json:"agent_within"`
 	Limits        tighter           `json:"limits"`
 	TimeoutMS     *int64            `json:"timeout_ms"`
 }
@@ -85,6 +88,9 @@ func decode(p palyra.Plan) (arguments, error) {
 	if a.Tier != "" && a.Tier != "b" && a.Tier != "c" {
 		return a, malformed("there is no tier %q for programs", palyra.Clip(a.Tier, 32)).WithRemedy("say b or c, or nothing")
 	}
+	if err := a.agentWithin(); err != nil {
+		return a, err
+	}
 	if len(a.Profile) > maxProfile || strings.Trim(a.Profile, profileChars) != "" {
 		return a, malformed("%s cannot be the name of a profile", show.Arg(palyra.Clip(a.Profile, 64))).WithRemedy("see 'palyra sandbox profiles'")
 	}
@@ -100,6 +106,22 @@ func text(what, s string, most int) error {
 		return malformed("%s contains a NUL character, which no program can be given", what)
 	case !utf8.ValidString(s):
 		return malformed("%s is not valid UTF-8", what)
+	}
+	return nil
+}
+
+// agentWithin checks the workspaces that an agent is to reach beside its own.
+func (a arguments) agentWithin() error {
+	if len(a.AgentWithin) > 0 && !a.AgentSocket {
+		return malformed("agent_within is for programs that are agents").WithRemedy("give it with agent_socket")
+	}
+	if len(a.AgentWithin) > maxAgentWithin {
+		return malformed("%d workspaces are too many", len(a.AgentWithin)).WithRemedy("give at most %d, or %q alone", maxAgentWithin, palyra.AnyWorkspace)
+	}
+	for _, w := range a.AgentWithin {
+		if err := text("a workspace", w, maxPath); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 		return nil, err
 	}
 	if p.AgentSocket = a.AgentSocket; p.AgentSocket {
-		room = d.agent(room)
+		room, p.AgentWithin = d.agent(room), a.AgentWithin
 		if p.Limits.WallMS == d.Wall && d.AgentWall > d.Wall { // nobody asked for less
 			p.Limits.WallMS = d.AgentWall
 		}

@@ -28,7 +28,8 @@ const schema = `{
     "egress": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 3, "maxLength": 260}, "description": "Hosts to reach, as host:port; the host may be *.suffix or an address. Default: those of the profile. Needs tier c."},
     "script": {"type": "string", "minLength": 1, "maxLength": 131070, "description": "Script to run instead of a command: with /bin/sh, or with what its #! line names, if that is sh, bash, zsh, python, node, perl or ruby. Needs tier c."},
     "require_limits": {"type": "boolean", "description": "Refuse to run where the kernel does not hold memory and processes of the whole run."},
-    "agent_socket": {"type": "boolean", "description": "The program is an agent itself: it gets a door of its own to Palyra, at which it is whoever makes this call. Needs tier c."},
+    "agent_socket": {"type": "boolean", "description": "The program is an agent itself: it gets a door of its own to Palyra, at which it reaches this workspace and what it starts there. Needs tier c."},
+    "agent_within": {"type": "array", "maxItems": 32, "items": {"type": "string", "minLength": 1, "maxLength": 4096}, "description": "Registered workspaces that the agent may work in beside its own, by absolute path; * alone: all that whoever makes this call reaches. Needs agent_socket."},
     "limits": {"type": "object", "additionalProperties": false, "properties": {
       "cpu_ms": {"type": "integer"},
       "memory_bytes": {"type": "integer"},

@@ -121,8 +121,10 @@ type Run struct {
 	// The model that takes the turns; empty: a script does.
 	Model string `protobuf:"bytes,24,opt,name=model,proto3" json:"model,omitempty"`
 	// Tokens that the model read and wrote so far, as its provider counted them.
-	InputTokens   int64 `protobuf:"varint,25,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	OutputTokens  int64 `protobuf:"varint,26,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	InputTokens  int64 `protobuf:"varint,25,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens int64 `protobuf:"varint,26,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// What it was started with.
+	Credential    string `protobuf:"bytes,27,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +339,13 @@ func (x *Run) GetOutputTokens() int64 {
 		return x.OutputTokens
 	}
 	return 0
+}
+
+func (x *Run) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
 }
 
 // TapeEntry is one thing that happened in a run. seq counts from 1 without
@@ -2598,7 +2607,7 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\tmax_calls\x18\x01 \x01(\x03R\bmaxCalls\x12\x17\n" +
 	"\awall_ms\x18\x02 \x01(\x03R\x06wallMs\x12!\n" +
 	"\foutput_bytes\x18\x03 \x01(\x03R\voutputBytes\x12\x1a\n" +
-	"\bparallel\x18\x04 \x01(\x03R\bparallel\"\x8a\x06\n" +
+	"\bparallel\x18\x04 \x01(\x03R\bparallel\"\xaa\x06\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1d\n" +
@@ -2629,7 +2638,10 @@ const file_palyra_v1_run_proto_rawDesc = "" +
 	"\x06within\x18\x17 \x03(\tR\x06within\x12\x14\n" +
 	"\x05model\x18\x18 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x19 \x01(\x03R\vinputTokens\x12#\n" +
-	"\routput_tokens\x18\x1a \x01(\x03R\foutputTokens\"\xd1\x06\n" +
+	"\routput_tokens\x18\x1a \x01(\x03R\foutputTokens\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x1b \x01(\tR\n" +
+	"credential\"\xd1\x06\n" +
 	"\tTapeEntry\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12*\n" +

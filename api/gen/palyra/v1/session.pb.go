@@ -24,17 +24,21 @@ const (
 
 // Session is a conversation of a principal, in one workspace through one door.
 type Session struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	Principal     string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	Workspace     string                 `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	Door          string                 `protobuf:"bytes,4,opt,name=door,proto3" json:"door,omitempty"`
-	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	Labels        []string               `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty"`
-	OpenedAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
-	UsedAt        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
-	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
-	Calls         int64                  `protobuf:"varint,10,opt,name=calls,proto3" json:"calls,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Principal string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	Workspace string                 `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Door      string                 `protobuf:"bytes,4,opt,name=door,proto3" json:"door,omitempty"`
+	Name      string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Labels    []string               `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty"`
+	OpenedAt  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	UsedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	ClosedAt  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
+	Calls     int64                  `protobuf:"varint,10,opt,name=calls,proto3" json:"calls,omitempty"`
+	// The running call at whose own door it was opened.
+	Room string `protobuf:"bytes,11,opt,name=room,proto3" json:"room,omitempty"`
+	// The bounds of the credentials that share it.
+	Within        []string `protobuf:"bytes,12,rep,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,6 +141,20 @@ func (x *Session) GetCalls() int64 {
 		return x.Calls
 	}
 	return 0
+}
+
+func (x *Session) GetRoom() string {
+	if x != nil {
+		return x.Room
+	}
+	return ""
+}
+
+func (x *Session) GetWithin() []string {
+	if x != nil {
+		return x.Within
+	}
+	return nil
 }
 
 type ListSessionsRequest struct {
@@ -432,7 +450,7 @@ var File_palyra_v1_session_proto protoreflect.FileDescriptor
 
 const file_palyra_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x17palyra/v1/session.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\xe1\x02\n" +
+	"\x17palyra/v1/session.proto\x12\tpalyra.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16palyra/v1/option.proto\"\x8d\x03\n" +
 	"\aSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1c\n" +
@@ -445,7 +463,9 @@ const file_palyra_v1_session_proto_rawDesc = "" +
 	"\aused_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\x127\n" +
 	"\tclosed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\x12\x14\n" +
 	"\x05calls\x18\n" +
-	" \x01(\x03R\x05calls\"y\n" +
+	" \x01(\x03R\x05calls\x12\x12\n" +
+	"\x04room\x18\v \x01(\tR\x04room\x12\x16\n" +
+	"\x06within\x18\f \x03(\tR\x06within\"y\n" +
 	"\x13ListSessionsRequest\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06closed\x18\x02 \x01(\bR\x06closed\x12\x16\n" +

@@ -217,7 +217,17 @@ type Proposal struct {
 	// The only workspaces that the credential reaches; empty: all.
 	Within []string `protobuf:"bytes,18,rep,name=within,proto3" json:"within,omitempty"`
 	// The caller only asks and runs it itself: nothing runs here.
-	Check         bool `protobuf:"varint,19,opt,name=check,proto3" json:"check,omitempty"`
+	Check bool `protobuf:"varint,19,opt,name=check,proto3" json:"check,omitempty"`
+	// The running call at whose own door it was proposed.
+	Room string `protobuf:"bytes,20,opt,name=room,proto3" json:"room,omitempty"`
+	// The running calls it came out of, outermost first.
+	Line []string `protobuf:"bytes,21,rep,name=line,proto3" json:"line,omitempty"`
+	// Who proposed the outermost of them; empty: the principal.
+	Origin string `protobuf:"bytes,22,opt,name=origin,proto3" json:"origin,omitempty"`
+	// What it was proposed with.
+	Credential string `protobuf:"bytes,23,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Permissions of the credential; empty: those of an agent.
+	Scopes        []string `protobuf:"bytes,24,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -383,6 +393,41 @@ func (x *Proposal) GetCheck() bool {
 		return x.Check
 	}
 	return false
+}
+
+func (x *Proposal) GetRoom() string {
+	if x != nil {
+		return x.Room
+	}
+	return ""
+}
+
+func (x *Proposal) GetLine() []string {
+	if x != nil {
+		return x.Line
+	}
+	return nil
+}
+
+func (x *Proposal) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Proposal) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+func (x *Proposal) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
 }
 
 // WorkspaceRef is the workspace a plan works in.
@@ -909,7 +954,9 @@ type Plan struct {
 	// The profile wants an answer of its own for every run.
 	Asks bool `protobuf:"varint,26,opt,name=asks,proto3" json:"asks,omitempty"`
 	// Is an agent itself, with a door of its own.
-	AgentSocket   bool `protobuf:"varint,27,opt,name=agent_socket,json=agentSocket,proto3" json:"agent_socket,omitempty"`
+	AgentSocket bool `protobuf:"varint,27,opt,name=agent_socket,json=agentSocket,proto3" json:"agent_socket,omitempty"`
+	// Workspaces that this agent reaches beside its own; *: all that its caller does.
+	AgentWithin   []string `protobuf:"bytes,28,rep,name=agent_within,json=agentWithin,proto3" json:"agent_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1131,6 +1178,13 @@ func (x *Plan) GetAgentSocket() bool {
 		return x.AgentSocket
 	}
 	return false
+}
+
+func (x *Plan) GetAgentWithin() []string {
+	if x != nil {
+		return x.AgentWithin
+	}
+	return nil
 }
 
 // RoomFile is a small file that a sandbox shows, read-only.
@@ -1985,16 +2039,18 @@ func (x *Vote) GetSignature() *Signature {
 
 // Terms say which plans a durable grant covers.
 type Terms struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	SessionId     string                 `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	Tool          string                 `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
-	PlanDigest    string                 `protobuf:"bytes,4,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
-	Workspace     string                 `protobuf:"bytes,5,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	Program       string                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
-	PathRoot      string                 `protobuf:"bytes,7,opt,name=path_root,json=pathRoot,proto3" json:"path_root,omitempty"`
-	TierFloor     string                 `protobuf:"bytes,8,opt,name=tier_floor,json=tierFloor,proto3" json:"tier_floor,omitempty"`
-	Hosts         []string               `protobuf:"bytes,9,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Principal  string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	SessionId  string                 `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Tool       string                 `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	PlanDigest string                 `protobuf:"bytes,4,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
+	Workspace  string                 `protobuf:"bytes,5,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Program    string                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
+	PathRoot   string                 `protobuf:"bytes,7,opt,name=path_root,json=pathRoot,proto3" json:"path_root,omitempty"`
+	TierFloor  string                 `protobuf:"bytes,8,opt,name=tier_floor,json=tierFloor,proto3" json:"tier_floor,omitempty"`
+	Hosts      []string               `protobuf:"bytes,9,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// The running call whose agent it was given to.
+	Room          string `protobuf:"bytes,10,opt,name=room,proto3" json:"room,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2090,6 +2146,13 @@ func (x *Terms) GetHosts() []string {
 		return x.Hosts
 	}
 	return nil
+}
+
+func (x *Terms) GetRoom() string {
+	if x != nil {
+		return x.Room
+	}
+	return ""
 }
 
 // Decision is how an approval was settled. The terms are those of its grant.
@@ -2640,7 +2703,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\finput_schema\x18\b \x01(\tB\x04\xf0\xe0\x18\x01R\vinputSchema\x12&\n" +
 	"\x0fmax_input_bytes\x18\t \x01(\x03R\rmaxInputBytes\x12\x1c\n" +
 	"\tworkspace\x18\n" +
-	" \x01(\bR\tworkspace\"\xed\x03\n" +
+	" \x01(\bR\tworkspace\"\xe5\x04\n" +
 	"\bProposal\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -2663,7 +2726,14 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06parent\x18\x10 \x01(\tR\x06parent\x12\x18\n" +
 	"\apurpose\x18\x11 \x01(\tR\apurpose\x12\x16\n" +
 	"\x06within\x18\x12 \x03(\tR\x06within\x12\x14\n" +
-	"\x05check\x18\x13 \x01(\bR\x05check\"N\n" +
+	"\x05check\x18\x13 \x01(\bR\x05check\x12\x12\n" +
+	"\x04room\x18\x14 \x01(\tR\x04room\x12\x12\n" +
+	"\x04line\x18\x15 \x03(\tR\x04line\x12\x16\n" +
+	"\x06origin\x18\x16 \x01(\tR\x06origin\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x17 \x01(\tR\n" +
+	"credential\x12\x16\n" +
+	"\x06scopes\x18\x18 \x03(\tR\x06scopes\"N\n" +
 	"\fWorkspaceRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\x03R\x05owner\x12\x14\n" +
@@ -2707,7 +2777,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x89\a\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2738,7 +2808,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x05seals\x18\x18 \x03(\tR\x05seals\x12!\n" +
 	"\funix_sockets\x18\x19 \x01(\bR\vunixSockets\x12\x12\n" +
 	"\x04asks\x18\x1a \x01(\bR\x04asks\x12!\n" +
-	"\fagent_socket\x18\x1b \x01(\bR\vagentSocket\"6\n" +
+	"\fagent_socket\x18\x1b \x01(\bR\vagentSocket\x12!\n" +
+	"\fagent_within\x18\x1c \x03(\tR\vagentWithin\"6\n" +
 	"\bRoomFile\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"L\n" +
@@ -2819,7 +2890,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\x0e \x01(\tR\n" +
 	"separation\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\bR\x06device\x122\n" +
-	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\x83\x02\n" +
+	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\x97\x02\n" +
 	"\x05Terms\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -2832,7 +2903,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\tpath_root\x18\a \x01(\tR\bpathRoot\x12\x1d\n" +
 	"\n" +
 	"tier_floor\x18\b \x01(\tR\ttierFloor\x12\x14\n" +
-	"\x05hosts\x18\t \x03(\tR\x05hosts\"\x88\x03\n" +
+	"\x05hosts\x18\t \x03(\tR\x05hosts\x12\x12\n" +
+	"\x04room\x18\n" +
+	" \x01(\tR\x04room\"\x88\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x16\n" +
