@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// Proposal is what an agent sent: nothing in it is trusted but Principal, Door,
-// Session and PeerUID, which the door took from the credential.
+// Proposal is what an agent sent: nothing in it is trusted but what the door took from
+// the credential: Principal, Owner, PeerUID, Within and the fields about reach. Door is
+// taken from there too, except that api and mcp are told apart by what the client says
+// of itself. Session is a claim until it is resolved, and then one that the credential
+// may join.
 type Proposal struct {
 	Key       string          `json:"key,omitempty"` // client's idempotency key, unique in the session
 	Principal Principal       `json:"principal"`

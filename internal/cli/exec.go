@@ -25,6 +25,7 @@ type execOptions struct {
 	processes                          int64
 	noWait, noStdin, terminal, limits  bool
 	agent                              bool // the command is an agent itself
+	asAgent                            bool // an agent proposes it, and no person
 }
 
 func (a *app) exec() *cobra.Command {
@@ -94,6 +95,7 @@ func (o *execOptions) flags(cmd *cobra.Command) {
 	f.Var(&o.disk, "disk", "what all it starts writes to disk: 512M, 2G")
 	f.Int64Var(&o.processes, "processes", 0, "processes and threads at once")
 	f.BoolVar(&o.limits, "require-limits", false, "refuse to run where the kernel does not hold memory and processes")
+	f.BoolVar(&o.asAgent, "as-agent", false, "propose it as the agent without a name, not as your own command: for what an agent runs")
 	f.StringVar(&o.script, "script", "", "file with a script to run instead of CMD, with /bin/sh or what its #! line names; - for stdin")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(shippedProfiles, cobra.ShellCompDirectiveNoFileComp))
@@ -199,7 +201,11 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	})
 	defer stop()
 	a.ctx, a.interrupt = patient, interrupt
-	c, err := a.byHand()
+	door := a.byHand
+	if o.asAgent {
+		door = a.agent
+	}
+	c, err := door()
 	if err != nil {
 		return err
 	}

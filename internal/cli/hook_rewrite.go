@@ -37,7 +37,7 @@ func (h *hookCall) rewritten(o hookOptions, self, home, command string) (string,
 	if home != "" {
 		words = append(words, "--home", home)
 	}
-	words = append(words, "--no-stdin", "--workspace", h.root)
+	words = append(words, "--as-agent", "--no-stdin", "--workspace", h.root)
 	if h.rel != "." {
 		words = append(words, "--cwd", h.rel)
 	}

@@ -75,7 +75,7 @@ func (o *whyOptions) whyFlags(cmd *cobra.Command) {
 	f.StringVarP(&o.input, "input", "i", "{}", "its arguments: JSON, @FILE, or - for stdin")
 	f.StringVar(&o.line, "script", "", "a shell line, instead of CMD")
 	f.StringVar(&o.batch, "batch", "", "file with one question per line, or - for stdin")
-	f.StringVar(&o.principal, "principal", "", "who would call (default: the agent of "+tokenVariable+", else agent:local)")
+	f.StringVar(&o.principal, "principal", "", "who would call (default: the agent of "+tokenVariable+", else your own command)")
 	f.StringVarP(&o.workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&o.cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.tier, "tier", "", "sandbox: b or c (default: the configured one)")

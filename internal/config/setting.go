@@ -77,7 +77,7 @@ var callSettings = []setting{
 		value: func(c *Config) any { return &c.Tools.Principals },
 	},
 	{
-		key: "tools.tool_execute_channels", text: "doors through which tools may be called", check: name,
+		key: "tools.tool_execute_channels", text: "doors through which tools may be called: cli, room, hook, cron, api, mcp; the last two are a client's own word", check: name,
 		value: func(c *Config) any { return &c.Tools.Channels },
 	},
 	{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"palyra"
@@ -73,7 +72,7 @@ func notOnRecord(id palyra.ID) error {
 
 // reaches reports whether somebody bound to some workspaces may see what is in one.
 func reaches(within []string, workspace string) bool {
-	return len(within) == 0 || slices.Contains(within, workspace)
+	return len(within) == 0 || palyra.Within(workspace, within)
 }
 
 // request is a call as policy judges it, before anybody answers.

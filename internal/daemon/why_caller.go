@@ -45,6 +45,15 @@ func (p policyPart) agents(ctx context.Context) ([]palyra.Agent, error) {
 	if local, failed := p.d.access.LocalAgent(ctx); failed == nil {
 		all = append([]palyra.Agent{local}, all...)
 	}
+	if err != nil {
+		return nil, err
+	}
+	people, err := p.d.access.Users(ctx)
+	for _, u := range people {
+		own := palyra.CommandOf(u.Principal)
+		own.AddedAt, own.RemovedAt = u.AddedAt, u.RemovedAt
+		all = append(all, own)
+	}
 	return all, err
 }
 

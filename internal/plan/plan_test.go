@@ -223,7 +223,7 @@ func TestWithin(t *testing.T) {
 		{"w", []string{"/other", "/real/w"}, ""},
 		{"w", []string{"/other"}, palyra.ReasonScopeDenied},
 		{"w", []string{"/w"}, palyra.ReasonScopeDenied}, // as the caller spells it, not as it is
-		{"w", []string{"/real"}, ""}, // a directory of it
+		{"w", []string{"/real"}, ""},                    // a directory of it
 		{"w", []string{"/rea"}, palyra.ReasonScopeDenied},
 		{"e", []string{"/other"}, ""},
 	} {

@@ -42,6 +42,21 @@ type Caller struct {
 // IsAgent reports whether the caller is an agent.
 func (c Caller) IsAgent() bool { return c.Role == palyra.RoleAgent || c.Principal.IsAgent() }
 
+// Door is the door that the caller's calls come by. A claim decides between api and
+// mcp, since nobody can tell which program is behind a socket; a person, who signs,
+// is believed.
+func (c Caller) Door(claimed palyra.Door) palyra.Door {
+	switch {
+	case c.Credential == ByCommand:
+		return palyra.DoorCLI
+	case c.Credential == ByRoom:
+		return palyra.DoorRoom
+	case claimed == palyra.DoorMCP || claimed == palyra.DoorCLI && !c.IsAgent():
+		return claimed
+	}
+	return palyra.DoorAPI
+}
+
 // Reach is how far the caller's credential reaches.
 func (c Caller) Reach() palyra.Reach {
 	return palyra.Reach{Person: !c.IsAgent(), Principal: c.Principal, Room: c.Room, Credential: c.CredentialID, Within: c.Within}

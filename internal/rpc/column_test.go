@@ -20,6 +20,8 @@ type column struct {
 	name string // door/credential
 	by   *device
 	head func(m method, msg proto.Message) http.Header
+	// whose says who made what there is, and where; nil: whoever asks for it
+	whose func(rpc.Caller) (palyra.Proposal, string)
 }
 
 var everyRole = []palyra.Role{palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleViewer}
@@ -65,12 +67,13 @@ func newCrowded(t *testing.T) *crowded {
 	c.tokens()
 	c.devices()
 	c.browsers()
+	c.neighbours()
 	w.journal.alerts()
 	return c
 }
 
 func (c *crowded) add(name string, by *device, head func(m method, msg proto.Message) http.Header) {
-	c.columns = append(c.columns, column{name, by, head})
+	c.columns = append(c.columns, column{name: name, by: by, head: head})
 }
 
 func (c *crowded) signed(k key) func(m method, msg proto.Message) http.Header {
@@ -199,6 +202,8 @@ func (c *crowded) cell(col column, m method) palyra.Reason {
 	c.t.Helper()
 	msg := m.request(c.t)
 	head := col.head(m, msg)
+	c.parts.Whose = col.whose
+	defer func() { c.parts.Whose = nil }()
 	door, _, _ := strings.Cut(col.name, "/")
 	switch door {
 	case "remote":

@@ -40,10 +40,11 @@ func (s *Server) OpenConsole(listen string) (string, error) {
 	address := l.Addr().String()
 	d := &door{name: "console", far: true, listener: l, hosts: called(address), cross: http.NewCrossOriginProtection()}
 	d.crowd(s, maxConsole)
-	d.server = d.http(d.guard(s.pages(), s, s.bodies), s)
+	d.server = d.http(d.guard(s.prove(s.pages()), s, s.bodies), s)
 	d.server.Protocols.SetHTTP1(true)
 	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, peerKey{}, peer{uid: -1, console: true, address: place(c.RemoteAddr().String())})
+		conn, _ := c.(*counted)
+		return context.WithValue(ctx, peerKey{}, peer{uid: -1, console: true, address: place(c.RemoteAddr().String()), conn: conn})
 	}
 	s.console.codes, s.console.sessions = map[palyra.Digest]ticket{}, map[palyra.Digest]ticket{}
 	s.console.address, s.console.serving = address, s.serve(d)
@@ -127,26 +128,19 @@ func (s *Server) home(files fs.FS) http.HandlerFunc {
 
 // signIn takes the code from the form that /login shows, and gives the browser its
 // cookie. The link itself uses nothing up: anything may follow it ahead of the
-// person.
+// person. A good code is taken however many bad ones came before it: it has 256 bits
+// and is good once, so nothing is gained by guessing, and everybody on this machine
+// comes from one address.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
-	done, after, ok := s.try(address)
-	if !ok {
-		s.alarm.flood("console", palyra.ReasonRateLimited)
-		w.Header().Set("Retry-After", seconds(after))
-		http.Error(w, "rate_limited: too many tries to sign in; wait "+seconds(after)+" seconds, then run 'palyra console' for a new link", http.StatusTooManyRequests)
-		return
-	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "malformed_input: this is not the form that the page sends", http.StatusBadRequest)
 		return
 	}
 	value, t, ok := s.redeem(r.PostForm.Get("code"))
-	done(ok)
 	if !ok {
-		s.alarm.raise(palyra.AlertRaised{Reason: palyra.ReasonLoginFailed, PeerUID: -1, Method: "console login"})
-		http.Error(w, "login_failed: the link was used before, is too old, or is not one; run 'palyra console' for another", http.StatusForbidden)
+		s.wrongCode(w, address)
 		return
 	}
 	opened := palyra.ConsoleOpened{Principal: t.caller.Principal, Address: address, ExpiresAt: t.ends.UTC()}
@@ -164,12 +158,21 @@ func setCookie(w http.ResponseWriter, value string, age int) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age})
 }
 
-// try is the limit on tries; without one every try is taken.
-func (s *Server) try(address string) (func(bool), time.Duration, bool) {
-	if s.Limits == nil {
-		return func(bool) {}, 0, true
+// wrongCode answers a code that is not good. Those who try many hear when they may
+// come again, and are on record as a flood.
+func (s *Server) wrongCode(w http.ResponseWriter, address string) {
+	if s.Limits != nil {
+		done, after, ok := s.Limits.Try(address)
+		if !ok {
+			s.alarm.flood("console", palyra.ReasonRateLimited)
+			w.Header().Set("Retry-After", seconds(after))
+			http.Error(w, "rate_limited: too many wrong codes; run 'palyra console' for a new link, which is taken at once", http.StatusTooManyRequests)
+			return
+		}
+		done(false)
 	}
-	return s.Limits.Try(address)
+	s.alarm.raise(palyra.AlertRaised{Reason: palyra.ReasonLoginFailed, PeerUID: -1, Method: "console login"})
+	http.Error(w, "login_failed: the link was used before, is too old, or is not one; run 'palyra console' for another", http.StatusForbidden)
 }
 
 // signOut ends the browser's session, with whatever it has open.

@@ -1,19 +1,25 @@
 package rpc
 
 import (
+	"container/list"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // crowd is a listener that has so many connections at once and no more: whoever
-// only connects must not use up the daemon's descriptors.
+// only connects must not use up the daemon's descriptors. Where it makes room, the
+// newest comes in for the oldest that has not shown who it is: whoever only connects
+// must not keep others out either, and on this machine they all have one address.
 type crowd struct {
 	net.Listener
-	most int
-	full func()
+	most  int
+	rooms bool // it makes room
+	full  func()
 
-	mu sync.Mutex // guards n
-	n  int
+	mu    sync.Mutex // guards order
+	order list.List  // of *counted, the oldest first
 }
 
 // Accept implements net.Listener.
@@ -23,37 +29,75 @@ func (l *crowd) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.enter() {
-			return &counted{Conn: c, leave: []func(){l.leave}}, nil
+		in, out := l.enter(c)
+		if out != nil || in == nil {
+			l.full()
+		}
+		if out != nil {
+			_ = out.Close()
+		}
+		if in != nil {
+			return in, nil
 		}
 		_ = c.Close()
-		l.full()
 	}
 }
 
-func (l *crowd) enter() bool {
+// enter counts a connection in, and says which one has to go for it. There is no
+// place: nil.
+func (l *crowd) enter(c net.Conn) (in, out *counted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.n >= l.most {
-		return false
+	if l.order.Len() >= l.most {
+		if out = l.oldest(); out == nil {
+			return nil, nil
+		}
+		l.order.Remove(out.at)
 	}
-	l.n++
-	return true
+	in = &counted{Conn: c}
+	in.at = l.order.PushBack(in)
+	in.leave = []func(){func() { l.leave(in) }}
+	return in, out
 }
 
-func (l *crowd) leave() {
+// oldest is the connection that makes room, if one does. The lock is held.
+func (l *crowd) oldest() *counted {
+	for e := l.order.Front(); l.rooms && e != nil; e = e.Next() {
+		if c, ok := e.Value.(*counted); ok && !c.proven.Load() {
+			return c
+		}
+	}
+	return nil
+}
+
+func (l *crowd) leave(c *counted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.n--
+	l.order.Remove(c.at) // which does nothing for one that made room
 }
 
 // counted is a connection that is counted until it is closed.
 type counted struct {
 	net.Conn
+	at     *list.Element
+	proven atomic.Bool // it showed who it is, and keeps its place
 
 	mu    sync.Mutex
 	over  bool
 	leave []func()
+}
+
+// prove lets a browser's connection keep its place once it has come with the cookie
+// of a session.
+func (s *Server) prove(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p, ok := peerOf(r.Context()); ok && p.conn != nil {
+			if _, known := s.console.session(r.Header, s.Now()); known {
+				p.conn.proven.Store(true)
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Close implements net.Conn.

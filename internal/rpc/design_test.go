@@ -157,6 +157,8 @@ func atConsole(m method, name string) palyra.Reason {
 func byDesign(m method, column string) palyra.Reason {
 	door, name, _ := strings.Cut(column, "/")
 	switch {
+	case strings.HasSuffix(name, beside), door == "room", strings.HasPrefix(name, "person's command"):
+		return amongNeighbours(m, door, name)
 	case door == "console":
 		return atConsole(m, name)
 	case isToken(name):

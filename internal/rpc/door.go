@@ -40,6 +40,7 @@ type peer struct {
 	until   time.Time // with a certificate that holds so long
 	console bool      // came by the console's listener
 	address string    // of another machine, or a browser: whom it counts as
+	conn    *counted  // of a browser
 }
 
 type peerKey struct{}
@@ -74,7 +75,7 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 
 // crowd bounds the door's connections.
 func (d *door) crowd(s *Server, most int) {
-	d.listener = &crowd{Listener: d.listener, most: most, full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) }}
+	d.listener = &crowd{Listener: d.listener, most: most, rooms: d.cross != nil, full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) }}
 }
 
 func (d *door) guard(h http.Handler, s *Server, bodies *budget) *guard {

@@ -95,6 +95,7 @@ type bench struct {
 	dir      string
 	log      *bytes.Buffer
 	stop     func() error
+	told     bytes.Buffer // what the last answer said
 
 	owner, viewer  key
 	token, removed string
@@ -352,6 +353,13 @@ func (b *bench) sendTo(c *http.Client, base string, m method, msg proto.Message,
 		return "", err
 	}
 	defer func() { _ = res.Body.Close() }()
+	if b.parts.Whose != nil {
+		b.told.Reset()
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(res.Body, &b.told), res.Body}
+	}
 	if m.IsStreamingServer() && res.StatusCode == http.StatusOK {
 		why := b.streamReason(res.Body)
 		if m.IsStreamingClient() { // its tape is told beside it, and is short

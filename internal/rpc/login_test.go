@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -140,16 +142,51 @@ func TestLoginFlood(t *testing.T) {
 	if tried != 20 || longest != 15*60 {
 		t.Errorf("%d tries, and the longest wait is %d s", tried, longest)
 	}
-	if res := w.signIn(w.code(w.owner, "user:alice", palyra.RoleOwner)); res.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("locked, it signs in: %d", res.StatusCode)
-	} else if said, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(said), "wait "+res.Header.Get("Retry-After")+" seconds, then run 'palyra console'") {
+	if res := w.signIn("guess"); res.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("locked, it takes guesses: %d", res.StatusCode)
+	} else if said, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(said), "run 'palyra console' for a new link, which is taken at once") {
 		t.Errorf("%s %v", said, err)
 	}
-	mu.Lock()
-	at = at.Add(15*time.Minute + time.Second)
-	mu.Unlock()
 	if res := w.signIn(w.code(w.owner, "user:alice", palyra.RoleOwner)); res.StatusCode != http.StatusSeeOther {
-		t.Errorf("after the lock: %d", res.StatusCode)
+		t.Errorf("the owner is locked out by others' guesses: %d", res.StatusCode)
+	}
+}
+
+// Whatever another user of this machine does at the console's port, wrong codes by
+// the thousand or connections that only stand there, the owner signs in and looks.
+func TestNobodyKeepsTheOwnerOutOfTheConsole(t *testing.T) {
+	w := newWorld(t, limit.New(limit.Config{Logins: 5}))
+	for range 1000 {
+		if res := w.signIn("guess"); res.StatusCode != http.StatusForbidden && res.StatusCode != http.StatusTooManyRequests {
+			t.Fatal(res.Status)
+		}
+	}
+	cookie := w.cookie(w.owner, "user:alice", palyra.RoleOwner)
+	mine := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(mine.CloseIdleConnections)
+	look := func() (reused bool) {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodGet, "http://"+w.console+"/", nil)
+		w.must(err)
+		req.Header = cookieHead(cookie)
+		trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }}
+		res, err := mine.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+		w.must(err)
+		_, err = io.Copy(io.Discard, res.Body)
+		w.must(errors.Join(err, res.Body.Close()))
+		return reused
+	}
+	look()
+	for range 600 { // more than there are places
+		c, err := net.Dial("tcp", w.console)
+		w.must(err)
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	if !look() {
+		t.Error("a browser that is signed in lost its connection")
+	}
+	if again := w.cookie(w.owner, "user:alice", palyra.RoleOwner); w.looks(again) != let {
+		t.Error("the owner cannot sign in")
 	}
 }
 

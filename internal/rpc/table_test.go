@@ -97,7 +97,10 @@ func TestMatrixFile(t *testing.T) {
 			c.parts.Seen()
 			why := c.cell(col, m)
 			got[name][col.name] = why
-			if seen := c.parts.Seen(); why != let && len(seen) > 0 {
+			if told := c.told.String(); col.whose != nil && strings.Contains(told, elsewhere) {
+				t.Errorf("%s %s: it is told of what it does not reach: %q", name, col.name, told)
+			}
+			if seen := c.parts.Seen(); why != let && len(seen) > 0 && (col.whose == nil || why != palyra.ReasonNotFound) {
 				t.Errorf("%s %s: refused with %s, and reached %v", name, col.name, why, seen)
 			}
 		}

@@ -49,6 +49,9 @@ type Parts struct {
 	OnAttach func(id palyra.ID) error
 	// OnDecide, if set, answers a vote.
 	OnDecide func(v palyra.Vote) (palyra.Approval, error)
+	// Whose, if set, says who proposed the calls, started the runs and asked the
+	// questions there are, and in which workspace; nil: whoever asks for them.
+	Whose func(rpc.Caller) (p palyra.Proposal, workspace string)
 	// Entries is the journal.
 	Entries []palyra.Entry
 
@@ -173,6 +176,9 @@ func (c calls) Cancel(ctx context.Context, id palyra.ID) error {
 func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	c.note(ctx, "get "+string(id))
 	call := &palyra.Call{ID: id, State: palyra.Finished, Proposed: At, Proposal: proposedBy(rpc.CallerOf(ctx))}
+	if c.Whose != nil {
+		call.Proposal, call.Plan.Workspace.Path = c.Whose(rpc.CallerOf(ctx))
+	}
 	if id == "other" {
 		call.Proposal = palyra.Proposal{Principal: "agent:other"}
 	}
@@ -188,7 +194,13 @@ func (c calls) List(ctx context.Context, f tools.Filter) ([]*palyra.Call, palyra
 	c.note(ctx, "calls "+string(who))
 	var out []*palyra.Call
 	for range min(f.Limit, 2) {
-		out = append(out, &palyra.Call{ID: "C", Proposal: palyra.Proposal{Principal: who}})
+		call := &palyra.Call{ID: "C", Proposal: palyra.Proposal{Principal: who}}
+		if c.Whose != nil {
+			call.Proposal, call.Plan.Workspace.Path = c.Whose(rpc.CallerOf(ctx))
+		}
+		if c.Whose == nil || f.Reach.May(palyra.ActSee, call.Reached()) {
+			out = append(out, call)
+		}
 	}
 	if len(out) < f.Limit {
 		return out, "", nil
@@ -205,14 +217,25 @@ var Question = palyra.Approval{
 	Prompt: palyra.Prompt{Title: "t", Summary: "s", Risk: palyra.Risk{Level: palyra.RiskHigh}, Options: []palyra.Widening{{Name: "exact"}}},
 }
 
+// question is the one approval, where it is asked.
+func (d desk) question(ctx context.Context) palyra.Approval {
+	a := Question
+	if d.Whose != nil {
+		var p palyra.Proposal
+		p, a.Plan.Workspace.Path = d.Whose(rpc.CallerOf(ctx))
+		a.Principal = p.Principal
+	}
+	return a
+}
+
 func (d desk) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error) {
 	d.note(ctx, "approvals "+string(f.SubjectType))
-	return wire.ApprovalPage{Approvals: []palyra.Approval{Question}, Next: "next"}, nil
+	return wire.ApprovalPage{Approvals: []palyra.Approval{d.question(ctx)}, Next: "next"}, nil
 }
 
 func (d desk) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
 	d.note(ctx, "approval "+string(id))
-	return Question, nil
+	return d.question(ctx), nil
 }
 
 func (d desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error) {
@@ -227,7 +250,7 @@ func (d desk) Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error
 
 func (d desk) Watch(ctx context.Context, f func(palyra.Approval) error) error {
 	d.note(ctx, "watch")
-	if err := f(Question); err != nil {
+	if err := f(d.question(ctx)); err != nil || d.Whose != nil {
 		return err
 	}
 	<-ctx.Done()

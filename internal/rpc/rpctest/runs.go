@@ -149,6 +149,11 @@ func (r runsPart) Cancel(ctx context.Context, id palyra.ID, by string) error {
 func (r runsPart) Get(ctx context.Context, id palyra.ID) (palyra.Run, error) {
 	r.note(ctx, "run "+string(id))
 	run := palyra.Run{ID: id, Principal: rpc.CallerOf(ctx).Principal, Within: rpc.CallerOf(ctx).Within, Credential: rpc.CallerOf(ctx).CredentialID, State: palyra.RunInProgress, CreatedAt: At}
+	if r.Whose != nil {
+		var p palyra.Proposal
+		p, run.Workspace = r.Whose(rpc.CallerOf(ctx))
+		run.Principal, run.Within, run.Credential = p.Principal, p.Within, p.Credential
+	}
 	switch id {
 	case "none":
 		return palyra.Run{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no such run")
@@ -166,7 +171,15 @@ func (r runsPart) List(ctx context.Context, f runs.Filter) ([]palyra.Run, bool, 
 	r.note(ctx, "runs "+string(who)+string(f.State))
 	var out []palyra.Run
 	for range min(f.Limit, 2) {
-		out = append(out, palyra.Run{ID: "R", Principal: who, CreatedAt: At})
+		run := palyra.Run{ID: "R", Principal: who, CreatedAt: At}
+		if r.Whose != nil {
+			var p palyra.Proposal
+			p, run.Workspace = r.Whose(rpc.CallerOf(ctx))
+			run.Principal, run.Within, run.Credential = p.Principal, p.Within, p.Credential
+		}
+		if r.Whose == nil || f.Reach.May(palyra.ActSee, run.Reached()) {
+			out = append(out, run)
+		}
 	}
 	return out, len(out) == f.Limit, nil
 }
