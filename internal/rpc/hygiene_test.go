@@ -282,9 +282,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		w.must(err)
 		open = append(open, c)
 	}
-	last := open[len(open)-1]
-	w.must(last.SetReadDeadline(time.Now().Add(soon)))
-	if _, err := last.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
+	first := open[0]
+	w.must(first.SetReadDeadline(time.Now().Add(soon)))
+	if _, err := first.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("one too many is kept: %v", err)
 	}
 	if got := w.send("operator", find(t, "GetStatus"), find(t, "GetStatus").request(t), nil); got != let {
