@@ -89,7 +89,7 @@ func TestRuns(t *testing.T) {
 		Budget: palyra.Budget{Calls: 3, WallMS: 4, OutputBytes: 5, Parallel: 6}, Door: palyra.DoorCLI,
 	}
 	want := runs.StartRequest{
-		Principal: "agent:local", Credential: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Door: palyra.DoorCLI, Provider: "scripted",
+		Principal: "agent:local", Credential: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Door: palyra.DoorAPI, Provider: "scripted",
 		Input: "turns: [<é>]\n", Title: "t", Workspace: "/w", Session: "mine", Key: "k", Budget: req.Budget, NoWait: true,
 	}
 	run, err := b.agent().StartRun(ctx, req)
@@ -97,7 +97,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%+v %v", run, err)
 	}
 	same(t, "request", nil, b.parts.Started(), want)
-	want.Principal, want.Owner = "user:alice", ""
+	want.Principal, want.Owner, want.Door = "user:alice", "", palyra.DoorCLI
 	if _, err := b.operator().StartRun(ctx, req); err != nil || !b.parts.Who().Signed {
 		t.Errorf("%v %+v", err, b.parts.Who())
 	}

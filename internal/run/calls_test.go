@@ -264,7 +264,7 @@ func TestListLeavesOutWhatIsLarge(t *testing.T) {
 		last = out.CallID
 	}
 	var seen int
-	f := Filter{Limit: 100}
+	f := Filter{Reach: operator, Limit: 100}
 	for {
 		page, more, err := w.calls.List(t.Context(), f)
 		if err != nil {

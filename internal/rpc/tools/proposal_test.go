@@ -19,6 +19,15 @@ func TestProposal(t *testing.T) {
 	if err != nil || string(p.Arguments) != "\xff" || p.Door != palyra.DoorMCP {
 		t.Errorf("%+v %v", p, err)
 	}
+	room := rpc.Caller{
+		Principal: "agent:ci", Role: palyra.RoleAgent, Credential: rpc.ByRoom, CredentialID: "room:R", Room: "R", Line: []palyra.ID{"O", "R"},
+		Origin: "agent:user.alice", Within: []string{"/w"}, Scopes: []string{"runs.start"},
+	}
+	p, err = proposal(room, &v1.CallToolRequest{Door: "cli"})
+	if err != nil || p.Door != palyra.DoorRoom || p.Parent != "R" || p.Room != "R" || p.Origin != "agent:user.alice" || p.Credential != "room:R" ||
+		len(p.Line) != 2 || len(p.Within) != 1 || len(p.Scopes) != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
 	for name, req := range map[string]*v1.CallToolRequest{
 		"cron is not a client's": {Door: "cron"},
 		"no such door":           {Door: "CLI"},
