@@ -296,3 +296,27 @@ func TestNoHold(t *testing.T) {
 	w.decide(w.ask(call(t, "src/a.txt")), palyra.AnswerDeny)
 	w.ask(call(t, "src/a.txt", inSession(session2)))
 }
+
+// A room asks out of a share of its own: it leaves its namesakes theirs, and a room in
+// it has none beside. A grant that it got is its own too.
+func TestARoomAsksInItsOwnShare(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.MaxPending = 2 })
+	in := func(line ...palyra.ID) func(*palyra.Call) {
+		return func(c *palyra.Call) { c.Proposal.Room, c.Proposal.Line = line[len(line)-1], line }
+	}
+	for i := range 2 {
+		w.ask(call(t, fmt.Sprintf("src/%d.txt", i), in("A")))
+	}
+	for _, line := range [][]palyra.ID{{"A"}, {"A", "N"}} {
+		_, err := w.tryAsk(call(t, "src/more.txt", in(line...)))
+		wantErr(t, err, palyra.Exhausted, palyra.ReasonTooManyPending)
+	}
+	w.ask(call(t, "src/more.txt"))
+	w.ask(call(t, "src/other.txt", in("B")))
+
+	c := call(t, "src/a.txt", in("B"))
+	terms := exactTerms(w.ask(call(t, "src/a.txt", in("C"))))
+	if covers(terms, palyra.RiskCritical, c) || terms.Room != "C" {
+		t.Errorf("a grant of another room covers: %+v", terms)
+	}
+}
