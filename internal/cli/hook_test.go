@@ -91,7 +91,7 @@ func TestHookRewritesShellCommands(t *testing.T) {
 			t.Fatalf("%q does not begin with this program", line)
 		}
 		got, err := exec.Command("/bin/sh", "-c", `printf '%s\0' `+rest).Output()
-		want := []string{"exec", "--no-stdin", "--workspace", s.work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c", command, ""}
+		want := []string{"exec", "--as-agent", "--no-stdin", "--workspace", s.work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c", command, ""}
 		if err != nil || !slices.Equal(strings.Split(string(got), "\x00"), want) {
 			t.Errorf("%q: %q, %v", line, got, err)
 		}

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"palyra"
 	"palyra/internal/approval"
@@ -16,9 +18,10 @@ func (p policyPart) known(ctx context.Context, who palyra.Principal) error {
 	if err := policy.CheckPrincipal(who); err != nil {
 		return err
 	}
-	switch who.Kind() {
+	person := cmp.Or(commander(who), who)
+	switch person.Kind() {
 	case "user":
-		u, err := p.d.access.User(ctx, who)
+		u, err := p.d.access.User(ctx, person)
 		if palyra.CodeOf(err) != palyra.NotFound && (err != nil || u.RemovedAt.IsZero()) {
 			return err
 		}
@@ -45,16 +48,15 @@ func (p policyPart) agents(ctx context.Context) ([]palyra.Agent, error) {
 	if local, failed := p.d.access.LocalAgent(ctx); failed == nil {
 		all = append([]palyra.Agent{local}, all...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	people, err := p.d.access.Users(ctx)
-	for _, u := range people {
-		own := palyra.CommandOf(u.Principal)
-		own.AddedAt, own.RemovedAt = u.AddedAt, u.RemovedAt
-		all = append(all, own)
-	}
 	return all, err
+}
+
+// commander is the person whose own commands an agent is; empty: it is no such agent.
+func commander(agent palyra.Principal) palyra.Principal {
+	if !palyra.IsCommandAgent(agent) {
+		return ""
+	}
+	return palyra.Principal("user:" + strings.TrimPrefix(agent.Name(), palyra.CommandAgent))
 }
 
 // standing fills in what a door would know of an imagined call: whose agent it is,
@@ -71,6 +73,9 @@ func (p policyPart) standing(ctx context.Context, prop palyra.Proposal) palyra.P
 
 // owner is whose agent a principal is; empty: nobody knows.
 func (p policyPart) owner(ctx context.Context, agent palyra.Principal) palyra.Principal {
+	if person := commander(agent); person != "" {
+		return person
+	}
 	all, err := p.agents(ctx)
 	if err != nil {
 		return ""
