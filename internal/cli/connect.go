@@ -51,11 +51,11 @@ func (a *app) byHand() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, socket, err := paths.Sockets()
-	if err != nil {
-		return nil, err
+	find := func() (string, error) {
+		_, socket, err := paths.Sockets()
+		return socket, err
 	}
-	return client.Open(client.Config{Socket: socket, Door: client.AgentDoor, Command: true})
+	return client.Open(client.Config{Find: find, Door: client.AgentDoor, Command: true})
 }
 
 // operator opens the operator's door. Its key is read, and its passphrase asked

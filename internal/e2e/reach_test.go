@@ -82,9 +82,9 @@ type runningCall struct {
 	end         <-chan answer
 }
 
-// typed proposes what is fed while it runs, has it approved, and returns when it
+// fedLive proposes what is fed while it runs, has it approved, and returns when it
 // prints.
-func (d *daemon) typed(by *client.Client, r client.CallRequest, scope palyra.Scope) runningCall {
+func (d *daemon) fedLive(by *client.Client, r client.CallRequest, scope palyra.Scope) runningCall {
 	d.t.Helper()
 	r.StreamOutput = true
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
@@ -139,7 +139,7 @@ func TestARoomReachesItsOwnOnly(t *testing.T) {
 }
 
 func (d *daemon) besideARoom(t *testing.T, person, by *client.Client, b string) {
-	victim := d.typed(by, processRun(b, map[string]any{
+	victim := d.fedLive(by, processRun(b, map[string]any{
 		"command": "sh", "agent_socket": true, "stdin_live": true, "terminal": map[string]int{"rows": 24, "cols": 80}, "tier": "c",
 	}), palyra.ScopeOnce)
 	read, err := by.Call(t.Context(), client.CallRequest{Tool: "palyra.fs.read", Arguments: json.RawMessage(`{"path":"secret.txt"}`), Workspace: b, Door: palyra.DoorCLI}, nil)

@@ -24,7 +24,7 @@ func TestABoundTokenStaysInItsWorkspace(t *testing.T) {
 	_, _, other := d.tokenFor(client.AgentDoor, palyra.Token{Name: "other", Principal: "agent:ci", Scopes: scopes}, time.Hour)
 	_, _, bound := d.tokenFor(client.AgentDoor, palyra.Token{Name: "only-a", Principal: "agent:ci", Scopes: scopes, Workspaces: []string{d.work}}, time.Hour)
 
-	live := d.typed(all, processRun(b, map[string]any{"command": "sh", "agent_socket": true, "stdin_live": true, "terminal": map[string]int{"rows": 24, "cols": 80}, "tier": "c"}), palyra.ScopeOnce)
+	live := d.fedLive(all, processRun(b, map[string]any{"command": "sh", "agent_socket": true, "stdin_live": true, "terminal": map[string]int{"rows": 24, "cols": 80}, "tier": "c"}), palyra.ScopeOnce)
 	read, err := all.Call(ctx, client.CallRequest{Tool: "palyra.fs.read", Arguments: json.RawMessage(`{"path":"secret.txt"}`), Workspace: b}, nil)
 	if err != nil || read.Outcome != palyra.OutcomeFinished {
 		t.Fatal(read, err)
