@@ -112,8 +112,8 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 		t.Fatalf("a read outside: %d %+v", code, says)
 	}
 	q, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession)
-	if err != nil || !strings.Contains(q.Plan.Detail.Summary, `"/etc/passwd"`) {
-		t.Fatalf("the question reads %+v: %v", q.Plan.Detail, err)
+	if err != nil || !strings.Contains(q.Prompt.Summary, `read "/etc/passwd"`) {
+		t.Fatalf("the question reads %+v: %v", q.Prompt, err)
 	}
 	for _, offset := range []int{0, 10} { // one answer covers the file for the session
 		again := d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd", "offset": offset})
@@ -147,7 +147,7 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	if says, _, _ := d.hook(edit, "--wait", "1s"); says.Specific.Decision != "deny" {
 		t.Errorf("an answer for once was used twice: %+v", says)
 	}
-	if says, _, _ := d.hook(d.preToolUse("Task", map[string]any{"prompt": "x"}), "--wait", "1s"); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
+	if says, _, _ := d.hook(d.preToolUse("WebSearch", map[string]any{"prompt": "x"}), "--wait", "1s"); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
 		t.Errorf("a tool that nobody knows: %+v", says)
 	}
 	if got, _ := os.ReadFile(file); string(got) != "one\n" {
