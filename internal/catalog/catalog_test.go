@@ -108,6 +108,7 @@ func TestRefusals(t *testing.T) {
 		{"palyra.echo", `{"text":["a",{"b":"\u0000"}]}`, palyra.ReasonMalformedInput, "NUL"},
 		{"palyra.echo", `{"text":` + deep + `}`, palyra.ReasonMalformedInput, "deep"},
 		{"palyra.echo", `{}`, palyra.ReasonSchemaMismatch, `"text" is missing`},
+		{"palyra.echo", `{"txt":"x"}`, palyra.ReasonSchemaMismatch, `"text" is missing, and there is no argument "txt"`},
 		{"palyra.echo", `{"text":1}`, palyra.ReasonSchemaMismatch, `"text"`},
 		{"palyra.echo", `{"text":null}`, palyra.ReasonSchemaMismatch, `"text"`},
 		{"palyra.echo", `{"text":"a","txet":1}`, palyra.ReasonSchemaMismatch, `"txet"`},

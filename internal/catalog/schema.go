@@ -68,7 +68,7 @@ func (s *schema) check(tool string, args map[string]any) error {
 	}
 	for _, name := range s.top.Required {
 		if _, ok := args[name]; !ok {
-			return mismatch("argument %q is missing", name)
+			return mismatch("argument %q is missing%s", name, s.strangers(args))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -96,6 +96,21 @@ func (s *schema) check(tool string, args map[string]any) error {
 		return mismatch("the arguments do not fit the schema of %s", tool)
 	}
 	return nil
+}
+
+// strangers names the arguments that the tool does not have: one of them is often what
+// was meant by the one that is missing.
+func (s *schema) strangers(args map[string]any) string {
+	if !s.closed {
+		return ""
+	}
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if s.top.Properties[name] == nil && len(text) < 200 {
+			text += fmt.Sprintf(", and there is no argument %q", palyra.Clip(name, 64))
+		}
+	}
+	return text
 }
 
 // plain turns number texts into numbers: the library takes a json.Number for a
