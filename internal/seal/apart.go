@@ -9,7 +9,7 @@ import (
 // seen, and nothing of the runs that s is swept for.
 func (s *Snapshot) Apart() *Snapshot {
 	return &Snapshot{
-		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.clone(), start: s.start, above: s.above, began: s.began, bare: s.bare,
+		workspace: s.workspace, root: s.root, limits: s.limits, match: s.match.clone(), start: s.start, above: s.above, began: s.began, bare: s.bare, shared: s.shared, sharing: s.sharing,
 		dirs: s.dirs, entries: s.entries,
 	}
 }

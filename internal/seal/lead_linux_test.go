@@ -256,6 +256,30 @@ func TestRebaseState(t *testing.T) {
 	}
 }
 
+// A link to where runs keep caches is moved away: a repository could wait there.
+func TestLinksIntoCaches(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		b := newBox(t)
+		b.file("old/x", "node_modules/x/y")
+		caches := b.out + "/victim"
+		s, err := Scan(t.Context(), b.ws, Default, Limits{Closed: caches, settle: -1})
+		must(t, err)
+		if crash {
+			doc, err := s.Record()
+			must(t, err)
+			s, err = Load(doc)
+			must(t, err)
+		}
+		must(t, os.Symlink(b.out, b.out+"/../alias"))
+		b.file("docs -> "+caches+"/r", "up -> ../out/victim", "hop -> node_modules/z", "other -> /usr/bin", "by -> "+b.out+"/../alias/victim")
+		must(t, os.Symlink(caches, b.in("node_modules/z")))
+		want := []string{stays(palyra.RemnantLink, "other"), "by", "docs", "hop", "up"}
+		if made := b.sweep(s); !slices.Equal(made, want) {
+			t.Errorf("made %q", made)
+		}
+	}
+}
+
 // New links that lead out of the workspace are told and stay.
 func TestLinksThatLeadOut(t *testing.T) {
 	b := newBox(t)

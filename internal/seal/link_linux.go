@@ -72,8 +72,8 @@ func (t *tree) readlink(path string) (string, bool) {
 }
 
 // follow goes from a path of the workspace to where it leads, through the links on
-// the way, which it returns. in: it stays in the workspace. Nothing has to be at
-// the end.
+// the way, which it returns. in: it stays in the workspace; otherwise the end is an
+// absolute path, empty when there are too many links. Nothing has to be at the end.
 func (t *tree) follow(workspace, path string) (links []string, end string, in bool) {
 	rest, at := strings.Split(path, "/"), []string(nil)
 	for len(rest) > 0 {
@@ -84,7 +84,7 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 			continue
 		case "..":
 			if len(at) == 0 {
-				return links, "", false
+				return links, filepath.Join(append([]string{workspace, ".."}, rest...)...), false
 			}
 			at = at[:len(at)-1]
 			continue
@@ -99,15 +99,31 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 			return links, "", false
 		}
 		if filepath.IsAbs(to) {
-			var ok bool
-			if to, ok = below(filepath.Clean(to), workspace); !ok {
-				return links, "", false
+			inside, ok := below(filepath.Clean(to), workspace)
+			if !ok {
+				return links, filepath.Join(append([]string{to}, rest...)...), false
 			}
+			to = inside
 			at = nil
 		}
 		rest = append(strings.Split(to, "/"), rest...)
 	}
 	return links, strings.Join(at, "/"), true
+}
+
+// shuts reports whether a path outside the workspace is one to which no link may
+// lead.
+func (l Limits) shuts(path string) bool {
+	if l.Closed == "" || path == "" {
+		return false
+	}
+	in := func(path, top string) bool { _, ok := below(path, top); return ok }
+	if in(path, l.Closed) {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(path)
+	top, e := filepath.EvalSymlinks(l.Closed)
+	return err == nil && e == nil && in(real, top)
 }
 
 // leads finds where what is sealed leads: links, and the configuration of

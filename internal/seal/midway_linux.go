@@ -100,6 +100,8 @@ func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 	}
 	_, end, in := w.t.follow(w.out.workspace, e.path)
 	switch {
+	case !in && w.limits.shuts(end):
+		return true, w.away(p, e)
 	case !in:
 		p.leads(e.path)
 	case inModules(end):

@@ -26,6 +26,7 @@ type document struct {
 	Ino       uint64   `json:"ino"`
 	Entries   int      `json:"max_entries"`
 	Sealed    int      `json:"max_sealed"`
+	Closed    []byte   `json:"closed,omitempty"`
 	Names     []string `json:"names"`
 	Start     []place  `json:"start,omitempty"` // how far names have come on the way to the workspace
 	Leads     []lead   `json:"leads,omitempty"`
@@ -60,7 +61,7 @@ type item struct {
 func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
-		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Closed: []byte(s.limits.Closed), Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
 	}
 	for _, a := range s.match.held {
 		d.Leads = append(d.Leads, lead{[]byte(a.path), a.rule, a.seg})
@@ -125,7 +126,7 @@ func load(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
-		limits: Limits{Entries: d.Entries, Sealed: d.Sealed}.filled(), entries: make([]entry, 0, len(d.Paths)),
+		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: string(d.Closed)}.filled(), entries: make([]entry, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {
 		if s.bare == nil {

@@ -23,6 +23,8 @@ type Snapshot struct {
 	hold      *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
 	pens      map[string]bool  // calls whose quarantine is in the workspace and not held from runs under way; never changed
 	moved     []string         // what the last sweep took away for good
+	shared    string           // a file that has a second name, of those looked at
+	sharing   int              // directories that have such files
 	bare      map[string]bool  // directories below node_modules into which a link leads from outside; never changed
 	dirs      []node           // parents first, the children of one together; empty after Load
 	entries   []entry          // what is sealed, kept or watched; those of one directory together
@@ -49,6 +51,7 @@ type node struct {
 	entry, n   int32 // the same of entries
 	base       int32 // the same directory in the snapshot before, or -1
 	many       int32 // entries that count for the limit
+	linked     bool  // a file in it has a second name
 }
 
 type flags uint8

@@ -27,6 +27,7 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	w.fold = trusted.Fold(w.fold[:0], name)
 	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
 	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && typ != unix.DT_LNK {
+		w.sample(a, name, typ)
 		return nil
 	}
 	going := what == free && n.flags&repo != 0 && len(w.m.repos) > 0 && inMiddle(w.fold)

@@ -38,6 +38,7 @@ type walker struct {
 	names []byte // of the directory being read, end to end
 	found []found
 	heads map[int32]string // the HEAD of repositories
+	asked int32            // the directory of which a file was looked at, and one more
 }
 
 // found is an entry of the directory being read.
@@ -128,7 +129,13 @@ func (w *walker) visit(i int32) error {
 
 // keep takes over a directory that did not change.
 func (w *walker) keep(i int32, b node) error {
-	w.out.dirs[i].many = b.many
+	w.out.dirs[i].many, w.out.dirs[i].linked = b.many, b.linked
+	if b.linked {
+		w.out.sharing++
+		if w.out.shared == "" {
+			w.out.shared = w.base.shared
+		}
+	}
 	if w.known == nil { // a scan: what is not read counts like what is
 		w.count += int(b.many)
 		if err := w.bound(""); err != nil {
@@ -168,8 +175,10 @@ func (w *walker) reuse(i int32, path string, b node) error {
 			return tooLong()
 		}
 		n := node{parent: i, name: c.name, state: c.state, base: -1, flags: c.flags & (inside | held)}
-		w.fold = trusted.Fold(w.fold[:0], c.name)
-		n.flags |= w.modules(w.out.dirs[i].flags, join(path, c.name))
+		if c.flags&inside == 0 {
+			w.fold = trusted.Fold(w.fold[:0], c.name)
+			n.flags |= w.modules(w.out.dirs[i].flags, join(path, c.name))
+		}
 		w.recognise(&n, j, st)
 		w.out.dirs = append(w.out.dirs, n)
 	}

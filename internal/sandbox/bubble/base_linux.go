@@ -209,6 +209,9 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	made, err := k.b.sweep(k.base, k.call)
 	x.Quarantined, x.Changed, x.More = k.b.told(workspace, k.call, made)
 	x.Remnants = append(x.Remnants, left(made)...)
+	if shared, ok := k.snapshot.Shared(); ok {
+		x.Remnants = append(x.Remnants, shared)
+	}
 	if err != nil {
 		k.b.keep(k.record, workspace)
 		k.record = nil

@@ -16,6 +16,7 @@ type Config struct {
 	StateID    string       // of the daemon's state: names cgroups and marks processes
 	Dir        string       // the backend's own: records of runs under way; made here
 	Quarantine string       // where sealed paths that runs made are moved to; made here
+	Caches     string       // below which runs keep caches: no link in a workspace may come to lead there; empty: there are none
 	Tmp        int64        // bytes of a room's /tmp, and again of its home; 0: a default
 	Log        *slog.Logger // nil: no log
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"palyra"
 )
 
 // git runs git on the host as the site's owner, with nobody's configuration.
@@ -78,6 +80,39 @@ func TestBackendRebase(t *testing.T) {
 		}
 		if out := planted.git("rebase", "--continue"); exists(planted.workspace + "/pwned") {
 			t.Errorf("planted: %s", out)
+		}
+	})
+}
+
+// TestBackendCaches: a repository that waits in a cache is not reached through the
+// workspace, and files that are shared with other places are told.
+func TestBackendCaches(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		caches := newSite(t, who) // of the run's user, like a cache
+		caches.dir("r/.git/objects")
+		caches.dir("r/.git/refs")
+		caches.file("r/.git/HEAD", "ref: refs/heads/main\n")
+		caches.file("r/.git/config", "[core]\n\tfsmonitor = \"touch "+caches.workspace+"/pwned; false\"\n")
+		c.Caches = caches.workspace
+		b := openBackend(t, c)
+		s := newSite(t, who)
+		s.dir("docs")
+		s.dir("node_modules/pkg")
+		s.file("node_modules/pkg/index.js", "1\n")
+		if err := os.Link(s.workspace+"/node_modules/pkg/index.js", caches.workspace+"/store"); err != nil {
+			t.Fatal(err)
+		}
+		x := runJob(t, b, s.job("/bin/sh", "-c", "rm -rf docs; ln -s "+caches.workspace+"/r docs; ln -s /usr/bin bin"))
+		if !slices.Equal(x.Quarantined, []string{"docs"}) || exists(s.workspace+"/docs") {
+			t.Errorf("quarantined %q", x.Quarantined)
+		}
+		want := []palyra.Remnant{{Kind: palyra.RemnantLink, Path: "bin"}, {Kind: palyra.RemnantLinked, Path: "node_modules/pkg/index.js"}}
+		if !slices.Equal(x.Remnants, want) {
+			t.Errorf("left %+v", x.Remnants)
+		}
+		if out := s.git("-C", "docs", "status"); exists(caches.workspace + "/pwned") {
+			t.Errorf("the host obeyed: %s", out)
 		}
 	})
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // scan is seal.Scan for a room that is to be built.
-func (l *looks) scan(ctx context.Context, place, workspace string, seals []string) (*seal.Snapshot, error) {
+func (l *looks) scan(ctx context.Context, place, workspace string, seals []string, limits seal.Limits) (*seal.Snapshot, error) {
 	now := time.Now()
 	if was, ok := l.find(place, now); ok {
 		if s, err := seal.ScanAgain(ctx, was.snapshot); err == nil {
@@ -40,7 +40,7 @@ func (l *looks) scan(ctx context.Context, place, workspace string, seals []strin
 			return s, nil
 		}
 	}
-	s, err := seal.Scan(ctx, workspace, seals, seal.Limits{})
+	s, err := seal.Scan(ctx, workspace, seals, limits)
 	if err == nil {
 		l.put(glance{place, now, s.Apart()})
 	}

@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ func TestLooks(t *testing.T) {
 	var l looks
 	sealed := func() []string {
 		t.Helper()
-		s, err := l.scan(t.Context(), "place", dir, []string{".envrc"})
+		s, err := l.scan(t.Context(), "place", dir, []string{".envrc"}, seal.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,11 +56,11 @@ func TestLooks(t *testing.T) {
 	if _, ok := l.find("place", whole.Add(wholeFor)); ok {
 		t.Error("directories are never read again")
 	}
-	if err := os.Symlink("x", path); err != nil {
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Link(path, path+"-2")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.scan(t.Context(), "place", dir, []string{".envrc"}); err == nil {
-		t.Error("a link cannot be sealed")
+	if _, err := l.scan(t.Context(), "place", dir, []string{".envrc"}, seal.Limits{}); err == nil {
+		t.Error("a file with two names cannot be sealed")
 	}
 }
 
@@ -73,7 +74,7 @@ func TestLooksAreBounded(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 4 * mostLooks {
 		all.Go(func() {
-			if _, err := l.scan(t.Context(), fmt.Sprint(i%(2*mostLooks)), dir, []string{".envrc"}); err != nil {
+			if _, err := l.scan(t.Context(), fmt.Sprint(i%(2*mostLooks)), dir, []string{".envrc"}, seal.Limits{}); err != nil {
 				t.Error(err)
 			}
 		})
