@@ -66,6 +66,9 @@ func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	if what, next := w.m.step(state, w.fold, below); what != free || typ == unix.DT_LNK && (next != 0 || !below || inMiddle(w.fold)) {
 		return true
 	}
+	if !below && typ == unix.DT_REG && heeded[string(w.fold)] {
+		return true
+	}
 	switch string(w.fold) {
 	case "head", "objects", "refs", "commondir":
 		return true

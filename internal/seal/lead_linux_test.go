@@ -294,3 +294,29 @@ func TestLinksThatLeadOut(t *testing.T) {
 		t.Errorf("told again: %q", made)
 	}
 }
+
+// Instructions for agents, and other files that are heeded and written in ordinary
+// work, may be changed; the outcome says so, also of a change in place.
+func TestHeededFilesAreTold(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		b := newBox(t)
+		b.file("AGENTS.md", "sub/CLAUDE.md", "same/AGENTS.md", "node_modules/x/AGENTS.md")
+		s := b.scan()
+		if crash {
+			doc, err := s.Record()
+			must(t, err)
+			s, err = Load(doc)
+			must(t, err)
+		}
+		b.write("AGENTS.md", "obey\n")
+		must(t, os.Remove(b.in("sub/CLAUDE.md")))
+		b.file("sub/CLAUDE.md", "new/.env", "node_modules/y/AGENTS.md", "plain.md")
+		want := []string{stays(palyra.RemnantTrusted, "AGENTS.md"), stays(palyra.RemnantTrusted, "new/.env"), stays(palyra.RemnantTrusted, "sub/CLAUDE.md")}
+		if made := b.sweep(s); !slices.Equal(made, want) || !b.exists("AGENTS.md") || !b.exists("new/.env") {
+			t.Errorf("told %q", made)
+		}
+		if made := b.sweep(s); len(made) > 0 {
+			t.Errorf("told again: %q", made)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra"
 	"palyra/internal/gitfile"
 	"palyra/internal/trusted"
 )
@@ -103,7 +104,7 @@ func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 	case !in && w.limits.shuts(end):
 		return true, w.away(p, e)
 	case !in:
-		p.leads(e.path)
+		p.stay(palyra.RemnantLink, e.path)
 	case inModules(end):
 		left := maxHeld
 		if w.holds(end, 0, &left) {

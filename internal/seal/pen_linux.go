@@ -26,13 +26,13 @@ type pen struct {
 	more   int
 
 	restored map[string]bool // what was put back, by path
-	out      map[string]bool // new links that lead out of the workspace
+	out      map[string]bool // what stays and somebody should know of
 }
 
-// leads notes a link that leads out of the workspace.
-func (p *pen) leads(path string) {
+// stay notes something that stays and somebody should know of.
+func (p *pen) stay(kind palyra.RemnantKind, path string) {
 	if len(p.out) < maxMade {
-		p.out[path] = true
+		p.out[stays(kind, path)] = true
 	}
 }
 
@@ -300,7 +300,7 @@ func (p *pen) result(changes []string) []string {
 		out = append(out, fmt.Sprintf("%s%d", morePrefix, more))
 	}
 	for _, path := range slices.Sorted(maps.Keys(p.out)) {
-		out = append(out, stays(palyra.RemnantLink, path))
+		out = append(out, path)
 	}
 	return out
 }

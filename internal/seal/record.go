@@ -137,7 +137,7 @@ func load(b []byte) (*Snapshot, error) {
 	seen := make(map[string]bool, len(d.Paths))
 	for _, i := range d.Paths {
 		path := string(i.Path)
-		if !(clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut && i.Kind != link && i.Kind != midway {
+		if !(clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut && i.Kind != link && i.Kind != midway && i.Kind != noted {
 			return nil, fmt.Errorf("seal: load: path %q", path)
 		}
 		seen[path] = true

@@ -77,6 +77,7 @@ const (
 	shut                   // a directory of somebody else's into which neither we nor the run can look
 	deep                   // a directory too far down to be named
 	link                   // a symbolic link that no name is about
+	noted                  // a file that others heed and runs may write
 	midway                 // a directory in which git keeps what it is in the middle of
 )
 
@@ -178,7 +179,9 @@ func (s *Snapshot) byPath() map[string]entry {
 }
 
 // counts reports whether an entry is held in its place.
-func (e entry) counts() bool { return e.kind != inner && e.kind != link && e.kind != midway }
+func (e entry) counts() bool {
+	return e.kind != inner && e.kind != link && e.kind != midway && e.kind != noted
+}
 
 // isLink reports whether an entry is a symbolic link.
 func (e entry) isLink() bool { return e.mode&typeBits == linkBits }

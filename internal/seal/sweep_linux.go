@@ -98,6 +98,11 @@ func (w *walker) settle(p *pen, e entry) (bool, error) {
 	switch e.kind {
 	case link:
 		return w.settleLink(p, e)
+	case noted:
+		if was, ok := w.known[e.path]; !ok || was.id != e.id || was.size != e.size || was.mtime != e.mtime || was.ctime != e.ctime {
+			p.stay(palyra.RemnantTrusted, e.path)
+		}
+		return false, nil
 	case midway:
 		return w.settleMidway(p, e)
 	}
@@ -138,7 +143,7 @@ func (w *walker) away(p *pen, e entry) error {
 func changes(was, is map[string]entry, but map[string]bool) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(was)) {
-		if was[path].kind == link || was[path].kind == midway {
+		if k := was[path].kind; k == link || k == midway || k == noted {
 			continue
 		}
 		if now, ok := is[path]; !but[path] && (!ok || differs(was[path], now)) {

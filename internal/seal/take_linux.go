@@ -28,6 +28,12 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
 	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && typ != unix.DT_LNK {
 		w.sample(a, name, typ)
+		if typ != unix.DT_REG || n.flags&modules != 0 || !heeded[string(w.fold)] {
+			return nil
+		}
+		if st, err := w.t.look(a.fd, string(name)); err == nil {
+			w.note(a.dir, join(a.path, string(name)), noted, st)
+		}
 		return nil
 	}
 	going := what == free && n.flags&repo != 0 && len(w.m.repos) > 0 && inMiddle(w.fold)
