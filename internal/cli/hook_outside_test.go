@@ -72,7 +72,7 @@ func TestHookOfRecordedInputs(t *testing.T) {
 				t.Errorf("%s: %s", h.tool, out)
 			}
 		case kind == "rewritten":
-			if d := decodeAnswer(t, out); !strings.Contains(string(d.Input["command"]), " exec --no-stdin --workspace "+s.work) {
+			if d := decodeAnswer(t, out); !strings.Contains(string(d.Input["command"]), " --no-stdin --workspace "+s.work) {
 				t.Errorf("%s: %s", h.tool, out)
 			}
 		default:
