@@ -13,9 +13,11 @@ package evidence
 import (
 	"context"
 	"io"
+	"time"
 
 	"palyra/internal/approval"
 	"palyra/internal/attest"
+	"palyra/internal/audit"
 	"palyra/internal/journal"
 )
 
@@ -39,10 +41,10 @@ func VerifyAttestation(raw []byte, t Trust) (AttestationReport, error) {
 	return attest.Verify(raw, t.attestation())
 }
 
-// VerifyJournal checks a copy of a state file, or an exported segment. progress
-// may be nil.
+// VerifyJournal checks a copy of a state file, with the tables that follow from the
+// journal, or an exported segment. progress may be nil.
 func VerifyJournal(ctx context.Context, path string, t Trust, progress func(done, total int64)) (JournalReport, error) {
-	return journal.VerifyFile(ctx, path, t.verifiers(), progress)
+	return journal.VerifyFile(ctx, path, t.verifiers(), progress, func(now time.Time) journal.Auditor { return audit.New(now) })
 }
 
 // VerifyProof checks the proof of an entry.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 
 	"palyra"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -43,7 +44,7 @@ func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 		return errors.New("attest: keep: the attestation is not the one the line names")
 	}
 	_, err = tx.Exec(`INSERT INTO attestations (attestation_id, call_id, digest, envelope) VALUES (?, ?, ?, ?)`,
-		string(f.Signed.ID), string(c.ID), string(f.Attestation), raw)
+		string(f.Signed.ID), string(c.ID), string(f.Attestation), pack.Pack(raw))
 	if err != nil {
 		return fmt.Errorf("attest: keep: %w", err)
 	}
@@ -64,6 +65,9 @@ func (a *Attester) Get(ctx context.Context, id string) (palyra.Attestation, erro
 			WithRemedy("give the id of a call that ran, or of its attestation")
 	}
 	if err != nil {
+		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
+	}
+	if raw, err = pack.Text(raw); err != nil {
 		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
 	}
 	if err := json.Unmarshal(raw, &att.Envelope); err != nil {

@@ -21,6 +21,7 @@ const (
 	exitNoDaemon     = 5
 	exitUnauthorised = 6
 	exitBusy         = 7
+	exitOlder        = 8
 	exitTimeout      = 124
 	exitPalyra       = 125
 	exitRefused      = 126
@@ -40,6 +41,7 @@ var exitText = []struct {
 	{exitNoDaemon, "no daemon answers; start one with `palyra up`"},
 	{exitUnauthorised, "the credential may not do this"},
 	{exitBusy, "too much at once or too often; wait and try again"},
+	{exitOlder, "the journal is older than evidence that was kept"},
 	{exitTimeout, "it took too long and was ended"},
 	{exitPalyra, "exec: Palyra itself failed, or cannot tell what became of the command"},
 	{exitRefused, "exec: the command was refused, denied, or not allowed in time"},

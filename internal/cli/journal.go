@@ -20,41 +20,70 @@ func (a *app) journal() *cobra.Command {
 }
 
 func (a *app) journalVerify() *cobra.Command {
-	var keys []string
+	var keys, against []string
 	cmd := &cobra.Command{
 		Use: "verify [FILE]", Short: "Check the whole journal, or a copy of it", Args: takes("[FILE]"),
 		Long: "Without FILE the daemon checks its own journal. With FILE, a copy of state.db or an\n" +
-			"export, the check is made here, without a daemon, against the keys you give.",
-		Example: "  palyra journal verify\n  palyra journal verify copy.db --key trust.json",
+			"export, the check is made here, without a daemon, against the keys you give. Tables of the\n" +
+			"state that follow from the journal are held against it.\n\n" +
+			"A journal cannot show by itself that it is the newest. --against puts evidence beside it that\n" +
+			"you kept: a checkpoint, a proof, an export, an attestation or an outcome. Exit code 8 says\n" +
+			"that the journal ends before it.",
+		Example: "  palyra journal verify\n  palyra journal verify --against proof.json --against outcome.json\n  palyra journal verify copy.db --key trust.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var report client.Report
-			var err error
 			if len(args) == 0 {
-				report, err = a.verifyLive(cmd.Context(), keys)
-			} else {
-				report, err = verifyJournalFile(cmd.Context(), args[0], keys, a.progress("checked"))
+				return a.verifyLive(cmd.Context(), keys, against)
 			}
+			report, err := verifyJournalFile(cmd.Context(), args[0], keys, a.progress("checked"))
 			if err != nil {
 				return err
 			}
-			return a.printReport(report)
+			if len(against) == 0 {
+				return a.printReport(report)
+			}
+			l, err := copyLog(cmd.Context(), args[0], keys)
+			if err != nil {
+				return err
+			}
+			all, err := l.compare(cmd.Context(), against)
+			if err != nil {
+				return err
+			}
+			return a.printCompared(report, all)
 		},
 	}
 	keyFlag(cmd, &keys)
+	cmd.Flags().StringArrayVar(&against, "against", nil, "evidence you kept, to put beside the journal; may be repeated")
+	_ = cmd.MarkFlagFilename("against")
 	return cmd
 }
 
-// verifyLive has the daemon check its journal.
-func (a *app) verifyLive(ctx context.Context, keys []string) (client.Report, error) {
-	if len(keys) > 0 {
-		return client.Report{}, usage("--key belongs to a FILE; the daemon checks with its own keys")
+// verifyLive has the daemon check its journal, and puts kept evidence beside it.
+func (a *app) verifyLive(ctx context.Context, keys, against []string) error {
+	if len(keys) > 0 && len(against) == 0 {
+		return usage("--key belongs to a FILE or to --against; the daemon checks with its own keys")
 	}
 	c, err := a.operator()
 	if err != nil {
-		return client.Report{}, err
+		return err
 	}
 	defer c.Close()
-	return c.VerifyJournal(ctx, a.progress("checked"))
+	report, err := c.VerifyJournal(ctx, a.progress("checked"))
+	if err != nil {
+		return err
+	}
+	if len(against) == 0 {
+		return a.printReport(report)
+	}
+	l, err := a.liveLog(ctx, c, keys)
+	if err != nil {
+		return err
+	}
+	all, err := l.compare(ctx, against)
+	if err != nil {
+		return err
+	}
+	return a.printCompared(report, all)
 }
 
 // printReport prints the end of a verification; a bad one is a failure.

@@ -7,9 +7,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"palyra"
 	"palyra/internal/approval"
+	"palyra/internal/audit"
 	"palyra/internal/catalog"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
@@ -169,7 +171,7 @@ func (p journalPart) Export(ctx context.Context, w io.Writer, from, to int64, by
 }
 
 func (p journalPart) Verify(ctx context.Context, progress func(done, total int64)) (wire.Report, error) {
-	r, err := p.Journal.Verify(ctx, progress)
+	r, err := p.Journal.Verify(ctx, progress, func(now time.Time) journal.Auditor { return audit.New(now) })
 	report := wire.Report{OK: err == nil && r.Problem == nil, Entries: r.Size, Root: r.Root}
 	if r.Key != "" {
 		report.KeyIDs = []string{r.Key}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/pack"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/store"
@@ -291,6 +292,20 @@ func TestReplayIsTheSameOnEveryMachine(t *testing.T) {
 
 // However often a plan was seen, one that is not what was judged is not replayed:
 // not even where the change is in what policy does not look at.
+// rewrite changes the document of a call.
+func rewrite(tx *store.Tx, id, from, to string) error {
+	var doc []byte
+	if err := tx.Get(`SELECT doc FROM calls WHERE id=?`, []any{id}, &doc); err != nil {
+		return err
+	}
+	text, err := pack.Text(doc)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE calls SET doc=? WHERE id=?`, []byte(strings.ReplaceAll(string(text), from, to)), id)
+	return err
+}
+
 func TestReplayOfChangedRows(t *testing.T) {
 	p := newPast(t, testDaemon(t))
 	change := func(from, to string) {
@@ -300,14 +315,13 @@ func TestReplayOfChangedRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := p.d.db.Write(t.Context(), "test", func(tx *store.Tx) error {
-			_, err := tx.Exec(`UPDATE calls SET doc = CAST(REPLACE(CAST(doc AS TEXT), '` + from + `', '` + to + `') AS BLOB) WHERE id = '` + string(c.ID) + `'`)
-			return err
+			return rewrite(tx, string(c.ID), from, to)
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 5 {
-		change("", "") // nothing
+		change("\x00", "") // nothing
 	}
 	change(`"writes":["a.txt"]`, `"writes":["b.txt"]`)
 	change(`"limits":{`, `"limits":{"wall_ms":7,`)        // not read, and bound
@@ -454,7 +468,15 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 	})
 	p.lay(t, 2)
 	put(func(c *palyra.Call, e []palyra.Event) []palyra.Event { return e })
-	update(`UPDATE calls SET doc = CAST(REPLACE(CAST(doc AS TEXT), '"writes":["a.txt"]', '"writes":["z.txt"]') AS BLOB) WHERE id = (SELECT MAX(id) FROM calls)`)
+	if err := p.d.db.Write(t.Context(), "test", func(tx *store.Tx) error {
+		var id string
+		if err := tx.Get(`SELECT MAX(id) FROM calls`, nil, &id); err != nil {
+			return err
+		}
+		return rewrite(tx, id, `"writes":["a.txt"]`, `"writes":["z.txt"]`)
+	}); err != nil {
+		t.Fatal(err)
+	}
 	put(func(c *palyra.Call, e []palyra.Event) []palyra.Event { return e })
 	update(`UPDATE calls SET doc = CAST('{"plan' AS BLOB) WHERE id = (SELECT MAX(id) FROM calls)`)
 	r := p.replay(t, wire.ReplayQuery{})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,6 +182,45 @@ func BenchmarkStop(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(percentile(took, 50).Microseconds())/1000, "p50-ms")
 			b.ReportMetric(float64(percentile(took, 99).Microseconds())/1000, "p99-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkStatePerCall says how much of the state a call takes up for good: of an
+// echo, and of a program in tier C.
+func BenchmarkStatePerCall(b *testing.B) {
+	for name, request := range map[string]func(*daemon) client.CallRequest{
+		"echo":  func(*daemon) client.CallRequest { return echo("hello") },
+		"tierC": func(d *daemon) client.CallRequest { return d.inRoom(nil, "/bin/echo", "hello") },
+	} {
+		b.Run(name, func(b *testing.B) {
+			d := newDaemon(b)
+			d.ownWork()
+			d.project()
+			d.mustStart(unlimited...)
+			r := request(d)
+			if name == "tierC" {
+				d.lease(r)
+			}
+			size := func() int64 {
+				d.stop()
+				fi, err := os.Stat(filepath.Join(d.home, "state.db"))
+				if err != nil {
+					b.Fatal(err)
+				}
+				return fi.Size()
+			}
+			before := size()
+			d.mustStart(unlimited...)
+			agent := d.client(client.AgentDoor)
+			const calls = 300
+			for range calls {
+				if out, err := agent.Call(b.Context(), r, nil); err != nil || out.Outcome != palyra.OutcomeFinished {
+					b.Fatalf("%+v, %v", out, err)
+				}
+			}
+			b.ReportMetric(float64(size()-before)/calls, "bytes/call")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

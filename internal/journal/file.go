@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
@@ -12,8 +13,9 @@ import (
 
 // VerifyFile checks a copy of the state file, or an export, with the given
 // verifier lines; it needs no daemon and writes nothing beside the file.
-// progress may be nil. An error is returned whenever the report has a problem.
-func VerifyFile(ctx context.Context, path string, verifiers []string, progress func(done, total int64)) (Report, error) {
+// progress may be nil. With an auditor the tables of a state file beside the
+// journal are looked at too. An error is returned whenever the report has a problem.
+func VerifyFile(ctx context.Context, path string, verifiers []string, progress func(done, total int64), auditors ...func(now time.Time) Auditor) (Report, error) {
 	k, err := parseKeys(verifiers)
 	if err != nil {
 		return Report{}, err
@@ -23,7 +25,7 @@ func VerifyFile(ctx context.Context, path string, verifiers []string, progress f
 		return Report{}, err
 	}
 	if database {
-		return verifyCopy(ctx, path, k, progress)
+		return verifyCopy(ctx, path, k, progress, auditors)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -33,7 +35,7 @@ func VerifyFile(ctx context.Context, path string, verifiers []string, progress f
 	return verifyExport(ctx, f, k, progress)
 }
 
-func verifyCopy(ctx context.Context, path string, k keys, progress func(done, total int64)) (_ Report, err error) {
+func verifyCopy(ctx context.Context, path string, k keys, progress func(done, total int64), auditors []func(now time.Time) Auditor) (_ Report, err error) {
 	engine, err := sqlite.OpenCopy(path)
 	if err != nil {
 		return Report{}, err
@@ -45,5 +47,8 @@ func verifyCopy(ctx context.Context, path string, k keys, progress func(done, to
 	defer func() { err = errors.Join(err, db.Close()) }()
 	v := verifier{read: db.Read, trusted: func() keys { return k }, progress: progress}
 	v.report.Source = "database"
+	for _, a := range auditors {
+		v.auditor, v.whole = a, db.Check
+	}
 	return v.run(ctx)
 }

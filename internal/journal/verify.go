@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -20,11 +21,15 @@ const (
 // Verify checks the whole journal as it stands when the check begins: every
 // entry, the tree, the tiles, the checkpoints, the head and its signature, and
 // that the file still holds what this process committed. progress may be nil.
-// An error is returned whenever the report has a problem.
-func (j *Journal) Verify(ctx context.Context, progress func(done, total int64)) (Report, error) {
+// With an auditor the tables beside the journal and the file itself are looked at
+// too. An error is returned whenever the report has a problem.
+func (j *Journal) Verify(ctx context.Context, progress func(done, total int64), auditors ...func(now time.Time) Auditor) (Report, error) {
 	s, _ := j.committed()
 	trusted := func() keys { _, k := j.committed(); return k }
 	v := verifier{read: j.db.Read, trusted: trusted, progress: progress, at: &s.head}
+	for _, a := range auditors {
+		v.auditor, v.whole = a, j.db.Check
+	}
 	v.report.Source = "live"
 	return v.run(ctx)
 }
@@ -34,7 +39,9 @@ type verifier struct {
 	read     func(context.Context, func(*store.Tx) error) error
 	trusted  func() keys // asked once the view is fixed: a key in it may be newer than this check
 	progress func(done, total int64)
-	at       *head // what this process committed last, when it is the one that writes
+	at       *head                                 // what this process committed last, when it is the one that writes
+	auditor  func(now time.Time) Auditor           // of the tables beside the journal; nil: they are not looked at
+	whole    func(context.Context) (string, error) // says what is wrong with the file
 
 	report Report
 	keys   keys
@@ -62,6 +69,11 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 	}
 	if p == nil {
 		p = v.finish()
+	}
+	if p == nil {
+		if p, err = v.audit(ctx); err != nil {
+			return v.report, err
+		}
 	}
 	v.report.Problem = p
 	return v.report.result()

@@ -13,13 +13,13 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner", "internal/pace",
+		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner", "internal/pace", "internal/pack",
 		"internal/show", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
 		"internal/access", "internal/approval", "internal/attest", "internal/catalog", "internal/identity", "internal/journal",
-		"internal/artifact", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
+		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// support is what tests of several packages share.
@@ -87,7 +87,7 @@ func edges() []edge {
 		{[]string{"internal/rpc/**"}, []string{"**"}, false, "a door knows the parts only by interfaces of its own"},
 
 		{[]string{"client/**"}, append([]string{".", "client/**", "internal/rpc/wire"}, small...), true, "the client shares the words' wire form with the doors"},
-		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/keyring", "internal/posture"}, true, "evidence is checked without a daemon"},
+		{[]string{"client/evidence"}, []string{"internal/journal", "internal/attest", "internal/approval", "internal/audit", "internal/keyring", "internal/posture"}, true, "evidence is checked without a daemon"},
 		{[]string{"client"}, []string{"internal/identity"}, true, "the client makes an operator's key file and signs with it"},
 		{[]string{"client/bundle"}, []string{"internal/policy"}, true, "presets are written out without a daemon"},
 		{[]string{"client/policytest"}, []string{"internal/policy", "internal/command"}, true, "a bundle's tests are run without a daemon"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"palyra"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -116,7 +117,7 @@ func encode(c *palyra.Call) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
-	return encodeOutcome(c, row{doc: doc})
+	return encodeOutcome(c, row{doc: pack.Pack(doc)})
 }
 
 func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
@@ -126,6 +127,7 @@ func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
 	if r.outcome, err = c.Outcome.Marshal(); err != nil {
 		return row{}, fmt.Errorf("run: encode outcome: %w", err)
 	}
+	r.outcome = pack.Pack(r.outcome)
 	return r, nil
 }
 
@@ -198,6 +200,10 @@ func scanSized(scan func(...any) error) (*palyra.Call, int, error) {
 	if err := scan(&state, &approval, &input, &finished, &doc, &outcome); err != nil {
 		return nil, 0, err
 	}
+	doc, outcome, err := texts(doc, outcome)
+	if err != nil {
+		return nil, 0, err
+	}
 	c := new(palyra.Call)
 	if err := json.Unmarshal(doc, c); err != nil {
 		return nil, 0, fmt.Errorf("run: decode call: %w", err)
@@ -214,6 +220,16 @@ func scanSized(scan func(...any) error) (*palyra.Call, int, error) {
 		c.Granted.Seq = c.Outcome.JournalPosition
 	}
 	return c, len(doc) + len(outcome), nil
+}
+
+// texts unpacks what a row has.
+func texts(doc, outcome []byte) ([]byte, []byte, error) {
+	d, err1 := pack.Text(doc)
+	o, err2 := pack.Text(outcome)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, nil, fmt.Errorf("run: decode call: %w", err)
+	}
+	return d, o, nil
 }
 
 // Get returns a call by its id.

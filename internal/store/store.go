@@ -123,6 +123,28 @@ func (db *DB) Close() error {
 	return errors.Join(append(errs, db.engine.Close())...)
 }
 
+// Checker is an engine that can look at its file.
+type Checker interface {
+	// CheckQuery is the query whose one row and column is "ok", or else what is
+	// wrong with the file.
+	CheckQuery() string
+}
+
+// Check looks at the engine's file as a whole: pages, and that indexes and tables
+// agree. It says what is wrong; empty: nothing, or the engine cannot tell.
+func (db *DB) Check(ctx context.Context) (string, error) {
+	c, ok := db.engine.(Checker)
+	if !ok {
+		return "", nil
+	}
+	var why string
+	err := db.Read(ctx, func(tx *Tx) error { return tx.Get(c.CheckQuery(), nil, &why) })
+	if why == "ok" {
+		why = ""
+	}
+	return why, err
+}
+
 func (db *DB) isClosed() bool {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -114,6 +114,9 @@ func (e *Engine) Reader() *sql.DB { return e.reader }
 // Dialect implements store.Engine.
 func (e *Engine) Dialect() string { return "sqlite" }
 
+// CheckQuery implements store.Checker.
+func (e *Engine) CheckQuery() string { return "PRAGMA integrity_check(1)" }
+
 // Close implements store.Engine.
 func (e *Engine) Close() error {
 	err := errors.Join(e.reader.Close(), e.writer.Close())

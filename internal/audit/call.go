@@ -1,0 +1,195 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"palyra"
+	"palyra/internal/pack"
+	"palyra/internal/store"
+)
+
+// call is what the journal says of one.
+type call struct {
+	palyra.CallProposed
+	seq      int64
+	state    palyra.State
+	plan     palyra.Digest
+	approval palyra.ID
+	granted  time.Time
+	wall     time.Duration // that it may run; 0: its line does not say
+	finished *palyra.CallFinished
+	refused  *palyra.CallRefused
+}
+
+// hearCall takes in a line of a call, or of a question about one.
+func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
+	switch e := e.(type) {
+	case *palyra.CallProposed:
+		a.calls[e.Call] = &call{CallProposed: *e, seq: seq, state: palyra.Proposed}
+		if s := a.sessions[e.Session]; s != nil {
+			s.calls++
+		}
+		return nil
+	case *palyra.CallJudged:
+		return a.of(seq, e.Call, func(c *call) { c.plan, c.state = e.Plan, later(c.state, palyra.Judged) })
+	case *palyra.CallGranted:
+		a.use(e.Lease)
+		return a.of(seq, e.Call, func(c *call) {
+			c.state, c.granted, c.wall = palyra.Granted, at, time.Duration(e.WallMS)*time.Millisecond
+		})
+	case *palyra.CallChecked:
+		a.use(e.Lease)
+		return a.of(seq, e.Call, func(c *call) { c.state = palyra.Checked })
+	case *palyra.CallFinished:
+		return a.of(seq, e.Call, func(c *call) { c.state, c.finished = palyra.Finished, e })
+	case *palyra.CallRefused:
+		return a.of(seq, e.Call, func(c *call) { c.state, c.refused = palyra.Refused, e })
+	case *palyra.CallCancelled:
+		return a.of(seq, e.Call, func(c *call) { c.state = palyra.Cancelled })
+	case *palyra.CallUnknown:
+		return a.of(seq, e.Call, func(c *call) { c.state = palyra.Unknown })
+	}
+	return a.hearQuestion(seq, e)
+}
+
+// later keeps a question open while its call is judged again.
+func later(was, is palyra.State) palyra.State {
+	if was == palyra.Pending {
+		return was
+	}
+	return is
+}
+
+// of changes what is said of a call. A line of one that was never proposed, or
+// that has ended, is a finding.
+func (a *Audit) of(seq int64, id palyra.ID, change func(*call)) *palyra.Finding {
+	c := a.calls[id]
+	if c == nil || c.state.Ended() {
+		return finding(seq, "it is about a call that was never proposed, or has ended")
+	}
+	change(c)
+	return nil
+}
+
+func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, c := range a.calls {
+		want["text:"+str(id)] = row{seq: c.seq, values: []any{
+			str(c.Session), str(c.Run), c.Key, str(c.Principal), c.Tool, str(c.state), str(c.approval), str(c.Input),
+		}}
+	}
+	columns := []string{"session", "run", "coalesce(client_key,'')", "principal", "tool", "state", "approval", "input"}
+	f, err := table{"calls", "id", columns}.hold(tx, want)
+	if f != nil || err != nil {
+		return f, err
+	}
+	err = tx.Each(`SELECT id, doc, outcome FROM calls`, nil, func(scan func(...any) error) error {
+		var id palyra.ID
+		var doc, outcome []byte
+		if err := scan(&id, &doc, &outcome); err != nil {
+			return err
+		}
+		d, err1 := pack.Text(doc)
+		o, err2 := pack.Text(outcome)
+		if f = a.calls[id].check(d, o); f != nil || err1 != nil || err2 != nil {
+			if f == nil {
+				f = finding(a.calls[id].seq, "the document or outcome of call %s cannot be read", id)
+			}
+			return errFound
+		}
+		return nil
+	})
+	return f, unless(f, err)
+}
+
+// check compares a call's document and outcome with its lines.
+func (c *call) check(doc, outcome []byte) *palyra.Finding {
+	var d struct {
+		ID       palyra.ID       `json:"call_id"`
+		Proposal palyra.Proposal `json:"proposal"`
+		Plan     palyra.Plan     `json:"plan"`
+		Digest   palyra.Digest   `json:"plan_digest"`
+	}
+	if err := json.Unmarshal(doc, &d); err != nil || d.ID != c.Call {
+		return finding(c.seq, "the document of call %s cannot be read, or is another's", c.Call)
+	}
+	if d.Proposal.Principal != c.Principal || d.Proposal.Session != c.Session || d.Digest != c.plan {
+		return finding(c.seq, "the document of call %s is not what the journal says", c.Call)
+	}
+	if string(d.Plan.Arguments) != "null" { // else they were too large to be kept
+		if digest, err := d.Plan.Digest(); c.plan != "" && (err != nil || digest != c.plan) {
+			return finding(c.seq, "the plan of call %s is not the one that was judged", c.Call)
+		}
+	}
+	return c.checkOutcome(outcome)
+}
+
+func (c *call) checkOutcome(text []byte) *palyra.Finding {
+	if !c.state.Ended() {
+		if len(text) > 0 {
+			return finding(c.seq, "call %s has an outcome and no end", c.Call)
+		}
+		return nil
+	}
+	var o palyra.Outcome
+	if err := json.Unmarshal(text, &o); err != nil || o.CallID != c.Call {
+		return finding(c.seq, "the outcome of call %s cannot be read, or is another's", c.Call)
+	}
+	switch {
+	case c.finished != nil:
+		i := bytes.LastIndex(text, []byte(`,"attestation":`))
+		if i < 0 || palyra.SumBytes(text[:i]) != c.finished.Body {
+			return finding(c.seq, "the outcome of call %s is not the one that was signed", c.Call)
+		}
+	case c.refused != nil:
+		if o.Layer != c.refused.Layer || o.ReasonCode != c.refused.Reason {
+			return finding(c.seq, "the outcome of call %s names another refusal than the journal", c.Call)
+		}
+	}
+	return nil
+}
+
+// holdAttestations holds each envelope by the digest that its call's last line has.
+func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, c := range a.calls {
+		if c.finished != nil {
+			want["text:"+str(id)] = row{seq: c.seq, values: []any{str(c.finished.AttestedAs), str(c.finished.Attestation)}}
+		}
+	}
+	f, err := table{"attestations", "call_id", []string{"attestation_id", "digest"}}.hold(tx, want)
+	if f != nil || err != nil {
+		return f, err
+	}
+	err = tx.Each(`SELECT call_id, digest, envelope FROM attestations`, nil, func(scan func(...any) error) error {
+		var id palyra.ID
+		var digest palyra.Digest
+		var envelope []byte
+		if err := scan(&id, &digest, &envelope); err != nil {
+			return err
+		}
+		if text, err := pack.Text(envelope); err != nil || palyra.SumBytes(text) != digest {
+			f = finding(a.calls[id].seq, "the attestation of call %s is not the one that was signed", id)
+			return errFound
+		}
+		return nil
+	})
+	return f, unless(f, err)
+}
+
+// grace is how long a run may take to end after its time: its clock stands still
+// for half an hour of questions at most, it is ended, and its end is recorded.
+const grace = 45 * time.Minute
+
+// overdue finds calls that were granted and have no end, though they cannot be
+// running any more.
+func (a *Audit) overdue(*store.Tx) (f *palyra.Finding, err error) {
+	for _, c := range a.calls {
+		if c.state == palyra.Granted && c.wall > 0 && a.now.After(c.granted.Add(c.wall+grace)) && (f == nil || c.seq < f.Seq) {
+			f = finding(c.seq, "call %s was granted at %s for %v and has no end", c.Call, palyra.Time(c.granted), c.wall)
+		}
+	}
+	return f, nil
+}

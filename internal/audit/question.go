@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"encoding/json"
+
+	"palyra"
+	"palyra/internal/canon"
+	"palyra/internal/store"
+)
+
+// question is what the journal says of an approval.
+type question struct {
+	palyra.ApprovalRequested
+	seq     int64
+	decided *palyra.ApprovalDecided
+}
+
+// lease is what the journal says of one.
+type lease struct {
+	palyra.GrantCreated
+	seq   int64
+	used  int64
+	ended *palyra.GrantEnded
+}
+
+// hearQuestion takes in a line of a question or a lease.
+func (a *Audit) hearQuestion(seq int64, e palyra.Event) *palyra.Finding {
+	switch e := e.(type) {
+	case *palyra.ApprovalRequested:
+		a.asked[e.Approval] = &question{ApprovalRequested: *e, seq: seq}
+		return a.of(seq, e.Call, func(c *call) { c.state, c.approval = palyra.Pending, e.Approval })
+	case *palyra.ApprovalJoined:
+		return a.of(seq, e.Call, func(c *call) { c.state, c.approval = palyra.Pending, e.Approval })
+	case *palyra.ApprovalVoted:
+		a.votes[e.Vote.ID] = e.Vote
+	case *palyra.ApprovalDecided:
+		q := a.asked[e.Approval]
+		if q == nil || q.decided != nil {
+			return finding(seq, "it settles a question that was never asked, or was settled")
+		}
+		q.decided = e
+		for _, v := range e.Votes {
+			a.votes[v.ID] = v
+		}
+	case *palyra.GrantCreated:
+		a.leases[e.Lease] = &lease{GrantCreated: *e, seq: seq}
+	case *palyra.GrantEnded:
+		if l := a.leases[e.Lease]; l != nil {
+			l.ended = e
+		}
+	}
+	return nil
+}
+
+// use takes a use of a lease.
+func (a *Audit) use(id palyra.ID) {
+	if l := a.leases[id]; l != nil {
+		l.used++
+	}
+}
+
+// may reports whether the rows of a question may be gone: of one that came to
+// nothing they are not kept for ever.
+func (q *question) may() bool { return q.decided != nil && q.decided.Answer != palyra.AnswerAllow }
+
+func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, q := range a.asked {
+		need, err := json.Marshal(q.Need)
+		if err != nil {
+			return nil, err
+		}
+		d := palyra.ApprovalDecided{}
+		if q.decided != nil {
+			d = *q.decided
+		}
+		want["text:"+str(id)] = row{seq: q.seq, may: q.may(), values: []any{
+			str(q.Call), str(q.Principal), str(q.SubjectType), q.SubjectID, str(q.Plan), string(need), q.ExpiresAt.UnixNano(),
+			str(d.Answer), str(d.Scope), str(d.Lease), d.Reason, str(d.By), str(d.Method), str(d.Separation),
+		}}
+	}
+	return table{"approvals", "id", []string{
+		"call_id", "principal", "subject_type", "subject_id", "plan_digest", "need", "expires_at",
+		"decision", "scope", "lease_id", "reason", "decided_by", "decided_method", "separation",
+	}}.hold(tx, want)
+}
+
+// holdDocuments holds what approvers were shown by its digests.
+func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, q := range a.asked {
+		want["text:"+str(id)] = row{seq: q.seq, may: q.may()}
+	}
+	f, err := table{"approval_documents", "approval_id", nil}.hold(tx, want)
+	if f != nil || err != nil {
+		return f, err
+	}
+	err = tx.Each(`SELECT approval_id, plan, prompt FROM approval_documents`, nil, func(scan func(...any) error) error {
+		var id palyra.ID
+		var plan, prompt string
+		if err := scan(&id, &plan, &prompt); err != nil {
+			return err
+		}
+		q := a.asked[id]
+		var p palyra.Plan
+		var shown palyra.Prompt
+		err1, err2 := json.Unmarshal([]byte(plan), &p), json.Unmarshal([]byte(prompt), &shown)
+		planned, err3 := p.Digest()
+		seen, err4 := shown.Digest()
+		if err1 != nil || err2 != nil || err3 != nil || err4 != nil || planned != q.Plan || seen != q.Prompt {
+			f = finding(q.seq, "the documents of approval %s are not those that were shown", id)
+			return errFound
+		}
+		return nil
+	})
+	return f, unless(f, err)
+}
+
+func (a *Audit) holdVotes(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, v := range a.votes {
+		q := a.asked[v.Approval]
+		want["text:"+str(id)] = row{may: q == nil || q.may(), values: []any{str(v.Approval), str(v.By), v.At.UnixNano()}}
+	}
+	f, err := table{"approval_votes", "id", []string{"approval_id", "voter", "voted_at"}}.hold(tx, want)
+	if f != nil || err != nil {
+		return f, err
+	}
+	err = tx.Each(`SELECT id, body FROM approval_votes`, nil, func(scan func(...any) error) error {
+		var id palyra.ID
+		var body string
+		if err := scan(&id, &body); err != nil {
+			return err
+		}
+		is, err1 := canon.FromJSON([]byte(body))
+		must, err2 := canon.Marshal(a.votes[id])
+		if err1 != nil || err2 != nil || string(is) != string(must) {
+			f = finding(0, "vote %s is not the one that was given", id)
+			return errFound
+		}
+		return nil
+	})
+	return f, unless(f, err)
+}
+
+func (a *Audit) holdLeases(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, l := range a.leases {
+		t := l.Terms
+		terms, err := json.Marshal(t)
+		if err != nil {
+			return nil, err
+		}
+		left, expires := l.Uses, int64(0)
+		if left > 0 {
+			left = max(0, left-l.used)
+		}
+		if !l.Expires.IsZero() {
+			expires = l.Expires.UnixNano()
+		}
+		end := palyra.GrantEnded{}
+		if l.ended != nil {
+			end = *l.ended
+		}
+		want["text:"+str(id)] = row{seq: l.seq, values: []any{
+			str(l.Approval), str(l.Scope), str(t.Principal), str(t.Session), t.Tool, str(t.PlanDigest), string(terms), expires, left, end.Why, str(end.By),
+		}}
+	}
+	return table{"approval_leases", "id", []string{
+		"approval_id", "scope", "principal", "session_id", "tool", "plan_digest", "terms", "expires_at", "uses_left", "ended", "ended_by",
+	}}.hold(tx, want)
+}

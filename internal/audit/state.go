@@ -1,0 +1,154 @@
+package audit
+
+import (
+	"encoding/json"
+	"slices"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// What the journal says of keys, places, policy, postures, sessions and runs.
+type (
+	key struct {
+		palyra.Key
+		seq     int64
+		by, sig string
+		retired bool
+	}
+	place struct {
+		seq int64
+		palyra.Workspace
+	}
+	activation struct {
+		seq int64
+		palyra.PolicyActivated
+	}
+	session struct {
+		palyra.SessionOpened
+		seq    int64
+		labels []string
+		closed bool
+		calls  int64
+	}
+	run struct {
+		palyra.RunStarted
+		seq   int64
+		ended *palyra.RunEnded
+	}
+)
+
+// hearKey takes in a key that signs records. The authority of devices is another,
+// and lies in a file of its own.
+func (a *Audit) hearKey(k *key) {
+	if k.Use == "journal" || k.Use == "attestation" {
+		a.keys[k.ID] = k
+	}
+}
+
+func (a *Audit) holdKeys(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, k := range a.keys {
+		want["text:"+id] = row{seq: k.seq, values: []any{k.Use, k.PublicKey, k.Verifier, k.by, k.sig, k.CreatedAt.UnixNano(), k.retired}}
+	}
+	return table{"signing_keys", "key_id", []string{"key_use", "public_key", "verifier", "signed_by", "sig", "created", "retired<>0"}}.hold(tx, want)
+}
+
+func (a *Audit) holdPlaces(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for path, w := range a.places {
+		want["text:"+path] = row{seq: w.seq, values: []any{w.Name, w.Owner, str(w.AddedBy), w.AddedAt.UnixNano()}}
+	}
+	return table{"workspaces", "path", []string{"name", "owner", "added_by", "added_at"}}.hold(tx, want)
+}
+
+// holdPolicy holds which bundle judged when, and that the texts of bundles and
+// configurations that the journal names are there.
+func (a *Audit) holdPolicy(tx *store.Tx) (*palyra.Finding, error) {
+	var rows []palyra.PolicyActivated
+	err := tx.Each(`SELECT bundle, snapshot, activated_by FROM policy_activation ORDER BY seq`, nil, func(scan func(...any) error) error {
+		var p palyra.PolicyActivated
+		err := scan(&p.Bundle, &p.Snapshot, &p.By)
+		rows = append(rows, p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range a.turns {
+		if i >= len(rows) || rows[i].Bundle != t.Bundle || rows[i].Snapshot != t.Snapshot || rows[i].By != t.By {
+			return finding(t.seq, "policy_activation is not what the journal says from its number %d on", i+1), nil
+		}
+		for query, digest := range map[string]palyra.Digest{
+			`SELECT COUNT(*) FROM policy_bundle WHERE digest=?`: t.Bundle, `SELECT COUNT(*) FROM policy_snapshot WHERE digest=?`: t.Snapshot,
+		} {
+			var n int
+			if err := tx.Get(query, []any{str(digest)}, &n); err != nil {
+				return nil, err
+			}
+			if n != 1 {
+				return finding(t.seq, "the policy or configuration that it names is not there: %s", digest), nil
+			}
+		}
+	}
+	if len(rows) > len(a.turns) {
+		return finding(0, "policy_activation has %d rows, the journal %d lines", len(rows), len(a.turns)), nil
+	}
+	return nil, nil
+}
+
+func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for d, seq := range a.postures {
+		want["text:"+str(d)] = row{seq: seq}
+	}
+	return table{"postures", "digest", nil}.hold(tx, want)
+}
+
+// holdSessions compares labels as sets: they are a list in one column.
+func (a *Audit) holdSessions(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, s := range a.sessions {
+		want["text:"+str(id)] = row{seq: s.seq, values: []any{str(s.Principal), str(s.Door), s.closed, s.calls}}
+	}
+	f, err := table{"sessions", "id", []string{"principal", "door", "closed_at<>0", "calls"}}.hold(tx, want)
+	if f != nil || err != nil {
+		return f, err
+	}
+	err = tx.Each(`SELECT id, workspace, labels FROM sessions`, nil, func(scan func(...any) error) error {
+		var id palyra.ID
+		var workspace, text string
+		if err := scan(&id, &workspace, &text); err != nil {
+			return err
+		}
+		var labels []string
+		s := a.sessions[id]
+		if json.Unmarshal([]byte(text), &labels) != nil || !slices.Equal(palyra.JoinLabels(labels, nil), s.labels) || palyra.Clip(workspace, 512) != s.Workspace {
+			f = finding(s.seq, "session %s has other labels or another workspace than the journal says", id)
+			return errFound
+		}
+		return nil
+	})
+	return f, unless(f, err)
+}
+
+// unless is an error that is no finding.
+func unless(f *palyra.Finding, err error) error {
+	if f != nil {
+		return nil
+	}
+	return err
+}
+
+func (a *Audit) holdRuns(tx *store.Tx) (*palyra.Finding, error) {
+	want := map[string]row{}
+	for id, r := range a.runs {
+		state := any("")
+		if r.ended != nil {
+			state = str(r.ended.State)
+		}
+		want["text:"+str(id)] = row{seq: r.seq, values: []any{str(r.Principal), str(r.Session), r.seq, state}}
+	}
+	const state = "CASE WHEN ended_at<>0 THEN state ELSE '' END"
+	return table{"runs", "id", []string{"principal", "session", "started", state}}.hold(tx, want)
+}

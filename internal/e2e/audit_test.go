@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+	"palyra/client/evidence"
+	"palyra/internal/audit"
+)
+
+// copied is a stopped daemon's state, and what it is checked with.
+type copied struct {
+	t     testing.TB
+	path  string
+	trust evidence.Trust
+	db    *sql.DB
+}
+
+func (d *daemon) copied() *copied {
+	d.t.Helper()
+	raw, err := d.client(client.OperatorDoor).ExportKeys(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	trust, err := evidence.ParseTrust(raw)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.stop()
+	path := filepath.Join(d.t.TempDir(), "copy.db")
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(filepath.Join(d.home, "state.db"+suffix))
+		if err == nil {
+			err = os.WriteFile(path+suffix, b, 0o600)
+		} else if suffix != "" {
+			err = nil
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=journal_mode(DELETE)")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	d.t.Cleanup(func() { _ = db.Close() })
+	return &copied{d.t, path, trust, db}
+}
+
+func (c *copied) verify() error {
+	_, err := evidence.VerifyJournal(context.Background(), c.path, c.trust, nil)
+	return err
+}
+
+func (c *copied) exec(query string, args ...any) int64 {
+	c.t.Helper()
+	res, err := c.db.Exec(query, args...)
+	if err != nil {
+		c.t.Fatalf("%s: %v", query, err)
+	}
+	n, _ := res.RowsAffected()
+	return n
+}
+
+func (c *copied) list(query string, args ...any) (all []string) {
+	c.t.Helper()
+	rows, err := c.db.Query(query, args...)
+	if err != nil {
+		c.t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			c.t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// noticed makes a change, has the copy checked and undoes it.
+func (c *copied) noticed(what, table, change string) {
+	c.t.Helper()
+	c.exec("CREATE TABLE saved AS SELECT rowid AS r, * FROM " + table)
+	changed := c.exec(change)
+	err := c.verify()
+	if changed > 0 && err == nil {
+		c.t.Errorf("%s in %s: the copy verifies", what, table)
+	}
+	if e := palyra.AsError(err); err != nil && e.Reason != palyra.ReasonVerifyFailed {
+		c.t.Errorf("%s in %s: %v", what, table, err)
+	}
+	columns := strings.Join(c.list("SELECT name FROM pragma_table_info(?)", table), ", ")
+	c.exec("DELETE FROM " + table)
+	c.exec("INSERT INTO " + table + " (rowid, " + columns + ") SELECT r, " + columns + " FROM saved")
+	c.exec("DROP TABLE saved")
+}
+
+// Every table of the state is held against the journal, column by column, or it is
+// said why not: whoever edits the file beside the daemon is noticed.
+func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	if _, err := d.client(client.OperatorDoor).AddWorkspace(t.Context(), d.work, "w"); err != nil {
+		t.Fatal(err)
+	}
+	d.lived()
+	r := d.startRun("turns:\n  - say: done\n")
+	if _, err := attach(t.Context(), d.client(client.AgentDoor), r.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	c := d.copied()
+	if err := c.verify(); err != nil {
+		t.Fatalf("as it was left: %v", err)
+	}
+	for _, name := range c.list(`SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%'`) {
+		if _, ok := audit.Loose[name]; ok {
+			continue
+		}
+		if c.list("SELECT COUNT(*) FROM " + name)[0] == "0" {
+			t.Logf("%s is empty here", name)
+			continue
+		}
+		c.noticed("a row removed", name, fmt.Sprintf("DELETE FROM %s WHERE rowid = (SELECT MAX(rowid) FROM %s)", name, name))
+		for _, column := range c.list("SELECT name FROM pragma_table_info(?)", name) {
+			if _, ok := audit.Free[name+"."+column]; ok {
+				continue
+			}
+			c.noticed(column, name, fmt.Sprintf(
+				`UPDATE %s SET %s = CASE typeof(%s) WHEN 'integer' THEN %s+1 WHEN 'blob' THEN CAST(%s || 'x' AS BLOB) WHEN 'null' THEN 'x' ELSE %s || 'x' END
+				WHERE rowid = (SELECT MIN(rowid) FROM %s)`, name, column, column, column, column, column, name))
+		}
+	}
+	if err := c.verify(); err != nil {
+		t.Fatalf("as it was left, again: %v", err)
+	}
+	c.exec("UPDATE calls SET state='granted', finished_at=0, outcome=NULL WHERE state='finished'")
+	if err := c.verify(); err == nil {
+		t.Error("calls that lost their ends verify")
+	}
+}
+
+// An older copy of the whole state starts and verifies: only who kept evidence can
+// tell, and the command tells them.
+func TestAnOlderStateIsToldByKeptEvidence(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	call := func() palyra.Outcome {
+		out, err := agent.Call(t.Context(), echo("x"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	early := call()
+	d.stop()
+	old, err := os.ReadFile(filepath.Join(d.home, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mustStart()
+	agent, person = d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	late := call()
+	dir := t.TempDir()
+	keep := func(name string, raw []byte, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		save(t, filepath.Join(dir, name), raw)
+		return filepath.Join(dir, name)
+	}
+	raw, err := early.Marshal()
+	first := keep("early.json", raw, err)
+	raw, err = late.Marshal()
+	kept := []string{keep("outcome.json", raw, err)}
+	raw, err = person.Proof(t.Context(), late.JournalPosition)
+	kept = append(kept, keep("proof.json", raw, err))
+	head, err := person.Head(t.Context())
+	kept = append(kept, keep("checkpoint.txt", []byte(head.Note), err))
+	var export strings.Builder
+	err = person.ExportJournal(t.Context(), 1, 0, &export)
+	kept = append(kept, keep("export.ndjson", []byte(export.String()), err))
+	verify := func(files ...string) (int, string) {
+		args := []string{"journal", "verify", "--json"}
+		for _, f := range files {
+			args = append(args, "--against", f)
+		}
+		cmd := d.palyra(args...)
+		said, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(said)
+	}
+	if code, said := verify(append(kept, first)...); code != 0 || strings.Count(said, `"result":"held"`) != 5 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	d.stop()
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_ = os.Remove(filepath.Join(d.home, "state.db"+suffix))
+	}
+	save(t, filepath.Join(d.home, "state.db"), old)
+	d.mustStart()
+	d.verify()
+	if code, said := verify(first); code != 0 {
+		t.Errorf("what the older state has: exit %d: %s", code, said)
+	}
+	for _, f := range kept {
+		if code, said := verify(f); code != 8 || !strings.Contains(said, `"result":"older"`) {
+			t.Errorf("%s: exit %d: %s", f, code, said)
+		}
+	}
+	for range 20 { // it has grown past it, another way
+		call2, err := d.client(client.AgentDoor).Call(t.Context(), echo("y"), nil)
+		if err != nil || call2.Outcome != palyra.OutcomeFinished {
+			t.Fatal(call2, err)
+		}
+	}
+	for _, f := range kept {
+		if code, said := verify(f); code != 1 || !strings.Contains(said, `"result":"other"`) {
+			t.Errorf("%s: exit %d: %s", f, code, said)
+		}
+	}
+}

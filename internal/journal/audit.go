@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"time"
+
+	"palyra"
+	"palyra/internal/store"
+)
+
+// Auditor holds the tables that follow from the journal against it: it hears every
+// line, in order, as a pointer to its event, and then looks at the tables, in the
+// same view of the store.
+type Auditor interface {
+	Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding
+	Settle(tx *store.Tx) (*palyra.Finding, error)
+}
+
+// errFound ends a walk at a finding.
+var errFound = errors.New("found")
+
+// audit has the tables beside the journal looked at. It comes last: what the lines
+// say counts only when they are known to be as they were written.
+func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
+	if why, err := v.check(ctx); err != nil || why != "" {
+		return problem(0, "the file is damaged: %s", why), err
+	}
+	if v.auditor == nil {
+		return nil, nil
+	}
+	a := v.auditor(v.now())
+	var found *palyra.Finding
+	err = v.read(ctx, func(tx *store.Tx) error {
+		err := tx.Each("SELECT seq, time, kind, entry FROM journal_entries ORDER BY seq", nil, func(scan func(...any) error) error {
+			var r row
+			if err := scan(&r.seq, &r.time, &r.kind, &r.entry); err != nil {
+				return err
+			}
+			e, err := eventOf(string(r.kind), r.entry)
+			if err != nil || e == nil {
+				return err
+			}
+			if found = a.Hear(r.seq, time.Unix(0, r.time).UTC(), e); found != nil {
+				return errFound
+			}
+			return ctx.Err()
+		})
+		if err == nil {
+			found, err = a.Settle(tx)
+		}
+		return err
+	})
+	if found != nil {
+		return problem(found.Seq, "%s", found.Why), nil
+	}
+	return nil, err
+}
+
+// check has the store look at its file.
+func (v *verifier) check(ctx context.Context) (string, error) {
+	if v.whole == nil {
+		return "", nil
+	}
+	why, err := v.whole(ctx)
+	if err != nil && ctx.Err() == nil { // it cannot even be looked at
+		return palyra.AsError(err).Text, nil
+	}
+	return why, err
+}
+
+// now is when the tables are looked at: of a copy, when its head was signed.
+func (v *verifier) now() time.Time {
+	if v.at != nil {
+		return time.Now()
+	}
+	t, err := time.Parse(time.RFC3339Nano, v.head.time)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// events are the types of all lines by their kinds.
+var events = func() map[string]reflect.Type {
+	m := map[string]reflect.Type{}
+	for _, e := range palyra.Catalogue() {
+		m[e.Kind()] = reflect.TypeOf(e)
+	}
+	return m
+}()
+
+// eventOf reads an entry's body as its event; nil for a kind that is not known,
+// which a later version may have written. Numbers of free form keep their digits.
+func eventOf(kind string, entry []byte) (palyra.Event, error) {
+	t, ok := events[kind]
+	if !ok {
+		return nil, nil
+	}
+	f, err := parseEntry(entry)
+	if err != nil {
+		return nil, err
+	}
+	text, err := jsonText(f.body)
+	if err != nil {
+		return nil, err
+	}
+	e := reflect.New(t)
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(e.Interface()); err != nil {
+		return nil, err
+	}
+	return e.Interface().(palyra.Event), nil
+}
