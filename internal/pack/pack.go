@@ -110,12 +110,12 @@ func Text(b []byte) ([]byte, error) {
 	if inner > 0 {
 		plain = size - base64.StdEncoding.EncodedLen(inner) + inner
 	}
-	r := flate.NewReaderDict(bytes.NewReader(rest), dictionary)
-	stream, err := io.ReadAll(io.LimitReader(r, most+1))
+	in := bytes.NewReader(rest)
+	stream, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(in, dictionary), most+1))
 	if err != nil {
 		return nil, fmt.Errorf("pack: %w", err)
 	}
-	if len(stream) != plain || at+inner > len(stream) {
+	if len(stream) != plain || at+inner > len(stream) || in.Len() > 0 {
 		return nil, errors.New("pack: the text is damaged")
 	}
 	if inner == 0 {

@@ -59,6 +59,9 @@ func TestPack(t *testing.T) {
 
 func TestDamagedTextsAreRefused(t *testing.T) {
 	good := Pack([]byte(golden))
+	if _, err := Text(append(bytes.Clone(good), 'x')); err == nil {
+		t.Error("a byte after the end was taken")
+	}
 	for i := range good {
 		for _, bad := range [][]byte{good[:i], append(append(bytes.Clone(good[:i]), good[i]^0x40), good[i+1:]...)} {
 			if len(bad) == 0 || bad[0] != version {
