@@ -38,8 +38,8 @@ var mark = []byte(`"payload":"`)
 
 var writers = sync.Pool{New: func() any {
 	w, err := flate.NewWriterDict(io.Discard, flate.DefaultCompression, dictionary)
-	if err != nil {
-		panic(err) // the level is one of the package's own
+	if err != nil { // the level is one of the package's own
+		return nil
 	}
 	return w
 }}
@@ -60,7 +60,10 @@ func Pack(text []byte) []byte {
 		n = binary.AppendUvarint(binary.AppendUvarint(n, uint64(len(head))), uint64(len(raw)))
 	}
 	out.Write(n)
-	w := writers.Get().(*flate.Writer)
+	w, ok := writers.Get().(*flate.Writer)
+	if !ok {
+		return text
+	}
 	defer writers.Put(w)
 	w.Reset(&out)
 	for _, b := range [][]byte{head, raw, tail} {
