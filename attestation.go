@@ -74,7 +74,9 @@ type Predicate struct {
 	EgressOmitted   int64        `json:"egress_omitted"` // flows beyond those listed
 	Quarantined     []PathText   `json:"sealed_path_created"`
 	Left            []string     `json:"left_behind,omitempty"` // what else of the run's somebody should know of
-	Reduced         []string     `json:"reduced,omitempty"`     // members that could not be signed as they were and are left out
+	Effects         Settlement   `json:"effects,omitempty"`
+	InputChanged    []PathText   `json:"input_changed,omitempty"`
+	Reduced         []string     `json:"reduced,omitempty"` // members that could not be signed as they were and are left out
 	StartedAt       string       `json:"started_at"`
 	FinishedAt      string       `json:"finished_at"`
 	Granted         Position     `json:"granted"`

@@ -93,10 +93,23 @@ type Result struct {
 	Left        []Remnant    // what else of the run's somebody should know of
 	Quarantined []string     // sealed paths that the run made, as bytes; they were taken out of the workspace
 	More        int64        // sealed paths beyond those listed
+	Effects     Settlement   // what became of what a staged run wrote; empty: it wrote to the workspace
+	Changed     []string     // inputs of the plan, as bytes, that were not as they had been checked when the run was over
 	Posture     Digest       // of the signed probe results that held for the tier
 	Started     time.Time
 	Finished    time.Time
 }
+
+// Settlement is what became of the changes that a run made on a layer of its own.
+type Settlement string
+
+// The ways in which changes end.
+const (
+	EffectsNone     Settlement = "none"     // there were none
+	EffectsKept     Settlement = "kept"     // they are the workspace's
+	EffectsConflict Settlement = "conflict" // somebody else changed the same paths: all were dropped
+	EffectsLost     Settlement = "lost"     // they could not be kept, or only in part
+)
 
 // Enforcement is what really held during a run.
 type Enforcement struct {

@@ -34,7 +34,7 @@ const (
 )
 
 // Outcome is what the agent gets. Its JSON form is a contract: the fields stand
-// in this order, all of them always, and the attestation comes last and binds
+// in this order, all of them always but those that are left out when empty, and the attestation comes last and binds
 // every byte before it (see Body).
 type Outcome struct {
 	Outcome         OutcomeKind     `json:"outcome"`
@@ -51,8 +51,10 @@ type Outcome struct {
 	Stderr          string          `json:"stderr"`
 	StderrB64       string          `json:"stderr_b64"`
 	Truncated       bool            `json:"truncated"`
-	Quarantined     []PathText      `json:"sealed_path_created"`   // sealed paths that the run made; they were taken away
-	Left            []string        `json:"left_behind,omitempty"` // what else of the run's somebody should know of
+	Quarantined     []PathText      `json:"sealed_path_created"`     // sealed paths that the run made; they were taken away
+	Left            []string        `json:"left_behind,omitempty"`   // what else of the run's somebody should know of
+	Effects         Settlement      `json:"effects,omitempty"`       // what became of what the run wrote on a layer of its own; left out: it had none
+	InputChanged    []PathText      `json:"input_changed,omitempty"` // inputs of the plan that were not as they had been checked when the run was over
 	Output          json.RawMessage `json:"output"`
 	SessionID       ID              `json:"session_id"`
 	CallID          ID              `json:"call_id"`

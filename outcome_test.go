@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestOutcomeIsAlwaysWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range keys {
-			if want == "left_behind" && o.Left == nil {
+			if leftOut := []string{"left_behind", "effects", "input_changed"}; slices.Contains(leftOut, want) && !bytes.Contains(b, []byte(`"`+want+`":`)) {
 				continue // younger than outcomes that people have kept: it is there when it says something
 			}
 			tok, err := dec.Token()

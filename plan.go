@@ -30,6 +30,8 @@ type Plan struct {
 	Stdin        string          `json:"stdin,omitempty"`    // digest of stdin, or StdinLive
 	Terminal     bool            `json:"terminal,omitempty"` // runs on a terminal of its own
 	Inputs       []Input         `json:"inputs,omitempty"`
+	Links        []Link          `json:"links,omitempty"`  // of the workspace, that lead to inputs
+	Staging      Staging         `json:"staging,omitzero"` // of a program with inputs that another run could change
 	Reads        []string        `json:"reads,omitempty"`  // workspace-relative paths
 	Writes       []string        `json:"writes,omitempty"` // workspace-relative paths
 	Tier         Tier            `json:"tier"`
@@ -90,6 +92,32 @@ type Input struct {
 	Mode   uint32 `json:"mode,omitempty"`
 }
 
+// Link is a symbolic link of the workspace and what it says. Which file an input is
+// depends on the links that lead to it.
+type Link struct {
+	Path   string `json:"path"` // workspace-relative
+	Target string `json:"target"`
+}
+
+// Staging says where a run writes that has inputs in its workspace: to a layer of its
+// own, which becomes the workspace's when the run has ended, or to the workspace
+// directly. On a layer of its own it finds its inputs as they were checked,
+// whatever becomes of them meanwhile; otherwise they are only looked at again
+// when it has ended.
+type Staging struct {
+	Writes string `json:"writes"`        // WritesStaged or WritesLive
+	Why    string `json:"why,omitempty"` // live
+}
+
+// The ways of writing.
+const (
+	WritesStaged = "staged"
+	WritesLive   = "live"
+)
+
+// Staged reports whether the run has a layer of its own.
+func (s Staging) Staged() bool { return s.Writes == WritesStaged }
+
 // Mount is a path made visible to a sandbox.
 type Mount struct {
 	Source   string `json:"source"`
@@ -140,6 +168,7 @@ func (p Plan) Unsandboxed() Plan {
 	p = p.clone()
 	p.Tier, p.Profile, p.Limits, p.Enforcement = TierUnsandboxed, "", Limits{}, Enforcement{Mode: "none"}
 	p.Mounts, p.Files, p.Seals, p.AgentSocket, p.AgentWithin, p.Executable.Sealed = nil, nil, nil, false, nil, false
+	p.Staging = Staging{}
 	p.Detail.Notes = append([]string{UnsandboxedNote}, p.Detail.Notes...)
 	return p
 }
@@ -155,6 +184,7 @@ func (p Plan) clone() Plan {
 	p.Argv = slices.Clone(p.Argv)
 	p.Env = slices.Clone(p.Env)
 	p.Inputs = slices.Clone(p.Inputs)
+	p.Links = slices.Clone(p.Links)
 	p.Reads = slices.Clone(p.Reads)
 	p.Writes = slices.Clone(p.Writes)
 	p.Mounts = slices.Clone(p.Mounts)

@@ -18,6 +18,7 @@ type builder struct {
 	extra  handed
 	spaces func() failure // waits for the namespaces
 
+	lower    int // what the workspace is without its stage; -1: there is none
 	netlink  int
 	doors    []*os.File
 	specimen *os.File
@@ -88,6 +89,9 @@ func (b *builder) launcher(link int) failure {
 
 // paths does what is to be done to paths of the room.
 func (b *builder) paths() failure {
+	if f := b.stage(); f.step != "" {
+		return f
+	}
 	places, text, err := furnish(b.room.Private)
 	if err != nil {
 		return failed("private", text, err)
@@ -121,6 +125,7 @@ func (b *builder) rehearse() {
 // itself. A mount point can be neither renamed nor removed nor replaced, and a
 // read-only one not be changed either.
 func (b *builder) seal() failure {
+	defer b.unstage()
 	if len(b.room.Seals) == 0 {
 		return failure{}
 	}
@@ -138,16 +143,29 @@ func (b *builder) seal() failure {
 	}
 	for i := range b.room.Seals {
 		s := &b.room.Seals[i]
-		if err := sealOne(dir, s); err != nil {
+		if err := b.sealOne(dir, s); err != nil {
 			return failed("seal", s.Path, err)
 		}
 	}
 	return failure{}
 }
 
-func sealOne(workspace int, s *cell.Seal) error {
+// sealOne seals a path that is still what was found there. On a stage that is what
+// lies below it: the overlay has numbers of its own.
+func (b *builder) sealOne(workspace int, s *cell.Seal) error {
+	staged := b.lower >= 0
+	if staged {
+		if err := at(b.lower, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(_ int, st *unix.Stat_t) error {
+			if st.Dev != s.Dev || st.Ino != s.Ino {
+				return unix.ESTALE
+			}
+			return nil
+		}); err != nil {
+			return asStale(err)
+		}
+	}
 	err := at(workspace, s.Path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, func(fd int, st *unix.Stat_t) error {
-		if st.Dev != s.Dev || st.Ino != s.Ino {
+		if !staged && (st.Dev != s.Dev || st.Ino != s.Ino) {
 			return unix.ESTALE
 		}
 		attributes := uint64(0)
@@ -156,6 +174,11 @@ func sealOne(workspace int, s *cell.Seal) error {
 		}
 		return over(fd, fd, attributes)
 	})
+	return asStale(err)
+}
+
+// asStale: a path that is not there any more is not what was found there.
+func asStale(err error) error {
 	for _, changed := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV} {
 		if errors.Is(err, changed) {
 			return unix.ESTALE

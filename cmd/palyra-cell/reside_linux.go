@@ -31,7 +31,7 @@ func reside(errs io.Writer) int {
 		return refuse(errs, err.Error())
 	}
 	h.first = true
-	b := builder{hand: h}
+	b := builder{hand: h, lower: -1}
 	b.begin()
 	s, err := newCell()
 	if err != nil {

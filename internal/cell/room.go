@@ -26,7 +26,8 @@ const MaxDoors = 64
 // and not at all when it cannot be.
 type Room struct {
 	Version   int       `json:"version"`
-	Workspace string    `json:"workspace"` // a mount of the room
+	Workspace string    `json:"workspace"`       // a mount of the room
+	Stage     string    `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork: what is written to the workspace goes there
 	Private   []Private `json:"private,omitempty"`
 	Seals     []Seal    `json:"seals,omitempty"`
 	Doors     []Door    `json:"doors,omitempty"`
@@ -42,6 +43,16 @@ type Room struct {
 	// Extra says what the descriptors after the room's own are for, in order.
 	Extra []string `json:"extra,omitempty"`
 }
+
+// What a Stage has below it: the upper layer of an overlay over the workspace, and what
+// the overlay needs for itself. The workspace is its lower layer, which nothing
+// in the room can write to. A room whose overlay cannot be mounted fails with
+// step StepStage.
+const (
+	StageUpper = "upper"
+	StageWork  = "work"
+	StepStage  = "stage"
+)
 
 // ExtraCounter is all that Extra may name: a file for Counters, which a Spec then
 // names by ExtraPath. It is open for reading only. A cell in a room gets nothing by

@@ -10,7 +10,7 @@ import (
 // goodRoom is a Room with everything in it.
 func goodRoom() Room {
 	return Room{
-		Version: Version, Workspace: "/home/me/work",
+		Version: Version, Workspace: "/home/me/work", Stage: "/run/stage",
 		Private: []Private{
 			{Path: "/tmp", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/tmp/a", "/tmp/b/c"}},
 			{Path: "/run", Mode: 0o755, Bytes: 1, Inodes: 1},

@@ -49,6 +49,7 @@ func (c *coder) room(r *Room) {
 		return
 	}
 	c.string(&r.Workspace)
+	c.string(&r.Stage)
 	list(c, &r.Private, func(c *coder, p *Private) {
 		c.string(&p.Path)
 		c.int(&p.Mode)
@@ -91,6 +92,8 @@ func (r *Room) Check() error {
 		return fmt.Errorf("cell: room: version %d, this cell speaks %d", r.Version, Version)
 	case !inRoom(r.Workspace):
 		return errors.New("cell: room: the workspace is not a clean absolute path")
+	case r.Stage != "" && (!inRoom(r.Stage) || touch(r.Stage, r.Workspace)):
+		return errors.New("cell: room: the stage is not a clean absolute path beside the workspace")
 	case len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
 		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
 	case len(r.Hostname) > maxHostname || strings.ContainsFunc(r.Hostname, notHostname):

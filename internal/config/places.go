@@ -9,6 +9,7 @@ import (
 const (
 	cachesSuffix  = "-caches"
 	postureSuffix = "-posture"
+	stagesSuffix  = "-stages"
 )
 
 // Places are the directories that programs run with. They are the same to the
@@ -17,6 +18,7 @@ type Places struct {
 	Cells   string `json:"cells"`   // private directories of runs
 	Caches  string `json:"caches"`  // what is kept between runs, by workspace
 	Posture string `json:"posture"` // what is planted to try the tiers out
+	Stages  string `json:"stages"`  // what runs under way wrote, until it is their workspaces'
 }
 
 // Places finds them for the state with this id. A root daemon's runs are of other
@@ -27,7 +29,7 @@ func (c Config) Places(stateID string) Places {
 }
 
 func placesBelow(cells string) Places {
-	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix}
+	return Places{Cells: cells, Caches: cells + cachesSuffix, Posture: cells + postureSuffix, Stages: cells + stagesSuffix}
 }
 
 func (c Config) cells(root bool, base, stateID string) string {

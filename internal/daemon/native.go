@@ -47,7 +47,7 @@ func (d *Daemon) openNative(p *path) (err error) {
 		return err
 	}
 	n.tool, err = process.New(process.Config{
-		Tiers: p, Enabled: c.Tier != "off", Tier: tierOf(c.Tier), Profiles: rooms{profiles}, Hosts: n.guard, Seals: seal.Default, Agent: agentTools(),
+		Tiers: p, Stages: p, Enabled: c.Tier != "off", Tier: tierOf(c.Tier), Profiles: rooms{profiles}, Hosts: n.guard, Seals: seal.Default, Agent: agentTools(),
 		Wall: d.Config.Config.ToolCall.ExecutionTimeoutMS, AgentWall: d.Config.Config.ToolCall.RunTimeoutMS,
 		Limits: palyra.Limits{
 			CPUMS: c.CPUMS, MemoryBytes: c.MemoryBytes, Processes: c.Processes, OpenFiles: c.OpenFiles, FileBytes: c.FileBytes,
@@ -90,6 +90,7 @@ func (d *Daemon) openBackends(n *native) error {
 		Bwrap: c.Bwrap, Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), WarmBytes: warmBytes, StateID: d.mark(),
 		Dir: filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "seals"), Quarantine: d.Config.Config.Paths.Quarantine, Tmp: c.TmpBytes, Log: d.Log,
 		Caches: d.caches(),
+		Stages: d.places().Stages,
 	})
 	if err != nil {
 		return err
@@ -108,9 +109,9 @@ func (d *Daemon) openRunner(p *path) (err error) {
 		Backends: p.native.backends, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
 		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress}, Streams: p,
 		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
-		Changed: d.sealsChanged,
-		Probed:  d.Config.Config.Process.Posture == "require",
-		Grace:   d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
+		Changed: d.sealsChanged, Swapped: d.inputsChanged,
+		Probed: d.Config.Config.Process.Posture == "require",
+		Grace:  d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
 	})
 	return err
 }
@@ -118,8 +119,18 @@ func (d *Daemon) openRunner(p *path) (err error) {
 // sealsChanged puts on record that somebody changed what is sealed while a run
 // was under way: the run could not, and what others may do there is not known.
 func (d *Daemon) sealsChanged(ctx context.Context, c *palyra.Call, paths []string) {
+	d.changedMeanwhile(ctx, c, palyra.ReasonSealDenied, paths)
+}
+
+// inputsChanged puts on record that what a run read was not certain to be what
+// was approved.
+func (d *Daemon) inputsChanged(ctx context.Context, c *palyra.Call, paths []string) {
+	d.changedMeanwhile(ctx, c, palyra.ReasonInputChanged, paths)
+}
+
+func (d *Daemon) changedMeanwhile(ctx context.Context, c *palyra.Call, why palyra.Reason, paths []string) {
 	_, err := d.journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
-		Reason: palyra.ReasonSealDenied, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: process.Name, Call: c.ID,
+		Reason: why, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: process.Name, Call: c.ID,
 		Path: palyra.Clip(string(palyra.TextOfPath(paths[0])), 1024), Count: int64(len(paths)),
 	})
 	if err != nil {
@@ -130,6 +141,11 @@ func (d *Daemon) sealsChanged(ctx context.Context, c *palyra.Call, paths []strin
 // Promise implements the process tool's Tiers.
 func (p *path) Promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (palyra.Enforcement, error) {
 	return p.native.runner.Promise(ctx, t, l)
+}
+
+// Stageable implements the process tool's Stages.
+func (p *path) Stageable(ctx context.Context, plan palyra.Plan) string {
+	return p.native.runner.Stageable(ctx, plan)
 }
 
 // Output implements sandbox.Streams: whoever follows the call hears it.

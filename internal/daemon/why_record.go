@@ -160,7 +160,8 @@ func ptr[T any](v T) *T { return &v }
 func passing(r palyra.Reason) bool {
 	switch r {
 	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed, palyra.ReasonApprovalExpired,
-		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture:
+		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture,
+		palyra.ReasonInputChanged, palyra.ReasonEffectsConflict, palyra.ReasonEffectsLost:
 		return true
 	}
 	return false

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/stage"
 )
 
 // makeCache makes a directory below root that a run may write, with what leads to
@@ -28,7 +30,7 @@ func makeCache(root, path string, who identity) error {
 	case !errors.Is(err, os.ErrExist):
 		return err
 	}
-	dir, err := openDir(unix.AT_FDCWD, root)
+	dir, err := stage.OpenDir(unix.AT_FDCWD, root)
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
-	next, err := openDir(int(dir.Fd()), name)
+	next, err := stage.OpenDir(int(dir.Fd()), name)
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,8 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 			WithRemedy("propose the call without bindings")
 	case p.AgentSocket && (!walled(b) || r.Agents == nil):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no door for agents", p.Tier).WithRemedy("propose the call in tier c")
+	case p.Staging.Staged() && (!walled(b) || p.Terminal || p.Stdin == palyra.StdinLive || p.AgentSocket || p.UnixSockets):
+		return bad("what it writes cannot be kept apart")
 	case !walled(b) && (len(p.Mounts)+len(p.Files)+len(p.Seals) > 0 || p.Profile != "" || p.UnixSockets):
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier %s has no profiles and no mounts", p.Tier).
 			WithRemedy("propose the call without a profile, or in tier c")
@@ -161,12 +163,14 @@ func changes(judged, now palyra.Plan) []string {
 	note(was.Path != is.Path || was.Digest != is.Digest, "the executable "+show(is.Path))
 	note(was.Path == is.Path && was.Digest == is.Digest && was.Sealed != is.Sealed, "who may write the executable "+show(is.Path))
 	what = append(what, inputs(judged.Inputs, now.Inputs)...)
+	note(!slices.Equal(judged.Links, now.Links), "the links that lead to its inputs")
 	note(!slices.Equal(judged.Argv, now.Argv), "the program's arguments")
 	note(judged.Cwd != now.Cwd, "the working directory")
 	if names := variables(judged.Env, now.Env); len(names) > 0 {
 		what = append(what, "the environment ("+some(names)+")")
 	}
 	note(judged.Stdin != now.Stdin, "stdin")
+	note(judged.Staging != now.Staging, "where it writes")
 	note(judged.Terminal != now.Terminal, "the terminal")
 	note(judged.Workspace != now.Workspace, "the workspace")
 	note(judged.Tier != now.Tier, "the tier")

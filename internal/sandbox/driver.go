@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/stage"
 )
 
 // Backend is a native tier's driver. What is the same for all of them is in
@@ -41,6 +42,8 @@ type Job struct {
 	Private   string                 // the run's own directory: home and tmp below it are writable, exe is not
 	Mounts    []palyra.Mount         // more that it may see; only where the tier has a room of its own
 	Files     []palyra.RoomFile      // small files laid into the room
+	Staged    bool                   // what it writes to the workspace is kept apart until it has ended
+	Bound     []stage.Bound          // what it must find in the workspace as it was checked; only with Staged
 	Seals     []string               // names below the workspace that must be as before when the run is over
 	Unix      bool                   // may use unix sockets of the file system
 	Doors     []cell.Door            // sockets to be made in the run's own network, listened on from outside
@@ -78,6 +81,7 @@ type Exit struct {
 	Quarantined []string         // sealed paths that the run made, relative to the workspace; they are not there any more
 	More        int64            // that it made beyond those
 	Changed     []string         // sealed paths that somebody else changed meanwhile: the run could not
+	Effects     stage.Effects    // what became of the changes of a staged job
 	Usage       palyra.Usage
 	Enforcement palyra.Enforcement // what really held
 }
@@ -86,6 +90,12 @@ type Exit struct {
 type Walled interface {
 	// Room says so.
 	Room() bool
+}
+
+// Staging is a backend that can keep apart what a run writes to its workspace.
+type Staging interface {
+	// Stageable says why it cannot for this workspace, in few words; nothing: it can.
+	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
 }
 
 // What a walled run calls its own.

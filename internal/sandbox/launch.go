@@ -31,6 +31,7 @@ type launch struct {
 	flows   []palyra.EgressFlow
 	more    int64 // flows that are not listed
 	booked  int64 // bytes of a copy
+	inputs  []input
 	handed  bool
 	serves  bool // a service: whoever started it feeds it
 }
@@ -69,10 +70,14 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	slices.Sort(l.job.Env)
+	l.stage()
 	if err = l.openProgram(ctx); err != nil {
 		return err
 	}
 	if err = l.openStreams(); err != nil {
+		return err
+	}
+	if err = l.noteInputs(ctx); err != nil {
 		return err
 	}
 	return ctx.Err() // the last look before something runs
@@ -186,6 +191,9 @@ func (l *launch) bindStdin() error {
 func (l *launch) openProgram(ctx context.Context) (err error) {
 	exe := l.plan.Executable
 	exe.Path = outside(l.plan.Mounts, exe.Path)
+	if l.job.Staged && exe.Sealed && within(l.plan.Workspace.Path, exe.Path) { // the copy lies in the room's own layer
+		return nil
+	}
 	if !exe.Sealed {
 		return l.sums.verify(ctx, exe, l.who, walled(l.backend))
 	}
@@ -241,7 +249,11 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 	if l.Changed != nil && len(exit.Changed) > 0 {
 		l.Changed(ctx, l.from, exit.Changed)
 	}
-	return l.result(started, p, exit, err)
+	res := l.result(started, p, exit, err)
+	if l.Swapped != nil && len(res.Changed) > 0 && !l.job.Staged {
+		l.Swapped(ctx, l.from, res.Changed)
+	}
+	return res
 }
 
 // clean closes what is still ours and has the room taken away.

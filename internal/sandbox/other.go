@@ -53,3 +53,9 @@ func openTerminal(int, int, identity) (ends, [3]*os.File, error) {
 func hungUp(error) bool { return false }
 
 func signalNumber(string) int { return 0 }
+
+type input struct{}
+
+func (*launch) noteInputs(context.Context) error { return unsupported() }
+
+func (*launch) lookAgain() []string { return nil }

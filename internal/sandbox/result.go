@@ -74,6 +74,7 @@ func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra
 		res.Posture, _ = l.Posture(l.plan.Tier)
 	}
 	l.blame(&res, p, exit, err)
+	l.settled(&res, exit)
 	if res.Failure == nil {
 		if h := hint(l.plan, &res); h != nil {
 			f := palyra.RefusalOf(palyra.LayerTier, h)

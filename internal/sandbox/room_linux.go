@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/stage"
 )
 
 // rooms is the directory that rooms are in. It is held by descriptor, and rooms
@@ -109,7 +110,7 @@ func (d *rooms) make(call palyra.ID, who identity) (*room, error) {
 
 // furnish makes what is in a room, and opens the room itself last.
 func (d *rooms) furnish(r *room) error {
-	dir, err := openDir(d.fd(), r.name)
+	dir, err := stage.OpenDir(d.fd(), r.name)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func own(dir int, name string, uid, gid int, mode uint32) error {
 
 // list returns the names of all rooms.
 func (d *rooms) list() ([]string, error) {
-	f, err := openDir(d.fd(), ".")
+	f, err := stage.OpenDir(d.fd(), ".")
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (d *rooms) list() ([]string, error) {
 // remove takes a room away with all that is in it. What is the run's user's is
 // removed by that user's rights.
 func (d *rooms) remove(name string) error {
-	dir, err := openDir(d.fd(), name)
+	dir, err := stage.OpenDir(d.fd(), name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -197,12 +198,12 @@ func clearOut(dir int, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return unix.Unlinkat(dir, name, 0)
 	}
-	top, err := openDir(dir, name)
+	top, err := stage.OpenDir(dir, name)
 	if err != nil {
 		return err
 	}
 	defer top.Close()
-	if err := as(identity{int(st.Uid), int(st.Gid)}, func() error { return sweep(top) }); err != nil {
+	if err := as(identity{int(st.Uid), int(st.Gid)}, func() error { return stage.Empty(top) }); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)

@@ -71,6 +71,7 @@ type Config struct {
 	Guard    Guard                                               // nil: no run has any network
 	Posture  func(palyra.Tier) (digest palyra.Digest, held bool) // what probing the tier found; nil: nobody probed
 	Changed  func(context.Context, *palyra.Call, []string)       // hears of sealed paths that were changed from outside during a run; nil: nobody does
+	Swapped  func(context.Context, *palyra.Call, []string)       // hears of inputs that were changed while a run without copies of its own was under way; nil: nobody does
 	Probed   bool                                                // refuse tiers that Posture does not know to hold
 	Streams  Streams                                             // nil: nobody follows
 	Grace    time.Duration                                       // from SIGTERM to SIGKILL; 0: two seconds

@@ -201,9 +201,10 @@ func (b *Backend) estrange(but *base, swept *seal.Snapshot) {
 // is taken away. A record whose sweep failed stays: it is tried again before
 // anything else runs in the workspace.
 func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
+	kept := k.keepStage(x, ran)
 	if !ran || k.base == nil {
 		k.forget()
-		return nil
+		return kept
 	}
 	workspace := k.want.room.workspace
 	made, err := k.b.sweep(k.base, k.call)
@@ -218,6 +219,9 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 		err = unswept(workspace, err)
 	}
 	k.forget()
+	if err == nil {
+		err = kept
+	}
 	return err
 }
 

@@ -27,6 +27,7 @@ type Backend struct {
 	noUser *palyra.Error // why it cannot be used for others than root
 
 	unwatched atomic.Bool // no room may watch files: one could not be bounded
+	stages    staging
 
 	mu    sync.Mutex
 	bwrap *bwrap
@@ -74,6 +75,7 @@ func New(c Config) (*Backend, error) {
 		f.Log.Warn("tier C cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)
 		return b, nil
 	}
+	b.stages.open(b)
 	b.pool.start()
 	return b, nil
 }
@@ -257,7 +259,7 @@ func (b *Backend) notRun(ctx context.Context, k *keeper, j sandbox.Job, err erro
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs,
 // and waits for both.
 func (b *Backend) Close() error {
-	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares())
+	err := errors.Join(b.fleet.Close(b.pool.drain), b.dropSpares(), b.stages.close())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bwrap != nil {

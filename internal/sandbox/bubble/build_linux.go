@@ -51,6 +51,9 @@ func (k *keeper) await(ctx context.Context, j sandbox.Job) error {
 // begin has a room built. It looks at the workspace while bubblewrap works.
 func (b *Backend) begin(ctx context.Context, w *want) (*keeper, error) {
 	k := &keeper{b: b, want: w, shows: w.identities(), building: true}
+	if err := k.makeStage(ctx); err != nil {
+		return nil, err
+	}
 	scanned := make(chan error, 1)
 	b.fleet.Go(func() { scanned <- k.scan(ctx) })
 	err := k.enter()

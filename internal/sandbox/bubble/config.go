@@ -17,6 +17,7 @@ type Config struct {
 	Dir        string       // the backend's own: records of runs under way; made here
 	Quarantine string       // where sealed paths that runs made are moved to; made here
 	Caches     string       // below which runs keep caches: no link in a workspace may come to lead there; empty: there are none
+	Stages     string       // where runs write instead of their workspaces, if they are to; empty: none can
 	Tmp        int64        // bytes of a room's /tmp, and again of its home; 0: a default
 	Log        *slog.Logger // nil: no log
 }

@@ -37,7 +37,7 @@ func configOf(t testing.TB) Config {
 	dir := tempDir(t)
 	return Config{
 		Cell: path, Digest: digest, StateID: celltest.StateID(), Tmp: 64 << 20,
-		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Log: celltest.Log(t),
+		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Stages: filepath.Join(dir, "stages"), Log: celltest.Log(t),
 	}
 }
 
@@ -55,6 +55,9 @@ func openBackend(t testing.TB, c Config) *Backend {
 		celltest.NoneLeft(t, b.fleet.Groups.Dirs())
 		if left, _ := os.ReadDir(c.Dir); len(left) > 0 && !t.Failed() {
 			t.Errorf("records are left behind: %v", left)
+		}
+		if exists(c.Stages) && !t.Failed() { // it goes when nothing is in it
+			t.Error("a stage is left behind")
 		}
 	})
 	return b
@@ -76,6 +79,7 @@ type site struct {
 	t         testing.TB
 	who       resident
 	workspace string
+	staged    bool          // what runs write is kept apart until they have ended
 	printed   func() string // what the last run wrote
 }
 
@@ -122,7 +126,7 @@ func (s *site) job(argv ...string) sandbox.Job {
 	return sandbox.Job{
 		Call: "call", Path: argv[0], Argv: argv, Cwd: s.workspace, Workspace: s.workspace, Seals: seal.Default,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin", "HOME=/home/agent", "TMPDIR=/tmp", "LANG=C.UTF-8"},
-		UID: s.who.uid, GID: s.who.gid, Stdin: in, Stdout: both, Stderr: both,
+		UID: s.who.uid, GID: s.who.gid, Staged: s.staged, Stdin: in, Stdout: both, Stderr: both,
 		Limits: palyra.Limits{MemoryBytes: 512 << 20, Processes: 128, CPUMS: 60_000},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/seal"
+	"palyra/internal/stage"
 )
 
 // keeper is a cell in a room, which waits for its one job once the room is
@@ -29,6 +30,7 @@ type keeper struct {
 	snapshot *seal.Snapshot // of what is sealed in it; nil: nothing is
 	call     palyra.ID      // of the run
 	base     *base          // the same
+	stage    *stage.Stage   // where the run's changes are until they are kept; nil: it changes the workspace
 	doors    []*os.File
 	watching cell.Watching
 	building bool    // the cell has not said yet that the room stands
@@ -84,7 +86,7 @@ func (k *keeper) start(w *bwrap, c *cells.Keeper, control, logs *os.File) (*body
 	}
 	attr := bwrapAttr(k.want.room.uid, k.want.room.gid)
 	attr.Setsid = true
-	path, argv, env, extra, cleanup, err := w.command(k.want.room, c.Fleet.Image, control, info, markText(c.Mark))
+	path, argv, env, extra, cleanup, err := w.command(k.room(), c.Fleet.Image, control, info, markText(c.Mark))
 	if err == nil {
 		defer cleanup()
 		var p *os.Process
@@ -114,6 +116,9 @@ func (k *keeper) furnish(ctx context.Context) error {
 	r := cell.Room{
 		Version: cell.Version, Workspace: k.want.room.workspace, Private: k.want.room.private(), Doors: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
 		ReadOnly: unsettable(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
+	}
+	if k.stage != nil {
+		r.Stage = roomStage
 	}
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()
@@ -215,6 +220,9 @@ func (k *keeper) fresh(ctx context.Context) error {
 	if !slices.Equal(k.shows, k.want.identities()) {
 		return errAgain
 	}
+	if k.stage != nil && (k.stage.Begin() != nil || !k.stage.Fresh()) {
+		return errAgain
+	}
 	if k.snapshot == nil {
 		return nil
 	}
@@ -243,6 +251,7 @@ func (k *keeper) discard() {
 	if k.Keeper != nil {
 		k.Discard()
 	}
+	k.unstage()
 }
 
 // Harmless implements cells.Ender: process 1 has a filter on it that lets it make

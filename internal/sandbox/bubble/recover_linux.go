@@ -32,6 +32,9 @@ func (b *Backend) Recover(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err // what lives could make more while we sweep
 	}
+	if err := b.recoverStages(ctx); err != nil { // before the sweep: what is kept may be sealed
+		return err
+	}
 	return errors.Join(b.sweepRecords(ctx), ctx.Err())
 }
 

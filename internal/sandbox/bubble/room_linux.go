@@ -38,6 +38,7 @@ const (
 type room struct {
 	uid, gid  int64 // of the workspace's owner
 	workspace string
+	stage     string // where what is written to the workspace goes; empty: there
 	mounts    []palyra.Mount
 	files     []palyra.RoomFile
 	tmp       int64 // bytes of /tmp, and again of the home and of /dev/shm
@@ -162,6 +163,9 @@ func (b *bwrap) arrange(a *roomArgs, r room, items []roomItem) error {
 	}
 	places := newPlaces(items)
 	if err := a.workspace(r, places); err != nil {
+		return err
+	}
+	if err := a.stage(r); err != nil {
 		return err
 	}
 	if err := a.mounts(r, places); err != nil {

@@ -54,7 +54,11 @@ func (a *roomArgs) workspace(r room, places *roomPlaces) error {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s is not a directory of uid %d any more", roomShow(r.workspace), r.uid).
 			WithRemedy("look at what changed and propose the call anew")
 	}
-	a.add("--bind-fd", n, r.workspace)
+	how := "--bind-fd"
+	if r.stage != "" {
+		how = "--ro-bind-fd"
+	}
+	a.add(how, n, r.workspace)
 	return a.submounts(r)
 }
 

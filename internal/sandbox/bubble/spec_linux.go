@@ -175,6 +175,8 @@ func (b *Backend) explain(r cell.Report) error {
 	case r.Step == "seal" && r.Errno == int(unix.ESTALE):
 		return cells.SpawnFailed("the sealed paths of the workspace changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, cause))
+	case r.Step == cell.StepStage:
+		return b.notStaged(r, cause)
 	case r.Step == cell.StepWatching:
 		if !b.unwatched.Swap(true) {
 			b.fleet.Log.Warn("rooms cannot be kept from watching too many files, so they may watch none", "err", cause)

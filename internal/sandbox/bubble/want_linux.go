@@ -8,6 +8,7 @@ import (
 
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/stage"
 )
 
 // want is everything that decides how a room looks. It does not change.
@@ -16,17 +17,20 @@ type want struct {
 	seals []string
 	doors []cell.Door
 	unix  bool
-	key   string // equal for equal rooms
-	place string // equal for what is sealed in the same place
+	stage bool          // what is written to the workspace goes to a stage
+	bound []stage.Bound // what lies on it
+	key   string        // equal for equal rooms
+	place string        // equal for what is sealed in the same place
 }
 
 func (b *Backend) want(j sandbox.Job) *want {
 	w := &want{
 		room:  room{uid: j.UID, gid: j.GID, workspace: j.Workspace, mounts: slices.Clone(j.Mounts), files: slices.Clone(j.Files), tmp: b.config.Tmp},
 		seals: slices.Clone(j.Seals), doors: slices.Clone(j.Doors), unix: j.Unix,
+		stage: j.Staged, bound: slices.Clone(j.Bound),
 	}
 	w.place = keyOf(j.Workspace, w.seals)
-	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.mounts, w.room.files, w.seals, w.doors, w.unix, w.room.tmp)
+	w.key = keyOf(j.UID, j.GID, j.Workspace, w.room.mounts, w.room.files, w.seals, w.doors, w.unix, w.room.tmp, w.stage, w.bound)
 	return w
 }
 

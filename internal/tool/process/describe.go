@@ -39,6 +39,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan) {
 	if p.Executable.Sealed {
 		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+beside(p.Tier))
 	}
+	notes = append(notes, whereTo(p)...)
 	if p.Workspace.Owner == 0 {
 		notes = append(notes, "runs as root, without capabilities: the workspace is root's")
 	}

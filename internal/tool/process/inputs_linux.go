@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -134,6 +135,11 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 		return missing, w.lost(abs, err, p)
 	}
 	bind(p, palyra.Input{Path: relative(at.real, w.workspace), Digest: c.digest})
+	for _, link := range at.links {
+		if !slices.Contains(p.Links, link) {
+			p.Links = append(p.Links, link)
+		}
+	}
 	return bound, nil
 }
 

@@ -63,9 +63,17 @@ type Tiers interface {
 	Promise(ctx context.Context, tier palyra.Tier, l palyra.Limits) (palyra.Enforcement, error)
 }
 
+// Stages says whether what a run writes can be kept apart from its workspace.
+type Stages interface {
+	// Stageable says why it cannot, in few words; nothing: it can. Equal hosts give
+	// equal answers.
+	Stageable(ctx context.Context, p palyra.Plan) (why string)
+}
+
 // Config wires a Driver. Zero fields get the defaults.
 type Config struct {
 	Tiers     Tiers
+	Stages    Stages   // nil: no plan says where its run writes
 	Profiles  Profiles // nil: there are none
 	Hosts     Hosts    // nil: any host may be asked for by its plain name
 	Wall      int64    // milliseconds that a call has by default; agents may have AgentWall instead
@@ -169,6 +177,7 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 	if err := d.resolve(ctx, c.Proposal.Workspace, a, lookup, p); err != nil {
 		return err
 	}
+	d.staging(ctx, p)
 	d.describe(a, p)
 	return nil
 }

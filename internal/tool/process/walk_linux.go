@@ -35,7 +35,8 @@ type place struct {
 	host     string // where that lies outside the room
 	dir      int    // the directory it lies in; none: it is mounted by itself
 	name     string
-	names    []string // of the links that stood for it, and its own
+	names    []string      // of the links that stood for it, and its own
+	links    []palyra.Link // of the workspace, that led to it
 	st       unix.Stat_t
 	writable bool // the run's user could change it or put something else in its place
 	shaky    bool // the run's user could change a link that led here
@@ -184,6 +185,9 @@ func (w *world) leave(p *place) (target string, err error) {
 	keep := len(p.open) - 1
 	if target, err = readlink(p.open[keep].fd); err != nil {
 		return "", err
+	}
+	if real := p.open[keep].real; within(real, w.workspace) {
+		p.links = append(p.links, palyra.Link{Path: relative(real, w.workspace), Target: target})
 	}
 	p.shaky = p.shaky || w.writable(p.open[:keep]) // who can write the directory can replace the link
 	if path.IsAbs(target) {

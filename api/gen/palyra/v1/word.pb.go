@@ -956,7 +956,11 @@ type Plan struct {
 	// Is an agent itself, with a door of its own.
 	AgentSocket bool `protobuf:"varint,27,opt,name=agent_socket,json=agentSocket,proto3" json:"agent_socket,omitempty"`
 	// Workspaces that this agent reaches beside its own; *: all that its caller does.
-	AgentWithin   []string `protobuf:"bytes,28,rep,name=agent_within,json=agentWithin,proto3" json:"agent_within,omitempty"`
+	AgentWithin []string `protobuf:"bytes,28,rep,name=agent_within,json=agentWithin,proto3" json:"agent_within,omitempty"`
+	// Where a program with inputs in its workspace writes.
+	Staging *Staging `protobuf:"bytes,29,opt,name=staging,proto3" json:"staging,omitempty"`
+	// Symbolic links of the workspace that lead to inputs.
+	Links         []*Link `protobuf:"bytes,30,rep,name=links,proto3" json:"links,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1187,6 +1191,127 @@ func (x *Plan) GetAgentWithin() []string {
 	return nil
 }
 
+func (x *Plan) GetStaging() *Staging {
+	if x != nil {
+		return x.Staging
+	}
+	return nil
+}
+
+func (x *Plan) GetLinks() []*Link {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+// Link is a symbolic link and what it says.
+type Link struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Target        string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Link) Reset() {
+	*x = Link{}
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Link) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Link) ProtoMessage() {}
+
+func (x *Link) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Link.ProtoReflect.Descriptor instead.
+func (*Link) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Link) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Link) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+// Staging says where a run writes: to a layer of its own, which becomes the workspace's
+// when it has ended, or to the workspace directly, and why.
+type Staging struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Writes        string                 `protobuf:"bytes,1,opt,name=writes,proto3" json:"writes,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Staging) Reset() {
+	*x = Staging{}
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Staging) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Staging) ProtoMessage() {}
+
+func (x *Staging) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Staging.ProtoReflect.Descriptor instead.
+func (*Staging) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Staging) GetWrites() string {
+	if x != nil {
+		return x.Writes
+	}
+	return ""
+}
+
+func (x *Staging) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // RoomFile is a small file that a sandbox shows, read-only.
 type RoomFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1198,7 +1323,7 @@ type RoomFile struct {
 
 func (x *RoomFile) Reset() {
 	*x = RoomFile{}
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1335,7 @@ func (x *RoomFile) String() string {
 func (*RoomFile) ProtoMessage() {}
 
 func (x *RoomFile) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[11]
+	mi := &file_palyra_v1_word_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1348,7 @@ func (x *RoomFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoomFile.ProtoReflect.Descriptor instead.
 func (*RoomFile) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RoomFile) GetTarget() string {
@@ -1252,7 +1377,7 @@ type Detail struct {
 
 func (x *Detail) Reset() {
 	*x = Detail{}
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1389,7 @@ func (x *Detail) String() string {
 func (*Detail) ProtoMessage() {}
 
 func (x *Detail) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[12]
+	mi := &file_palyra_v1_word_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1402,7 @@ func (x *Detail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detail.ProtoReflect.Descriptor instead.
 func (*Detail) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Detail) GetSummary() string {
@@ -1315,7 +1440,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1452,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[13]
+	mi := &file_palyra_v1_word_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1465,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Need) GetVotes() int64 {
@@ -1389,7 +1514,7 @@ type Risk struct {
 
 func (x *Risk) Reset() {
 	*x = Risk{}
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1526,7 @@ func (x *Risk) String() string {
 func (*Risk) ProtoMessage() {}
 
 func (x *Risk) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[14]
+	mi := &file_palyra_v1_word_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1539,7 @@ func (x *Risk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Risk.ProtoReflect.Descriptor instead.
 func (*Risk) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Risk) GetLevel() string {
@@ -1447,7 +1572,7 @@ type PolicyHit struct {
 
 func (x *PolicyHit) Reset() {
 	*x = PolicyHit{}
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1584,7 @@ func (x *PolicyHit) String() string {
 func (*PolicyHit) ProtoMessage() {}
 
 func (x *PolicyHit) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[15]
+	mi := &file_palyra_v1_word_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1597,7 @@ func (x *PolicyHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyHit.ProtoReflect.Descriptor instead.
 func (*PolicyHit) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicyHit) GetId() string {
@@ -1537,7 +1662,7 @@ type PairResult struct {
 
 func (x *PairResult) Reset() {
 	*x = PairResult{}
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1674,7 @@ func (x *PairResult) String() string {
 func (*PairResult) ProtoMessage() {}
 
 func (x *PairResult) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[16]
+	mi := &file_palyra_v1_word_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1687,7 @@ func (x *PairResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PairResult.ProtoReflect.Descriptor instead.
 func (*PairResult) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PairResult) GetAction() string {
@@ -1612,7 +1737,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1749,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[17]
+	mi := &file_palyra_v1_word_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1762,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Verdict) GetEffect() string {
@@ -1726,7 +1851,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1863,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[18]
+	mi := &file_palyra_v1_word_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1876,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Intent) GetAudience() string {
@@ -1816,7 +1941,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1953,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[19]
+	mi := &file_palyra_v1_word_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1966,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Signature) GetIntent() *Intent {
@@ -1897,7 +2022,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2034,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[20]
+	mi := &file_palyra_v1_word_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2047,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Vote) GetVoteId() string {
@@ -2057,7 +2182,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2194,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[21]
+	mi := &file_palyra_v1_word_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2207,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Terms) GetPrincipal() string {
@@ -2177,7 +2302,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2314,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[22]
+	mi := &file_palyra_v1_word_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2327,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{22}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Decision) GetApprovalId() string {
@@ -2324,14 +2449,18 @@ type Outcome struct {
 	// Sealed paths that the run made; they were taken away.
 	SealedPathCreated []string `protobuf:"bytes,23,rep,name=sealed_path_created,json=sealedPathCreated,proto3" json:"sealed_path_created,omitempty"`
 	// What else of the run's somebody should know of: a kind, a colon, a path.
-	LeftBehind    []string `protobuf:"bytes,24,rep,name=left_behind,json=leftBehind,proto3" json:"left_behind,omitempty"`
+	LeftBehind []string `protobuf:"bytes,24,rep,name=left_behind,json=leftBehind,proto3" json:"left_behind,omitempty"`
+	// What became of what the run wrote on a layer of its own.
+	Effects string `protobuf:"bytes,25,opt,name=effects,proto3" json:"effects,omitempty"`
+	// Inputs of the plan that were not as they had been checked when the run was over.
+	InputChanged  []string `protobuf:"bytes,26,rep,name=input_changed,json=inputChanged,proto3" json:"input_changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2472,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[23]
+	mi := &file_palyra_v1_word_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2485,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{23}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Outcome) GetOutcome() string {
@@ -2527,6 +2656,20 @@ func (x *Outcome) GetLeftBehind() []string {
 	return nil
 }
 
+func (x *Outcome) GetEffects() string {
+	if x != nil {
+		return x.Effects
+	}
+	return ""
+}
+
+func (x *Outcome) GetInputChanged() []string {
+	if x != nil {
+		return x.InputChanged
+	}
+	return nil
+}
+
 // Call is a proposal on its way.
 type Call struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2551,7 +2694,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_palyra_v1_word_proto_msgTypes[24]
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2706,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[24]
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2719,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{24}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Call) GetCallId() string {
@@ -2777,7 +2920,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x89\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xde\a\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2809,7 +2952,15 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\funix_sockets\x18\x19 \x01(\bR\vunixSockets\x12\x12\n" +
 	"\x04asks\x18\x1a \x01(\bR\x04asks\x12!\n" +
 	"\fagent_socket\x18\x1b \x01(\bR\vagentSocket\x12!\n" +
-	"\fagent_within\x18\x1c \x03(\tR\vagentWithin\"6\n" +
+	"\fagent_within\x18\x1c \x03(\tR\vagentWithin\x12,\n" +
+	"\astaging\x18\x1d \x01(\v2\x12.palyra.v1.StagingR\astaging\x12%\n" +
+	"\x05links\x18\x1e \x03(\v2\x0f.palyra.v1.LinkR\x05links\"2\n" +
+	"\x04Link\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +
+	"\aStaging\x12\x16\n" +
+	"\x06writes\x18\x01 \x01(\tR\x06writes\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"6\n" +
 	"\bRoomFile\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"L\n" +
@@ -2924,7 +3075,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\v \x01(\tR\n" +
 	"separation\x12%\n" +
 	"\x05votes\x18\f \x03(\v2\x0f.palyra.v1.VoteR\x05votes\x12&\n" +
-	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\xd2\x05\n" +
+	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\x91\x06\n" +
 	"\aOutcome\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
@@ -2957,7 +3108,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\vattestation\x18\x16 \x01(\tB\x04\xf0\xe0\x18\x01R\vattestation\x12.\n" +
 	"\x13sealed_path_created\x18\x17 \x03(\tR\x11sealedPathCreated\x12\x1f\n" +
 	"\vleft_behind\x18\x18 \x03(\tR\n" +
-	"leftBehind\"\xee\x04\n" +
+	"leftBehind\x12\x18\n" +
+	"\aeffects\x18\x19 \x01(\tR\aeffects\x12#\n" +
+	"\rinput_changed\x18\x1a \x03(\tR\finputChanged\"\xee\x04\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12/\n" +
 	"\bproposal\x18\x02 \x01(\v2\x13.palyra.v1.ProposalR\bproposal\x12\x14\n" +
@@ -2992,7 +3145,7 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_palyra_v1_word_proto_goTypes = []any{
 	(*Position)(nil),              // 0: palyra.v1.Position
 	(*Tool)(nil),                  // 1: palyra.v1.Tool
@@ -3005,25 +3158,27 @@ var file_palyra_v1_word_proto_goTypes = []any{
 	(*Limits)(nil),                // 8: palyra.v1.Limits
 	(*Enforcement)(nil),           // 9: palyra.v1.Enforcement
 	(*Plan)(nil),                  // 10: palyra.v1.Plan
-	(*RoomFile)(nil),              // 11: palyra.v1.RoomFile
-	(*Detail)(nil),                // 12: palyra.v1.Detail
-	(*Need)(nil),                  // 13: palyra.v1.Need
-	(*Risk)(nil),                  // 14: palyra.v1.Risk
-	(*PolicyHit)(nil),             // 15: palyra.v1.PolicyHit
-	(*PairResult)(nil),            // 16: palyra.v1.PairResult
-	(*Verdict)(nil),               // 17: palyra.v1.Verdict
-	(*Intent)(nil),                // 18: palyra.v1.Intent
-	(*Signature)(nil),             // 19: palyra.v1.Signature
-	(*Vote)(nil),                  // 20: palyra.v1.Vote
-	(*Terms)(nil),                 // 21: palyra.v1.Terms
-	(*Decision)(nil),              // 22: palyra.v1.Decision
-	(*Outcome)(nil),               // 23: palyra.v1.Outcome
-	(*Call)(nil),                  // 24: palyra.v1.Call
-	nil,                           // 25: palyra.v1.Enforcement.LimitsEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Link)(nil),                  // 11: palyra.v1.Link
+	(*Staging)(nil),               // 12: palyra.v1.Staging
+	(*RoomFile)(nil),              // 13: palyra.v1.RoomFile
+	(*Detail)(nil),                // 14: palyra.v1.Detail
+	(*Need)(nil),                  // 15: palyra.v1.Need
+	(*Risk)(nil),                  // 16: palyra.v1.Risk
+	(*PolicyHit)(nil),             // 17: palyra.v1.PolicyHit
+	(*PairResult)(nil),            // 18: palyra.v1.PairResult
+	(*Verdict)(nil),               // 19: palyra.v1.Verdict
+	(*Intent)(nil),                // 20: palyra.v1.Intent
+	(*Signature)(nil),             // 21: palyra.v1.Signature
+	(*Vote)(nil),                  // 22: palyra.v1.Vote
+	(*Terms)(nil),                 // 23: palyra.v1.Terms
+	(*Decision)(nil),              // 24: palyra.v1.Decision
+	(*Outcome)(nil),               // 25: palyra.v1.Outcome
+	(*Call)(nil),                  // 26: palyra.v1.Call
+	nil,                           // 27: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_palyra_v1_word_proto_depIdxs = []int32{
-	25, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	27, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
 	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
 	4,  // 2: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
 	5,  // 3: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
@@ -3031,32 +3186,34 @@ var file_palyra_v1_word_proto_depIdxs = []int32{
 	7,  // 5: palyra.v1.Plan.mounts:type_name -> palyra.v1.Mount
 	8,  // 6: palyra.v1.Plan.limits:type_name -> palyra.v1.Limits
 	9,  // 7: palyra.v1.Plan.enforcement:type_name -> palyra.v1.Enforcement
-	11, // 8: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
-	13, // 9: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
-	14, // 10: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
-	15, // 11: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
-	16, // 12: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
-	18, // 13: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	26, // 14: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
-	19, // 15: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	26, // 16: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
-	20, // 17: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
-	21, // 18: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	2,  // 19: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 20: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	10, // 21: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	12, // 22: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	17, // 23: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	22, // 24: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 25: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	26, // 26: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	26, // 27: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	23, // 28: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	13, // 8: palyra.v1.Plan.files:type_name -> palyra.v1.RoomFile
+	12, // 9: palyra.v1.Plan.staging:type_name -> palyra.v1.Staging
+	11, // 10: palyra.v1.Plan.links:type_name -> palyra.v1.Link
+	15, // 11: palyra.v1.Verdict.need:type_name -> palyra.v1.Need
+	16, // 12: palyra.v1.Verdict.risk:type_name -> palyra.v1.Risk
+	17, // 13: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
+	18, // 14: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
+	20, // 15: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
+	28, // 16: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	21, // 17: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
+	28, // 18: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	22, // 19: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
+	23, // 20: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
+	2,  // 21: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 22: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	10, // 23: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	14, // 24: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	19, // 25: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	24, // 26: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 27: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	28, // 28: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	28, // 29: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	25, // 30: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -3071,7 +3228,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

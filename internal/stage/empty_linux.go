@@ -1,4 +1,4 @@
-package sandbox
+package stage
 
 import (
 	"crypto/rand"
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweep empties a directory that a hostile program filled. It follows no link and
+// Empty removes all that is in a directory which a hostile program filled. It follows no link and
 // never goes up: every name is taken below an open directory. Deep trees are not
 // climbed into either, so neither stack nor descriptors nor path lengths bound
 // it: a directory that is not empty is moved to the top and is swept when its
 // turn comes, so that each is moved at most once.
-func sweep(top *os.File) error {
+func Empty(top *os.File) error {
 	var random [8]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *sweeper) clear(name string) error {
 // raise moves a directory to the top. Moving one writes to it, so it must be
 // writable first.
 func (s *sweeper) raise(dir int, name string) error {
-	f, err := openDir(dir, name)
+	f, err := OpenDir(dir, name)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func notEmpty(err error) bool { return errors.Is(err, unix.ENOTEMPTY) || errors.
 // first error and goes on after it. Entries that come and go meanwhile may be
 // missed: the sweep looks again.
 func each(parent int, name string, f func(dir int, name string) error) error {
-	dir, err := openDir(parent, name)
+	dir, err := OpenDir(parent, name)
 	if err != nil {
 		return err
 	}
@@ -118,10 +118,10 @@ func each(parent int, name string, f func(dir int, name string) error) error {
 	}
 }
 
-// openDir opens a directory, never a link, and makes it one that its owner may
+// OpenDir opens a directory, never a link, and makes it one that its owner may
 // read and change. One that its owner shut is opened first without any right but
 // to change its mode.
-func openDir(dir int, name string) (*os.File, error) {
+func OpenDir(dir int, name string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags, 0)
 	if errors.Is(err, unix.EACCES) {

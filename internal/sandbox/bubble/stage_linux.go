@@ -1,0 +1,250 @@
+package bubble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/cell"
+	"palyra/internal/owner"
+	"palyra/internal/sandbox"
+	"palyra/internal/stage"
+)
+
+// roomStage is where the cell finds the stage before it lays its own /run over it.
+const roomStage = "/run/stage"
+
+// staging is what a backend knows about stages.
+type staging struct {
+	all *stage.Stages
+	no  string // why there are none
+
+	mu    sync.Mutex
+	tried map[bool]string // by whether root's: why a room with one could not be built; nothing: it was
+}
+
+func (s *staging) open(b *Backend) {
+	s.tried = map[bool]string{}
+	if b.config.Stages == "" {
+		s.no = "not configured"
+		return
+	}
+	var err error
+	if s.all, err = stage.Open(b.config.Stages, stage.Limits{}, b.fleet.Log); err != nil {
+		s.no = "no place for stages"
+		b.fleet.Log.Warn("runs write to their workspaces directly: there is no place for stages", "err", err)
+	}
+}
+
+func (s *staging) close() error {
+	if s.all == nil {
+		return nil
+	}
+	return s.all.Close()
+}
+
+// recoverStages finishes and removes what an earlier daemon left.
+func (b *Backend) recoverStages(ctx context.Context) error {
+	if b.stages.all == nil {
+		return nil
+	}
+	return b.stages.all.Recover(ctx)
+}
+
+// Stageable implements sandbox.Staging. That the kernel can is tried once, by
+// building a room.
+func (b *Backend) Stageable(ctx context.Context, workspace string, uid, gid int64) string {
+	s := &b.stages
+	if b.no != nil || s.all == nil {
+		return s.no
+	}
+	if why := unstageable(b.config.Stages, workspace, uid, gid); why != "" {
+		return why
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why, known := s.tried[uid == 0]
+	if !known {
+		if why = b.tryStage(ctx, uid, gid); ctx.Err() == nil {
+			s.tried[uid == 0] = why
+		}
+	}
+	return why
+}
+
+// unstageable says what of a workspace an overlay cannot stand.
+func unstageable(stages, workspace string, uid, gid int64) string {
+	var st, place unix.Stat_t
+	if unix.Lstat(workspace, &st) != nil || unix.Lstat(stages, &place) != nil {
+		return "not there"
+	}
+	if int64(st.Uid) != uid || int64(st.Gid) != gid {
+		return "the workspace is of another owner or group"
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(workspace, &fs) != nil || !clocked(fs.Type) {
+		return "its file system"
+	}
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || len(mountsBelow(string(info), workspace)) > 0 {
+		return "file systems are mounted in it"
+	}
+	return ""
+}
+
+// clocked file systems take their times from the kernel's own clock, by which
+// changes of others are told, and can be the lower layer of an overlay.
+func clocked(kind int64) bool {
+	switch kind {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// tryStage builds a room with a stage, over an empty directory.
+func (b *Backend) tryStage(ctx context.Context, uid, gid int64) string {
+	dir, err := os.MkdirTemp(b.config.Stages, "try-")
+	if err != nil {
+		return "no place for stages"
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if b.fleet.UID == 0 {
+		err = os.Chown(dir, int(uid), int(gid))
+	}
+	if err == nil {
+		w := b.want(sandbox.Job{Workspace: dir, UID: uid, GID: gid, Staged: true})
+		var k *keeper
+		if k, err = b.build(ctx, w); err == nil {
+			k.discard()
+			return ""
+		}
+	}
+	b.fleet.Log.Warn("runs write to their workspaces directly: no stage can be mounted", "uid", uid, "err", err, "cause", palyra.AsError(err).Cause)
+	return "overlay cannot be mounted"
+}
+
+// stage binds the stage where the cell looks for it. Its owner must be able to
+// reach it.
+func (a *roomArgs) stage(r room) error {
+	if r.stage == "" {
+		return nil
+	}
+	f, err := r.open(r.stage)
+	if err != nil {
+		return fmt.Errorf("bubble: stage: %w", err)
+	}
+	a.add("--bind-fd", a.give(f), roomStage)
+	return nil
+}
+
+// room is what bubblewrap is to build for the keeper.
+func (k *keeper) room() room {
+	r := k.want.room
+	if k.stage != nil {
+		r.stage = k.stage.Path()
+	}
+	return r
+}
+
+// makeStage makes a stage with what the run must find on it.
+func (k *keeper) makeStage(ctx context.Context) error {
+	if !k.want.stage {
+		return nil
+	}
+	all := k.b.stages.all
+	if all == nil {
+		return unstaged(errors.New(k.b.stages.no))
+	}
+	var err error
+	if k.stage, err = all.Make(k.want.room.workspace, owner.Identity{UID: k.want.room.uid, GID: k.want.room.gid}); err != nil {
+		return unstaged(err)
+	}
+	if err = k.stage.Place(ctx, k.want.bound); err == nil {
+		return nil
+	}
+	k.unstage()
+	if changed := (*stage.ChangedError)(nil); errors.As(err, &changed) {
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "changed since the plan was judged: %s", roomShow(changed.Path)).
+			WithRemedy("look at what changed and propose the call anew").WithCause(err)
+	}
+	return unstaged(err)
+}
+
+func (k *keeper) unstage() {
+	if k.stage != nil {
+		k.stage.Drop()
+		k.stage = nil
+	}
+}
+
+// unstaged is the refusal of a run whose plan says that its writes are kept
+// apart, where they cannot be.
+func unstaged(err error) error {
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, "what the run writes cannot be kept apart from the workspace, as its plan says").
+		WithRemedy("see the daemon's log, and propose the call anew: it is then judged by what holds now").WithCause(err)
+}
+
+// notStaged explains a cell that could not mount the stage. Plans of the next runs say
+// that they write to their workspaces directly.
+func (b *Backend) notStaged(r cell.Report, cause error) error {
+	if r.Errno == int(unix.ENODEV) || r.Errno == int(unix.EPERM) || r.Errno == int(unix.EINVAL) {
+		b.fleet.Log.Warn("a stage could not be mounted", "err", cause)
+	}
+	return unstaged(cause)
+}
+
+// keepStage makes the changes of a run the workspace's. What it could not keep, and
+// why, is in the exit; an error says that it is not known what is kept.
+func (k *keeper) keepStage(x *sandbox.Exit, ran bool) error {
+	if k.stage == nil {
+		return nil
+	}
+	defer k.unstage()
+	if !ran {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
+	defer cancel()
+	var err error
+	x.Effects, err = k.stage.Keep(ctx, k.firm())
+	if len(x.Effects.Refused) > 0 {
+		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.workspace, "call", k.call, "paths", x.Effects.Refused)
+	}
+	if err == nil {
+		return nil
+	}
+	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.workspace, "call", k.call, "err", err)
+	x.Effects.Lost = lostWhy(err)
+	return nil
+}
+
+// lostWhy is why nothing was kept, for people.
+func lostWhy(err error) string {
+	if over := (*stage.LimitError)(nil); errors.As(err, &over) {
+		return "the run left more than is kept: " + over.What
+	}
+	return "they could not be read or put into the workspace"
+}
+
+// firm is what of the workspace stays, whatever a run did to it: what the room held
+// in place by mounts.
+func (k *keeper) firm() stage.Names {
+	if k.snapshot == nil {
+		return nil
+	}
+	held := map[string]bool{}
+	for _, m := range k.snapshot.Mounts() {
+		held[filepath.Clean(m.Path)] = m.ReadOnly
+	}
+	return func(path string) (sealed, kept bool) {
+		readOnly, is := held[path]
+		return is && readOnly, is && !readOnly
+	}
+}

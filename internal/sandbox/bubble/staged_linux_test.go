@@ -1,0 +1,203 @@
+package bubble
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"palyra"
+	"palyra/internal/sandbox"
+	"palyra/internal/stage"
+)
+
+// staged are the sites in which what runs write is kept apart, for whoever there is.
+func staged(t *testing.T, warm int, f func(t *testing.T, b *Backend, s *site)) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		c.Warm = warm
+		b := openBackend(t, c)
+		s := newSite(t, who)
+		s.staged = true
+		if why := b.Stageable(t.Context(), s.workspace, who.uid, who.gid); why != "" {
+			t.Fatal("nothing can be staged: ", why)
+		}
+		f(t, b, s)
+	})
+}
+
+// swap puts one of two contents at a path by turns, as fast as it can, until it is
+// stopped.
+func (s *site) swap(rel, good, evil string) (stop func()) {
+	path := filepath.Join(s.workspace, rel)
+	done := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			text := good
+			if i%2 == 1 {
+				text = evil
+			}
+			_ = errors.Join(os.WriteFile(path+".new", []byte(text), 0o755), os.Chmod(path+".new", 0o755), os.Rename(path+".new", path))
+		}
+	})
+	return func() { close(done); work.Wait() }
+}
+
+// TestBackendStagedInputs: what was checked is what runs, while somebody swaps the
+// file in a loop: as script, as program, as makefile, as what is not there. A run is
+// refused where the swap is seen, and never runs the other content.
+func TestBackendStagedInputs(t *testing.T) {
+	runs := 12
+	if os.Getenv("PALYRA_FAULTS") == "full" {
+		runs = 200
+	}
+	const good, evil = "#!/bin/sh\necho good\n", "#!/bin/sh\necho EVIL\n"
+	rule := func(text string) string { return "all:\n\t@" + strings.TrimPrefix(text, "#!/bin/sh\n") }
+	staged(t, 2, func(t *testing.T, b *Backend, s *site) {
+		for name, c := range map[string]struct {
+			argv       []string
+			good, evil string
+		}{
+			"f":            {[]string{"/bin/sh", "f"}, good, evil},
+			"p":            {[]string{s.workspace + "/p"}, good, evil},
+			"m":            {[]string{"/usr/bin/make", "-s", "-f", "m"}, rule(good), rule(evil)},
+			"sub/Makefile": {[]string{"/usr/bin/make", "-s", "-C", "sub"}, rule(good), rule(evil)},
+		} {
+			s.dir("sub")
+			s.file(name, c.good)
+			if err := os.Chmod(filepath.Join(s.workspace, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			stop := s.swap(name, c.good, c.evil)
+			ran, other := 0, 0
+			for range runs {
+				j := s.job(c.argv...)
+				j.Bound = []stage.Bound{{Path: name, Digest: string(palyra.SumBytes([]byte(c.good)))}, {Path: filepath.Join(filepath.Dir(name), "GNUmakefile")}}
+				switch printed, ok := s.outcome(b, j); {
+				case !ok:
+				case printed == "good":
+					ran++
+				default:
+					other++
+					t.Errorf("%s: printed %q", name, printed)
+				}
+			}
+			stop()
+			t.Logf("%s: %d of %d ran, none with other content: %v", name, ran, runs, other == 0)
+			s.file(name, c.good)
+			j := s.job(c.argv...)
+			j.Bound = []stage.Bound{{Path: name, Digest: string(palyra.SumBytes([]byte(c.good)))}}
+			if printed, ok := s.outcome(b, j); !ok || printed != "good" && name != "p" {
+				t.Errorf("%s: nobody swaps it, and %q, %v", name, printed, ok)
+			}
+		}
+	})
+}
+
+// outcome runs a job that may be refused because its input changed.
+func (s *site) outcome(b *Backend, j sandbox.Job) (printed string, ran bool) {
+	s.t.Helper()
+	p, err := b.Start(s.t.Context(), j)
+	if err != nil {
+		if palyra.AsError(err).Reason != palyra.ReasonPlanChanged {
+			s.t.Errorf("%v: %v", err, palyra.AsError(err).Cause)
+		}
+		return "", false
+	}
+	if _, err := p.Wait(); err != nil {
+		s.t.Error(err)
+	}
+	return s.printed(), true
+}
+
+// TestBackendStagedWork: what a run did is in the workspace when it has ended, and not
+// before; warm cells too.
+func TestBackendStagedWork(t *testing.T) {
+	staged(t, 1, func(t *testing.T, b *Backend, s *site) {
+		s.file("f", "old\n")
+		s.file("gone", "x")
+		s.dir("d/e")
+		s.file("d/e/x", "x")
+		for n := range 3 {
+			j := s.job("/bin/sh", "-c", fmt.Sprintf("echo %d >> f; rm -f gone; mkdir -p new/%d; mv d d2; ln -sfn f link; touch $(printf 'raw\\377'); ls; sleep 0.01", n, n))
+			x := runJob(t, b, j)
+			if x.Code != 0 || x.Effects.Kept == 0 || len(x.Effects.Conflicts) > 0 || x.Effects.Lost != "" {
+				t.Errorf("%d: %+v %s", n, x, s.printed())
+			}
+			for _, rel := range []string{"d2/e/x", "link", "raw\xff", fmt.Sprint("new/", n)} {
+				if !exists(filepath.Join(s.workspace, rel)) {
+					t.Errorf("%d: %q is not there", n, rel)
+				}
+			}
+			if exists(s.workspace+"/gone") || exists(s.workspace+"/d") {
+				t.Error("what was removed is still there")
+			}
+			s.dir("d/e")
+			s.file("d/e/x", "x")
+			if err := os.RemoveAll(s.workspace + "/d2"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "a warm cell", func() bool { return b.pool.idle() == 1 })
+		}
+		if got, err := os.ReadFile(s.workspace + "/f"); string(got) != "old\n0\n1\n2\n" {
+			t.Errorf("%q, %v", got, err)
+		}
+		x := runJob(t, b, s.job("/bin/true"))
+		if x.Effects.Kept != 0 {
+			t.Errorf("%+v", x.Effects)
+		}
+	})
+}
+
+// TestBackendStagedSeals: seals hold on a stage as they do without, and new sealed
+// paths are taken away.
+func TestBackendStagedSeals(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		s.repository()
+		j := s.job("/bin/sh", "-c", `
+			t() { "$@" 2>/dev/null && echo "done: $*"; }
+			t touch .git/hooks/pre-commit; t rm -rf .git/hooks; t mv .git/hooks .git/h; t mv .git g; t rm .git/config; t mv .git/config x
+			t ln -sf /tmp .git/hooks; t chmod 777 .git/config; (echo x >> .git/config) 2>/dev/null && echo "config written"
+			echo work > .git/index && cat .git/index; mkdir -p sub/.vscode; echo x > sub/.vscode/tasks.json; echo x > .envrc; echo plain > plain`)
+		x := runJob(t, b, j)
+		if s.printed() != "work" || len(x.Quarantined) != 2 {
+			t.Errorf("%s %+v", s.printed(), x)
+		}
+		for _, rel := range []string{".envrc", "sub/.vscode", ".git/hooks/pre-commit"} {
+			if exists(filepath.Join(s.workspace, rel)) {
+				t.Errorf("%s is there", rel)
+			}
+		}
+		if !exists(s.workspace+"/plain") || !exists(s.workspace+"/.git/index") {
+			t.Error("work is lost")
+		}
+	})
+}
+
+// TestBackendStagedConflict: what somebody else changed meanwhile stays, and the run's
+// changes are dropped.
+func TestBackendStagedConflict(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		s.file("f", "old\n")
+		s.file("go", "")
+		p := s.starts(b, "echo run > f; echo run > g; echo ready; while [ ! -s go ]; do sleep 0.05; done")
+		s.file("f", "other\n")
+		s.file("go", "now")
+		x, err := p.Wait()
+		if err != nil || len(x.Effects.Conflicts) != 1 || x.Effects.Conflicts[0] != "f" {
+			t.Errorf("%+v, %v", x, err)
+		}
+		if got, _ := os.ReadFile(s.workspace + "/f"); string(got) != "other\n" || exists(s.workspace+"/g") {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"palyra"
+	"palyra/internal/stage"
+)
+
+// Stageable says why what a run of the plan writes cannot be kept apart from its
+// workspace until it has ended; nothing: it can.
+func (r *Runner) Stageable(ctx context.Context, p palyra.Plan) (why string) {
+	b, err := r.backend(p.Tier)
+	if err != nil {
+		return "no such tier"
+	}
+	s, ok := b.(Staging)
+	if !ok {
+		return "the tier has no file system of its own"
+	}
+	who, err := whoRuns(p.Workspace)
+	if err != nil {
+		return "nobody could run there"
+	}
+	return s.Stageable(ctx, p.Workspace.Path, int64(who.uid), int64(who.gid))
+}
+
+// stage has the job run on a layer of its own, where its plan says so, and says what
+// must lie there as it was checked.
+func (l *launch) stage() {
+	if !l.plan.Staging.Staged() {
+		return
+	}
+	l.job.Staged = true
+	for _, in := range l.plan.Inputs {
+		if !filepath.IsAbs(in.Path) { // others no run can write
+			l.job.Bound = append(l.job.Bound, stage.Bound{Path: filepath.Clean(in.Path), Digest: string(in.Digest)})
+		}
+	}
+	for _, link := range l.plan.Links {
+		l.job.Bound = append(l.job.Bound, stage.Bound{Path: filepath.Clean(link.Path), Link: link.Target})
+	}
+	if exe := l.plan.Executable; exe.Sealed && within(l.plan.Workspace.Path, exe.Path) {
+		rel := strings.TrimPrefix(exe.Path, l.plan.Workspace.Path+"/")
+		l.job.Bound = append(l.job.Bound, stage.Bound{Path: rel, Digest: string(exe.Digest)})
+	}
+}
+
+// settled says what became of what a staged run wrote. Changes that are not the
+// workspace's are a failure, however the program ended.
+func (l *launch) settled(res *palyra.Result, exit Exit) {
+	if !l.job.Staged {
+		l.swapped(res)
+		return
+	}
+	e := exit.Effects
+	res.Changed = e.Changed
+	fail := func(kind palyra.Settlement, err *palyra.Error) {
+		f := palyra.RefusalOf(palyra.LayerTier, err)
+		res.Effects, res.Failure = kind, &f
+		if res.ExitCode == 0 {
+			res.ExitCode = palyra.ExitRefused
+		}
+	}
+	switch {
+	case len(e.Conflicts) > 0:
+		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s", some(e.Conflicts)).
+			WithRemedy("look at what changed, and run it again"))
+	case e.Lost != "":
+		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what the program changed was not kept, or only in part: %s", e.Lost).
+			WithRemedy("see the daemon's log, look at the workspace, and run it again"))
+	case e.Kept > 0:
+		res.Effects = palyra.EffectsKept
+	default:
+		res.Effects = palyra.EffectsNone
+	}
+}
+
+// swapped says which inputs are not what they were, of a run that had no copies of
+// its own: what ran may not be what was approved.
+func (l *launch) swapped(res *palyra.Result) {
+	res.Changed = l.lookAgain()
+	if len(res.Changed) == 0 {
+		return
+	}
+	names := make([]string, len(res.Changed))
+	for i, path := range res.Changed {
+		names[i] = show(path)
+	}
+	l.Log.Warn("inputs of a run changed while it was under way", "call", string(l.call), "paths", names)
+	if res.Failure != nil {
+		return
+	}
+	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "changed while the program ran, by itself or by others, so what ran may not be what was approved: %s", some(names)).
+		WithRemedy("look at what changed; a run without terminal and live input, in tier c, gets a copy that nobody can change"))
+	res.Failure = &f
+}

@@ -1,0 +1,474 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a step of keeping does.
+const (
+	stepAway = "away" // take what is there out of the way
+	stepDir  = "dir"  // make a directory
+	stepPut  = "put"  // move a file of the stage to its place
+	stepMode = "mode" // give a directory its mode
+)
+
+// step is one thing to do in the workspace. It can be done twice.
+type step struct {
+	Do   string `json:"do"`
+	Path []byte `json:"path"` // names are bytes
+	Mode uint32 `json:"mode,omitempty"`
+}
+
+// What the overlay says of the entries of its upper layer.
+const (
+	xattrs     = "user.overlay."
+	xattrWhole = xattrs + "opaque" // nothing of the lower layer shows through
+	xattrFrom  = xattrs + "origin" // it was there in the lower layer
+)
+
+// reader turns an upper layer into steps.
+type reader struct {
+	*Stage
+	ctx       context.Context
+	upper, ws int
+	names     Names
+	since     unix.Timespec
+
+	steps []step
+	out   Effects
+	count int
+	text  int // bytes of all paths
+	bytes int64
+}
+
+// scope is what is known of a directory before its entries are looked at.
+type scope struct {
+	fresh  bool // the workspace has nothing there, or will have nothing by then
+	sealed bool // it lies in something that must stay as it is
+}
+
+// entry is one name of a directory of the upper layer.
+type entry struct {
+	name string
+	st   unix.Stat_t
+}
+
+// dir reads a directory of the stage.
+func (r *reader) dir(rel string, in scope) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := r.list(rel)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		p := e.name
+		if rel != "" {
+			p = rel + "/" + e.name
+		}
+		if r.count++; r.count > r.of.limits.Entries {
+			return tooMany("%d names", r.of.limits.Entries)
+		}
+		if r.text += len(p); len(p) > mostPath || r.text > mostNames {
+			return tooMany("paths of %d bytes, or of %d together", mostPath, mostNames)
+		}
+		if err := r.entry(p, &e.st, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list reads the names of a directory and looks at each.
+func (r *reader) list(rel string) ([]entry, error) {
+	fd, err := openIn(r.upper, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, err := namesOf(fd, r.of.limits.Entries-r.count)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]entry, 0, len(names))
+	for _, n := range names {
+		e := entry{name: n}
+		if err := unix.Fstatat(fd, n, &e.st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// namesOf lists a directory, sorted: equal stages give equal steps.
+func namesOf(fd, most int) ([]string, error) {
+	var names []string
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil {
+			return nil, err
+		}
+		if n <= 0 {
+			break
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+		if len(names) > most {
+			return nil, tooMany("%d names in one directory", most)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// entry decides about one name.
+func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
+	var now unix.Stat_t
+	there := false
+	if !at.fresh {
+		err := in(r.ws, p, func(dir int, name string) error { return unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) })
+		if there = err == nil; !there && !errors.Is(err, unix.ENOENT) {
+			r.conflict(p)
+			return nil
+		}
+	}
+	if r.firm(p, st, &now, there, &at) {
+		if !r.ours(p, st) {
+			r.refuse(p, "sealed")
+		}
+		return nil
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return r.directory(p, st, &now, there, at)
+	case unix.S_IFCHR:
+		if st.Rdev == 0 {
+			return r.whiteout(p, &now, there)
+		}
+		r.refuse(p, "a device")
+	case unix.S_IFBLK:
+		r.refuse(p, "a device")
+	case unix.S_IFSOCK:
+		r.refuse(p, "a socket")
+	default:
+		return r.file(p, st, &now, there, at.fresh)
+	}
+	return nil
+}
+
+// firm reports whether what is in the workspace stays, whatever the run did there:
+// what is sealed, all that lies in it, and directories that are kept. A sealed
+// path that was not there is not meant: whoever looks for new ones finds it.
+func (r *reader) firm(p string, st, now *unix.Stat_t, there bool, at *scope) bool {
+	sealed, kept := at.sealed, false
+	if there && r.names != nil {
+		s, k := r.names(p)
+		sealed, kept = sealed || s, k
+	}
+	both := there && isDir(st) && isDir(now)
+	if both && !r.whole(p) { // what is in it is looked at
+		at.sealed = sealed
+		return false
+	}
+	return sealed || kept
+}
+
+// whole reports whether a directory of the stage lets nothing show through.
+func (r *reader) whole(p string) (whole bool) {
+	_ = in(r.upper, p, func(dir int, name string) error {
+		own, err := ownXattrs(procName(dir, name))
+		whole = err != nil || slices.Contains(own, xattrWhole)
+		return nil
+	})
+	return whole
+}
+
+// procName is a name in an open directory as a path.
+func procName(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
+
+// ours reports whether an entry of the stage is what was put there before the run.
+func (r *reader) ours(p string, st *unix.Stat_t) bool {
+	was, placed := r.placed[p]
+	if placed && was.source == (look{}) {
+		return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+	}
+	return r.unchanged(p, st)
+}
+
+func (r *reader) refuse(p, why string) { r.out.Refused = tell(r.out.Refused, quoted(p)+": "+why) }
+
+func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// quoted is a name for people and records: bytes that are no text are escaped.
+func quoted(p string) string {
+	if q := strconv.Quote(p); q != `"`+p+`"` {
+		return q
+	}
+	return p
+}
+
+func (r *reader) conflict(p string) { r.out.Conflicts = tell(r.out.Conflicts, quoted(p)) }
+
+// others reports whether somebody changed a file of the workspace since the run
+// began.
+func (r *reader) others(st *unix.Stat_t) bool { return !later(r.since, st.Ctim) }
+
+// whiteout: the run removed what was there.
+func (r *reader) whiteout(p string, at *unix.Stat_t, there bool) error {
+	if _, ours := r.placed[p]; ours || !there {
+		return nil
+	}
+	return r.clear(p, at)
+}
+
+// clear takes away what is in the workspace at a path, unless others changed it.
+func (r *reader) clear(p string, at *unix.Stat_t) error {
+	free, err := r.untouched(p, at)
+	if err != nil {
+		return err
+	}
+	if !free {
+		r.conflict(p)
+		return nil
+	}
+	r.add(step{Do: stepAway, Path: []byte(p)})
+	return nil
+}
+
+// untouched looks through all that a removal would take.
+func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
+	if r.others(at) {
+		return false, nil
+	}
+	if r.names != nil {
+		if sealed, kept := r.names(p); sealed || kept {
+			r.refuse(p, "sealed")
+			return false, nil
+		}
+	}
+	if !isDir(at) {
+		return true, nil
+	}
+	fd, err := openIn(r.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false, nil // nobody could say what is in it
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, err := namesOf(fd, r.of.limits.Entries)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range names {
+		if r.count++; r.count > 4*r.of.limits.Entries {
+			return false, tooMany("%d names removed", r.of.limits.Entries)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return false, nil
+		}
+		if free, err := r.untouched(p+"/"+n, &st); err != nil || !free {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// file is a regular file, a symbolic link or a pipe that the run made or changed.
+func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
+	if r.unchanged(p, st) {
+		return nil
+	}
+	if r.bytes += st.Blocks * 512; r.bytes > r.of.limits.Bytes {
+		return tooMany("%d bytes", r.of.limits.Bytes)
+	}
+	was, ours := r.placed[p]
+	had, err := r.clean(p, st)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !there && !fresh && (had && r.stirred(parent(p)) || ours && was.source != look{}): // somebody removed it
+		r.conflict(p)
+		return nil
+	case there && isDir(at):
+		if err := r.clear(p, at); err != nil {
+			return err
+		}
+	case there && r.others(at):
+		r.conflict(p)
+		return nil
+	}
+	r.add(step{Do: stepPut, Path: []byte(p)})
+	return nil
+}
+
+// stirred reports whether somebody changed what a directory of the workspace
+// holds. A file that was there before the run, by what the overlay says of it, can
+// have been there under another name.
+func (r *reader) stirred(rel string) bool {
+	fd, err := openIn(r.ws, rel, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) != nil || r.others(&st)
+}
+
+// unchanged reports whether a file of the stage is the copy that was put there.
+func (r *reader) unchanged(p string, st *unix.Stat_t) bool {
+	was, ours := r.placed[p]
+	if !ours || was.source == (look{}) {
+		return false
+	}
+	now := lookOf(st)
+	if now == was.copy {
+		return true
+	}
+	if now.mode != was.copy.mode || now.size != was.copy.size || was.Digest == "" {
+		return false
+	}
+	f, _, err := openRegular(r.upper, p)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return err == nil && "sha256:"+hex.EncodeToString(h.Sum(nil)) == was.Digest
+}
+
+// clean takes what is the overlay's, and set-id bits, off a file of the stage. It
+// reports whether the file was there before the run.
+func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false, nil
+	}
+	err = in(r.upper, p, func(dir int, name string) error {
+		mode := st.Mode & 0o777
+		if st.Mode&0o6000 != 0 {
+			r.refuse(p, "set-id bits")
+			if err := unix.Fchmodat(dir, name, mode, 0); err != nil {
+				return err
+			}
+		}
+		file := procName(dir, name)
+		own, err := ownXattrs(file)
+		if err != nil || len(own) == 0 {
+			return err
+		}
+		had = slices.Contains(own, xattrFrom)
+		if err := unix.Fchmodat(dir, name, mode|0o600, 0); err != nil {
+			return err
+		}
+		for _, x := range own {
+			if err := unix.Lremovexattr(file, x); err != nil {
+				return err
+			}
+		}
+		return unix.Fchmodat(dir, name, mode, 0)
+	})
+	return had, err
+}
+
+// ownXattrs lists the overlay's attributes of a file.
+func ownXattrs(file string) ([]string, error) {
+	n, err := unix.Llistxattr(file, nil)
+	if n == 0 || errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	buf := make([]byte, max(n, 0))
+	if err == nil {
+		n, err = unix.Llistxattr(file, buf)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var own []string
+	for x := range strings.SplitSeq(string(buf[:n]), "\x00") {
+		if strings.HasPrefix(x, xattrs) {
+			own = append(own, x)
+		}
+	}
+	return own, nil
+}
+
+// directory is one that the run made, or in which it changed something.
+func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope) error {
+	own, err := r.unlock(p, st)
+	if err != nil {
+		return err
+	}
+	_, ours := r.parents[p]
+	whole, had := slices.Contains(own, xattrWhole), slices.Contains(own, xattrFrom) || ours
+	switch {
+	case there && isDir(now) && !whole:
+		return r.merge(p, st, now, at)
+	case there && whole:
+		if err := r.clear(p, now); err != nil {
+			return err
+		}
+	case there || had && !at.fresh: // somebody put something else there, or took it away
+		r.conflict(p)
+		return nil
+	}
+	mode := st.Mode & modeBits
+	r.add(step{Do: stepDir, Path: []byte(p), Mode: mode | 0o700})
+	if err := r.dir(p, scope{fresh: true, sealed: at.sealed}); err != nil {
+		return err
+	}
+	if mode != mode|0o700 {
+		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode})
+	}
+	return nil
+}
+
+// modeBits of a directory are kept; whose it is does not change.
+const modeBits = 0o3777
+
+// unlock makes a directory of the stage one that its owner can read and change,
+// and lists what the overlay says of it.
+func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
+	err = in(r.upper, p, func(dir int, name string) error {
+		if st.Mode&0o700 != 0o700 {
+			if err := unix.Fchmodat(dir, name, st.Mode&0o777|0o700, 0); err != nil {
+				return err
+			}
+		}
+		own, err = ownXattrs(procName(dir, name))
+		return err
+	})
+	return own, err
+}
+
+// merge is a directory that was there and still is.
+func (r *reader) merge(p string, st, now *unix.Stat_t, at scope) error {
+	mode, was := st.Mode&modeBits, now.Mode&modeBits
+	if made, ours := r.parents[p]; ours && made == mode {
+		mode = was
+	}
+	if mode != was && r.others(now) {
+		r.conflict(p)
+		return nil
+	}
+	if err := r.dir(p, at); err != nil {
+		return err
+	}
+	if mode != was {
+		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode})
+	}
+	return nil
+}
+
+func (r *reader) add(s step) { r.steps = append(r.steps, s) }

@@ -1,0 +1,113 @@
+// Package stage keeps what a run writes away from its workspace until the run is
+// over.
+//
+// Words: a stage is the upper layer of an overlay whose lower layer is the
+// workspace; what a run writes is in the stage and nowhere else. A bound file is
+// one whose content was checked: its copy is put into the stage before the overlay
+// is mounted, so that the run finds what was checked whatever becomes of the file
+// in the workspace. To keep is to make the changes of a run the workspace's, to drop is
+// to forget them.
+//
+// Promises. A copy is compared as it is written: the bytes that were hashed are
+// the bytes that lie in the stage. What a run left is hostile: it is read with
+// the rights of the workspace's owner, by descriptor, without following a link and
+// within bounds, and only once nothing of the run lives. Nothing is kept where
+// somebody else changed the same path since the run began: all of it is dropped
+// then, and the conflict is told. Set-id bits, devices and sockets are never
+// kept, nor is a path that the caller says is sealed and that is there already.
+// Keeping that a crash of the daemon cut off is finished by Recover: the list of what is
+// to be done is written before the first change, and every step can be done twice.
+// Stages that nobody had begun to keep are removed by Recover.
+//
+// What it does not do. It mounts nothing and judges nothing. Nothing is flushed:
+// when the machine itself stops, a run's changes may be there in part, as those of
+// a run that writes to the workspace directly may. Between the last look at a path and its
+// replacement lies a moment in which a change by somebody else is not seen.
+// Copies across file systems lose holes and hard links.
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Bound is a file of the workspace that a run must find as it was checked.
+type Bound struct {
+	Path   string // below the workspace, clean
+	Digest string // "sha256:" and hex; empty: there is no such file
+	Link   string // instead of a digest: what the symbolic link of that path says
+}
+
+// ChangedError says that a bound file is not what was checked.
+type ChangedError struct {
+	Path  string
+	Cause error
+}
+
+// Error implements error.
+func (e *ChangedError) Error() string {
+	return "stage: " + strconv.Quote(e.Path) + " is not what was checked"
+}
+
+// Unwrap returns what was found instead.
+func (e *ChangedError) Unwrap() error { return e.Cause }
+
+// LimitError says that a run left more than is kept.
+type LimitError struct{ What string }
+
+// Error implements error.
+func (e *LimitError) Error() string { return "stage: more than is kept: " + e.What }
+
+// errGone: the workspace is another directory than before, or none.
+var errGone = errors.New("stage: the workspace is not there any more")
+
+// Names says what of a workspace must stay as it is: a path with all that is in it, or a
+// directory that may be written in.
+type Names func(path string) (sealed, kept bool)
+
+// Effects is what became of a run's changes.
+type Effects struct {
+	Kept      int      // changes that are the workspace's now
+	Conflicts []string // paths that somebody else changed since the run began: nothing was kept
+	Refused   []string // paths that are never kept, and why
+	Changed   []string // bound files that are not in the workspace any more as they were checked; the run had the copies
+	Lost      string   // why the changes are not kept, or only in part; empty: they are
+}
+
+// mostTold bounds the lists of Effects.
+const mostTold = 64
+
+// tell adds to a list while it is short.
+func tell(list []string, what string) []string {
+	if len(list) < mostTold {
+		return append(list, what)
+	}
+	return list
+}
+
+// Limits bound what is kept of one run.
+type Limits struct {
+	Entries int   // names; 500,000
+	Bytes   int64 // of content; 4 GiB
+}
+
+const (
+	defaultEntries = 500_000
+	defaultBytes   = 4 << 30
+	mostPath       = 4_000    // bytes of a path below the workspace: one system call takes it
+	mostNames      = 64 << 20 // bytes of all paths
+	mostBound      = 256 << 20
+)
+
+func (l Limits) filled() Limits {
+	if l.Entries <= 0 {
+		l.Entries = defaultEntries
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = defaultBytes
+	}
+	return l
+}
+
+func tooMany(format string, args ...any) error { return &LimitError{fmt.Sprintf(format, args...)} }

@@ -1,0 +1,331 @@
+package stage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/owner"
+)
+
+// The directories of a stage, and the list of what is being kept.
+const (
+	Upper    = "upper" // what the run wrote
+	Work     = "work"  // the overlay's own
+	old      = "old"   // what was in the way of what is kept
+	listName = "keeping"
+	markName = "clock"
+)
+
+// passMode lets others pass and not look.
+const passMode = 0o711
+
+// Stages is the directory that stages are in.
+type Stages struct {
+	dir    *os.File
+	path   string
+	limits Limits
+	log    *slog.Logger
+
+	keeping sync.Mutex // one run at a time: two that end together see each other's changes
+
+	mu   sync.Mutex
+	live map[string]bool
+}
+
+// Open makes the directory where it is missing, and refuses one that is not the
+// caller's alone.
+func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("stage: %q is not absolute", path)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("stage: %w", err)
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("stage: %s: %w", path, err)
+	}
+	s := &Stages{dir: os.NewFile(uintptr(fd), path), path: path, limits: l.filled(), log: log, live: map[string]bool{}}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0) {
+		err = fmt.Errorf("stage: %s is not the daemon's alone", path)
+	}
+	if err == nil {
+		err = unix.Fchmod(fd, passMode)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.dir.Close())
+	}
+	return s, nil
+}
+
+// Close gives the directory back. It is removed when nothing is in it.
+func (s *Stages) Close() error {
+	_ = os.Remove(s.path)
+	return s.dir.Close()
+}
+
+// Stage is the upper layer of one run.
+type Stage struct {
+	of        *Stages
+	name      string
+	path      string
+	workspace string
+	id        owner.Identity
+	root      ident // of the workspace
+	clock     *os.File
+	partial   bool          // its list is not done: Recover goes on
+	began     unix.Timespec // changes from then on are others'
+	at        time.Time     // the same by the clock that nobody sets
+	placed    map[string]placed
+	parents   map[string]uint32 // directories that were made for what was placed, with the modes they got
+}
+
+// ident is which file something is.
+type ident struct{ dev, ino uint64 }
+
+func identOf(st *unix.Stat_t) ident { return ident{uint64(st.Dev), st.Ino} }
+
+// Make makes a stage for a workspace, which is an absolute path without links.
+func (s *Stages) Make(workspace string, id owner.Identity) (*Stage, error) {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, err
+	}
+	name := hex.EncodeToString(random[:])
+	g := &Stage{
+		of: s, name: name, path: filepath.Join(s.path, name), workspace: workspace, id: id,
+		placed: map[string]placed{}, parents: map[string]uint32{},
+	}
+	s.use(name, true)
+	if err := g.furnish(); err != nil {
+		g.Drop()
+		return nil, fmt.Errorf("stage: make: %w", err)
+	}
+	return g, nil
+}
+
+// furnish makes the directories of a stage. The top one stays the daemon's.
+func (g *Stage) furnish() error {
+	var st unix.Stat_t
+	err := g.asOwner(func() error {
+		ws, err := openTree(g.workspace)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(ws) }()
+		return unix.Fstat(ws, &st)
+	})
+	if err != nil {
+		return err
+	}
+	g.root = identOf(&st)
+	if err := unix.Mkdirat(int(g.of.dir.Fd()), g.name, 0o700); err != nil {
+		return err
+	}
+	top, err := unix.Openat(int(g.of.dir.Fd()), g.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(top) }()
+	for _, sub := range []string{Upper, Work, old} {
+		mode := uint32(0o700)
+		if sub == Upper { // what the run sees of the workspace's own directory is this
+			mode = st.Mode&modeBits | 0o700
+			g.parents[""] = mode
+		}
+		if err := give(top, sub, g.id, mode); err != nil {
+			return err
+		}
+	}
+	if err := unix.UtimesNanoAt(top, Upper, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(top, markName, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	g.clock = os.NewFile(uintptr(fd), markName)
+	if os.Geteuid() == 0 { // the owner passes; nobody looks
+		if err := errors.Join(unix.Fchown(top, 0, int(g.id.GID)), unix.Fchmod(top, 0o710)); err != nil {
+			return err
+		}
+	}
+	return g.Begin()
+}
+
+// give makes a directory that belongs to the workspace's owner.
+func give(top int, name string, id owner.Identity, mode uint32) error {
+	if err := unix.Mkdirat(top, name, 0o700); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := unix.Fchownat(top, name, int(id.UID), int(id.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	return unix.Fchmodat(top, name, mode, 0)
+}
+
+// Begin says that the run begins now: what changes in the workspace from here on
+// was changed by others. The moment is one that the kernel gives to files, so that
+// what changed before it is older, and what changes after it is not.
+func (g *Stage) Begin() error {
+	const most = 20 * time.Millisecond // the longest tick that a kernel has, and some
+	fd := int(g.clock.Fd())
+	var first, now unix.Stat_t
+	if err := errors.Join(unix.Ftruncate(fd, 1), unix.Fstat(fd, &first)); err != nil {
+		return err
+	}
+	for start := time.Now(); ; {
+		if _, err := unix.Pwrite(fd, []byte{0}, 0); err != nil {
+			return err
+		}
+		if err := unix.Fstat(fd, &now); err != nil {
+			return err
+		}
+		if later(now.Ctim, first.Ctim) || time.Since(start) > most {
+			break
+		}
+	}
+	g.began, g.at = now.Ctim, time.Now()
+	return nil
+}
+
+func later(a, b unix.Timespec) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
+
+// since is when changes count from. A clock that was set back meanwhile gives new
+// changes old times.
+func (g *Stage) since() unix.Timespec {
+	wall := time.Now().Round(0)
+	back := g.at.Add(time.Since(g.at)).Round(0).Sub(wall)
+	if back <= time.Millisecond {
+		return g.began
+	}
+	return unix.NsecToTimespec(unix.TimespecToNsec(g.began) - back.Nanoseconds())
+}
+
+// Path is where the stage lies, for who mounts it: Upper and Work are below.
+func (g *Stage) Path() string { return g.path }
+
+func (g *Stage) asOwner(f func() error) error { return owner.Do(g.id, f) }
+
+// Drop removes the stage with all that is in it. What resists stays for Recover.
+func (g *Stage) Drop() {
+	if g.clock != nil {
+		_ = g.clock.Close()
+		g.clock = nil
+	}
+	if g.partial {
+		g.of.use(g.name, false)
+		return
+	}
+	g.of.discard(g.name)
+}
+
+func (s *Stages) discard(name string) {
+	if err := s.remove(name); err != nil {
+		s.log.Warn("a stage could not be removed", "stage", name, "err", err)
+	}
+	s.use(name, false)
+}
+
+func (s *Stages) use(name string, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on {
+		s.live[name] = true
+	} else {
+		delete(s.live, name)
+	}
+}
+
+// remove takes a stage away: what belongs to somebody by that one's rights. The
+// list goes first: half a stage is not kept.
+func (s *Stages) remove(name string) error {
+	top, err := OpenDir(int(s.dir.Fd()), name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = top.Close() }()
+	errs := []error{ignore(unix.Unlinkat(int(top.Fd()), listName, 0), unix.ENOENT)}
+	names, err := top.Readdirnames(-1)
+	errs = append(errs, err)
+	for _, n := range names {
+		errs = append(errs, clearOut(int(top.Fd()), n))
+	}
+	errs = append(errs, unix.Unlinkat(int(s.dir.Fd()), name, unix.AT_REMOVEDIR))
+	return errors.Join(errs...)
+}
+
+func ignore(err, but error) error {
+	if errors.Is(err, but) {
+		return nil
+	}
+	return err
+}
+
+// clearOut removes one entry of a stage.
+func clearOut(top int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(top, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return ignore(err, unix.ENOENT)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unix.Unlinkat(top, name, 0)
+	}
+	dir, err := OpenDir(top, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := owner.Do(owner.Identity{UID: int64(st.Uid), GID: int64(st.Gid)}, func() error { return Empty(dir) }); err != nil {
+		return err
+	}
+	return unix.Unlinkat(top, name, unix.AT_REMOVEDIR)
+}
+
+// Recover finishes what an earlier daemon had begun to keep, and removes all that
+// it left. What cannot be finished is logged and kept for the next time.
+func (s *Stages) Recover(ctx context.Context) error {
+	f, err := OpenDir(int(s.dir.Fd()), ".")
+	if err != nil {
+		return fmt.Errorf("stage: recover: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return fmt.Errorf("stage: recover: %w", err)
+	}
+	for _, name := range names {
+		s.mu.Lock()
+		ours := s.live[name]
+		s.mu.Unlock()
+		if ours || len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "" {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.finish(name); err != nil {
+			s.log.Error("what a run changed could not be kept whole after a crash", "stage", name, "err", err)
+			continue
+		}
+		s.discard(name)
+	}
+	return nil
+}
