@@ -46,7 +46,8 @@ type Plan struct {
 	Egress       []string        `json:"egress,omitempty"`       // host:port; host may be *.suffix or an address
 	Bindings     []string        `json:"bindings,omitempty"`     // secrets by binding name
 	Limits       Limits          `json:"limits"`
-	Enforcement  Enforcement     `json:"enforcement,omitzero"` // promised by the tier; a run that could not keep it is refused
+	Enforcement  Enforcement     `json:"enforcement,omitzero"`        // promised by the tier; a run that could not keep it is refused
+	Unshown      bool            `json:"content_not_shown,omitempty"` // what would be written is not all in Detail.Diff: people see it in the arguments only
 
 	Detail Detail `json:"-"`
 }

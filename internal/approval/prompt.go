@@ -106,6 +106,9 @@ func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
 // reach says what each wider scope would also cover.
 func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) string {
 	once := fmt.Sprintf("once: this exact plan, one time, within %s.", short(d.cfg.OnceTTL))
+	if p.Unshown {
+		return once + " What it writes is not all shown: no wider scope is offered."
+	}
 	if n.Fresh {
 		return once + " Policy wants a fresh answer every time: no wider scope is offered."
 	}

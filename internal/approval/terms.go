@@ -76,7 +76,7 @@ func riskRank(l palyra.RiskLevel) int {
 // plainWrite reports whether a plan does nothing but write files with a tool of
 // our own: only then does a directory say all about it.
 func plainWrite(p palyra.Plan) bool {
-	return p.Source == palyra.SourceBuiltin && p.Tier == palyra.TierBuiltin && p.Workspace.Path != "" &&
+	return !p.Unshown && p.Source == palyra.SourceBuiltin && p.Tier == palyra.TierBuiltin && p.Workspace.Path != "" &&
 		len(p.Writes) > 0 && slices.Contains(p.Capabilities, palyra.FilesystemWrite) &&
 		!slices.ContainsFunc(p.Capabilities, func(c palyra.Capability) bool {
 			return c != palyra.FilesystemWrite && c != palyra.FilesystemRead

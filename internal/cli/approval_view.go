@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -135,6 +136,9 @@ func readable(s string) string {
 
 func (v *approvalView) head() {
 	a := v.approval
+	if unshown(a) && v.short {
+		v.shout("NOT SHOWN", "what it would write is not all in this view; "+v.whole()+" shows all of it")
+	}
 	state := "pending"
 	switch {
 	case !a.Pending():
@@ -223,6 +227,9 @@ func (v *approvalView) warnings() []string {
 	if err := seen(a); err != nil {
 		out = append(out, err.Error())
 	}
+	if unshown(a) {
+		out = append(out, "the diff does not show all that it would write; "+v.whole()+" does: an answer is for this call only")
+	}
 	if a.Plan.Stdin == palyra.StdinLive {
 		out = append(out, "its input is LIVE: you approve what it is, not what it will be told")
 	}
@@ -259,16 +266,20 @@ func (v *approvalView) what() {
 		return
 	}
 	args := arguments(p.Arguments)
-	if (v.brief || v.approval.Prompt.Diff != "") && len(args) > shownArguments {
-		v.put("Arguments", show.MiddleOf(args, shownArguments))
-		where := "the diff below shows what they do; --json has them whole"
-		if v.brief {
-			where = "--json has them whole"
-		}
-		v.paint("", where, v.style.calm)
+	if !v.cut() || len(args) <= shownArguments {
+		v.put("Arguments", args)
+		v.decoded()
 		return
 	}
-	v.put("Arguments", args)
+	v.put("Arguments", show.MiddleOf(args, shownArguments))
+	switch {
+	case v.brief:
+		v.paint("", "--json has them whole", v.style.calm)
+	case unshown(v.approval):
+		v.shout("", "what they write is not all shown; "+v.whole()+" shows it")
+	default:
+		v.paint("", "the diff below shows what they do; "+v.whole()+" has them whole", v.style.calm)
+	}
 }
 
 // arguments is a JSON document on one line in its own escapes, which say what
@@ -285,6 +296,44 @@ func arguments(raw json.RawMessage) string {
 // shownArguments is how much of the arguments is shown when the diff says the
 // same in full.
 const shownArguments = 2000
+
+// cut reports whether long arguments lose their middle: where nothing is decided, and
+// in the short view of a call whose diff says the same in full or whose first line
+// says that it is not shown. The full view cuts nothing.
+func (v *approvalView) cut() bool {
+	return v.brief || v.short && (v.approval.Prompt.Diff != "" || unshown(v.approval))
+}
+
+// whole names the command that shows everything.
+func (v *approvalView) whole() string {
+	return cmp.Or(v.own, "palyra") + " approvals show " + show.Arg(string(v.approval.ID)) + " --full"
+}
+
+// decoded prints arguments that are not readable as they stand in a document, byte for
+// byte in our escapes, unless the diff shows them.
+func (v *approvalView) decoded() {
+	a := v.approval
+	if v.brief || a.Prompt.Diff != "" && !unshown(a) {
+		return
+	}
+	for _, m := range show.Members(a.Plan.Arguments, !v.short && unshown(a), shownArguments) {
+		label, what := "Argument", show.Arg(m.Name)
+		if m.Encoded {
+			what += ", decoded"
+		}
+		if v.short && show.Opaque(m.Data) {
+			v.shout(label, what+": "+count(int64(len(m.Data)), "byte")+" that are not text are not shown; "+v.whole()+" shows them")
+			continue
+		}
+		v.block(label, what+", "+count(int64(len(m.Data)), "byte")+":", string(m.Data))
+	}
+}
+
+// unshown reports whether a call writes what the diff does not show. Daemons before
+// the plan said so wrote it into the diff, on a line that no line of content can be.
+func unshown(a palyra.Approval) bool {
+	return a.Plan.Unshown || strings.Contains("\n"+a.Prompt.Diff, "\n(not shown line by line: ")
+}
 
 func capabilities(list []palyra.Capability) string {
 	out := ""

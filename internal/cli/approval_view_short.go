@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -33,7 +32,7 @@ func (v *approvalView) leave(n int, one, many string) {
 // details says what was left out.
 func (v *approvalView) details() {
 	if len(v.left) > 0 {
-		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+cmp.Or(v.own, "palyra")+" approvals show "+show.Arg(string(v.approval.ID))+" --full")
+		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+v.whole())
 	}
 }
 

@@ -45,7 +45,7 @@ func TestApprovalView(t *testing.T) {
 // labels are how the view's own lines start.
 func labels() []string {
 	return []string{
-		"Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
+		"NOT SHOWN", "Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
 		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
 		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
 	}
@@ -124,18 +124,21 @@ func TestNothingIsCut(t *testing.T) {
 	if strings.Count(got, "+line of a long file") != 5000 || !strings.Contains(got, "+the very end") || !strings.Contains(got, "TAIL") {
 		t.Error("something is missing")
 	}
-	// Arguments that the diff shows in full are shortened, and say so.
+	// Arguments that the diff shows in full are shortened in the short view, and say so.
 	long, err := json.Marshal(map[string]string{"content": strings.Repeat("c", 5000), "path": "z.txt"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Plan.Arguments = long
-	got = render(a, palyra.SeparationNone, 0, false)
+	got = renderShort(a, 0)
 	if !strings.Contains(got, "bytes left out") || !strings.Contains(got, `"path":"z.txt"}`) {
 		t.Error("the cut does not say so, or the tail is gone")
 	}
-	a.Prompt.Diff = ""
 	if got = render(a, palyra.SeparationNone, 0, false); strings.Contains(got, "left out") {
+		t.Error("the full view cuts")
+	}
+	a.Prompt.Diff = ""
+	if got = renderShort(a, 0); strings.Contains(got, "left out") {
 		t.Error("arguments were cut without a diff")
 	}
 }

@@ -147,6 +147,8 @@ func (r *reading) terms(name string, v canon.Value, p *palyra.Plan) {
 		r.flag(v, &p.AgentSocket)
 	case "agent_within":
 		words(r, v, &p.AgentWithin)
+	case "content_not_shown":
+		r.flag(v, &p.Unshown)
 	case "egress":
 		words(r, v, &p.Egress)
 	case "bindings":

@@ -210,7 +210,7 @@ func (q *question) needs(rung answer, now, then reply) ruling {
 		return q.settle(lease)
 	}
 	out := ruling{pair: q.pair, effect: palyra.Ask, need: rung.need()}
-	out.need.Fresh = !lease.allow
+	out.need.Fresh = !lease.allow || q.request.Plan.Unshown // nobody looked at the next one either
 	out.rules = append(now.forbids[:len(now.forbids):len(now.forbids)], then.permits...)
 	return out
 }

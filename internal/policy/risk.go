@@ -127,6 +127,9 @@ func (f *findings) place(r palyra.Request) {
 	if p.Asks {
 		f.add(2, "opens_seals", p.Profile)
 	}
+	if p.Unshown {
+		f.add(2, "content_not_shown", "")
+	}
 	if m := p.Enforcement.Mode; p.Tier == palyra.TierC && m != "strict" {
 		f.add(2, "network_not_enforced", m)
 	}

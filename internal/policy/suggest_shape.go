@@ -51,7 +51,7 @@ func (c *call) plain(cmd palyra.Command) bool {
 	r, p := c.request, c.request.Plan
 	f := examine(r)
 	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == stdinLive || p.Terminal ||
-		p.Asks || p.UnixSockets || p.AgentSocket || f.destructive || f.workspace && !p.Workspace.Known {
+		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || f.destructive || f.workspace && !p.Workspace.Known {
 		return false
 	}
 	if slices.ContainsFunc(f.capabilities, func(name string) bool { return !slices.Contains(suggestable, name) }) {

@@ -36,6 +36,7 @@ func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	}
 	p.ReadOnly = false // whatever the method is called, what a server does is not known
 	p.Egress = r.targets
+	p.Unshown = a.BodyB64 != nil && show.Opaque(r.body)
 	p.Detail.Summary = r.method + " " + shorten(r.first.url.String(), summaryLength)
 	p.Detail.Notes = append(p.Detail.Notes, f.notes(r)...)
 	return nil

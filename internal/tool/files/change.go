@@ -35,6 +35,19 @@ type change struct {
 	after  []byte
 	mode   uint32 // permission bits of the new file
 	remove bool
+
+	// What the change is made of, where that is known: the places that differ from
+	// the content before, or from that of the file that was renamed or copied.
+	spots  []spot
+	origin *source
+}
+
+// base is what the spots are places of.
+func (c change) base() []byte {
+	if c.origin != nil {
+		return c.origin.content
+	}
+	return c.before.content
 }
 
 // source is a file that a change takes content or mode from without changing it.

@@ -13,13 +13,15 @@ import (
 	"palyra"
 )
 
-// A diff is for a person. What is beyond these bounds is described by sizes and
-// digests instead, and a note says so.
+// A diff is for a person, who approves what it shows: every byte that would be
+// new stands in it. Where that would be beyond these bounds the plan says so in a
+// bound field, which makes it a call of high risk that no earlier answer covers.
 const (
-	maxDiffFile  = 1 << 20 // bytes of one file, before and after together
-	maxDiffLines = 40_000  // lines, likewise
-	maxDiffAll   = 4 << 20 // bytes of the diff of all files of a call
-	fastLines    = 10_000  // from here on, of all files, a quicker and longer diff will do
+	maxDiffFile  = 1 << 20  // bytes of one file that are compared, before and after together
+	maxDiffLines = 40_000   // lines, likewise
+	maxDiffAll   = 4 << 20  // bytes of the diff of all files of a call
+	maxDiffRaw   = 64 << 10 // bytes of content that is not text
+	fastLines    = 10_000   // from here on, of all files, a quicker and longer diff will do
 )
 
 // shown is what a change set looks like to a person.
@@ -28,7 +30,8 @@ type shown struct {
 	notes   []string
 	added   int
 	removed int
-	lines   int // compared so far
+	lines   int  // compared so far
+	hidden  bool // content that would be new is not in the diff
 }
 
 // show renders changes. Renames are shown as what they are: one file less, one
@@ -55,19 +58,14 @@ func (s *shown) one(c change) {
 		to = "/dev/null"
 	}
 	fmt.Fprintf(&s.diff, "--- %s\n+++ %s\n", plain(from), plain(to))
-	lines := bytes.Count(c.before.content, []byte("\n")) + bytes.Count(c.after, []byte("\n"))
-	if why := undiffable(c, lines); why != "" || s.diff.Len() > maxDiffAll {
-		if why == "" {
-			why = "the diff of the whole call is too long"
-		}
+	d, why := s.body(c)
+	if why == "" && s.diff.Len()+len(d) > maxDiffAll {
+		why = "the diff of the whole call is too long"
+	}
+	if why != "" {
 		s.describe(c, why)
 		return
 	}
-	var how []textdiff.Option
-	if s.lines += lines; s.lines > fastLines {
-		how = append(how, diff.Fast())
-	}
-	d := textdiff.Unified(string(c.before.content), string(c.after), how...)
 	s.count(d)
 	s.diff.WriteString(d)
 	if d != "" && !strings.HasSuffix(d, "\n") {
@@ -75,15 +73,55 @@ func (s *shown) one(c change) {
 	}
 }
 
-// undiffable says why a change cannot be shown line by line.
-func undiffable(c change, lines int) string {
+// body is the diff of one change. It holds all content that would be new, or says
+// why it does not.
+func (s *shown) body(c change) (d, why string) {
+	lines := bytes.Count(c.before.content, []byte("\n")) + bytes.Count(c.after, []byte("\n"))
 	switch {
-	case !isText(c.before.content) || !isText(c.after):
-		return "it is not text"
-	case len(c.before.content)+len(c.after) > maxDiffFile || lines > maxDiffLines:
-		return "it is too large"
+	case len(c.before.content)+len(c.after) <= maxDiffFile && lines <= maxDiffLines && (isText(c.before.content) || len(c.before.content) <= maxDiffRaw):
+		if !isText(c.after) && len(c.after) > maxDiffRaw {
+			return "", "it is not text"
+		}
+		return s.compared(c, lines), ""
+	case c.remove:
+		s.removed += bytes.Count(c.before.content, []byte("\n"))
+		return c.taken(), ""
+	case len(c.spots) > 0 || c.origin != nil:
+		return c.spotted()
+	case !isText(c.after) && len(c.after) > maxDiffRaw:
+		return "", "it is not text"
+	case len(c.after) > maxDiffAll:
+		return "", "it is too large"
 	}
-	return ""
+	s.removed += bytes.Count(c.before.content, []byte("\n"))
+	if isText(c.after) {
+		return c.taken() + replaced("", string(c.after), 0, 1), ""
+	}
+	s.notes = append(s.notes, plain(c.path)+" is not text, before or after")
+	return c.taken() + rawNote + replaced("", visible(string(c.after)), 0, 1), ""
+}
+
+// compared is an ordinary diff.
+func (s *shown) compared(c change, lines int) string {
+	var how []textdiff.Option
+	if s.lines += lines; s.lines > fastLines {
+		how = append(how, diff.Fast())
+	}
+	before, after, note := string(c.before.content), string(c.after), ""
+	if !isText(c.before.content) || !isText(c.after) {
+		before, after, note = visible(before), visible(after), rawNote
+		s.notes = append(s.notes, plain(c.path)+" is not text, before or after")
+	}
+	return note + textdiff.Unified(before, after, how...)
+}
+
+// taken stands in for the lines that go: they are on disk, and bound by their
+// digest.
+func (c change) taken() string {
+	if !c.before.exists || len(c.before.content) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("(all of it goes: %s, %s)\n", size(len(c.before.content)), c.before.digest)
 }
 
 // describe stands in for a diff.
@@ -95,8 +133,9 @@ func (s *shown) describe(c change, why string) {
 	if !c.remove {
 		becomes = fmt.Sprintf("%s, %s", size(len(c.after)), palyra.SumBytes(c.after))
 	}
-	fmt.Fprintf(&s.diff, "(not shown line by line: %s)\n(was: %s)\n(becomes: %s)\n", why, was, becomes)
-	s.notes = append(s.notes, fmt.Sprintf("the content of %s is not shown: %s", plain(c.path), why))
+	fmt.Fprintf(&s.diff, "(NOT SHOWN here: %s)\n(was: %s)\n(becomes: %s)\n", why, was, becomes)
+	s.notes = append(s.notes, fmt.Sprintf("the content of %s is not shown here: %s", plain(c.path), why))
+	s.hidden = s.hidden || !c.remove
 }
 
 // count counts the lines a unified diff adds and removes.
@@ -118,4 +157,5 @@ func (s *shown) detail(p *palyra.Plan, summary string) {
 	}
 	p.Detail.Summary, p.Detail.Diff = summary, s.diff.String()
 	p.Detail.Notes = append(p.Detail.Notes, s.notes...)
+	p.Unshown = s.hidden
 }

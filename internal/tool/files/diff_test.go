@@ -49,7 +49,7 @@ func TestShownDiffIsTheChange(t *testing.T) {
 		if made, gone := diffs[0].old == "", diffs[0].new == ""; made == c.before.exists || gone != c.remove {
 			t.Fatalf("%q says made %v, gone %v", s.diff.String(), made, gone)
 		}
-		got, err := patchText("d/f", c.before.content, diffs[0].hunks)
+		got, _, err := patchText("d/f", c.before.content, diffs[0].hunks)
 		if err != nil || !bytes.Equal(got, c.after) {
 			t.Fatalf("shown %q; it gives %q, %v, not %q", s.diff.String(), got, err, c.after)
 		}
@@ -83,7 +83,7 @@ func TestShownDiffIsBounded(t *testing.T) {
 	if s.diff.Len() > maxDiffAll+maxDiffFile {
 		t.Errorf("%d bytes", s.diff.Len())
 	}
-	hidden := strings.Count(s.diff.String(), "(not shown line by line")
+	hidden := strings.Count(s.diff.String(), "(NOT SHOWN here")
 	if hidden == 0 || hidden == len(changes) || strings.Count(strings.Join(s.notes, "\n"), "is not shown") != hidden {
 		t.Errorf("%d of %d hidden, notes %d", hidden, len(changes), strings.Count(strings.Join(s.notes, "\n"), "is not shown"))
 	}

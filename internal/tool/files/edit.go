@@ -3,6 +3,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -126,7 +127,8 @@ func editChange(r *root, env tool.Env, p palyra.Plan) (change, int, error) {
 	if int64(len(c.before.content))+int64(n)*int64(len(a.New)-len(a.Old)) > r.cfg.MaxFile {
 		return c, 0, tooLarge(rel, r.cfg.MaxFile)
 	}
-	c.after = []byte(strings.ReplaceAll(string(c.before.content), a.Old, a.New))
+	c.spots = a.spots(c.before.content, n)
+	c.after = bytes.ReplaceAll(c.before.content, []byte(a.Old), []byte(a.New))
 	c.mode = c.before.mode & 0o777 // set-id bits do not outlive a change of content
 	return c, n, nil
 }
@@ -155,7 +157,7 @@ func (a editArgs) places(rel string, s state) (int, error) {
 	if !isText(s.content) {
 		return 0, notSo("replace it whole with palyra.fs.write and content_b64", "%s is not text", quote(rel))
 	}
-	n := strings.Count(string(s.content), a.Old)
+	n := bytes.Count(s.content, []byte(a.Old))
 	switch {
 	case n == 0:
 		return 0, notSo("read the file with palyra.fs.read and copy the text exactly, with its white space", "old_string does not stand in %s", quote(rel))
@@ -163,6 +165,20 @@ func (a editArgs) places(rel string, s state) (int, error) {
 		return 0, notSo("give more of the lines around it, or set replace_all", "old_string stands in %s %s", quote(rel), times(n))
 	}
 	return n, nil
+}
+
+// spots are the n places that change, or as many of them as could be shown.
+func (a editArgs) spots(b []byte, n int) []spot {
+	list, old := make([]spot, 0, min(n, maxSpots+1)), []byte(a.Old)
+	for at := 0; len(list) <= maxSpots; {
+		i := bytes.Index(b[at:], old)
+		if i < 0 {
+			break
+		}
+		list = append(list, spot{at: at + i, end: at + i + len(old), with: a.New})
+		at += i + len(old)
+	}
+	return list
 }
 
 func times(n int) string {

@@ -15,25 +15,28 @@ const maxCompare = 20_000_000
 type placer struct {
 	base   []string // lines of the file, with their ends
 	cursor int      // lines of base already copied
+	at     int      // bytes of base already copied
 	budget int
 	out    strings.Builder
+	spots  []spot
 }
 
 // patchText applies hunks to base. Every context and removed line must be in the
 // file exactly. A hunk whose line number is off is put where its lines stand,
-// if that is one place only; what results is shown to the approver as it is.
-func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment) ([]byte, error) {
+// if that is one place only; what results is shown to the approver as it is, and
+// the places that hunks were put are returned for that.
+func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment) ([]byte, []spot, error) {
 	p := &placer{base: strings.SplitAfter(string(base), "\n"), budget: maxCompare}
 	if n := len(p.base); p.base[n-1] == "" {
 		p.base = p.base[:n-1]
 	}
 	for i, h := range hunks {
 		if err := p.place(rel, i+1, h); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	err := p.copyTo(rel, len(p.base))
-	return []byte(p.out.String()), err
+	return []byte(p.out.String()), p.spots, err
 }
 
 func (p *placer) copyTo(rel string, line int) error {
@@ -41,6 +44,7 @@ func (p *placer) copyTo(rel string, line int) error {
 		if err := p.add(rel, p.base[p.cursor]); err != nil {
 			return err
 		}
+		p.at += len(p.base[p.cursor])
 	}
 	return nil
 }
@@ -64,6 +68,7 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 	if err := p.copyTo(rel, at); err != nil {
 		return err
 	}
+	s, start := spot{at: p.at, end: p.at}, p.out.Len()
 	for _, l := range h.Lines {
 		if l.New() {
 			if err := p.add(rel, l.Line); err != nil {
@@ -71,7 +76,11 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 			}
 		}
 	}
-	p.cursor = at + len(old)
+	for _, l := range old {
+		s.end += len(l)
+	}
+	s.with = p.out.String()[start:]
+	p.spots, p.at, p.cursor = append(p.spots, s), s.end, at+len(old)
 	return nil
 }
 

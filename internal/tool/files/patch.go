@@ -140,7 +140,7 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 	if d.action == "create" {
 		base = to
 	}
-	after, err := patchText(base.path, base.before.content, d.hunks)
+	after, spots, err := patchText(base.path, base.before.content, d.hunks)
 	if err == nil && d.action == "delete" && len(after) > 0 {
 		err = badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
 	}
@@ -169,7 +169,10 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 		s.sources = append(s.sources, source{from.path, from.before})
 		s.notes = append(s.notes, fmt.Sprintf("copies %s to %s", plain(from.path), plain(to.path)))
 	}
-	to.after, to.mode = after, newMode(d, from, to)
+	to.after, to.mode, to.spots = after, newMode(d, from, to), spots
+	if d.action == "rename" || d.action == "copy" {
+		to.origin = &source{from.path, from.before}
+	}
 	s.changes = append(s.changes, to)
 	return nil
 }

@@ -32,6 +32,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan) {
 	}
 	if len(input) > 0 {
 		notes = append(notes, told(input))
+		p.Unshown = a.StdinB64 != nil && show.Opaque(input)
 	}
 	if p.Stdin == palyra.StdinLive {
 		notes = append(notes, "its input comes while it runs (stdin: live) and is not bound")

@@ -960,9 +960,11 @@ type Plan struct {
 	// Where a program with inputs in its workspace writes.
 	Staging *Staging `protobuf:"bytes,29,opt,name=staging,proto3" json:"staging,omitempty"`
 	// Symbolic links of the workspace that lead to inputs.
-	Links         []*Link `protobuf:"bytes,30,rep,name=links,proto3" json:"links,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Links []*Link `protobuf:"bytes,30,rep,name=links,proto3" json:"links,omitempty"`
+	// What would be written is not all in the diff: people see it in the arguments only.
+	ContentNotShown bool `protobuf:"varint,31,opt,name=content_not_shown,json=contentNotShown,proto3" json:"content_not_shown,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -1203,6 +1205,13 @@ func (x *Plan) GetLinks() []*Link {
 		return x.Links
 	}
 	return nil
+}
+
+func (x *Plan) GetContentNotShown() bool {
+	if x != nil {
+		return x.ContentNotShown
+	}
+	return false
 }
 
 // Link is a symbolic link and what it says.
@@ -2920,7 +2929,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xde\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8a\b\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2954,7 +2963,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\fagent_socket\x18\x1b \x01(\bR\vagentSocket\x12!\n" +
 	"\fagent_within\x18\x1c \x03(\tR\vagentWithin\x12,\n" +
 	"\astaging\x18\x1d \x01(\v2\x12.palyra.v1.StagingR\astaging\x12%\n" +
-	"\x05links\x18\x1e \x03(\v2\x0f.palyra.v1.LinkR\x05links\"2\n" +
+	"\x05links\x18\x1e \x03(\v2\x0f.palyra.v1.LinkR\x05links\x12*\n" +
+	"\x11content_not_shown\x18\x1f \x01(\bR\x0fcontentNotShown\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +

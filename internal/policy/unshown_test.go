@@ -1,0 +1,24 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+
+	"palyra"
+)
+
+// Content that nobody was shown is a high risk that policy can name, and wants an
+// answer of its own every time, whatever the bundle says.
+func TestContentNotShown(t *testing.T) {
+	e := engine(t, defaults(t))
+	r := write("ok.txt")
+	seen := e.Judge(t.Context(), r)
+	r.Plan.Unshown = true
+	hidden := e.Judge(t.Context(), r)
+	if seen.Effect != palyra.Ask || seen.Need.Fresh || hidden.Effect != palyra.Ask || !hidden.Need.Fresh {
+		t.Errorf("%+v\n%+v", seen.Need, hidden.Need)
+	}
+	if hidden.Risk.Level != palyra.RiskHigh || !slices.Contains(hidden.Risk.Factors, "content_not_shown") {
+		t.Errorf("%+v", hidden.Risk)
+	}
+}
