@@ -178,6 +178,7 @@ const (
 	ReasonUnsupported        Reason = "unsupported_platform"
 	ReasonDisabled           Reason = "disabled"
 	ReasonRateLimited        Reason = "rate_limited"
+	ReasonBusy               Reason = "busy"
 	ReasonLastOwner          Reason = "last_owner"
 	ReasonIdempotencyReused  Reason = "idempotency_key_reused"
 	ReasonVerifyFailed       Reason = "verification_failed"

@@ -15,10 +15,8 @@ import (
 // nothing can recover from, and a short pattern can take gigabytes.
 const (
 	maxPattern  = 4 << 10 // bytes of one pattern
-	maxMachine  = 4 << 10 // states of all patterns of a schema together
 	maxLevels   = 512     // of schemas in schemas, on the way to one value
 	maxVisits   = 4 << 20 // of a schema to a value, for one call; work is counted in them
-	runesAState = 8       // of a class of characters
 	bytesAPart  = 64      // of a text, that take as long as one more part of a value
 	partsAVisit = 4       // of a value that is compared, or put into a message that nobody reads
 	stepsAVisit = 128     // of a pattern's states over a text's bytes

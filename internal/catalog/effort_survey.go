@@ -1,8 +1,9 @@
 package catalog
 
 import (
-	"regexp/syntax"
 	"slices"
+
+	"palyra/internal/pattern"
 )
 
 // survey looks at every part of the document, whether or not it is a schema: what
@@ -76,31 +77,17 @@ func (e *effort) alone(field string) bool {
 }
 
 // weigh adds what a pattern takes when it is compiled.
-func (e *effort) weigh(pattern string, states *int) error {
-	if len(pattern) > maxPattern {
+func (e *effort) weigh(expr string, states *int) error {
+	if len(expr) > maxPattern {
 		return errPatterns
 	}
-	re, err := syntax.Parse(pattern, syntax.Perl)
+	weight, err := pattern.Weight(expr)
 	if err != nil {
 		return nil // if it is one, the library says so
 	}
-	e.patterns[pattern] = weightOf(re)
-	if *states += e.patterns[pattern]; *states > maxMachine {
+	e.patterns[expr] = weight
+	if *states += weight; *states > pattern.MaxWeight {
 		return errPatterns
 	}
 	return nil
-}
-
-func weightOf(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/runesAState
-	if re.Op == syntax.OpLiteral {
-		n = 1 + len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		n += weightOf(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1)
-	}
-	return min(n, maxMachine+1)
 }

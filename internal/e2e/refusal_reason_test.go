@@ -39,6 +39,7 @@ var noChange = map[palyra.Reason]string{
 	palyra.ReasonUnsupported:        "this system, or this version, cannot do it",
 	palyra.ReasonCancelled:          "whoever proposed it gave up, perhaps before there was a plan",
 	palyra.ReasonFetchFailed:        "the other side failed",
+	palyra.ReasonBusy:               "other calls hold the memory that there is for planning; a later try passes",
 	palyra.ReasonUpstreamFailed:     "the MCP server failed",
 	palyra.ReasonSpawnFailed:        "the machine could not start it; the daemon's log says why",
 	palyra.ReasonDiskFull:           "the machine has no space",

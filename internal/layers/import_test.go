@@ -13,8 +13,8 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/owner", "internal/pace", "internal/pack",
-		"internal/show", "internal/stage", "internal/toolname", "internal/trusted",
+		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/memory", "internal/owner", "internal/pace",
+		"internal/pack", "internal/pattern", "internal/show", "internal/stage", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
 	parts = []string{

@@ -67,7 +67,7 @@ func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra
 	env := EnvOf(c)
 	var flows flowLog
 	env.Flow = flows.add
-	out, err := guarded(ctx, t, env, plan)
+	out, err := timely(ctx, t, env, plan)
 	if err != nil {
 		failure := palyra.RefusalOf(palyra.LayerTier, ended(ctx, plan, err))
 		res.Failure, res.ExitCode = &failure, 1
@@ -152,6 +152,44 @@ func ended(ctx context.Context, p palyra.Plan, err error) error {
 			WithRemedy("ask for less at once, or for a longer timeout").WithCause(err)
 	}
 	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithCause(err)
+}
+
+// lateness is how long a tool may take to notice that its time is over.
+const lateness = 500 * time.Millisecond
+
+// timely runs a tool. One that only looks ends when its time is over, whatever it is
+// doing, and what it brings later counts for nothing: it left nothing behind. One that
+// changes something is waited for, because what it did must be known; it looks at its
+// context before it does so.
+func timely(ctx context.Context, t Tool, env Env, p palyra.Plan) (json.RawMessage, error) {
+	if !p.ReadOnly || len(p.Writes) > 0 {
+		return guarded(ctx, t, env, p)
+	}
+	type result struct {
+		out json.RawMessage
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := guarded(ctx, t, env, p)
+		done <- result{out, err}
+	}()
+	var res result
+	select {
+	case res = <-done:
+	case <-ctx.Done():
+		late := time.NewTimer(lateness)
+		defer late.Stop()
+		select {
+		case res = <-done:
+		case <-late.C:
+			return nil, ctx.Err()
+		}
+	}
+	if res.err == nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return res.out, res.err
 }
 
 // guarded turns a tool's panic into a failure: the run is on record and attested.

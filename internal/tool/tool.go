@@ -49,6 +49,9 @@ type Confined interface {
 type Env struct {
 	Call    palyra.ID
 	Session palyra.ID
+
+	Principal palyra.Principal // whose call it is
+
 	Asked   string    // the workspace directory as the caller spelled it
 	Parent  palyra.ID // the running call that this one came out of, or none
 	Purpose string    // what that one is, for people
@@ -60,7 +63,7 @@ type Env struct {
 
 // EnvOf returns the environment of a call.
 func EnvOf(c *palyra.Call) Env {
-	return Env{Call: c.ID, Session: c.Proposal.Session, Asked: c.Proposal.Workspace, Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose}
+	return Env{Call: c.ID, Session: c.Proposal.Session, Principal: c.Proposal.Principal, Asked: c.Proposal.Workspace, Parent: c.Proposal.Parent, Purpose: c.Proposal.Purpose}
 }
 
 // Set is the tools by name.

@@ -81,9 +81,16 @@ func (r *root) look(rel string) (state, error) {
 		return state{}, err
 	}
 	defer func() { _ = f.Close() }()
-	if s.content, err = readAll(f, rel, r.cfg.MaxFile); err != nil {
+	if err := r.ctx.Err(); err != nil {
 		return state{}, err
 	}
+	if st.Size <= r.cfg.MaxFile && st.Size > r.left {
+		return state{}, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s grows while it is looked at", quote(rel)).WithRemedy("propose the call anew")
+	}
+	if s.content, err = readAll(f, rel, min(r.cfg.MaxFile, r.left)); err != nil {
+		return state{}, err
+	}
+	r.left -= int64(len(s.content))
 	if err := writable(dir, path.Base(rel)); err != nil {
 		return state{}, fail("write", rel, err)
 	}

@@ -49,7 +49,7 @@ func TestShownDiffIsTheChange(t *testing.T) {
 		if made, gone := diffs[0].old == "", diffs[0].new == ""; made == c.before.exists || gone != c.remove {
 			t.Fatalf("%q says made %v, gone %v", s.diff.String(), made, gone)
 		}
-		got, _, err := patchText("d/f", c.before.content, diffs[0].hunks)
+		got, _, err := patchText("d/f", c.before.content, diffs[0].hunks, compares())
 		if err != nil || !bytes.Equal(got, c.after) {
 			t.Fatalf("shown %q; it gives %q, %v, not %q", s.diff.String(), got, err, c.after)
 		}

@@ -43,7 +43,7 @@ type editArgs struct {
 
 // Plan implements tool.Tool.
 func (t editor) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
-	return t.in(ctx, p.Workspace, func(r *root) error {
+	return t.changing(ctx, env, p, named(*p), func(r *root) error {
 		c, _, err := editChange(r, env, *p)
 		if !p.Workspace.Known && c.before.exists {
 			untold(p, c, err)
@@ -83,7 +83,7 @@ type editResult struct {
 
 // Run implements tool.Tool.
 func (t editor) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
-	err = t.in(ctx, p.Workspace, func(r *root) error {
+	err = t.changing(ctx, env, &p, named(p), func(r *root) error {
 		c, n, err := editChange(r, env, p)
 		if err != nil {
 			return err

@@ -44,11 +44,13 @@ import (
 	"encoding/json"
 
 	"palyra"
+	"palyra/internal/memory"
 )
 
 // Config sets the bounds of the tools. Zero fields get the defaults.
 type Config struct {
-	MaxFile int64 // largest file that is changed, in bytes; default 32 MiB
+	MaxFile int64          // largest file that is changed, in bytes; default 32 MiB
+	Memory  *memory.Budget // what calls may hold at once; default: DefaultMemory
 }
 
 const (
@@ -61,6 +63,9 @@ const (
 func (c Config) withDefaults() Config {
 	if c.MaxFile <= 0 {
 		c.MaxFile = defaultMaxFile
+	}
+	if c.Memory == nil {
+		c.Memory = DefaultMemory()
 	}
 	return c
 }

@@ -1,23 +1,28 @@
 package files
 
 import (
-	"slices"
-	"strings"
+	"bytes"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
+
+	"palyra"
 )
 
-// maxCompare bounds the lines compared while a patch looks for the place of its
-// hunks: a hostile patch could otherwise make that quadratic.
-const maxCompare = 20_000_000
+// maxCompare bounds the lines, and pieces of long lines, that are compared while a
+// patch looks for the places of its hunks: a hostile patch could otherwise make that
+// quadratic.
+const (
+	maxCompare = 10_000_000
+	pieceBytes = 64
+)
 
 // placer applies the hunks of one file, in order.
 type placer struct {
-	base   []string // lines of the file, with their ends
+	base   [][]byte // lines of the file, with their ends
 	cursor int      // lines of base already copied
 	at     int      // bytes of base already copied
-	budget int
-	out    strings.Builder
+	budget *int
+	out    []byte
 	spots  []spot
 }
 
@@ -25,9 +30,13 @@ type placer struct {
 // file exactly. A hunk whose line number is off is put where its lines stand,
 // if that is one place only; what results is shown to the approver as it is, and
 // the places that hunks were put are returned for that.
-func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment) ([]byte, []spot, error) {
-	p := &placer{base: strings.SplitAfter(string(base), "\n"), budget: maxCompare}
-	if n := len(p.base); p.base[n-1] == "" {
+func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment, budget *int) ([]byte, []spot, error) {
+	if bytes.Count(base, []byte("\n")) > maxPatchLines {
+		return nil, nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d lines", quote(rel), maxPatchLines).
+			WithRemedy("change it with palyra.fs.edit")
+	}
+	p := &placer{base: bytes.SplitAfter(base, []byte("\n")), budget: budget, out: make([]byte, 0, len(base)+growth)}
+	if n := len(p.base); len(p.base[n-1]) == 0 {
 		p.base = p.base[:n-1]
 	}
 	for i, h := range hunks {
@@ -36,7 +45,7 @@ func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment) ([]byte, 
 		}
 	}
 	err := p.copyTo(rel, len(p.base))
-	return []byte(p.out.String()), p.spots, err
+	return p.out, p.spots, err
 }
 
 func (p *placer) copyTo(rel string, line int) error {
@@ -58,7 +67,7 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 	}
 	at, found := p.find(old, h)
 	switch {
-	case p.budget < 0:
+	case *p.budget < 0:
 		return badPatch("it takes too long to find where hunk %d of %s belongs", number, quote(rel))
 	case found == 0:
 		return badPatch("hunk %d does not match %s at line %d or anywhere after the hunk before it", number, quote(rel), h.OldPosition)
@@ -68,10 +77,10 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 	if err := p.copyTo(rel, at); err != nil {
 		return err
 	}
-	s, start := spot{at: p.at, end: p.at}, p.out.Len()
+	s, start := spot{at: p.at, end: p.at}, len(p.out)
 	for _, l := range h.Lines {
 		if l.New() {
-			if err := p.add(rel, l.Line); err != nil {
+			if err := p.add(rel, []byte(l.Line)); err != nil {
 				return err
 			}
 		}
@@ -79,17 +88,17 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 	for _, l := range old {
 		s.end += len(l)
 	}
-	s.with = p.out.String()[start:]
+	s.with = string(p.out[start:])
 	p.spots, p.at, p.cursor = append(p.spots, s), s.end, at+len(old)
 	return nil
 }
 
 // add writes a line of the result. A line without an end can only be the last.
-func (p *placer) add(rel, line string) error {
-	if s := p.out.String(); s != "" && !strings.HasSuffix(s, "\n") {
+func (p *placer) add(rel string, line []byte) error {
+	if n := len(p.out); n > 0 && p.out[n-1] != '\n' {
 		return badPatch("a line of %s that is not the last is marked as having no newline", quote(rel))
 	}
-	p.out.WriteString(line)
+	p.out = append(p.out, line...)
 	return nil
 }
 
@@ -106,7 +115,7 @@ func (p *placer) find(old []string, h *gitdiff.TextFragment) (at, found int) {
 	if stated >= p.cursor && p.matches(old, stated) {
 		return stated, 1
 	}
-	for i := p.cursor; i+len(old) <= len(p.base) && p.budget >= 0 && found < 2; i++ {
+	for i := p.cursor; i+len(old) <= len(p.base) && *p.budget >= 0 && found < 2; i++ {
 		if p.matches(old, i) {
 			at, found = i, found+1
 		}
@@ -118,10 +127,13 @@ func (p *placer) matches(old []string, at int) bool {
 	if at+len(old) > len(p.base) {
 		return false
 	}
-	p.budget--
-	if p.base[at] != old[0] {
-		return false
+	for i, line := range old {
+		if *p.budget--; len(p.base[at+i]) != len(line) {
+			return false
+		}
+		if *p.budget -= len(line) / pieceBytes; string(p.base[at+i]) != line || *p.budget < 0 {
+			return false
+		}
 	}
-	p.budget -= len(old)
-	return slices.Equal(p.base[at:at+len(old)], old)
+	return true
 }

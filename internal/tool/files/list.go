@@ -72,7 +72,7 @@ type listResult struct {
 }
 
 // Run implements tool.Tool.
-func (t lister) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (json.RawMessage, error) {
+func (t lister) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawMessage, error) {
 	var a listArgs
 	if err := tool.Arguments(p, &a); err != nil {
 		return nil, err
@@ -84,6 +84,11 @@ func (t lister) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (json.RawMes
 	if a.Limit == 0 {
 		a.Limit = defaultEntries
 	}
+	release, err := t.take(ctx, env, bytesOfNames)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	res := listResult{Path: p.Reads[0], Entries: []listed{}}
 	err = t.in(ctx, p.Workspace, func(r *root) error {
 		w := walker{ctx: ctx, deep: a.Recursive, visit: func(e entry) error {

@@ -3,6 +3,8 @@
 package files
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -16,14 +18,16 @@ import (
 
 // root is an open workspace. Every path is opened relative to its descriptor.
 type root struct {
+	ctx  context.Context
 	fd   int
 	path string
 	cfg  Config
+	left int64 // bytes of files that may still be read as a base for changes
 }
 
 // openRoot opens the workspace of a plan without following any link: the path
 // was resolved when the plan was made, so a link in it now is a swap.
-func openRoot(ref palyra.WorkspaceRef, cfg Config) (*root, error) {
+func openRoot(ctx context.Context, ref palyra.WorkspaceRef, cfg Config) (*root, error) {
 	fd, err := openNoLinks(unix.AT_FDCWD, ref.Path, oPath|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EACCES) {
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "uid %d, as whom the work is done, cannot reach the workspace %s", ref.Owner, quote(ref.Path)).
@@ -33,7 +37,7 @@ func openRoot(ref palyra.WorkspaceRef, cfg Config) (*root, error) {
 		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s can no longer be opened", quote(ref.Path)).
 			WithRemedy("check the directory and propose the call anew").WithCause(err)
 	}
-	r := &root{fd: fd, path: ref.Path, cfg: cfg}
+	r := &root{ctx: ctx, fd: fd, path: ref.Path, cfg: cfg}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		r.close()
@@ -113,14 +117,18 @@ func kind(rel string, st *unix.Stat_t) error {
 
 // readAll reads a file that must not be larger than most, also when it grows.
 func readAll(f *os.File, rel string, most int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	st, err := f.Stat()
 	if err != nil {
 		return nil, fail("read", rel, err)
 	}
-	if int64(len(b)) > most {
+	b := bytes.NewBuffer(make([]byte, 0, min(max(st.Size(), 0), most)+bytes.MinRead)) // once, and not twice as much as is needed
+	if _, err := b.ReadFrom(io.LimitReader(f, most+1)); err != nil {
+		return nil, fail("read", rel, err)
+	}
+	if int64(b.Len()) > most {
 		return nil, tooLarge(rel, most)
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // openat opens one component, closed on exec, repeated when a signal breaks in.

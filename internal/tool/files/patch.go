@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"palyra"
 	"palyra/internal/tool"
@@ -36,8 +37,12 @@ type patchArgs struct {
 
 // Plan implements tool.Tool.
 func (t patcher) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
-	return t.in(ctx, p.Workspace, func(r *root) error {
-		set, err := patchChanges(r, env, *p, !p.Workspace.Known)
+	diffs, err := patchOf(*p)
+	if err != nil {
+		return err
+	}
+	return t.changing(ctx, env, p, patched(diffs), func(r *root) error {
+		set, err := patchChanges(r, env, *p, diffs, !p.Workspace.Known)
 		if err != nil {
 			return err
 		}
@@ -71,8 +76,12 @@ type patchResult struct {
 
 // Run implements tool.Tool.
 func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
-	err = t.in(ctx, p.Workspace, func(r *root) error {
-		set, err := patchChanges(r, env, p, false)
+	diffs, err := patchOf(p)
+	if err != nil {
+		return nil, err
+	}
+	err = t.changing(ctx, env, &p, patched(diffs), func(r *root) error {
+		set, err := patchChanges(r, env, p, diffs, false)
 		if err != nil {
 			return err
 		}
@@ -96,6 +105,29 @@ func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json
 	return out, err
 }
 
+// patchOf reads the patch of a call.
+func patchOf(p palyra.Plan) ([]fileDiff, error) {
+	var a patchArgs
+	if err := tool.Arguments(p, &a); err != nil {
+		return nil, err
+	}
+	return parsePatch(a.Patch)
+}
+
+// patched are the files that a patch starts from, each once.
+func patched(diffs []fileDiff) []string {
+	var names []string
+	for _, d := range diffs {
+		if d.old != "" && !slices.Contains(names, d.old) {
+			names = append(names, d.old)
+		}
+		if d.new != "" && !slices.Contains(names, d.new) {
+			names = append(names, d.new)
+		}
+	}
+	return names
+}
+
 // patchSet is the changes a patch comes to.
 type patchSet struct {
 	changes []change
@@ -104,6 +136,7 @@ type patchSet struct {
 	notes   []string
 	clean   func(string) (string, error)
 	total   int64
+	budget  int // lines that may still be compared
 
 	// untold has a patch that does not fit planned all the same, as an edit is (see
 	// the function of that name): one line after the other could be tried otherwise.
@@ -113,16 +146,8 @@ type patchSet struct {
 
 // patchChanges reads the files as they are and applies the patch to them in
 // memory.
-func patchChanges(r *root, env tool.Env, p palyra.Plan, untold bool) (*patchSet, error) {
-	var a patchArgs
-	if err := tool.Arguments(p, &a); err != nil {
-		return nil, err
-	}
-	diffs, err := parsePatch(a.Patch)
-	if err != nil {
-		return nil, err
-	}
-	set := &patchSet{untold: untold, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
+func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []fileDiff, untold bool) (*patchSet, error) {
+	set := &patchSet{untold: untold, budget: maxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
 	for _, d := range diffs {
 		if err := set.add(r, d); err != nil {
 			return nil, err
@@ -140,7 +165,7 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 	if d.action == "create" {
 		base = to
 	}
-	after, spots, err := patchText(base.path, base.before.content, d.hunks)
+	after, spots, err := patchText(base.path, base.before.content, d.hunks, &s.budget)
 	if err == nil && d.action == "delete" && len(after) > 0 {
 		err = badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
 	}

@@ -288,7 +288,7 @@ func TestPatchInvertsDiff(t *testing.T) {
 		if err != nil || len(diffs) != 1 {
 			t.Fatalf("%q: %v", text, err)
 		}
-		got, _, err := patchText("f", []byte(x), diffs[0].hunks)
+		got, _, err := patchText("f", []byte(x), diffs[0].hunks, compares())
 		if err != nil || string(got) != y {
 			t.Fatalf("%q: %q, %v, want %q", text, got, err, y)
 		}
@@ -366,7 +366,7 @@ func FuzzPatchText(f *testing.F) {
 			return
 		}
 		for _, d := range diffs {
-			got, _, err := patchText("f", []byte(before), d.hunks)
+			got, _, err := patchText("f", []byte(before), d.hunks, compares())
 			if err != nil {
 				continue
 			}

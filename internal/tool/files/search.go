@@ -7,13 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"regexp/syntax"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/pattern"
 	"palyra/internal/tool"
 )
 
@@ -24,7 +24,7 @@ const (
 	maxSearchedFile = 8 << 20  // larger files are passed by
 	maxLine         = 400      // bytes of a line shown
 	maxLineSearched = 64 << 10 // the rest of a longer line is passed by
-	lookUp          = 256      // lines between two looks at the clock
+	lookUp          = 1 << 20  // work of the pattern between two looks at the clock
 )
 
 // bounds are those of a whole search.
@@ -97,7 +97,8 @@ type searchResult struct {
 // search is one search on its way.
 type search struct {
 	ctx  context.Context
-	re   *regexp.Regexp
+	re   *pattern.Pattern
+	work int // since the last look at the clock
 	glob *glob
 	most int
 	bounds
@@ -117,7 +118,11 @@ func newSearch(ctx context.Context, a searchArgs, b bounds) (*search, error) {
 		flags = "(?i)"
 	}
 	var err error
-	if s.re, err = regexp.Compile(flags + a.Pattern); err != nil {
+	if s.re, err = pattern.Compile(flags + a.Pattern); errors.Is(err, pattern.ErrTooHeavy) {
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "argument \"pattern\" repeats too much: it would take too long").
+			WithRemedy("write fewer and smaller repetitions, or search for a part of it").WithCause(err)
+	}
+	if err != nil {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "argument \"pattern\" is not a regular expression: %s", reason(err)).
 			WithRemedy("write it in RE2 syntax; quote special characters with \\").WithCause(err)
 	}
@@ -140,7 +145,7 @@ func reason(err error) string {
 }
 
 // Run implements tool.Tool.
-func (t searcher) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (json.RawMessage, error) {
+func (t searcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawMessage, error) {
 	var a searchArgs
 	if err := tool.Arguments(p, &a); err != nil {
 		return nil, err
@@ -153,6 +158,11 @@ func (t searcher) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (json.RawM
 	if err != nil {
 		return nil, err
 	}
+	release, err := t.take(ctx, env, maxSearchedFile+bytesOfNames)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	err = t.in(ctx, p.Workspace, func(r *root) error { return s.start(r, real) })
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
@@ -216,6 +226,17 @@ func (s *search) stop(why string) error {
 	return errEnough
 }
 
+// alive ends a search that is no longer wanted, or has taken its time.
+func (s *search) alive() error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	if time.Now().After(s.until) {
+		return s.stop("time")
+	}
+	return nil
+}
+
 // text looks through the lines of one file.
 func (s *search) text(rel string, b []byte) error {
 	s.read += int64(len(b))
@@ -227,15 +248,17 @@ func (s *search) text(rel string, b []byte) error {
 	for n := 1; len(b) > 0; n++ {
 		line, rest, _ := bytes.Cut(b, []byte("\n"))
 		b = rest
-		if n%lookUp == 0 {
-			if err := s.ctx.Err(); err != nil {
+		line = line[:min(len(line), maxLineSearched)]
+		if s.work += s.re.Work(len(line)); s.work > lookUp {
+			if err := s.alive(); err != nil {
 				return err
 			}
-			if time.Now().After(s.until) {
-				return s.stop("time")
-			}
+			s.work = 0
 		}
-		at := s.re.FindIndex(line[:min(len(line), maxLineSearched)])
+		at, err := s.re.Find(line, s.alive)
+		if err != nil {
+			return err
+		}
 		if at == nil {
 			continue
 		}

@@ -40,7 +40,7 @@ func (s *shared) in(ctx context.Context, ref palyra.WorkspaceRef, f func(*root) 
 			WithRemedy("name one: --workspace DIR")
 	}
 	return asOwner(ref, func() error {
-		r, err := openRoot(ref, s.cfg)
+		r, err := openRoot(ctx, ref, s.cfg)
 		if err != nil {
 			return err
 		}

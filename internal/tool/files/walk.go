@@ -39,6 +39,7 @@ type walker struct {
 	deep       bool
 	visit      func(entry) error
 	unreadable int
+	held       int // bytes of names of the directories that it is in
 }
 
 func (w *walker) walk(r *root, rel string) error {
@@ -56,6 +57,16 @@ func (w *walker) dir(d *os.File, rel string, depth int) error {
 	if err != nil {
 		return err
 	}
+	held := 0
+	for _, name := range names {
+		held += len(name) + bytesOfLine
+	}
+	if w.held+held > bytesOfNames {
+		w.unreadable++
+		return nil
+	}
+	w.held += held
+	defer func() { w.held -= held }()
 	fd := int(d.Fd())
 	for _, name := range names {
 		if err := w.ctx.Err(); err != nil {
@@ -93,10 +104,14 @@ func (w *walker) descend(e entry, depth int) error {
 // names reads a directory's names in order, a bounded number of them.
 func (w *walker) names(d *os.File, rel string) ([]string, error) {
 	var all []string
+	bytes := 0
 	for {
 		some, err := d.Readdirnames(chunk)
+		for _, name := range some {
+			bytes += len(name) + bytesOfLine
+		}
 		all = append(all, some...)
-		if len(all) > maxEntries {
+		if len(all) > maxEntries || bytes > bytesOfNames {
 			return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d entries", quote(rel), maxEntries).
 				WithRemedy("name a directory below it")
 		}

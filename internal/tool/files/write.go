@@ -47,7 +47,7 @@ type writeArgs struct {
 
 // Plan implements tool.Tool.
 func (t writer) Plan(ctx context.Context, env tool.Env, p *palyra.Plan) error {
-	return t.in(ctx, p.Workspace, func(r *root) error {
+	return t.changing(ctx, env, p, named(*p), func(r *root) error {
 		c, err := writeChange(r, env, *p)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ type writeResult struct {
 
 // Run implements tool.Tool.
 func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.RawMessage, err error) {
-	err = t.in(ctx, p.Workspace, func(r *root) error {
+	err = t.changing(ctx, env, &p, named(p), func(r *root) error {
 		c, err := writeChange(r, env, p)
 		if err != nil {
 			return err
@@ -87,6 +87,17 @@ func (t writer) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json.
 		return err
 	})
 	return out, err
+}
+
+// named is the file that a call of one file is about.
+func named(p palyra.Plan) []string {
+	var a struct {
+		Path string `json:"path"`
+	}
+	if json.Unmarshal(p.Arguments, &a) != nil { // is told where they are read in earnest
+		return nil
+	}
+	return []string{a.Path}
 }
 
 // writeChange reads the file as it is and says how it shall be.

@@ -1,0 +1,92 @@
+//go:build unix
+
+package files
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/memory"
+	"palyra/internal/tool"
+)
+
+// What calls hold in memory at once, planning and running, over all callers; what
+// one of them may have of it, and how long a call waits for its part.
+const (
+	holdTotal    = 512 << 20
+	holdShare    = 256 << 20
+	holdPatience = 15 * time.Second
+)
+
+// What each kind of work takes. A change has the file as it is, as it shall be and
+// once more while it is made; a patch has the lines of it, too, of which there are
+// not more than maxPatchLines.
+const (
+	copiesOfFile  = 3
+	bytesOfLine   = 24
+	maxPatchLines = 1 << 20
+	bytesOfNames  = 16 << 20 // of the directories that a walk is in
+	growth        = 64 << 10 // that files may grow between the first look and the reading
+)
+
+// DefaultMemory returns the budget that tools have when none is given.
+func DefaultMemory() *memory.Budget { return memory.NewBudget(holdTotal, holdShare, holdPatience) }
+
+// take waits until the caller may hold n bytes.
+func (s *shared) take(ctx context.Context, env tool.Env, n int64) (release func(), err error) {
+	release, err = s.cfg.Memory.Take(ctx, string(env.Principal), n)
+	switch {
+	case errors.Is(err, memory.ErrTooLarge):
+		return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "the call would have to hold %d MiB at once", n>>20).
+			WithRemedy("change fewer or smaller files at once")
+	case errors.Is(err, memory.ErrBusy):
+		return nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonBusy, "other calls on files hold the memory that there is for them").
+			WithRemedy("wait for calls that are under way, and propose it again")
+	}
+	return release, err
+}
+
+// changing calls f in the workspace while the memory for a change of the files is
+// held. What they have grown by since they were looked at is not read.
+func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, names []string, f func(*root) error) error {
+	var sizes int64
+	err := s.in(ctx, p.Workspace, func(r *root) error {
+		for _, name := range names {
+			if rel, err := cleanTarget(name, p.Workspace.Path, env.Asked); err == nil {
+				sizes += r.size(rel)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	release, err := s.take(ctx, env, copiesOfFile*(sizes+growth+int64(len(p.Arguments)))+min(sizes, maxPatchLines)*bytesOfLine)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.in(ctx, p.Workspace, func(r *root) error {
+		r.left = sizes + growth
+		return f(r)
+	})
+}
+
+// size is how large a file is, 0 for what is none or cannot be looked at.
+func (r *root) size(rel string) int64 {
+	dir, _, missing, err := r.nearest(path.Dir(rel))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = unix.Close(dir) }()
+	var st unix.Stat_t
+	if missing != "" || unix.Fstatat(dir, path.Base(rel), &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0
+	}
+	return min(st.Size, r.cfg.MaxFile)
+}
