@@ -75,13 +75,14 @@ func Time(t time.Time) string {
 }
 
 // Clip cuts outside text to at most n bytes and makes it valid UTF-8, marking
-// a cut with "…".
+// a cut with three dots. They are no mark of any view (internal/show has those),
+// which text from outside cannot hold.
 func Clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
 		return s
 	}
-	const mark = "…"
+	const mark = "..."
 	if n -= len(mark); n < 0 {
 		return ""
 	}

@@ -72,7 +72,9 @@ func (v *approvalView) line(label, text string) {
 // the first stand behind the gutter.
 func (v *approvalView) text(label, s string) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(s, "\n"), "\n")
-	v.line(label, first)
+	if first != "" {
+		v.put(label, safeLine(first))
+	}
 	if more {
 		frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.width}
 		io.WriteString(v.w, frame.Block(rest))
@@ -290,7 +292,7 @@ func arguments(raw json.RawMessage) string {
 	if json.Compact(&b, raw) != nil || !utf8.Valid(raw) {
 		return show.Line(string(raw))
 	}
-	return string(show.JSON(b.Bytes()))
+	return show.Blanks(string(show.JSON(b.Bytes())))
 }
 
 // shownArguments is how much of the arguments is shown when the diff says the

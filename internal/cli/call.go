@@ -335,7 +335,7 @@ func (a *app) printStream(w io.Writer, text, b64 string) {
 		fmt.Fprintf(a.Stderr, "palyra: the output is not text; --json has it as base64\n")
 	case text == "":
 	case isTerminal(w):
-		io.WriteString(w, show.Screen(strings.TrimSuffix(text, "\n"))+"\n")
+		io.WriteString(w, strings.TrimSuffix(show.Screen(text), "\n")+"\n")
 	default:
 		io.WriteString(w, text)
 	}

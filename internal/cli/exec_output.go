@@ -198,8 +198,11 @@ func (p *printed) freshLine() {
 }
 
 // unfinished is how many bytes at the end of b are the start of a character
-// that may yet be ended.
+// that may yet be ended, or of a line end.
 func unfinished(b []byte) int {
+	if bytes.HasSuffix(b, []byte("\r")) {
+		return 1
+	}
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
 			if utf8.FullRune(tail) {

@@ -230,7 +230,7 @@ func notGood(c wire.PolicyCheck) error {
 		}
 	}
 	if more := len(lines) - most; more > 0 {
-		lines = append(lines[:most], fmt.Sprintf("… and %d more", more))
+		lines = append(lines[:most], fmt.Sprintf("and %d more", more))
 	}
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s", strings.Join(lines, "; ")).
 		WithRemedy("correct it; 'palyra policy check DIR' lists everything, and the policies in force stay as they are")

@@ -32,7 +32,7 @@ func (p Problems) Error() string {
 	var lines []string
 	for i, one := range p {
 		if i == shown {
-			lines = append(lines, fmt.Sprintf("… and %d more", len(p)-shown))
+			lines = append(lines, fmt.Sprintf("and %d more", len(p)-shown))
 			break
 		}
 		lines = append(lines, one.String())

@@ -62,7 +62,7 @@ func TestRisk(t *testing.T) {
 func TestLongFactorsAreCut(t *testing.T) {
 	r := echo()
 	r.Plan.Writes = []string{"../" + strings.Repeat("a", 10_000)}
-	if f := examine(r).risk().Factors[0]; len(f) > 300 || !strings.HasSuffix(f, "…") {
+	if f := examine(r).risk().Factors[0]; len(f) > 300 || !strings.HasSuffix(f, "...") {
 		t.Errorf("%d bytes", len(f))
 	}
 }

@@ -48,7 +48,10 @@ func commandTraits(k palyra.Command) []string {
 		out = append(out, text)
 	}
 	for _, why := range k.Why {
-		out = append(out, palyra.Clip(strings.Map(onlyPrintable, why), maxTrait))
+		if strings.ContainsFunc(why, unprintable) { // all of it stays readable, and nothing draws on a screen
+			why = strconv.QuoteToASCII(palyra.Clip(why, maxTrait/2))
+		}
+		out = append(out, palyra.Clip(why, maxTrait))
 	}
 	switch {
 	case len(k.Why) > 0:

@@ -1,6 +1,9 @@
 package show
 
-import "unicode"
+import (
+	"strings"
+	"unicode"
+)
 
 // Kind is what makes a character worth an escape.
 type Kind uint8
@@ -17,6 +20,7 @@ const (
 	rightToLeft
 	unusual
 	reserved
+	blank
 	kinds
 )
 
@@ -31,6 +35,7 @@ var kindText = [kinds]string{
 	rightToLeft: "right-to-left letters, which a terminal may show in another order",
 	unusual:     "characters of rare scripts or without a fixed look",
 	reserved:    "signs that Palyra itself uses to mark text",
+	blank:       "long runs of blanks, which are shown as their number",
 }
 
 // String says what the kind is, for a warning.
@@ -48,6 +53,7 @@ func Notes(s string) []string {
 		return nil
 	}
 	var seen [kinds]bool
+	seen[blank] = strings.Contains(s, tooBlank)
 	for _, c := range parse(s, lineMode) {
 		if c.r != '\n' && c.r != '\t' {
 			seen[c.kind] = true
@@ -70,7 +76,7 @@ func classify(r rune) Kind {
 		return fine
 	case r < ' ' || r >= 0x7f && r < 0xa0:
 		return control
-	case r == tabMark || r == cutMark:
+	case unicode.Is(marks, r):
 		return reserved
 	case unicode.Is(directions, r):
 		return direction
@@ -103,6 +109,12 @@ func letter(r rune) Kind {
 	}
 	return unusual
 }
+
+// marks are the signs that Palyra's own words and frames are set apart by, in any
+// view: what stands for a tab, for what was left out and for what follows, the
+// gutters, and all that lines can be drawn with. Whoever prints a new mark puts it
+// here first: outside text then cannot hold it.
+var marks = table(0x2014, 0x2015, 0x2026, 0x2026, 0x2190, 0x21ff, cutMark, cutMark, 0x2500, 0x259f, 0x2713, 0x2718) // tabMark is an arrow
 
 // directions are the characters that reorder text.
 var directions = table(0x061c, 0x061c, 0x200e, 0x200f, 0x202a, 0x202e, 0x2066, 0x2069)

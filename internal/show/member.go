@@ -55,4 +55,6 @@ func Members(doc []byte, long bool, n int) []Member {
 
 // Opaque reports whether a short view leaves out an encoded text: it is long, and
 // most of it would be escapes.
-func Opaque(b []byte) bool { return len(b) > MaxDecoded && (!utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0) }
+func Opaque(b []byte) bool {
+	return len(b) > MaxDecoded && (!utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0)
+}

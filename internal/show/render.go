@@ -12,7 +12,8 @@ type mode uint8
 const (
 	lineMode   mode = iota
 	blockMode       // newlines never reach render; tabs are marked; right-to-left letters stay
-	screenMode      // the same, but tabs and carriage returns stay too
+	screenMode      // the same, but tabs stay, a last carriage return, and marks that stand in no line of ours
+	tailMode        // the same, of a line that has no end: a last carriage return does not stay
 )
 
 // cell is one character of a line and what is wrong with it.
@@ -30,17 +31,25 @@ func render(s string, m mode) string {
 	cells := parse(s, m)
 	var out strings.Builder
 	out.Grow(len(s) + len(s)/4)
-	column, at := 0, 0
+	column, at, skip := 0, 0, 0
 	for i, c := range cells {
+		if skip > 0 {
+			skip--
+			at++
+			continue
+		}
 		before := out.Len()
 		switch {
+		case c.r == ' ' && m < screenMode && strings.HasPrefix(s[at:], tooBlank):
+			skip = countBlanks(s[at:]) - 1
+			fmt.Fprintf(&out, "%c %d blanks %c", cutMark, skip+1, cutMark)
 		case c.kind == invalid:
 			escapeByte(&out, s[at])
 		case c.r == '\t' && m == blockMode:
 			pad := tabStop - column%tabStop
 			out.WriteRune(tabMark)
 			out.WriteString(strings.Repeat(" ", pad-1))
-		case moves(c.r, m):
+		case moves(c.r, m, i == len(cells)-1):
 			out.WriteRune(c.r)
 		case c.kind != fine:
 			escape(&out, c.r, m)
@@ -63,8 +72,14 @@ func plain(s string) bool {
 			return false
 		}
 	}
-	return true
+	return !strings.Contains(s, tooBlank)
 }
+
+// tooBlank is a run of blanks that is too long to be shown: it could push what
+// follows out of sight.
+const tooBlank = "                                                                "
+
+func countBlanks(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 
 // parse splits one line into classified characters.
 func parse(s string, m mode) []cell {
@@ -75,7 +90,7 @@ func parse(s string, m mode) []cell {
 		if r == utf8.RuneError && size == 1 {
 			c.kind = invalid
 		}
-		if c.kind == rightToLeft && m != lineMode {
+		if c.kind == rightToLeft && m != lineMode || c.kind == reserved && m >= screenMode && r != tabMark && r != cutMark {
 			c.kind = fine
 		}
 		cells = append(cells, c)
@@ -86,8 +101,11 @@ func parse(s string, m mode) []cell {
 	return cells
 }
 
-// moves reports whether r only moves the cursor within its line, and may.
-func moves(r rune, m mode) bool { return m == screenMode && (r == '\t' || r == '\r') }
+// moves reports whether r only moves the cursor, and may: a carriage return only
+// where it ends its line, or later text would stand over earlier text.
+func moves(r rune, m mode, last bool) bool {
+	return m >= screenMode && r == '\t' || m == screenMode && r == '\r' && last
+}
 
 // misread reports whether a backslash at i, followed by rest, would read as one
 // of our escapes.
@@ -96,7 +114,7 @@ func misread(cells []cell, i int, rest string, m mode) bool {
 		return false
 	}
 	if next := cells[i+1]; next.r == '\\' || next.kind != fine {
-		return !moves(next.r, m) && (next.r != '\t' || m != blockMode)
+		return !moves(next.r, m, i+2 == len(cells)) && (next.r != '\t' || m != blockMode)
 	}
 	switch rest[0] {
 	case 'u':

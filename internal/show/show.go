@@ -8,6 +8,11 @@
 //	\x1b       a control character, or a byte that is not UTF-8
 //	\u{202e}   any other character that does not show itself honestly
 //	\\         a backslash, where a single one would read as an escape
+//	⋯ 80 blanks ⋯  a run of blanks that is too long to be shown (in Arg: \s{80})
+//
+// The signs that Palyra itself marks text with (the gutters │ and ┆, the dashes,
+// arrows and dots of its own words: one list, in class.go) are escaped like that, too,
+// so that none of them ever comes from outside.
 //
 // Line is for text that must stay on one line, Block for text with lines of its
 // own, Screen for what a program printed, Argv for commands. Frame puts a gutter before every line, also those the
@@ -15,7 +20,7 @@
 // Palyra's own words stand.
 //
 // Promises: the result holds only printable characters and has no lone escape
-// bytes (Screen's also tabs and carriage returns); Line, Block, Arg and Argv are injective, so that different inputs give
+// bytes (Screen's also tabs and line ends of two characters); Line, Block, Arg and Argv are injective, so that different inputs give
 // different results. Arg and Argv are plain ASCII, so they also look different
 // in every font that keeps ASCII apart. Line and Block keep the letters of
 // living scripts readable and catch the known look-alikes; they do not claim to
@@ -56,18 +61,25 @@ func Block(s string) string {
 }
 
 // Screen renders what a program printed for the terminal of whoever ran it. Line
-// breaks, tabs and carriage returns are what they are, so that tables stay tables
-// and a progress bar stays on its line; all else is as in Block. A carriage return
-// lets later text stand over earlier text of the same line: Screen is for text
-// that nobody decides by, and that starts on a line of its own.
+// breaks and tabs are what they are, so that tables stay tables, and so is a carriage
+// return at the end of a line; one elsewhere would let later text stand over earlier
+// text of its line, and is escaped. Signs that frames are drawn with stay: Screen is
+// for text that nobody decides by, and that starts on a line of its own. All else is
+// as in Block. A piece of a longer text must not end between the two characters of
+// a line end.
 func Screen(s string) string {
 	var out strings.Builder
 	out.Grow(len(s) + len(s)/8)
-	for i, line := range strings.Split(s, "\n") {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		out.WriteString(render(line, screenMode))
+		m := screenMode
+		if i == len(lines)-1 {
+			m = tailMode
+		}
+		out.WriteString(render(line, m))
 	}
 	return out.String()
 }
@@ -89,6 +101,9 @@ func Arg(s string) string {
 		case r == '"' || r == '\\':
 			out.WriteByte('\\')
 			out.WriteByte(byte(r))
+		case r == ' ' && strings.HasPrefix(s[i:], tooBlank):
+			size = countBlanks(s[i:])
+			fmt.Fprintf(&out, `\s{%d}`, size)
 		case r >= ' ' && r < 0x7f:
 			out.WriteByte(byte(r))
 		default:
@@ -166,6 +181,18 @@ func JSON(doc []byte) []byte {
 		at += int(c.size)
 	}
 	return out
+}
+
+// Blanks marks long runs of blanks in text that is already safe.
+func Blanks(safe string) string {
+	for {
+		i := strings.Index(safe, tooBlank)
+		if i < 0 {
+			return safe
+		}
+		n := countBlanks(safe[i:])
+		safe = fmt.Sprintf("%s%c %d blanks %c%s", safe[:i], cutMark, n, cutMark, safe[i+n:])
+	}
 }
 
 // cut returns the first n characters of s.

@@ -61,8 +61,11 @@ func TestLine(t *testing.T) {
 		{"bengali four looks like eight", "10.0.0.\u09ea", `10.0.0.\u{9ea}`},
 		{"cherokee", "\u13aa\u13a0", `\u{13aa}\u{13a0}`},
 		{"hebrew", "\u05d0\u05d1", `\u{5d0}\u{5d1}`},
-		{"punctuation of prose", "“so” – yes… 5 €", "“so” – yes… 5 €"},
+		{"punctuation of prose", "“so” – yes 5 €", "“so” – yes 5 €"},
 		{"own signs", "⇥⋯", `\u{21e5}\u{22ef}`},
+		{"signs of a frame", "│┆…—→✓✗├─", `\u{2502}\u{2506}\u{2026}\u{2014}\u{2192}\u{2713}\u{2717}\u{251c}\u{2500}`},
+		{"blanks", "a" + strings.Repeat(" ", 4000) + "; rm -rf ~", "a⋯ 4000 blanks ⋯; rm -rf ~"},
+		{"a few blanks", "a" + strings.Repeat(" ", 63) + "b", "a" + strings.Repeat(" ", 63) + "b"},
 		{"replacement character", "\ufffd", `\u{fffd}`},
 		{"backslash alone", `C:\dir\d+`, `C:\dir\d+`},
 		{"backslash that reads as an escape", `\x1b \u{202e} \n`, `\\x1b \\u{202e} \\n`},
@@ -101,6 +104,7 @@ func TestArgv(t *testing.T) {
 		{[]string{"caf\u00e9", "cafe\u0301"}, `"caf\u{e9}" "cafe\u{301}"`},
 		{[]string{"\xff", "\u00ff", `\xff`}, `"\xff" "\u{ff}" "\\xff"`},
 		{[]string{"a\nb\x1b"}, `"a\nb\x1b"`},
+		{[]string{"a" + strings.Repeat(" ", 300) + "b"}, `"a\s{300}b"`},
 	} {
 		if got := Argv(c.argv); got != c.want {
 			t.Errorf("Argv(%q)\n got %s\nwant %s", c.argv, got, c.want)
@@ -227,6 +231,8 @@ func safe(s string, block bool) error {
 	for _, r := range s {
 		switch {
 		case r == '\n' && block, r == tabMark, r == cutMark:
+		case unicode.Is(marks, r):
+			return fmt.Errorf("the mark %U comes from outside", r)
 		case !unicode.IsPrint(r), unicode.In(r, unicode.Cf, unicode.Cc, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
 			return fmt.Errorf("%U in the output", r)
 		case unicode.Is(unicode.Inherited, r):
@@ -246,6 +252,13 @@ func undo(s string, m mode) (string, error) {
 		case r == tabMark && m == blockMode:
 			n += tabStop - column%tabStop - 1
 			out = append(out, '\t')
+		case r == cutMark:
+			var blanks int
+			if _, err := fmt.Sscanf(s, "⋯ %d blanks ⋯", &blanks); err != nil {
+				return "", err
+			}
+			n = len(fmt.Sprintf("⋯ %d blanks ⋯", blanks))
+			out = append(out, strings.Repeat(" ", blanks)...)
 		case r != '\\' || len(s) == 1:
 			out = append(out, s[:n]...)
 		case s[1] == '\\':
@@ -323,13 +336,32 @@ func undoArgv(s string) ([]string, error) {
 			}
 			end++
 		}
-		text, err := undo(strings.ReplaceAll(s[1:end], `\"`, `"`), lineMode)
+		text, err := undo(strings.ReplaceAll(spread(s[1:end]), `\"`, `"`), lineMode)
 		if err != nil {
 			return nil, err
 		}
 		argv, s = append(argv, text), strings.TrimPrefix(s[end+1:], " ")
 	}
 	return argv, nil
+}
+
+// spread undoes counted blanks in a quoted word, where a backslash is never alone.
+func spread(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		var blanks int
+		if n, _ := fmt.Sscanf(s[i:], `\s{%d}`, &blanks); n == 1 {
+			out.WriteString(strings.Repeat(" ", blanks))
+			i += len(fmt.Sprintf(`\s{%d}`, blanks)) - 1
+			continue
+		}
+		out.WriteByte(s[i])
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+			out.WriteByte(s[i])
+		}
+	}
+	return out.String()
 }
 
 func checkArgv(t interface{ Fatalf(string, ...any) }, argv []string) {
@@ -348,7 +380,7 @@ func checkArgv(t interface{ Fatalf(string, ...any) }, argv []string) {
 // nasty draws strings rich in what this package is about.
 func nasty() *rapid.Generator[string] {
 	pieces := []string{
-		`\`, `"`, `'`, " ", "\n", "\t", "\r", "\x1b[0m", "\u202e", "\u200b", "\u0301", "\xff", "\xc3", "é", "а", "p", "x1b", "u{202e}", "n", "ο", "文",
+		`\`, `"`, `'`, " ", strings.Repeat(" ", 70), `\s{70}`, "⋯ 70 blanks ⋯", "│ ", "┆", "…", "—", "→", "\n", "\t", "\r", "\x1b[0m", "\u202e", "\u200b", "\u0301", "\xff", "\xc3", "é", "а", "p", "x1b", "u{202e}", "n", "ο", "文",
 		"\u05d0", "⇥", "⋯", "{", "}", "\ufffd", "\U000e0041", "\u0915\u094d", "0", "a",
 	}
 	return rapid.Custom(func(t *rapid.T) string {
@@ -499,7 +531,12 @@ func FuzzArgv(f *testing.F) {
 func TestScreen(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"tabs", "a\tb\n\tc\n", "a\tb\n\tc\n"},
-		{"a progress bar", "10%\r 20%\r\ndone\r\n", "10%\r 20%\r\ndone\r\n"},
+		{"line ends of two characters", "done\r\nall\r\n", "done\r\nall\r\n"},
+		{"a progress bar", "10%\r 20%\r\ndone\r", `10%\x0d 20%` + "\r\n" + `done\x0d`},
+		{"text over text", "rm -rf /\rls", `rm -rf /\x0dls`},
+		{"two at the end", "a\r\r\n", `a\x0d` + "\r\n"},
+		{"frames that programs draw", "├── a — b…", "├── a — b…"},
+		{"blanks", strings.Repeat(" ", 200) + "x", strings.Repeat(" ", 200) + "x"},
 		{"escape sequences", "\x1b[2Ka\x1b]0;t\x07\u009b2J", `\x1b[2Ka\x1b]0;t\x07\u{9b}2J`},
 		{"other controls", "a\b\v\f\x00\x7f", `a\x08\x0b\x0c\x00\x7f`},
 		{"direction", "a\u202eb", `a\u{202e}b`},

@@ -27,7 +27,7 @@ func lastWords(stderr []byte) string {
 	if fault == nil || bytes.Equal(fault, last) {
 		return quote(last)
 	}
-	return quote(fault) + " … " + quote(last)
+	return quote(fault) + " ... " + quote(last)
 }
 
 // namesFault tells lines that say what went wrong from the traces around them, which

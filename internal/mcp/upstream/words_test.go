@@ -15,12 +15,12 @@ func TestLastWords(t *testing.T) {
 		{"without an end", "first\nlast", "last"},
 		{
 			"node", "node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\nError: Cannot find module '/x.js'\n    at Module._load (error.js)\n  code: 'MODULE_NOT_FOUND',\n}\n\nNode.js v20.20.2\n",
-			"Error: Cannot find module '/x.js' … Node.js v20.20.2",
+			"Error: Cannot find module '/x.js' ... Node.js v20.20.2",
 		},
 		{"python", "Traceback:\n  File \"a.py\"\nModuleNotFoundError: No module named 'mcp'\n", "ModuleNotFoundError: No module named 'mcp'"},
-		{"go", "panic: no\n\ngoroutine 1 [running]:\n\tmain.go:3\nexit status 2\n", "panic: no … exit status 2"},
-		{"control characters", "Error: \x1b[31mred\nbye\n", `Error: \x1b[31mred … bye`},
-		{"long lines", "error " + long + "\n" + long + "\n", "error " + long[:wordsBytes-6] + " … " + long[:wordsBytes]},
+		{"go", "panic: no\n\ngoroutine 1 [running]:\n\tmain.go:3\nexit status 2\n", "panic: no ... exit status 2"},
+		{"control characters", "Error: \x1b[31mred\nbye\n", `Error: \x1b[31mred ... bye`},
+		{"long lines", "error " + long + "\n" + long + "\n", "error " + long[:wordsBytes-6] + " ... " + long[:wordsBytes]},
 	} {
 		if got := lastWords([]byte(c.in)); got != c.want {
 			t.Errorf("%s: %q", c.name, got)

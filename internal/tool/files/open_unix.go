@@ -37,7 +37,7 @@ func openRoot(ctx context.Context, ref palyra.WorkspaceRef, cfg Config) (*root, 
 		return nil, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the workspace %s can no longer be opened", quote(ref.Path)).
 			WithRemedy("check the directory and propose the call anew").WithCause(err)
 	}
-	r := &root{ctx: ctx, fd: fd, path: ref.Path, cfg: cfg}
+	r := &root{ctx: ctx, fd: fd, path: ref.Path, cfg: cfg, left: cfg.MaxFile}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		r.close()

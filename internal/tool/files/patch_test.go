@@ -385,7 +385,7 @@ func fuzzBox(t *testing.T, top string) *box {
 		t.Fatal(err)
 	}
 	b := &box{T: t, dir: filepath.Join(top, "ws"), out: filepath.Join(top, "out"), owner: os.Geteuid(), most: 1 << 20}
-	b.shared = &shared{cfg: Config{MaxFile: 1 << 20}}
+	b.shared = &shared{cfg: Config{MaxFile: 1 << 20}.withDefaults()}
 	b.byName = toolsOf(b.shared)
 	b.ok(os.Mkdir(b.dir, 0o755), os.Mkdir(b.out, 0o755), os.WriteFile(filepath.Join(b.out, "secret"), []byte("outside"), 0o644))
 	b.files(map[string]string{"f": before, "g": "g\n", "d/x": "x\n"})

@@ -24,7 +24,8 @@ const (
 	maxSearchedFile = 8 << 20  // larger files are passed by
 	maxLine         = 400      // bytes of a line shown
 	maxLineSearched = 64 << 10 // the rest of a longer line is passed by
-	lookUp          = 1 << 20  // work of the pattern between two looks at the clock
+	lineWork        = 64       // of a line itself
+	lookUp          = 1 << 14  // work of the pattern between two looks at the clock
 )
 
 // bounds are those of a whole search.
@@ -249,7 +250,7 @@ func (s *search) text(rel string, b []byte) error {
 		line, rest, _ := bytes.Cut(b, []byte("\n"))
 		b = rest
 		line = line[:min(len(line), maxLineSearched)]
-		if s.work += s.re.Work(len(line)); s.work > lookUp {
+		if s.work += s.re.Work(len(line)) + lineWork; s.work > lookUp {
 			if err := s.alive(); err != nil {
 				return err
 			}

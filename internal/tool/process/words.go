@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,14 +23,35 @@ const (
 // commandLine is one line for people: the command and, where it is told
 // something on stdin, the beginning of that. A shell's input is its program.
 func commandLine(argv []string, input []byte) string {
-	words := make([]string, len(argv))
+	words, length := make([]string, len(argv)), 0
 	for i, a := range argv {
-		words[i] = a
-		if a == "" || strings.ContainsFunc(a, unclear) {
-			words[i] = strconv.Quote(a)
+		words[i] = shorten(a, summaryLength)
+		if a == "" || strings.ContainsFunc(words[i], unclear) {
+			words[i] = strconv.Quote(words[i]) // what is cut is cut before: half an escape means something else
+		}
+		length += utf8.RuneCountInString(words[i]) + 1
+	}
+	return strings.Join(fewer(words, length, 2*summaryLength), " ") + fed(input)
+}
+
+// fewer leaves words out of the middle until they are short enough. The first and the
+// last stay.
+func fewer(words []string, length, most int) []string {
+	from := len(words) * 2 / 3
+	to := from
+	for length > most && (from > 1 || to < len(words)-1) {
+		if to < len(words)-1 && (from <= 1 || to-len(words)*2/3 < len(words)*2/3-from) {
+			length -= utf8.RuneCountInString(words[to]) + 1
+			to++
+		} else {
+			from--
+			length -= utf8.RuneCountInString(words[from]) + 1
 		}
 	}
-	return shorten(strings.Join(words, " "), summaryLength) + fed(input)
+	if from == to {
+		return words
+	}
+	return slices.Concat(words[:from], []string{fmt.Sprintf("[%d arguments left out]", to-from)}, words[to:])
 }
 
 // fed is the beginning of what a command is told on stdin.

@@ -23,6 +23,14 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("%q: %s, want %s", c.argv, got, c.want)
 		}
 	}
+	// What is cut is cut before it is quoted, so that its escapes stay whole.
+	script := commandLine([]string{"sh", "-c", strings.Repeat("echo a\n\t\"b\";", 100), strings.Repeat("c\n", 400)}, nil)
+	if q, err := strconv.QuotedPrefix(strings.TrimPrefix(script, "sh -c ")); err != nil || !strings.Contains(q, "bytes left out") {
+		t.Errorf("%v: %s", err, script)
+	}
+	if many := commandLine(append([]string{"first"}, slices.Repeat([]string{"word"}, 1000)...), nil); len(many) > 600 || !strings.Contains(many, "arguments left out] word") {
+		t.Errorf("%d: %s", len(many), many)
+	}
 	long := commandLine([]string{"x", strings.Repeat("y", 10_000)}, []byte(strings.Repeat("z", 10_000)))
 	if len(long) > 500 || strings.Count(long, "bytes left out") != 2 || strings.ContainsRune(long, '\u22ef') {
 		t.Errorf("%d: %s", len(long), long)
