@@ -103,6 +103,14 @@ type Approval struct {
 	Waiting     int64       `json:"waiting"` // calls that wait for this answer
 	Votes       []Vote      `json:"votes,omitempty"`
 	Decision    Decision    `json:"decision,omitzero"`
+	LeftOut     *LeftOut    `json:"left_out,omitempty"` // nil: the plan and the prompt are whole
+}
+
+// LeftOut is what is no longer kept of a question that nobody allowed.
+type LeftOut struct {
+	Arguments      Digest `json:"arguments_digest"`
+	ArgumentsBytes int64  `json:"arguments_bytes"`
+	DiffBytes      int64  `json:"diff_bytes,omitempty"`
 }
 
 // Pending reports whether nobody has settled a.

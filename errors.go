@@ -146,6 +146,7 @@ const (
 	ReasonApprovalFailed     Reason = "approval_failed"
 	ReasonApprovalNotAwaited Reason = "approval_not_awaited"
 	ReasonTooManyPending     Reason = "too_many_pending"
+	ReasonQuestionBytes      Reason = "question_bytes_spent"
 	ReasonRecentlyDenied     Reason = "recently_denied"
 	ReasonAlreadyDecided     Reason = "already_decided"
 	ReasonStaleDigest        Reason = "stale_digest"

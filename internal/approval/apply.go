@@ -70,7 +70,11 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	ends := m.in(min(a.ExpiresAt.Sub(m.time()), d.cfg.Wait)) // a clock set back since Prepare gives no more
 	ends.wall = nanos(a.ExpiresAt)
 	a.Waiting, a.Room, a.Payer = 1, c.Proposal.Room, c.Proposal.Payer()
-	if err := putRecord(tx, a, ends); err != nil {
+	n, err := putRecord(tx, a, ends)
+	if err != nil {
+		return err
+	}
+	if err := d.spend(tx, a.Payer, n, m); err != nil {
 		return err
 	}
 	d.changed(tx, a.ID, false)
@@ -155,6 +159,11 @@ func (d *Desk) settle(tx *store.Tx, r record, dec palyra.Decision) error {
 	}
 	if n != 1 {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "approval %s was already decided", r.ID)
+	}
+	if dec.Answer != palyra.AnswerAllow {
+		if err := d.shrink(tx, r); err != nil {
+			return err
+		}
 	}
 	d.changed(tx, r.ID, true)
 	return d.journal(tx, palyra.ApprovalDecided{

@@ -69,6 +69,7 @@ type Config struct {
 	OnceTTL    time.Duration // how long an unused once-lease lives; 15 minutes
 	MaxTTL     time.Duration // longest timeboxed lease; 24 hours
 	MaxPending int           // open questions per principal; 32
+	DailyBytes int64         // that the questions of a principal and day keep; 256 MiB
 }
 
 // Who acts when no person does.
@@ -103,7 +104,8 @@ func New(c Config) (*Desk, error) {
 	c.OnceTTL = orDefault(c.OnceTTL, 15*time.Minute)
 	c.MaxTTL = orDefault(c.MaxTTL, 24*time.Hour)
 	c.MaxPending = orDefault(c.MaxPending, 32)
-	if c.Wait < 0 || c.DenyHold < 0 || c.OnceTTL < 0 || c.MaxTTL < minTTL || c.MaxPending < 0 {
+	c.DailyBytes = orDefault(c.DailyBytes, 256<<20)
+	if c.Wait < 0 || c.DenyHold < 0 || c.OnceTTL < 0 || c.MaxTTL < minTTL || c.MaxPending < 0 || c.DailyBytes < 0 {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "approval: a limit is out of range")
 	}
 	d := &Desk{cfg: c, clock: &clock{now: c.Now, boot: c.Boot}, kick: make(chan struct{}, 1)}
@@ -116,7 +118,7 @@ func New(c Config) (*Desk, error) {
 	return d, nil
 }
 
-func orDefault[T time.Duration | int](v, def T) T {
+func orDefault[T time.Duration | int | int64](v, def T) T {
 	if v == 0 {
 		return def
 	}

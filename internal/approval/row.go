@@ -89,13 +89,18 @@ func withDocuments(tx *store.Tx, id palyra.ID) (record, int, error) {
 	if err != nil {
 		return record{}, 0, err
 	}
-	var plan, prompt string
-	err = tx.Get(`SELECT plan, prompt FROM approval_documents WHERE approval_id = ?`, []any{id}, &plan, &prompt)
+	var plan, prompt, left string
+	err = tx.Get(`SELECT plan, prompt, left_out FROM approval_documents WHERE approval_id = ?`, []any{id}, &plan, &prompt, &left)
 	if err != nil {
 		return record{}, 0, fmt.Errorf("approval: documents of %s: %w", id, err)
 	}
 	if err := errors.Join(decode(plan, &r.Plan), decode(prompt, &r.Prompt)); err != nil {
 		return record{}, 0, fmt.Errorf("approval: documents of %s: %w", id, err)
+	}
+	if left != "" {
+		if err := decode(left, &r.LeftOut); err != nil {
+			return record{}, 0, fmt.Errorf("approval: documents of %s: %w", id, err)
+		}
 	}
 	return r, len(plan) + len(prompt), nil
 }
@@ -128,28 +133,29 @@ func putVote(tx *store.Tx, v palyra.Vote) error {
 	return err
 }
 
-// putRecord inserts a new, pending question and its documents.
-func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) error {
+// putRecord inserts a new, pending question and its documents, and says how large
+// those are.
+func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) (int64, error) {
 	need, err1 := encode(a.Need)
 	policies, err2 := encode(a.Policies)
 	plan, err3 := encode(a.Plan)
 	prompt, err4 := encode(a.Prompt)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return err
+		return 0, err
 	}
 	var seq int64
 	if err := tx.Get(`SELECT COALESCE(MAX(seq), 0) + 1 FROM approvals`, nil, &seq); err != nil {
-		return err
+		return 0, err
 	}
 	_, err := tx.Exec(`INSERT INTO approvals (`+recordColumns+`) VALUES (`+recordMarks+`)`,
 		a.ID, seq, a.Session, a.Run, a.Call, a.Principal, a.Owner, a.PeerUID, a.Door, nanos(a.RequestedAt), ends.wall, ends.boot,
 		ends.since, a.SubjectType, a.SubjectID, a.PlanDigest, need, a.Bundle, a.Snapshot, policies, a.Waiting,
 		"", "", "", "", "", "", 0, "", a.Room, a.Payer)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = tx.Exec(`INSERT INTO approval_documents (approval_id, plan, prompt) VALUES (?, ?, ?)`, a.ID, plan, prompt)
-	return err
+	return int64(len(plan) + len(prompt)), err
 }
 
 func encode(v any) (string, error) {

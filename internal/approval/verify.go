@@ -117,14 +117,14 @@ func (v *verifier) approval(line []byte) error {
 	if err := decodeLine(line, &l); err != nil {
 		return err
 	}
-	digest, err := l.Approval.Plan.Digest()
 	switch {
 	case l.Kind != kindApproval || l.Seq != v.report.Count+1:
 		return errors.New("an approval is missing or out of order")
 	case l.Prev != v.prev:
 		return errors.New("the line before it was changed")
-	case err != nil || digest != l.Approval.PlanDigest:
-		return errors.New("the plan does not have its digest")
+	}
+	if err := whole(l.Approval); err != nil {
+		return err
 	}
 	v.prev = hashLine(line)
 	v.report.Count++

@@ -66,6 +66,7 @@ var exitByReason = map[palyra.Reason]int{
 	palyra.ReasonApprovalNotAwaited: exitApproval,
 	palyra.ReasonRecentlyDenied:     exitApproval,
 	palyra.ReasonTooManyPending:     exitApproval,
+	palyra.ReasonQuestionBytes:      exitApproval,
 	palyra.ReasonPairingRefused:     exitApproval,
 
 	palyra.ReasonAgentMayNotDecide: exitUnauthorised,

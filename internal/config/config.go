@@ -113,6 +113,7 @@ type Limits struct {
 type Approvals struct {
 	WaitMS     int64
 	MaxPending int64
+	DailyBytes int64
 	DenyHoldMS int64
 	OnceTTLMS  int64
 	MaxTTLMS   int64
@@ -152,7 +153,7 @@ type Store struct {
 func Default() Config {
 	return Config{
 		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000, RunOutputBytes: 64 << 20, ParallelCalls: 4},
-		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
+		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DailyBytes: 256 << 20, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
 		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}},
 		Sessions:  Sessions{IdleMS: 12 * 3600_000},
 		Policy:    Policy{Preset: "default"},

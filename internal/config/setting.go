@@ -57,6 +57,10 @@ var callSettings = []setting{
 		value: func(c *Config) any { return &c.Approvals.MaxPending },
 	},
 	{
+		key: "approvals.daily_bytes", text: "what the questions of one principal and day may keep", min: 1 << 20, max: 1 << 40,
+		value: func(c *Config) any { return &c.Approvals.DailyBytes },
+	},
+	{
 		key: "approvals.deny_hold_ms", text: "how long a denied plan may not be asked for again", min: 0, max: 7 * day,
 		value: func(c *Config) any { return &c.Approvals.DenyHoldMS },
 	},

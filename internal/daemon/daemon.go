@@ -228,7 +228,7 @@ func (d *Daemon) openDesk(context.Context) (err error) {
 	a := d.Config.Config.Approvals
 	d.desk, err = approval.New(approval.Config{
 		DB: d.db, Journal: d.journal, Now: now, Boot: boot, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
-		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending),
+		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending), DailyBytes: a.DailyBytes,
 	})
 	if err != nil {
 		return err

@@ -95,6 +95,8 @@ func (p policyPart) thinkable(ctx context.Context, c *palyra.Call, reason palyra
 		return raised("", "tool_call.max_calls_per_run", 2*conf.ToolCall.MaxCallsPerRun, func(c *config.Config, n int64) { c.ToolCall.MaxCallsPerRun = n })
 	case palyra.ReasonTooManyPending:
 		return p.morePending(ctx, conf)
+	case palyra.ReasonQuestionBytes:
+		return raised("", "approvals.daily_bytes", 4*conf.Approvals.DailyBytes, func(c *config.Config, n int64) { c.Approvals.DailyBytes = n })
 	case palyra.ReasonApprovalExpired:
 		return raised(openTime, "approvals.wait_ms", 2*conf.Approvals.WaitMS, func(c *config.Config, n int64) { c.Approvals.WaitMS = n })
 	case palyra.ReasonPosture:

@@ -52,6 +52,10 @@ var byPeople = []refusal{
 		layer: palyra.LayerApproval, reason: palyra.ReasonTooManyPending, flip: "limit",
 	},
 	{
+		name: "questions that keep too much", env: []string{"PALYRA_APPROVALS_DAILY_BYTES=1048576"}, known: true, call: writesMuch,
+		layer: palyra.LayerApproval, reason: palyra.ReasonQuestionBytes, flip: "limit",
+	},
+	{
 		name: "a question that was withdrawn", known: true, call: writes, provoke: sessionClosed,
 		layer: palyra.LayerApproval, reason: palyra.ReasonApprovalFailed, flip: "answer",
 	},

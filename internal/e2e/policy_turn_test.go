@@ -47,6 +47,10 @@ func limited(name string, value int64) map[string]any {
 
 func writes(d *daemon) client.CallRequest { return write(d.work, "a.txt", "x") }
 
+func writesMuch(d *daemon) client.CallRequest {
+	return write(d.work, "a.txt", strings.Repeat("x", 2<<20))
+}
+
 func echoes(*daemon) client.CallRequest { return echo("x") }
 
 var byPolicy = []refusal{

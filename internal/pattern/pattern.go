@@ -24,7 +24,7 @@ const MaxWeight = 4 << 10
 
 const (
 	maxLength   = 4 << 10 // bytes of an expression
-	maxFolded   = 32      // classes of one in which case does not count: each may take milliseconds to read
+	maxFolded   = 8       // classes of one in which case does not count: each may take milliseconds to read
 	runesAState = 8       // of a class of characters
 	atOnce      = 1 << 18 // work that is done without looking up: some milliseconds
 )

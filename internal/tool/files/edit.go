@@ -34,6 +34,9 @@ func (editor) Spec() palyra.Tool {
 		editSchema), patchInput)
 }
 
+// maxPlaces bounds how many places one edit changes.
+const maxPlaces = 500_000
+
 type editArgs struct {
 	Path string `json:"path"`
 	Old  string `json:"old_string"`
@@ -161,6 +164,8 @@ func (a editArgs) places(rel string, s state) (int, error) {
 	switch {
 	case n == 0:
 		return 0, notSo("read the file with palyra.fs.read and copy the text exactly, with its white space", "old_string does not stand in %s", quote(rel))
+	case n > maxPlaces:
+		return 0, notSo("give more of the lines around it, or write the file whole", "old_string stands in %s %s; at most %d places are changed at once", quote(rel), times(n), maxPlaces)
 	case n > 1 && !a.All:
 		return 0, notSo("give more of the lines around it, or set replace_all", "old_string stands in %s %s", quote(rel), times(n))
 	}

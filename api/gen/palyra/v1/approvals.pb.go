@@ -209,8 +209,10 @@ type Approval struct {
 	Waiting        int64                  `protobuf:"varint,20,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Votes          []*Vote                `protobuf:"bytes,21,rep,name=votes,proto3" json:"votes,omitempty"`
 	Decision       *Decision              `protobuf:"bytes,22,opt,name=decision,proto3" json:"decision,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Unset: the plan and the prompt are whole.
+	LeftOut       *LeftOut `protobuf:"bytes,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
@@ -397,6 +399,74 @@ func (x *Approval) GetDecision() *Decision {
 	return nil
 }
 
+func (x *Approval) GetLeftOut() *LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// LeftOut is what is no longer kept of a question that nobody allowed.
+type LeftOut struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ArgumentsDigest string                 `protobuf:"bytes,1,opt,name=arguments_digest,json=argumentsDigest,proto3" json:"arguments_digest,omitempty"`
+	ArgumentsBytes  int64                  `protobuf:"varint,2,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"`
+	DiffBytes       int64                  `protobuf:"varint,3,opt,name=diff_bytes,json=diffBytes,proto3" json:"diff_bytes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *LeftOut) Reset() {
+	*x = LeftOut{}
+	mi := &file_palyra_v1_approvals_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftOut) ProtoMessage() {}
+
+func (x *LeftOut) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_approvals_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftOut.ProtoReflect.Descriptor instead.
+func (*LeftOut) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LeftOut) GetArgumentsDigest() string {
+	if x != nil {
+		return x.ArgumentsDigest
+	}
+	return ""
+}
+
+func (x *LeftOut) GetArgumentsBytes() int64 {
+	if x != nil {
+		return x.ArgumentsBytes
+	}
+	return 0
+}
+
+func (x *LeftOut) GetDiffBytes() int64 {
+	if x != nil {
+		return x.DiffBytes
+	}
+	return 0
+}
+
 // Grant is a durable grant: what a decision permits, with explicit terms.
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -418,7 +488,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[3]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +500,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[3]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +513,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{3}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Grant) GetGrantId() string {
@@ -552,7 +622,7 @@ type ApprovalFilter struct {
 
 func (x *ApprovalFilter) Reset() {
 	*x = ApprovalFilter{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[4]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +634,7 @@ func (x *ApprovalFilter) String() string {
 func (*ApprovalFilter) ProtoMessage() {}
 
 func (x *ApprovalFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[4]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +647,7 @@ func (x *ApprovalFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalFilter.ProtoReflect.Descriptor instead.
 func (*ApprovalFilter) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{4}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ApprovalFilter) GetSubjectType() string {
@@ -659,7 +729,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[5]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +741,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[5]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +754,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{5}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListApprovalsRequest) GetFilter() *ApprovalFilter {
@@ -704,7 +774,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[6]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +786,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[6]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +799,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{6}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -755,7 +825,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[7]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +837,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[7]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +850,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{7}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetApprovalRequest) GetApprovalId() string {
@@ -799,7 +869,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[8]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +881,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[8]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +894,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{8}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -857,7 +927,7 @@ type DecideApprovalRequest struct {
 
 func (x *DecideApprovalRequest) Reset() {
 	*x = DecideApprovalRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[9]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +939,7 @@ func (x *DecideApprovalRequest) String() string {
 func (*DecideApprovalRequest) ProtoMessage() {}
 
 func (x *DecideApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[9]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +952,7 @@ func (x *DecideApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideApprovalRequest.ProtoReflect.Descriptor instead.
 func (*DecideApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{9}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DecideApprovalRequest) GetApprovalId() string {
@@ -957,7 +1027,7 @@ type DecideApprovalResponse struct {
 
 func (x *DecideApprovalResponse) Reset() {
 	*x = DecideApprovalResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[10]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1039,7 @@ func (x *DecideApprovalResponse) String() string {
 func (*DecideApprovalResponse) ProtoMessage() {}
 
 func (x *DecideApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[10]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1052,7 @@ func (x *DecideApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideApprovalResponse.ProtoReflect.Descriptor instead.
 func (*DecideApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DecideApprovalResponse) GetApproval() *Approval {
@@ -1000,7 +1070,7 @@ type WatchApprovalsRequest struct {
 
 func (x *WatchApprovalsRequest) Reset() {
 	*x = WatchApprovalsRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[11]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1082,7 @@ func (x *WatchApprovalsRequest) String() string {
 func (*WatchApprovalsRequest) ProtoMessage() {}
 
 func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[11]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1095,7 @@ func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{12}
 }
 
 type WatchApprovalsResponse struct {
@@ -1037,7 +1107,7 @@ type WatchApprovalsResponse struct {
 
 func (x *WatchApprovalsResponse) Reset() {
 	*x = WatchApprovalsResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[12]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1119,7 @@ func (x *WatchApprovalsResponse) String() string {
 func (*WatchApprovalsResponse) ProtoMessage() {}
 
 func (x *WatchApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[12]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1132,7 @@ func (x *WatchApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchApprovalsResponse) GetApproval() *Approval {
@@ -1083,7 +1153,7 @@ type ExportApprovalsRequest struct {
 
 func (x *ExportApprovalsRequest) Reset() {
 	*x = ExportApprovalsRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[13]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1165,7 @@ func (x *ExportApprovalsRequest) String() string {
 func (*ExportApprovalsRequest) ProtoMessage() {}
 
 func (x *ExportApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[13]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1178,7 @@ func (x *ExportApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ExportApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExportApprovalsRequest) GetFormat() string {
@@ -1134,7 +1204,7 @@ type ExportApprovalsResponse struct {
 
 func (x *ExportApprovalsResponse) Reset() {
 	*x = ExportApprovalsResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[14]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1216,7 @@ func (x *ExportApprovalsResponse) String() string {
 func (*ExportApprovalsResponse) ProtoMessage() {}
 
 func (x *ExportApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[14]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1229,7 @@ func (x *ExportApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ExportApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExportApprovalsResponse) GetChunk() []byte {
@@ -1183,7 +1253,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[15]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1265,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[15]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1278,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListGrantsRequest) GetPrincipal() string {
@@ -1256,7 +1326,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[16]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1338,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[16]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1351,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -1307,7 +1377,7 @@ type GetGrantRequest struct {
 
 func (x *GetGrantRequest) Reset() {
 	*x = GetGrantRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[17]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1389,7 @@ func (x *GetGrantRequest) String() string {
 func (*GetGrantRequest) ProtoMessage() {}
 
 func (x *GetGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[17]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1402,7 @@ func (x *GetGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGrantRequest.ProtoReflect.Descriptor instead.
 func (*GetGrantRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetGrantRequest) GetGrantId() string {
@@ -1351,7 +1421,7 @@ type GetGrantResponse struct {
 
 func (x *GetGrantResponse) Reset() {
 	*x = GetGrantResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[18]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1433,7 @@ func (x *GetGrantResponse) String() string {
 func (*GetGrantResponse) ProtoMessage() {}
 
 func (x *GetGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[18]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1446,7 @@ func (x *GetGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGrantResponse.ProtoReflect.Descriptor instead.
 func (*GetGrantResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetGrantResponse) GetGrant() *Grant {
@@ -1395,7 +1465,7 @@ type RevokeGrantRequest struct {
 
 func (x *RevokeGrantRequest) Reset() {
 	*x = RevokeGrantRequest{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[19]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1477,7 @@ func (x *RevokeGrantRequest) String() string {
 func (*RevokeGrantRequest) ProtoMessage() {}
 
 func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[19]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1490,7 @@ func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantRequest.ProtoReflect.Descriptor instead.
 func (*RevokeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RevokeGrantRequest) GetGrantId() string {
@@ -1439,7 +1509,7 @@ type RevokeGrantResponse struct {
 
 func (x *RevokeGrantResponse) Reset() {
 	*x = RevokeGrantResponse{}
-	mi := &file_palyra_v1_approvals_proto_msgTypes[20]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1521,7 @@ func (x *RevokeGrantResponse) String() string {
 func (*RevokeGrantResponse) ProtoMessage() {}
 
 func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_approvals_proto_msgTypes[20]
+	mi := &file_palyra_v1_approvals_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1534,7 @@ func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantResponse.ProtoReflect.Descriptor instead.
 func (*RevokeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_approvals_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RevokeGrantResponse) GetGrant() *Grant {
@@ -1491,7 +1561,7 @@ const file_palyra_v1_approvals_proto_rawDesc = "" +
 	"\vexplanation\x18\x06 \x01(\tR\vexplanation\x12\x16\n" +
 	"\x06remedy\x18\a \x01(\tR\x06remedy\x12\x16\n" +
 	"\x06covers\x18\b \x01(\tR\x06covers\x12-\n" +
-	"\aoptions\x18\t \x03(\v2\x13.palyra.v1.WideningR\aoptions\"\x8b\x06\n" +
+	"\aoptions\x18\t \x03(\v2\x13.palyra.v1.WideningR\aoptions\"\xba\x06\n" +
 	"\bApproval\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x1d\n" +
@@ -1520,7 +1590,13 @@ const file_palyra_v1_approvals_proto_rawDesc = "" +
 	"\bpolicies\x18\x13 \x03(\tR\bpolicies\x12\x18\n" +
 	"\awaiting\x18\x14 \x01(\x03R\awaiting\x12%\n" +
 	"\x05votes\x18\x15 \x03(\v2\x0f.palyra.v1.VoteR\x05votes\x12/\n" +
-	"\bdecision\x18\x16 \x01(\v2\x13.palyra.v1.DecisionR\bdecision\"\xd4\x03\n" +
+	"\bdecision\x18\x16 \x01(\v2\x13.palyra.v1.DecisionR\bdecision\x12-\n" +
+	"\bleft_out\x18\x17 \x01(\v2\x12.palyra.v1.LeftOutR\aleftOut\"|\n" +
+	"\aLeftOut\x12)\n" +
+	"\x10arguments_digest\x18\x01 \x01(\tR\x0fargumentsDigest\x12'\n" +
+	"\x0farguments_bytes\x18\x02 \x01(\x03R\x0eargumentsBytes\x12\x1d\n" +
+	"\n" +
+	"diff_bytes\x18\x03 \x01(\x03R\tdiffBytes\"\xd4\x03\n" +
 	"\x05Grant\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\tR\agrantId\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
@@ -1637,84 +1713,86 @@ func file_palyra_v1_approvals_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_approvals_proto_rawDescData
 }
 
-var file_palyra_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_palyra_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_palyra_v1_approvals_proto_goTypes = []any{
 	(*Widening)(nil),                // 0: palyra.v1.Widening
 	(*Prompt)(nil),                  // 1: palyra.v1.Prompt
 	(*Approval)(nil),                // 2: palyra.v1.Approval
-	(*Grant)(nil),                   // 3: palyra.v1.Grant
-	(*ApprovalFilter)(nil),          // 4: palyra.v1.ApprovalFilter
-	(*ListApprovalsRequest)(nil),    // 5: palyra.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),   // 6: palyra.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),      // 7: palyra.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),     // 8: palyra.v1.GetApprovalResponse
-	(*DecideApprovalRequest)(nil),   // 9: palyra.v1.DecideApprovalRequest
-	(*DecideApprovalResponse)(nil),  // 10: palyra.v1.DecideApprovalResponse
-	(*WatchApprovalsRequest)(nil),   // 11: palyra.v1.WatchApprovalsRequest
-	(*WatchApprovalsResponse)(nil),  // 12: palyra.v1.WatchApprovalsResponse
-	(*ExportApprovalsRequest)(nil),  // 13: palyra.v1.ExportApprovalsRequest
-	(*ExportApprovalsResponse)(nil), // 14: palyra.v1.ExportApprovalsResponse
-	(*ListGrantsRequest)(nil),       // 15: palyra.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),      // 16: palyra.v1.ListGrantsResponse
-	(*GetGrantRequest)(nil),         // 17: palyra.v1.GetGrantRequest
-	(*GetGrantResponse)(nil),        // 18: palyra.v1.GetGrantResponse
-	(*RevokeGrantRequest)(nil),      // 19: palyra.v1.RevokeGrantRequest
-	(*RevokeGrantResponse)(nil),     // 20: palyra.v1.RevokeGrantResponse
-	(*Risk)(nil),                    // 21: palyra.v1.Risk
-	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
-	(*Plan)(nil),                    // 23: palyra.v1.Plan
-	(*Need)(nil),                    // 24: palyra.v1.Need
-	(*Vote)(nil),                    // 25: palyra.v1.Vote
-	(*Decision)(nil),                // 26: palyra.v1.Decision
-	(*Terms)(nil),                   // 27: palyra.v1.Terms
+	(*LeftOut)(nil),                 // 3: palyra.v1.LeftOut
+	(*Grant)(nil),                   // 4: palyra.v1.Grant
+	(*ApprovalFilter)(nil),          // 5: palyra.v1.ApprovalFilter
+	(*ListApprovalsRequest)(nil),    // 6: palyra.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),   // 7: palyra.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),      // 8: palyra.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),     // 9: palyra.v1.GetApprovalResponse
+	(*DecideApprovalRequest)(nil),   // 10: palyra.v1.DecideApprovalRequest
+	(*DecideApprovalResponse)(nil),  // 11: palyra.v1.DecideApprovalResponse
+	(*WatchApprovalsRequest)(nil),   // 12: palyra.v1.WatchApprovalsRequest
+	(*WatchApprovalsResponse)(nil),  // 13: palyra.v1.WatchApprovalsResponse
+	(*ExportApprovalsRequest)(nil),  // 14: palyra.v1.ExportApprovalsRequest
+	(*ExportApprovalsResponse)(nil), // 15: palyra.v1.ExportApprovalsResponse
+	(*ListGrantsRequest)(nil),       // 16: palyra.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),      // 17: palyra.v1.ListGrantsResponse
+	(*GetGrantRequest)(nil),         // 18: palyra.v1.GetGrantRequest
+	(*GetGrantResponse)(nil),        // 19: palyra.v1.GetGrantResponse
+	(*RevokeGrantRequest)(nil),      // 20: palyra.v1.RevokeGrantRequest
+	(*RevokeGrantResponse)(nil),     // 21: palyra.v1.RevokeGrantResponse
+	(*Risk)(nil),                    // 22: palyra.v1.Risk
+	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(*Plan)(nil),                    // 24: palyra.v1.Plan
+	(*Need)(nil),                    // 25: palyra.v1.Need
+	(*Vote)(nil),                    // 26: palyra.v1.Vote
+	(*Decision)(nil),                // 27: palyra.v1.Decision
+	(*Terms)(nil),                   // 28: palyra.v1.Terms
 }
 var file_palyra_v1_approvals_proto_depIdxs = []int32{
-	21, // 0: palyra.v1.Prompt.risk:type_name -> palyra.v1.Risk
+	22, // 0: palyra.v1.Prompt.risk:type_name -> palyra.v1.Risk
 	0,  // 1: palyra.v1.Prompt.options:type_name -> palyra.v1.Widening
-	22, // 2: palyra.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
-	22, // 3: palyra.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	23, // 4: palyra.v1.Approval.plan:type_name -> palyra.v1.Plan
+	23, // 2: palyra.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	23, // 3: palyra.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	24, // 4: palyra.v1.Approval.plan:type_name -> palyra.v1.Plan
 	1,  // 5: palyra.v1.Approval.prompt:type_name -> palyra.v1.Prompt
-	24, // 6: palyra.v1.Approval.need:type_name -> palyra.v1.Need
-	25, // 7: palyra.v1.Approval.votes:type_name -> palyra.v1.Vote
-	26, // 8: palyra.v1.Approval.decision:type_name -> palyra.v1.Decision
-	27, // 9: palyra.v1.Grant.terms:type_name -> palyra.v1.Terms
-	22, // 10: palyra.v1.Grant.created_at:type_name -> google.protobuf.Timestamp
-	22, // 11: palyra.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 12: palyra.v1.Grant.revoked_at:type_name -> google.protobuf.Timestamp
-	26, // 13: palyra.v1.Grant.decision:type_name -> palyra.v1.Decision
-	22, // 14: palyra.v1.ApprovalFilter.since:type_name -> google.protobuf.Timestamp
-	22, // 15: palyra.v1.ApprovalFilter.until:type_name -> google.protobuf.Timestamp
-	4,  // 16: palyra.v1.ListApprovalsRequest.filter:type_name -> palyra.v1.ApprovalFilter
-	2,  // 17: palyra.v1.ListApprovalsResponse.approvals:type_name -> palyra.v1.Approval
-	2,  // 18: palyra.v1.GetApprovalResponse.approval:type_name -> palyra.v1.Approval
-	2,  // 19: palyra.v1.DecideApprovalResponse.approval:type_name -> palyra.v1.Approval
-	2,  // 20: palyra.v1.WatchApprovalsResponse.approval:type_name -> palyra.v1.Approval
-	4,  // 21: palyra.v1.ExportApprovalsRequest.filter:type_name -> palyra.v1.ApprovalFilter
-	3,  // 22: palyra.v1.ListGrantsResponse.grants:type_name -> palyra.v1.Grant
-	3,  // 23: palyra.v1.GetGrantResponse.grant:type_name -> palyra.v1.Grant
-	3,  // 24: palyra.v1.RevokeGrantResponse.grant:type_name -> palyra.v1.Grant
-	5,  // 25: palyra.v1.ApprovalsService.ListApprovals:input_type -> palyra.v1.ListApprovalsRequest
-	7,  // 26: palyra.v1.ApprovalsService.GetApproval:input_type -> palyra.v1.GetApprovalRequest
-	9,  // 27: palyra.v1.ApprovalsService.DecideApproval:input_type -> palyra.v1.DecideApprovalRequest
-	11, // 28: palyra.v1.ApprovalsService.WatchApprovals:input_type -> palyra.v1.WatchApprovalsRequest
-	13, // 29: palyra.v1.ApprovalsService.ExportApprovals:input_type -> palyra.v1.ExportApprovalsRequest
-	15, // 30: palyra.v1.ApprovalsService.ListGrants:input_type -> palyra.v1.ListGrantsRequest
-	17, // 31: palyra.v1.ApprovalsService.GetGrant:input_type -> palyra.v1.GetGrantRequest
-	19, // 32: palyra.v1.ApprovalsService.RevokeGrant:input_type -> palyra.v1.RevokeGrantRequest
-	6,  // 33: palyra.v1.ApprovalsService.ListApprovals:output_type -> palyra.v1.ListApprovalsResponse
-	8,  // 34: palyra.v1.ApprovalsService.GetApproval:output_type -> palyra.v1.GetApprovalResponse
-	10, // 35: palyra.v1.ApprovalsService.DecideApproval:output_type -> palyra.v1.DecideApprovalResponse
-	12, // 36: palyra.v1.ApprovalsService.WatchApprovals:output_type -> palyra.v1.WatchApprovalsResponse
-	14, // 37: palyra.v1.ApprovalsService.ExportApprovals:output_type -> palyra.v1.ExportApprovalsResponse
-	16, // 38: palyra.v1.ApprovalsService.ListGrants:output_type -> palyra.v1.ListGrantsResponse
-	18, // 39: palyra.v1.ApprovalsService.GetGrant:output_type -> palyra.v1.GetGrantResponse
-	20, // 40: palyra.v1.ApprovalsService.RevokeGrant:output_type -> palyra.v1.RevokeGrantResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	25, // 6: palyra.v1.Approval.need:type_name -> palyra.v1.Need
+	26, // 7: palyra.v1.Approval.votes:type_name -> palyra.v1.Vote
+	27, // 8: palyra.v1.Approval.decision:type_name -> palyra.v1.Decision
+	3,  // 9: palyra.v1.Approval.left_out:type_name -> palyra.v1.LeftOut
+	28, // 10: palyra.v1.Grant.terms:type_name -> palyra.v1.Terms
+	23, // 11: palyra.v1.Grant.created_at:type_name -> google.protobuf.Timestamp
+	23, // 12: palyra.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
+	23, // 13: palyra.v1.Grant.revoked_at:type_name -> google.protobuf.Timestamp
+	27, // 14: palyra.v1.Grant.decision:type_name -> palyra.v1.Decision
+	23, // 15: palyra.v1.ApprovalFilter.since:type_name -> google.protobuf.Timestamp
+	23, // 16: palyra.v1.ApprovalFilter.until:type_name -> google.protobuf.Timestamp
+	5,  // 17: palyra.v1.ListApprovalsRequest.filter:type_name -> palyra.v1.ApprovalFilter
+	2,  // 18: palyra.v1.ListApprovalsResponse.approvals:type_name -> palyra.v1.Approval
+	2,  // 19: palyra.v1.GetApprovalResponse.approval:type_name -> palyra.v1.Approval
+	2,  // 20: palyra.v1.DecideApprovalResponse.approval:type_name -> palyra.v1.Approval
+	2,  // 21: palyra.v1.WatchApprovalsResponse.approval:type_name -> palyra.v1.Approval
+	5,  // 22: palyra.v1.ExportApprovalsRequest.filter:type_name -> palyra.v1.ApprovalFilter
+	4,  // 23: palyra.v1.ListGrantsResponse.grants:type_name -> palyra.v1.Grant
+	4,  // 24: palyra.v1.GetGrantResponse.grant:type_name -> palyra.v1.Grant
+	4,  // 25: palyra.v1.RevokeGrantResponse.grant:type_name -> palyra.v1.Grant
+	6,  // 26: palyra.v1.ApprovalsService.ListApprovals:input_type -> palyra.v1.ListApprovalsRequest
+	8,  // 27: palyra.v1.ApprovalsService.GetApproval:input_type -> palyra.v1.GetApprovalRequest
+	10, // 28: palyra.v1.ApprovalsService.DecideApproval:input_type -> palyra.v1.DecideApprovalRequest
+	12, // 29: palyra.v1.ApprovalsService.WatchApprovals:input_type -> palyra.v1.WatchApprovalsRequest
+	14, // 30: palyra.v1.ApprovalsService.ExportApprovals:input_type -> palyra.v1.ExportApprovalsRequest
+	16, // 31: palyra.v1.ApprovalsService.ListGrants:input_type -> palyra.v1.ListGrantsRequest
+	18, // 32: palyra.v1.ApprovalsService.GetGrant:input_type -> palyra.v1.GetGrantRequest
+	20, // 33: palyra.v1.ApprovalsService.RevokeGrant:input_type -> palyra.v1.RevokeGrantRequest
+	7,  // 34: palyra.v1.ApprovalsService.ListApprovals:output_type -> palyra.v1.ListApprovalsResponse
+	9,  // 35: palyra.v1.ApprovalsService.GetApproval:output_type -> palyra.v1.GetApprovalResponse
+	11, // 36: palyra.v1.ApprovalsService.DecideApproval:output_type -> palyra.v1.DecideApprovalResponse
+	13, // 37: palyra.v1.ApprovalsService.WatchApprovals:output_type -> palyra.v1.WatchApprovalsResponse
+	15, // 38: palyra.v1.ApprovalsService.ExportApprovals:output_type -> palyra.v1.ExportApprovalsResponse
+	17, // 39: palyra.v1.ApprovalsService.ListGrants:output_type -> palyra.v1.ListGrantsResponse
+	19, // 40: palyra.v1.ApprovalsService.GetGrant:output_type -> palyra.v1.GetGrantResponse
+	21, // 41: palyra.v1.ApprovalsService.RevokeGrant:output_type -> palyra.v1.RevokeGrantResponse
+	34, // [34:42] is the sub-list for method output_type
+	26, // [26:34] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_approvals_proto_init() }
@@ -1730,7 +1808,7 @@ func file_palyra_v1_approvals_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_approvals_proto_rawDesc), len(file_palyra_v1_approvals_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
