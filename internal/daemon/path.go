@@ -109,6 +109,17 @@ func builtin(a *artifact.Store, g *egress.Guard) []tool.Tool {
 	return append(all, toolartifact.All(a)...)
 }
 
+// sweep takes away the temporary files of a call that an earlier daemon died in.
+func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
+	stay, err := files.Sweep(ctx, c.ID, c.Plan)
+	if err != nil {
+		d.Log.Warn("cannot take away the temporary files of a call that was cut off", "call", c.ID, "workspace", c.Plan.Workspace.Path, "error", err)
+	}
+	for _, name := range stay {
+		d.Log.Warn("a call that was cut off left what a file was before", "call", c.ID, "workspace", c.Plan.Workspace.Path, "file", name)
+	}
+}
+
 // openCalls puts the ledger, the gate and the calls on top of each other.
 func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
@@ -131,7 +142,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		return err
 	}
 	p.calls, err = run.NewCalls(run.CallsConfig{
-		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, LeaseEnded: d.leaseEnded,
+		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, LeaseEnded: d.leaseEnded, CutOff: d.sweep,
 	})
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ type Calls struct {
 	now      func() time.Time
 	log      *slog.Logger
 	ended    func(context.Context, palyra.ID) bool
+	cutOff   func(context.Context, *palyra.Call)
 	rest     time.Duration // of a stranded call
 
 	ctx  context.Context // ends when the daemon stops
@@ -69,6 +70,9 @@ type CallsConfig struct {
 	// LeaseEnded reports whether a lease was revoked, expired or closed; not
 	// whether it is spent. Nil: none ever is.
 	LeaseEnded func(context.Context, palyra.ID) bool
+	// CutOff is told of a call that an earlier daemon died in, before it is on record
+	// as unknown: what it left behind is taken away. Nil: nothing is.
+	CutOff func(context.Context, *palyra.Call)
 }
 
 // NewCalls returns Calls. Recover must run before the first Call.
@@ -80,8 +84,11 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 		c.LeaseEnded = func(context.Context, palyra.ID) bool { return false }
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
+	if c.CutOff == nil {
+		c.CutOff = func(context.Context, *palyra.Call) {}
+	}
 	calls := &Calls{
-		ended: c.LeaseEnded, rest: strandedFor,
+		cutOff: c.CutOff, ended: c.LeaseEnded, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
 		left: map[palyra.ID]bool{}, held: map[string]holding{},

@@ -67,6 +67,9 @@ func (c *Calls) orphans(ctx context.Context) error {
 // giveUp ends a call that an earlier daemon held.
 func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 	from := call.State
+	if from.AfterCrash() != palyra.Refused {
+		c.cutOff(ctx, call)
+	}
 	out := palyra.Outcome{
 		Outcome: palyra.OutcomeUnknown, Tool: call.Proposal.Tool, Layer: palyra.LayerJournal, ReasonCode: palyra.ReasonInterrupted,
 		Reason: "the daemon died after the call was granted; it may or may not have run", Remedy: "look at the result before proposing it again",

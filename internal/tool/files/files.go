@@ -37,11 +37,13 @@
 // the workspace at that moment sees the change there until it is taken back.
 // A crash between the rename and the clean-up leaves a file named
 // ".palyra-<call>-*.tmp", and one while a directory is made leaves an empty
-// directory of such a name; the call is then on record as unknown.
+// directory of such a name; the call is then on record as unknown, and Sweep takes
+// them away at the next start.
 package files
 
 import (
 	"encoding/json"
+	"time"
 
 	"palyra"
 	"palyra/internal/memory"
@@ -59,6 +61,17 @@ const (
 	patchInput     = 4 << 20
 	writeInput     = 9 << 20 // room for 6 MiB of content as base64
 )
+
+// What calls hold in memory at once, planning and running, over all callers; what
+// one of them may have of it, and how long a call waits for its part.
+const (
+	holdTotal    = 512 << 20
+	holdShare    = 256 << 20
+	holdPatience = 15 * time.Second
+)
+
+// DefaultMemory returns the budget that tools have when none is given.
+func DefaultMemory() *memory.Budget { return memory.NewBudget(holdTotal, holdShare, holdPatience) }
 
 func (c Config) withDefaults() Config {
 	if c.MaxFile <= 0 {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,27 +14,14 @@ import (
 	"palyra/internal/tool"
 )
 
-// What calls hold in memory at once, planning and running, over all callers; what
-// one of them may have of it, and how long a call waits for its part.
-const (
-	holdTotal    = 512 << 20
-	holdShare    = 256 << 20
-	holdPatience = 15 * time.Second
-)
-
 // What each kind of work takes. A change has the file as it is, as it shall be and
 // once more while it is made; a patch has the lines of it, too, of which there are
 // not more than maxPatchLines.
 const (
-	copiesOfFile  = 3
-	bytesOfLine   = 24
-	maxPatchLines = 1 << 20
-	bytesOfNames  = 16 << 20 // of the directories that a walk is in
-	growth        = 64 << 10 // that files may grow between the first look and the reading
+	copiesOfFile = 3
+	bytesOfLine  = 24
+	bytesOfNames = 16 << 20 // of the directories that a walk is in
 )
-
-// DefaultMemory returns the budget that tools have when none is given.
-func DefaultMemory() *memory.Budget { return memory.NewBudget(holdTotal, holdShare, holdPatience) }
 
 // take waits until the caller may hold n bytes.
 func (s *shared) take(ctx context.Context, env tool.Env, n int64) (release func(), err error) {

@@ -12,9 +12,19 @@ import (
 // patch looks for the places of its hunks: a hostile patch could otherwise make that
 // quadratic.
 const (
-	maxCompare = 10_000_000
-	pieceBytes = 64
+	maxCompare    = 10_000_000
+	pieceBytes    = 64
+	maxPatchLines = 1 << 20  // of a file that is patched
+	growth        = 64 << 10 // that files may grow between the first look and the reading
 )
+
+// spot is one place of a file that changes: the bytes from at to end give way to
+// with. Large files are shown by their spots, which are as small as what was
+// asked for, however large the file is.
+type spot struct {
+	at, end int
+	with    string
+}
 
 // placer applies the hunks of one file, in order.
 type placer struct {

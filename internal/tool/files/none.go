@@ -2,8 +2,16 @@
 
 package files
 
-import "palyra/internal/tool"
+import (
+	"context"
+
+	"palyra"
+	"palyra/internal/tool"
+)
 
 // All returns no tools: files are not served on this system yet, and a tool
 // that is not there cannot be called.
 func All(Config) []tool.Tool { return nil }
+
+// Sweep finds nothing: no call has written anything here.
+func Sweep(context.Context, palyra.ID, palyra.Plan) ([]string, error) { return nil, nil }

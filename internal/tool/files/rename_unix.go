@@ -5,6 +5,7 @@ package files
 import (
 	"crypto/rand"
 	"errors"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +41,7 @@ func lacking(err error) bool {
 // replace does what exchange does, in three steps, of which the second is the
 // one that counts: until it the name has the old content, from it on the new.
 func replace(dir int, temp, name string) error {
-	spare := ".palyra-" + rand.Text() + ".tmp"
+	spare := strings.TrimSuffix(temp, tempSuffix) + "-" + rand.Text() + tempSuffix
 	if err := unix.Linkat(dir, name, dir, spare, 0); err != nil {
 		return err
 	}

@@ -13,14 +13,6 @@ import (
 	"znkr.io/diff/textdiff"
 )
 
-// spot is one place of a file that changes: the bytes from at to end give way to
-// with. Large files are shown by their spots, which are as small as what was
-// asked for, however large the file is.
-type spot struct {
-	at, end int
-	with    string
-}
-
 const (
 	around    = 3       // lines shown before and after a spot
 	maxAround = 8 << 10 // bytes of them; a longer line is not shown around a spot

@@ -31,7 +31,7 @@ type stage struct {
 }
 
 // disk moves names. Tests turn off what a file system may lack.
-type disk struct{ noExchange, noReplaceFlag bool }
+type disk struct{ noExchange, noReplaceFlag, noUnnamed bool }
 
 // turns lets one change set per file system through at a time, so that of two
 // calls with one base only the first finds it.
@@ -158,18 +158,36 @@ func (r *root) prepare(c change, call palyra.ID, d disk) (*stage, []string, erro
 	return &stage{change: c, disk: d, dir: dir, name: path.Base(c.path), temp: tempName(call)}, made, nil
 }
 
-func tempName(call palyra.ID) string { return fmt.Sprintf(".palyra-%s-%s.tmp", call, rand.Text()) }
+func tempName(call palyra.ID) string { return tempPrefix(call) + rand.Text() + tempSuffix }
 
 // fill writes the new content under the temporary name, with the mode and owner
-// it shall have, and flushes it.
-func (st *stage) fill() (err error) {
+// it shall have, and flushes it. Where the file system can do it the file has no name
+// before it is whole, so that a crash meanwhile leaves nothing.
+func (st *stage) fill() error {
 	if st.remove {
 		return nil
 	}
-	fd, err := openat(int(st.dir.Fd()), st.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	dir := int(st.dir.Fd())
+	if fd, err := openUnnamed(dir); err == nil && !st.disk.noUnnamed {
+		err := st.write(fd, func() error { return giveName(fd, dir, st.temp) })
+		if !errors.Is(err, errNameless) {
+			return err
+		}
+	} else if err == nil {
+		_ = unix.Close(fd)
+	}
+	fd, err := openat(dir, st.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
+	return st.write(fd, func() error { return nil })
+}
+
+// errNameless is a file that could not be given a name.
+var errNameless = errors.New("files: no name can be given")
+
+// write makes the file what it shall be, gives it its name and closes it.
+func (st *stage) write(fd int, name func() error) (err error) {
 	f := os.NewFile(uintptr(fd), st.temp)
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err := f.Write(st.after); err != nil {
@@ -191,7 +209,13 @@ func (st *stage) fill() (err error) {
 	if err := unix.Fchmod(fd, st.mode); err != nil { // after the list, whose entries it bounds
 		return err
 	}
-	return f.Sync()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := name(); err != nil {
+		return fmt.Errorf("%w: %w", errNameless, err)
+	}
+	return nil
 }
 
 // keepOwner gives the new file the owner and group of the one it replaces. A
