@@ -215,3 +215,19 @@ func TestLabelsComeWithTheEndOfTheCall(t *testing.T) {
 		t.Errorf("the journal ends with %s", b)
 	}
 }
+
+// What the agent does itself after a check is seen by nobody: the session has what the
+// plan lets it do.
+func TestACheckCountsByItsPlan(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal(fetches)
+	p.Check = true
+	out := w.done(p)
+	if out.Outcome != palyra.OutcomeAllowed {
+		t.Fatalf("%+v", out)
+	}
+	w.wantLabels(out.SessionID, both...)
+	quiet := w.proposal(`{}`)
+	quiet.Check, quiet.Session = true, "quiet"
+	w.wantLabels(w.done(quiet).SessionID)
+}
