@@ -209,7 +209,35 @@ func check(t testing.TB, d *daemon) {
 		}
 	}
 	finishRuns(ctx, t, d, person)
+	if left, _ := filepath.Glob(filepath.Join(d.work, ".palyra-*.tmp")); len(left) > 0 {
+		t.Errorf("temporary files stay: %q", left)
+	}
 	d.verify()
+}
+
+// A write that was killed leaves no temporary file once the daemon is back, and no
+// file of anybody else's is taken for one.
+func TestAWriteThatWasKilledLeavesNothing(t *testing.T) {
+	for point, want := range map[string]string{"file.replaced/lost": "old", "file.replaced/kept": "new"} {
+		t.Run(strings.ReplaceAll(point, "/", "_"), func(t *testing.T) {
+			d := newDaemon(t)
+			for name, text := range map[string]string{"f": "old", ".palyra-mine.tmp": "mine", ".palyra-01J9Z8Q2V5T6Y7W8X9A0B1C2D3-x.tmp": "mine"} {
+				d.write(filepath.Join(d.work, name), text, 0o644)
+			}
+			d.mustStart("PALYRA_FAULT=" + point)
+			_, _ = asked(t.Context(), d.client(client.AgentDoor), d.client(client.OperatorDoor), write(d.work, "f", "new"), client.DecideRequest{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce})
+			<-d.done
+			if left, _ := filepath.Glob(filepath.Join(d.work, ".palyra-*.tmp")); len(left) != 3 {
+				t.Fatalf("it was not killed in the middle: %q", left)
+			}
+			d.mustStart()
+			left, _ := filepath.Glob(filepath.Join(d.work, ".palyra-*.tmp"))
+			if b, err := os.ReadFile(filepath.Join(d.work, "f")); err != nil || string(b) != want || len(left) != 2 {
+				t.Errorf("%q, %v; there are %q", b, err, left)
+			}
+			d.verify()
+		})
+	}
 }
 
 // finishRuns sees every run to its end, answering what it asks, and holds what
