@@ -138,7 +138,7 @@ func firstOf(calls []palyra.ID) string {
 		out = append(out, string(id))
 	}
 	if len(calls) > most {
-		out = append(out, "…")
+		out = append(out, "...")
 	}
 	return joined(out)
 }

@@ -26,7 +26,7 @@ func TestPrintReplay(t *testing.T) {
 	var b bytes.Buffer
 	printReplay(&b, r)
 	text := b.String()
-	for _, want := range []string{"ask→allow     30\n", "5 then, 3 now: 3 saved, 1 added", "A, B, C, …", "… and 10 more", "ask→allow (30)", "C9", "2 denied because"} {
+	for _, want := range []string{"ask→allow     30\n", "5 then, 3 now: 3 saved, 1 added", "A, B, C, ...", "… and 10 more", "ask→allow (30)", "C9", "2 denied because"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
