@@ -113,6 +113,10 @@ func (p Proposal) Reach() Reach {
 	return Reach{Principal: p.Principal, Room: p.Room, Credential: p.Credential, Within: p.Within}
 }
 
+// Places are the workspaces that a plan gives somebody reach into: the one it runs in
+// and those that an agent in it reaches besides. AnyWorkspace is within no bounds.
+func (p Plan) Places() []string { return append([]string{p.Workspace.Path}, p.AgentWithin...) }
+
 // Reached is the call as the rule of reach sees it.
 func (c *Call) Reached() Thing {
 	p := c.Proposal
@@ -120,8 +124,8 @@ func (c *Call) Reached() Thing {
 	if t.Origin == "" {
 		t.Origin = p.Principal
 	}
-	if w := c.Plan.Workspace.Path; w != "" && !slices.Contains(c.Plan.AgentWithin, AnyWorkspace) {
-		t.Places = append([]string{w}, c.Plan.AgentWithin...)
+	if c.Plan.Workspace.Path != "" && !slices.Contains(c.Plan.AgentWithin, AnyWorkspace) {
+		t.Places = c.Plan.Places()
 	}
 	return t
 }

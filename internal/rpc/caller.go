@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 
 	"palyra"
 )
@@ -62,10 +63,11 @@ func (c Caller) Reach() palyra.Reach {
 	return palyra.Reach{Person: !c.IsAgent(), Principal: c.Principal, Room: c.Room, Credential: c.CredentialID, Within: c.Within}
 }
 
-// Reaches reports whether the caller may see and touch what is in a workspace.
-// What belongs to none is for those who are bound to none.
-func (c Caller) Reaches(workspace string) bool {
-	return len(c.Within) == 0 || palyra.Within(workspace, c.Within)
+// Reaches reports whether the caller may see and touch what is in workspaces, all
+// of them. What belongs to none is for those who are bound to none.
+func (c Caller) Reaches(workspaces ...string) bool {
+	return len(c.Within) == 0 ||
+		!slices.ContainsFunc(workspaces, func(w string) bool { return !palyra.Within(w, c.Within) })
 }
 
 // Missing is the answer about what a caller does not reach: the same as about what

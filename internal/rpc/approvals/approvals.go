@@ -73,7 +73,7 @@ func (s *Service) ListApprovals(ctx context.Context, req *v1.ListApprovalsReques
 		return nil, err
 	}
 	who := rpc.CallerOf(ctx)
-	page.Approvals = slices.DeleteFunc(page.Approvals, func(a palyra.Approval) bool { return !who.Reaches(a.Plan.Workspace.Path) })
+	page.Approvals = slices.DeleteFunc(page.Approvals, func(a palyra.Approval) bool { return !who.Reaches(a.Plan.Places()...) })
 	res := &v1.ListApprovalsResponse{}
 	return res, wire.FromWord(page, res)
 }
@@ -108,7 +108,7 @@ func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (
 // reached returns an approval that the caller may know of.
 func (s *Service) reached(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
 	a, err := s.desk.Get(ctx, id)
-	if err == nil && !rpc.CallerOf(ctx).Reaches(a.Plan.Workspace.Path) {
+	if err == nil && !rpc.CallerOf(ctx).Reaches(a.Plan.Places()...) {
 		return palyra.Approval{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no approval %s in your workspaces", palyra.Clip(string(id), 64))
 	}
 	return a, err
@@ -149,7 +149,7 @@ func (s *Service) WatchApprovals(ctx context.Context, _ *v1.WatchApprovalsReques
 	}
 	who := rpc.CallerOf(ctx)
 	return s.desk.Watch(ctx, func(a palyra.Approval) error {
-		if !who.Reaches(a.Plan.Workspace.Path) {
+		if !who.Reaches(a.Plan.Places()...) {
 			return nil
 		}
 		m := &v1.WatchApprovalsResponse{Approval: &v1.Approval{}}

@@ -47,12 +47,21 @@ func TestUnsignedVoteIsImpossible(t *testing.T) {
 	}
 }
 
-// desk is three questions: in a workspace, in another, and in none.
+// desk is five questions: in a workspace, in another, in none, and two about agents
+// that would reach into others from the first.
 type desk struct{ voted []palyra.ID }
 
 func (*desk) all() []palyra.Approval {
 	in := func(path string) palyra.Plan { return palyra.Plan{Workspace: palyra.WorkspaceRef{Path: path}} }
-	return []palyra.Approval{{ID: "here", Plan: in("/w")}, {ID: "there", Plan: in("/other")}, {ID: "nowhere"}}
+	both, all := in("/w"), in("/w")
+	both.AgentWithin, all.AgentWithin = []string{"/other"}, []string{palyra.AnyWorkspace}
+	return []palyra.Approval{
+		{ID: "here", Plan: in("/w")},
+		{ID: "there", Plan: in("/other")},
+		{ID: "nowhere"},
+		{ID: "both", Plan: both},
+		{ID: "all", Plan: all},
+	}
 }
 
 func (d *desk) List(context.Context, wire.ApprovalFilter) (wire.ApprovalPage, error) {
@@ -82,9 +91,9 @@ func TestBoundToWorkspaces(t *testing.T) {
 		within []string
 		want   []palyra.ID
 	}{
-		{nil, []palyra.ID{"here", "there", "nowhere"}},
+		{nil, []palyra.ID{"here", "there", "nowhere", "both", "all"}},
 		{[]string{"/w"}, []palyra.ID{"here"}},
-		{[]string{"/w", "/other"}, []palyra.ID{"here", "there"}},
+		{[]string{"/w", "/other"}, []palyra.ID{"here", "there", "both"}},
 		{[]string{"/"}, nil},
 	} {
 		d := &desk{}
@@ -98,7 +107,7 @@ func TestBoundToWorkspaces(t *testing.T) {
 		for _, a := range page.GetApprovals() {
 			listed = append(listed, palyra.ID(a.GetApprovalId()))
 		}
-		for _, id := range []palyra.ID{"here", "there", "nowhere"} {
+		for _, id := range []palyra.ID{"here", "there", "nowhere", "both", "all"} {
 			if _, err := s.GetApproval(ctx, &v1.GetApprovalRequest{ApprovalId: string(id)}); err == nil {
 				got = append(got, id)
 			} else if palyra.CodeOf(err) != palyra.NotFound {
