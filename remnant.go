@@ -10,10 +10,7 @@ type RemnantKind string
 const (
 	RemnantLink       RemnantKind = "link_leads_out"        // a new symbolic link that leads out of the workspace
 	RemnantLinked     RemnantKind = "multiply_linked_files" // files with another name, perhaps outside: a write changes both
-	RemnantCache      RemnantKind = "repository_in_cache"   // a repository that appeared in a cache, and was removed
-	RemnantCommitted  RemnantKind = "sealed_path_committed" // a sealed path that git has now, in its index or a commit
 	RemnantTrusted    RemnantKind = "trusted_file_changed"  // a file that other programs heed and runs may write
-	RemnantMany       RemnantKind = "too_many_files"        // more files than a workspace may have that is to be sealed
 	maxRemnantsBytes              = 8 << 10
 	remnantsMoreFirst             = "…"
 )
