@@ -70,10 +70,11 @@ func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 	return s, nil
 }
 
-// Close gives the directory back. It is removed when nothing is in it.
+// Close gives the directory back. It is removed when nothing is in it. A second one
+// does nothing.
 func (s *Stages) Close() error {
 	_ = os.Remove(s.path)
-	return s.dir.Close()
+	return ignore(s.dir.Close(), os.ErrClosed)
 }
 
 // Stage is the upper layer of one run.
