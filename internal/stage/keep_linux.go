@@ -23,19 +23,20 @@ type list struct {
 	Ino       uint64        `json:"ino"`
 	UID       int64         `json:"uid"`
 	GID       int64         `json:"gid"`
-	Boot      string        `json:"boot"` // of the machine: content may be lost with it
-	At        unix.Timespec `json:"at"`   // changes from then on are others'
+	Boot      string        `json:"boot"`  // of the machine: content may be lost with it
+	At        unix.Timespec `json:"at"`    // when it was written
+	Since     unix.Timespec `json:"since"` // changes from then on are others'
 	Steps     []step        `json:"steps"`
 }
 
 // Keep makes the changes of a run the workspace's, once nothing of the run lives.
 // Either all of them are, or, with conflicts or an error, none: an error in the
-// middle leaves a list, and Recover goes on. The stage stays to be dropped.
+// middle leaves a list, and Recover goes on. What somebody changes in the middle
+// is left out and told as lost. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
-	g.of.keeping.Lock()
-	defer g.of.keeping.Unlock()
-	k := keeper{stage: g}
-	r := &reader{Stage: g, ctx: ctx, names: names, since: g.since()}
+	defer g.of.alone(g.root)()
+	k := keeper{stage: g, since: g.since()}
+	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since}
 	err := g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
@@ -48,10 +49,10 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
 		if err = k.write(r.steps); err == nil {
 			err = g.asOwner(func() error { return k.work(r.steps, 0, false) })
-			g.partial = err != nil
+			g.partial = err != nil && !errors.Is(err, errNone)
 		}
-		if err == nil {
-			r.out.Kept = len(r.steps)
+		if err == nil || errors.Is(err, errNone) {
+			k.tell(&r.out, len(r.steps))
 			err = unix.Unlink(filepath.Join(g.path, listName))
 		}
 	}
@@ -59,6 +60,21 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 		return r.out, fmt.Errorf("stage: keep: %w", err)
 	}
 	return r.out, nil
+}
+
+// tell says what became of the steps.
+func (k *keeper) tell(out *Effects, steps int) {
+	switch {
+	case k.done == 0 && len(k.left) > 0 && len(k.saved) == 0:
+		out.Conflicts = k.left
+		return
+	case len(k.left) > 0:
+		out.Lost = "somebody else changed these while the changes were put into the workspace, and theirs stay: " + strings.Join(k.left, ", ")
+	}
+	if len(k.saved) > 0 {
+		out.Lost += "; what of theirs could not go back to its name is kept as " + strings.Join(k.saved, ", ")
+	}
+	out.Kept = steps - k.skipped
 }
 
 // all reads the whole stage.
@@ -79,7 +95,14 @@ type keeper struct {
 	parent          string   // of the last step
 	from, to        int      // opened for it
 	opened          bool
-	skipped         int
+	since           unix.Timespec    // changes from then on are others'
+	made            map[string]ident // directories that were made, with steps to come
+	linked          map[ident]bool   // files with several names, one of which was moved: their times are the keeper's doing
+	done            int              // steps that changed something
+	skipped         int              // steps that were left to others
+	shut            string           // the path that was left last: so is all that is below it
+	left            []string         // for people
+	saved           []string         // what was displaced, is somebody else's and could not be put back, by its new name
 }
 
 func (k *keeper) open(workspace func() (int, error)) (err error) {
@@ -109,14 +132,20 @@ func (k *keeper) close() {
 // write writes the list: whole under its name, or not at all.
 func (k *keeper) write(steps []step) error {
 	g := k.stage
-	l := list{Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID, Boot: boot(), At: g.began, Steps: steps}
-	if err := g.Begin(); err != nil { // what others change from now on is not ours to replace after a crash
+	l := list{
+		Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
+		Boot: boot(), Since: k.since, Steps: steps,
+	}
+	if err := g.Begin(); err != nil {
 		return err
 	}
 	l.At = g.began
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
+	}
+	if len(text) > mostList-64 {
+		return tooMany("a list of %d bytes", len(text))
 	}
 	name := filepath.Join(g.path, listName)
 	f, err := os.OpenFile(name+".new", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -143,23 +172,47 @@ func boot() string {
 	return strings.TrimSpace(string(b))
 }
 
-// work does the steps from the i-th on. Again: an earlier daemon began, and what
-// others changed since is left to them.
+// work does the steps from the i-th on. Again: an earlier daemon began. What others
+// changed meanwhile is left to them, with all that is below it; where that is
+// noticed before anything is changed, nothing is, and the error is errNone.
 func (k *keeper) work(steps []step, i int, again bool) error {
 	for ; i < len(steps); i++ {
 		s := &steps[i]
-		err := k.step(s, i, again)
-		if errors.Is(err, unix.EACCES) {
-			err = k.forced(s, i, again)
-		}
-		if err != nil {
+		err := k.try(s, i, again)
+		if errors.Is(err, errTaken) {
+			k.skipped++
+			if p := string(s.Path); !k.below(p) {
+				k.shut, k.left = p, tell(k.left, quoted(p))
+			}
+			if k.done == 0 && !again && len(k.saved) == 0 {
+				return errNone
+			}
+		} else if err != nil {
 			return fmt.Errorf("%s %s: %w", s.Do, quoted(string(s.Path)), err)
+		} else {
+			k.done++
 		}
 		if err := k.count(i + 1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (k *keeper) try(s *step, i int, again bool) error {
+	if k.below(string(s.Path)) {
+		return errTaken
+	}
+	err := k.step(s, i, again)
+	if errors.Is(err, unix.EACCES) {
+		err = k.forced(s, i, again)
+	}
+	return err
+}
+
+// below reports whether a path is, or lies in, the one that was left last.
+func (k *keeper) below(p string) bool {
+	return k.shut != "" && (p == k.shut || strings.HasPrefix(p, k.shut+"/"))
 }
 
 // enter opens the directory of a step in both trees.
@@ -169,7 +222,7 @@ func (k *keeper) enter(dir string) (err error) {
 	}
 	k.leave()
 	if k.to, err = openIn(k.ws, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		return err
+		return replaced(err)
 	}
 	if k.from, err = openIn(k.upper, dir, unix.O_PATH|unix.O_DIRECTORY); err != nil {
 		return errors.Join(err, unix.Close(k.to))
@@ -185,58 +238,6 @@ func (k *keeper) leave() {
 		k.opened = false
 	}
 }
-
-// step does one.
-func (k *keeper) step(s *step, i int, again bool) error {
-	p := string(s.Path)
-	if p == "" { // the workspace itself
-		return chmod(k.ws, s.Mode)
-	}
-	if err := k.enter(parent(p)); err != nil {
-		return err
-	}
-	name := p[strings.LastIndexByte(p, '/')+1:]
-	switch s.Do {
-	case stepDir:
-		err := unix.Mkdirat(k.to, name, s.Mode)
-		if err == nil {
-			err = unix.Fchmodat(k.to, name, s.Mode, 0)
-		}
-		return ignore(err, unix.EEXIST)
-	case stepMode:
-		return unix.Fchmodat(k.to, name, s.Mode, 0)
-	case stepAway:
-		if again && k.taken(name) {
-			return nil
-		}
-		return k.remove(name, i)
-	case stepPut:
-		var st unix.Stat_t
-		if err := unix.Fstatat(k.from, name, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
-			return nil // it was done
-		} else if err != nil {
-			return err
-		}
-		if again && k.taken(name) {
-			return nil
-		}
-		return k.put(name, &st, i)
-	}
-	return errors.New("an unknown step")
-}
-
-// taken reports whether somebody changed a path after the list was written.
-func (k *keeper) taken(name string) bool {
-	var st unix.Stat_t
-	if unix.Fstatat(k.to, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || later(k.stage.began, st.Ctim) {
-		return false
-	}
-	k.skipped++
-	return true
-}
-
-// chmod works on what a descriptor refers to, also where it is for reference only.
-func chmod(fd int, mode uint32) error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) }
 
 // forced is step in a directory that its owner shut: it is opened for the moment.
 func (k *keeper) forced(s *step, i int, again bool) error {
@@ -254,82 +255,6 @@ func (k *keeper) forced(s *step, i int, again bool) error {
 		return err
 	}
 	return errors.Join(k.step(s, i, again), chmod(k.to, st.Mode&0o7777))
-}
-
-// remove takes what is there out of the workspace.
-func (k *keeper) remove(name string, i int) error {
-	err := unix.Renameat(k.to, name, k.away, strconv.Itoa(i))
-	switch {
-	case err == nil || errors.Is(err, unix.ENOENT):
-		return nil
-	case !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EACCES): // a directory that cannot be written cannot be moved either
-		return err
-	}
-	err = unix.Unlinkat(k.to, name, 0)
-	if !errors.Is(err, unix.EISDIR) {
-		return ignore(err, unix.ENOENT)
-	}
-	dir, err := OpenDir(k.to, name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	if err := Empty(dir); err != nil {
-		return err
-	}
-	return unix.Unlinkat(k.to, name, unix.AT_REMOVEDIR)
-}
-
-// put moves a file of the stage to its place, or copies it where the two are on
-// different file systems.
-func (k *keeper) put(name string, st *unix.Stat_t, i int) error {
-	err := unix.Renameat(k.from, name, k.to, name)
-	if !errors.Is(err, unix.EXDEV) {
-		return err
-	}
-	fresh := ".palyra-" + k.stage.name + "-" + strconv.Itoa(i) + ".tmp"
-	if err := ignore(unix.Unlinkat(k.to, fresh, 0), unix.ENOENT); err != nil {
-		return err
-	}
-	if err := k.copy(name, fresh, st); err != nil {
-		return errors.Join(err, ignore(unix.Unlinkat(k.to, fresh, 0), unix.ENOENT))
-	}
-	if err := unix.Renameat(k.to, fresh, k.to, name); err != nil {
-		return err
-	}
-	return unix.Unlinkat(k.from, name, 0)
-}
-
-// copy makes a second file of what is in the stage.
-func (k *keeper) copy(name, fresh string, st *unix.Stat_t) error {
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFLNK:
-		buf := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(k.from, name, buf)
-		if err != nil {
-			return err
-		}
-		return unix.Symlinkat(string(buf[:n]), k.to, fresh)
-	case unix.S_IFIFO:
-		return unix.Mkfifoat(k.to, fresh, st.Mode&0o777)
-	}
-	if st.Mode&0o400 == 0 { // its owner may read it all the same
-		if err := unix.Fchmodat(k.from, name, st.Mode&0o777|0o400, 0); err != nil {
-			return err
-		}
-	}
-	from, _, err := openRegular(k.from, name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = from.Close() }()
-	fd, err := unix.Openat(k.to, fresh, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	to := os.NewFile(uintptr(fd), fresh)
-	_, err = io.Copy(to, from)
-	return errors.Join(err, unix.Fchmod(fd, st.Mode&0o777), futimes(fd, st), to.Close())
 }
 
 // finish goes on with a list that an earlier daemon left. Where the machine was
@@ -352,7 +277,8 @@ func (s *Stages) finish(name string) error {
 		return f.Close()
 	}
 	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: ident{l.Dev, l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
-	k := keeper{stage: g, file: f, counted: size}
+	defer s.alone(g.root)()
+	k := keeper{stage: g, file: f, counted: size, since: l.Since}
 	err = g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err
@@ -365,7 +291,8 @@ func (s *Stages) finish(name string) error {
 		return nil
 	}
 	if err == nil {
-		s.log.Warn("the changes of a run that a crash interrupted are kept", "workspace", l.Workspace, "changes", len(l.Steps), "left_to_others", k.skipped)
+		s.log.Warn("the changes of a run that a crash interrupted are kept",
+			"workspace", l.Workspace, "changes", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
 	}
 	return err
 }

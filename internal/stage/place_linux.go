@@ -165,7 +165,7 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 		}
 		mode := st.Mode&modeBits | 0o700
 		if err := in(p.upper, at, func(up int, name string) error {
-			return errors.Join(unix.Mkdirat(up, name, 0o700), unix.Fchmodat(up, name, mode, 0),
+			return errors.Join(unix.Mkdirat(up, name, 0o700), chmodAt(up, name, mode),
 				unix.UtimesNanoAt(up, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
 		}); err != nil {
 			return "", false, err

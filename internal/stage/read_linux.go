@@ -23,9 +23,19 @@ const (
 
 // step is one thing to do in the workspace. It can be done twice.
 type step struct {
-	Do   string `json:"do"`
-	Path []byte `json:"path"` // names are bytes
-	Mode uint32 `json:"mode,omitempty"`
+	Do   string     `json:"do"`
+	Path []byte     `json:"path"` // names are bytes
+	Mode uint32     `json:"mode,omitempty"`
+	Was  *mark      `json:"was,omitempty"` // what is taken away, replaced or given a mode; none: nothing was there
+	New  *[2]uint64 `json:"new,omitempty"` // which file of the stage is put
+}
+
+// left is which file the run left.
+func (s *step) left() ident {
+	if s.New == nil {
+		return ident{}
+	}
+	return ident{s.New[0], s.New[1]}
 }
 
 // What the overlay says of the entries of its upper layer.
@@ -242,7 +252,7 @@ func (r *reader) clear(p string, at *unix.Stat_t) error {
 		r.conflict(p)
 		return nil
 	}
-	r.add(step{Do: stepAway, Path: []byte(p)})
+	r.add(step{Do: stepAway, Path: []byte(p), Was: markOf(at)})
 	return nil
 }
 
@@ -309,7 +319,11 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 		r.conflict(p)
 		return nil
 	}
-	r.add(step{Do: stepPut, Path: []byte(p)})
+	put := step{Do: stepPut, Path: []byte(p), New: &[2]uint64{uint64(st.Dev), st.Ino}}
+	if there && !isDir(at) {
+		put.Was = markOf(at)
+	}
+	r.add(put)
 	return nil
 }
 
@@ -359,7 +373,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 		mode := st.Mode & 0o777
 		if st.Mode&0o6000 != 0 {
 			r.refuse(p, "set-id bits")
-			if err := unix.Fchmodat(dir, name, mode, 0); err != nil {
+			if err := chmodAt(dir, name, mode); err != nil {
 				return err
 			}
 		}
@@ -369,7 +383,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 			return err
 		}
 		had = slices.Contains(own, xattrFrom)
-		if err := unix.Fchmodat(dir, name, mode|0o600, 0); err != nil {
+		if err := chmodAt(dir, name, mode|0o600); err != nil {
 			return err
 		}
 		for _, x := range own {
@@ -377,7 +391,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 				return err
 			}
 		}
-		return unix.Fchmodat(dir, name, mode, 0)
+		return chmodAt(dir, name, mode)
 	})
 	return had, err
 }
@@ -442,7 +456,7 @@ const modeBits = 0o3777
 func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
 	err = in(r.upper, p, func(dir int, name string) error {
 		if st.Mode&0o700 != 0o700 {
-			if err := unix.Fchmodat(dir, name, st.Mode&0o777|0o700, 0); err != nil {
+			if err := chmodAt(dir, name, st.Mode&0o777|0o700); err != nil {
 				return err
 			}
 		}
@@ -466,7 +480,7 @@ func (r *reader) merge(p string, st, now *unix.Stat_t, at scope) error {
 		return err
 	}
 	if mode != was {
-		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode})
+		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode, Was: markOf(now)})
 	}
 	return nil
 }

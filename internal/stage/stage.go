@@ -11,9 +11,19 @@
 // Promises. A copy is compared as it is written: the bytes that were hashed are
 // the bytes that lie in the stage. What a run left is hostile: it is read with
 // the rights of the workspace's owner, by descriptor, without following a link and
-// within bounds, and only once nothing of the run lives. Nothing is kept where
+// within bounds, and only once nothing of the run lives. Other runs may live, in the
+// same workspace: modes are changed through descriptors of what was looked at, and
+// never of what a link leads to. Nothing is kept where
 // somebody else changed the same path since the run began: all of it is dropped
-// then, and the conflict is told. Set-id bits, devices and sockets are never
+// then, and the conflict is told. Where somebody changes a path later, while the changes
+// are put into the workspace, that path stays theirs with all that is below it; the
+// rest is kept, and what is not is told (Effects.Lost), or nothing is kept when it
+// is noticed before the first change. For that, files are exchanged or moved aside, never
+// replaced, and what was displaced is compared with what was seen when the run's
+// changes were read: by device, number, mode, size and time of writing, in
+// directories by the time of change of all that is in them. What differs goes back to its
+// name, or, where that is taken once more, gets a name beside it that is told.
+// Set-id bits, devices and sockets are never
 // kept, nor is a path that the caller says is sealed and that is there already.
 // Keeping that a crash of the daemon cut off is finished by Recover: the list of what is
 // to be done is written before the first change, and every step can be done twice.
@@ -21,8 +31,13 @@
 //
 // What it does not do. It mounts nothing and judges nothing. Nothing is flushed:
 // when the machine itself stops, a run's changes may be there in part, as those of
-// a run that writes to the workspace directly may. Between the last look at a path and its
-// replacement lies a moment in which a change by somebody else is not seen.
+// a run that writes to the workspace directly may. Who has a file open, or works in a
+// directory, while it is displaced goes on in what will be removed: what is written
+// after the comparison is lost. So is a change that gives a file its old size and time of
+// writing between the last look and the exchange. Where a file system cannot
+// exchange two names (EINVAL), one replaces the other, and what is saved between the last
+// look and that is lost. Keeping in two workspaces of which one lies in
+// the other is not put in turn: the two are to each other as somebody else.
 // Copies across file systems lose holes and hard links.
 package stage
 
@@ -72,7 +87,7 @@ type Effects struct {
 	Conflicts []string // paths that somebody else changed since the run began: nothing was kept
 	Refused   []string // paths that are never kept, and why
 	Changed   []string // bound files that are not in the workspace any more as they were checked; the run had the copies
-	Lost      string   // why the changes are not kept, or only in part; empty: they are
+	Lost      string   // why the changes are not kept, or only in part, and which; empty: they are
 }
 
 // mostTold bounds the lists of Effects.

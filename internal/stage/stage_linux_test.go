@@ -370,14 +370,21 @@ func TestNeverKept(t *testing.T) {
 // A daemon that is killed in the middle of keeping leaves a list, and the next one
 // does the rest: at every step.
 func TestKilledWhileKeeping(t *testing.T) {
+	t.Run("one file system", func(t *testing.T) { killed(t, (*bench).near) })
+	t.Run("two file systems", func(t *testing.T) { killed(t, (*bench).elsewhere) })
+}
+
+func killed(t *testing.T, where func(*bench)) {
+	t.Helper()
 	const run = "rm -rf d; echo x > d; rm -r e; mkdir e; echo y > e/y; echo z >> f; mkdir -p n/m; echo n > n/m/o; chmod 500 n/m; chmod 700 k; ln -s f l"
 	for at := 0; ; at++ {
 		b := newBench(t)
+		where(b)
 		b.write("d/1/2", "old")
 		b.write("e/old", "old")
 		b.write("f", "old\n")
 		b.write("k/x", "old")
-		live := filepath.Join(filepath.Dir(b.ws), "live")
+		live := filepath.Join(filepath.Dir(b.all.path), "live")
 		check(t, os.CopyFS(live, os.DirFS(b.ws)))
 		shell(t, live, run)
 		g := b.stage()
@@ -401,7 +408,7 @@ func TestKilledWhileKeeping(t *testing.T) {
 // until keeps as far as the n-th step, without noting that it was done.
 func (g *Stage) until(t *testing.T, n int) int {
 	t.Helper()
-	k := keeper{stage: g}
+	k := keeper{stage: g, since: g.since()}
 	r := &reader{Stage: g, ctx: t.Context(), since: g.since()}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {

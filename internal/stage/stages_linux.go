@@ -37,10 +37,40 @@ type Stages struct {
 	limits Limits
 	log    *slog.Logger
 
-	keeping sync.Mutex // one run at a time: two that end together see each other's changes
+	mu      sync.Mutex
+	live    map[string]bool
+	keeping map[ident]*turn // by workspace
+}
 
-	mu   sync.Mutex
-	live map[string]bool
+// turn is whose turn it is in a workspace.
+type turn struct {
+	sync.Mutex
+	users int
+}
+
+// alone waits until nobody else keeps in the same workspace: two runs that end
+// together see each other's changes. It returns what ends the turn.
+func (s *Stages) alone(workspace ident) (done func()) {
+	s.mu.Lock()
+	if s.keeping == nil {
+		s.keeping = map[ident]*turn{}
+	}
+	t := s.keeping[workspace]
+	if t == nil {
+		t = &turn{}
+		s.keeping[workspace] = t
+	}
+	t.users++
+	s.mu.Unlock()
+	t.Lock()
+	return func() {
+		t.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(s.keeping, workspace)
+		}
+	}
 }
 
 // Open makes the directory where it is missing, and refuses one that is not the
@@ -176,7 +206,7 @@ func give(top int, name string, id owner.Identity, mode uint32) error {
 			return err
 		}
 	}
-	return unix.Fchmodat(top, name, mode, 0)
+	return chmodAt(top, name, mode)
 }
 
 // Begin says that the run begins now: what changes in the workspace from here on

@@ -1,0 +1,441 @@
+package stage
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// errTaken: somebody else changed a path since it was looked at.
+var errTaken = errors.New("stage: somebody else changed it")
+
+// errNone: that was noticed before the first change, and nothing is kept.
+var errNone = errors.New("stage: somebody else changed it, and nothing is kept")
+
+// replaced says that a path is not what it was when that is why it cannot be opened.
+func replaced(err error) error {
+	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV} {
+		if errors.Is(err, e) {
+			return errTaken
+		}
+	}
+	return err
+}
+
+// mark is what the reader saw at a path.
+type mark struct {
+	Dev   uint64 `json:"d"`
+	Ino   uint64 `json:"i"`
+	Mode  uint32 `json:"m"`
+	Size  int64  `json:"s"`
+	Mtime int64  `json:"t"`
+	Ctime int64  `json:"c"`
+}
+
+func markOf(st *unix.Stat_t) *mark {
+	m := &mark{uint64(st.Dev), st.Ino, st.Mode, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
+	if isDir(st) { // says nothing
+		m.Size = 0
+	}
+	return m
+}
+
+// moved reports whether it is what was seen, under another name: moving gives
+// files another time of change, and nothing else.
+func (m *mark) moved(st *unix.Stat_t) bool {
+	now := markOf(st)
+	now.Ctime = m.Ctime
+	return *now == *m
+}
+
+// still reports whether it is what was seen.
+func (k *keeper) still(m *mark, st *unix.Stat_t) bool {
+	return m.moved(st) && (m.Ctime == st.Ctim.Nano() || k.linked[identOf(st)])
+}
+
+// step does one.
+func (k *keeper) step(s *step, i int, again bool) error {
+	p := string(s.Path)
+	if p == "" { // the workspace itself
+		return chmod(k.ws, s.Mode)
+	}
+	if err := k.enter(parent(p)); err != nil {
+		return err
+	}
+	name := p[strings.LastIndexByte(p, '/')+1:]
+	switch s.Do {
+	case stepDir:
+		return k.mkdir(s, name, again)
+	case stepMode:
+		return k.mode(s, name)
+	case stepAway:
+		return k.remove(s, name, i)
+	case stepPut:
+		return k.put(s, name, i, again)
+	}
+	return errors.New("an unknown step")
+}
+
+// chmod works on what a descriptor refers to, also where it is for reference only.
+func chmod(fd int, mode uint32) error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) }
+
+// chmodAt works on a file or directory and never on what a link leads to.
+func chmodAt(dir int, name string, mode uint32) error {
+	fd, _, err := hold(dir, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return chmod(fd, mode)
+}
+
+// hold opens a file or directory for reference, so that what was looked at is what
+// is worked on. A link is an error.
+func hold(dir int, name string) (fd int, st *unix.Stat_t, err error) {
+	if fd, err = openIn(dir, name, unix.O_PATH); err != nil {
+		return -1, nil, err
+	}
+	st = &unix.Stat_t{}
+	if err = unix.Fstat(fd, st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		return -1, nil, errors.Join(err, unix.Close(fd))
+	}
+	return fd, st, nil
+}
+
+// mkdir makes a directory. One that is there is somebody else's, but where an
+// earlier daemon may have made it.
+func (k *keeper) mkdir(s *step, name string, again bool) error {
+	err := unix.Mkdirat(k.to, name, s.Mode)
+	there := errors.Is(err, unix.EEXIST)
+	if err != nil && (!there || !again) {
+		if there {
+			err = errTaken
+		}
+		return err
+	}
+	fd, st, err := hold(k.to, name)
+	if err != nil {
+		return replaced(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	switch {
+	case !isDir(st):
+		return errTaken
+	case there:
+		return nil
+	case int64(st.Uid) != k.stage.id.UID: // another one took its place
+		return errTaken
+	}
+	if k.made == nil {
+		k.made = map[string]ident{}
+	}
+	k.made[string(s.Path)] = identOf(st)
+	return chmod(fd, s.Mode)
+}
+
+// mode gives a directory its mode: the one that was seen, or that was made.
+func (k *keeper) mode(s *step, name string) error {
+	fd, st, err := hold(k.to, name)
+	if err != nil {
+		return replaced(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	made, ours := k.made[string(s.Path)]
+	switch {
+	case !isDir(st) || ours && identOf(st) != made:
+		return errTaken
+	case s.Was == nil || st.Mode&0o7777 == s.Mode:
+	case identOf(st) != ident{s.Was.Dev, s.Was.Ino} || st.Mode != s.Was.Mode:
+		return errTaken
+	}
+	return chmod(fd, s.Mode)
+}
+
+// lookAt looks at a name. Missing: nothing is there.
+func lookAt(dir int, name string) (st unix.Stat_t, missing bool, err error) {
+	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	missing = errors.Is(err, unix.ENOENT)
+	return st, missing, ignore(err, unix.ENOENT)
+}
+
+// temp is a name that nobody else uses.
+func (k *keeper) temp(i int, kind string) string {
+	return ".palyra-" + k.stage.name + "-" + strconv.Itoa(i) + "." + kind
+}
+
+// remove takes what is there out of the workspace: aside first, to be looked at
+// when nobody finds it any more, and then away.
+func (k *keeper) remove(s *step, name string, i int) error {
+	aside, tmp, gone := strconv.Itoa(i), k.temp(i, "tmp"), k.temp(i, "gone")
+	for _, at := range []struct {
+		dir  int
+		name string
+	}{{k.away, aside}, {k.to, tmp}} { // an earlier daemon came as far
+		if _, missing, err := lookAt(at.dir, at.name); err != nil || !missing {
+			return errors.Join(err, k.settle(s, at.dir, at.name, name, i))
+		}
+	}
+	st, missing, err := lookAt(k.to, name)
+	switch {
+	case err != nil:
+		return err
+	case missing:
+		return k.destroy(gone)
+	case s.Was == nil || !k.still(s.Was, &st):
+		return errTaken
+	}
+	err = unix.Renameat(k.to, name, k.away, aside)
+	if err == nil {
+		return k.settle(s, k.away, aside, name, i)
+	}
+	if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EACCES) { // a directory that cannot be written cannot be moved to another
+		return ignore(err, unix.ENOENT)
+	}
+	if err := unix.Renameat(k.to, name, k.to, tmp); err != nil {
+		return ignore(err, unix.ENOENT)
+	}
+	return k.settle(s, k.to, tmp, name, i)
+}
+
+// settle decides about what was put aside: what the reader saw goes, all else
+// goes back.
+func (k *keeper) settle(s *step, dir int, aside, name string, i int) error {
+	st, _, err := lookAt(dir, aside)
+	if err != nil {
+		return err
+	}
+	if s.Was == nil || !s.Was.moved(&st) || isDir(&st) && !k.quiet(dir, aside) {
+		if unix.Renameat2(dir, aside, k.to, name, unix.RENAME_NOREPLACE) == nil {
+			return errTaken
+		}
+		return k.save(s, dir, aside, i)
+	}
+	k.link(&st)
+	if dir != k.to {
+		return nil
+	}
+	gone := k.temp(i, "gone")
+	if err := unix.Renameat(dir, aside, dir, gone); err != nil {
+		return err
+	}
+	return k.destroy(gone)
+}
+
+// link remembers a file with other names: its time of change is another now.
+func (k *keeper) link(st *unix.Stat_t) {
+	if st.Nlink < 2 || isDir(st) {
+		return
+	}
+	if k.linked == nil {
+		k.linked = map[ident]bool{}
+	}
+	k.linked[identOf(st)] = true
+}
+
+// quiet reports whether nothing in a directory was changed by others.
+func (k *keeper) quiet(dir int, name string) bool {
+	fd, err := openIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, err := namesOf(fd, k.stage.of.limits.Entries)
+	if err != nil {
+		return false
+	}
+	for _, n := range names {
+		st, missing, err := lookAt(fd, n)
+		if err != nil || missing || !later(k.since, st.Ctim) && !k.linked[identOf(&st)] || isDir(&st) && !k.quiet(fd, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// save gives what is somebody else's, and cannot go back to its name, another
+// name beside it.
+func (k *keeper) save(s *step, dir int, name string, i int) error {
+	as := k.temp(i, "saved")
+	if err := unix.Renameat2(dir, name, k.to, as, unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	if up := parent(string(s.Path)); up != "" {
+		as = up + "/" + as
+	}
+	k.saved = tell(k.saved, quoted(as))
+	return errTaken
+}
+
+// destroy removes what is in the workspace under a name of the keeper's.
+func (k *keeper) destroy(name string) error {
+	err := unix.Unlinkat(k.to, name, 0)
+	if !errors.Is(err, unix.EISDIR) {
+		return ignore(err, unix.ENOENT)
+	}
+	dir, err := OpenDir(k.to, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := Empty(dir); err != nil {
+		return err
+	}
+	return unix.Unlinkat(k.to, name, unix.AT_REMOVEDIR)
+}
+
+// put moves a file of the stage to its place, or copies it where the two are on
+// different file systems.
+func (k *keeper) put(s *step, name string, i int, again bool) error {
+	st, missing, err := lookAt(k.from, name)
+	if err != nil || missing { // it was done
+		return err
+	}
+	if identOf(&st) != s.left() { // so it was, and this is what was there
+		return k.judge(s, k.from, name, name, s.left(), i)
+	}
+	if again {
+		if done, err := k.resume(s, name, i); done || err != nil {
+			return err
+		}
+	}
+	if s.Was != nil {
+		now, missing, err := lookAt(k.to, name)
+		if err != nil {
+			return err
+		}
+		if missing || !k.still(s.Was, &now) {
+			return errTaken
+		}
+	}
+	err = k.swap(s, k.from, name, name, i)
+	if !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	fresh := k.temp(i, "tmp")
+	err = k.copy(name, fresh, &st)
+	mine, missing, _ := lookAt(k.to, fresh)
+	if err == nil {
+		err = k.swap(s, k.to, fresh, name, i)
+	}
+	now, _, _ := lookAt(k.to, fresh)
+	if err == nil || !missing && identOf(&now) == identOf(&mine) { // never what is somebody else's
+		err = errors.Join(err, ignore(unix.Unlinkat(k.to, fresh, 0), unix.ENOENT))
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Unlinkat(k.from, name, 0)
+}
+
+// resume looks for what an earlier daemon left of a copy. Done: all but that was.
+func (k *keeper) resume(s *step, name string, i int) (done bool, err error) {
+	fresh := k.temp(i, "tmp")
+	st, missing, err := lookAt(k.to, fresh)
+	switch {
+	case err != nil || missing:
+		return false, err
+	case s.Was != nil && s.Was.moved(&st): // what was there
+		return true, errors.Join(unix.Unlinkat(k.to, fresh, 0), unix.Unlinkat(k.from, name, 0))
+	case s.Was == nil: // nothing was, so it is the copy
+		return false, unix.Unlinkat(k.to, fresh, 0)
+	}
+	return false, ignore(k.save(s, k.to, fresh, i), errTaken) // nobody can say whose it is
+}
+
+// swap puts a file into the place of what the reader saw, or where it saw nothing.
+// A file system that cannot exchange two names replaces what is there.
+func (k *keeper) swap(s *step, dir int, as, name string, i int) error {
+	if s.Was == nil {
+		err := unix.Renameat2(dir, as, k.to, name, unix.RENAME_NOREPLACE)
+		if errors.Is(err, unix.EINVAL) {
+			var missing bool
+			if _, missing, err = lookAt(k.to, name); err == nil && missing {
+				return unix.Renameat(dir, as, k.to, name)
+			}
+			err = errors.Join(err, unix.EEXIST)
+		}
+		if errors.Is(err, unix.EEXIST) {
+			return errTaken
+		}
+		return err
+	}
+	mine, _, err := lookAt(dir, as)
+	if err != nil {
+		return err
+	}
+	err = unix.Renameat2(dir, as, k.to, name, unix.RENAME_EXCHANGE)
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return unix.Renameat(dir, as, k.to, name)
+	case errors.Is(err, unix.ENOENT):
+		return errTaken
+	case err != nil:
+		return err
+	}
+	return k.judge(s, dir, as, name, identOf(&mine), i)
+}
+
+// judge looks at what a file, mine, was exchanged for. What is not what the reader
+// saw goes back.
+func (k *keeper) judge(s *step, dir int, as, name string, mine ident, i int) error {
+	if s.Was == nil {
+		return errors.New("not what the run left")
+	}
+	st, _, err := lookAt(dir, as)
+	if err != nil {
+		return err
+	}
+	if s.Was.moved(&st) {
+		k.link(&st)
+		return nil
+	}
+	err = unix.Renameat2(dir, as, k.to, name, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.ENOENT) && unix.Renameat2(dir, as, k.to, name, unix.RENAME_NOREPLACE) == nil {
+		return errTaken
+	}
+	if err == nil {
+		if st, _, err = lookAt(dir, as); err == nil && identOf(&st) == mine {
+			return errTaken
+		}
+	}
+	return k.save(s, dir, as, i) // it was changed once more
+}
+
+// copy makes a second file of what is in the stage.
+func (k *keeper) copy(name, fresh string, st *unix.Stat_t) error {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		buf := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(k.from, name, buf)
+		if err != nil {
+			return err
+		}
+		return unix.Symlinkat(string(buf[:n]), k.to, fresh)
+	case unix.S_IFIFO:
+		return unix.Mkfifoat(k.to, fresh, st.Mode&0o777)
+	}
+	if st.Mode&0o400 == 0 { // its owner may read it all the same
+		if err := chmodAt(k.from, name, st.Mode&0o777|0o400); err != nil {
+			return err
+		}
+	}
+	from, _, err := openRegular(k.from, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	fd, err := unix.Openat(k.to, fresh, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	to := os.NewFile(uintptr(fd), fresh)
+	_, err = io.Copy(to, from)
+	return errors.Join(err, unix.Fchmod(fd, st.Mode&0o777), futimes(fd, st), to.Close())
+}
