@@ -77,10 +77,10 @@ func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, c := range a.calls {
 		want["text:"+str(id)] = row{seq: c.seq, values: []any{
-			str(c.Session), str(c.Run), c.Key, str(c.Principal), c.Tool, str(c.state), str(c.approval), str(c.Input),
+			str(c.Session), str(c.Run), c.Key, str(c.Principal), c.Tool, str(c.state), str(c.approval), str(c.Input), str(c.Origin),
 		}}
 	}
-	columns := []string{"session", "run", "coalesce(client_key,'')", "principal", "tool", "state", "approval", "input"}
+	columns := []string{"session", "run", "coalesce(client_key,'')", "principal", "tool", "state", "approval", "input", "origin"}
 	f, err := table{"calls", "id", columns}.hold(tx, want)
 	if f != nil || err != nil {
 		return f, err

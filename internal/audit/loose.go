@@ -15,6 +15,7 @@ var Loose = map[string]string{
 	"access_intents":   "signatures that were used lately; each stands with its line, and a row that is gone lets a replay through until its time is up",
 	"access_floor":     "a clock",
 
+	"approval_bytes":   "a count for a day's budget",
 	"approval_clock":   "a clock",
 	"approval_denials": "how long a plan may not be asked again: a convenience for people, and over by itself",
 	"call_labels":      "what calls under way may be doing; empty when nothing runs",
@@ -56,6 +57,10 @@ var Free = map[string]string{
 	"calls.parent":                   "which run a call came out of is not journaled",
 	"calls.proposed_at":              "the line has its own time",
 	"calls.finished_at":              "the line has its own time",
+	"sessions.bounds":                "which bounds its credentials have is not journaled",
+	"approvals.room":                 "its call's session has it",
+	"approvals.payer":                "whose share it counts in while it is open",
+	"approval_documents.left_out":    "what is no longer kept of a question that nobody allowed",
 	"approvals.seq":                  "an order for lists",
 	"approvals.session_id":           "its call's, which is held",
 	"approvals.run_id":               "its call's, which is held",

@@ -85,7 +85,8 @@ func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
 	}}.hold(tx, want)
 }
 
-// holdDocuments holds what approvers were shown by its digests.
+// holdDocuments holds what approvers were shown by its digests. Of a question that
+// nobody allowed the large parts are left out, and then nothing binds the rest.
 func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, q := range a.asked {
@@ -95,13 +96,16 @@ func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 	if f != nil || err != nil {
 		return f, err
 	}
-	err = tx.Each(`SELECT approval_id, plan, prompt FROM approval_documents`, nil, func(scan func(...any) error) error {
+	err = tx.Each(`SELECT approval_id, plan, prompt, left_out FROM approval_documents`, nil, func(scan func(...any) error) error {
 		var id palyra.ID
-		var plan, prompt string
-		if err := scan(&id, &plan, &prompt); err != nil {
+		var plan, prompt, left string
+		if err := scan(&id, &plan, &prompt, &left); err != nil {
 			return err
 		}
 		q := a.asked[id]
+		if left != "" && q.may() {
+			return nil
+		}
 		var p palyra.Plan
 		var shown palyra.Prompt
 		err1, err2 := json.Unmarshal([]byte(plan), &p), json.Unmarshal([]byte(prompt), &shown)
