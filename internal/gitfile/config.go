@@ -25,7 +25,7 @@ func Config(text []byte) ([]Setting, error) {
 			return nil, fmt.Errorf("gitfile: configuration: %w", err)
 		}
 		if len(p.out) > maxSettings {
-			return nil, fmt.Errorf("gitfile: configuration: more than %d settings: %w", maxSettings, ErrFormat)
+			return nil, fmt.Errorf("gitfile: configuration: more than %d settings: %w", maxSettings, ErrLimit)
 		}
 	}
 	return p.out, nil

@@ -12,5 +12,9 @@ import "errors"
 // MaxFile bounds what is read of one file.
 const MaxFile = 1 << 20
 
-// ErrFormat is in the chain of every error about input that is not what git writes.
-var ErrFormat = errors.New("gitfile: not in git's format")
+// ErrFormat is in the chain of every error about input that is not what git writes,
+// ErrLimit in that of one about more than a reader takes, though git may take it.
+var (
+	ErrFormat = errors.New("gitfile: not in git's format")
+	ErrLimit  = errors.New("gitfile: too much")
+)

@@ -22,7 +22,11 @@ var errOther = errors.New("seal: sealed paths lead elsewhere")
 // anchored adds to the names of s where they lead. again: they lead to more than
 // was known when s was made.
 func (s *Snapshot) anchored(t *tree) (again bool, err error) {
-	anchors, bare := t.leads(s), t.intoModules(s)
+	anchors, err := t.leads(s)
+	if err != nil {
+		return false, err
+	}
+	bare := t.intoModules(s)
 	if len(anchors) > maxAnchors {
 		return false, denied("links and git's configuration lead from sealed paths to more than %d others", maxAnchors).
 			WithRemedy("remove links, or unseal names in a profile")
@@ -42,8 +46,8 @@ func (s *Snapshot) anchored(t *tree) (again bool, err error) {
 // leadsAsKnown reports whether what is sealed leads where it is known to. The names
 // stay: others look by them.
 func (s *Snapshot) leadsAsKnown(t *tree) bool {
-	anchors := t.leads(s)
-	return len(anchors) == len(s.match.held) && !slices.ContainsFunc(anchors, func(a anchor) bool { return !slices.Contains(s.match.held, a) }) &&
+	anchors, err := t.leads(s)
+	return err == nil && len(anchors) == len(s.match.held) && !slices.ContainsFunc(anchors, func(a anchor) bool { return !slices.Contains(s.match.held, a) }) &&
 		maps.Equal(t.intoModules(s), s.bare)
 }
 
@@ -54,29 +58,49 @@ func isConfig(path string) bool {
 }
 
 // maxIncludes bounds how many files one configuration includes.
-const maxIncludes = 32
+const maxIncludes = 64
+
+// unreadable refuses a configuration of which the reader cannot know everything: it
+// would have git run what nobody holds.
+func unreadable(file, why string) error {
+	return denied("git's configuration %q %s, so what it leads to cannot be sealed", file, why).
+		WithRemedy("make it smaller, remove it, or use a workspace without it")
+}
 
 // configured are the anchors for what a repository's configuration refers to:
 // directories of hooks, files that it includes, programs that it names.
-func (t *tree) configured(s *Snapshot, e entry) (out []anchor) {
+func (t *tree) configured(s *Snapshot, e entry) (out []anchor, err error) {
 	dir := strings.TrimSuffix(e.path[:len(e.path)-baseLen(e.path)], "/")
-	files, seen := []string{e.path}, map[string]bool{}
-	for len(files) > 0 && len(seen) < maxIncludes {
+	_, first, in := t.follow(s.workspace, e.path) // it can be a link
+	if !in {
+		return nil, nil
+	}
+	files, seen := []string{first}, map[string]bool{}
+	for len(files) > 0 {
 		file := files[0]
 		files = files[1:]
 		if seen[file] {
 			continue
 		}
-		seen[file] = true
-		set, err := gitfile.Config(t.small(file))
-		if err != nil {
+		if seen[file] = true; len(seen) > maxIncludes+1 {
+			return nil, unreadable(e.path, fmt.Sprintf("includes more than %d files", maxIncludes))
+		}
+		text, large := t.limited(file)
+		if large {
+			return nil, unreadable(file, fmt.Sprintf("is larger than %d KiB", gitfile.MaxFile>>10))
+		}
+		set, err := gitfile.Config(text)
+		switch {
+		case errors.Is(err, gitfile.ErrLimit):
+			return nil, unreadable(file, "has too many settings")
+		case err != nil:
 			continue // git does not take it either
 		}
 		tops := worktrees(dir, set)
 		for _, r := range gitfile.References(set) {
 			from := tops
 			if r.Include {
-				from = []string{filepath.Dir(file)}
+				from = []string{filepath.Dir(file), dir}
 			}
 			for _, p := range s.inWorkspace(t, from, r.Path) {
 				anchors, end, in := t.reach(s.workspace, p)
@@ -96,7 +120,7 @@ func (t *tree) configured(s *Snapshot, e entry) (out []anchor) {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // worktrees are the directories from which git looks at relative paths in a
@@ -172,24 +196,30 @@ func (t *tree) home() string {
 
 // small returns the content of a small file of the workspace, nil when it is none.
 func (t *tree) small(path string) []byte {
+	text, _ := t.limited(path)
+	return text
+}
+
+// limited is small that also tells of a file that is too large.
+func (t *tree) limited(path string) (text []byte, large bool) {
 	at, err := t.open(path, unix.O_PATH)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	defer unix.Close(at)
 	st, err := t.look(at, "")
 	if err != nil || st.mode&unix.S_IFMT != unix.S_IFREG || st.size > gitfile.MaxFile {
-		return nil
+		return nil, err == nil && st.mode&unix.S_IFMT == unix.S_IFREG
 	}
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, gitfile.MaxFile+1))
 	if err != nil || len(b) > gitfile.MaxFile {
-		return nil
+		return nil, err == nil
 	}
-	return b
+	return b, false
 }

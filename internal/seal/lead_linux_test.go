@@ -98,8 +98,32 @@ func TestNothingLeadsAround(t *testing.T) {
 			"node_modules, by a link that was there", func(b *box) { b.file("node_modules/app/x", "app -> node_modules/app", "b -> node_modules/later") }, func(b *box) {
 				b.file("node_modules/app/.vscode/tasks.json", "node_modules/app/.cargo/config.toml", "node_modules/later/.envrc", "node_modules/z/.envrc")
 			},
-			[]string{"node_modules/app/.vscode", "node_modules/app/.cargo/config.toml"},
-			[]string{"app", "node_modules/z/.envrc"},
+			[]string{"node_modules/app/.vscode", "node_modules/app/.cargo/config.toml", "node_modules/later/.envrc"},
+			[]string{"app", "b", "node_modules/z/.envrc"},
+		},
+		{
+			"node_modules that was not there yet", func(b *box) { b.file("app -> node_modules/app") }, func(b *box) { b.file("node_modules/app/.vscode/tasks.json") },
+			[]string{"node_modules/app/.vscode"},
+			[]string{"app"},
+		},
+		{
+			"node_modules, by a link in it", nil, func(b *box) {
+				b.file("node_modules/b/.vscode/tasks.json", "node_modules/a/x", "node_modules/a/foo -> ../b", "packages -> node_modules/a")
+				b.file("node_modules/c/x", "node_modules/c/self -> .", "node_modules/c/bin -> ../c", "lib -> node_modules/c")
+			},
+			[]string{"packages"},
+			[]string{"lib", "node_modules/a/foo", "node_modules/b/.vscode/tasks.json"},
+		},
+		{
+			"node_modules, by an old link through one in it", func(b *box) {
+				b.file("node_modules/a/x", "node_modules/hop -> a", "app -> node_modules/hop")
+			}, func(b *box) {
+				b.file("node_modules/b/.vscode/tasks.json")
+				must(b.t, os.Remove(b.in("node_modules/hop")))
+				b.file("node_modules/hop -> b")
+			},
+			[]string{"app"},
+			[]string{"node_modules/b/.vscode/tasks.json"},
 		},
 		{
 			"what the configuration names", func(b *box) {
@@ -112,6 +136,15 @@ func TestNothingLeadsAround(t *testing.T) {
 			},
 			[]string{"scripts/hooks", ".inc", "conf/attrs", "tools/conv.sh", "fs/mon", "inc/three"},
 			[]string{"inc/two", "scripts/other/y"},
+		},
+		{
+			"a configuration that is a link", func(b *box) {
+				must(b.t, os.Remove(b.in(".git/config")))
+				b.write("conf/git", "[core]\n\thooksPath = scripts\n[include]\n\tpath = more\n")
+				b.file(".git/config -> ../conf/git")
+			}, func(b *box) { b.file("scripts/pre-commit", "conf/more", ".git/more") },
+			[]string{"scripts", "conf/more", ".git/more"},
+			[]string{"conf/git"},
 		},
 		{
 			"hooks at the top", func(b *box) { b.write(".git/config", "[core]\n\thooksPath = .\n") }, func(b *box) { b.file("pre-commit", "plain") },

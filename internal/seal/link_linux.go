@@ -10,23 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/gitfile"
-	"palyra/internal/trusted"
 )
 
 // A link cannot be mounted over. One in the place of a sealed path is therefore
 // looked at after the run and put back where it is another one, and what it leads
 // to in the workspace is sealed like the path itself, with every link on the way.
 
-const (
-	modulesDir = "node_modules"
-	maxLinks   = 10_000 // that no name is about and that are remembered
-	maxHops    = 40     // from one link to the next
-)
+const maxHops = 40 // from one link to the next
 
 // modules are the flags of a directory, its name folded in w.fold, that say
 // whether only git's names count in it. They count where a link leads in from
 // outside: nobody knows it for part of a package then.
 func (w *walker) modules(above flags, path string) flags {
+	w.some = w.some || string(w.fold) == modulesDir
 	if above&modules == 0 && string(w.fold) != modulesDir || w.out.bare[path] {
 		return 0
 	}
@@ -35,19 +31,42 @@ func (w *walker) modules(above flags, path string) flags {
 
 // takeLink notes a symbolic link.
 func (w *walker) takeLink(a at, path string, seals bool, st status) error {
-	k := link
+	name := path[len(path)-baseLen(path):]
 	switch {
 	case seals:
-		k = sealed
-	case w.out.dirs[a.dir].flags&modules != 0 || w.links >= maxLinks:
+		w.note(a.dir, path, sealed, st)
+		w.target(a.fd, name)
+		return nil
+	case w.out.dirs[a.dir].flags&modules != 0 || w.out.old:
 		return nil
 	}
-	if k == link {
-		w.links++
+	w.note(a.dir, path, link, st)
+	w.target(a.fd, name)
+	w.links++
+	switch {
+	case w.links <= w.limits.links:
+		return nil
+	case !w.sweeps:
+		return denied("the workspace has more than %d symbolic links, too many to tell new ones from old; %q is one of them", w.limits.links, path).
+			WithRemedy("use a workspace further down, or remove links")
+	case !w.fresh(path):
+		return nil
 	}
-	w.note(a.dir, path, k, st)
-	w.target(a.fd, path[len(path)-baseLen(path):])
-	return nil
+	return w.settleEarly()
+}
+
+// settleEarly decides about the link that was noted last at once, because it cannot
+// be remembered. It is asked about again in every sweep.
+func (w *walker) settleEarly() error {
+	last := len(w.out.entries) - 1
+	e := w.out.entries[last]
+	w.out.entries, w.links = w.out.entries[:last], w.links-1
+	w.out.dirs[e.dir].flags |= racy
+	found, err := w.settleLink(w.pen, e)
+	if found {
+		w.early++
+	}
+	return err
 }
 
 // target notes where the link leads that was noted last.
@@ -128,33 +147,38 @@ func (l Limits) shuts(path string) bool {
 
 // leads finds where what is sealed leads: links, and the configuration of
 // repositories.
-func (t *tree) leads(s *Snapshot) (anchors []anchor) {
+func (t *tree) leads(s *Snapshot) (anchors []anchor, err error) {
 	names := sync.OnceValue(func() cover {
 		return cover{m: s.match, top: s.workspace, start: s.start, repos: s.repositories(), bare: s.bare}
 	})
 	for _, e := range s.entries {
-		switch {
-		case e.kind == sealed && e.isLink():
+		if e.kind != sealed {
+			continue
+		}
+		if e.isLink() {
 			anchors = append(anchors, t.held(names(), e.path)...)
-		case e.kind == sealed && e.mode&unix.S_IFMT == unix.S_IFREG && s.dirs[e.dir].flags&repo != 0 && isConfig(e.path):
-			anchors = append(anchors, t.configured(s, e)...)
+		}
+		if (e.isLink() || e.mode&unix.S_IFMT == unix.S_IFREG) && s.dirs[e.dir].flags&repo != 0 && isConfig(e.path) {
+			more, err := t.configured(s, e)
+			if err != nil {
+				return nil, err
+			}
+			anchors = append(anchors, more...)
 		}
 	}
 	slices.SortFunc(anchors, func(a, b anchor) int {
 		return cmp.Or(strings.Compare(a.path, b.path), a.rule-b.rule, a.seg-b.seg)
 	})
-	return slices.Compact(anchors)
+	return slices.Compact(anchors), nil
 }
 
 // intoModules finds the directories below node_modules into which links lead from
 // outside.
 func (t *tree) intoModules(s *Snapshot) map[string]bool {
 	bare := map[string]bool{}
-	if len(s.bare) == 0 && !slices.ContainsFunc(s.dirs, func(n node) bool { return n.flags&modules != 0 }) {
-		return bare
-	}
+	some := len(s.bare) > 0 || slices.ContainsFunc(s.dirs, func(n node) bool { return n.flags&modules != 0 })
 	for _, e := range s.entries {
-		if e.kind != link {
+		if e.kind != link || !some && !inModules(string(e.text)) { // where there is none yet, a link has to name it
 			continue
 		}
 		if _, end, in := t.follow(s.workspace, e.path); in && inModules(end) {
@@ -181,16 +205,6 @@ func (t *tree) held(c cover, path string) (out []anchor) {
 		out = append(out, anchor{end, -1, 0})
 	}
 	return append(out, c.m.rests(state, end)...)
-}
-
-// inModules reports whether a path leads through node_modules, or is one.
-func inModules(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if len(part) == len(modulesDir) && string(trusted.Fold(nil, part)) == modulesDir {
-			return true
-		}
-	}
-	return false
 }
 
 // inMiddle reports whether a directory of a repository is where git keeps what it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,11 @@ func (t *tree) sequence(path string) []byte {
 			files[name] = text
 		}
 	}
+	return encodeState(files)
+}
+
+// encodeState is the text of an entry for such a state, by the names of its files.
+func encodeState(files map[string][]byte) []byte {
 	b, err := json.Marshal(files)
 	if err != nil {
 		return nil
@@ -43,10 +49,14 @@ func (w *walker) settleMidway(p *pen, e entry) (bool, error) {
 		known, before = false, map[string][]byte{}
 	}
 	lists := [][]byte{before["git-rebase-todo"], before["git-rebase-todo.backup"], before["todo"]}
-	found := false
+	found, judged := false, map[string][]byte{}
 	for _, name := range gitfile.StateFiles {
 		text, there := w.stateFile(join(e.path, name))
-		if !there || text != nil && (gitfile.Harmless(name, text, lists) || known && bytes.Equal(text, before[name])) {
+		if !there {
+			continue
+		}
+		if text != nil && (gitfile.Harmless(name, text, lists) || known && bytes.Equal(text, before[name])) {
+			judged[name] = text
 			continue
 		}
 		if !known {
@@ -65,6 +75,7 @@ func (w *walker) settleMidway(p *pen, e entry) (bool, error) {
 		}
 		delete(w.known, old.path)
 	}
+	w.states[e.path] = encodeState(judged)
 	return found, nil
 }
 
@@ -94,20 +105,23 @@ func (w *walker) dirOf(e entry) (int32, bool) {
 
 // settleLink decides about a link that no name is about. A new one that leads from
 // outside to a directory below node_modules makes that another place: it may not
-// have what is sealed elsewhere.
+// have what is sealed elsewhere. A known one is asked again where it leads unless
+// every name counts there: another run's sweep may have seen it first, and links
+// below node_modules are not watched.
 func (w *walker) settleLink(p *pen, e entry) (bool, error) {
-	if was, ok := w.known[e.path]; ok && was.kind == link && bytes.Equal(was.text, e.text) {
+	was, known := w.known[e.path]
+	known = known && was.kind == link && bytes.Equal(was.text, e.text)
+	if known && !w.some {
 		return false, nil
 	}
-	_, end, in := w.t.follow(w.out.workspace, e.path)
+	links, end, in := w.t.follow(w.out.workspace, e.path)
 	switch {
-	case !in && w.limits.shuts(end):
+	case !in && w.limits.shuts(end) && (!known || slices.ContainsFunc(links, inModules)):
 		return true, w.away(p, e)
-	case !in:
+	case !in && !known:
 		p.stay(palyra.RemnantLink, e.path)
-	case inModules(end):
-		left := maxHeld
-		if w.holds(end, 0, &left) {
+	case in && inModules(end) && !(known && w.out.looksInto(end)):
+		if (&holder{w: w, left: maxHeld, seen: map[string]bool{end: true}}).holds(end, 0) {
 			return true, w.away(p, e)
 		}
 	}
@@ -117,9 +131,17 @@ func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 // maxHeld bounds how far is searched below a link.
 const maxHeld = 20_000
 
-// holds reports whether there is something below a directory that would be sealed
-// outside node_modules, or more than can be looked through.
-func (w *walker) holds(path string, state int32, left *int) bool {
+// holder looks for what would be sealed outside node_modules.
+type holder struct {
+	w    *walker
+	left int             // entries that are still looked at
+	seen map[string]bool // where links led
+}
+
+// holds reports whether there is something of that kind below a directory, or more
+// than can be looked through. Links in it are followed like the one that led there.
+func (h *holder) holds(path string, state int32) bool {
+	w := h.w
 	fd, err := w.t.open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
 	if err != nil {
 		return errors.Is(err, unix.EACCES)
@@ -130,9 +152,10 @@ func (w *walker) holds(path string, state int32, left *int) bool {
 		state int32
 	}
 	var dirs []below
+	var links []string
 	found := errors.New("found")
 	err = list(fd, make([]byte, 8<<10), func(name []byte, typ byte) error {
-		if *left--; *left < 0 {
+		if h.left--; h.left < 0 {
 			return found
 		}
 		w.fold = trusted.Fold(w.fold[:0], name)
@@ -143,15 +166,40 @@ func (w *walker) holds(path string, state int32, left *int) bool {
 		if typ == unix.DT_DIR || typ == unix.DT_UNKNOWN {
 			dirs = append(dirs, below{string(name), next})
 		}
+		if typ == unix.DT_LNK || typ == unix.DT_UNKNOWN {
+			links = append(links, string(name))
+		}
 		return nil
 	})
 	if err != nil {
 		return true
 	}
+	for _, name := range links {
+		if name != modulesDir && h.leads(join(path, name)) {
+			return true
+		}
+	}
 	for _, d := range dirs {
-		if d.name != modulesDir && w.holds(join(path, d.name), d.state, left) {
+		if d.name != modulesDir && h.holds(join(path, d.name), d.state) {
 			return true
 		}
 	}
 	return false
+}
+
+// leads reports whether a path below node_modules is a link to something that holds
+// what must not be there.
+func (h *holder) leads(path string) bool {
+	if _, is := h.w.t.readlink(path); !is {
+		return false
+	}
+	_, end, in := h.w.t.follow(h.w.out.workspace, path)
+	switch {
+	case !in:
+		return h.w.limits.shuts(end)
+	case !inModules(end) || h.seen[end]: // outside, every name counts anyway
+		return false
+	}
+	h.seen[end] = true
+	return h.holds(end, 0)
 }

@@ -26,7 +26,7 @@ func all(t testing.TB, b *box) *Snapshot {
 	must(t, err)
 	s, err := passes(context.Background(), tr, m, Limits{settle: -1}.filled(), way{}, nil, b.ws)
 	must(t, err)
-	tr.remember(s, nil)
+	tr.remember(s, nil, nil)
 	return s
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	recordVersion = 1
+	recordVersion = 2
+	firstVersion  = 1 // without links that no name is about, rebases and heeded files
 	maxRecord     = 64 << 20
 )
 
@@ -63,6 +64,9 @@ func (s *Snapshot) record() ([]byte, error) {
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
 		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Closed: []byte(s.limits.Closed), Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
 	}
+	if s.old {
+		d.Version = firstVersion
+	}
 	for _, a := range s.match.held {
 		d.Leads = append(d.Leads, lead{[]byte(a.path), a.rule, a.seg})
 	}
@@ -107,7 +111,7 @@ func load(b []byte) (*Snapshot, error) {
 	}
 	workspace := string(d.Workspace)
 	switch {
-	case d.Version != recordVersion:
+	case d.Version != recordVersion && d.Version != firstVersion:
 		return nil, fmt.Errorf("seal: load: version %d", d.Version)
 	case !filepath.IsAbs(workspace) || filepath.Clean(workspace) != workspace || strings.ContainsRune(workspace, 0):
 		return nil, fmt.Errorf("seal: load: workspace %q", workspace)
@@ -125,7 +129,7 @@ func load(b []byte) (*Snapshot, error) {
 		return nil, err
 	}
 	s := &Snapshot{
-		start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
+		old: d.Version == firstVersion, start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
 		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: string(d.Closed)}.filled(), entries: make([]entry, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {

@@ -8,14 +8,15 @@ import (
 )
 
 func TestBadRecords(t *testing.T) {
-	const good = `{"version":1,"workspace":"L3dz","dev":1,"ino":2,"max_entries":5,"max_sealed":5,"names":[".envrc"],"paths":[{"path":"LmVudnJj","kind":1,"dev":1,"ino":3,"mode":1,"links":1,"size":1,"mtime":1,"mtime_ns":1,"ctime":1,"ctime_ns":1}]}`
+	const good = `{"version":2,"workspace":"L3dz","dev":1,"ino":2,"max_entries":5,"max_sealed":5,"names":[".envrc"],"paths":[{"path":"LmVudnJj","kind":1,"dev":1,"ino":3,"mode":1,"links":1,"size":1,"mtime":1,"mtime_ns":1,"ctime":1,"ctime_ns":1}]}`
 	s, err := Load([]byte(good))
 	must(t, err)
 	if again, err := s.Record(); err != nil || string(again) != good {
 		t.Errorf("%v\n%s\n%s", err, again, good)
 	}
 	for _, swap := range [][2]string{
-		{`"version":1`, `"version":2`},
+		{`"version":2`, `"version":3`},
+		{`"version":2`, `"version":0`},
 		{`"L3dz"`, `"d3M="`},
 		{`"L3dz"`, `"L3dzLy4u"`},
 		{`"LmVudnJj"`, `"Li4vYQ=="`},
@@ -42,6 +43,7 @@ func TestBadRecords(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"version":1,"workspace":"L3dz","names":[".git/"],"paths":[{"path":"LmVudnJj","kind":1}]}`))
+	f.Add([]byte(`{"version":2,"workspace":"L3dz","names":[".git/"],"paths":[{"path":"YQ==","kind":7,"text":"Yg=="}]}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Load(b)

@@ -23,13 +23,16 @@ const (
 )
 
 // remember reads the small sealed files, or takes over what is known of those
-// that did not change.
-func (t *tree) remember(s *Snapshot, known map[string]entry) {
+// that did not change. states is what git was found in the middle of where that was
+// judged: another run may have written more since. nil: it is read.
+func (t *tree) remember(s *Snapshot, known map[string]entry, states map[string][]byte) {
 	left := maxTexts
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.kind == midway {
-			e.text = t.sequence(e.path)
+			if e.text = states[e.path]; states == nil {
+				e.text = t.sequence(e.path)
+			}
 			continue
 		}
 		if e.kind != sealed || e.mode&unix.S_IFMT != unix.S_IFREG || e.size > maxText || int(e.size) > left {

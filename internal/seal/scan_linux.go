@@ -89,7 +89,7 @@ func (s *Snapshot) done(t *tree, was *Snapshot) (*Snapshot, error) {
 	if was != nil {
 		known = was.byPath()
 	}
-	t.remember(s, known)
+	t.remember(s, known, nil)
 	return s, nil
 }
 
@@ -120,7 +120,7 @@ func (s *Snapshot) check() error {
 // walker looks at the workspace of s again.
 func (s *Snapshot) walker(ctx context.Context, t *tree, base *Snapshot) *walker {
 	w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
-	w.out.start, w.out.above, w.out.hold, w.out.pens, w.out.bare = s.start, s.above, s.hold, s.pens, s.bare
+	w.out.start, w.out.above, w.out.hold, w.out.pens, w.out.bare, w.out.old = s.start, s.above, s.hold, s.pens, s.bare, s.old
 	return w
 }
 
@@ -147,7 +147,7 @@ func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 	if !w.out.leadsAsKnown(t) {
 		return true, nil
 	}
-	t.remember(w.out, w.known)
+	t.remember(w.out, w.known, nil)
 	*s = *w.out
 	return false, nil
 }

@@ -66,11 +66,13 @@ type Limits struct {
 	Closed string
 
 	settle int64 // seconds, instead of what the file system needs; for tests
+	links  int   // symbolic links that no name is about; 50,000, less in tests
 }
 
 const (
 	defaultEntries = 500_000
 	defaultSealed  = 2_048
+	defaultLinks   = 50_000
 	maxMounts      = 4_096 // what a cell takes
 	maxPath        = 4_000 // bytes of a path below the workspace: one system call takes it
 	maxNameBytes   = 64 << 20
@@ -90,6 +92,9 @@ func (l Limits) filled() Limits {
 	}
 	if l.Sealed <= 0 {
 		l.Sealed = defaultSealed
+	}
+	if l.links <= 0 {
+		l.links = defaultLinks
 	}
 	return l
 }

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -46,11 +47,17 @@ func (s *Snapshot) Share(with *Snapshot) error {
 	known, odd := with.known(), map[string]entry{}
 	for _, e := range s.entries {
 		rel, inside := below(filepath.Join(s.workspace, e.path), with.workspace)
-		if !inside || e.kind != sealed && e.kind != kept {
-			continue
-		}
 		was, ok := known[rel]
 		switch {
+		case !inside || with.old && (e.kind == link || e.kind == midway):
+		case e.kind == link || e.kind == midway:
+			if ok && (was.kind != e.kind || !bytes.Equal(was.text, e.text)) {
+				was.path = e.path
+				odd[e.path] = was
+			} else if !ok && with.notes(rel, e.kind) {
+				odd[e.path] = entry{}
+			}
+		case e.kind != sealed && e.kind != kept:
 		case ok && (was.id != e.id || was.born != e.born):
 			was.path = e.path
 			odd[e.path] = was
@@ -60,6 +67,42 @@ func (s *Snapshot) Share(with *Snapshot) error {
 	}
 	s.instead(odd)
 	return nil
+}
+
+// modulesDir is where packages are, in which only git's names count.
+const modulesDir = "node_modules"
+
+// notes reports whether s would have an entry for a link or a rebase of its
+// workspace, were it there.
+func (s *Snapshot) notes(rel string, k kind) bool {
+	if k == midway {
+		return len(s.match.repos) > 0
+	}
+	dir := filepath.Dir(rel)
+	return !inModules(dir) || s.looksInto(dir)
+}
+
+// looksInto reports whether every name counts in a directory below node_modules.
+func (s *Snapshot) looksInto(path string) bool {
+	for dir := path; inModules(dir); dir = filepath.Dir(dir) {
+		if s.bare[dir] {
+			return true
+		}
+		if string(trusted.Fold(nil, filepath.Base(dir))) == modulesDir {
+			return false
+		}
+	}
+	return false
+}
+
+// inModules reports whether a path leads through node_modules, or is one.
+func inModules(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if len(part) == len(modulesDir) && string(trusted.Fold(nil, part)) == modulesDir {
+			return true
+		}
+	}
+	return false
 }
 
 // Forget makes s not know what is at or below paths, which are absolute; what is

@@ -26,6 +26,7 @@ type Snapshot struct {
 	shared    string           // a file that has a second name, of those looked at
 	sharing   int              // directories that have such files
 	bare      map[string]bool  // directories below node_modules into which a link leads from outside; never changed
+	old       bool             // loaded from a record of version 1: links, rebases and heeded files were not looked at
 	dirs      []node           // parents first, the children of one together; empty after Load
 	entries   []entry          // what is sealed, kept or watched; those of one directory together
 }

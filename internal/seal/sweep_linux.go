@@ -36,7 +36,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 	for pass := 1; ; pass++ {
 		w := s.walker(ctx, t, base)
 		w.limits.Entries *= sweepFactor
-		w.known, w.sweeps, w.full = known, true, base == s && len(s.odd)+len(s.pens) > 0
+		w.known, w.sweeps, w.pen, w.states, w.full = known, true, p, map[string][]byte{}, base == s && len(s.odd)+len(s.pens) > 0
 		n, err := w.clear(p)
 		s.moved = p.gone()
 		switch {
@@ -55,7 +55,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 				delete(known, ownDir)
 			}
 			changes := changes(known, w.out.byPath(), p.restored)
-			t.remember(w.out, known)
+			t.remember(w.out, known, w.states)
 			w.out.moved = s.moved
 			*s = *w.out
 			return p.result(changes), nil
@@ -72,7 +72,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 func (w *walker) clear(p *pen) (int, error) {
 	defer w.shut()
 	failed := w.walk()
-	n := 0
+	n := w.early
 	for _, e := range w.out.entries {
 		found, err := w.settle(p, e)
 		if found {

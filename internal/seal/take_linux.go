@@ -28,7 +28,7 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 	what, state := w.m.step(a.state, w.fold, n.flags&modules != 0)
 	if what == free && typ != unix.DT_DIR && typ != unix.DT_UNKNOWN && typ != unix.DT_LNK {
 		w.sample(a, name, typ)
-		if typ != unix.DT_REG || n.flags&modules != 0 || !heeded[string(w.fold)] {
+		if typ != unix.DT_REG || n.flags&modules != 0 || w.out.old || !heeded[string(w.fold)] {
 			return nil
 		}
 		if st, err := w.t.look(a.fd, string(name)); err == nil {
@@ -36,7 +36,7 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 		}
 		return nil
 	}
-	going := what == free && n.flags&repo != 0 && len(w.m.repos) > 0 && inMiddle(w.fold)
+	going := what == free && !w.out.old && n.flags&repo != 0 && len(w.m.repos) > 0 && inMiddle(w.fold)
 	if n.flags&repo != 0 && stored(w.fold) {
 		state = w.m.store(state)
 	}
@@ -53,7 +53,7 @@ func (w *walker) take(a at, name []byte, typ byte) error {
 		return w.unseen(a, string(name), what, err)
 	}
 	if st.mode&unix.S_IFMT == unix.S_IFLNK {
-		return w.takeLink(a, path, what != free || state != 0 || going, st)
+		return w.takeLink(a, path, what != free || state != 0 && !w.out.old || going, st)
 	}
 	if going && st.dir() {
 		w.note(a.dir, path, midway, st)

@@ -29,8 +29,12 @@ type walker struct {
 	seen   int // entries
 	count  int // those that were of interest
 	bytes  int
-	moved  int // directories that were not where they had been seen
-	links  int // that were noted
+	moved  int  // directories that were not where they had been seen
+	links  int  // that were noted
+	some   bool // a node_modules was seen
+	pen    *pen
+	early  int               // links that were moved away during the walk
+	states map[string][]byte // what git was found in the middle of by a sweep, as it was judged
 	locks  []lock
 
 	buf   []byte // of directory entries
@@ -189,6 +193,7 @@ func (w *walker) reuse(i int32, path string, b node) error {
 func (w *walker) again(i int32, dir int, path string, e entry) error {
 	if e.kind == link { // another one in its place would show in the directory
 		e.dir = i
+		w.links++
 		w.out.entries = append(w.out.entries, e)
 		return nil
 	}
