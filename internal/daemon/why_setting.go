@@ -25,7 +25,7 @@ const (
 	openTime  = "nobody knows how soon somebody answers"
 	openProbe = "what the probes find shows only when they run"
 	openStart = "how limits are held shows only when the daemon has started with it"
-	openArgs  = "the arguments of a call that was never admitted are not kept, so it cannot be planned again"
+	openArgs  = "the arguments of a call that was never admitted, or that are large, are not kept, so it cannot be planned again"
 	openName  = "only a lookup shows where the name leads"
 	openReach = "what is there is not for you to see yet"
 	openLook  = "a tool that is not offered cannot be planned, and a person looks at it first"
@@ -61,7 +61,7 @@ func (p policyPart) under(ctx context.Context, c *palyra.Call, s setting) (wire.
 	}
 	again := palyra.Call{Proposal: c.Proposal}
 	switch err := w.meet(ctx, &again); {
-	case err != nil && c.Tool.Name == "" && c.ID != "": // on record without its arguments
+	case err != nil && c.ID != "" && (c.Tool.Name == "" || string(c.Proposal.Arguments) == "null"): // on record without its arguments
 		f.Becomes, s.open = palyra.Allow, openArgs
 	case err != nil:
 		return f, false
@@ -96,7 +96,7 @@ func (p policyPart) thinkable(ctx context.Context, c *palyra.Call, reason palyra
 	case palyra.ReasonTooManyPending:
 		return p.morePending(ctx, conf)
 	case palyra.ReasonQuestionBytes:
-		return raised("", "approvals.daily_bytes", 4*conf.Approvals.DailyBytes, func(c *config.Config, n int64) { c.Approvals.DailyBytes = n })
+		return raised("", "approvals.daily_bytes", 16*conf.Approvals.DailyBytes, func(c *config.Config, n int64) { c.Approvals.DailyBytes = n })
 	case palyra.ReasonApprovalExpired:
 		return raised(openTime, "approvals.wait_ms", 2*conf.Approvals.WaitMS, func(c *config.Config, n int64) { c.Approvals.WaitMS = n })
 	case palyra.ReasonPosture:

@@ -53,7 +53,7 @@ var byPeople = []refusal{
 	},
 	{
 		name: "questions that keep too much", env: []string{"PALYRA_APPROVALS_DAILY_BYTES=1048576"}, known: true, call: writesMuch,
-		layer: palyra.LayerApproval, reason: palyra.ReasonQuestionBytes, flip: "limit",
+		layer: palyra.LayerApproval, reason: palyra.ReasonQuestionBytes, flip: "limit", open: true,
 	},
 	{
 		name: "a question that was withdrawn", known: true, call: writes, provoke: sessionClosed,
