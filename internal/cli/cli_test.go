@@ -43,7 +43,7 @@ func TestUsageErrors(t *testing.T) {
 		{"approvls list", `there is no command "approvls"; did you mean approvals?`},
 		{"journal tail --kind call.grantd", `there are no entries of kind "call.grantd"; there are call.granted`},
 		{"journal tail --kind grant", "there are call.granted, grant.created, grant.ended"},
-		{"journal tail --kind xyz", "there are daemon.started, daemon.stopped"},
+		{"journal tail --kind xyz", "there are state.begun, daemon.started, daemon.stopped"},
 		{"help bogus", `there is no help on "bogus"`},
 		{"help approvals bogus", `there is no help on "approvals bogus"`},
 		{"approvals", "approvals: a command is missing: decide, export, list, show, verify, watch"},

@@ -105,6 +105,7 @@ var ownMachine = map[string]string{
 	"palyra hook install":     "it is about the settings of agents on this machine",
 	"palyra hook uninstall":   "it is about the settings of agents on this machine",
 	"palyra hook claude-code": "it is asked about files and commands of this machine",
+	"palyra hook codex":       "it is asked about files and commands of this machine",
 	"palyra setup":            "it is about the toolchains of this machine",
 	"palyra config check":     "it is about the configuration of this machine",
 	"palyra config show":      "it is about the configuration of this machine",

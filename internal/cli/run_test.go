@@ -48,7 +48,7 @@ func TestRunStartsAndFollows(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	r := s.parts.Started()
-	if r.Provider != "scripted" || string(r.Input) != aScript || r.Workspace != s.work || r.Session != "mine" || r.Key != "k" || !r.NoWait || r.Door != palyra.DoorCLI ||
+	if r.Provider != "scripted" || string(r.Input) != aScript || r.Workspace != s.work || r.Session != "mine" || r.Key != "k" || !r.NoWait || r.Door != palyra.DoorAPI ||
 		r.Budget != (palyra.Budget{Calls: 7, WallMS: 60_000}) {
 		t.Errorf("%+v", r)
 	}
@@ -259,7 +259,7 @@ func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
 		e.Seq = int64(i + 1)
 		fatal(s.t, tp.entry(t.Context(), e))
 	}
-	if got := said.String(); strings.Contains(got, "answer to A1") || strings.Count(got, "answer to A2: second") != 1 {
+	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2,") != 1 || !strings.Contains(got, ": second") {
 		t.Errorf("%s", got)
 	}
 }

@@ -136,6 +136,7 @@ var entryFields = []struct{ path, name string }{
 	{"vote.approval_id", "approval"},
 	{"lease_id", "grant"},
 	{"session_id", "session"},
+	{"state_id", "state"},
 	{"tool", "tool"},
 	{"effect", "verdict"},
 	{"layer", "layer"},

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -136,6 +137,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "close")
 		}
 		g.refuse(w, r, errDeclared)
+		takeRest(w, r)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -202,6 +204,16 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, e *palyra.Error) 
 		w.Header().Set("Retry-After", seconds(e.After))
 	}
 	http.Error(w, string(e.Reason)+": "+e.Text, status)
+}
+
+// takeRest reads on for a moment after a refusal: a client that is still sending when
+// its connection ends would hear of that, and not of the refusal.
+func takeRest(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	if r.ProtoMajor != 1 || rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(time.Second)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, 2*maxCallBody) // whatever comes: the answer is given
 }
 
 // seconds is a wait as HTTP has it: whole seconds, at least one.
