@@ -542,13 +542,19 @@ func TestExecForwardsSignals(t *testing.T) {
 	if _, err := person.Decide(t.Context(), allow(d.pending(person), palyra.ScopeOnce, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(stderr); lines.Scan() && !strings.Contains(lines.Text(), ": allow"); { // until it knows, a signal is its own
-	}
+	go func() { _, _ = io.Copy(io.Discard, stderr) }()
 	d.started("started", 1)
-	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
+	got := make(chan []byte, 1)
+	go func() { said, _ := io.ReadAll(stdout); got <- said }()
+	var said []byte
+	for tick := time.NewTicker(100 * time.Millisecond); said == nil; { // until exec knows that it runs, a signal goes nowhere
+		select {
+		case said = <-got:
+			tick.Stop()
+		case <-tick.C:
+			_ = cmd.Process.Signal(syscall.SIGUSR1)
+		}
 	}
-	said, _ := io.ReadAll(stdout)
 	_ = cmd.Wait()
 	if cmd.ProcessState.ExitCode() != 9 || string(said) != "got\n" {
 		t.Errorf("exit %d, said %q", cmd.ProcessState.ExitCode(), said)
