@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,14 +145,15 @@ func (d *Daemon) openState(ctx context.Context) error {
 
 // nameState gives the state its id, once: the audience of signatures and the
 // origin of the journal. Keys of a state come after its id: where some were left
-// before, this is not their store.
+// before, this is not their store. A log alone is a first start's that was cut off.
 func (d *Daemon) nameState(ctx context.Context, left []string) error {
 	read := func(tx *store.Tx) error { return tx.Get(`SELECT id FROM state WHERE one=1`, nil, &d.stateID) }
 	err := d.db.Read(ctx, read)
 	if !errors.Is(err, store.ErrNoRows) {
 		return err
 	}
-	if len(left) > 0 {
+	log := d.Config.Config.Paths.State + "-wal"
+	if left = slices.DeleteFunc(left, func(path string) bool { return path == log }); len(left) > 0 {
 		return statedir.Gone(d.Config.Config.Paths.State, left)
 	}
 	return d.db.Write(ctx, "state.named", func(tx *store.Tx) error {
