@@ -156,7 +156,7 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 func TestAnOlderStateIsToldByKeptEvidence(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart()
-	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	agent := d.client(client.AgentDoor)
 	call := func() palyra.Outcome {
 		out, err := agent.Call(t.Context(), echo("x"), nil)
 		if err != nil {
@@ -171,7 +171,8 @@ func TestAnOlderStateIsToldByKeptEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.mustStart()
-	agent, person = d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	agent = d.client(client.AgentDoor)
+	person := d.client(client.OperatorDoor)
 	late := call()
 	dir := t.TempDir()
 	keep := func(name string, raw []byte, err error) string {

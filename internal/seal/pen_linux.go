@@ -299,10 +299,7 @@ func (p *pen) result(changes []string) []string {
 	if more := p.more + max(len(changes)-maxMade, 0); more > 0 {
 		out = append(out, fmt.Sprintf("%s%d", morePrefix, more))
 	}
-	for _, path := range slices.Sorted(maps.Keys(p.out)) {
-		out = append(out, path)
-	}
-	return out
+	return append(out, slices.Sorted(maps.Keys(p.out))...)
 }
 
 // write adds a line to the index.
