@@ -77,6 +77,9 @@ func (d *Daemon) serverPlan(ctx context.Context, programs *process.Driver, name 
 		return palyra.Plan{}, err
 	}
 	p.Stdin = palyra.StdinLive // after planning: interpreters are refused live instructions, and this is none
+	if p.Staging.Staged() {
+		p.Staging = palyra.Staging{Writes: palyra.WritesLive, Why: "it is a server, which lives on between calls"}
+	}
 	p.Limits.WallMS, p.Limits.EmittedBytes = 0, 0
 	return p, nil
 }
