@@ -68,6 +68,9 @@ func (g *goClient) outcome(ch <-chan goAnswer) map[string]any {
 		if a.IsError != (f["outcome"] != "finished" && f["outcome"] != "pending") {
 			g.t.Errorf("error %v: %v", a.IsError, f)
 		}
+		if f != nil {
+			f["content"] = a.Content // what a model is given
+		}
 		return f
 	case <-time.After(30 * time.Second):
 		g.t.Fatal("no answer")
