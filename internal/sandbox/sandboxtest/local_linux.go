@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,10 +11,11 @@ import (
 const plantedVar = "PALYRA_SANDBOXTEST_PLANTED"
 
 // plantLocal puts things of all kinds into /opt and /usr/local, as services and
-// administrators do. Only root can.
+// administrators do. Only root can. They stay: rooms of other tests are built beside
+// this one, and what they hide must not go away meanwhile.
 func plantLocal(t *testing.T, user person) {
 	t.Helper()
-	name := fmt.Sprintf("palyra-test-%d", os.Getpid())
+	const name = "palyra-test"
 	put := func(path string, uid int, mode os.FileMode) {
 		t.Helper()
 		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -24,9 +24,6 @@ func plantLocal(t *testing.T, user person) {
 		check(t, os.Chown(path, uid, -1))
 	}
 	opt, lib := "/opt/"+name, "/usr/local/lib/"+name
-	for _, dir := range []string{opt, lib, "/usr/local/etc/" + name} {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	}
 	put(opt+"/other/.env", user.uid, 0o600)
 	put(opt+"/own/file", 0, 0o644)
 	check(t, os.Chown(opt+"/own", user.uid, -1))
