@@ -316,3 +316,45 @@ func TestBackendBwrapReplaced(t *testing.T) {
 	put(0o755)
 	runJob(t, b, s.job("/bin/true"))
 }
+
+// TestBackendHiddenChanges: what is hidden in /opt comes and goes, and rooms are built
+// all the same; a room that waits is not used when there is more to hide.
+func TestBackendHiddenChanges(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: only root can put anything into /opt")
+	}
+	dir, err := os.MkdirTemp("/opt", "palyra-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	secret := filepath.Join(dir, "secret")
+	put := func() {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(secret, []byte("x"), 0o600), os.Chmod(dir, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	b := openBackend(t, configOf(t))
+	s := newSite(t, residents()[0])
+	look := "test -d " + dir + " && ! cat " + secret
+	if code, out := s.script(b, look); code != 0 {
+		t.Fatalf("hidden: %d %s", code, out)
+	}
+	if err := os.Remove(secret); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := s.script(b, look); code != 0 {
+		t.Errorf("gone: %d %s", code, out)
+	}
+	b.bwrap.local.Again()
+	if code, out := s.script(b, look); code != 0 { // and another one waits from now on
+		t.Errorf("gone for good: %d %s", code, out)
+	}
+	put()
+	b.bwrap.local.Again()
+	if code, out := s.script(b, look); code != 0 {
+		t.Errorf("back again: %d %s", code, out)
+	}
+}

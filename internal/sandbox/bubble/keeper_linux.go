@@ -27,6 +27,7 @@ type keeper struct {
 	body     *body
 	counters cell.Counters  // of its cgroups
 	shows    []identity     // what the room shows, when it was built
+	hides    []string       // what of the system it does not show
 	snapshot *seal.Snapshot // of what is sealed in it; nil: nothing is
 	call     palyra.ID      // of the run
 	base     *base          // the same
@@ -58,6 +59,7 @@ func (k *keeper) enter() error {
 	if no != nil {
 		return no
 	}
+	k.hides = w.local.Hidden()
 	inner, err := k.b.fleet.Open(func(c *cells.Keeper, control, logs *os.File) (cells.Body, error) {
 		body, err := k.start(w, c, control, logs)
 		if err != nil {
@@ -199,6 +201,10 @@ func (k *keeper) whyNot(ctx context.Context, err error) error {
 		return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
 	}
 	w, no := k.b.current()
+	if no == nil && w.local.Again() { // bubblewrap cannot cover what is gone
+		return cells.SpawnFailed("/opt or /usr/local changed while the room was built").
+			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, err))
+	}
 	if no == nil {
 		no = w.try(ctx, k.want.room.uid, k.want.room.gid)
 	}
@@ -218,6 +224,9 @@ func (k *keeper) fresh(ctx context.Context) error {
 		return errAgain
 	}
 	if !slices.Equal(k.shows, k.want.identities()) {
+		return errAgain
+	}
+	if w, no := k.b.current(); no != nil || !slices.Equal(k.hides, w.local.Hidden()) {
 		return errAgain
 	}
 	if k.stage != nil && (k.stage.Begin() != nil || !k.stage.Fresh()) {

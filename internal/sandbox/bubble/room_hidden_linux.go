@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,12 @@ func hide(items []roomItem, hidden []string) []roomItem {
 		}
 	}
 	return out
+}
+
+// gone reports whether there is nothing to hide at a path any more.
+func gone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // hides reports whether an item covers something.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -122,7 +123,12 @@ func (b *bwrap) furnish(a *roomArgs, r room) error {
 		return err
 	}
 	a.texts = &b.texts
-	return b.arrange(a, r, hide(items, b.local.Hidden()))
+	hidden := b.local.Hidden()
+	if slices.ContainsFunc(hidden, gone) {
+		b.local.Again()
+		hidden = b.local.Hidden()
+	}
+	return b.arrange(a, r, hide(items, hidden))
 }
 
 // systemFor is how long one look at the system counts without another.

@@ -130,6 +130,8 @@ func TestGuards(t *testing.T) {
 		{"fcntl", []uint64{3, unix.F_SETLEASE}, answerPerm},
 		{"fcntl", []uint64{3, high | unix.F_SETLEASE}, answerPerm},
 		{"fcntl", []uint64{3, unix.F_NOTIFY}, answerPerm},
+		{"fcntl", []uint64{3, 1040}, answerPerm}, // F_SETDELEG: what a newer kernel adds is not let in unseen
+		{"fcntl", []uint64{3, unix.F_DUPFD_CLOEXEC}, answerAllow},
 		{"fallocate", nil, answerNoSup},
 		{"personality", []uint64{noRandomize}, answerAllow},
 		{"personality", []uint64{noRandomize | 0x0400000}, answerPerm},

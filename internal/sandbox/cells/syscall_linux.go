@@ -102,9 +102,7 @@ func guarded(owner, group uint32) map[string][]guard {
 		"socketpair":  {{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, {arg: 1, mask: socketType, oneOf: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
 		"ioctl":       {{arg: 1, noneOf: []uint32{unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.TIOCCONS}}},
 		"personality": {{arg: 0, oneOf: []uint32{0, noRandomize, anyID}}},
-		// Whoever opens a file with a lease waits for its holder, also outside; and a
-		// notice of a directory is watching by another name.
-		"fcntl": {{arg: 1, noneOf: []uint32{unix.F_SETLEASE, unix.F_NOTIFY}}},
+		"fcntl":       {{arg: 1, oneOf: fileCommands}},
 
 		"open":      {opensOnly(1), noSetuid(2)},
 		"openat":    {opensOnly(2), noSetuid(3)},
@@ -131,6 +129,23 @@ func guarded(owner, group uint32) map[string][]guard {
 		"sched_setattr":      {self(0)},
 	}
 }
+
+// fileCommands are what fcntl may be asked for. Leases and delegations are not among
+// them, whatever they are called next: who opens such a file waits for its holder, also
+// outside. Nor is a notice of a directory, which is watching by another name.
+var fileCommands = []uint32{
+	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, dupfdQuery, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
+	unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW,
+	unix.F_GETOWN, unix.F_SETOWN, unix.F_GETOWN_EX, unix.F_SETOWN_EX, unix.F_GETSIG, unix.F_SETSIG,
+	createdQuery, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ, unix.F_GET_SEALS, unix.F_ADD_SEALS,
+	unix.F_GET_RW_HINT, unix.F_SET_RW_HINT,
+}
+
+// Commands without a name in the library: whether two descriptors are one file, whether opening made it.
+const (
+	dupfdQuery   = 1027 // F_DUPFD_QUERY
+	createdQuery = 1028 // F_CREATED_QUERY
+)
 
 // roomCalls are what a room makes harmless: its network is its own.
 var roomCalls = words(`

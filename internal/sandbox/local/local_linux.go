@@ -33,6 +33,7 @@ const (
 	checkAfter = 5 * time.Second // a look counts so long by itself
 	wholeAfter = time.Minute     // and so long if no directory changed: modes of files change unnoticed
 	share      = 100             // looking takes at most one part in so many of the time
+	mostAfter  = 5 * time.Minute // unless that would be longer
 )
 
 // Places is the local part of a system. The zero value is the machine's own.
@@ -77,10 +78,19 @@ func (p *Places) Hidden() []string {
 	return p.hidden
 }
 
+// Again looks at everything anew and reports whether something else is hidden now.
+func (p *Places) Again() (other bool) {
+	p.mu.Lock()
+	was := p.hidden
+	p.check, p.dirs = time.Time{}, nil
+	p.mu.Unlock()
+	return !slices.Equal(was, p.Hidden())
+}
+
 // next is when to look again after a look that began at a time.
 func next(began time.Time, after time.Duration) time.Time {
 	now := time.Now()
-	return now.Add(max(after, share*now.Sub(began)))
+	return now.Add(max(after, min(share*now.Sub(began), mostAfter)))
 }
 
 func (p *Places) root() string {
@@ -138,7 +148,8 @@ func (l *look) all(top string) {
 func (l *look) place(path string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return // nothing is there
+		l.unseen(path, err)
+		return
 	}
 	var st unix.Stat_t
 	if unix.Lstat(real, &st) != nil || !l.public(&st) {
@@ -161,6 +172,16 @@ func (l *look) place(path string) {
 	if n := len(l.hidden) - before; n > mostHidden || n > 0 && loose(&st) {
 		l.hidden = append(l.hidden[:before], real)
 	}
+}
+
+// unseen hides a place that cannot be found for another reason than that it is not there.
+// A link that leads nowhere needs no cover.
+func (l *look) unseen(path string, err error) {
+	var st unix.Stat_t
+	if errors.Is(err, os.ErrNotExist) || unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return
+	}
+	l.hidden = append(l.hidden, path)
 }
 
 // entry looks at an entry of a place and at all below it.
@@ -233,6 +254,7 @@ func (l *look) names(path string) ([]string, error) {
 func (l *look) empty(path string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
+		l.unseen(path, err)
 		return
 	}
 	if names, err := l.names(real); err != nil || len(names) > 0 {

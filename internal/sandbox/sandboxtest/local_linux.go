@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,11 +12,10 @@ import (
 const plantedVar = "PALYRA_SANDBOXTEST_PLANTED"
 
 // plantLocal puts things of all kinds into /opt and /usr/local, as services and
-// administrators do. Only root can. They stay: rooms of other tests are built beside
-// this one, and what they hide must not go away meanwhile.
+// administrators do. Only root can.
 func plantLocal(t *testing.T, user person) {
 	t.Helper()
-	const name = "palyra-test"
+	name := fmt.Sprintf("palyra-test-%d", os.Getpid())
 	put := func(path string, uid int, mode os.FileMode) {
 		t.Helper()
 		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -24,6 +24,9 @@ func plantLocal(t *testing.T, user person) {
 		check(t, os.Chown(path, uid, -1))
 	}
 	opt, lib := "/opt/"+name, "/usr/local/lib/"+name
+	for _, dir := range []string{opt, lib, "/usr/local/etc/" + name} {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	}
 	put(opt+"/other/.env", user.uid, 0o600)
 	put(opt+"/own/file", 0, 0o644)
 	check(t, os.Chown(opt+"/own", user.uid, -1))
@@ -34,11 +37,8 @@ func plantLocal(t *testing.T, user person) {
 	put(lib+"/deep/er/key", user.uid, 0o600)
 	put(lib+"/deep/er/tool", 0, 0o755)
 	put("/usr/local/etc/"+name+"/npmrc", 0, 0o644)
-	for link, target := range map[string]string{"/link": opt + "/other/.env", "/tool": opt + "/tool/bin/tool"} {
-		if was, err := os.Readlink(lib + link); err != nil || was != target {
-			check(t, os.Symlink(target, lib+link))
-		}
-	}
+	check(t, os.Symlink(opt+"/other/.env", lib+"/link"))
+	check(t, os.Symlink(opt+"/tool/bin/tool", lib+"/tool"))
 	t.Setenv(plantedVar, name)
 }
 
