@@ -99,7 +99,7 @@ check-gen: gen ## generate again and refuse a difference to what is checked in
 .PHONY: bench
 bench: ## benchmarks; BENCH=regexp BENCHTIME=2s
 	@scripts/setup.sh test
-	@scripts/peers.sh
+	@scripts/peers.sh '$(BENCH)'
 	@pkgs=$$(grep -rlE --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | grep -v '^./bench/' | sort -u); \
 	if [ -z "$$pkgs" ]; then echo "bench: there are none" >&2; exit 1; fi; \
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m $$pkgs

@@ -6,6 +6,7 @@
 #   scripts/setup.sh test       also the programs that tests run in the sandbox
 #   scripts/setup.sh race       also a C compiler, which the race detector needs
 #   scripts/setup.sh gen        also Node, which the protocol generator needs
+#   scripts/setup.sh srt        also what srt needs, which benchmarks measure beside Palyra
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -93,6 +94,10 @@ for want in "$@"; do
 	test) need_tests ;;
 	race) need gcc gcc "the race detector" ;;
 	gen) need npx npm "the protocol generator" ;;
+	srt)
+		need socat socat "srt, a sandbox that is measured beside Palyra"
+		need rg ripgrep "srt, a sandbox that is measured beside Palyra"
+		;;
 	*)
 		echo "setup: unknown need '$want'" >&2
 		exit 2

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ func command(dir, home string, argv ...string) func() error {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = dir
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CODEX_HOME=" + filepath.Join(home, ".codex")}
+		if tmp := filepath.Join(filepath.Dir(home), "tmp"); exists(tmp) { // Codex wants no home below it, and a clone may be in /tmp
+			cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -31,30 +35,33 @@ func command(dir, home string, argv ...string) func() error {
 	}
 }
 
-// peers are other sandboxes, as far as 'make bench' could install them.
+// peers are other sandboxes: those that scripts/peers.sh set up and saw running.
 func peers(b *testing.B, dir string) (all []contender) {
 	root, err := filepath.Abs("../../bin/peers")
 	if err != nil {
 		b.Fatal(err)
 	}
+	ready, err := os.ReadFile(filepath.Join(root, "ready"))
+	if err != nil {
+		b.Logf("no other sandboxes are measured: start scripts/peers.sh, or 'make bench' (%v)", err)
+	}
 	home := filepath.Join(root, "home")
-	if err := os.MkdirAll(filepath.Join(home, ".codex"), 0o700); err != nil {
-		b.Fatal(err)
-	}
-	native, _ := filepath.Glob(filepath.Join(root, "node_modules/@openai/codex-*/vendor/*/bin/codex"))
-	if len(native) > 0 { // without the Node start of its wrapper
-		all = append(all, contender{"codex", command(dir, home, native[0], "sandbox", "/bin/true")})
-	}
-	if srt := filepath.Join(root, "node_modules/.bin/srt"); exists(srt) {
-		all = append(all, contender{"srt", command(dir, home, srt, "/bin/true")})
-	}
-	return slices.DeleteFunc(all, func(c contender) bool {
-		err := c.run()
-		if err != nil {
-			b.Logf("%s is not measured: %v", c.name, err)
+	for _, name := range strings.Fields(string(ready)) {
+		program := filepath.Join(root, "node_modules/.bin", name)
+		words := []string{"/bin/true"}
+		if name == "codex" {
+			words = []string{"sandbox", "/bin/true"}
+			if native, _ := filepath.Glob(filepath.Join(root, "node_modules/@openai/codex-*/vendor/*/bin/codex")); len(native) > 0 {
+				program = native[0] // without the Node start of its wrapper
+			}
 		}
-		return err != nil
-	})
+		c := contender{name, command(dir, home, append([]string{program}, words...)...)}
+		if err := c.run(); err != nil {
+			b.Fatalf("%s ran in scripts/peers.sh and does not here: %v", name, err)
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 func exists(path string) bool {
