@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/fault"
 )
 
 // errTaken: somebody else changed a path since it was looked at.
@@ -193,6 +195,7 @@ func (k *keeper) remove(s *step, name string, i int) error {
 	}
 	err = unix.Renameat(k.to, name, k.away, aside)
 	if err == nil {
+		fault.Point("stage.aside/kept")
 		return k.settle(s, k.away, aside, name, i)
 	}
 	if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EACCES) { // a directory that cannot be written cannot be moved to another
@@ -371,6 +374,7 @@ func (k *keeper) swap(s *step, dir int, as, name string, i int) error {
 		return err
 	}
 	err = unix.Renameat2(dir, as, k.to, name, unix.RENAME_EXCHANGE)
+	fault.Point("stage.exchanged/kept")
 	switch {
 	case errors.Is(err, unix.EINVAL):
 		return unix.Renameat(dir, as, k.to, name)

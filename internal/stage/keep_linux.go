@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/fault"
 	"palyra/internal/owner"
 )
 
@@ -53,7 +54,9 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 		}
 		if err == nil || errors.Is(err, errNone) {
 			k.tell(&r.out, len(r.steps))
+			fault.Point("stage.kept/lost")
 			err = unix.Unlink(filepath.Join(g.path, listName))
+			fault.Point("stage.kept/kept")
 		}
 	}
 	if err != nil {
@@ -157,7 +160,12 @@ func (k *keeper) write(steps []step) error {
 		return err
 	}
 	k.counted++
-	return os.Rename(name+".new", name)
+	fault.Point("stage.listed/lost")
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	fault.Point("stage.listed/kept")
+	return nil
 }
 
 // count says that so many steps are done.
@@ -178,7 +186,9 @@ func boot() string {
 func (k *keeper) work(steps []step, i int, again bool) error {
 	for ; i < len(steps); i++ {
 		s := &steps[i]
+		fault.Point("stage.step/lost")
 		err := k.try(s, i, again)
+		fault.Point("stage.step/kept")
 		if errors.Is(err, errTaken) {
 			k.skipped++
 			if p := string(s.Path); !k.below(p) {
