@@ -196,6 +196,7 @@ const (
 	ReasonBadProfile         Reason = "bad_profile"
 	ReasonSealDenied         Reason = "seal_denied"
 	ReasonInputChanged       Reason = "input_changed"
+	ReasonSealedCommitted    Reason = "sealed_path_committed"
 	ReasonEffectsConflict    Reason = "effects_conflict"
 	ReasonEffectsLost        Reason = "effects_lost"
 	ReasonPosture            Reason = "posture_insufficient"

@@ -11,7 +11,10 @@ const (
 	RemnantLink       RemnantKind = "link_leads_out"        // a new symbolic link that leads out of the workspace
 	RemnantLinked     RemnantKind = "multiply_linked_files" // files with another name, perhaps outside: a write changes both
 	RemnantTrusted    RemnantKind = "trusted_file_changed"  // a file that other programs heed and runs may write
+	RemnantCommitted  RemnantKind = "sealed_path_committed" // a sealed name that came into git's index or a commit, or is gone from there
+	RemnantUnread     RemnantKind = "repository_not_read"   // a repository in which that could not be looked for
 	maxRemnantsBytes              = 8 << 10
+	maxRemnantBytes               = 768
 	remnantsMoreFirst             = "…"
 )
 
@@ -24,12 +27,13 @@ type Remnant struct {
 
 // TextOfRemnants returns remnants as they stand in records: a kind, a colon, the
 // text of a path. Where they are more than a record takes, a last entry says how
-// many are not listed. It is nil when there are none.
+// many are not listed. It is nil when there are none. A run chooses the names: the
+// first of each kind comes first, and none is so long that another has no room.
 func TextOfRemnants(list []Remnant) []string {
 	var out []string
 	size := 0
-	for i, r := range list {
-		text := string(r.Kind) + ": " + string(TextOfPath(r.Path))
+	for i, r := range firstOfKinds(list) {
+		text := string(r.Kind) + ": " + Clip(string(TextOfPath(r.Path)), maxRemnantBytes)
 		if r.More > 0 {
 			text += fmt.Sprintf(" and %d more", r.More)
 		}
@@ -39,4 +43,19 @@ func TextOfRemnants(list []Remnant) []string {
 		out = append(out, text)
 	}
 	return out
+}
+
+// firstOfKinds puts the first of each kind before the others.
+func firstOfKinds(list []Remnant) []Remnant {
+	seen := map[RemnantKind]bool{}
+	var first, rest []Remnant
+	for _, r := range list {
+		if seen[r.Kind] {
+			rest = append(rest, r)
+			continue
+		}
+		seen[r.Kind] = true
+		first = append(first, r)
+	}
+	return append(first, rest...)
 }

@@ -11,8 +11,9 @@ func TestTextOfRemnants(t *testing.T) {
 	if want := []string{`link_leads_out: "a\xff"`, "multiply_linked_files: node_modules/x and 7 more"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	many := TextOfRemnants(slices.Repeat([]Remnant{{RemnantLink, strings.Repeat("x", 4_000), 0}}, 100))
-	if len(many) != 3 || many[2] != "… and 98 more" || TextOfRemnants(nil) != nil {
-		t.Errorf("%d: %.80q", len(many), many[len(many)-1])
+	long := strings.Repeat("x", 4_000)
+	many := TextOfRemnants(append(slices.Repeat([]Remnant{{RemnantLink, long, 0}}, 100), Remnant{RemnantCommitted, long, 3}))
+	if len(many) != 11 || many[10] != "… and 91 more" || !strings.HasPrefix(many[1], "sealed_path_committed: xx") || !strings.HasSuffix(many[1], "x... and 3 more") || TextOfRemnants(nil) != nil {
+		t.Errorf("%d: %.80q", len(many), many)
 	}
 }

@@ -109,7 +109,7 @@ func (d *Daemon) openRunner(p *path) (err error) {
 		Backends: p.native.backends, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
 		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress}, Streams: p,
 		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
-		Changed: d.sealsChanged, Swapped: d.inputsChanged,
+		Changed: d.sealsChanged, Swapped: d.inputsChanged, Left: d.leftBehind,
 		Probed: d.Config.Config.Process.Posture == "require",
 		Grace:  d.Config.Config.Process.Grace(), Now: now, Log: d.Log,
 	})
@@ -119,19 +119,35 @@ func (d *Daemon) openRunner(p *path) (err error) {
 // sealsChanged puts on record that somebody changed what is sealed while a run
 // was under way: the run could not, and what others may do there is not known.
 func (d *Daemon) sealsChanged(ctx context.Context, c *palyra.Call, paths []string) {
-	d.changedMeanwhile(ctx, c, palyra.ReasonSealDenied, paths)
+	d.changedMeanwhile(ctx, c, palyra.ReasonSealDenied, paths, 0)
 }
 
 // inputsChanged puts on record that what a run read was not certain to be what
 // was approved.
 func (d *Daemon) inputsChanged(ctx context.Context, c *palyra.Call, paths []string) {
-	d.changedMeanwhile(ctx, c, palyra.ReasonInputChanged, paths)
+	d.changedMeanwhile(ctx, c, palyra.ReasonInputChanged, paths, 0)
 }
 
-func (d *Daemon) changedMeanwhile(ctx context.Context, c *palyra.Call, why palyra.Reason, paths []string) {
+// leftBehind puts on record that sealed names came into git's index or commits: with
+// the next checkout or push they are what the seals keep out.
+func (d *Daemon) leftBehind(ctx context.Context, c *palyra.Call, left []palyra.Remnant) {
+	var paths []string
+	more := int64(0)
+	for _, r := range left {
+		if r.Kind == palyra.RemnantCommitted {
+			paths = append(paths, r.Path)
+			more += r.More
+		}
+	}
+	if len(paths) > 0 {
+		d.changedMeanwhile(ctx, c, palyra.ReasonSealedCommitted, paths, more)
+	}
+}
+
+func (d *Daemon) changedMeanwhile(ctx context.Context, c *palyra.Call, why palyra.Reason, paths []string, more int64) {
 	_, err := d.journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
 		Reason: why, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: process.Name, Call: c.ID,
-		Path: palyra.Clip(string(palyra.TextOfPath(paths[0])), 1024), Count: int64(len(paths)),
+		Path: palyra.Clip(string(palyra.TextOfPath(paths[0])), 1024), Count: int64(len(paths)) + more,
 	})
 	if err != nil {
 		d.Log.Error("the alert is not on record", "error", err)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,10 +35,26 @@ func TestASealedPathChangedFromOutsideIsOnRecord(t *testing.T) {
 	if err := <-changed; err != nil || out.ExitCode != 0 || len(out.Quarantined) > 0 {
 		t.Fatalf("%v %+v", err, out)
 	}
+	d.alerted(out, palyra.ReasonSealDenied, ".envrc")
+
+	// What a run brings in by git's index is in its outcome, its attestation and the
+	// journal.
+	d.project()
+	out, _ = d.allowed(d.inRoom(nil, "/bin/sh", "-c", `blob=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$blob,.github/workflows/evil.yml`))
+	want := []string{"sealed_path_committed: .github/workflows/evil.yml"}
+	if p := predicate(t, out); out.ExitCode != 0 || !slices.Equal(out.Left, want) || !slices.Equal(p.Left, want) {
+		t.Fatalf("%+v", out)
+	}
+	d.alerted(out, palyra.ReasonSealedCommitted, ".github/workflows/evil.yml")
+}
+
+// alerted holds the journal to an alert.
+func (d *daemon) alerted(out palyra.Outcome, why palyra.Reason, path string) {
+	d.t.Helper()
 	for _, e := range d.entries() {
-		if e.Kind == "alert.raised" && e.Body["path"] == ".envrc" && e.Body["call_id"] == string(out.CallID) && e.Body["reason_code"] == string(palyra.ReasonSealDenied) {
+		if e.Kind == "alert.raised" && e.Body["path"] == path && e.Body["call_id"] == string(out.CallID) && e.Body["reason_code"] == string(why) {
 			return
 		}
 	}
-	t.Errorf("nothing is on record\n%s", d.log)
+	d.t.Errorf("nothing is on record\n%s", d.log)
 }

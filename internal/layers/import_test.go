@@ -13,8 +13,8 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/memory", "internal/owner", "internal/pace",
-		"internal/pack", "internal/pattern", "internal/show", "internal/stage", "internal/toolname", "internal/trusted",
+		"internal/address", "internal/canon", "internal/cell", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/owner", "internal/pace",
+		"internal/pack", "internal/pattern", "internal/quarantine", "internal/show", "internal/stage", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
@@ -66,7 +66,7 @@ func edges() []edge {
 
 		{[]string{"internal/journal"}, []string{"internal/store/sqlite"}, true, "a copy of the state is checked without a daemon to open it"},
 		{[]string{"internal/sandbox/confine", "internal/sandbox/bubble"}, []string{"internal/sandbox/cells", "internal/sandbox/local"}, true, "tiers that start cells share how"},
-		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal"}, true, "what a run must leave as it is"},
+		{[]string{"internal/sandbox/bubble", "internal/sandbox/seatbelt", "internal/profile"}, []string{"internal/seal", "internal/seal/*"}, true, "what a run must leave as it is"},
 		{[]string{"internal/pairing"}, []string{"internal/pairing/cpace"}, true, "the exchange behind a PIN"},
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},

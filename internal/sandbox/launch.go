@@ -249,11 +249,19 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 	if l.Changed != nil && len(exit.Changed) > 0 {
 		l.Changed(ctx, l.from, exit.Changed)
 	}
+	l.leaves(ctx, l.from, exit)
 	res := l.result(started, p, exit, err)
 	if l.Swapped != nil && len(res.Changed) > 0 && !l.job.Staged {
 		l.Swapped(ctx, l.from, res.Changed)
 	}
 	return res
+}
+
+// leaves tells what a run left behind.
+func (l *launch) leaves(ctx context.Context, c *palyra.Call, exit Exit) {
+	if l.Left != nil && len(exit.Remnants) > 0 {
+		l.Left(ctx, c, exit.Remnants)
+	}
 }
 
 // clean closes what is still ours and has the room taken away.

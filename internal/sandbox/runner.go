@@ -62,19 +62,20 @@ type Planner interface {
 type Config struct {
 	Backends []Backend // at most one for a tier
 	Planner  Planner
-	Stdin    func(palyra.Plan) ([]byte, error)                   // the bytes that plan.Stdin is the digest of
-	Size     func(palyra.Plan) (rows, cols int)                  // of a terminal at first; nil or 0: 24 by 80
-	Dir      string                                              // where rooms are; made and checked here
-	Caches   string                                              // below which mounts may be written; empty: none may
-	Own      palyra.Executable                                   // the program that Try runs; the zero one: nothing can be tried
-	Agents   Agents                                              // nil: no run can be an agent itself
-	Guard    Guard                                               // nil: no run has any network
-	Posture  func(palyra.Tier) (digest palyra.Digest, held bool) // what probing the tier found; nil: nobody probed
-	Changed  func(context.Context, *palyra.Call, []string)       // hears of sealed paths that were changed from outside during a run; nil: nobody does
-	Swapped  func(context.Context, *palyra.Call, []string)       // hears of inputs that were changed while a run without copies of its own was under way; nil: nobody does
-	Probed   bool                                                // refuse tiers that Posture does not know to hold
-	Streams  Streams                                             // nil: nobody follows
-	Grace    time.Duration                                       // from SIGTERM to SIGKILL; 0: two seconds
+	Stdin    func(palyra.Plan) ([]byte, error)                     // the bytes that plan.Stdin is the digest of
+	Size     func(palyra.Plan) (rows, cols int)                    // of a terminal at first; nil or 0: 24 by 80
+	Dir      string                                                // where rooms are; made and checked here
+	Caches   string                                                // below which mounts may be written; empty: none may
+	Own      palyra.Executable                                     // the program that Try runs; the zero one: nothing can be tried
+	Agents   Agents                                                // nil: no run can be an agent itself
+	Guard    Guard                                                 // nil: no run has any network
+	Posture  func(palyra.Tier) (digest palyra.Digest, held bool)   // what probing the tier found; nil: nobody probed
+	Changed  func(context.Context, *palyra.Call, []string)         // hears of sealed paths that were changed from outside during a run; nil: nobody does
+	Left     func(context.Context, *palyra.Call, []palyra.Remnant) // hears of what runs left behind; nil: nobody does
+	Swapped  func(context.Context, *palyra.Call, []string)         // hears of inputs that were changed while a run without copies of its own was under way; nil: nobody does
+	Probed   bool                                                  // refuse tiers that Posture does not know to hold
+	Streams  Streams                                               // nil: nobody follows
+	Grace    time.Duration                                         // from SIGTERM to SIGKILL; 0: two seconds
 	Now      func() time.Time
 	Log      *slog.Logger // nil: nothing is logged
 }

@@ -103,6 +103,12 @@ func TestChangedSealsAreTold(t *testing.T) {
 	res := b.finished()
 	want(t, "told", told, []string{string(callID), ".envrc", ".git/config"})
 	want(t, "quarantined", len(res.Quarantined), 0)
+	var left []palyra.Remnant
+	b.r.Left = func(_ context.Context, c *palyra.Call, list []palyra.Remnant) { left = list }
+	b.back.left = []palyra.Remnant{{Kind: palyra.RemnantCommitted, Path: ".envrc", More: 3}}
+	res = b.finished()
+	want(t, "left", left, b.back.left)
+	want(t, "in the result", res.Left, b.back.left)
 }
 
 func TestAGuardThatRefuses(t *testing.T) {

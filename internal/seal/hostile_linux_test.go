@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/owner"
+	"palyra/internal/quarantine"
 )
 
 const (
@@ -80,10 +81,10 @@ func TestSweepToAnotherFileSystem(t *testing.T) {
 				t.Fatalf("%q, want %q", got, want)
 			}
 			pen := b.in(filepath.Join(ownDir, penDir, string(testCall)))
-			f, err := os.Open(filepath.Join(pen, IndexName))
+			f, err := os.Open(filepath.Join(pen, quarantine.IndexName))
 			must(t, err)
 			defer f.Close()
-			items, err := ReadIndex(f)
+			items, err := quarantine.ReadIndex(f)
 			must(t, err)
 			for _, i := range items {
 				fi, err := os.Lstat(filepath.Join(pen, i.Item))
@@ -92,7 +93,7 @@ func TestSweepToAnotherFileSystem(t *testing.T) {
 					t.Errorf("%s: %s is open", i.Item, i.Path)
 				}
 			}
-			for _, p := range []string{ownDir, ownDir + "/" + penDir, ownDir + "/" + penDir + "/" + string(testCall) + "/" + IndexName} {
+			for _, p := range []string{ownDir, ownDir + "/" + penDir, ownDir + "/" + penDir + "/" + string(testCall) + "/" + quarantine.IndexName} {
 				var st unix.Stat_t
 				must(t, unix.Lstat(b.in(p), &st))
 				if int(st.Uid) != uid || st.Mode&0o077 != 0 {

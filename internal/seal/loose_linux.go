@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/quarantine"
 )
 
 // A quarantine that has to be made in the workspace while other runs are under
@@ -29,9 +31,9 @@ func (p *pen) loose(before map[string]bool, known bool) map[string]bool {
 // takePen decides about an entry in a directory of ours that is not held: what a
 // sweep puts there is passed over, and the rest noted.
 func (w *walker) takePen(a at, name string) error {
-	quarantine := join(ownDir, penDir)
-	ours := a.path == ownDir && name == penDir || a.path == quarantine && w.out.pens[name]
-	if _, in := below("/"+a.path, "/"+quarantine); in && a.path != quarantine && (name == IndexName || plainItem(name)) {
+	pens := join(ownDir, penDir)
+	ours := a.path == ownDir && name == penDir || a.path == pens && w.out.pens[name]
+	if _, in := below("/"+a.path, "/"+pens); in && a.path != pens && (name == quarantine.IndexName || plainItem(name)) {
 		return nil
 	}
 	st, err := w.t.look(a.fd, name)

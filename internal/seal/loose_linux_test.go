@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"palyra/internal/quarantine"
 )
 
 // What a run puts into a quarantine that was made in its workspace while it was
@@ -32,7 +34,7 @@ func TestQuarantineMadeDuringARun(t *testing.T) {
 			t.Errorf("%s remains", p)
 		}
 	}
-	for _, p := range []string{"000001", IndexName} {
+	for _, p := range []string{"000001", quarantine.IndexName} {
 		if !b.exists(".palyra/quarantine/" + call + "/" + p) {
 			t.Errorf("%s is gone", p)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"palyra/internal/quarantine"
 )
 
 // all are the entries of the workspace by a whole walk, refusing nothing.
@@ -148,7 +150,7 @@ func hasPen(b *box) bool {
 }
 
 func hasIndex(b *box) bool {
-	_, err := os.Lstat(filepath.Join(b.pens, string(testCall), IndexName))
+	_, err := os.Lstat(filepath.Join(b.pens, string(testCall), quarantine.IndexName))
 	return err == nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/quarantine"
 )
 
 // pen is where a sweep puts what it finds. It is made with the first find.
@@ -44,7 +45,7 @@ type corner struct {
 }
 
 func newPen(t *tree, path string, call palyra.ID) (*pen, error) {
-	if !plainID(string(call)) {
+	if !quarantine.PlainID(string(call)) {
 		return nil, fmt.Errorf("seal: quarantine: %q is no id of a call", call)
 	}
 	if !filepath.IsAbs(path) {
@@ -223,7 +224,7 @@ func (p *pen) move(w *walker, parent int32, name string, e entry, at *corner) er
 		return fmt.Errorf("move %q: %w", e.path, err)
 	}
 	p.note(e.path)
-	if err := p.write(at, Item{Item: item, Path: e.path, Mode: e.mode}); err != nil {
+	if err := p.write(at, quarantine.Item{Item: item, Path: e.path, Mode: e.mode}); err != nil {
 		return fmt.Errorf("index of %q: %w", e.path, err)
 	}
 	return at.shut(item, e)
@@ -303,17 +304,17 @@ func (p *pen) result(changes []string) []string {
 }
 
 // write adds a line to the index.
-func (p *pen) write(at *corner, i Item) error {
-	line, err := i.line()
+func (p *pen) write(at *corner, i quarantine.Item) error {
+	line, err := i.Line()
 	if err != nil {
 		return err
 	}
 	add := func() error {
-		fd, err := unix.Openat(at.fd, IndexName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(at.fd, quarantine.IndexName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return err
 		}
-		f := os.NewFile(uintptr(fd), IndexName)
+		f := os.NewFile(uintptr(fd), quarantine.IndexName)
 		_, err = f.Write(line)
 		return errors.Join(err, f.Close())
 	}

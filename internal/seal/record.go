@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"palyra/internal/quarantine"
 )
 
 const (
@@ -141,7 +143,7 @@ func load(b []byte) (*Snapshot, error) {
 	seen := make(map[string]bool, len(d.Paths))
 	for _, i := range d.Paths {
 		path := string(i.Path)
-		if !(clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut && i.Kind != link && i.Kind != midway && i.Kind != noted {
+		if !(quarantine.Clean(path) || path == "." && i.Kind == kept) || seen[path] || i.Kind < sealed || i.Kind > shut && i.Kind != link && i.Kind != midway && i.Kind != noted {
 			return nil, fmt.Errorf("seal: load: path %q", path)
 		}
 		seen[path] = true
@@ -157,15 +159,10 @@ func load(b []byte) (*Snapshot, error) {
 func (m *Matcher) loadLeads(list []lead) error {
 	names := len(m.rules)
 	for _, l := range list {
-		if !clean(string(l.Path)) || len(list) > maxAnchors || l.Rule < -1 || l.Rule >= names || l.Rule >= 0 && (l.Seg < 0 || l.Seg >= len(m.rules[l.Rule].segs)) {
+		if !quarantine.Clean(string(l.Path)) || len(list) > maxAnchors || l.Rule < -1 || l.Rule >= names || l.Rule >= 0 && (l.Seg < 0 || l.Seg >= len(m.rules[l.Rule].segs)) {
 			return fmt.Errorf("seal: load: %q cannot be led to", l.Path)
 		}
 		m.add(anchor{string(l.Path), l.Rule, l.Seg})
 	}
 	return nil
-}
-
-// clean reports whether path is a plain path below the workspace.
-func clean(path string) bool {
-	return path != "" && len(path) <= maxPath+256 && filepath.IsLocal(path) && filepath.Clean(path) == path && path != "." && !strings.ContainsRune(path, 0)
 }

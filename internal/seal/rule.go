@@ -51,6 +51,10 @@ type Spot struct {
 	repo  bool
 }
 
+// Begun reports whether a name has begun on the way to a directory: what stands in
+// its place and leads elsewhere, a link, is as good as what the name is of.
+func (s Spot) Begun() bool { return s.state != 0 }
+
 // Start follows the names from the root of the file system to a workspace, which
 // is an absolute path without links. One that is sealed, or lies in what is, is
 // refused.

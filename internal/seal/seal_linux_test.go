@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/quarantine"
 )
 
 const testCall = palyra.ID("01JZZZZZZZZZZZZZZZZZZZZZZZ")
@@ -288,13 +289,13 @@ func (b *box) penned(made []string) {
 			b.t.Errorf("%q is still there", p)
 		}
 	}
-	f, err := os.Open(filepath.Join(b.pens, string(testCall), IndexName))
+	f, err := os.Open(filepath.Join(b.pens, string(testCall), quarantine.IndexName))
 	if errors.Is(err, os.ErrNotExist) && len(want) == 0 {
 		return
 	}
 	must(b.t, err)
 	defer f.Close()
-	items, err := ReadIndex(f)
+	items, err := quarantine.ReadIndex(f)
 	must(b.t, err)
 	got := map[string]bool{}
 	for _, i := range items {

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -149,6 +150,18 @@ func (s *Snapshot) known() map[string]entry {
 		}
 	}
 	return m
+}
+
+// Repositories are the directories of the workspace that git takes for repositories,
+// relative to it.
+func (s *Snapshot) Repositories() []string {
+	var out []string
+	for i, d := range s.dirs {
+		if d.flags&repo != 0 {
+			out = append(out, cmp.Or(s.path(int32(i)), "."))
+		}
+	}
+	return out
 }
 
 // repositories are the directories, by absolute path, that were found to be some.

@@ -209,6 +209,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	workspace := k.want.room.workspace
 	made, err := k.b.sweep(k.base, k.call)
 	x.Quarantined, x.Changed, x.More = k.b.told(workspace, k.call, made)
+	k.committed(x)
 	x.Remnants = append(x.Remnants, left(made)...)
 	if shared, ok := k.snapshot.Shared(); ok {
 		x.Remnants = append(x.Remnants, shared)

@@ -37,8 +37,9 @@ type Backend struct {
 	records map[string]bool // names of those that are ours
 	spares  chan *record
 
-	pool  pool
-	looks looks
+	pool    pool
+	looks   looks
+	commits commits
 }
 
 var _ interface {

@@ -15,6 +15,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/seal"
+	"palyra/internal/seal/committed"
 	"palyra/internal/stage"
 )
 
@@ -25,13 +26,14 @@ type keeper struct {
 	b        *Backend
 	want     *want
 	body     *body
-	counters cell.Counters  // of its cgroups
-	shows    []identity     // what the room shows, when it was built
-	hides    []string       // what of the system it does not show
-	snapshot *seal.Snapshot // of what is sealed in it; nil: nothing is
-	call     palyra.ID      // of the run
-	base     *base          // the same
-	stage    *stage.Stage   // where the run's changes are until they are kept; nil: it changes the workspace
+	counters cell.Counters    // of its cgroups
+	shows    []identity       // what the room shows, when it was built
+	hides    []string         // what of the system it does not show
+	snapshot *seal.Snapshot   // of what is sealed in it; nil: nothing is
+	call     palyra.ID        // of the run
+	base     *base            // the same
+	commits  *committed.Watch // what its repositories had; nil: there are none
+	stage    *stage.Stage     // where the run's changes are until they are kept; nil: it changes the workspace
 	doors    []*os.File
 	watching cell.Watching
 	building bool    // the cell has not said yet that the room stands

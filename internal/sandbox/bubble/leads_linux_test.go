@@ -167,3 +167,28 @@ func TestBackendLinks(t *testing.T) {
 		}
 	})
 }
+
+// TestBackendCommitted: sealed names that a run brings in by git's index and commits
+// are told, for a live run and a staged one, while the files that would be them are
+// in no directory.
+func TestBackendCommitted(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		for _, staged := range []bool{false, true} {
+			s := newSite(t, who)
+			s.staged = staged
+			s.git("init", "-q", "-b", "main")
+			s.git("commit", "-q", "--allow-empty", "-m", "0")
+			x := runJob(t, b, s.job("/bin/sh", "-c", `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+				blob=$(echo evil | git hash-object -w --stdin)
+				git update-index --add --cacheinfo 100644,$blob,.github/workflows/ci2.yml && git commit -qm tidy && git update-index --add --cacheinfo 100644,$blob,.vscode/tasks.json`))
+			want := []palyra.Remnant{{Kind: palyra.RemnantCommitted, Path: ".github/workflows/ci2.yml"}, {Kind: palyra.RemnantCommitted, Path: ".vscode/tasks.json"}}
+			if !slices.Equal(x.Remnants, want) || s.printed() != "" {
+				t.Errorf("staged %v: left %+v: %s", staged, x.Remnants, s.printed())
+			}
+			if x = runJob(t, b, s.job("/bin/sh", "-c", "git status --short > /tmp/x; echo a > plain; git add plain")); len(x.Remnants) > 0 {
+				t.Errorf("staged %v: the next run left %+v", staged, x.Remnants)
+			}
+		}
+	})
+}

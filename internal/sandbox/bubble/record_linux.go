@@ -213,6 +213,9 @@ func (k *keeper) begin(call palyra.ID) (err error) {
 		err = k.writeDown(known)
 	}
 	if err == nil {
+		err = k.watchCommits()
+	}
+	if err == nil {
 		err = k.record.say(recordRuns, call)
 	}
 	if err != nil {
@@ -234,6 +237,10 @@ func (b *Backend) keep(r *record, workspace string) {
 
 // forget ends what begin began.
 func (k *keeper) forget() {
+	if k.commits != nil {
+		k.commits.Close()
+		k.commits = nil
+	}
 	if k.base != nil {
 		k.b.leave(k.want.place, k.base)
 		k.base = nil

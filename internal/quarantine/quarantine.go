@@ -1,4 +1,7 @@
-package seal
+// Package quarantine is the index of a directory to which things were moved out of a
+// workspace: under neutral names, with a line for each that says what it was. Paths
+// are a stranger's bytes.
+package quarantine
 
 import (
 	"bufio"
@@ -7,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -34,14 +39,15 @@ type line struct {
 	Mode  uint32 `json:"mode"`
 }
 
-func (i Item) line() ([]byte, error) {
+// Line is an item as it stands in the index.
+func (i Item) Line() ([]byte, error) {
 	l := line{Item: i.Item, Path: i.Path, Mode: i.Mode}
 	if !utf8.ValidString(i.Path) {
 		l.Path, l.Bytes = "", []byte(i.Path)
 	}
 	b, err := json.Marshal(l)
 	if err != nil {
-		return nil, fmt.Errorf("seal: index: %w", err)
+		return nil, fmt.Errorf("quarantine: index: %w", err)
 	}
 	return append(b, '\n'), nil
 }
@@ -53,34 +59,42 @@ func ReadIndex(r io.Reader) ([]Item, error) {
 	var items []Item
 	for s.Scan() {
 		if len(items) == maxItems {
-			return nil, errors.New("seal: index: too long")
+			return nil, errors.New("quarantine: index: too long")
 		}
 		var l line
 		d := json.NewDecoder(bytes.NewReader(s.Bytes()))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&l); err != nil {
-			return nil, fmt.Errorf("seal: index: line %d: %w", len(items)+1, err)
+			return nil, fmt.Errorf("quarantine: index: line %d: %w", len(items)+1, err)
 		}
 		if l.Bytes != nil && l.Path == "" {
 			l.Path = string(l.Bytes)
 		}
-		if !plainID(l.Item) || !clean(l.Path) {
-			return nil, fmt.Errorf("seal: index: line %d: item %q, path %q", len(items)+1, l.Item, l.Path)
+		if !PlainID(l.Item) || !Clean(l.Path) {
+			return nil, fmt.Errorf("quarantine: index: line %d: item %q, path %q", len(items)+1, l.Item, l.Path)
 		}
 		items = append(items, Item{Item: l.Item, Path: l.Path, Mode: l.Mode})
 	}
 	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("seal: index: %w", err)
+		return nil, fmt.Errorf("quarantine: index: %w", err)
 	}
 	return items, nil
 }
 
-// plainID reports whether an id can be the name of a file.
-func plainID(s string) bool {
+// PlainID reports whether an id can be the name of a file.
+func PlainID(s string) bool {
 	for _, c := range []byte(s) {
 		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c == '-') {
 			return false
 		}
 	}
 	return s != "" && len(s) <= 64
+}
+
+// maxPath is what one system call takes of a path below a workspace, with a name.
+const maxPath = 4_256
+
+// Clean reports whether path is a plain path below a workspace.
+func Clean(path string) bool {
+	return path != "" && len(path) <= maxPath && filepath.IsLocal(path) && filepath.Clean(path) == path && path != "." && !strings.ContainsRune(path, 0)
 }
