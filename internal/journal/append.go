@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -219,7 +220,7 @@ func (j *Journal) insert(tx *store.Tx) error {
 				if l.call != "" {
 					call = l.call
 				}
-				args = append(args, l.seq, l.time, l.kind, call, l.leaf[:], l.chain[:], l.entry)
+				args = append(args, l.seq, l.time, l.kind, call, l.leaf[:], l.chain[:], pack.Line(l.entry))
 			}
 			if _, err := tx.Exec(insertQueries[i], args...); err != nil {
 				return err

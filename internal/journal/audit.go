@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -34,13 +35,17 @@ func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
 	}
 	a := v.auditor(v.now())
 	var found *palyra.Finding
+	var text []byte
 	err = v.read(ctx, func(tx *store.Tx) error {
 		err := tx.Each("SELECT seq, time, kind, entry FROM journal_entries ORDER BY seq", nil, func(scan func(...any) error) error {
 			var r row
 			if err := scan(&r.seq, &r.time, &r.kind, &r.entry); err != nil {
 				return err
 			}
-			e, err := eventOf(string(r.kind), r.entry)
+			if text, err = pack.AppendLine(text[:0], r.entry); err != nil {
+				return err
+			}
+			e, err := eventOf(string(r.kind), text)
 			if err != nil || e == nil {
 				return err
 			}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"palyra/internal/pack"
 )
 
 const (
@@ -29,6 +31,7 @@ type checker struct {
 	leaf   tlog.Hash // of the entry last seen
 	row    row
 
+	text  []byte // of the row's entry
 	buf   []byte
 	clock []byte
 }
@@ -40,7 +43,13 @@ func startChecker(origin string) checker {
 
 func (c *checker) scan(scan func(...any) error) error {
 	r := &c.row
-	return scan(&r.seq, &r.time, &r.kind, &r.call, &r.leaf, &r.chain, &r.entry)
+	if err := scan(&r.seq, &r.time, &r.kind, &r.call, &r.leaf, &r.chain, &r.entry); err != nil {
+		return err
+	}
+	if text, err := pack.AppendLine(c.text[:0], r.entry); err == nil { // else it stays as it is, and has another hash
+		c.text, r.entry = text, text
+	}
+	return nil
 }
 
 // check looks at the row last scanned.

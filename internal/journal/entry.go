@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/pack"
 )
 
 // MaxBody is the longest body, in canonical bytes, that is kept as it is.
@@ -101,6 +102,15 @@ func appendText(b []byte, tag byte, s string) []byte {
 
 func appendCount(b []byte, tag byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, tag), int64(n), 10), ':')
+}
+
+// decodeRow reads an entry as its row has it.
+func decodeRow(b []byte) (palyra.Entry, error) {
+	text, err := pack.AppendLine(nil, b)
+	if err != nil {
+		return palyra.Entry{}, fmt.Errorf("journal: entry: %w", err)
+	}
+	return decode(text)
 }
 
 // decode reads an entry's bytes.

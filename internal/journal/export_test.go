@@ -239,7 +239,7 @@ func TestExportOfAChangedJournal(t *testing.T) {
 	f.fill(t, 300)
 	db := f.raw(t)
 	for name, change := range map[string]string{
-		"entry":   "UPDATE journal_entries SET entry = replace(entry, 'agent', 'other') WHERE seq = 21",
+		"entry":   "UPDATE journal_entries SET entry = CAST(substr(entry, 1, length(entry)-1) || '~' AS BLOB) WHERE seq = 21",
 		"chain":   "UPDATE journal_entries SET chain = leaf WHERE seq = 21",
 		"before":  "UPDATE journal_entries SET chain = leaf WHERE seq = 9",
 		"short":   "UPDATE journal_entries SET chain = x'00' WHERE seq = 9",

@@ -166,7 +166,7 @@ func copyEntries(t testing.TB, path string) (list []palyra.Entry) {
 		if err := rows.Scan(&b); err != nil {
 			t.Fatal(err)
 		}
-		e, err := decode(b)
+		e, err := decodeRow(b)
 		if err != nil {
 			t.Fatal(err)
 		}

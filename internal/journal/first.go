@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -16,13 +17,17 @@ const maxCalls = 256
 
 var callMarks = strings.TrimSuffix(strings.Repeat("?,", maxCalls), ",")
 
-// Raw is an entry as it stands, not yet read: whoever looks up many of them reads
+// Raw is an entry as its row has it, not yet read: whoever looks up many of them reads
 // them on every core.
 type Raw []byte
 
 // Body reads the entry's body. One that was too long to be kept is nil.
 func (r Raw) Body() (map[string]any, error) {
-	v, err := canon.Decode(r)
+	text, err := pack.AppendLine(nil, r)
+	if err != nil {
+		return nil, fmt.Errorf("journal: entry: %w", err)
+	}
+	v, err := canon.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("journal: entry: %w", err)
 	}

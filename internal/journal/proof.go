@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -42,6 +43,9 @@ func (j *Journal) Proof(ctx context.Context, seq int64) (Proof, error) {
 	var path tlog.RecordProof
 	err := j.db.Read(ctx, func(tx *store.Tx) (err error) {
 		if err := tx.Get("SELECT entry FROM journal_entries WHERE seq = ?", []any{seq}, &entry); err != nil {
+			return err
+		}
+		if entry, err = pack.AppendLine(nil, entry); err != nil {
 			return err
 		}
 		path, err = tlog.ProveRecord(s.head.size, seq-1, s.hashes(tx))

@@ -34,9 +34,9 @@ func TestProofOfAChangedEntry(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, 300)
 	db := f.raw(t)
-	mustExec(t, db, "UPDATE journal_entries SET entry = replace(entry, 'agent', 'other') WHERE seq = 5")
+	mustExec(t, db, "UPDATE journal_entries SET entry = CAST(substr(entry, 1, length(entry)-1) || '~' AS BLOB) WHERE seq = 5")
 	mustExec(t, db, "DELETE FROM journal_entries WHERE seq = 9")
-	mustExec(t, db, "UPDATE journal_entries SET entry = replace(entry, 'agent', 'other') WHERE seq = 297")
+	mustExec(t, db, "UPDATE journal_entries SET entry = substr(entry, 1, length(entry)-1) WHERE seq = 297")
 	for _, seq := range []int64{5, 9, 297} {
 		if _, err := f.Proof(t.Context(), seq); palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
 			t.Errorf("entry %d: %v", seq, err)

@@ -53,7 +53,7 @@ func (j *Journal) Entries(ctx context.Context, q Query) ([]palyra.Entry, error) 
 			if err := scan(&b); err != nil {
 				return err
 			}
-			e, err := decode(b)
+			e, err := decodeRow(b)
 			if err != nil {
 				return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the journal has a damaged entry after %d", q.From+int64(len(list))-1).
 					WithRemedy("run 'palyra journal verify'").WithCause(err)

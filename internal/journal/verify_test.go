@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"palyra"
+	"palyra/internal/pack"
 )
 
 // check verifies the tables as someone with only the public key does.
@@ -250,6 +251,9 @@ func forge(t testing.TB, db *sql.DB, edit func(seq int64, d *draft) bool) tree {
 	for rows.Next() {
 		var l line
 		if err := rows.Scan(&l.seq, &l.time, &l.kind, &l.call, &l.entry); err != nil {
+			t.Fatal(err)
+		}
+		if l.entry, err = pack.AppendLine(nil, l.entry); err != nil {
 			t.Fatal(err)
 		}
 		fields, err := parseEntry(l.entry)
