@@ -27,6 +27,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
 	"palyra"
+	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -45,14 +46,17 @@ type Config struct {
 }
 
 // Attester signs and keeps attestations.
-type Attester struct{ cfg Config }
+type Attester struct {
+	cfg   Config
+	shelf *pack.Shelf // envelopes of one tool are much alike
+}
 
 // New returns an Attester.
 func New(cfg Config) (*Attester, error) {
 	if cfg.DB == nil || cfg.Signer == nil {
 		return nil, errors.New("attest: new: a part is missing")
 	}
-	return &Attester{cfg: cfg}, nil
+	return &Attester{cfg: cfg, shelf: pack.NewShelf("attestation_bases")}, nil
 }
 
 // Attest signs a predicate in the daemon's name. It does not keep it: Apply

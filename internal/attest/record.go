@@ -10,7 +10,6 @@ import (
 	"io/fs"
 
 	"palyra"
-	"palyra/internal/pack"
 	"palyra/internal/store"
 )
 
@@ -43,8 +42,12 @@ func (a *Attester) Apply(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
 		f.Signed.Digest != f.Attestation || palyra.SumBytes(raw) != f.Attestation {
 		return errors.New("attest: keep: the attestation is not the one the line names")
 	}
+	packed, err := a.shelf.Pack(c.Tool.Name+" "+string(c.Proposal.Principal), raw).Blob(tx)
+	if err != nil {
+		return fmt.Errorf("attest: keep: %w", err)
+	}
 	_, err = tx.Exec(`INSERT INTO attestations (attestation_id, call_id, digest, envelope) VALUES (?, ?, ?, ?)`,
-		string(f.Signed.ID), string(c.ID), string(f.Attestation), pack.Pack(raw))
+		string(f.Signed.ID), string(c.ID), string(f.Attestation), packed)
 	if err != nil {
 		return fmt.Errorf("attest: keep: %w", err)
 	}
@@ -57,17 +60,18 @@ func (a *Attester) Get(ctx context.Context, id string) (palyra.Attestation, erro
 	var att palyra.Attestation
 	var raw []byte
 	err := a.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Get(`SELECT attestation_id, call_id, digest, envelope FROM attestations
+		err := tx.Get(`SELECT attestation_id, call_id, digest, envelope FROM attestations
 			WHERE attestation_id = ? OR call_id = ? OR digest = ?`, []any{id, id, id}, &att.ID, &att.Call, &att.Digest, &raw)
+		if err == nil {
+			raw, err = a.shelf.Text(tx, raw)
+		}
+		return err
 	})
 	if errors.Is(err, store.ErrNoRows) {
 		return palyra.Attestation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no attestation of %q", palyra.Clip(id, 80)).
 			WithRemedy("give the id of a call that ran, or of its attestation")
 	}
 	if err != nil {
-		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
-	}
-	if raw, err = pack.Text(raw); err != nil {
 		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
 	}
 	if err := json.Unmarshal(raw, &att.Envelope); err != nil {
@@ -81,4 +85,17 @@ func (a *Attester) Get(ctx context.Context, id string) (palyra.Attestation, erro
 		return palyra.Attestation{}, fmt.Errorf("attest: get: %w", err)
 	}
 	return att, nil
+}
+
+// Envelope returns the text of a call's envelope, as it stands in its outcome.
+func (a *Attester) Envelope(tx *store.Tx, call palyra.ID) ([]byte, error) {
+	var raw []byte
+	err := tx.Get(`SELECT envelope FROM attestations WHERE call_id = ?`, []any{string(call)}, &raw)
+	if err == nil {
+		raw, err = a.shelf.Text(tx, raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attest: envelope of call %s: %w", call, err)
+	}
+	return raw, nil
 }

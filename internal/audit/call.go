@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"palyra"
@@ -85,18 +86,21 @@ func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
 	if f != nil || err != nil {
 		return f, err
 	}
+	shelf := pack.NewShelf("call_bases")
 	err = tx.Each(`SELECT id, doc, outcome FROM calls`, nil, func(scan func(...any) error) error {
 		var id palyra.ID
 		var doc, outcome []byte
 		if err := scan(&id, &doc, &outcome); err != nil {
 			return err
 		}
-		d, err1 := pack.Text(doc)
+		d, err1 := shelf.Text(tx, doc)
 		o, err2 := pack.Text(outcome)
-		if f = a.calls[id].check(d, o); f != nil || err1 != nil || err2 != nil {
-			if f == nil {
-				f = finding(a.calls[id].seq, "the document or outcome of call %s cannot be read", id)
-			}
+		if err1 != nil || err2 != nil {
+			f = finding(a.calls[id].seq, "the document or outcome of call %s cannot be read", id)
+		} else {
+			f = a.calls[id].check(d, o)
+		}
+		if f != nil {
 			return errFound
 		}
 		return nil
@@ -133,14 +137,19 @@ func (c *call) checkOutcome(text []byte) *palyra.Finding {
 		}
 		return nil
 	}
+	body := text
+	if len(text) > 0 && text[len(text)-1] != '}' { // kept without its envelope
+		text = append(slices.Clip(text), '}')
+	} else if i := bytes.LastIndex(text, []byte(`,"attestation":`)); i >= 0 {
+		body = text[:i]
+	}
 	var o palyra.Outcome
 	if err := json.Unmarshal(text, &o); err != nil || o.CallID != c.Call {
 		return finding(c.seq, "the outcome of call %s cannot be read, or is another's", c.Call)
 	}
 	switch {
 	case c.finished != nil:
-		i := bytes.LastIndex(text, []byte(`,"attestation":`))
-		if i < 0 || palyra.SumBytes(text[:i]) != c.finished.Body {
+		if palyra.SumBytes(body) != c.finished.Body {
 			return finding(c.seq, "the outcome of call %s is not the one that was signed", c.Call)
 		}
 	case c.refused != nil:
@@ -163,6 +172,7 @@ func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
 	if f != nil || err != nil {
 		return f, err
 	}
+	shelf := pack.NewShelf("attestation_bases")
 	err = tx.Each(`SELECT call_id, digest, envelope FROM attestations`, nil, func(scan func(...any) error) error {
 		var id palyra.ID
 		var digest palyra.Digest
@@ -170,7 +180,7 @@ func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
 		if err := scan(&id, &digest, &envelope); err != nil {
 			return err
 		}
-		if text, err := pack.Text(envelope); err != nil || palyra.SumBytes(text) != digest {
+		if text, err := shelf.Text(tx, envelope); err != nil || palyra.SumBytes(text) != digest {
 			f = finding(a.calls[id].seq, "the attestation of call %s is not the one that was signed", id)
 			return errFound
 		}

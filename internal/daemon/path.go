@@ -123,6 +123,7 @@ func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
 // openCalls puts the ledger, the gate and the calls on top of each other.
 func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
+	p.ledger.Envelopes(d.attester.Envelope)
 	d.sessions, err = run.NewSessions(run.SessionConfig{
 		DB: d.db, Journal: d.journal, Now: now, Idle: d.Config.Config.Sessions.Idle(),
 		OnClose: []func(*store.Tx, palyra.ID, string) error{

@@ -298,7 +298,7 @@ func rewrite(tx *store.Tx, id, from, to string) error {
 	if err := tx.Get(`SELECT doc FROM calls WHERE id=?`, []any{id}, &doc); err != nil {
 		return err
 	}
-	text, err := pack.Text(doc)
+	text, err := pack.NewShelf("call_bases").Text(tx, doc)
 	if err != nil {
 		return err
 	}

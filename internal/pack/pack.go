@@ -7,8 +7,14 @@
 // stream those bytes stand instead, which are text mostly and base64 would hide.
 // What begins with another byte is a text that is not packed, as all were once.
 //
-// Promises: Text gives back what Pack was given, byte for byte. The dictionary of
-// byte 1 never changes; a better one gets another byte.
+// Texts of calls that are alike are packed against one that is kept beside them, the
+// base: byte 2, the base's number, eight bytes of its SHA-256, the three numbers, and
+// the edits that make the one from the other, compressed in the same way. See Shelf.
+//
+// Lines of the journal have a form of their own, see Line.
+//
+// Promises: what was packed comes back byte for byte. The dictionary and the words
+// never change; better ones get another first byte.
 package pack
 
 import (
@@ -36,43 +42,60 @@ var dictionary []byte
 // mark is before the base64 string that is looked for: the payload of an envelope.
 var mark = []byte(`"payload":"`)
 
+var (
+	errDamaged = errors.New("pack: the text is damaged")
+	errBase    = errors.New("pack: the text that this one is packed against is not the one it was")
+)
+
 var writers = sync.Pool{New: func() any {
-	w, err := flate.NewWriterDict(io.Discard, flate.DefaultCompression, dictionary)
-	if err != nil { // the level is one of the package's own
-		return nil
-	}
+	w, _ := flate.NewWriterDict(io.Discard, flate.DefaultCompression, dictionary) // fails for a level that is none
 	return w
 }}
 
 // Pack returns the packed form of a text, or the text itself where that is not
 // shorter.
 func Pack(text []byte) []byte {
-	if len(text) == 0 || text[0] == version || len(text) > most {
+	if len(text) == 0 || text[0] == version || text[0] == deltaVersion || len(text) > most {
 		return text
 	}
 	head, raw, tail := split(text)
-	var out bytes.Buffer
-	var n []byte
-	n = binary.AppendUvarint(append(n, version), uint64(len(text)))
+	out := binary.AppendUvarint([]byte{version}, uint64(len(text)))
 	if raw == nil {
-		n = append(n, 0, 0)
+		out = append(out, 0, 0)
 	} else {
-		n = binary.AppendUvarint(binary.AppendUvarint(n, uint64(len(head))), uint64(len(raw)))
+		out = binary.AppendUvarint(binary.AppendUvarint(out, uint64(len(head))), uint64(len(raw)))
 	}
-	out.Write(n)
-	w, ok := writers.Get().(*flate.Writer)
-	if !ok {
+	out = append(out, deflate(head, raw, tail)...)
+	if len(out) >= len(text) {
 		return text
 	}
+	return out
+}
+
+// deflate compresses parts of a text as one.
+func deflate(parts ...[]byte) []byte {
+	w := writers.Get().(*flate.Writer) //nolint:forcetypeassert // the pool has nothing else
 	defer writers.Put(w)
+	var out bytes.Buffer
 	w.Reset(&out)
-	for _, b := range [][]byte{head, raw, tail} {
+	for _, b := range parts {
 		_, _ = w.Write(b) // a buffer takes everything
 	}
-	if err := w.Close(); err != nil || out.Len() >= len(text) {
-		return text
-	}
+	_ = w.Close()
 	return out.Bytes()
+}
+
+// inflate undoes deflate, up to a length.
+func inflate(b []byte, limit int64) ([]byte, error) {
+	in := bytes.NewReader(b)
+	text, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(in, dictionary), limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	if int64(len(text)) > limit || in.Len() > 0 {
+		return nil, errDamaged
+	}
+	return text, nil
 }
 
 // split finds the base64 string, in its one spelling, and returns what it holds
@@ -96,35 +119,33 @@ func split(text []byte) (head, raw, tail []byte) {
 
 // Text returns the text of what Pack returned.
 func Text(b []byte) ([]byte, error) {
-	if len(b) == 0 || b[0] != version {
+	if len(b) == 0 || b[0] != version && b[0] != deltaVersion {
 		return b, nil
 	}
-	rest := b[1:]
-	var numbers [3]uint64
-	for i := range numbers {
-		v, n := binary.Uvarint(rest)
-		if n <= 0 || v > most {
-			return nil, errors.New("pack: the text is damaged")
-		}
-		numbers[i], rest = v, rest[n:]
+	if b[0] == deltaVersion {
+		return nil, errBase
 	}
-	size, at, inner := int(numbers[0]), int(numbers[1]), int(numbers[2])
-	plain := size // of the stream
-	if inner > 0 {
-		plain = size - base64.StdEncoding.EncodedLen(inner) + inner
-	}
-	in := bytes.NewReader(rest)
-	stream, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(in, dictionary), most+1))
+	size, at, inner, rest, err := numbers(b[1:])
 	if err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
+		return nil, err
 	}
-	if len(stream) != plain || at+inner > len(stream) || in.Len() > 0 {
-		return nil, errors.New("pack: the text is damaged")
+	stream, err := inflate(rest, most)
+	if err != nil {
+		return nil, err
 	}
-	if inner == 0 {
-		return stream, nil
+	return join(stream, size, at, inner)
+}
+
+// numbers reads the length of a text, and where its base64 string stands and how
+// many bytes that holds.
+func numbers(b []byte) (size, at, inner int, rest []byte, err error) {
+	var n [3]uint64
+	for i := range n {
+		v, ok := take(&b)
+		if !ok || v > most {
+			return 0, 0, 0, nil, errDamaged
+		}
+		n[i] = v
 	}
-	out := append(make([]byte, 0, size), stream[:at]...)
-	out = base64.StdEncoding.AppendEncode(out, stream[at:at+inner])
-	return append(out, stream[at+inner:]...), nil
+	return int(n[0]), int(n[1]), int(n[2]), b, nil
 }

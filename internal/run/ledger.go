@@ -1,10 +1,12 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"palyra"
 	"palyra/internal/pack"
@@ -23,12 +25,20 @@ type Ledger struct {
 	printed func(*store.Tx, palyra.ID) error
 	// fed puts a line into the journal about what a call was given and has none yet.
 	fed func(*store.Tx, palyra.ID) error
+	// envelope returns the text of a call's envelope, which is kept elsewhere; nil:
+	// outcomes are kept with it.
+	envelope func(*store.Tx, palyra.ID) ([]byte, error)
+	shelf    *pack.Shelf // documents of calls to one tool are much alike
 }
 
 // NewLedger returns a Ledger over the store.
 func NewLedger(db *store.DB, journal Recorder, projects ...Projector) *Ledger {
-	return &Ledger{db: db, journal: journal, projects: projects, tape: newTape()}
+	return &Ledger{db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases")}
 }
+
+// Envelopes says where the envelopes of finished calls are kept, by the same
+// transaction that records the end: outcomes are then kept without.
+func (l *Ledger) Envelopes(of func(*store.Tx, palyra.ID) ([]byte, error)) { l.envelope = of }
 
 // Record implements gate.Ledger. The step it is known by in fault tests is the
 // kind of its last event.
@@ -36,7 +46,7 @@ func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Ev
 	if len(events) == 0 {
 		return palyra.Position{}, errors.New("run: record: no event")
 	}
-	row, err := encode(c)
+	row, err := l.encode(c)
 	if err != nil {
 		return palyra.Position{}, err
 	}
@@ -89,15 +99,15 @@ const maxKept = 64 << 10
 
 // row is a call as its table holds it.
 type row struct {
-	doc     []byte
+	doc     *pack.Packed // nil: it stands as it is
 	outcome []byte
 }
 
 // encode prepares the row outside the transaction. Arguments that were never
 // admitted are not kept: the journal has their size and digest.
-func encode(c *palyra.Call) (row, error) {
+func (l *Ledger) encode(c *palyra.Call) (row, error) {
 	if c.Stored != "" && !c.Finished.IsZero() && len(c.Proposal.Arguments) <= maxKept { // an ended call's document stands as it is
-		return encodeOutcome(c, row{})
+		return l.encodeOutcome(c, row{})
 	}
 	keep := *c
 	keep.Outcome = nil
@@ -117,18 +127,38 @@ func encode(c *palyra.Call) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
-	return encodeOutcome(c, row{doc: pack.Pack(doc)})
+	packed := l.shelf.Pack(c.Tool.Name+" "+string(c.Proposal.Principal), doc)
+	return l.encodeOutcome(c, row{doc: &packed})
 }
 
-func encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
+func (l *Ledger) encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
 	if c.Outcome == nil {
 		return r, nil
 	}
 	if r.outcome, err = c.Outcome.Marshal(); err != nil {
 		return row{}, fmt.Errorf("run: encode outcome: %w", err)
 	}
+	if l.envelope != nil && c.Outcome.Attestation != nil {
+		r.outcome = withoutEnvelope(r.outcome, c.Outcome.Attestation)
+	}
 	r.outcome = pack.Pack(r.outcome)
 	return r, nil
+}
+
+// attestationKey is where the body of an outcome ends.
+const attestationKey = `,"attestation":`
+
+// withoutEnvelope is an outcome's body, if the outcome is the body, the envelope's
+// text and nothing else. A body has no brace at its end.
+func withoutEnvelope(text []byte, e *palyra.Envelope) []byte {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return text
+	}
+	if body, ok := bytes.CutSuffix(text, []byte(attestationKey+string(raw)+"}")); ok {
+		return body
+	}
+	return text
 }
 
 const (
@@ -153,13 +183,15 @@ func (r row) save(tx *store.Tx, c *palyra.Call) error {
 	if palyra.State(was) != c.Stored || c.Stored.Ended() {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s is %s already", c.ID, was)
 	}
-	if c.Finished.IsZero() {
-		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), r.doc, r.outcome, string(c.ID))
-	} else {
-		var doc any // NULL leaves the document as it is
-		if r.doc != nil {
-			doc = r.doc
+	var doc any // NULL leaves the document as it is
+	if r.doc != nil {
+		if doc, err = r.doc.Blob(tx); err != nil {
+			return err
 		}
+	}
+	if c.Finished.IsZero() {
+		_, err = tx.Exec(updateCall, string(c.State), string(c.Approval), doc, r.outcome, string(c.ID))
+	} else {
 		_, err = tx.Exec(endCall, string(c.State), nanos(c.Finished), r.outcome, doc, string(c.ID))
 	}
 	return err
@@ -171,8 +203,12 @@ func (r row) insert(tx *store.Tx, c *palyra.Call) error {
 	if p.Key != "" {
 		key = p.Key
 	}
-	_, err := tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
-		string(c.Approval), string(c.Input), nanos(c.Proposed), nanos(c.Finished), r.doc, r.outcome, string(p.Origin))
+	doc, err := r.doc.Blob(tx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(insertCall, string(c.ID), string(p.Session), string(p.Run), string(p.Parent), key, string(p.Principal), palyra.Clip(p.Tool, 512), string(c.State),
+		string(c.Approval), string(c.Input), nanos(c.Proposed), nanos(c.Finished), doc, r.outcome, string(p.Origin))
 	if err != nil {
 		return fmt.Errorf("run: insert call: %w", err)
 	}
@@ -187,20 +223,21 @@ const callColumns = `state, approval, input, finished_at, doc, outcome`
 
 // scanCall reads a call back. Columns win over the document: an ended call's
 // document is the one it was granted with.
-func scanCall(scan func(...any) error) (*palyra.Call, error) {
-	c, _, err := scanSized(scan)
+func (l *Ledger) scanCall(tx *store.Tx, scan func(...any) error) (*palyra.Call, error) {
+	c, _, err := l.scanSized(tx, scan, l.envelope)
 	return c, err
 }
 
-// scanSized is scanCall that also says how many bytes it read.
-func scanSized(scan func(...any) error) (*palyra.Call, int, error) {
+// scanSized is scanCall that also says how many bytes it read. Without envelope an
+// outcome that is kept without lacks it.
+func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(*store.Tx, palyra.ID) ([]byte, error)) (*palyra.Call, int, error) {
 	var state, approval, input string
 	var finished int64
 	var doc, outcome []byte
 	if err := scan(&state, &approval, &input, &finished, &doc, &outcome); err != nil {
 		return nil, 0, err
 	}
-	doc, outcome, err := texts(doc, outcome)
+	doc, outcome, err := l.texts(tx, doc, outcome)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -211,20 +248,39 @@ func scanSized(scan func(...any) error) (*palyra.Call, int, error) {
 	c.State, c.Approval, c.Input, c.Finished = palyra.State(state), palyra.ID(approval), palyra.Digest(input), moment(finished)
 	c.Stored = c.State
 	c.Plan.Detail = c.Detail
-	if len(outcome) > 0 {
-		c.Outcome = new(palyra.Outcome)
-		if err := json.Unmarshal(outcome, c.Outcome); err != nil {
-			return nil, 0, fmt.Errorf("run: decode outcome: %w", err)
-		}
-		c.Grant = c.Outcome.GrantID
-		c.Granted.Seq = c.Outcome.JournalPosition
+	if len(outcome) == 0 {
+		return c, len(doc), nil
 	}
+	if outcome, err = whole(tx, c.ID, outcome, envelope); err != nil {
+		return nil, 0, err
+	}
+	c.Outcome = new(palyra.Outcome)
+	if err := json.Unmarshal(outcome, c.Outcome); err != nil {
+		return nil, 0, fmt.Errorf("run: decode outcome: %w", err)
+	}
+	c.Grant = c.Outcome.GrantID
+	c.Granted.Seq = c.Outcome.JournalPosition
 	return c, len(doc) + len(outcome), nil
 }
 
+// whole puts the envelope behind the body of an outcome that is kept without.
+func whole(tx *store.Tx, id palyra.ID, text []byte, envelope func(*store.Tx, palyra.ID) ([]byte, error)) ([]byte, error) {
+	if text[len(text)-1] == '}' {
+		return text, nil
+	}
+	raw := []byte("null")
+	if envelope != nil {
+		var err error
+		if raw, err = envelope(tx, id); err != nil {
+			return nil, fmt.Errorf("run: read outcome: %w", err)
+		}
+	}
+	return slices.Concat(text, []byte(attestationKey), raw, []byte("}")), nil
+}
+
 // texts unpacks what a row has.
-func texts(doc, outcome []byte) ([]byte, []byte, error) {
-	d, err1 := pack.Text(doc)
+func (l *Ledger) texts(tx *store.Tx, doc, outcome []byte) ([]byte, []byte, error) {
+	d, err1 := l.shelf.Text(tx, doc)
 	o, err2 := pack.Text(outcome)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, fmt.Errorf("run: decode call: %w", err)
@@ -237,7 +293,7 @@ func (l *Ledger) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	var c *palyra.Call
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT `+callColumns+` FROM calls WHERE id=?`, []any{string(id)}, func(scan func(...any) error) (err error) {
-			c, err = scanCall(scan)
+			c, err = l.scanCall(tx, scan)
 			return err
 		})
 	})
@@ -264,7 +320,7 @@ func (l *Ledger) query(ctx context.Context, q string, args ...any) ([]*palyra.Ca
 	var calls []*palyra.Call
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(q, args, func(scan func(...any) error) error {
-			c, err := scanCall(scan)
+			c, err := l.scanCall(tx, scan)
 			calls = append(calls, c)
 			return err
 		})

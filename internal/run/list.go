@@ -50,7 +50,7 @@ func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, next 
 				more = true
 				return errPageFull
 			}
-			c, n, err := scanSized(scan)
+			c, n, err := l.scanSized(tx, scan, nil)
 			if err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func (l *Ledger) pastPage(ctx context.Context, after string, from, to int64) ([]
 			if err := scan(&p.ID, &p.State, &p.Approval, &p.doc, &p.outcome); err != nil {
 				return err
 			}
-			if doc, outcome, err := texts(p.doc, p.outcome); err == nil { // else reading it says so
+			if doc, outcome, err := l.texts(tx, p.doc, p.outcome); err == nil { // else reading it says so
 				p.doc, p.outcome = doc, outcome
 			}
 			size += len(p.doc) + len(p.outcome)

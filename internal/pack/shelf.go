@@ -1,0 +1,189 @@
+package pack
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"sync"
+)
+
+// Tx is what a Shelf needs of a transaction.
+type Tx interface {
+	Get(query string, args []any, dest ...any) error
+	Exec(query string, args ...any) (int64, error)
+	OnDone(f func(committed bool))
+}
+
+// Limits of a Shelf.
+const (
+	maxBase  = 64 << 10 // longest text that is a base
+	maxKinds = 64       // kinds of which the last base is remembered
+	maxRead  = 64       // bases that are held for reading
+)
+
+// Shelf packs texts of which many are alike, each against a base: an earlier one of
+// its kind, which is kept in a table once. The table has an id and a text; its rows
+// are never changed. A base is kept when the first text is packed against it, in the
+// same transaction, so that texts with nothing in common cost nothing.
+type Shelf struct {
+	table string
+
+	mu    sync.Mutex
+	kinds map[string]bases
+	read  map[int64]*base
+}
+
+// bases are those of a kind: the one that its texts are packed against, and the last
+// text for which that was not good enough, which takes its place when it is better
+// for another one.
+type bases struct{ base, next *held }
+
+// held is a base, or a text that may become one.
+type held struct {
+	*base
+	text    []byte
+	id      int64 // 0: not kept yet
+	claimed bool  // a transaction is about to keep it
+}
+
+// NewShelf returns a Shelf over the table of that name.
+func NewShelf(table string) *Shelf {
+	return &Shelf{table: table, kinds: map[string]bases{}, read: map[int64]*base{}}
+}
+
+// Packed is a text that is packed, but for the number of its base.
+type Packed struct {
+	shelf *Shelf
+	whole []byte // by itself
+	delta []byte // against the base
+	base  *held
+}
+
+// Pack packs a text. The kind says which texts it is probably like.
+func (s *Shelf) Pack(kind string, text []byte) Packed {
+	p := Packed{shelf: s, whole: Pack(text)}
+	if len(text) > maxBase || len(text) == 0 || text[0] == version || text[0] == deltaVersion {
+		return p
+	}
+	s.mu.Lock()
+	k := s.kinds[kind]
+	s.mu.Unlock()
+	worst := len(p.whole) * 3 / 4 // a base that saves less is not worth its room
+	if p.against(k.base, text, worst); p.base != nil && len(p.delta) <= len(p.whole)/4 {
+		return p
+	}
+	if p.base != nil {
+		worst = len(p.delta) / 2
+	}
+	was := p.base
+	if p.against(k.next, text, worst); p.base != was {
+		k = bases{base: k.next}
+	} else {
+		k.next = &held{base: newBase(text).index(), text: text}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remember(kind, k)
+	return p
+}
+
+// against packs a text against a base, if that makes it small enough.
+func (p *Packed) against(b *held, text []byte, worst int) {
+	if b == nil {
+		return
+	}
+	if d := b.pack(text); len(d) <= worst {
+		p.base, p.delta = b, d
+	}
+}
+
+// remember keeps the bases of a kind in mind, in place of any other if there are many.
+func (s *Shelf) remember(kind string, b bases) {
+	if _, ok := s.kinds[kind]; !ok && len(s.kinds) >= maxKinds {
+		for k := range s.kinds {
+			delete(s.kinds, k)
+			break
+		}
+	}
+	s.kinds[kind] = b
+}
+
+// Blob returns what is to be stored, in the transaction that stores it.
+func (p Packed) Blob(tx Tx) ([]byte, error) {
+	if p.delta == nil {
+		return p.whole, nil
+	}
+	s, b := p.shelf, p.base
+	id, mine := b.claim(&s.mu)
+	if id == 0 && !mine { // another transaction is keeping it
+		return p.whole, nil
+	}
+	if mine {
+		tx.OnDone(func(committed bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if b.claimed = false; committed {
+				b.id = id
+			}
+		})
+		if err := tx.Get(`SELECT COALESCE(MAX(id), 0) + 1 FROM `+s.table, nil, &id); err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec(`INSERT INTO `+s.table+` (id, text) VALUES (?, ?)`, id, Pack(b.text)); err != nil {
+			return nil, err
+		}
+	}
+	return append(binary.AppendUvarint([]byte{deltaVersion}, uint64(id)), p.delta...), nil
+}
+
+// claim returns the number of a base, or says that the caller is to keep it.
+func (b *held) claim(mu *sync.Mutex) (id int64, mine bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	if b.id != 0 || b.claimed {
+		return b.id, false
+	}
+	b.claimed = true
+	return 0, true
+}
+
+// Text returns the text of what was stored.
+func (s *Shelf) Text(tx Tx, b []byte) ([]byte, error) {
+	if len(b) == 0 || b[0] != deltaVersion {
+		return Text(b)
+	}
+	n, size := binary.Uvarint(b[1:])
+	if size <= 0 || n > 1<<62 {
+		return nil, errDamaged
+	}
+	id, rest := int64(n), b[1+size:]
+	s.mu.Lock()
+	known := s.read[id]
+	s.mu.Unlock()
+	if known != nil {
+		if text, err := known.text(rest); err == nil {
+			return text, nil
+		}
+	}
+	var packed []byte
+	if err := tx.Get(`SELECT text FROM `+s.table+` WHERE id = ?`, []any{id}, &packed); errors.Is(err, sql.ErrNoRows) {
+		return nil, errBase
+	} else if err != nil {
+		return nil, err
+	}
+	text, err := Text(packed)
+	if err != nil {
+		return nil, err
+	}
+	fresh := newBase(text)
+	if text, err = fresh.text(rest); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.read) >= maxRead {
+		clear(s.read)
+	}
+	s.read[id] = fresh
+	return text, nil
+}
