@@ -64,6 +64,8 @@ type Process struct {
 	FileBytes    int64
 	EmittedBytes int64
 	DiskBytes    int64
+	StageBytes   int64
+	StageNames   int64
 	GraceMS      int64
 	Cgroup       string // auto, off, or a directory of the cgroup file system
 	Warm         int64  // cells kept ready
@@ -159,6 +161,7 @@ func Default() Config {
 		Policy:    Policy{Preset: "default"},
 		Process: Process{
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
+			StageBytes: 4 << 30, StageNames: 500_000,
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
 			QuarantineDays: 30, CacheDays: 90,
 		},

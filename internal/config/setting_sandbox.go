@@ -44,6 +44,14 @@ var sandboxSettings = []setting{
 		value: func(c *Config) any { return &c.Process.DiskBytes },
 	},
 	{
+		key: "process.stage_bytes", text: "bytes that a staged program may have on its layer before it is ended; more is not kept", min: 4096, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.StageBytes },
+	},
+	{
+		key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000,
+		value: func(c *Config) any { return &c.Process.StageNames },
+	},
+	{
 		key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000,
 		value: func(c *Config) any { return &c.Process.GraceMS },
 	},

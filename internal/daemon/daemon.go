@@ -220,7 +220,7 @@ func processRunner(p config.Process, e config.Egress) map[string]any {
 	return map[string]any{
 		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": e.Mode, "allowed_egress_hosts": e.AllowedHosts, "egress": egressSnapshot(e),
 		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
-		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "disk_bytes": p.DiskBytes, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
+		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "disk_bytes": p.DiskBytes, "stage_bytes": p.StageBytes, "stage_names": p.StageNames, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
 		"bwrap": p.Bwrap, "tmp_bytes": p.TmpBytes, "posture": p.Posture,
 	}
 }

@@ -87,7 +87,7 @@ func (p policyPart) thinkable(ctx context.Context, c *palyra.Call, reason palyra
 		had := max(conf.ToolCall.ExecutionTimeoutMS, c.Plan.Limits.WallMS)
 		return raised(openRun, "tool_call.execution_timeout_ms", 2*had, func(c *config.Config, n int64) { c.ToolCall.ExecutionTimeoutMS = n })
 	case palyra.ReasonQuotaExceeded:
-		return quota(conf.Process, c.Plan.Limits, killed)
+		return append(quota(conf.Process, c.Plan.Limits, killed), staged(conf.Process, killed)...)
 	case palyra.ReasonBudgetSpent:
 		if c.Proposal.CallsMax != 0 && c.Proposal.CallsMax < conf.ToolCall.MaxCallsPerRun {
 			return nil // the run itself has less
@@ -149,6 +149,17 @@ func quota(now config.Process, had palyra.Limits, killed string) []setting {
 			value := 2 * max(l.had(had), *l.of(&now))
 			return raised(openRun, "process."+l.name, value, func(c *config.Config, n int64) { *l.of(&c.Process) = n })
 		}
+	}
+	return nil
+}
+
+// staged raises the limit of a layer that ended a run.
+func staged(now config.Process, killed string) []setting {
+	switch killed {
+	case "stage_bytes":
+		return raised(openRun, "process.stage_bytes", 2*now.StageBytes, func(c *config.Config, n int64) { c.Process.StageBytes = n })
+	case "stage_names":
+		return raised(openRun, "process.stage_names", 2*now.StageNames, func(c *config.Config, n int64) { c.Process.StageNames = n })
 	}
 	return nil
 }

@@ -59,7 +59,12 @@ func (l *launch) settled(res *palyra.Result, exit Exit) {
 	res.Changed = e.Changed
 	fail := func(kind palyra.Settlement, err *palyra.Error) {
 		f := palyra.RefusalOf(palyra.LayerTier, err)
-		res.Effects, res.Failure = kind, &f
+		res.Effects = kind
+		if res.Failure == nil {
+			res.Failure = &f
+		} else { // what ended it comes first
+			res.Failure.Text += "; " + f.Text
+		}
 		if res.ExitCode == 0 {
 			res.ExitCode = palyra.ExitRefused
 		}

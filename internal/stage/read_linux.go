@@ -82,10 +82,7 @@ func (r *reader) dir(rel string, in scope) error {
 		return err
 	}
 	for _, e := range entries {
-		p := e.name
-		if rel != "" {
-			p = rel + "/" + e.name
-		}
+		p := join(rel, e.name)
 		if r.count++; r.count > r.of.limits.Entries {
 			return tooMany("%d names", r.of.limits.Entries)
 		}
@@ -300,7 +297,7 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 		return nil
 	}
 	if r.bytes += st.Blocks * 512; r.bytes > r.of.limits.Bytes {
-		return tooMany("%d bytes", r.of.limits.Bytes)
+		return tooMuch(r.of.limits.Bytes)
 	}
 	was, ours := r.placed[p]
 	had, err := r.clean(p, st)

@@ -69,7 +69,10 @@ func (e *ChangedError) Error() string {
 func (e *ChangedError) Unwrap() error { return e.Cause }
 
 // LimitError says that a run left more than is kept.
-type LimitError struct{ What string }
+type LimitError struct {
+	What string
+	Of   string // "bytes" or "names"
+}
 
 // Error implements error.
 func (e *LimitError) Error() string { return "stage: more than is kept: " + e.What }
@@ -125,4 +128,8 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-func tooMany(format string, args ...any) error { return &LimitError{fmt.Sprintf(format, args...)} }
+func tooMany(format string, args ...any) error {
+	return &LimitError{fmt.Sprintf(format, args...), "names"}
+}
+
+func tooMuch(bytes int64) error { return &LimitError{fmt.Sprintf("%d bytes", bytes), "bytes"} }

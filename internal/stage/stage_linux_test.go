@@ -478,3 +478,31 @@ func FuzzList(f *testing.F) {
 		}
 	})
 }
+
+// While a run goes on it is known when it has more on its stage than is kept, whatever
+// it makes of its directories.
+func TestOver(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "old")
+	b.all.limits = Limits{Entries: 40, Bytes: 1 << 20}
+	for run, want := range map[string]string{
+		"true": "", "echo x > a; mkdir -p d/e; chmod 0 d/e": "",
+		"mkdir d; for i in $(seq 41); do echo > d/$i; done":                "names",
+		"for i in $(seq 41); do mkdir x; cd x; done":                       "names",
+		"mkdir d; head -c 2000000 /dev/urandom > d/x":                      "bytes",
+		"for i in $(seq 20); do ln f d$i; done; rm f; mkdir f":             "",
+		"mkdir d; ln -s / d/out; ln -s .. d/up; mkfifo d/pipe":             "",
+		"for i in $(seq 30); do head -c 40000 /etc/../dev/zero > $i; done": "bytes",
+	} {
+		g := b.stage()
+		b.run(g, run)
+		over := (*LimitError)(nil)
+		if err := g.Over(); errors.As(err, &over) != (want != "") || want != "" && over.Of != want {
+			t.Errorf("%s: %v, want %s", run, err, want)
+		}
+		g.Drop()
+		if err := g.Over(); err != nil { // nothing is there
+			t.Error(err)
+		}
+	}
+}

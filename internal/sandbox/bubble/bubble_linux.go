@@ -240,6 +240,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 	if err != nil {
 		return nil, b.notRun(ctx, k, j, err)
 	}
+	k.boundStage(p)
 	return p, nil
 }
 

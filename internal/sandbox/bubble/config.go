@@ -18,6 +18,8 @@ type Config struct {
 	Quarantine string       // where sealed paths that runs made are moved to; made here
 	Caches     string       // below which runs keep caches: no link in a workspace may come to lead there; empty: there are none
 	Stages     string       // where runs write instead of their workspaces, if they are to; empty: none can
+	StageBytes int64        // that a run may have there; 0: a default
+	StageNames int          // that it may have there; 0: a default
 	Tmp        int64        // bytes of a room's /tmp, and again of its home; 0: a default
 	Log        *slog.Logger // nil: no log
 }

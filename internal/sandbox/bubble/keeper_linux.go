@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,7 @@ type keeper struct {
 	base     *base            // the same
 	commits  *committed.Watch // what its repositories had; nil: there are none
 	stage    *stage.Stage     // where the run's changes are until they are kept; nil: it changes the workspace
+	over     atomic.Value     // the limit of the stage that the run is over: a string
 	doors    []*os.File
 	watching cell.Watching
 	building bool    // the cell has not said yet that the room stands

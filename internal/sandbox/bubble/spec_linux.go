@@ -66,7 +66,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	s := cell.Spec{
 		Version: cell.Version, Path: j.Path, Sealed: j.Sealed != nil, Cover: j.Sealed != nil, Argv: j.Argv, Env: j.Env, Cwd: j.Cwd,
 		Terminal: j.Terminal, Landlock: b.landlock(k.want), Filter: filter,
-		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Counters: k.counters, Disk: j.Limits.DiskBytes, Disks: disks(j)},
+		Watch: cell.Watch{EveryMS: watchEveryMS, CPUMS: j.Limits.CPUMS, Counters: k.counters, Disk: j.Limits.DiskBytes, Disks: disks(j, k)},
 	}
 	if s.Env == nil {
 		s.Env = []string{}
@@ -86,8 +86,11 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 }
 
 // disks are the places of a job's that are not its room's own.
-func disks(j sandbox.Job) []string {
+func disks(j sandbox.Job, k *keeper) []string {
 	out := []string{j.Workspace}
+	if k.stage != nil {
+		out = append(out, roomStage)
+	}
 	for _, m := range j.Mounts {
 		if m.Writable {
 			out = append(out, m.Target)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +15,7 @@ import (
 	"palyra/internal/cell"
 	"palyra/internal/owner"
 	"palyra/internal/sandbox"
+	"palyra/internal/sandbox/cells"
 	"palyra/internal/stage"
 )
 
@@ -36,7 +38,7 @@ func (s *staging) open(b *Backend) {
 		return
 	}
 	var err error
-	if s.all, err = stage.Open(b.config.Stages, stage.Limits{}, b.fleet.Log); err != nil {
+	if s.all, err = stage.Open(b.config.Stages, stage.Limits{Entries: b.config.StageNames, Bytes: b.config.StageBytes}, b.fleet.Log); err != nil {
 		s.no = "no place for stages"
 		b.fleet.Log.Warn("runs write to their workspaces directly: there is no place for stages", "err", err)
 	}
@@ -200,6 +202,38 @@ func (b *Backend) notStaged(r cell.Report, cause error) error {
 	return unstaged(cause)
 }
 
+// stageShare is which part of the time of a run at most goes into looking at how much
+// it has on its stage, and stageEvery how often that is done at most.
+const (
+	stageShare = 20
+	stageEvery = 500 * time.Millisecond
+)
+
+// boundStage ends a run that has more on its stage than is kept.
+func (k *keeper) boundStage(p *cells.Process) {
+	g := k.stage // the keeper lets go of it when the run has ended
+	if g == nil {
+		return
+	}
+	go func() {
+		for pause := stageEvery; ; {
+			select {
+			case <-p.Done():
+				return
+			case <-time.After(pause):
+			}
+			begun := time.Now()
+			err := g.Over()
+			if over := (*stage.LimitError)(nil); errors.As(err, &over) {
+				k.over.Store("stage_" + over.Of)
+				p.Stop("stage_"+over.Of, 0)
+				return
+			}
+			pause = max(stageEvery, stageShare*time.Since(begun))
+		}
+	}()
+}
+
 // keepStage makes the changes of a run the workspace's. What it could not keep, and
 // why, is in the exit; an error says that it is not known what is kept.
 func (k *keeper) keepStage(x *sandbox.Exit, ran bool) error {
@@ -209,6 +243,9 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) error {
 	defer k.unstage()
 	if !ran {
 		return nil
+	}
+	if limit, over := k.over.Load().(string); over {
+		x.Limit = limit
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
 	defer cancel()

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/stage"
@@ -200,4 +202,67 @@ func TestBackendStagedConflict(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestBackendStageLimits: a run that has more on its stage than is kept is ended while
+// it goes on, by the name of that limit, and nothing of it is kept.
+func TestBackendStageLimits(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		c.StageBytes, c.StageNames = 8<<20, 200
+		b := openBackend(t, c)
+		s := newSite(t, who)
+		s.staged = true
+		for limit, script := range map[string]string{
+			"stage_names": "i=0; while [ $i -lt 300 ]; do : > $i; i=$((i+1)); done; sleep 60",
+			"stage_bytes": "mkdir d; head -c 9000000 /dev/zero > d/big; sleep 60",
+		} {
+			x := runJob(t, b, s.job("/bin/sh", "-c", script))
+			if x.Limit != limit || x.Effects.Kept > 0 || x.Effects.Lost == "" {
+				t.Errorf("%s: %+v", limit, x)
+			}
+			if left, err := os.ReadDir(s.workspace); err != nil || len(left) > 0 {
+				t.Errorf("%s: %v, %v", limit, left, err)
+			}
+		}
+		if x := runJob(t, b, s.job("/bin/sh", "-c", "head -c 4000000 /dev/zero > fine; rm -f fine; echo x > y; sleep 1.2")); x.Limit != "" || x.Effects.Kept != 1 {
+			t.Errorf("%+v", x)
+		}
+	})
+}
+
+// TestBackendFreePart: a run under which a file system comes near its end is ended, be
+// it the workspace's or the one that stages lie on.
+func TestBackendFreePart(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("UNPROVEN HERE: a small file system is mounted by root only")
+	}
+	for _, staged := range []bool{false, true} {
+		eachResident(t, func(t *testing.T, who resident) {
+			c, s := configOf(t), newSite(t, who)
+			small := s.workspace
+			if s.staged = staged; staged {
+				small = c.Stages
+				if err := os.Mkdir(small, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := unix.Mount("tmpfs", small, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=32m,mode=0755"); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = unix.Unmount(small, unix.MNT_DETACH) }()
+			if !staged {
+				s.own(small)
+			}
+			b, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = b.Close() }()
+			x := runJob(t, b, s.job("/bin/sh", "-c", "head -c 20000000 /dev/zero > a; echo fine; head -c 13000000 /dev/zero > b; sleep 60"))
+			if x.Limit != "disk" || s.printed() != "fine" {
+				t.Errorf("staged %v: %+v %s", staged, x, s.printed())
+			}
+		})
+	}
 }

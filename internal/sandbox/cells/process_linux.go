@@ -317,6 +317,9 @@ func (p *Process) giveUp() {
 	p.k.Body.Kill()
 }
 
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
 // Wait implements sandbox.Process.
 func (p *Process) Wait() (sandbox.Exit, error) {
 	<-p.done

@@ -1,0 +1,83 @@
+package stage
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Over looks at how much a run has on its stage while it goes on: a LimitError says
+// that it is more than is kept. What cannot be opened, or is gone again, is not
+// looked into.
+func (g *Stage) Over() error {
+	return g.asOwner(func() error {
+		upper, err := g.open(Upper)
+		if err != nil {
+			return nil
+		}
+		defer func() { _ = unix.Close(upper) }()
+		m := meter{limits: g.of.limits}
+		return m.count(upper)
+	})
+}
+
+// meter adds up what is in a tree.
+type meter struct {
+	limits Limits
+	names  int
+	bytes  int64
+	text   int // bytes of the paths of directories
+}
+
+// count goes through a tree, one directory after the other: those that wait are known
+// by their paths, however many there are and however deep they lie.
+func (m *meter) count(top int) error {
+	for dirs := []string{""}; len(dirs) > 0; {
+		rel := dirs[len(dirs)-1]
+		more, err := m.dir(top, rel)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs[:len(dirs)-1], more...)
+	}
+	return nil
+}
+
+// dir adds up a directory and returns those that are in it.
+func (m *meter) dir(top int, rel string) (more []string, err error) {
+	fd, err := openIn(top, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, err := namesOf(fd, m.limits.Entries-m.names)
+	if over := (*LimitError)(nil); errors.As(err, &over) {
+		return nil, err
+	}
+	for _, n := range names {
+		m.names++
+		var st unix.Stat_t
+		if unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue
+		}
+		if m.bytes += st.Blocks * 512; m.bytes > m.limits.Bytes {
+			return nil, tooMuch(m.limits.Bytes)
+		}
+		if isDir(&st) && len(rel)+len(n) < mostPath {
+			p := join(rel, n)
+			if m.text += len(p); m.text > mostNames {
+				return nil, tooMany("paths of %d bytes together", mostNames)
+			}
+			more = append(more, p)
+		}
+	}
+	return more, nil
+}
+
+// join is a name below a directory, which is "" for the top.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
