@@ -1,6 +1,9 @@
 package palyra
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SubjectType is what an approval is about.
 type SubjectType string
@@ -131,8 +134,33 @@ type Prompt struct {
 
 // Widening is a generalisation of a lease that the approver may pick.
 type Widening struct {
-	Name  string `json:"name"` // exact, path_root, …
+	Name  string `json:"name"`
 	Label string `json:"label"`
+}
+
+// The names of the generalisations. All but the first let an answer to one plan cover
+// others, and are signed by name.
+const (
+	WidenExact     = "exact"
+	WidenPathRoot  = "path_root" // edits of files under the directory of the ones that were asked about
+	WidenWorkspace = "workspace" // edits of files anywhere in the workspace
+	WidenReadRoot  = "read_root" // reads of files under the directory of the one that was asked about, outside of the workspace
+)
+
+// Covers reports whether terms that name no plan may have come of a generalisation.
+func (t Terms) Covers(widen string) bool {
+	switch widen {
+	case WidenPathRoot, WidenWorkspace:
+		return t.PathRoot != "" && t.ReadRoot == ""
+	case WidenReadRoot:
+		return t.ReadRoot != "" && t.PathRoot == ""
+	}
+	return false
+}
+
+// For reports whether terms are for a tool.
+func (t Terms) For(tool string) bool {
+	return tool != "" && (tool == t.Tool || t.PlanDigest == "" && slices.Contains(t.Tools, tool))
 }
 
 // Vote is one answer of one person, as signed.
@@ -198,10 +226,12 @@ type Terms struct {
 	PlanDigest Digest    `json:"plan_digest,omitempty"` // exact plan
 	Workspace  string    `json:"workspace,omitempty"`
 	Program    string    `json:"program,omitempty"`
-	PathRoot   string    `json:"path_root,omitempty"` // writes stay under this workspace-relative directory
+	PathRoot   string    `json:"path_root,omitempty"` // writes stay under this workspace-relative directory; ".": anywhere in it
 	TierFloor  Tier      `json:"tier_floor,omitempty"`
 	Hosts      []string  `json:"hosts,omitempty"`
-	Room       ID        `json:"room,omitempty"` // the running call whose agent it was given to; empty: given to none in a room
+	Room       ID        `json:"room,omitempty"`      // the running call whose agent it was given to; empty: given to none in a room
+	Tools      []string  `json:"tools,omitempty"`     // where no one plan is named: every tool that it covers, Tool among them; empty: Tool
+	ReadRoot   string    `json:"read_root,omitempty"` // reads stay under this absolute directory, outside of the workspace
 }
 
 // Digest returns the digest of what the approver is shown.

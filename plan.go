@@ -30,10 +30,11 @@ type Plan struct {
 	Stdin        string          `json:"stdin,omitempty"`    // digest of stdin, or StdinLive
 	Terminal     bool            `json:"terminal,omitempty"` // runs on a terminal of its own
 	Inputs       []Input         `json:"inputs,omitempty"`
-	Links        []Link          `json:"links,omitempty"`  // of the workspace, that lead to inputs
-	Staging      Staging         `json:"staging,omitzero"` // of a program with inputs that another run could change
-	Reads        []string        `json:"reads,omitempty"`  // workspace-relative paths
-	Writes       []string        `json:"writes,omitempty"` // workspace-relative paths
+	Links        []Link          `json:"links,omitempty"`   // of the workspace, that lead to inputs
+	Staging      Staging         `json:"staging,omitzero"`  // of a program with inputs that another run could change
+	Reads        []string        `json:"reads,omitempty"`   // workspace-relative paths
+	Writes       []string        `json:"writes,omitempty"`  // workspace-relative paths
+	Removes      []string        `json:"removes,omitempty"` // of Writes: files that are gone then
 	Tier         Tier            `json:"tier"`
 	Profile      string          `json:"profile,omitempty"`
 	Asks         bool            `json:"asks,omitempty"` // the profile wants an answer of its own for every run
@@ -188,6 +189,7 @@ func (p Plan) clone() Plan {
 	p.Links = slices.Clone(p.Links)
 	p.Reads = slices.Clone(p.Reads)
 	p.Writes = slices.Clone(p.Writes)
+	p.Removes = slices.Clone(p.Removes)
 	p.Mounts = slices.Clone(p.Mounts)
 	p.Files = slices.Clone(p.Files)
 	p.Seals = slices.Clone(p.Seals)

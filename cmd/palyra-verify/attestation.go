@@ -87,8 +87,8 @@ func decision(p object, operators []ed25519.PublicKey) {
 	must(str(d, "grant_id") != "" && d["grant_id"] == p["lease_id"] && str(d, "separation") == p["approver_separation"] && d["votes"] != nil, "the decision is not about this run, or has no votes")
 	t, _ := d["terms"].(object)
 	exact := t["plan_digest"] == p["plan_digest"] // else the grant must cover a directory, and every answer must say so
-	must(t["principal"] == p["principal"] && t["tool"] == p["tool"] && (t["session_id"] == nil || t["session_id"] == p["session_id"]), "the grant does not cover this run")
-	must(exact || t["plan_digest"] == nil && t["path_root"] != nil && wide(d), "the grant does not cover this plan")
+	must(t["principal"] == p["principal"] && forTool(t, p["tool"]) && (t["session_id"] == nil || t["session_id"] == p["session_id"]), "the grant does not cover this run")
+	must(exact || t["plan_digest"] == nil && (t["path_root"] != nil || t["read_root"] != nil) && wide(d), "the grant does not cover this plan")
 	must(d["plan_digest"] == p["plan_digest"] || d["reused"] == true && !exact && isDigest(str(d, "plan_digest")), "the decision is about another plan")
 	seen := map[string]bool{}
 	for _, item := range d["votes"].([]any) {
@@ -110,7 +110,7 @@ func vote(v, d, p object, operators []ed25519.PublicKey) {
 	must(intent["body"] == sum(canon([]byte("palyra/intent-body/v1\x00"), s["fields"])), "the fields of an answer are not the signed ones")
 	must(intent["method"] == "palyra.v1.ApprovalsService/DecideApproval" && intent["audience"] == p["state_id"], "an approver's signature is not for a decision, or for another daemon")
 	must(str(intent, "plan_digest") == v["plan_digest"] && v["plan_digest"] == d["plan_digest"], "an answer was given for another plan")
-	must(d["terms"].(object)["plan_digest"] != nil || v["widen"] == "path_root" && wide(v), "an answer was given for one plan, and the grant covers more")
+	must(d["terms"].(object)["plan_digest"] != nil || widened(d["terms"].(object), v["widen"]) && wide(v), "an answer was given for one plan, and the grant covers more")
 	must(v["approval_id"] != "" && v["approval_id"] == d["approval_id"], "an answer belongs to another approval")
 	must(v["answer"] == "allow" && v["by"] != "agent" && !strings.HasPrefix(str(v, "by"), "agent:"), "an answer is not an allow by a person")
 	fields, _ := s["fields"].(object)
@@ -162,7 +162,7 @@ var shapes = map[string]string{
 		posture_digest:s outcome:s exit_code:i signal:s timed_out:b kill_reason:s usage:usage stdout_digest:s stderr_digest:s output_digest:s
 		outcome_sha256:s egress:[flow egress_omitted:i sealed_path_created:[s left_behind?:[s effects?:s input_changed?:[s reduced?:[s started_at:s finished_at:s granted:position execution_sha256:s`,
 	"decision": `approval_id?:s answer?:s scope?:s grant_id?:s reused?:b reason?:s by?:s method?:s at?:t plan_digest?:s separation?:s votes?:[vote terms?:*terms`,
-	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s`,
+	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s`,
 	"vote": `vote_id:s approval_id:s answer:s scope?:s ttl_ms?:i widen?:s uses?:i reason?:s by:s method:s peer_uid:i at:t plan_digest:s
 		separation:s device?:b signature:signature`,
 	"signature": `intent:intent fields:*fields public_key:s sig:s`, "enforcement": `mode:s mechanisms:[s limits:m`,

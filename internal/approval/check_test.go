@@ -20,7 +20,8 @@ func (w *world) checkedBy(c *palyra.Call, lease palyra.ID) error {
 // however wide it is.
 func TestNoLeaseCrossesTheSandbox(t *testing.T) {
 	options := map[string][]voteOption{
-		"once": nil, "session": {scoped(palyra.ScopeSession)}, "widened": {scoped(palyra.ScopeSession), widened(widenPathRoot)},
+		"once": nil, "session": {scoped(palyra.ScopeSession)}, "widened": {scoped(palyra.ScopeSession), widened(palyra.WidenPathRoot)},
+		"the workspace": {scoped(palyra.ScopeSession), widened(palyra.WidenWorkspace)},
 	}
 	for name, o := range options {
 		t.Run(name, func(t *testing.T) {
@@ -34,9 +35,6 @@ func TestNoLeaseCrossesTheSandbox(t *testing.T) {
 				t.Error("a yes for the sandbox covers the agent's own tools")
 			}
 			wantErr(t, w.checkedBy(open, d.Lease), palyra.Conflict, palyra.ReasonPlanChanged)
-			if name == "widened" {
-				return // nothing wider is offered for a check
-			}
 			other := newWorld(t)
 			d = other.decide(other.ask(open), palyra.AnswerAllow, o...).Decision
 			if _, ok := other.covered(held); ok {
@@ -66,8 +64,8 @@ func TestTheQuestionSaysThatNothingHoldsIt(t *testing.T) {
 	if !strings.Contains(a.Prompt.Title, "outside any sandbox") || a.Prompt.Notes[0] != palyra.UnsandboxedNote {
 		t.Errorf("%q %q", a.Prompt.Title, a.Prompt.Notes)
 	}
-	if len(a.Prompt.Options) != 1 || a.Prompt.Options[0].Name != widenExact {
-		t.Errorf("wider answers are offered: %+v", a.Prompt.Options)
+	if n := len(a.Prompt.Options); n != 3 || a.Prompt.Options[n-1].Name != palyra.WidenWorkspace {
+		t.Errorf("offered: %+v", a.Prompt.Options)
 	}
 	if a := w.ask(call(t, "src/b.txt")); strings.Contains(a.Prompt.Title, "sandbox") {
 		t.Errorf("%q", a.Prompt.Title)

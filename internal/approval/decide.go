@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -170,7 +171,7 @@ type extent struct {
 
 // narrowest returns what every voter agreed to: of each thing the least.
 func narrowest(votes []palyra.Vote) extent {
-	least := extent{scope: palyra.ScopeSession, uses: -1, widen: widenPathRoot}
+	least := extent{scope: palyra.ScopeSession, uses: -1, widen: palyra.WidenWorkspace}
 	for _, v := range votes {
 		if scopeRank(v.Scope) < scopeRank(least.scope) {
 			least.scope = v.Scope
@@ -181,12 +182,12 @@ func narrowest(votes []palyra.Vote) extent {
 		if v.Uses > 0 && (least.uses < 0 || v.Uses < least.uses) {
 			least.uses = v.Uses
 		}
-		if v.Widen != widenPathRoot {
-			least.widen = widenExact
+		if widenRank(v.Widen) < widenRank(least.widen) {
+			least.widen = cmp.Or(v.Widen, palyra.WidenExact)
 		}
 	}
 	if least.scope == palyra.ScopeOnce {
-		least.uses, least.ttl, least.widen = 1, 0, widenExact
+		least.uses, least.ttl, least.widen = 1, 0, palyra.WidenExact
 	}
 	return least
 }

@@ -119,10 +119,16 @@ func (d *Desk) Cover(ctx context.Context, c *palyra.Call) (dec palyra.Decision, 
 func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]lease, error) {
 	var found []lease
 	m := d.clock.read()
-	for _, plan := range []palyra.Digest{c.Digest, ""} {
-		err := tx.Each(`SELECT `+leaseColumns+` FROM approval_leases
-			WHERE ended = '' AND session_id = ? AND principal = ? AND tool = ? AND plan_digest = ?`,
-			[]any{c.Proposal.Session, c.Proposal.Principal, c.Plan.Tool, plan},
+	who := []any{c.Proposal.Session, c.Proposal.Principal}
+	for _, which := range []struct {
+		where string
+		args  []any
+	}{
+		{`tool = ? AND plan_digest = ?`, append(slices.Clone(who), c.Plan.Tool, c.Digest)},
+		{`plan_digest = ''`, who}, // widened ones may be for several tools
+	} {
+		err := tx.Each(`SELECT `+leaseColumns+` FROM approval_leases WHERE ended = '' AND session_id = ? AND principal = ? AND `+which.where,
+			which.args,
 			func(scan func(...any) error) error {
 				l, err := scanLease(scan)
 				if err == nil && l.UsesLeft != 0 && !d.clock.passed(l.ends, m) && covers(l.Terms, l.risk, c) {

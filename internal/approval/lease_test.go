@@ -147,7 +147,10 @@ func TestWhatALeaseDoesNotCover(t *testing.T) {
 		"wide, another agent":    call(t, "pkg/b.txt", by("agent:other")),
 		"wide, riskier":          call(t, "pkg/b.txt", func(c *palyra.Call) { c.Verdict.Risk.Level = palyra.RiskHigh }),
 		"wide, risk unknown":     call(t, "pkg/b.txt", func(c *palyra.Call) { c.Verdict.Risk.Level = "" }),
-		"wide, other tool":       plan("pkg/b.txt", func(p *palyra.Plan) { p.Tool = "palyra.fs.apply_patch" }),
+		"wide, other tool":       plan("pkg/b.txt", func(p *palyra.Plan) { p.Tool = "palyra.fs.remove" }),
+		"wide, removes":          plan("pkg/b.txt", func(p *palyra.Plan) { p.Removes = p.Writes }),
+		"wide, guarded":          call(t, "pkg/mise.toml"),
+		"wide, not shown":        plan("pkg/b.txt", func(p *palyra.Plan) { p.Unshown = true }),
 		"wide, other workspace":  plan("pkg/b.txt", func(p *palyra.Plan) { p.Workspace.Path = "/x" }),
 		"wide, two files":        plan("pkg/b.txt", func(p *palyra.Plan) { p.Writes = append(p.Writes, "doc/c.txt") }),
 		"wide, reads elsewhere":  plan("pkg/b.txt", func(p *palyra.Plan) { p.Reads = []string{"doc/c.txt"} }),
@@ -170,6 +173,7 @@ func TestWhatALeaseDoesNotCover(t *testing.T) {
 		"the plan":      base,
 		"another file":  call(t, "pkg/b.txt"),
 		"a deeper file": call(t, "pkg/x/y.txt"),
+		"another tool":  plan("pkg/b.txt", func(p *palyra.Plan) { p.Tool = "palyra.fs.apply_patch" }),
 		"less risk":     call(t, "pkg/b.txt", func(c *palyra.Call) { c.Verdict.Risk.Level = palyra.RiskLow }),
 	} {
 		if _, ok := w.covered(c); !ok {

@@ -232,7 +232,7 @@ func TestOnlyPlainWritesAreWidened(t *testing.T) {
 		}
 		return list
 	}
-	if diff := cmp.Diff([]string{"exact", "path_root"}, names(plain, palyra.Need{})); diff != "" {
+	if diff := cmp.Diff([]string{"exact", "path_root", "workspace"}, names(plain, palyra.Need{})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"exact"}, names(plain, palyra.Need{Fresh: true})); diff != "" {
@@ -251,8 +251,9 @@ func TestOnlyPlainWritesAreWidened(t *testing.T) {
 		"no capability":     func(p *palyra.Plan) { p.Capabilities = nil },
 		"no write":          func(p *palyra.Plan) { p.Writes = nil },
 		"no workspace":      func(p *palyra.Plan) { p.Workspace.Path = "" },
-		"the workspace":     func(p *palyra.Plan) { p.Writes = []string{"a.txt"} },
-		"no common root":    func(p *palyra.Plan) { p.Writes = []string{"src/a", "doc/b"} },
+		"a removal":         func(p *palyra.Plan) { p.Removes = p.Writes },
+		"a guarded file":    func(p *palyra.Plan) { p.Writes = []string{"rust-toolchain.toml"} },
+		"another tool":      func(p *palyra.Plan) { p.Tool = "palyra.fs.remove" },
 		"a hidden root":     func(p *palyra.Plan) { p.Writes = []string{".git/hooks/pre-commit"} },
 		"a hidden file":     func(p *palyra.Plan) { p.Writes = []string{"src/.envrc"} },
 		"an absolute path":  func(p *palyra.Plan) { p.Writes = []string{"/etc/passwd"} },
@@ -279,7 +280,11 @@ func TestPathRoot(t *testing.T) {
 		{[]string{"src/x/a", "src/y/b"}, "src"},
 		{[]string{"src/x/a", "src/b"}, "src"},
 		{[]string{"src/a", "src/x/b"}, "src"},
-		{[]string{"src/a", "srcs/b"}, ""},
+		{[]string{"src/a", "srcs/b"}, "."},
+		{[]string{"a.txt"}, "."},
+		{[]string{".gitignore"}, "."},
+		{[]string{".envrc"}, ""},
+		{[]string{".unknown"}, ""},
 		{[]string{"a/b/c/d", "a/b/c/e/f"}, "a/b/c"},
 	} {
 		p := call(t, "src/a.txt").Plan

@@ -85,24 +85,6 @@ func explain(v palyra.Verdict) string {
 	return strings.Join(lines, "\n")
 }
 
-// The names of the generalisations.
-const (
-	widenExact    = "exact"
-	widenPathRoot = "path_root"
-)
-
-// offers lists the generalisations the approver may pick.
-func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
-	list := []palyra.Widening{{Name: widenExact, Label: "this exact plan"}}
-	if root, ok := pathRoot(p); ok && !n.Fresh {
-		list = append(list, palyra.Widening{
-			Name:  widenPathRoot,
-			Label: fmt.Sprintf("any %s under %s/ that is not riskier, hidden files excepted", p.Tool, oneLine(root)),
-		})
-	}
-	return list
-}
-
 // reach says what each wider scope would also cover.
 func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) string {
 	once := fmt.Sprintf("once: this exact plan, one time, within %s.", short(d.cfg.OnceTTL))
@@ -115,9 +97,11 @@ func (d *Desk) reach(p palyra.Plan, n palyra.Need, options []palyra.Widening) st
 	text := once + " session: this exact plan, any number of times, until the session closes. " +
 		fmt.Sprintf("timeboxed: the same, at most for the time you give (up to %s).", short(d.cfg.MaxTTL))
 	for _, o := range options {
-		if o.Name == widenPathRoot {
-			text += fmt.Sprintf(" With %s, session and timeboxed cover %s in %s, whatever is written.",
-				o.Name, o.Label, oneLine(p.Workspace.Path))
+		switch o.Name {
+		case palyra.WidenPathRoot, palyra.WidenWorkspace:
+			text += fmt.Sprintf(" With %s both cover %s, whatever is written, in this session: %s.", o.Name, o.Label, editExceptions)
+		case palyra.WidenReadRoot:
+			text += fmt.Sprintf(" With %s both cover %s, in this session: %s.", o.Name, o.Label, readExceptions)
 		}
 	}
 	return text

@@ -57,7 +57,7 @@ func TestDecisionsCarryTheirTerms(t *testing.T) {
 	}{
 		"once":    {nil, ""},
 		"session": {[]voteOption{scoped(palyra.ScopeSession)}, ""},
-		"widened": {[]voteOption{scoped(palyra.ScopeSession), widened(widenPathRoot)}, "src/b.txt"},
+		"widened": {[]voteOption{scoped(palyra.ScopeSession), widened(palyra.WidenPathRoot)}, "src/b.txt"},
 	} {
 		w := newWorld(t)
 		first := call(t, "src/a.txt")

@@ -19,20 +19,6 @@ func exactTerms(a palyra.Approval) palyra.Terms {
 	}
 }
 
-// termsFor returns the terms of a generalisation that was offered.
-func termsFor(a palyra.Approval, widen string) (palyra.Terms, bool) {
-	t := exactTerms(a)
-	switch widen {
-	case "", widenExact:
-		return t, true
-	case widenPathRoot:
-		root, ok := pathRoot(a.Plan)
-		t.PlanDigest, t.PathRoot = "", root
-		return t, ok
-	}
-	return palyra.Terms{}, false
-}
-
 // covers reports whether terms permit the call: the proposer reaches the lease, which
 // names its session always, and the session's bounds are the proposer's. Terms that
 // name no plan must be widened ones.
@@ -41,7 +27,7 @@ func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 	switch {
 	case !c.Proposal.Reach().May(palyra.ActUse, t.Reached(c.Proposal.Within)),
 		t.Session == "" || t.Session != c.Proposal.Session,
-		t.Tool == "" || t.Tool != p.Tool,
+		!t.For(p.Tool),
 		t.Workspace != p.Workspace.Path,
 		t.Program != p.Executable.Path,
 		!tierAtLeast(p.Tier, t.TierFloor),
@@ -50,8 +36,7 @@ func covers(t palyra.Terms, risk palyra.RiskLevel, c *palyra.Call) bool {
 	case t.PlanDigest != "":
 		return t.PlanDigest.Valid() && t.PlanDigest == c.Digest
 	}
-	return t.PathRoot != "" && plainWrite(p) && allUnder(t.PathRoot, p) &&
-		riskRank(riskOf(c.Verdict.Risk).Level) <= riskRank(risk)
+	return inRoot(t, p) && riskRank(riskOf(c.Verdict.Risk).Level) <= riskRank(risk)
 }
 
 // tierAtLeast reports whether a tier holds at least what the floor holds. Only
@@ -73,48 +58,21 @@ func riskRank(l palyra.RiskLevel) int {
 	return slices.Index([]palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}, l)
 }
 
-// plainWrite reports whether a plan does nothing but write files with a tool of
-// our own: only then does a directory say all about it.
-func plainWrite(p palyra.Plan) bool {
-	return !p.Unshown && p.Source == palyra.SourceBuiltin && p.Tier == palyra.TierBuiltin && p.Workspace.Path != "" &&
-		len(p.Writes) > 0 && slices.Contains(p.Capabilities, palyra.FilesystemWrite) &&
-		!slices.ContainsFunc(p.Capabilities, func(c palyra.Capability) bool {
-			return c != palyra.FilesystemWrite && c != palyra.FilesystemRead
-		}) &&
-		p.Executable.Path == "" && p.Stdin == "" && p.Profile == "" &&
-		len(p.Argv)+len(p.Env)+len(p.Mounts)+len(p.Egress)+len(p.Bindings) == 0
-}
-
-// pathRoot returns the directory that holds all writes of a plain write. The
-// whole workspace and hidden directories (.git, .github, …) are never offered:
-// what is written there runs later.
-func pathRoot(p palyra.Plan) (string, bool) {
-	if !plainWrite(p) {
-		return "", false
-	}
-	root := path.Dir(p.Writes[0])
-	for _, w := range p.Writes[1:] {
-		for root != "." && root != "/" && !strings.HasPrefix(w, root+"/") {
-			root = path.Dir(root)
-		}
-	}
-	return root, root != "." && local(root) && !hidden(root) && allUnder(root, p)
-}
-
-// allUnder reports whether everything the plan touches lies under root.
-func allUnder(root string, p palyra.Plan) bool {
-	for _, f := range slices.Concat(p.Writes, p.Reads) {
-		below, ok := strings.CutPrefix(f, root+"/")
-		if !ok || !local(f) || below == "" || hidden(below) {
-			return false
-		}
-	}
-	return true
-}
-
 // local reports whether p is a clean path inside the workspace.
 func local(p string) bool {
 	return filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\x00\\")
 }
 
-func hidden(p string) bool { return strings.HasPrefix(p, ".") || strings.Contains(p, "/.") }
+// hidden reports whether a path has a hidden name in it, but for those that only list
+// files for a tool to leave alone, or hold a directory's place: programs keep their
+// settings in hidden names, and not all of them are known.
+func hidden(p string) bool {
+	for name := range strings.SplitSeq(p, "/") {
+		if strings.HasPrefix(name, ".") && !slices.Contains(harmless, name) {
+			return true
+		}
+	}
+	return false
+}
+
+var harmless = []string{".gitignore", ".gitkeep", ".keep", ".dockerignore", ".npmignore", ".prettierignore", ".eslintignore", ".env.example"}

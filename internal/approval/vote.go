@@ -64,7 +64,7 @@ func checkScope(v palyra.Vote, a palyra.Approval, longest time.Duration) error {
 	}
 	switch v.Scope {
 	case palyra.ScopeOnce:
-		if v.Uses > 1 || v.Widen != "" && v.Widen != widenExact {
+		if v.Uses > 1 || v.Widen != "" && v.Widen != palyra.WidenExact {
 			return invalid(palyra.ReasonMalformedInput, "a once answer is for this exact plan, one time")
 		}
 	case palyra.ScopeSession, palyra.ScopeTimeboxed:

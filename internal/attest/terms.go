@@ -2,10 +2,6 @@ package attest
 
 import "palyra"
 
-// widenPathRoot is the one generalisation that lets an answer to one plan cover
-// another: writes under the same directory.
-const widenPathRoot = "path_root"
-
 // terms checks that the lease covers what ran. Terms that name no plan must name
 // a directory instead, and each vote must have asked for that (see vote); else
 // the plan that ran is the one that was decided, whether or not the answer was
@@ -18,13 +14,13 @@ func (v *verifier) terms() error {
 		return fail("the decision does not say what its grant covers")
 	case t.Principal != p.Principal:
 		return fail("the grant is another principal's")
-	case t.Tool != p.Tool:
+	case !t.For(p.Tool):
 		return fail("the grant is for another tool")
 	case t.Session != "" && t.Session != p.SessionID:
 		return fail("the grant is for another session")
 	case t.PlanDigest != "" && t.PlanDigest != p.PlanDigest:
 		return fail("the grant is for another plan")
-	case t.PlanDigest == "" && (t.PathRoot == "" || !wide(d.Scope)):
+	case t.PlanDigest == "" && (t.PathRoot == "" && t.ReadRoot == "" || !wide(d.Scope)):
 		return fail("the grant names neither a plan nor what else it covers")
 	case d.Digest != p.PlanDigest && (t.PlanDigest != "" || !d.Reused || !d.Digest.Valid()):
 		return fail("the decision is about another plan")

@@ -84,7 +84,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 		return err
 	}
 	p.planner, err = plan.New(plan.Config{
-		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
+		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
 		Longer: d.agentWall,
 	})
 	if err != nil {

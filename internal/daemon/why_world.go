@@ -13,6 +13,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/tool"
 	"palyra/internal/tool/device"
+	"palyra/internal/tool/files"
 	"palyra/internal/tool/foreign"
 	"palyra/internal/tool/process"
 )
@@ -90,7 +91,7 @@ func (d *Daemon) around(p *path, shadow *Daemon) (w world, err error) {
 		return world{}, err
 	}
 	w.planner, err = plan.New(plan.Config{
-		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
+		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
 		Longer: shadow.agentWall,
 	})
 	if err != nil {

@@ -101,6 +101,14 @@ func (f *findings) place(r palyra.Request) {
 			f.add(3, "guarded_path", w)
 		}
 	}
+	for _, at := range p.Reads {
+		if filepath.IsAbs(at) { // outside: the agent reads it by its own tools
+			f.add(1, "outside_read", at)
+			if trusted.Secret(at) || r.Tool.Name == "hook.grep" && trusted.Gathers(at) {
+				f.add(2, "secret_place", at)
+			}
+		}
+	}
 	if !p.Workspace.Known && guardedDir(p.Workspace.Path) && (len(p.Writes) > 0 || p.Executable.Path != "" || len(p.Argv) > 0) {
 		f.destructive = true // whatever its name there is
 		f.add(3, "guarded_path", p.Workspace.Path)
@@ -112,8 +120,8 @@ func (f *findings) place(r palyra.Request) {
 		f.add(1, "no_full_sandbox", "tier B")
 	}
 	if p.Tier == palyra.TierUnsandboxed {
-		rank := 1
-		if f.sensitive {
+		rank := 1 // to read, or to change files of the workspace that the plan names, and nothing else
+		if f.sensitive && !f.onlyEdits(p) {
 			rank = 2
 		}
 		f.add(rank, "no_sandbox", "the agent runs it itself")
@@ -136,6 +144,14 @@ func (f *findings) place(r palyra.Request) {
 	if p.Stdin == stdinLive {
 		f.add(2, "stdin_live", "")
 	}
+}
+
+// onlyEdits reports whether a plan does nothing but write the files that it names.
+func (f *findings) onlyEdits(p palyra.Plan) bool {
+	return len(p.Writes) > 0 && len(p.Egress)+len(p.Bindings)+len(p.Argv) == 0 && p.Executable.Path == "" &&
+		!slices.ContainsFunc(f.capabilities, func(c string) bool {
+			return c != string(palyra.FilesystemWrite) && palyra.Capability(c).Sensitive()
+		})
 }
 
 // reach looks at what can come in and go out.

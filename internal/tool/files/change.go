@@ -158,6 +158,9 @@ func bind(p *palyra.Plan, changes []change, sources []source) {
 		bases[c.path] = true
 		p.Writes = append(p.Writes, c.path)
 		p.Inputs = append(p.Inputs, c.input())
+		if c.remove {
+			p.Removes = append(p.Removes, c.path)
+		}
 	}
 	for _, s := range sources {
 		p.Reads = append(p.Reads, s.path)
@@ -186,7 +189,7 @@ func (c change) input() palyra.Input {
 func bound(p palyra.Plan, changes []change, sources []source) error {
 	var now palyra.Plan
 	bind(&now, changes, sources)
-	if !slices.Equal(p.Writes, now.Writes) || !slices.Equal(p.Reads, now.Reads) || len(p.Inputs) != len(now.Inputs) {
+	if !slices.Equal(p.Writes, now.Writes) || !slices.Equal(p.Removes, now.Removes) || !slices.Equal(p.Reads, now.Reads) || len(p.Inputs) != len(now.Inputs) {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the call would read or write other files than planned; nothing was written").
 			WithRemedy("propose the call anew")
 	}

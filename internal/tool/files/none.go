@@ -13,5 +13,10 @@ import (
 // that is not there cannot be called.
 func All(Config) []tool.Tool { return nil }
 
+// Target finds nothing: files are not served on this system yet.
+func Target(context.Context, palyra.WorkspaceRef, string) (string, error) {
+	return "", palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported, "files are not served on this system")
+}
+
 // Sweep finds nothing: no call has written anything here.
 func Sweep(context.Context, palyra.ID, palyra.Plan) ([]string, error) { return nil, nil }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"path"
 
+	"golang.org/x/sys/unix"
+
 	"palyra"
 	"palyra/internal/tool"
 )
@@ -47,6 +49,29 @@ func (s *shared) in(ctx context.Context, ref palyra.WorkspaceRef, f func(*root) 
 		defer r.close()
 		return f(r)
 	})
+}
+
+// Target finds the file of a workspace that would be written at a path, as its owner
+// sees it: relative to the workspace, through no link, and a regular file where there
+// is one.
+func Target(ctx context.Context, ref palyra.WorkspaceRef, asked string) (rel string, err error) {
+	if rel, err = cleanTarget(asked, ref.Path); err != nil {
+		return "", err
+	}
+	s := &shared{cfg: Config{}.withDefaults()}
+	err = s.in(ctx, ref, func(r *root) error {
+		dir, _, missing, err := r.nearest(path.Dir(rel))
+		if err != nil {
+			return fail("open", rel, err)
+		}
+		defer func() { _ = unix.Close(dir) }()
+		var st unix.Stat_t
+		if missing != "" || unix.Fstatat(dir, path.Base(rel), &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT {
+			return nil
+		}
+		return kind(rel, &st)
+	})
+	return rel, err
 }
 
 // Mechanisms implements tool.Confined.

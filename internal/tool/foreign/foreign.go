@@ -4,14 +4,18 @@
 // An agent that keeps its tools has some that Palyra knows nothing of but what
 // they are called and what they are given. Such a tool is hook.NAME: it can be
 // checked and never run, it counts as the most sensitive thing there is, and a
-// person who is asked sees its name and its input as they came.
+// person who is asked sees its name and its input as they came. Of a few it is known
+// that they read or change the one file that they name; then the plan says which.
 package foreign
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"regexp"
+	"slices"
+	"strings"
 
 	"palyra"
 )
@@ -32,40 +36,49 @@ const schema = `{
   }
 }`
 
+// everything is what a tool counts as of which nothing is known.
+var everything = []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.Network}
+
+// known are the tools that do nothing but read, or change, the file that one field
+// names: Claude Code's. Of these it is told what they touch.
+var known = map[string]struct {
+	field string
+	does  palyra.Capability
+}{
+	"hook.read": {"file_path", palyra.FilesystemRead}, "hook.notebookread": {"notebook_path", palyra.FilesystemRead},
+	"hook.ls": {"path", palyra.FilesystemRead}, "hook.grep": {"path", palyra.FilesystemRead},
+	"hook.write": {"file_path", palyra.FilesystemWrite}, "hook.edit": {"file_path", palyra.FilesystemWrite},
+	"hook.multiedit": {"file_path", palyra.FilesystemWrite}, "hook.notebookedit": {"notebook_path", palyra.FilesystemWrite},
+}
+
 // Tool describes a foreign tool, if the name is one.
 func Tool(name string) (palyra.Tool, bool) {
 	if !nameForm.MatchString(name) {
 		return palyra.Tool{}, false
 	}
+	does := everything
+	if k, ok := known[name]; ok {
+		does = []palyra.Capability{k.does}
+	}
 	return palyra.Tool{
 		Name: name, Title: "Tool of the agent", Source: palyra.SourceAgent, Tier: palyra.TierUnsandboxed,
 		Description:  "A tool of the agent's own. Palyra does not know what it does and cannot run it; whether the agent may use it can be asked.",
-		Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.Network},
-		InputSchema:  json.RawMessage(schema), MaxInput: maxInput, Workspace: true,
+		Capabilities: does, InputSchema: json.RawMessage(schema), MaxInput: maxInput, Workspace: true,
 	}, true
 }
 
-// reads names the tools that only read, and their field with the path.
-var reads = map[string]string{"hook.read": "file_path", "hook.notebookread": "notebook_path", "hook.ls": "path", "hook.grep": "path"}
-
-// onlyPath is the path of a tool that only reads, where the input has nothing else.
-func onlyPath(name string, input json.RawMessage) string {
-	var fields map[string]any
-	if json.Unmarshal(input, &fields) != nil || len(fields) != 1 || reads[name] == "" {
-		return ""
-	}
-	path, _ := fields[reads[name]].(string)
-	return path
-}
-
 // Driver plans foreign tools.
-type Driver struct{}
+type Driver struct {
+	// Target finds the file of a workspace that a path names, through no link. Without
+	// it nothing is known of tools that write.
+	Target func(ctx context.Context, w palyra.WorkspaceRef, path string) (rel string, err error)
+}
 
 // Tool describes a foreign tool, if the name is one.
 func (Driver) Tool(name string) (palyra.Tool, bool) { return Tool(name) }
 
 // Plan says in words what is known, which is little.
-func (Driver) Plan(_ context.Context, c *palyra.Call, p *palyra.Plan) error {
+func (d Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error {
 	if !c.Proposal.Check {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonUnsupported, "%s is a tool of the agent's own and cannot be run here", palyra.Clip(p.Tool, 128)).
 			WithRemedy("it can only be checked: palyra check --tool %s", palyra.Clip(p.Tool, 128))
@@ -77,10 +90,51 @@ func (Driver) Plan(_ context.Context, c *palyra.Call, p *palyra.Plan) error {
 	if err := json.Unmarshal(p.Arguments, &a); err != nil {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonSchemaMismatch, "the arguments of %s cannot be read", p.Tool).WithCause(err)
 	}
-	p.Detail.Summary = "use " + palyra.Clip(a.Tool, 100) + ", a tool of the agent's own"
-	if path := onlyPath(p.Tool, a.Input); path != "" {
-		p.Detail.Summary = fmt.Sprintf("let the agent's own %s read %q", palyra.Clip(a.Tool, 100), palyra.Clip(path, 300))
+	name := palyra.Clip(a.Tool, 100)
+	if ok, err := d.touches(ctx, p, name, a.Input); ok || err != nil {
+		return err
 	}
+	p.Capabilities = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.Capabilities, everything))))
+	p.Detail.Summary = "use " + name + ", a tool of the agent's own"
 	p.Detail.Notes = append(p.Detail.Notes, "Palyra does not know what this tool does with its input")
 	return nil
+}
+
+// touches puts into the plan what a known tool reads or writes. It is not ok where the
+// input does not say that in a way in which the agent and we find the same file.
+func (d Driver) touches(ctx context.Context, p *palyra.Plan, name string, input json.RawMessage) (ok bool, err error) {
+	k, is := known[p.Tool]
+	var fields map[string]any
+	if !is || p.Tool != "hook."+strings.ToLower(name) || json.Unmarshal(input, &fields) != nil {
+		return false, nil
+	}
+	at, _ := fields[k.field].(string)
+	if !path.IsAbs(at) || path.Clean(at) != at {
+		return false, nil
+	}
+	if k.does == palyra.FilesystemRead {
+		if len(fields) != 1 { // what else it is told may lead it elsewhere
+			return false, nil
+		}
+		p.Reads = []string{at}
+		p.Detail.Summary = fmt.Sprintf("let the agent's own %s read %q", name, palyra.Clip(at, 300))
+		return true, nil
+	}
+	if d.Target == nil || !plain(at) {
+		return false, nil
+	}
+	rel, err := d.Target(ctx, p.Workspace, at)
+	if err != nil {
+		return false, err
+	}
+	p.Writes = []string{rel}
+	p.Detail.Summary = fmt.Sprintf("let the agent's own %s change %q", name, palyra.Clip(rel, 300))
+	p.Detail.Notes = append(p.Detail.Notes, "what the tool makes of the file is not shown as a diff; its input is shown whole")
+	return true, nil
+}
+
+// plain reports whether a path has none of the letters that an agent's tool may read
+// in another way than we do, and no space at its end, which it takes off.
+func plain(at string) bool {
+	return strings.TrimSpace(at) == at && strings.IndexFunc(at, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

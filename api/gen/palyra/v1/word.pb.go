@@ -963,8 +963,10 @@ type Plan struct {
 	Links []*Link `protobuf:"bytes,30,rep,name=links,proto3" json:"links,omitempty"`
 	// What would be written is not all in the diff: people see it in the arguments only.
 	ContentNotShown bool `protobuf:"varint,31,opt,name=content_not_shown,json=contentNotShown,proto3" json:"content_not_shown,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of writes: files that are gone then.
+	Removes       []string `protobuf:"bytes,32,rep,name=removes,proto3" json:"removes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -1212,6 +1214,13 @@ func (x *Plan) GetContentNotShown() bool {
 		return x.ContentNotShown
 	}
 	return false
+}
+
+func (x *Plan) GetRemoves() []string {
+	if x != nil {
+		return x.Removes
+	}
+	return nil
 }
 
 // Link is a symbolic link and what it says.
@@ -2184,7 +2193,11 @@ type Terms struct {
 	TierFloor  string                 `protobuf:"bytes,8,opt,name=tier_floor,json=tierFloor,proto3" json:"tier_floor,omitempty"`
 	Hosts      []string               `protobuf:"bytes,9,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// The running call whose agent it was given to.
-	Room          string `protobuf:"bytes,10,opt,name=room,proto3" json:"room,omitempty"`
+	Room string `protobuf:"bytes,10,opt,name=room,proto3" json:"room,omitempty"`
+	// Where no one plan is named: every tool that it covers.
+	Tools []string `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Reads stay under this absolute directory, outside of the workspace.
+	ReadRoot      string `protobuf:"bytes,12,opt,name=read_root,json=readRoot,proto3" json:"read_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2285,6 +2298,20 @@ func (x *Terms) GetHosts() []string {
 func (x *Terms) GetRoom() string {
 	if x != nil {
 		return x.Room
+	}
+	return ""
+}
+
+func (x *Terms) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *Terms) GetReadRoot() string {
+	if x != nil {
+		return x.ReadRoot
 	}
 	return ""
 }
@@ -2929,7 +2956,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8a\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa4\b\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2964,7 +2991,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\fagent_within\x18\x1c \x03(\tR\vagentWithin\x12,\n" +
 	"\astaging\x18\x1d \x01(\v2\x12.palyra.v1.StagingR\astaging\x12%\n" +
 	"\x05links\x18\x1e \x03(\v2\x0f.palyra.v1.LinkR\x05links\x12*\n" +
-	"\x11content_not_shown\x18\x1f \x01(\bR\x0fcontentNotShown\"2\n" +
+	"\x11content_not_shown\x18\x1f \x01(\bR\x0fcontentNotShown\x12\x18\n" +
+	"\aremoves\x18  \x03(\tR\aremoves\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +
@@ -3051,7 +3079,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\x0e \x01(\tR\n" +
 	"separation\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\bR\x06device\x122\n" +
-	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\x97\x02\n" +
+	"\tsignature\x18\x10 \x01(\v2\x14.palyra.v1.SignatureR\tsignature\"\xca\x02\n" +
 	"\x05Terms\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -3066,7 +3094,9 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"tier_floor\x18\b \x01(\tR\ttierFloor\x12\x14\n" +
 	"\x05hosts\x18\t \x03(\tR\x05hosts\x12\x12\n" +
 	"\x04room\x18\n" +
-	" \x01(\tR\x04room\"\x88\x03\n" +
+	" \x01(\tR\x04room\x12\x14\n" +
+	"\x05tools\x18\v \x03(\tR\x05tools\x12\x1b\n" +
+	"\tread_root\x18\f \x01(\tR\breadRoot\"\x88\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x16\n" +

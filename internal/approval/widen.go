@@ -1,0 +1,175 @@
+package approval
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/trusted"
+)
+
+// editTools are the tools that do nothing but make and change files, by where they
+// run: whoever may go on editing may use any of them. A yes for ours is none for the
+// agent's own, which nothing holds: the tier of the terms keeps them apart.
+var editTools = map[palyra.Tier][]string{
+	palyra.TierBuiltin:     {"palyra.fs.apply_patch", "palyra.fs.edit", "palyra.fs.write"},
+	palyra.TierUnsandboxed: {"hook.edit", "hook.multiedit", "hook.notebookedit", "hook.write", "palyra.fs.write"},
+}
+
+// readTools are the agent's own that read what their one path names, and nothing
+// below it.
+var readTools = []string{"hook.ls", "hook.notebookread", "hook.read"}
+
+// offers lists the generalisations the approver may pick.
+func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
+	list := []palyra.Widening{{Name: palyra.WidenExact, Label: "this exact plan"}}
+	if n.Fresh {
+		return list
+	}
+	if root, ok := pathRoot(p); ok {
+		if root != wholeWorkspace {
+			list = append(list, palyra.Widening{Name: palyra.WidenPathRoot, Label: fmt.Sprintf("any edit of files under %s/", oneLine(root))})
+		} else {
+			list = append(list, palyra.Widening{Name: palyra.WidenPathRoot, Label: "any edit of files in the workspace, because the file is at its top"})
+		}
+		list = append(list, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in " + oneLine(p.Workspace.Path)})
+	}
+	if root, ok := readRoot(p); ok {
+		list = append(list, palyra.Widening{Name: palyra.WidenReadRoot, Label: fmt.Sprintf("reading any file under %s/", strings.TrimSuffix(oneLine(root), "/"))})
+	}
+	return list
+}
+
+// Exceptions are what the wider answers never cover, in words.
+const (
+	editExceptions = "no names that other programs obey (.envrc, .git, CI and editor settings, …), no other hidden names, nothing outside, no removal, nothing riskier"
+	readExceptions = "no writing, no hidden names, no known places of secrets, nothing riskier"
+)
+
+// termsFor returns the terms of a generalisation that was offered.
+func termsFor(a palyra.Approval, widen string) (palyra.Terms, bool) {
+	t, ok := exactTerms(a), true
+	switch widen {
+	case "", palyra.WidenExact:
+		return t, true
+	case palyra.WidenPathRoot, palyra.WidenWorkspace:
+		if t.PathRoot, ok = pathRoot(a.Plan); widen == palyra.WidenWorkspace {
+			t.PathRoot = wholeWorkspace
+		}
+		t.Tools = slices.Clone(editTools[a.Plan.Tier])
+	case palyra.WidenReadRoot:
+		t.ReadRoot, ok = readRoot(a.Plan)
+		t.Tools = slices.Clone(readTools)
+	default:
+		return palyra.Terms{}, false
+	}
+	t.PlanDigest = ""
+	return t, ok
+}
+
+// widenRank orders generalisations by reach; an unknown one reaches least. Those of
+// reads are never offered with those of writes.
+func widenRank(widen string) int {
+	return slices.Index([]string{palyra.WidenExact, palyra.WidenPathRoot, palyra.WidenReadRoot, palyra.WidenWorkspace}, widen)
+}
+
+// inRoot reports whether widened terms permit a plan.
+func inRoot(t palyra.Terms, p palyra.Plan) bool {
+	switch {
+	case t.PathRoot != "" && t.ReadRoot == "":
+		return plainWrite(p) && allUnder(t.PathRoot, p)
+	case t.ReadRoot != "" && t.PathRoot == "":
+		return plainRead(p) && readable(t.ReadRoot, p.Reads[0])
+	}
+	return false
+}
+
+// plain reports whether a plan does nothing but touch files by name, with some of the
+// capabilities given.
+func plain(p palyra.Plan, some ...palyra.Capability) bool {
+	return !p.Unshown && len(p.Capabilities) > 0 &&
+		!slices.ContainsFunc(p.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(some, c) }) &&
+		p.Executable.Path == "" && p.Stdin == "" && p.Profile == "" &&
+		len(p.Argv)+len(p.Env)+len(p.Mounts)+len(p.Egress)+len(p.Bindings)+len(p.Removes) == 0
+}
+
+// sourceOf is where a tool of that name comes from.
+func sourceOf(tool string) palyra.Source {
+	if strings.HasPrefix(tool, "hook.") {
+		return palyra.SourceAgent
+	}
+	return palyra.SourceBuiltin
+}
+
+// plainWrite reports whether a plan does nothing but make and change files with a tool
+// that is known: only then does a directory say all about it. What removes a file, or
+// writes what nobody could be shown, is asked about each time.
+func plainWrite(p palyra.Plan) bool {
+	return plain(p, palyra.FilesystemWrite, palyra.FilesystemRead) && slices.Contains(editTools[p.Tier], p.Tool) && p.Source == sourceOf(p.Tool) &&
+		p.Workspace.Path != "" && len(p.Writes) > 0 && slices.Contains(p.Capabilities, palyra.FilesystemWrite)
+}
+
+// plainRead reports whether a plan does nothing but let the agent read at one path
+// outside of its workspace.
+func plainRead(p palyra.Plan) bool {
+	return plain(p, palyra.FilesystemRead) && p.Tier == palyra.TierUnsandboxed && slices.Contains(readTools, p.Tool) && p.Source == sourceOf(p.Tool) &&
+		len(p.Writes) == 0 && len(p.Reads) == 1
+}
+
+// wholeWorkspace is the root that holds every path of it.
+const wholeWorkspace = "."
+
+// pathRoot returns the directory that holds all writes of a plain write. Hidden
+// directories (.git, .github, …) are never offered: what is written there runs later.
+func pathRoot(p palyra.Plan) (string, bool) {
+	if !plainWrite(p) {
+		return "", false
+	}
+	root := path.Dir(p.Writes[0])
+	for _, w := range p.Writes[1:] {
+		for root != wholeWorkspace && root != "/" && !strings.HasPrefix(w, root+"/") {
+			root = path.Dir(root)
+		}
+	}
+	return root, local(root) && !(root != wholeWorkspace && hidden(root)) && allUnder(root, p)
+}
+
+// allUnder reports whether everything the plan touches lies under root, and is
+// nothing that no directory's answer covers.
+func allUnder(root string, p palyra.Plan) bool {
+	for _, f := range slices.Concat(p.Writes, p.Reads) {
+		below, ok := f, true
+		if root != wholeWorkspace {
+			below, ok = strings.CutPrefix(f, root+"/")
+		}
+		if _, obeyed := trusted.Write(f); !ok || obeyed || !local(f) || below == "" || hidden(below) {
+			return false
+		}
+	}
+	return true
+}
+
+// readRoot returns the directory of a plain read, where an answer for all of it says
+// something: not for the root of the file system nor what stands for more than files.
+func readRoot(p palyra.Plan) (string, bool) {
+	if !plainRead(p) {
+		return "", false
+	}
+	root := p.Reads[0]
+	if p.Tool != "hook.ls" {
+		root = path.Dir(root)
+	}
+	return root, root != "/" && readable(root, p.Reads[0])
+}
+
+// readable reports whether a path outside is at or under root by names alone, without
+// hidden ones on the way, and in no known place of secrets.
+func readable(root, p string) bool {
+	if !path.IsAbs(root) || path.Clean(root) != root || path.Clean(p) != p || trusted.Secret(root) || trusted.Secret(p) {
+		return false
+	}
+	below, ok := strings.CutPrefix(p+"/", strings.TrimSuffix(root, "/")+"/")
+	return ok && !hidden(below) && !strings.ContainsAny(p, "\x00")
+}
