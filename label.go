@@ -48,10 +48,20 @@ func MayEffect(c *Call) []string {
 // natureOf is what a call does whenever it runs. The arguments of a tool of
 // another server leave for that server, and what it answers is its own.
 func natureOf(c *Call) (e effects) {
-	e.untrusted = c.Tool.Source != SourceBuiltin && c.Tool.Source != "" || can(c, Browser) || can(c, NodeInvoke) || c.Plan.Tier == TierNode
+	e.untrusted = c.Tool.Source != SourceBuiltin && c.Tool.Source != "" && !namesFiles(c) || can(c, Browser) || can(c, NodeInvoke) || c.Plan.Tier == TierNode
 	e.sent = c.Tool.Source == SourceMCP || can(c, ChannelSend) || can(c, Browser) || can(c, NodeInvoke) || c.Plan.Tier == TierNode
 	e.secret = len(c.Plan.Bindings) > 0 || can(c, SecretsRead) || slices.ContainsFunc(c.Plan.Env, func(v EnvVar) bool { return v.Secret })
 	return e
+}
+
+// namesFiles reports whether a call is of a tool of the agent's own that does nothing but
+// read or write files of this machine that its plan names: what comes in by it is no
+// more from outside than what our own tools read.
+func namesFiles(c *Call) bool {
+	return c.Tool.Source == SourceAgent && len(c.Plan.Reads)+len(c.Plan.Writes) > 0 &&
+		!slices.ContainsFunc(slices.Concat(c.Tool.Capabilities, c.Plan.Capabilities), func(have Capability) bool {
+			return have != FilesystemRead && have != FilesystemWrite
+		})
 }
 
 // opens reports whether a call is the daemon's own question for a run that is under

@@ -64,7 +64,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, _ []string, _ string) ([]cob
 // completeDecide offers what is pending, then the answers.
 func (a *app) completeDecide(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return []cobra.Completion{"allow", "deny"}, cobra.ShellCompDirectiveNoFileComp
+		return []cobra.Completion{"allow", "allow-edits", "allow-reads", "deny"}, cobra.ShellCompDirectiveNoFileComp
 	}
 	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
 		page, err := c.Approvals(ctx, client.ApprovalFilter{Pending: true, Limit: 50})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,17 +20,27 @@ func (a *app) approvalsDecide() *cobra.Command {
 	var scope, digest string
 	var ttl spanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|deny", Short: "Answer an approval", Args: takes("ID", "allow|deny"), ValidArgsFunction: a.completeDecide,
+		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: takes("ID", "ANSWER"), ValidArgsFunction: a.completeDecide,
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
-			"a --digest must then be that of the plan shown. Anywhere else --digest is required.",
+			"a --digest must then be that of the plan shown. Anywhere else --digest is required.\n\n" +
+			"Two answers go further than this call, where the approval offers them: allow-edits\n" +
+			"lets the agent go on editing files of the workspace, allow-reads lets it read the rest\n" +
+			"of a directory outside. Both hold for 8 hours (--ttl) and end with the session; what\n" +
+			"other programs obey (.envrc, .git, …), hidden names, removals and whatever is riskier\n" +
+			"is asked about all the same. 'palyra grants revoke' ends them.",
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
+			"  palyra approvals decide ID allow-edits\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
 			"  palyra approvals decide ID deny --reason 'not today' --digest sha256:…",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.ID, r.Answer = palyra.ID(args[0]), palyra.Answer(args[1])
 			r.Scope, r.TTL, r.Digest, r.Method = palyra.Scope(scope), time.Duration(ttl), palyra.Digest(digest), palyra.MethodCLI
-			if err := checkDecision(r); err != nil {
+			r, err := widely(r)
+			if err == nil {
+				err = checkDecision(r)
+			}
+			if err != nil {
 				return err
 			}
 			return a.decide(cmd.Context(), r)
@@ -54,7 +65,7 @@ func (a *app) approvalsDecide() *cobra.Command {
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
-		return usage("%q is neither allow nor deny", string(r.Answer))
+		return usage("%q is not an answer: allow, allow-edits, allow-reads or deny", string(r.Answer))
 	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
 		return usage("--scope, --ttl, --widen and --uses belong to an allow")
 	case r.Digest != "" && !r.Digest.Valid():
@@ -109,11 +120,11 @@ func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.Decide
 	}
 	a.viewApproval(a.Stderr, p, a.separation())
 	drain() // what was typed before this was on the screen is no answer to it
-	word, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", r.Answer, r.Answer, reachText(r)))
+	typed, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", word(r), r.Answer, reachText(r)))
 	if err != nil {
 		return "", err
 	}
-	if word != string(r.Answer) {
+	if typed != word(r) {
 		return "", failed(palyra.ReasonCancelled, "nothing was decided")
 	}
 	return p.PlanDigest, nil
@@ -158,7 +169,13 @@ func reachText(r client.DecideRequest) string {
 	case palyra.ScopeTimeboxed:
 		text = "for " + span(r.TTL)
 	}
-	if r.Widen != "" {
+	switch r.Widen {
+	case "":
+	case palyra.WidenWorkspace:
+		text += ", any edit in the workspace"
+	case palyra.WidenReadRoot:
+		text += ", any read in the directory"
+	default:
 		text += ", widened to " + show.Arg(r.Widen)
 	}
 	return text
@@ -195,11 +212,13 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 	drain() // what was typed before this was on the screen is no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
-		if r.Answer, err = w.askAnswer(ctx); err == nil {
+		if r.Answer, err = w.askAnswer(ctx, p); err == nil {
 			if r.Answer == palyra.AnswerAllow {
 				r.Scope = palyra.ScopeOnce
 			}
-			_, err = c.Decide(ctx, r)
+			if r, err = widely(r); err == nil {
+				_, err = c.Decide(ctx, r)
+			}
 		}
 		if err == nil || ctx.Err() != nil || try == maxTries || !unanswered(err) {
 			return err
@@ -212,16 +231,21 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 // could not be taken.
 func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
 
-// askAnswer asks until one of the two words is typed.
-func (w *waiter) askAnswer(ctx context.Context) (palyra.Answer, error) {
+// askAnswer asks until one of the words is typed that the question takes.
+func (w *waiter) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
+	words, _ := offered(p)
+	more := ""
+	for _, one := range words {
+		more += one + " to go on unasked, "
+	}
 	for {
-		word, err := askLine(ctx, "Type allow to allow once, deny to deny (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
+		typed, err := askLine(ctx, "Type allow to allow once, "+more+"deny to deny (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
 		if err != nil {
 			return "", err
 		}
-		if answer := palyra.Answer(word); answer == palyra.AnswerAllow || answer == palyra.AnswerDeny {
-			return answer, nil
+		if slices.Contains(append(words, string(palyra.AnswerAllow), string(palyra.AnswerDeny)), typed) {
+			return palyra.Answer(typed), nil
 		}
-		w.say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(word))
+		w.say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
 	}
 }

@@ -76,7 +76,12 @@ func covers(t palyra.Terms) string {
 	case t.PlanDigest != "":
 		text += ", exactly one plan"
 	case t.PathRoot != "":
-		text += ", writes under " + t.PathRoot
+		text = "edits of files under " + t.PathRoot
+		if t.PathRoot == "." {
+			text = "edits of any file"
+		}
+	case t.ReadRoot != "":
+		text = "reads under " + t.ReadRoot
 	}
 	if t.Workspace != "" {
 		text += ", in " + t.Workspace
@@ -92,7 +97,7 @@ func (a *app) printLease(l palyra.Lease) error {
 			pair{"Revoked", stamp(l.RevokedAt)}, pair{"Revoked by", string(l.RevokedBy)},
 			pair{"Principal", string(l.Terms.Principal)}, pair{"Session", string(l.Terms.Session)}, pair{"Tool", l.Terms.Tool},
 			pair{"Plan digest", string(l.Terms.PlanDigest)}, pair{"Workspace", l.Terms.Workspace}, pair{"Program", l.Terms.Program},
-			pair{"Path root", l.Terms.PathRoot}, pair{"Tier at least", string(l.Terms.TierFloor)}, pair{"Hosts", joined(l.Terms.Hosts)})
+			pair{"Tools", joined(l.Terms.Tools)}, pair{"Path root", l.Terms.PathRoot}, pair{"Read root", l.Terms.ReadRoot}, pair{"Tier at least", string(l.Terms.TierFloor)}, pair{"Hosts", joined(l.Terms.Hosts)})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,15 +34,18 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 	if !s.JournalOK {
 		journal += ", NOT GOOD: run palyra journal verify"
 	}
-	fields(w,
-		pair{"Version", s.Version}, pair{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, stamp(s.StartedAt), span(max(a.Now().Sub(s.StartedAt), 0)))},
-		pair{"Home", s.Home}, pair{"Keys", s.KeysDir}, pair{"Agent's door", s.AgentSocket}, pair{"Operator's door", s.OperatorSocket},
-		pair{"Console", s.Console}, pair{"Devices come in", s.Remote},
-		pair{"State", s.StateID}, pair{"Journal", journal}, pair{"Policy", s.Preset}, pair{"Bundle", string(s.Bundle)},
-		pair{"Separation", string(s.Separation)}, pair{"Pending", strconv.FormatInt(s.Pending, 10)}, pair{"Running calls", strconv.FormatInt(s.Running, 10)})
-	for _, name := range slices.Sorted(maps.Keys(s.Features)) {
-		fmt.Fprintf(w, "  %s: %s\n", show.Line(name), show.Line(s.Features[name]))
+	list := []pair{
+		{"Version", s.Version}, {"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, stamp(s.StartedAt), span(max(a.Now().Sub(s.StartedAt), 0)))},
+		{"Home", s.Home}, {"Keys", s.KeysDir}, {"Agent's door", s.AgentSocket}, {"Operator's door", s.OperatorSocket},
+		{"Console", s.Console}, {"Devices come in", s.Remote},
+		{"State", s.StateID}, {"Journal", journal}, {"Policy", s.Preset}, {"Bundle", string(s.Bundle)},
+		{"Separation", string(s.Separation)}, {"Pending", strconv.FormatInt(s.Pending, 10)}, {"Running calls", strconv.FormatInt(s.Running, 10)},
 	}
+	for _, key := range slices.Sorted(maps.Keys(s.Features)) {
+		name := show.Line(key)
+		list = append(list, pair{strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):], s.Features[key]})
+	}
+	fields(w, list...)
 	printProblems(w, s)
 }
 

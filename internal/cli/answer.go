@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"slices"
+	"time"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/show"
+)
+
+// wideAnswer is an answer that goes further than the one call, with a name of its own.
+type wideAnswer struct{ word, widen string }
+
+// wideAnswers are all that there are. Each is one of the generalisations that a
+// question offers, for a time.
+var wideAnswers = []wideAnswer{
+	{"allow-edits", palyra.WidenWorkspace},
+	{"allow-reads", palyra.WidenReadRoot},
+}
+
+// wideTime is how long a wide answer holds where no time is given. It ends with its
+// session at the latest.
+const wideTime = 8 * time.Hour
+
+// widely turns the word of a wide answer into what it stands for; others stay as they
+// are.
+func widely(r client.DecideRequest) (client.DecideRequest, error) {
+	i := slices.IndexFunc(wideAnswers, func(w wideAnswer) bool { return w.word == string(r.Answer) })
+	if i < 0 {
+		return r, nil
+	}
+	if r.Widen != "" || r.Scope == palyra.ScopeOnce {
+		return r, usage("%s goes further than once already and takes no --widen", wideAnswers[i].word)
+	}
+	r.Answer, r.Widen = palyra.AnswerAllow, wideAnswers[i].widen
+	if r.Scope == "" {
+		r.Scope = palyra.ScopeTimeboxed
+	}
+	if r.Scope == palyra.ScopeTimeboxed && r.TTL == 0 {
+		r.TTL = wideTime
+	}
+	return r, nil
+}
+
+// offered are the wide answers that a question has, each with what it covers.
+func offered(a palyra.Approval) (words []string, labels map[string]string) {
+	labels = map[string]string{}
+	for _, w := range wideAnswers {
+		i := slices.IndexFunc(a.Prompt.Options, func(o palyra.Widening) bool { return o.Name == w.widen })
+		if i >= 0 && !a.Need.Fresh {
+			words = append(words, w.word)
+			labels[w.word] = a.Prompt.Options[i].Label
+		}
+	}
+	return words, labels
+}
+
+// word is what a person types for an answer.
+func word(r client.DecideRequest) string {
+	for _, w := range wideAnswers {
+		if r.Answer == palyra.AnswerAllow && r.Widen == w.widen {
+			return w.word
+		}
+	}
+	return string(r.Answer)
+}
+
+// answers prints what can be answered, each with what it does.
+func (v *approvalView) answers() {
+	a := v.approval
+	if !a.Pending() {
+		return
+	}
+	words, labels := offered(a)
+	v.put("Answers", "allow: this call, once")
+	for _, w := range words {
+		v.put("", w+": "+show.Line(labels[w])+", unasked, for "+span(wideTime)+" (--ttl) and no longer than this session")
+	}
+	if len(words) > 0 {
+		v.paint("", exceptions(words), v.style.calm)
+	}
+	v.put("", "deny: not at all; the same is not asked again for a while")
+}
+
+// exceptions is what the wide answers leave out.
+func exceptions(words []string) string {
+	if slices.Contains(words, "allow-reads") {
+		return "still asked: hidden names, known places of secrets, every other directory, whatever is riskier"
+	}
+	return "still asked: names that other programs obey (.envrc, .git, …) and other hidden ones, anything outside, removals, whatever is riskier"
+}
