@@ -42,7 +42,7 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 		{"Separation", string(s.Separation)}, {"Pending", strconv.FormatInt(s.Pending, 10)}, {"Running calls", strconv.FormatInt(s.Running, 10)},
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Features)) {
-		name := show.Line(key)
+		name := strings.ReplaceAll(show.Line(key), "_", " ")
 		list = append(list, pair{strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):], s.Features[key]})
 	}
 	fields(w, list...)
