@@ -35,11 +35,21 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 		journal += ", NOT GOOD: run palyra journal verify"
 	}
 	list := []pair{
-		{"Version", s.Version}, {"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, stamp(s.StartedAt), span(max(a.Now().Sub(s.StartedAt), 0)))},
-		{"Home", s.Home}, {"Keys", s.KeysDir}, {"Agent's door", s.AgentSocket}, {"Operator's door", s.OperatorSocket},
-		{"Console", s.Console}, {"Devices come in", s.Remote},
-		{"State", s.StateID}, {"Journal", journal}, {"Policy", s.Preset}, {"Bundle", string(s.Bundle)},
-		{"Separation", string(s.Separation)}, {"Pending", strconv.FormatInt(s.Pending, 10)}, {"Running calls", strconv.FormatInt(s.Running, 10)},
+		{"Version", s.Version},
+		{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, stamp(s.StartedAt), span(max(a.Now().Sub(s.StartedAt), 0)))},
+		{"Home", s.Home},
+		{"Keys", s.KeysDir},
+		{"Agent's door", s.AgentSocket},
+		{"Operator's door", s.OperatorSocket},
+		{"Console", s.Console},
+		{"Devices come in", s.Remote},
+		{"State", s.StateID},
+		{"Journal", journal},
+		{"Policy", s.Preset},
+		{"Bundle", string(s.Bundle)},
+		{"Separation", string(s.Separation)},
+		{"Pending", strconv.FormatInt(s.Pending, 10)},
+		{"Running calls", strconv.FormatInt(s.Running, 10)},
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Features)) {
 		name := strings.ReplaceAll(show.Line(key), "_", " ")
