@@ -143,7 +143,7 @@ func (o *execOptions) values(argv []string) error {
 			return usage("%q is not UTF-8; the tool takes text only", word)
 		}
 	}
-	if !slices.Contains([]string{"", "b", "c"}, o.tier) {
+	if o.tier = strings.ToLower(o.tier); !slices.Contains([]string{"", "b", "c"}, o.tier) {
 		return usage("--tier %q is neither b nor c", o.tier)
 	}
 	if o.processes < 0 {
