@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,13 +17,14 @@ import (
 // never goes up: every name is taken below an open directory. Deep trees are not
 // climbed into either, so neither stack nor descriptors nor path lengths bound
 // it: a directory that is not empty is moved to the top and is swept when its
-// turn comes, so that each is moved at most once.
+// turn comes, so that each is moved at most once. Who goes on filling it meanwhile is not
+// waited for: what is left after a while stays, and the error says so.
 func Empty(top *os.File) error {
 	var random [8]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return err
 	}
-	s := sweeper{top: int(top.Fd()), prefix: "." + hex.EncodeToString(random[:]) + "."}
+	s := sweeper{began: time.Now(), top: int(top.Fd()), prefix: "." + hex.EncodeToString(random[:]) + "."}
 	for {
 		before, found := s.done, 0
 		err := each(s.top, ".", func(_ int, name string) error {
@@ -32,10 +34,21 @@ func Empty(top *os.File) error {
 		if found == 0 || s.done == before { // empty, or what is left stays
 			return err
 		}
+		if time.Since(s.began) > emptyWithin {
+			return errFilled
+		}
 	}
 }
 
+// emptyWithin is how long Empty takes at most, but for what is in one directory. Half a million files
+// take some seconds.
+const emptyWithin = time.Minute
+
+// errFilled: somebody puts more into a directory than is removed.
+var errFilled = errors.New("stage: somebody goes on filling it")
+
 type sweeper struct {
+	began  time.Time
 	top    int
 	prefix string // of directories moved up: nobody else has such a name
 	moved  int
@@ -102,7 +115,11 @@ func each(parent int, name string, f func(dir int, name string) error) error {
 	}
 	defer dir.Close()
 	const batch = 1024
+	began := time.Now()
 	for {
+		if time.Since(began) > emptyWithin {
+			return errFilled
+		}
 		names, end := dir.Readdirnames(batch)
 		for _, n := range names {
 			if e := f(int(dir.Fd()), n); e != nil && err == nil {

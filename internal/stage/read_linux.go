@@ -54,10 +54,17 @@ type reader struct {
 	since     unix.Timespec
 
 	steps []step
+	taken []taken
 	out   Effects
 	count int
 	text  int // bytes of all paths
 	bytes int64
+}
+
+// taken is an entry of the stage that goes to the quarantine.
+type taken struct {
+	path string
+	mode uint32
 }
 
 // scope is what is known of a directory before its entries are looked at.
@@ -81,6 +88,9 @@ func (r *reader) dir(rel string, in scope) error {
 	if err != nil {
 		return err
 	}
+	if in.fresh && r.pen != nil && r.repository(entries) {
+		return errRepository
+	}
 	for _, e := range entries {
 		p := join(rel, e.name)
 		if r.count++; r.count > r.of.limits.Entries {
@@ -91,6 +101,39 @@ func (r *reader) dir(rel string, in scope) error {
 		}
 		if err := r.entry(p, &e.st, in); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// errRepository: what was read is a new directory that git takes for a repository.
+var errRepository = errors.New("stage: a repository")
+
+// repository reports whether entries are those of one.
+func (r *reader) repository(entries []entry) bool {
+	var names []string
+	for _, e := range entries {
+		if !(e.st.Mode&unix.S_IFMT == unix.S_IFCHR && e.st.Rdev == 0) {
+			names = append(names, e.name)
+		}
+	}
+	return r.pen.Repository(names)
+}
+
+// take leaves an entry to the quarantine.
+func (r *reader) take(p string, st *unix.Stat_t) { r.taken = append(r.taken, taken{p, st.Mode}) }
+
+// away moves what was taken to the quarantine. What cannot be moved stays in the stage, and
+// goes with it.
+func (r *reader) away(err error) error {
+	if err != nil {
+		return err
+	}
+	for _, t := range r.taken {
+		err := in(r.upper, t.path, func(dir int, name string) error { return r.pen.Take(dir, name, t.path, t.mode) })
+		if err != nil {
+			r.refuse(t.path, "sealed")
+			r.of.log.Warn("a sealed path that a run made is not in the quarantine, but gone", "workspace", r.workspace, "err", err)
 		}
 	}
 	return nil
@@ -156,11 +199,16 @@ func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
 		}
 		return nil
 	}
+	white := st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+	if !there && !white && r.pen != nil && r.pen.New(p) && !r.ours(p, st) {
+		r.take(p, st)
+		return nil
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		return r.directory(p, st, &now, there, at)
 	case unix.S_IFCHR:
-		if st.Rdev == 0 {
+		if white {
 			return r.whiteout(p, &now, there)
 		}
 		r.refuse(p, "a device")
@@ -231,9 +279,15 @@ func (r *reader) conflict(p string) { r.out.Conflicts = tell(r.out.Conflicts, qu
 // began.
 func (r *reader) others(st *unix.Stat_t) bool { return !later(r.since, st.Ctim) }
 
-// whiteout: the run removed what was there.
+// whiteout: the run removed what was there, unless it is the mark that was put in the
+// place of a file which was not to be.
 func (r *reader) whiteout(p string, at *unix.Stat_t, there bool) error {
-	if _, ours := r.placed[p]; ours || !there {
+	was, ours := r.placed[p]
+	switch {
+	case !there || ours && was.source == look{}:
+		return nil
+	case ours && lookOf(at) != was.source: // the run had the copy, and somebody changed the file
+		r.conflict(p)
 		return nil
 	}
 	return r.clear(p, at)
@@ -435,8 +489,13 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 		return nil
 	}
 	mode := st.Mode & modeBits
+	before := len(r.steps)
 	r.add(step{Do: stepDir, Path: []byte(p), Mode: mode | 0o700})
-	if err := r.dir(p, scope{fresh: true, sealed: at.sealed}); err != nil {
+	if err := r.dir(p, scope{fresh: true, sealed: at.sealed}); errors.Is(err, errRepository) {
+		r.steps = r.steps[:before]
+		r.take(p, st)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if mode != mode|0o700 {

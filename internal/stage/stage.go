@@ -24,7 +24,8 @@
 // directories by the time of change of all that is in them. What differs goes back to its
 // name, or, where that is taken once more, gets a name beside it that is told.
 // Set-id bits, devices and sockets are never
-// kept, nor is a path that the caller says is sealed and that is there already.
+// kept, nor is a path that the caller says is sealed and that is there already; a new one
+// that is to be in quarantine goes there without having been in the workspace.
 // Keeping that a crash of the daemon cut off is finished by Recover: the list of what is
 // to be done is written before the first change, and every step can be done twice.
 // Stages that nobody had begun to keep are removed by Recover.
@@ -83,6 +84,14 @@ var errGone = errors.New("stage: the workspace is not there any more")
 // Names says what of a workspace must stay as it is: a path with all that is in it, or a
 // directory that may be written in.
 type Names func(path string) (sealed, kept bool)
+
+// Quarantine is where new paths go that must not come to be in the workspace, not even
+// for a moment.
+type Quarantine interface {
+	New(path string) bool                               // a path that was not there must not be, by its name
+	Repository(names []string) bool                     // nor must a new directory with such entries
+	Take(dir int, name, path string, mode uint32) error // moves an entry of a directory away
+}
 
 // Effects is what became of a run's changes.
 type Effects struct {

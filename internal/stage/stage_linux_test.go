@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -504,5 +505,60 @@ func TestOver(t *testing.T) {
 		if err := g.Over(); err != nil { // nothing is there
 			t.Error(err)
 		}
+	}
+}
+
+// What was bound can be removed, renamed and replaced like anything else.
+func TestBoundIsTheRunsToChange(t *testing.T) {
+	digest := func(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
+	for script, want := range map[string]string{
+		"rm f":                        "l:-> f",
+		"mv f g":                      "g:text l:-> f",
+		"mv f g; echo other > f":      "f:other g:text l:-> f",
+		"rm f; mkdir f; echo x > f/y": "f/y:x l:-> f",
+		"rm l":                        "f:text",
+		"mv l m":                      "f:text m:-> f",
+		"rm l; ln -s g l":             "f:text l:-> g",
+		"echo x > a":                  "a:x f:text l:-> f",
+		"echo x > a; rm a":            "f:text l:-> f",
+		"mv f a":                      "a:text l:-> f",
+		"touch -c f; chmod 600 f":     "f:text l:-> f",
+	} {
+		b := newBench(t)
+		b.write("f", "text")
+		check(t, os.Symlink("f", filepath.Join(b.ws, "l")))
+		g := b.stage(Bound{Path: "f", Digest: digest("text")}, Bound{Path: "l", Link: "f"}, Bound{Path: "a"})
+		if said := b.run(g, script); said != "" {
+			t.Errorf("%s: %s", script, said)
+		}
+		e := b.keep(g)
+		var got []string
+		for path, text := range tree(t, b.ws) {
+			if _, content, ok := strings.Cut(text, " "); ok {
+				if text[0] == 'L' {
+					content = "-> " + content
+				}
+				got = append(got, strings.TrimPrefix(path, "/")+":"+strings.TrimSpace(content))
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want || len(e.Conflicts)+len(e.Refused) > 0 || e.Lost != "" {
+			t.Errorf("%s: %v, want %s; %+v", script, got, want, e)
+		}
+	}
+}
+
+// A bound file that somebody else changed while the run removed it stays.
+func TestBoundRemovedAndChanged(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "text")
+	g := b.stage(Bound{Path: "f", Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("text")))})
+	b.run(g, "rm f; echo x > n")
+	b.write("f", "theirs")
+	if e := b.keep(g); !slices.Equal(e.Conflicts, []string{"f"}) {
+		t.Errorf("%+v", e)
+	}
+	if got := tree(t, b.ws); got["/f"] != "-rw-r--r-- theirs" || got["/n"] != "" {
+		t.Errorf("%v", got)
 	}
 }

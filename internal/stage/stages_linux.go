@@ -121,7 +121,11 @@ type Stage struct {
 	at        time.Time     // the same by the clock that nobody sets
 	placed    map[string]placed
 	parents   map[string]uint32 // directories that were made for what was placed, with the modes they got
+	pen       Quarantine        // nil: what is new is kept, whatever it is called
 }
+
+// Guard has new paths that must not come to be in the workspace go to q instead.
+func (g *Stage) Guard(q Quarantine) { g.pen = q }
 
 // ident is which file something is.
 type ident struct{ dev, ino uint64 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -201,13 +202,14 @@ func (b *Backend) estrange(but *base, swept *seal.Snapshot) {
 // is taken away. A record whose sweep failed stays: it is tried again before
 // anything else runs in the workspace.
 func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
-	kept := k.keepStage(x, ran)
+	taken, kept := k.keepStage(x, ran)
 	if !ran || k.base == nil {
 		k.forget()
 		return kept
 	}
 	workspace := k.want.room.workspace
 	made, err := k.b.sweep(k.base, k.call)
+	made = slices.Concat(taken, made)
 	x.Quarantined, x.Changed, x.More = k.b.told(workspace, k.call, made)
 	k.committed(x)
 	x.Remnants = append(x.Remnants, left(made)...)
@@ -235,7 +237,7 @@ func (b *Backend) told(workspace string, call palyra.ID, results []string) (made
 		if path, ok := seal.Changed(r); ok {
 			changed = append(changed, path)
 		} else if n, ok := seal.More(r); ok {
-			more = n
+			more += n
 		} else if _, ok := seal.Remnant(r); !ok {
 			made = append(made, r)
 		}

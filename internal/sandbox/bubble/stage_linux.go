@@ -186,6 +186,26 @@ func (k *keeper) unstage() {
 	}
 }
 
+// dropWithin is how long the end of a run waits for its stage to be removed.
+const dropWithin = 2 * time.Second
+
+// unstageSoon is unstage for a run whose end is waited for: another one, which lives, may have its
+// hands in what is removed.
+func (k *keeper) unstageSoon() {
+	g, done := k.stage, make(chan struct{})
+	k.stage = nil
+	k.b.fleet.Go(func() {
+		defer close(done)
+		g.Drop()
+	})
+	late := time.NewTimer(dropWithin)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	}
+}
+
 // unstaged is the refusal of a run whose plan says that its writes are kept
 // apart, where they cannot be.
 func unstaged(err error) error {
@@ -235,31 +255,44 @@ func (k *keeper) boundStage(p *cells.Process) {
 }
 
 // keepStage makes the changes of a run the workspace's. What it could not keep, and
-// why, is in the exit; an error says that it is not known what is kept.
-func (k *keeper) keepStage(x *sandbox.Exit, ran bool) error {
+// why, is in the exit; an error says that it is not known what is kept. What is sealed and
+// new was taken to the quarantine instead.
+func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error) {
 	if k.stage == nil {
-		return nil
+		return nil, nil
 	}
-	defer k.unstage()
+	defer k.unstageSoon()
 	if !ran {
-		return nil
+		return nil, nil
+	}
+	if k.base != nil && k.snapshot != nil {
+		k.base.sweeping.Lock() // of what the two have in common
+		fresh, err := k.snapshot.Fresh(k.b.config.Quarantine, k.call)
+		k.base.sweeping.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			taken = fresh.Made()
+			fresh.Close()
+		}()
+		k.stage.Guard(fresh)
 	}
 	if limit, over := k.over.Load().(string); over {
 		x.Limit = limit
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
 	defer cancel()
-	var err error
 	x.Effects, err = k.stage.Keep(ctx, k.firm())
 	if len(x.Effects.Refused) > 0 {
 		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.workspace, "call", k.call, "paths", x.Effects.Refused)
 	}
 	if err == nil {
-		return nil
+		return nil, nil
 	}
 	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.workspace, "call", k.call, "err", err)
 	x.Effects.Lost = lostWhy(err)
-	return nil
+	return nil, nil
 }
 
 // lostWhy is why nothing was kept, for people.

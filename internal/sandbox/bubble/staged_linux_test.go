@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -265,4 +266,55 @@ func TestBackendFreePart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBackendStagedNewSeals: what is sealed and new goes from the stage to the quarantine, and
+// is in the workspace at no moment: git and editors of the host may be at work there.
+func TestBackendStagedNewSeals(t *testing.T) {
+	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
+		s.dir("docs")
+		s.dir(".git")
+		s.file(".git/config", "")
+		sealed := []string{".envrc", "docs/.git", "r", "a\xff/.vimrc", "t/deep/.cargo/config.toml"}
+		names := make([]string, len(sealed))
+		for i, p := range sealed {
+			names[i] = filepath.Join(s.workspace, p)
+		}
+		done := make(chan []string)
+		stop := make(chan struct{})
+		go func() {
+			var seen []string
+			for {
+				for _, n := range names {
+					if _, err := os.Lstat(n); err == nil && !slices.Contains(seen, n) {
+						seen = append(seen, n)
+					}
+				}
+				select {
+				case <-stop:
+					done <- seen
+					return
+				default:
+				}
+			}
+		}()
+		x := runJob(t, b, s.job("/bin/bash", "-c", `echo x > .envrc; mkdir docs/.git; printf '[core]\nfsmonitor = evil\n' > docs/.git/config
+mkdir -p r/objects r/refs; echo 'ref: refs/heads/main' > r/HEAD; echo x > r/config; mkdir $'a\xff'; echo x > $'a\xff/.vimrc'; echo x > $'a\xff/fine'
+mkdir -p t/deep/.cargo; echo x > t/deep/.cargo/config.toml; echo x > t/deep/fine
+for i in $(seq 400); do echo $i > x$i; done`))
+		close(stop)
+		if seen := <-done; len(seen) > 0 {
+			t.Errorf("seen in the workspace: %q", seen)
+		}
+		want := []string{".envrc", "a\xff/.vimrc", "docs/.git", "r", "t/deep/.cargo/config.toml"}
+		slices.Sort(x.Quarantined)
+		if !slices.Equal(x.Quarantined, want) || x.Effects.Lost != "" || len(x.Effects.Refused) > 0 {
+			t.Errorf("%q, %+v", x.Quarantined, x.Effects)
+		}
+		for _, fine := range []string{"a\xff/fine", "t/deep/fine", "x400", "docs"} {
+			if _, err := os.Lstat(filepath.Join(s.workspace, fine)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

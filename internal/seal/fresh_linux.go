@@ -1,0 +1,130 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra"
+	"palyra/internal/quarantine"
+	"palyra/internal/trusted"
+)
+
+// Fresh judges paths that were not in the workspace, before they are put there, and
+// takes the sealed ones into the quarantine of a call. What only a whole workspace tells
+// (links that lead on, a directory that becomes a repository) is left to Sweep.
+type Fresh struct {
+	match *Matcher
+	root  Spot
+	repos map[string]bool
+	spots map[string]Spot // of directories
+	pen   *pen
+}
+
+// Fresh begins to judge by what the snapshot knows. It is for one goroutine, and to be closed.
+func (s *Snapshot) Fresh(into string, call palyra.ID) (*Fresh, error) {
+	p, err := newPen(&tree{fd: -1, euid: os.Geteuid()}, into, call)
+	if err != nil {
+		return nil, err
+	}
+	m := s.match.clone()
+	f := &Fresh{match: m, root: Spot{state: m.root(s.start)}, repos: map[string]bool{}, spots: map[string]Spot{}, pen: p}
+	for i := range s.dirs {
+		if s.dirs[i].flags&repo != 0 {
+			f.repos[s.path(int32(i))] = true
+		}
+	}
+	return f, nil
+}
+
+// Close gives back what a Fresh holds.
+func (f *Fresh) Close() { f.pen.close() }
+
+// Made lists what was taken, as Sweep does.
+func (f *Fresh) Made() []string { return f.pen.result(nil) }
+
+// New reports whether a path that was not there is sealed by its name.
+func (f *Fresh) New(path string) bool {
+	dir, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		dir, name = path[:i], path[i+1:]
+	}
+	_, seals, keeps := f.match.Step(f.spot(dir), name)
+	return seals || keeps
+}
+
+// mostSpots bounds what is remembered of directories.
+const mostSpots = 10_000
+
+// spot is a directory, as the names see it.
+func (f *Fresh) spot(dir string) (s Spot) {
+	if s, known := f.spots[dir]; known {
+		return s
+	}
+	if dir == "" {
+		s = f.root
+	} else if i := strings.LastIndexByte(dir, '/'); i >= 0 {
+		s, _, _ = f.match.Step(f.spot(dir[:i]), dir[i+1:])
+	} else {
+		s, _, _ = f.match.Step(f.spot(""), dir)
+	}
+	if f.repos[dir] {
+		s, _ = f.match.Enter(s)
+	}
+	if len(f.spots) >= mostSpots {
+		clear(f.spots)
+	}
+	f.spots[dir] = s
+	return s
+}
+
+// Repository reports whether git takes a directory for a repository that has entries of
+// these names.
+func (f *Fresh) Repository(names []string) bool {
+	if len(f.match.repos) == 0 {
+		return false
+	}
+	have := map[string]bool{}
+	for _, n := range names {
+		if len(n) >= 4 && len(n) <= 32 {
+			have[string(trusted.Fold(nil, n))] = true
+		}
+	}
+	return have["head"] && (have["objects"] && have["refs"] || have["commondir"])
+}
+
+// Take moves an entry of a directory into the quarantine. Path is where it would have come to be.
+func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
+	at, err := f.pen.atHome()
+	if err != nil {
+		return err
+	}
+	item, err := at.take(dir, name)
+	if errors.Is(err, unix.EACCES) { // to move a directory is to write to it
+		if err = shutOrOpen(dir, name, 0o700); err == nil {
+			item, err = at.take(dir, name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("seal: take %q: %w", path, err)
+	}
+	e := entry{path: path, mode: mode}
+	f.pen.note(path)
+	if err := f.pen.write(at, quarantine.Item{Item: item, Path: path, Mode: mode}); err != nil {
+		return fmt.Errorf("seal: index of %q: %w", path, err)
+	}
+	return at.shut(item, e)
+}
+
+// shutOrOpen gives a directory a mode.
+func shutOrOpen(dir int, name string, mode uint32) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return chmod(fd, mode)
+}
