@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs the real agents that Palyra stands in front of, at the versions that were
 # tried, below the cache directory, and drives them against a model of the test's own:
-# what each model is given is printed, byte for byte. By hand, not a part of 'make test'.
+# bin/agents/table.md says what each model was given and whether that was right, and the files
+# beside it have every byte. By hand, not a part of 'make test'; about ten minutes.
 #
 #   scripts/agents.sh                    install, then drive all
 #   scripts/agents.sh -run TestAgents/codex-exec
+#   PALYRA_AGENTS_SCENES=denied scripts/agents.sh    only the cases with such a name
 #   PALYRA_AGENTS_RECORD=1 scripts/agents.sh     also write what clients sent to testdata
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,4 +24,4 @@ fi
 command -v tmux >/dev/null 2>&1 || echo "agents.sh: tmux is missing; Codex's window is not tried" >&2
 
 export PALYRA_AGENTS=$dir
-exec go test -tags agents -count 1 -timeout 60m -v ./internal/e2e -run "${2:-TestAgents}"
+exec go test -tags agents -count 1 -timeout 60m -parallel 4 -v ./internal/e2e -run "${2:-TestAgents}"

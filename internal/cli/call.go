@@ -192,7 +192,7 @@ func (w *waiter) news(ctx context.Context, e client.CallEvent) {
 	case e.ApprovalResolved != nil:
 		w.stopAsking()
 		r := *e.ApprovalResolved
-		if !w.asJSON && isTerminal(w.Stderr) { // else the outcome says it
+		if !w.asJSON && w.person() { // else the outcome says it
 			w.say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
 		}
 	}
@@ -230,8 +230,8 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 		return // the outcome says it
 	}
 	id := show.Line(string(r.ApprovalID))
-	if !isTerminal(w.Stderr) { // an agent may read it: one line, and nothing that answers its own question
-		w.must("palyra: waiting for a person to answer %s, in a terminal with %s approvals watch: %s", id, w.own(), safeMiddle(r.Summary, 200))
+	if !w.person() { // an agent may read it: one line, and nothing that answers its own question
+		w.must("palyra: waiting for a person to answer %s in another terminal: %s", id, safeMiddle(r.Summary, 200))
 		return
 	}
 	// Also to those who want little said: nothing goes on without it.
@@ -350,10 +350,10 @@ func (a *app) printEnding(o palyra.Outcome) {
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
 		id := show.Arg(string(o.ApprovalID))
 		fmt.Fprintf(a.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
-		if isTerminal(a.Stderr) {
+		if a.person() {
 			fmt.Fprintf(a.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", a.own(), id)
 		} else {
-			fmt.Fprintf(a.Stderr, "  remedy: have a person answer it (in a terminal: %s approvals watch), then call again\n", a.own())
+			fmt.Fprintln(a.Stderr, "  remedy: have a person answer it in another terminal, then call again")
 		}
 		return
 	}

@@ -71,6 +71,7 @@ type app struct {
 	asJSON    bool
 	quiet     bool
 	noColor   bool
+	forAgent  bool // an agent runs it and reads what it prints, at a terminal of its own too
 	loaded    *config.Config
 	signals   func() (<-chan os.Signal, func()) // of this process; nil: the real ones
 	rawNow    func() bool                       // the terminal is raw; nil: never

@@ -203,7 +203,7 @@ func (a *app) execute(ctx context.Context, o execOptions, argv []string) error {
 	a.ctx, a.interrupt = patient, interrupt
 	door := a.byHand
 	if o.asAgent {
-		door = a.agent
+		door, a.forAgent = a.agent, true
 	}
 	c, err := door()
 	if err != nil {

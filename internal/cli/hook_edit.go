@@ -55,7 +55,8 @@ func (h *hookCall) patch() (string, map[string]any, error) {
 	if !ok || !plainPath(path) {
 		return "", nil, nil
 	}
-	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "mode": "overwrite", "make_dirs": true}, nil
+	// No mode: a patch that adds a file makes one, or takes the place of one that is there.
+	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "make_dirs": true}, nil
 }
 
 // editStep replaces a text by another: where it stands once, or everywhere.

@@ -101,8 +101,8 @@ func TestHookForCodex(t *testing.T) {
 	if code != 0 || out != "{}\n" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
-	if x := s.running(); x.p.Tool != "palyra.fs.write" || !strings.Contains(string(x.p.Arguments), `"content":"x\n"`) {
-		t.Errorf("%s %s", x.p.Tool, x.p.Arguments)
+	if x := s.running(); x.p.Tool != "palyra.fs.write" || !strings.Contains(string(x.p.Arguments), `"content":"x\n"`) || strings.Contains(string(x.p.Arguments), `"mode"`) {
+		t.Errorf("%s %s: a patch that adds a file", x.p.Tool, x.p.Arguments)
 	}
 	code, out, errs = s.main(nil, "hook", "install", "codex", "--workspace", s.work)
 	doc, err := os.ReadFile(filepath.Join(s.work, ".codex", "hooks.json"))

@@ -259,7 +259,7 @@ func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
 		e.Seq = int64(i + 1)
 		fatal(s.t, tp.entry(t.Context(), e))
 	}
-	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2,") != 1 || !strings.Contains(got, ": second") {
+	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2 ") != 1 || !strings.Contains(got, ": second") {
 		t.Errorf("%s", got)
 	}
 }

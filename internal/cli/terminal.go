@@ -22,8 +22,12 @@ const ttyPath = "/dev/tty"
 // interactive reports whether a person can be asked: they see stderr, type on
 // stdin, and did not ask for JSON.
 func (a *app) interactive() bool {
-	return !a.asJSON && isTerminal(a.Stdin) && isTerminal(a.Stderr)
+	return !a.asJSON && isTerminal(a.Stdin) && a.person()
 }
+
+// person reports whether a person reads stderr. Agents have terminals too, and type
+// there: a question that is put to one is answered by who asked.
+func (a *app) person() bool { return isTerminal(a.Stderr) && !a.forAgent }
 
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)

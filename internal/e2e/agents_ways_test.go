@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,136 +11,152 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"palyra/internal/agent/agenttest"
+	"palyra/internal/mcp/install"
 )
 
-// TestAgents drives the real programs, each way, against a model of the test's own.
+// TestAgents drives the real programs, each way, against a model of the test's own, and
+// writes a table of what each model was given.
 func TestAgents(t *testing.T) {
-	for name, way := range map[string]func(*testing.T){
+	b := newTable(t)
+	t.Cleanup(func() { b.write(t) })
+	for name, way := range map[string]func(*testing.T, *table){
 		"codex-exec": codexExec, "codex-window": codexWindow, "codex-sandbox": codexSandbox,
-		"claude-mcp": claudeMCP, "claude-hook": claudeHook, "claude-agent-run": claudeInside,
+		"codex-hook": codexHook, "codex-hook-window": codexHookWindow,
+		"claude-mcp": claudeMCP, "claude-hook": claudeHook, "claude-hook-window": claudeWindow,
+		"claude-agent-run": claudeInside, "claude-agent-run-mcp": claudeInsideMCP,
+		"opencode-mcp": opencodeMCP, "gemini-mcp": geminiMCP,
 	} {
-		t.Run(name, way)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			way(t, b)
+		})
 	}
 }
 
-func encoded(v any) []string {
-	raw, _ := json.Marshal(v)
-	return []string{string(raw)}
-}
-
-// codex prepares Codex, connected as 'palyra mcp install codex' does it.
-func codex(t *testing.T) (*stage, *model, []string) {
-	s := newAgentStage(t)
+// codex prepares Codex for a model that it knows or does not.
+func codex(t *testing.T, b *table, with tools, name string) (*stage, *model, []string) {
+	s := newAgentStage(t, b, with)
 	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.Call {
-		return agenttest.Call{Name: c.tool, Namespace: "mcp__palyra", Args: encoded(c.args)}
-	}, ready: func(r agenttest.Request) bool { return strings.Contains(r.Raw, `"name":"mcp__palyra"`) }}
+		if c.text != "" {
+			return agenttest.Call{Name: c.tool, Free: true, Args: []string{c.text}}
+		}
+		call := agenttest.Call{Name: c.tool, Args: encoded(c.args)}
+		if strings.HasPrefix(c.tool, "palyra_") {
+			call.Namespace = "mcp__palyra"
+		}
+		return call
+	}, ready: func(r agenttest.Request) bool {
+		return with != palyras || strings.Contains(r.Raw, `"name":"mcp__palyra"`)
+	}}
 	srv := agenttest.NewFunc(t, m.answer)
 	config := filepath.Join(s.home, ".codex", "config.toml")
 	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.write(config, fmt.Sprintf("model = \"stub\"\nmodel_provider = \"stub\"\n\n[model_providers.stub]\nname = \"stub\"\nbase_url = %q\nwire_api = \"responses\"\n\n[projects.%q]\ntrust_level = \"trusted\"\n", srv.URL+"/v1", s.work), 0o600)
-	s.palyraIn("mcp", "install", "codex")
-	s.tap(config)
-	return s, m, append(os.Environ(), "HOME="+s.home, "CODEX_HOME="+filepath.Dir(config))
+	s.write(config, fmt.Sprintf("model = %q\nmodel_provider = \"stub\"\n\n[model_providers.stub]\nname = \"stub\"\nbase_url = %q\nwire_api = \"responses\"\n\n"+
+		"[projects.%q]\ntrust_level = \"trusted\"\n\n[sandbox_workspace_write]\nnetwork_access = true\n", name, srv.URL+"/v1", s.work), 0o600)
+	if with == palyras {
+		s.palyraIn("mcp", "install", "codex")
+		s.tap(config)
+	}
+	return s, m, append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "CODEX_HOME="+filepath.Dir(config))
 }
 
-func codexExec(t *testing.T) {
-	s, m, env := codex(t)
-	s.play(m, false, func(ctx context.Context) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, s.program("codex"), "exec", "--skip-git-repo-check", "go")
+// codexRun runs it without a window.
+func (s *stage) codexRun(env []string, more ...string) func(ctx context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, s.program("codex"), append([]string{"exec", "--skip-git-repo-check"}, append(more, "go")...)...)
 		cmd.Dir, cmd.Env = s.work, env
 		return cmd.CombinedOutput()
-	})
+	}
+}
+
+func codexExec(t *testing.T, b *table) {
+	s, m, env := codex(t, b, palyras, "stub")
+	s.play(m, scenes(s.work, palyras), s.codexRun(env))
 	s.keep("codex-exec.jsonl")
 }
 
 // codexWindow does the same in Codex's own window, and looks at what it shows while
 // Palyra waits.
-func codexWindow(t *testing.T) {
-	s, m, env := codex(t)
-	window, socket := 0, ""
-	tmux := func(args ...string) []byte {
-		out, _ := exec.Command("tmux", append([]string{"-L", socket}, args...)...).CombinedOutput()
-		return out
-	}
-	s.play(m, false, func(ctx context.Context) ([]byte, error) {
-		window++
-		socket = fmt.Sprintf("palyra-%s-%d", filepath.Base(s.home), window)
-		defer tmux("kill-server")
-		line := fmt.Sprintf("cd %s; HOME=%s CODEX_HOME=%s %s -s read-only -a on-request; sleep 1000", s.work, s.home, filepath.Join(s.home, ".codex"), s.program("codex"))
-		cmd := exec.Command("tmux", "-L", socket, "new-session", "-d", "-x", "120", "-y", "50", line)
-		cmd.Env = env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return out, err
-		}
-		said, shown := false, ""
-		for ctx.Err() == nil {
-			<-time.After(500 * time.Millisecond)
-			screen := tmux("capture-pane", "-p")
+func codexWindow(t *testing.T, b *table) {
+	s, m, env := codex(t, b, palyras, "stub")
+	line := s.program("codex") + " -s read-only -a on-request"
+	s.play(m, scenes(s.work, palyras), func(ctx context.Context) ([]byte, error) {
+		shown := false
+		return s.inWindow(ctx, env, line, func(screen string) ([]string, bool) {
 			switch {
-			case !said && bytes.Contains(screen, []byte("Ask Codex to do anything")):
-				tmux("send-keys", "go")
-				<-time.After(time.Second)
-				tmux("send-keys", "Enter")
-				said = m.asked()
-			case shown == "" && bytes.Contains(screen, []byte("Nothing is decided in this window")):
-				shown = string(screen)
-				fmt.Println("   the window shows:\n" + strings.TrimSpace(squeezed(shown)))
-				if strings.Contains(shown, "Allow") {
-					t.Errorf("an Allow that allows nothing:\n%s", shown)
+			case !m.asked() && strings.Contains(screen, "Ask Codex to do anything"):
+				return []string{"go", "Enter"}, false
+			case !shown && strings.Contains(screen, "Nothing is decided in this window"):
+				shown = true
+				if strings.Contains(screen, "Allow") {
+					t.Errorf("an Allow that allows nothing:\n%s", screen)
 				}
-				tmux("send-keys", "Enter")
-			case bytes.Contains(screen, []byte("• done")):
-				return screen, nil
+				return []string{"Enter"}, false
 			}
-		}
-		return tmux("capture-pane", "-p"), ctx.Err()
+			return nil, strings.Contains(screen, "• done")
+		})
 	})
 }
 
-// asked reports whether the model was asked for this scene.
-func (m *model) asked() bool {
-	<-time.After(2 * time.Second)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.done > m.before
+// codexHook: Codex's own shell and editor behind the gate.
+func codexHook(t *testing.T, b *table) {
+	s, m, env := codex(t, b, codexes, "gpt-5.5")
+	s.palyraIn("hook", "install", "codex")
+	s.play(m, append(scenes(s.work, codexes), edits(s.work, codexes)...), s.codexRun(env, "-s", "workspace-write", "--dangerously-bypass-hook-trust"))
+	s.play(m, []scene{selfAnswered()}, s.codexRun(env, "-s", "danger-full-access", "--dangerously-bypass-hook-trust"))
 }
 
-func squeezed(screen string) string {
-	var out []string
-	for _, l := range strings.Split(screen, "\n") {
-		if strings.TrimSpace(l) != "" {
-			out = append(out, "   | "+l)
-		}
-	}
-	return strings.Join(out, "\n")
+// codexHookWindow trusts the hook in Codex's window, and uses it there and without one.
+func codexHookWindow(t *testing.T, b *table) {
+	s, m, env := codex(t, b, codexes, "gpt-5.5")
+	s.palyraIn("hook", "install", "codex")
+	line := s.program("codex") + " -s workspace-write -a never"
+	all := append(scenes(s.work, codexes), edits(s.work, codexes)...)
+	s.play(m, pick(all, "program", "write, allowed after 3 s", "write, denied"), func(ctx context.Context) ([]byte, error) {
+		return s.inWindow(ctx, env, line, func(screen string) ([]string, bool) {
+			switch {
+			case strings.Contains(screen, "2. Use existing model"):
+				return []string{"2"}, false
+			case strings.Contains(screen, "Trust all and continue"):
+				return []string{"2", "Enter"}, false
+			case !m.asked() && strings.Contains(screen, "Ask Codex to do anything"):
+				return []string{"go", "Enter"}, false
+			}
+			return nil, strings.Contains(screen, "• done")
+		})
+	})
+	s.play(m, pick(all, "program, allowed after 3 s", "program, denied"), s.codexRun(env, "-s", "workspace-write"))
 }
 
 // codexSandbox: in Codex's own sandbox the command says that it may not connect.
-func codexSandbox(t *testing.T) {
-	s, _, env := codex(t)
+func codexSandbox(t *testing.T, b *table) {
+	s, _, env := codex(t, b, palyras, "stub")
 	cmd := exec.Command(s.program("codex"), "sandbox", bin(t, "palyra"), "--home", s.daemon.home, "exec", "--", "ls")
 	cmd.Dir, cmd.Env = s.work, env
 	out, err := cmd.CombinedOutput()
-	fmt.Printf("\n== %s: %v\n%s\n", t.Name(), err, out)
-	if !bytes.Contains(out, []byte("may not connect")) || bytes.Contains(out, []byte("palyra up")) {
-		t.Errorf("%s", out)
+	if err == nil || !strings.Contains(string(out), "may not connect") || strings.Contains(string(out), "palyra up") {
+		t.Errorf("%v %s", err, out)
 	}
 }
 
 // claude prepares Claude Code.
-func claude(t *testing.T, prefix string) (*stage, *model, []string) {
-	s := newAgentStage(t)
+func claude(t *testing.T, b *table, with tools) (*stage, *model, []string) {
+	s := newAgentStage(t, b, with)
 	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.Call {
-		return agenttest.Call{Name: prefix + c.tool, Args: encoded(c.args)}
+		if strings.HasPrefix(c.tool, "palyra_") {
+			c.tool = "mcp__palyra__" + c.tool
+		}
+		return agenttest.Call{Name: c.tool, Args: encoded(c.args)}
 	}, ready: func(agenttest.Request) bool { return true }}
 	srv := agenttest.NewFunc(t, m.answer)
-	return s, m, append(os.Environ(), "HOME="+s.home, "ANTHROPIC_BASE_URL="+srv.URL, "ANTHROPIC_API_KEY=sk-stub", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1")
+	return s, m, append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "ANTHROPIC_BASE_URL="+srv.URL, "ANTHROPIC_API_KEY="+stubKey, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1")
 }
+
+const stubKey = "sk-stub-for-a-model-of-the-tests-own"
 
 func (s *stage) claude(env []string, more ...string) func(ctx context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
@@ -151,26 +166,54 @@ func (s *stage) claude(env []string, more ...string) func(ctx context.Context) (
 	}
 }
 
-func claudeMCP(t *testing.T) {
-	s, m, env := claude(t, "mcp__palyra__")
+func claudeMCP(t *testing.T, b *table) {
+	s, m, env := claude(t, b, palyras)
 	s.palyraIn("mcp", "install", "claude-code")
 	s.tap(filepath.Join(s.home, ".claude.json"))
-	s.play(m, false, s.claude(env))
+	s.play(m, scenes(s.work, palyras), s.claude(env))
 	s.keep("claude-code.jsonl")
 }
 
-func claudeHook(t *testing.T) {
-	s, m, env := claude(t, "")
+func claudeHook(t *testing.T, b *table) {
+	s, m, env := claude(t, b, claudes)
 	s.palyraIn("hook", "install", "claude-code")
-	s.play(m, true, s.claude(env))
+	s.play(m, append(scenes(s.work, claudes), edits(s.work, claudes)...), s.claude(env))
 }
 
-// claudeInside: Claude Code itself in the sandbox.
-func claudeInside(t *testing.T) {
-	s, m, env := claude(t, "")
+// claudeWindow: what a person sees in Claude Code's window while the hook waits.
+func claudeWindow(t *testing.T, b *table) {
+	s, m, env := claude(t, b, claudes)
+	s.palyraIn("hook", "install", "claude-code")
+	known, _ := json.Marshal(map[string]any{ // what it asks of somebody new
+		"hasCompletedOnboarding": true, "theme": "dark",
+		"customApiKeyResponses": map[string]any{"approved": []string{stubKey[len(stubKey)-20:]}},
+		"projects":              map[string]any{s.work: map[string]any{"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}},
+	})
+	s.write(filepath.Join(s.home, ".claude.json"), string(known), 0o600)
+	all := append(scenes(s.work, claudes), edits(s.work, claudes)...)
+	s.play(m, pick(all, "program, allowed after 3 s", "write, allowed after 3 s", "write, allowed after 80 s", "write, denied"), func(ctx context.Context) ([]byte, error) {
+		told, must := "", strings.HasPrefix(s.now, "write, allowed")
+		out, err := s.inWindow(ctx, env, s.program("claude"), func(screen string) ([]string, bool) {
+			if l := lineWith(screen, install.HookStatus); l != "" {
+				told = l
+			}
+			if !m.asked() && strings.Contains(screen, "❯") {
+				return []string{"go", "Enter"}, false
+			}
+			return nil, strings.Contains(screen, "● done")
+		})
+		if must && told == "" {
+			t.Errorf("the window never said who waits:\n%s", out)
+		}
+		return out, err
+	})
+}
+
+// claudeRoom prepares Claude Code itself in the sandbox.
+func (s *stage) claudeRoom(env []string, more ...string) func(ctx context.Context) ([]byte, error) {
 	profile := filepath.Join(s.daemon.home, "profiles", "claude.toml")
 	if err := os.MkdirAll(filepath.Dir(profile), 0o700); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	s.write(profile, fmt.Sprintf("includes = [\"node\"]\n[[mounts]]\nsource = %q\n", filepath.Join(s.dir, "node_modules")), 0o600)
 	base := ""
@@ -179,27 +222,37 @@ func claudeInside(t *testing.T) {
 			base = v
 		}
 	}
-	s.inside = true
 	settings, _ := json.Marshal(map[string]any{"apiKeyHelper": "echo sk-stub"})
-	s.play(m, true, func(ctx context.Context) ([]byte, error) {
-		cmd := s.palyra("agent", "run", "--no-stdin", "--profile", "claude", "--egress", strings.TrimPrefix(base, "http://"),
-			"-e", "ANTHROPIC_BASE_URL="+base, "-e", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "-w", s.work, "--",
-			s.program("claude"), "-p", "go", "--settings", string(settings), "--allowedTools", "Bash", "Read")
+	s.inside = true
+	return func(ctx context.Context) ([]byte, error) {
+		cmd := s.palyra(append([]string{
+			"agent", "run", "--no-stdin", "--profile", "claude", "--egress", strings.TrimPrefix(base, "http://"),
+			"-e", "ANTHROPIC_BASE_URL=" + base, "-e", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "-w", s.work, "--",
+			s.program("claude"), "-p", "go", "--settings", string(settings),
+		}, more...)...)
 		cmd.Dir = s.work
 		return cmd.CombinedOutput()
-	})
+	}
 }
 
-// keep writes what a client sent into testdata, for 'make test' to send it again.
-func (s *stage) keep(name string) {
-	if os.Getenv("PALYRA_AGENTS_RECORD") == "" {
-		return
+// claudeInside: its own tools ask nothing in there.
+func claudeInside(t *testing.T, b *table) {
+	s, m, env := claude(t, b, claudes)
+	all := scenes(s.work, claudes)
+	for i := range all {
+		all[i].answer = ""
 	}
-	raw, err := os.ReadFile(s.record)
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	text := strings.NewReplacer(s.work, "/w", s.home, "/home/me").Replace(string(raw))
-	s.write(filepath.Join("..", "mcp", "serve", "testdata", name), text, 0o644)
+	run := s.claudeRoom(env, "--allowedTools", "Bash", "Read", "Write")
+	s.play(m, append(pick(all, "read", "read 24390 bytes", "program"), scene{
+		name: "program, nobody is asked", step: toRun(claudes, "touch made && echo made"), want: "made", makes: "made",
+	}, scene{
+		name: "what is not there", step: toRun(claudes, "cat "+s.daemon.home+"/config.toml "+s.home+"; ls -a "+s.daemon.home+" || echo none"), want: `(?s).*No such file.*none`,
+	}), run)
+}
+
+// claudeInsideMCP: Palyra's tools, called from in there, ask as everywhere.
+func claudeInsideMCP(t *testing.T, b *table) {
+	s, m, env := claude(t, b, palyras)
+	server := `{"mcpServers":{"palyra":{"type":"stdio","command":"palyra","args":["mcp","serve"]}}}`
+	s.play(m, scenes(s.work, palyras), s.claudeRoom(env, "--mcp-config", server, "--allowedTools", "mcp__palyra"))
 }

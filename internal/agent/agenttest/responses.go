@@ -48,6 +48,10 @@ func (p Reply) Responses() string {
 		if c.Namespace != "" {
 			it["namespace"] = c.Namespace
 		}
+		if c.Free {
+			it["type"], it["input"] = "custom_tool_call", it["arguments"]
+			delete(it, "arguments")
+		}
 		item(it)
 	}
 	send("response.completed", object{"response": object{

@@ -1,6 +1,6 @@
 // Package agenttest is a server of models for tests: it speaks the streams of
-// OpenAI's chat completions and responses and of Anthropic's messages as they are on the wire,
-// gives the replies it was told to, whole or in any pieces, breaks off, drips,
+// OpenAI's chat completions and responses, of Anthropic's messages and of Gemini's
+// contents as they are on the wire, gives the replies it was told to, whole or in any pieces, breaks off, drips,
 // babbles or never ends, and keeps what it was asked.
 package agenttest
 
@@ -20,6 +20,7 @@ import (
 type Call struct {
 	Name      string
 	Namespace string // of the tool, in responses
+	Free      bool   // its argument is text and no JSON, in responses
 	Args      []string
 }
 
@@ -147,6 +148,8 @@ func (p Reply) send(w http.ResponseWriter, r *http.Request) {
 		stream = p.Anthropic()
 	case strings.HasSuffix(r.URL.Path, "/responses"):
 		stream = p.Responses()
+	case strings.Contains(r.URL.Path, ":streamGenerateContent"):
+		stream = p.Gemini()
 	default:
 		stream = p.OpenAI()
 	}
