@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -71,16 +72,24 @@ func (l *launch) settled(res *palyra.Result, exit Exit) {
 	}
 	switch {
 	case len(e.Conflicts) > 0:
-		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s", some(e.Conflicts)).
+		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", some(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
 	case e.Lost != "":
-		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what the program changed was not kept, or only in part: %s", e.Lost).
+		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what the program changed was not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
 			WithRemedy("see the daemon's log, look at the workspace, and run it again"))
 	case e.Kept > 0:
 		res.Effects = palyra.EffectsKept
 	default:
 		res.Effects = palyra.EffectsNone
 	}
+}
+
+// setAside says where the run's own versions are.
+func setAside(files int) string {
+	if files == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its own versions of %d files are in quarantine, under this call's id ('palyra config path' says where)", files)
 }
 
 // swapped says which inputs are not what they were, of a run that had no copies of

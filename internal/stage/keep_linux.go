@@ -63,6 +63,7 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 	if err != nil {
 		return r.out, fmt.Errorf("stage: keep: %w", err)
 	}
+	g.files = r.files
 	return r.out, nil
 }
 

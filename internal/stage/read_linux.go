@@ -55,16 +55,11 @@ type reader struct {
 
 	steps []step
 	taken []taken
+	files []file // that the run made or changed, whatever becomes of them
 	out   Effects
 	count int
 	text  int // bytes of all paths
 	bytes int64
-}
-
-// taken is an entry of the stage that goes to the quarantine.
-type taken struct {
-	path string
-	mode uint32
 }
 
 // scope is what is known of a directory before its entries are looked at.
@@ -101,39 +96,6 @@ func (r *reader) dir(rel string, in scope) error {
 		}
 		if err := r.entry(p, &e.st, in); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// errRepository: what was read is a new directory that git takes for a repository.
-var errRepository = errors.New("stage: a repository")
-
-// repository reports whether entries are those of one.
-func (r *reader) repository(entries []entry) bool {
-	var names []string
-	for _, e := range entries {
-		if !(e.st.Mode&unix.S_IFMT == unix.S_IFCHR && e.st.Rdev == 0) {
-			names = append(names, e.name)
-		}
-	}
-	return r.pen.Repository(names)
-}
-
-// take leaves an entry to the quarantine.
-func (r *reader) take(p string, st *unix.Stat_t) { r.taken = append(r.taken, taken{p, st.Mode}) }
-
-// away moves what was taken to the quarantine. What cannot be moved stays in the stage, and
-// goes with it.
-func (r *reader) away(err error) error {
-	if err != nil {
-		return err
-	}
-	for _, t := range r.taken {
-		err := in(r.upper, t.path, func(dir int, name string) error { return r.pen.Take(dir, name, t.path, t.mode) })
-		if err != nil {
-			r.refuse(t.path, "sealed")
-			r.of.log.Warn("a sealed path that a run made is not in the quarantine, but gone", "workspace", r.workspace, "err", err)
 		}
 	}
 	return nil
@@ -189,8 +151,7 @@ func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
 	if !at.fresh {
 		err := in(r.ws, p, func(dir int, name string) error { return unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) })
 		if there = err == nil; !there && !errors.Is(err, unix.ENOENT) {
-			r.conflict(p)
-			return nil
+			return r.collide(p, st, at)
 		}
 	}
 	if r.firm(p, st, &now, there, &at) {
@@ -350,8 +311,8 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 	if r.unchanged(p, st) {
 		return nil
 	}
-	if r.bytes += st.Blocks * 512; r.bytes > r.of.limits.Bytes {
-		return tooMuch(r.of.limits.Bytes)
+	if err := r.note(p, st); err != nil {
+		return err
 	}
 	was, ours := r.placed[p]
 	had, err := r.clean(p, st)
@@ -485,8 +446,7 @@ func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope)
 			return err
 		}
 	case there || had && !at.fresh: // somebody put something else there, or took it away
-		r.conflict(p)
-		return nil
+		return r.collide(p, st, at)
 	}
 	mode := st.Mode & modeBits
 	before := len(r.steps)
@@ -530,7 +490,6 @@ func (r *reader) merge(p string, st, now *unix.Stat_t, at scope) error {
 	}
 	if mode != was && r.others(now) {
 		r.conflict(p)
-		return nil
 	}
 	if err := r.dir(p, at); err != nil {
 		return err

@@ -14,8 +14,8 @@
 // within bounds, and only once nothing of the run lives. Other runs may live, in the
 // same workspace: modes are changed through descriptors of what was looked at, and
 // never of what a link leads to. Nothing is kept where
-// somebody else changed the same path since the run began: all of it is dropped
-// then, and the conflict is told. Where somebody changes a path later, while the changes
+// somebody else changed the same path since the run began: none of it is kept
+// then, the conflict is told, and the run's files can be set aside. Where somebody changes a path later, while the changes
 // are put into the workspace, that path stays theirs with all that is below it; the
 // rest is kept, and what is not is told (Effects.Lost), or nothing is kept when it
 // is noticed before the first change. For that, files are exchanged or moved aside, never
@@ -99,6 +99,7 @@ type Effects struct {
 	Conflicts []string // paths that somebody else changed since the run began: nothing was kept
 	Refused   []string // paths that are never kept, and why
 	Changed   []string // bound files that are not in the workspace any more as they were checked; the run had the copies
+	Aside     int      // files of the run's that were not kept, and lie elsewhere (SetAside)
 	Lost      string   // why the changes are not kept, or only in part, and which; empty: they are
 }
 

@@ -116,6 +116,7 @@ type Stage struct {
 	id        owner.Identity
 	root      ident // of the workspace
 	clock     *os.File
+	files     []file        // that the run left, once they were to be kept
 	partial   bool          // its list is not done: Recover goes on
 	began     unix.Timespec // changes from then on are others'
 	at        time.Time     // the same by the clock that nobody sets

@@ -288,11 +288,23 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 		k.b.fleet.Log.Warn("changes of a run were not kept", "workspace", k.want.room.workspace, "call", k.call, "paths", x.Effects.Refused)
 	}
 	if err == nil {
+		k.setAside(x)
 		return nil, nil
 	}
 	k.b.fleet.Log.Error("the changes of a run could not be kept", "workspace", k.want.room.workspace, "call", k.call, "err", err)
 	x.Effects.Lost = lostWhy(err)
 	return nil, nil
+}
+
+// setAside keeps a run's files that somebody else's changes kept out of the workspace.
+func (k *keeper) setAside(x *sandbox.Exit) {
+	if len(x.Effects.Conflicts) == 0 && x.Effects.Lost == "" {
+		return
+	}
+	var err error
+	if x.Effects.Aside, err = k.stage.SetAside(k.b.config.Quarantine, string(k.call)); err != nil {
+		k.b.fleet.Log.Error("what a run changed and was not kept could not be set aside whole", "call", k.call, "err", err)
+	}
 }
 
 // lostWhy is why nothing was kept, for people.

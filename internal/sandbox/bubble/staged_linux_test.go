@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
 	"palyra/internal/stage"
 )
@@ -187,7 +188,7 @@ func TestBackendStagedSeals(t *testing.T) {
 }
 
 // TestBackendStagedConflict: what somebody else changed meanwhile stays, and the run's
-// changes are dropped.
+// changes are in quarantine.
 func TestBackendStagedConflict(t *testing.T) {
 	staged(t, 0, func(t *testing.T, b *Backend, s *site) {
 		s.file("f", "old\n")
@@ -201,6 +202,18 @@ func TestBackendStagedConflict(t *testing.T) {
 		}
 		if got, _ := os.ReadFile(s.workspace + "/f"); string(got) != "other\n" || exists(s.workspace+"/g") {
 			t.Errorf("%q", got)
+		}
+		f, err := os.Open(filepath.Join(b.config.Quarantine, "call", quarantine.IndexName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		items, err := quarantine.ReadIndex(f)
+		if err != nil || x.Effects.Aside != 2 || len(items) != 2 || items[0].Path != "f" || items[1].Path != "g" {
+			t.Errorf("%+v, %v, %+v", items, err, x.Effects)
+		}
+		if got, err := os.ReadFile(filepath.Join(b.config.Quarantine, "call", items[0].Item)); string(got) != "run\n" {
+			t.Errorf("%q, %v", got, err)
 		}
 	})
 }

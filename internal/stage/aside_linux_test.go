@@ -1,0 +1,116 @@
+package stage
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"palyra/internal/quarantine"
+)
+
+// setAside is what of a run lies in quarantine: content by the path it was to go to.
+func (b *bench) setAside(g *Stage, dir string) map[string]string {
+	b.t.Helper()
+	n, err := g.SetAside(dir, "call")
+	check(b.t, err)
+	f, err := os.Open(filepath.Join(dir, "call", quarantine.IndexName))
+	check(b.t, err)
+	defer func() { _ = f.Close() }()
+	items, err := quarantine.ReadIndex(f)
+	check(b.t, err)
+	got := map[string]string{}
+	for _, i := range items {
+		path := filepath.Join(dir, "call", i.Item)
+		fi, err := os.Lstat(path)
+		check(b.t, err)
+		if fi.Mode()&os.ModeSymlink != 0 {
+			got[i.Path], err = os.Readlink(path)
+			check(b.t, err)
+			continue
+		}
+		check(b.t, os.Chmod(path, 0o600))
+		text, err := os.ReadFile(path)
+		check(b.t, err)
+		got[i.Path] = string(text)
+	}
+	if len(got) != n {
+		b.t.Errorf("%d files, and the index has %v", n, got)
+	}
+	return got
+}
+
+// Where somebody else changed the same files, what the run made of them and of all the
+// others is not lost; what was bound and stayed as it was is not among it.
+func TestSetAside(t *testing.T) {
+	for name, c := range map[string]struct {
+		run, other string
+		want       map[string]string
+	}{
+		"both wrote":       {"echo run > f", "echo other > f", map[string]string{"f": "run\n"}},
+		"removed":          {"echo run > f", "rm f", map[string]string{"f": "run\n"}},
+		"a directory gone": {"echo run > d/f; mkdir d/n; echo run > d/n/x; chmod 0 d/n", "mv d e", map[string]string{"d/f": "run\n", "d/n/x": "run\n"}},
+		"a link for one":   {"echo run > d/deep/f", "mv d e; ln -s e d", map[string]string{"d/deep/f": "run\n"}},
+		"a file for one":   {"echo run > d/f; ln -s x d/l", "mv d e; echo other > d", map[string]string{"d/f": "run\n", "d/l": "x"}},
+		"a mode":           {"chmod 700 d; echo run > d/f; chmod 000 d/f", "touch d/x; chmod 777 d", map[string]string{"d/f": "run\n"}},
+		"raw bytes":        {"echo run > f; echo run > $(printf 'x\\377')", "echo other > f", map[string]string{"f": "run\n", "x\xff": "run\n"}},
+		"only removed":     {"rm f; ln -s / up", "echo other > f", map[string]string{"up": "/"}},
+	} {
+		for _, far := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, far), func(t *testing.T) {
+				b := newBench(t)
+				b.write("f", "old\n")
+				b.write("s.sh", "bound\n")
+				b.write("d/f", "old\n")
+				b.write("d/deep/f", "old\n")
+				dir := filepath.Join(filepath.Dir(b.ws), "quarantine")
+				if far {
+					b.elsewhere()
+					dir, b.ws = b.ws, filepath.Join(filepath.Dir(b.all.path), "ws")
+				} else {
+					check(t, os.Mkdir(dir, 0o700))
+				}
+				g := b.stage(Bound{Path: "s.sh", Digest: sumOf(t, "bound\n")})
+				b.run(g, c.run+"; echo more > aside")
+				shell(t, b.ws, c.other)
+				before := tree(t, b.ws)
+				if e := b.keep(g); len(e.Conflicts) == 0 {
+					t.Errorf("%+v", e)
+				}
+				want := maps.Clone(c.want)
+				want["aside"] = "more\n"
+				if got := b.setAside(g, dir); fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("%q, want %q", got, want)
+				}
+				if after := tree(t, b.ws); fmt.Sprint(after) != fmt.Sprint(before) {
+					t.Errorf("%v, then %v", before, after)
+				}
+				_ = os.Chmod(filepath.Join(b.ws, "d/f"), 0o600)
+			})
+		}
+	}
+}
+
+// What was kept is not set aside; what was left to others is.
+func TestSetAsideInPart(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "old\n")
+	b.write("zz", "old\n")
+	dir := filepath.Join(filepath.Dir(b.ws), "quarantine")
+	check(t, os.Mkdir(dir, 0o700))
+	g := b.stage()
+	b.run(g, "echo run > a; echo run > f; echo run > zz")
+	e, err := b.keepWhile(g, func() { b.write("f", "other\n") })
+	if err != nil || e.Lost == "" {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	if got := b.setAside(g, dir); len(got) != 1 || got["f"] != "run\n" {
+		t.Errorf("%q", got)
+	}
+	for _, bad := range []string{"", "..", "a/b", "x\xff"} {
+		if _, err := g.SetAside(dir, bad); err == nil {
+			t.Errorf("%q is taken for a name", bad)
+		}
+	}
+}
