@@ -22,7 +22,7 @@ type Matcher struct {
 	names []string
 	rules []rule
 	first map[string][]uint16 // rules by their first segment, where that is plain
-	globs []uint16            // rules whose first segment has a star
+	globs *[2][256][]uint16   // rules whose first segment has a star: by its first byte, or by its last, 0 where that is a star too
 	repos []uint16            // rules whose first segment is a repository
 	roots []uint16            // rules that begin at the workspace and nowhere else, one for each anchor
 	held  []anchor
@@ -70,7 +70,7 @@ func Compile(names []string) (*Matcher, error) {
 	if len(names) > maxNames {
 		return nil, badName("there are %d sealed names, more than %d", len(names), maxNames)
 	}
-	m := &Matcher{first: map[string][]uint16{}, sets: [][]place{nil}, known: map[string]int32{"": 0}}
+	m := &Matcher{first: map[string][]uint16{}, globs: new([2][256][]uint16), sets: [][]place{nil}, known: map[string]int32{"": 0}}
 	for _, n := range names {
 		r, err := parse(n)
 		if err != nil {
@@ -81,7 +81,7 @@ func Compile(names []string) (*Matcher, error) {
 		m.rules = append(m.rules, r)
 		switch first := r.segs[0]; {
 		case len(first.pieces) != 1:
-			m.globs = append(m.globs, i)
+			m.glob(first, i)
 		case first.pieces[0] == repository:
 			m.repos = append(m.repos, i)
 		default:
@@ -89,6 +89,28 @@ func Compile(names []string) (*Matcher, error) {
 		}
 	}
 	return m, nil
+}
+
+// glob notes a rule whose first segment has a star. Every name of a workspace is
+// asked about, and hardly any begins or ends like one.
+func (m *Matcher) glob(s segment, i uint16) {
+	head, tail := s.pieces[0], s.pieces[len(s.pieces)-1]
+	list := &m.globs[1][0]
+	switch {
+	case head != "":
+		list = &m.globs[0][head[0]]
+	case tail != "":
+		list = &m.globs[1][tail[len(tail)-1]]
+	}
+	*list = append(*list, i)
+}
+
+// near are the rules with a star that may fit a name.
+func (m *Matcher) near(name []byte) (heads, tails, all []uint16) {
+	if all = m.globs[1][0]; len(name) > 0 { // characters that do not show are no name
+		heads, tails = m.globs[0][name[0]], m.globs[1][name[len(name)-1]]
+	}
+	return heads, tails, all
 }
 
 func badName(format string, args ...any) *palyra.Error {
@@ -169,7 +191,8 @@ func (s segment) fits(name []byte) bool {
 // returns is that of the entry, should it be a directory.
 func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 	starts := m.first[string(name)]
-	if state == 0 && len(starts) == 0 && len(m.globs) == 0 {
+	heads, tails, all := m.near(name)
+	if state == 0 && len(starts)+len(heads)+len(tails)+len(all) == 0 {
 		return free, 0
 	}
 	var found hit
@@ -180,9 +203,11 @@ func (m *Matcher) step(state int32, name []byte, below bool) (hit, int32) {
 			take(r, 1)
 		}
 	}
-	for _, r := range m.globs {
-		if !below && m.rules[r].segs[0].fits(name) {
-			take(r, 1)
+	for _, globs := range [...][]uint16{heads, tails, all} {
+		for _, r := range globs {
+			if !below && m.rules[r].segs[0].fits(name) {
+				take(r, 1)
+			}
 		}
 	}
 	for _, p := range m.sets[state] {
