@@ -45,6 +45,7 @@ type Job struct {
 	Staged    bool                   // what it writes to the workspace is kept apart until it has ended
 	Bound     []stage.Bound          // what it must find in the workspace as it was checked; only with Staged
 	Seals     []string               // names below the workspace that must be as before when the run is over
+	Lives     bool                   // it runs until it is stopped, for hours perhaps
 	Unix      bool                   // may use unix sockets of the file system
 	Doors     []cell.Door            // sockets to be made in the run's own network, listened on from outside
 	Open      func([]*os.File) error // takes them over, in the order of Doors, before the program runs

@@ -59,7 +59,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
 		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
 		Mounts: l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
-		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Expect: without(l.plan.Enforcement, l.notTheBackends()...),
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket, Expect: without(l.plan.Enforcement, l.notTheBackends()...),
 	}
 	if walled(l.backend) {
 		err = l.enterRoom(ctx)

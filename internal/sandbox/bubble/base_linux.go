@@ -208,9 +208,14 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 		return kept
 	}
 	workspace := k.want.room.workspace
+	before := k.unwatch()
 	made, err := k.b.sweep(k.base, k.call)
 	made = slices.Concat(taken, made)
 	x.Quarantined, x.Changed, x.More = k.b.told(workspace, k.call, made)
+	if len(before) > 0 {
+		made = slices.Concat(before, slices.DeleteFunc(made, func(m string) bool { return slices.Contains(before, m) }))
+		x.Quarantined, x.Changed, x.More = sorted(made)
+	}
 	k.committed(x)
 	x.Remnants = append(x.Remnants, left(made)...)
 	if shared, ok := k.snapshot.Shared(); ok {
@@ -233,15 +238,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 // A run chooses names and how many there are: the log gets the number and the
 // first, and the quarantine's index has them all.
 func (b *Backend) told(workspace string, call palyra.ID, results []string) (made, changed []string, more int64) {
-	for _, r := range results {
-		if path, ok := seal.Changed(r); ok {
-			changed = append(changed, path)
-		} else if n, ok := seal.More(r); ok {
-			more += n
-		} else if _, ok := seal.Remnant(r); !ok {
-			made = append(made, r)
-		}
-	}
+	made, changed, more = sorted(results)
 	for _, c := range []struct {
 		text  string
 		paths []string
@@ -253,6 +250,19 @@ func (b *Backend) told(workspace string, call palyra.ID, results []string) (made
 		if len(c.paths) > 0 {
 			b.fleet.Log.Warn(c.text, "workspace", workspace, "call", call, "count", int64(len(c.paths))+c.more,
 				"first", palyra.Clip(string(palyra.TextOfPath(c.paths[0])), 256))
+		}
+	}
+	return made, changed, more
+}
+
+func sorted(results []string) (made, changed []string, more int64) {
+	for _, r := range results {
+		if path, ok := seal.Changed(r); ok {
+			changed = append(changed, path)
+		} else if n, ok := seal.More(r); ok {
+			more += n
+		} else if _, ok := seal.Remnant(r); !ok {
+			made = append(made, r)
 		}
 	}
 	return made, changed, more

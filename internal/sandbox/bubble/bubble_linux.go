@@ -236,6 +236,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		k.discard()
 		return nil, err
 	}
+	k.watch(j)
 	p, err := k.Run(ctx, s, j, t)
 	if err != nil {
 		return nil, b.notRun(ctx, k, j, err)

@@ -36,6 +36,7 @@ type keeper struct {
 	commits  *committed.Watch // what its repositories had; nil: there are none
 	stage    *stage.Stage     // where the run's changes are until they are kept; nil: it changes the workspace
 	over     atomic.Value     // the limit of the stage that the run is over: a string
+	patrol   *patrol          // sweeps while the run is under way; nil: nobody does
 	doors    []*os.File
 	watching cell.Watching
 	building bool    // the cell has not said yet that the room stands

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"palyra"
+	"palyra/internal/sandbox/celltest"
 )
 
 // git runs git on the host as the site's owner, with nobody's configuration.
@@ -189,6 +191,38 @@ func TestBackendCommitted(t *testing.T) {
 			if x = runJob(t, b, s.job("/bin/sh", "-c", "git status --short > /tmp/x; echo a > plain; git add plain")); len(x.Remnants) > 0 {
 				t.Errorf("staged %v: the next run left %+v", staged, x.Remnants)
 			}
+		}
+	})
+}
+
+// TestBackendPatrol: what a room that lives for long makes of sealed paths is taken
+// away while it lives, and told when it has ended; a short run is left alone until
+// then.
+func TestBackendPatrol(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		c.Patrol = 50 * time.Millisecond
+		b := openBackend(t, c)
+		s := newSite(t, who)
+		const script = "echo evil > .envrc; mkdir -p sub/.vscode; ln -s /etc out; echo ready; while [ ! -e go ]; do sleep 0.05; done; test ! -e sub/.vscode; echo $?; echo evil > later.code-workspace"
+		j := s.job("/bin/sh", "-c", script)
+		j.Lives = true
+		p := celltest.Start(t, b, j)
+		eventually(t, "taken away", func() bool {
+			return strings.Contains(s.printed(), "ready") && !exists(s.workspace+"/.envrc") && !exists(s.workspace+"/sub/.vscode")
+		})
+		s.file("go", "")
+		x := waitFor(t, p)
+		got := slices.Sorted(slices.Values(x.Quarantined))
+		if !slices.Equal(got, []string{".envrc", "later.code-workspace", "sub/.vscode"}) || !strings.HasSuffix(s.printed(), "0") {
+			t.Errorf("quarantined %q: %s", got, s.printed())
+		}
+		if want := []palyra.Remnant{{Kind: palyra.RemnantLink, Path: "out"}}; !slices.Equal(x.Remnants, want) {
+			t.Errorf("left %+v", x.Remnants)
+		}
+		short := newSite(t, who)
+		if code, out := short.script(b, "mkdir -p t/.git; i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; test -d t/.git; echo $?; rm -rf t"); code != 0 || !strings.HasSuffix(out, "0") {
+			t.Errorf("a short run: %d, %s", code, out)
 		}
 	})
 }

@@ -237,6 +237,7 @@ func (b *Backend) keep(r *record, workspace string) {
 
 // forget ends what begin began.
 func (k *keeper) forget() {
+	k.unwatch()
 	if k.commits != nil {
 		k.commits.Close()
 		k.commits = nil
