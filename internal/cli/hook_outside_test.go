@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/trusted"
 )
 
 // A read outside is asked about by the path that it leads to, and how much is read makes
@@ -129,5 +130,33 @@ func TestHookLeavesTheAgentsOwnFiles(t *testing.T) {
 	in = strings.NewReplacer(`"0c3e-51"`, `"`+id+`"`, `"/x.jsonl"`, `"`+filepath.Join(project, id+".jsonl")+`"`).Replace(in)
 	if code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code"); code != 0 || out != "{}\n" {
 		t.Errorf("%d %q %q\n%s", code, out, errs, in)
+	}
+}
+
+// Whatever file of the project other programs obey, an agent's own writing tools are
+// judged by what they write there, as the gate's own tool is: none goes another way.
+func TestHookWritesToTrustedNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range trusted.Names() {
+		if strings.HasPrefix(n.Name, trusted.Repository) {
+			continue
+		}
+		own := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n.Name, "/"), "**", "m"), "*", "x")
+		path := filepath.Join(dir, "sub", own)
+		fatal(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		fatal(t, os.WriteFile(path, []byte("one"), 0o600))
+		for tool, input := range map[string]map[string]any{
+			"Write":     {"file_path": path, "content": "two"},
+			"Edit":      {"file_path": path, "old_string": "one", "new_string": "two"},
+			"MultiEdit": {"file_path": path, "edits": []any{map[string]any{"old_string": "one", "new_string": "two"}}},
+		} {
+			h, err := readHook(claude, []byte(hookJSON(t, dir, tool, input)), "")
+			fatal(t, err)
+			r, err := h.request(hookOptions{shell: "/bin/sh"})
+			if err != nil || r.Tool != "palyra.fs.write" || !strings.Contains(string(r.Arguments), `"path":"`+path+`"`) || r.Door != palyra.DoorHook {
+				t.Errorf("%s: %s is %s %s (%v)", n.Name, tool, r.Tool, r.Arguments, err)
+			}
+		}
+		fatal(t, os.RemoveAll(filepath.Join(dir, "sub")))
 	}
 }

@@ -22,8 +22,11 @@ func TestTrustedNamesAreGuarded(t *testing.T) {
 			if f := examine(r); !f.destructive || !strings.Contains(strings.Join(f.risk().Factors, "\n"), "guarded_path") {
 				t.Errorf("%s: writing %q is not guarded", n.Name, p)
 			}
-			if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask {
-				t.Errorf("%s: %q: %s", n.Name, p, v.Effect)
+			for _, door := range []palyra.Door{palyra.DoorMCP, palyra.DoorHook} { // an agent's own tool is judged as ours
+				r.Door = door
+				if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask {
+					t.Errorf("%s: %q at %s: %s", n.Name, p, door, v.Effect)
+				}
 			}
 			r.Approval = &palyra.ApprovalFacts{Scope: palyra.ScopeSession, Votes: 1} // an answer of an earlier call
 			if v := e.Judge(t.Context(), r); v.Effect == palyra.Allow {

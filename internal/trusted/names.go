@@ -28,6 +28,9 @@ func versionControl() []group {
 			".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml",
 		}},
 		{VersionControl, Held, "Sapling", "https://sapling-scm.com/docs/introduction/", []string{".sl/", ".sl/config", ".sl/hgrc", ".sl/sharedpath"}},
+		{VersionControl, Held, "git-review, Arcanist, Review Board, Perforce: where changes go, and what is loaded", "https://www.reviewboard.org/docs/rbtools/latest/rbt/configuration/", []string{
+			".gitreview", ".arcconfig", ".reviewboardrc", ".p4config",
+		}},
 		{VersionControl, Asked, "Subversion", "https://svnbook.red-bean.com", []string{".svn/"}},
 	}
 }
@@ -35,7 +38,7 @@ func versionControl() []group {
 // environment is what shells, or programs hooked into them, read on entering a
 // directory.
 var environment = []group{
-	{Shell, Held, "direnv, nix-direnv", "https://direnv.net/man/direnv.1.html", []string{".envrc", ".direnv/*.rc", ".direnv/bin"}},
+	{Shell, Held, "direnv, nix-direnv", "https://direnv.net/man/direnv.1.html", []string{".envrc", ".envrc.*", ".direnv/*.rc", ".direnv/bin"}},
 	{Shell, Held, "mise", "https://mise.jdx.dev/configuration.html", []string{
 		"mise.toml", "mise.*.toml", ".mise.toml", ".mise.*.toml", ".mise", "mise/config.toml", "mise/config.*.toml",
 		".config/mise.toml", ".config/mise.*.toml", ".config/mise", ".rtx.toml", ".rtx.*.toml", ".rtx", ".miserc.toml", ".config/miserc.toml",
@@ -45,6 +48,7 @@ var environment = []group{
 	{Shell, Held, "autoenv, zsh-autoenv, smartcd", "https://github.com/hyperupcall/autoenv", []string{
 		".autoenv.zsh", ".autoenv_leave.zsh", ".autoenv", ".autoenv.leave", ".env.leave", ".bash_enter", ".bash_leave",
 	}},
+	{Shell, Held, "RVM, rbenv-vars", "https://rvm.io/workflow/rvmrc", []string{".rvmrc", ".rbenv-vars"}},
 	{Shell, Held, "shadowenv", "https://shopify.github.io/shadowenv/", []string{".shadowenv.d"}},
 	{Shell, Held, "devenv, through its shell hook or direnv", "https://devenv.sh/automatic-shell-activation/", []string{
 		"devenv.nix", "devenv.yaml", "devenv.local.nix", "devenv.local.yaml",
@@ -55,7 +59,10 @@ var environment = []group{
 		"flake.nix", "shell.nix", "devbox.json",
 	}},
 	{Shell, Held, "shells, where a home is kept as a project", "https://www.gnu.org/software/bash/manual/html_node/Bash-Startup-Files.html", []string{
-		".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
+		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".inputrc", ".config/fish",
+	}},
+	{Shell, Held, "the desktop and tmux, where a home is kept as a project", "https://specifications.freedesktop.org/autostart/latest/", []string{
+		".config/autostart", ".config/systemd", ".tmux.conf", ".config/tmux",
 	}},
 }
 
@@ -66,18 +73,33 @@ var toolchains = []group{
 	{Packages, Held, "npm, pnpm", "https://docs.npmjs.com/cli/configuring-npm/npmrc", []string{".npmrc"}},
 	{Packages, Held, "pnpm", "https://pnpm.io/pnpmfile", []string{".pnpmfile.cjs", ".pnpmfile.mjs"}},
 	{Packages, Noted, "pnpm: workspaces, and settings as in .npmrc", "https://pnpm.io/settings", []string{"pnpm-workspace.yaml"}},
-	{Packages, Held, "yarn", "https://yarnpkg.com/configuration/yarnrc", []string{".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins"}},
+	{Packages, Held, "yarn; editors, from its sdks", "https://yarnpkg.com/configuration/yarnrc", []string{".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".yarn/sdks"}},
+	{Packages, Held, "corepack", "https://github.com/nodejs/corepack#environment-variables", []string{".corepack.env"}},
 	{Packages, Noted, "bun", "https://bun.sh/docs/runtime/bunfig", []string{"bunfig.toml"}},
-	{Packages, Held, "cargo", "https://doc.rust-lang.org/cargo/reference/config.html", []string{".cargo/config", ".cargo/config.toml"}},
+	{Packages, Held, "cargo", "https://doc.rust-lang.org/cargo/reference/config.html", []string{
+		".cargo/config", ".cargo/config.toml", ".cargo/credentials", ".cargo/credentials.toml",
+	}},
 	{Packages, Held, "rustup", "https://rust-lang.github.io/rustup/overrides.html", []string{"rust-toolchain", "rust-toolchain.toml"}},
 	{Packages, Held, "uv, poetry, twine", "https://docs.astral.sh/uv/concepts/configuration-files/", []string{"uv.toml", "poetry.toml", ".pypirc"}},
+	{Packages, Held, "uv: which Python is run, also by its path", "https://docs.astral.sh/uv/concepts/python-versions/", []string{".python-version", ".python-versions"}},
+	{Packages, Held, "pip in a virtual environment, PDM, pixi", "https://pip.pypa.io/en/stable/topics/configuration/", []string{
+		"pip.conf", "pip.ini", "pdm.toml", ".pdm.toml", ".pdm-python", ".pixi/config.toml",
+	}},
 	{Packages, Noted, "bundler", "https://bundler.io/man/bundle-config.1.html", []string{".bundle/config"}},
-	{Packages, Held, "Maven", "https://maven.apache.org/configure.html", []string{".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml"}},
+	{Packages, Held, "Maven", "https://maven.apache.org/configure.html", []string{
+		".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml", ".mvn/settings.xml", ".mvn/maven-settings.xml", ".mvn/maven.properties", ".mvn/maven-user.properties", ".mvn/maven-system.properties",
+	}},
+	{Packages, Noted, "Gradle: which Java runs it and with what, also for editors", "https://docs.gradle.org/current/userguide/build_environment.html", []string{"gradle.properties"}},
+	{Packages, Held, "sbt, Mill: what the Java that runs them loads", "https://www.scala-sbt.org/1.x/docs/Command-Line-Reference.html", []string{
+		".sbtopts", ".jvmopts", ".sbtrc", ".mill-jvm-opts", ".mill-opts",
+	}},
 	{Packages, Noted, "wrappers of Maven and Gradle, which editors start", "https://docs.gradle.org/current/userguide/gradle_wrapper.html", []string{
 		".mvn/wrapper/*", "gradle/wrapper/*",
 	}},
-	{Packages, Held, "Bazelisk: which Bazel is run", "https://github.com/bazelbuild/bazelisk", []string{".bazeliskrc"}},
-	{Packages, Noted, "Bazel", "https://bazel.build/run/bazelrc", []string{".bazelrc"}},
+	{Packages, Held, "Bazelisk: which Bazel is run", "https://github.com/bazelbuild/bazelisk", []string{".bazeliskrc", ".bazelversion"}},
+	{Packages, Asked, "Bazelisk: what is run instead of Bazel", "https://github.com/bazelbuild/bazelisk", []string{"tools/bazel", "tools/bazel.*"}},
+	{Packages, Noted, "Bazel, Buck", "https://bazel.build/run/bazelrc", []string{".bazelrc", ".buckconfig", ".buckconfig.local"}},
+	{Packages, Held, "Swift's package manager", "https://www.swift.org/documentation/package-manager/", []string{".swiftpm/configuration"}},
 	{Packages, Held, "NuGet", "https://learn.microsoft.com/nuget/reference/nuget-config-file", []string{"nuget.config"}},
 }
 
@@ -90,7 +112,12 @@ var editors = []group{
 	{Editor, Held, "Visual Studio", "https://learn.microsoft.com/visualstudio/ide/customize-build-and-debug-tasks-in-visual-studio", []string{".vs", "tasks.vs.json", "launch.vs.json"}},
 	{Editor, Held, "Zed", "https://zed.dev/docs/tasks", []string{".zed"}},
 	{Editor, Held, "Helix", "https://docs.helix-editor.com/configuration.html", []string{".helix"}},
-	{Editor, Held, "Sublime Text", "https://www.sublimetext.com/docs/projects.html", []string{"*.sublime-project"}},
+	{Editor, Held, "Sublime Text, Kate, Lite XL", "https://www.sublimetext.com/docs/projects.html", []string{
+		"*.sublime-project", "*.sublime-workspace", ".kateproject", ".kateproject.*", ".lite_project.lua",
+	}},
+	{Editor, Held, "machines in the cloud that are set up from the project", "https://firebase.google.com/docs/studio/customize-workspace", []string{
+		".idx", ".replit", "replit.nix", ".stackblitzrc", ".codesandbox", ".gitpod",
+	}},
 	{Editor, Held, "Nova, Eclipse", "https://help.nova.app", []string{".nova", ".project", ".externalToolBuilders"}},
 	{Editor, Held, "Vim, Neovim", "https://neovim.io/doc/user/options.html#'exrc'", []string{
 		".vim", ".vimrc", "_vimrc", ".exrc", "_exrc", ".gvimrc", ".nvim.lua", ".nvimrc", ".lvimrc", ".local.vimrc", ".lazy.lua", ".vimspector.json",
@@ -99,6 +126,14 @@ var editors = []group{
 	{Editor, Held, "Emacs", "https://www.gnu.org/software/emacs/manual/html_node/emacs/Directory-Variables.html", []string{".dir-locals.el", ".dir-locals-2.el"}},
 	{Editor, Held, "Kakoune, with a local configuration", "https://github.com/mawww/kakoune", []string{".kakrc", ".kakrc.local"}},
 	{Editor, Held, "clangd, ccls: which compiler they ask", "https://clangd.llvm.org/config", []string{".clangd", ".ccls"}},
+	{Editor, Held, "language servers: plugins and commands of theirs", "https://luals.github.io/wiki/configuration/", []string{
+		".luarc.json", ".luarc.jsonc", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-analyzer.json", "coc-settings.json", ".sourcekit-lsp", "buildServer.json",
+	}},
+	{Editor, Asked, "editors that build by the Build Server Protocol; sbt writes it anew", "https://build-server-protocol.github.io/docs/overview/server-discovery", []string{".bsp/"}},
+	{Editor, Noted, "pylint, which editors start: init-hook", "https://pylint.readthedocs.io/en/stable/user_guide/configuration/all-options.html", []string{".pylintrc", "pylintrc"}},
+	{Editor, Held, "interpreters and debuggers, from the directory that they are started in", "https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html", []string{
+		".Rprofile", ".Renviron", ".octaverc", ".pdbrc", ".irbrc", ".pryrc", ".byebugrc", ".ghci", ".ocamlinit", ".iex.exs", ".erlang", "jupyter_*config.py", "jupyter_*config.json",
+	}},
 	{Editor, Noted, "editors", "https://editorconfig.org", []string{".editorconfig"}},
 }
 
@@ -114,6 +149,10 @@ var hooks = []group{
 	{Hooks, Held, "simple-git-hooks, lint-staged", "https://github.com/toplenboren/simple-git-hooks", append(
 		endings([]string{"js", "cjs", "mjs", "ts", "json", "yml", "yaml"}, ".simple-git-hooks", "simple-git-hooks", ".lintstagedrc", "lint-staged.config"),
 		".lintstagedrc")},
+	{Hooks, Held, "commitlint", "https://commitlint.js.org/reference/configuration.html", append(
+		endings([]string{"js", "cjs", "mjs", "ts", "cts", "mts", "json", "yml", "yaml"}, ".commitlintrc", "commitlint.config"),
+		".commitlintrc")},
+	{Hooks, Held, "Trunk, rusty-hook", "https://docs.trunk.io/cli/getting-started/actions/git-hooks", []string{".trunk", ".rusty-hook.toml"}},
 	{Hooks, Held, "captainhook, cargo-husky, hk, grumphp", "https://captainhook-git.github.io/captainhook/", []string{
 		"captainhook.json", ".cargo-husky", "hk.pkl", "hk.local.pkl", ".config/hk.pkl", "grumphp.yml", "grumphp.yml.dist",
 	}},
@@ -123,7 +162,7 @@ var hooks = []group{
 var services = []group{
 	{CI, Asked, "GitHub", "https://docs.github.com/actions", []string{".github/"}},
 	{CI, Held, "GitHub", "https://docs.github.com/actions", []string{".github/workflows", ".github/actions", ".github/dependabot.yml", ".github/dependabot.yaml"}},
-	{CI, Held, "GitLab", "https://docs.gitlab.com/ci/yaml/", []string{".gitlab-ci.yml", ".gitlab-ci.yaml", ".gitlab/ci"}},
+	{CI, Held, "GitLab", "https://docs.gitlab.com/ci/yaml/", []string{".gitlab-ci.yml", ".gitlab-ci.yaml", ".gitlab/ci", ".gitlab/agents", ".gitlab/duo"}},
 	{CI, Held, "CircleCI, Travis, AppVeyor", "https://circleci.com/docs/configuration-reference/", []string{".circleci", ".travis.yml", "appveyor.yml", ".appveyor.yml"}},
 	{CI, Held, "Azure Pipelines", "https://learn.microsoft.com/azure/devops/pipelines/", []string{
 		".azure-pipelines", "azure-pipelines.yml", "azure-pipelines.yaml", "azure-pipelines.*.yml", ".vsts-ci.yml",
@@ -139,7 +178,11 @@ var services = []group{
 	{CI, Held, "sourcehut, Codefresh, Wercker, Codemagic, Bitrise", "https://man.sr.ht/builds.sr.ht/", []string{
 		".build.yml", ".builds", "codefresh.yml", ".codefresh", "wercker.yml", "codemagic.yaml", "bitrise.yml", ".screwdriver.yaml", "screwdriver.yaml",
 	}},
-	{CI, Held, "Cloud Build, CodeBuild, Netlify, Vercel", "https://cloud.google.com/build/docs/build-config-file-schema", []string{
+	{CI, Noted, "Netlify, Vercel, Render, Heroku: what they build with, once it is pushed", "https://docs.netlify.com/build/configure-builds/file-based-configuration/", []string{
+		"netlify.toml", "vercel.json", "render.yaml", "heroku.yml",
+	}},
+	{CI, Held, "reviewers by machine", "https://qodo-merge-docs.qodo.ai/usage-guide/configuration_options/", []string{".pr_agent.toml", ".coderabbit.yaml", ".coderabbit.yml"}},
+	{CI, Held, "Cloud Build, CodeBuild, Read the Docs", "https://cloud.google.com/build/docs/build-config-file-schema", []string{
 		"cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json", "buildspec.yml", "buildspec.yaml", "amplify.yml", ".readthedocs.yaml", ".readthedocs.yml",
 	}},
 	{CI, Held, "Dagger, Earthly, Concourse, Zuul, Prow", "https://zuul-ci.org/docs/zuul/latest/config/", []string{
@@ -150,17 +193,18 @@ var services = []group{
 
 // agents read their permissions, servers, hooks and commands from these.
 var agents = []group{
-	{Agent, Held, "Claude Code", "https://code.claude.com/docs/en/settings", []string{".claude", ".claude-plugin"}},
+	{Agent, Held, "Claude Code", "https://code.claude.com/docs/en/settings", []string{".claude", ".claude-plugin", ".claude.json"}},
 	{Agent, Held, "MCP clients", "https://modelcontextprotocol.io", []string{".mcp.json"}},
 	{Agent, Held, "Cursor, Windsurf, Trae, Kiro", "https://docs.cursor.com", []string{".cursor", ".windsurf", ".codeium", ".trae", ".kiro", ".qoder", ".antigravity"}},
 	{Agent, Held, "Codex, Gemini, Qwen, Crush, opencode, goose", "https://developers.openai.com/codex/config", []string{
-		".codex", ".gemini", ".qwen", ".crush", ".crush.json", "crush.json", ".opencode", "opencode.json", "opencode.jsonc", ".amp", ".iflow",
+		".codex", ".gemini", ".qwen", ".crush", ".crush.json", "crush.json", ".opencode", "opencode.json", "opencode.jsonc", ".amp", ".iflow", ".goose", ".grok", ".kimi", ".vibe", ".pi",
 	}},
 	{Agent, Held, "Cline, Roo, Kilo, Continue, Augment", "https://docs.cline.bot", []string{
-		".cline", ".clinerules", ".roo", ".roomodes", ".kilocode", ".kilocodemodes", ".continue", ".augment", ".tabnine",
+		".cline", ".clinerules", ".roo", ".roomodes", ".kilocode", ".kilocodemodes", ".kilo", "kilo.json", "kilo.jsonc", ".continue", ".continuerc.json", ".augment", ".tabnine", ".serena",
+		".codebuddy", ".qodo", ".aiassistant",
 	}},
 	{Agent, Held, "Copilot", "https://docs.github.com/copilot/reference/hooks-configuration", []string{
-		".github/hooks", ".github/agents", ".github/chatmodes", ".github/extensions", ".github/mcp.json", ".github/copilot",
+		".github/hooks", ".github/agents", ".github/chatmodes", ".github/extensions", ".github/mcp.json", ".github/copilot", ".github/skills", ".github/lsp.json", ".copilot",
 	}},
 	{Agent, Held, "Amazon Q, Junie, Factory, OpenHands, Jules", "https://docs.aws.amazon.com/amazonq/", []string{
 		".amazonq", ".junie", ".factory", ".openhands", ".jules", ".devin", ".warp", ".zencoder", ".rovodev",
@@ -184,6 +228,9 @@ var instructions = []group{
 var rest = []group{
 	{Own, Held, "Palyra", "docs/formats.md", []string{".palyra"}},
 	{Credentials, Held, "ssh, gpg", "https://man.openbsd.org/ssh_config", []string{".ssh", ".gnupg"}},
+	{Credentials, Held, "clouds and clusters: programs that give credentials are named there", "https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins", []string{
+		".kube", ".aws", ".docker/config.json",
+	}},
 	{Credentials, Held, "curl, git, ftp", "https://curl.se/docs/manpage.html", []string{".netrc", "_netrc", ".git-credentials"}},
 	{Shell, Held, "gdb, lldb", "https://sourceware.org/gdb/current/onlinedocs/gdb.html/Init-File-in-the-Current-Directory.html", []string{".gdbinit", ".lldbinit"}},
 }
