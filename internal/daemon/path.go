@@ -163,6 +163,13 @@ func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
 	return err != nil || (l.Ended != "" && l.Ended != "spent")
 }
 
+// closed lists the directories with what runs made, to which no link in a workspace
+// may lead: nobody looks through them for what other programs obey.
+func (d *Daemon) closed() []string {
+	p, at := d.Config.Config.Paths, d.places()
+	return []string{filepath.Dir(p.State), p.Cache, p.Quarantine, at.Cells, at.Caches, at.Posture, at.Stages, d.serverDirs()}
+}
+
 // own lists Palyra's own directories, which no workspace may touch.
 func (d *Daemon) own() []string {
 	p := d.Config.Config.Paths

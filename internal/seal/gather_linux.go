@@ -63,7 +63,7 @@ func (w *walker) bound(path string) error {
 // made any number of others.
 func (w *walker) counts(state int32, name []byte, typ byte, below bool) bool {
 	w.fold = trusted.Fold(w.fold[:0], name)
-	if what, next := w.m.step(state, w.fold, below); what != free || typ == unix.DT_LNK && (next != 0 || !below || inMiddle(w.fold)) {
+	if what, _ := w.m.step(state, w.fold, below); what != free || typ == unix.DT_LNK {
 		return true
 	}
 	if !below && typ == unix.DT_REG && heeded[string(w.fold)] {

@@ -37,8 +37,10 @@ func (w *walker) takeLink(a at, path string, seals bool, st status) error {
 		w.note(a.dir, path, sealed, st)
 		w.target(a.fd, name)
 		return nil
-	case w.out.dirs[a.dir].flags&modules != 0 || w.out.old:
+	case w.out.old:
 		return nil
+	case w.out.dirs[a.dir].flags&modules != 0:
+		return w.takeStray(a, path, st)
 	}
 	w.note(a.dir, path, link, st)
 	w.target(a.fd, name)
@@ -92,7 +94,8 @@ func (t *tree) readlink(path string) (string, bool) {
 
 // follow goes from a path of the workspace to where it leads, through the links on
 // the way, which it returns. in: it stays in the workspace; otherwise the end is an
-// absolute path, empty when there are too many links. Nothing has to be at the end.
+// absolute path as it is written, empty when there are too many links. Nothing has to
+// be at the end.
 func (t *tree) follow(workspace, path string) (links []string, end string, in bool) {
 	rest, at := strings.Split(path, "/"), []string(nil)
 	for len(rest) > 0 {
@@ -103,7 +106,7 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 			continue
 		case "..":
 			if len(at) == 0 {
-				return links, filepath.Join(append([]string{workspace, ".."}, rest...)...), false
+				return links, strings.Join(append([]string{workspace, ".."}, rest...), "/"), false
 			}
 			at = at[:len(at)-1]
 			continue
@@ -118,9 +121,9 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 			return links, "", false
 		}
 		if filepath.IsAbs(to) {
-			inside, ok := below(filepath.Clean(to), workspace)
+			inside, ok := within(to, workspace)
 			if !ok {
-				return links, filepath.Join(append([]string{to}, rest...)...), false
+				return links, strings.Join(append([]string{to}, rest...), "/"), false
 			}
 			to = inside
 			at = nil
@@ -128,21 +131,6 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 		rest = append(strings.Split(to, "/"), rest...)
 	}
 	return links, strings.Join(at, "/"), true
-}
-
-// shuts reports whether a path outside the workspace is one to which no link may
-// lead.
-func (l Limits) shuts(path string) bool {
-	if l.Closed == "" || path == "" {
-		return false
-	}
-	in := func(path, top string) bool { _, ok := below(path, top); return ok }
-	if in(path, l.Closed) {
-		return true
-	}
-	real, err := filepath.EvalSymlinks(path)
-	top, e := filepath.EvalSymlinks(l.Closed)
-	return err == nil && e == nil && in(real, top)
 }
 
 // leads finds where what is sealed leads: links, and the configuration of

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"palyra"
 	"palyra/internal/gitfile"
 	"palyra/internal/trusted"
 )
@@ -103,31 +101,6 @@ func (w *walker) dirOf(e entry) (int32, bool) {
 	return 0, false
 }
 
-// settleLink decides about a link that no name is about. A new one that leads from
-// outside to a directory below node_modules makes that another place: it may not
-// have what is sealed elsewhere. A known one is asked again where it leads unless
-// every name counts there: another run's sweep may have seen it first, and links
-// below node_modules are not watched.
-func (w *walker) settleLink(p *pen, e entry) (bool, error) {
-	was, known := w.known[e.path]
-	known = known && was.kind == link && bytes.Equal(was.text, e.text)
-	if known && !w.some {
-		return false, nil
-	}
-	links, end, in := w.t.follow(w.out.workspace, e.path)
-	switch {
-	case !in && w.limits.shuts(end) && (!known || slices.ContainsFunc(links, inModules)):
-		return true, w.away(p, e)
-	case !in && !known:
-		p.stay(palyra.RemnantLink, e.path)
-	case in && inModules(end) && !(known && w.out.looksInto(end)):
-		if (&holder{w: w, left: maxHeld, seen: map[string]bool{end: true}}).holds(end, 0) {
-			return true, w.away(p, e)
-		}
-	}
-	return false, nil
-}
-
 // maxHeld bounds how far is searched below a link.
 const maxHeld = 20_000
 
@@ -196,7 +169,7 @@ func (h *holder) leads(path string) bool {
 	_, end, in := h.w.t.follow(h.w.out.workspace, path)
 	switch {
 	case !in:
-		return h.w.limits.shuts(end)
+		return h.w.forbids(end)
 	case !inModules(end) || h.seen[end]: // outside, every name counts anyway
 		return false
 	}

@@ -29,7 +29,8 @@ type document struct {
 	Ino       uint64   `json:"ino"`
 	Entries   int      `json:"max_entries"`
 	Sealed    int      `json:"max_sealed"`
-	Closed    []byte   `json:"closed,omitempty"`
+	Closed    []byte   `json:"closed,omitempty"` // one directory; read only
+	Shut      [][]byte `json:"closed_dirs,omitempty"`
 	Names     []string `json:"names"`
 	Start     []place  `json:"start,omitempty"` // how far names have come on the way to the workspace
 	Leads     []lead   `json:"leads,omitempty"`
@@ -64,7 +65,7 @@ type item struct {
 func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
-		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Closed: []byte(s.limits.Closed), Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
 	}
 	if s.old {
 		d.Version = firstVersion
@@ -74,6 +75,9 @@ func (s *Snapshot) record() ([]byte, error) {
 	}
 	for _, p := range slices.Sorted(maps.Keys(s.bare)) {
 		d.Bare = append(d.Bare, []byte(p))
+	}
+	for _, dir := range s.limits.Closed {
+		d.Shut = append(d.Shut, []byte(dir))
 	}
 	for _, e := range s.entries {
 		if o, odd := s.odd[e.path]; odd {
@@ -132,7 +136,7 @@ func load(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		old: d.Version == firstVersion, start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
-		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: string(d.Closed)}.filled(), entries: make([]entry, 0, len(d.Paths)),
+		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed()}.filled(), entries: make([]entry, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {
 		if s.bare == nil {
@@ -153,6 +157,16 @@ func load(b []byte) (*Snapshot, error) {
 		})
 	}
 	return s, nil
+}
+
+// closed are the directories to which no link may lead.
+func (d *document) closed() (dirs []string) {
+	for _, dir := range append([][]byte{d.Closed}, d.Shut...) {
+		if len(dir) > 0 {
+			dirs = append(dirs, string(dir))
+		}
+	}
+	return dirs
 }
 
 // loadLeads takes anchors back.

@@ -60,10 +60,10 @@ type Limits struct {
 	Entries int // files and directories in the workspace; 500,000
 	Sealed  int // paths that are sealed or kept; 2,048
 
-	// Closed is an absolute path outside the workspace that runs can write to below:
-	// where their caches are. A new link that leads there is moved away, because what
-	// lies there is not looked at. Empty: there is none.
-	Closed string
+	// Closed are absolute paths outside the workspace below which there is what runs
+	// made: caches, the quarantine itself. A link that leads there is moved away,
+	// because what lies there is not looked at.
+	Closed []string
 
 	settle int64 // seconds, instead of what the file system needs; for tests
 	links  int   // symbolic links that no name is about; 50,000, less in tests

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/symlink"
 	"palyra/internal/trusted"
 )
 
@@ -36,6 +37,7 @@ type walker struct {
 	early  int               // links that were moved away during the walk
 	states map[string][]byte // what git was found in the middle of by a sweep, as it was judged
 	locks  []lock
+	closed *symlink.Set // made with the first question
 
 	buf   []byte // of directory entries
 	fold  []byte

@@ -19,7 +19,7 @@ type Config struct {
 	StateID    string        // of the daemon's state: names cgroups and marks processes
 	Dir        string        // the backend's own: records of runs under way; made here
 	Quarantine string        // where sealed paths that runs made are moved to; made here
-	Caches     string        // below which runs keep caches: no link in a workspace may come to lead there; empty: there are none
+	Closed     []string      // where else there is what runs made, such as caches: no link in a workspace may lead there
 	Stages     string        // where runs write instead of their workspaces, if they are to; empty: none can
 	StageBytes int64         // that a run may have there; 0: a default
 	StageNames int           // that it may have there; 0: a default
@@ -32,3 +32,12 @@ const (
 	defaultTmp       = 1 << 30
 	defaultWarmBytes = 256 << 20
 )
+
+// closed are the directories to which no link in a workspace may lead.
+func (c Config) closed() []string {
+	dirs := append([]string{c.Dir, c.Quarantine}, c.Closed...)
+	if c.Stages != "" {
+		dirs = append(dirs, c.Stages)
+	}
+	return dirs
+}

@@ -53,7 +53,7 @@ const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
-		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.workspace, k.want.seals, seal.Limits{Closed: k.b.config.Caches})
+		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.workspace, k.want.seals, seal.Limits{Closed: k.b.config.closed()})
 	}
 	return err
 }

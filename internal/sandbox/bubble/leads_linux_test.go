@@ -96,7 +96,7 @@ func TestBackendCaches(t *testing.T) {
 		caches.dir("r/.git/refs")
 		caches.file("r/.git/HEAD", "ref: refs/heads/main\n")
 		caches.file("r/.git/config", "[core]\n\tfsmonitor = \"touch "+caches.workspace+"/pwned; false\"\n")
-		c.Caches = caches.workspace
+		c.Closed = []string{caches.workspace}
 		b := openBackend(t, c)
 		s := newSite(t, who)
 		s.dir("docs")
@@ -115,6 +115,48 @@ func TestBackendCaches(t *testing.T) {
 		}
 		if out := s.git("-C", "docs", "status"); exists(caches.workspace + "/pwned") {
 			t.Errorf("the host obeyed: %s", out)
+		}
+	})
+}
+
+// TestBackendClosed: a repository that a run leaves in the daemon's own directories is
+// not reached by the next one's links, whatever the way: by the person's git as the
+// judge.
+func TestBackendClosed(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		c := configOf(t)
+		cache := newSite(t, who)
+		c.Closed = []string{cache.workspace}
+		b := openBackend(t, c)
+		s := newSite(t, who)
+		s.dir("keep")
+		pwned := s.workspace + "/pwned"
+		const plant = `plant() { mkdir -p "$1/objects" "$1/refs/heads"; echo 'ref: refs/heads/main' > "$1/HEAD"; printf '[core]\n\tbare=false\n\tworktree=.\n\tfsmonitor="touch %s;false"\n' "$P" > "$1/config"; }; `
+		x := runJob(t, b, s.job("/bin/sh", "-c", "P="+pwned+"; "+plant+`plant r; plant "$(printf 'r\377')"`))
+		if len(x.Quarantined) != 2 {
+			t.Fatalf("quarantined %q: %s", x.Quarantined, s.printed())
+		}
+		item := c.Quarantine + "/call/000001"
+		ways := map[string]string{
+			"plain": item, "proc": "/proc/self/root" + item, "later": cache.workspace + "/r1", "later\xff": "/proc/self/root" + cache.workspace + "/r1",
+			"near": "/proc/self/cwd/../" + filepath.Base(filepath.Dir(cache.workspace)) + "/" + filepath.Base(cache.workspace) + "/r1",
+		}
+		script := ""
+		for name, to := range ways {
+			script += "ln -s '" + to + "' '" + name + "'; "
+		}
+		x = runJob(t, b, s.job("/bin/sh", "-c", script))
+		if len(x.Quarantined) != len(ways) {
+			t.Errorf("quarantined %q", x.Quarantined)
+		}
+		cache.dir("r1/objects")
+		cache.dir("r1/refs/heads")
+		cache.file("r1/HEAD", "ref: refs/heads/main\n")
+		cache.file("r1/config", "[core]\n\tbare=false\n\tworktree=.\n\tfsmonitor=\"touch "+pwned+";false\"\n")
+		for name := range ways {
+			if out := s.git("-C", name, "status"); exists(pwned) {
+				t.Fatalf("%q: the host obeyed: %s", name, out)
+			}
 		}
 	})
 }

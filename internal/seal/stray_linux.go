@@ -1,0 +1,110 @@
+package seal
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"palyra"
+	"palyra/internal/symlink"
+)
+
+// A link to where runs keep what nobody looks through would let the host in by
+// another door. So no link may lead there, new or old, through whatever is on the
+// way. A new one must also be one of which it is known where it leads: what goes
+// through /proc is another place to whoever follows it, and what leads out to
+// nothing can come to lead anywhere.
+
+// resolve finds out where a path outside the workspace leads.
+func (w *walker) resolve(path string) symlink.End {
+	if w.closed == nil {
+		w.closed = symlink.NewSet(w.limits.Closed)
+	}
+	if path == "" { // too many links
+		return symlink.End{Missing: true}
+	}
+	return w.closed.Resolve(path)
+}
+
+// forbids reports whether no link may lead to a path outside, whoever made it.
+func (w *walker) forbids(path string) bool {
+	end := w.resolve(path)
+	return end.Closed || end.Proc
+}
+
+// settleLink decides about a link that no name is about. A new one that leads from
+// outside to a directory below node_modules makes that another place: it may not
+// have what is sealed elsewhere. A known one is asked again where it leads unless
+// every name counts there and it stays inside: another run's sweep may have seen it
+// first, links below node_modules are not watched, and what is outside changes.
+func (w *walker) settleLink(p *pen, e entry) (bool, error) {
+	was, known := w.known[e.path]
+	known = known && was.kind == link && bytes.Equal(was.text, e.text)
+	if known && !w.some && !symlink.Strays(string(e.text), strings.Count(e.path, "/")) {
+		return false, nil
+	}
+	links, end, in := w.t.follow(w.out.workspace, e.path)
+	if !in {
+		to := w.resolve(end)
+		through := !known || slices.ContainsFunc(links, inModules)
+		end, in = below(to.Path, w.out.workspace)
+		switch {
+		case to.Closed || through && to.Proc || !known && to.Missing && !in:
+			return true, w.away(p, e)
+		case !in && !known:
+			p.stay(palyra.RemnantLink, e.path)
+		}
+	}
+	if _, own := below(end, ownDir); in && own && !known {
+		return true, w.away(p, e)
+	}
+	if in && inModules(end) && !(known && w.out.looksInto(end)) {
+		if (&holder{w: w, left: maxHeld, seen: map[string]bool{end: true}}).holds(end, 0) {
+			return true, w.away(p, e)
+		}
+	}
+	return false, nil
+}
+
+// takeStray decides at once about a link below node_modules: there are too many to
+// remember them, so old ones are judged like new ones.
+func (w *walker) takeStray(a at, path string, st status) error {
+	if !w.sweeps {
+		return nil
+	}
+	name := path[len(path)-baseLen(path):]
+	w.note(a.dir, path, link, st)
+	w.target(a.fd, name)
+	last := len(w.out.entries) - 1
+	e := w.out.entries[last]
+	w.out.entries = w.out.entries[:last]
+	if !symlink.Strays(string(e.text), strings.Count(path, "/")) {
+		return nil
+	}
+	if _, end, in := w.t.follow(w.out.workspace, path); in || end == "" || !w.forbids(end) {
+		return nil
+	}
+	w.early++
+	w.out.dirs[a.dir].flags |= racy
+	return w.away(w.pen, e)
+}
+
+// within is what an absolute path is below a directory, as far as its words tell: no
+// part before that leads up. What follows may.
+func within(path, top string) (string, bool) {
+	rest := strings.Split(path, "/")
+	for part := range strings.SplitSeq(strings.Trim(filepath.Clean(top), "/"), "/") {
+		for len(rest) > 0 && (rest[0] == "" || rest[0] == ".") {
+			rest = rest[1:]
+		}
+		if part == "" {
+			continue
+		}
+		if len(rest) == 0 || rest[0] != part {
+			return "", false
+		}
+		rest = rest[1:]
+	}
+	return strings.Join(rest, "/"), true
+}
