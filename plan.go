@@ -127,6 +127,17 @@ type Mount struct {
 	Writable bool   `json:"writable,omitempty"`
 }
 
+// InWritableMount reports whether a path of a sandbox lies in a mount that it can write to.
+func InWritableMount(mounts []Mount, path string) bool {
+	at, writable := "", false
+	for _, m := range mounts {
+		if (path == m.Target || strings.HasPrefix(path, m.Target+"/")) && len(m.Target) > len(at) {
+			at, writable = m.Target, m.Writable
+		}
+	}
+	return writable
+}
+
 // RoomFile is a small file that a sandbox shows at Target, read-only: a generated
 // configuration. It is never a secret.
 type RoomFile struct {

@@ -114,8 +114,36 @@ func TestWhatRunsIsWhatWasApproved(t *testing.T) {
 	t.Run("a run beside that nobody is asked about", func(t *testing.T) { d.swapsUnasked(t) })
 	t.Run("an agent in a room", func(t *testing.T) { d.swapsInside(t) })
 	t.Run("runs without copies", func(t *testing.T) { d.looksAgain(t) })
+	t.Run("what lies in a cache", func(t *testing.T) { d.cached(t) })
 	t.Run("more than is kept", func(t *testing.T) { d.writesTooMuch(t) })
 	d.verify()
+}
+
+// cached: of what lies in a cache no run has a copy of its own. Another run that swaps it
+// is noticed, whether or not the rest is staged.
+func (d *daemon) cached(t *testing.T) {
+	const inside = "/home/agent/.cache/npm/w.sh"
+	out := d.willing(d.inRoom(nil, "sh", "-c", "echo 'echo ready; while [ ! -e go ]; do sleep 0.02; done' > "+inside))
+	call, err := d.client(client.OperatorDoor).GetCall(t.Context(), out.CallID)
+	i := slices.IndexFunc(call.Plan.Mounts, func(m palyra.Mount) bool { return m.Target == filepath.Dir(inside) })
+	if err != nil || i < 0 || out.ExitCode != 0 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	found := filepath.Join(call.Plan.Mounts[i].Source, filepath.Base(inside))
+	for _, swap := range []bool{false, true} {
+		_ = os.Remove(filepath.Join(d.work, "go"))
+		run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, map[string]any{"command": "sh", "args": []string{inside}}), palyra.ScopeOnce)
+		if swap {
+			if err := errors.Join(os.Rename(found, found+".away"), os.Rename(found+".away", found)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.put("go", "")
+		end := <-run.end
+		if changed := end.out.ReasonCode == palyra.ReasonInputChanged && slices.Equal(end.out.InputChanged, []palyra.PathText{inside}); changed != swap || end.err != nil {
+			t.Errorf("swapped %v: %+v, %v", swap, end.out, end.err)
+		}
+	}
 }
 
 // writesTooMuch: a layer has an end, and a run that comes to it is ended by that name.

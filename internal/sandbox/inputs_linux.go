@@ -22,19 +22,15 @@ type input struct {
 const maxInput = 256 << 20
 
 // noteInputs looks at the inputs once more, just before the run: at those that it
-// finds in a workspace which others write as well. A staged run has copies of its
-// own. A program that is run by its path from a copy laid over it counts too.
+// finds where others write as well. A staged run has copies of its own of what is
+// in the workspace. A program that is run by its path from a copy laid over it counts too.
 func (l *launch) noteInputs(ctx context.Context) error {
-	if l.job.Staged {
-		return nil
-	}
 	for _, in := range l.plan.Inputs {
-		if filepath.IsAbs(in.Path) {
-			continue // no run can write there
+		if host, others := l.openToOthers(in.Path); others {
+			l.inputs = append(l.inputs, input{Input: in, host: host})
 		}
-		l.inputs = append(l.inputs, input{Input: in, host: filepath.Join(l.plan.Workspace.Path, in.Path)})
 	}
-	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) {
+	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) && !(l.job.Staged && within(l.plan.Workspace.Path, exe.Path)) {
 		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: outside(l.plan.Mounts, exe.Path)})
 	}
 	return as(l.who, func() error {
@@ -51,6 +47,15 @@ func (l *launch) noteInputs(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// openToOthers reports whether another run could write where the program finds a file, and where
+// that is outside: in a workspace of which it has no copies, or in a cache.
+func (l *launch) openToOthers(path string) (host string, others bool) {
+	if !filepath.IsAbs(path) {
+		return filepath.Join(l.plan.Workspace.Path, path), !l.job.Staged
+	}
+	return outside(l.plan.Mounts, path), walled(l.backend) && palyra.InWritableMount(l.plan.Mounts, path)
 }
 
 // look says which file an input is now, and what is in it. Whatever cannot be read is

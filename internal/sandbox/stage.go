@@ -36,7 +36,7 @@ func (l *launch) stage() {
 	}
 	l.job.Staged = true
 	for _, in := range l.plan.Inputs {
-		if !filepath.IsAbs(in.Path) { // others no run can write
+		if !filepath.IsAbs(in.Path) { // others are of the system, or in a cache and looked at again
 			l.job.Bound = append(l.job.Bound, stage.Bound{Path: filepath.Clean(in.Path), Digest: string(in.Digest)})
 		}
 	}
@@ -58,6 +58,7 @@ func (l *launch) settled(res *palyra.Result, exit Exit) {
 	}
 	e := exit.Effects
 	res.Changed = e.Changed
+	defer l.swapped(res) // in caches, of which it had no copies
 	fail := func(kind palyra.Settlement, err *palyra.Error) {
 		f := palyra.RefusalOf(palyra.LayerTier, err)
 		res.Effects = kind
@@ -95,12 +96,13 @@ func setAside(files int) string {
 // swapped says which inputs are not what they were, of a run that had no copies of
 // its own: what ran may not be what was approved.
 func (l *launch) swapped(res *palyra.Result) {
-	res.Changed = l.lookAgain()
-	if len(res.Changed) == 0 {
+	changed := l.lookAgain()
+	if len(changed) == 0 {
 		return
 	}
-	names := make([]string, len(res.Changed))
-	for i, path := range res.Changed {
+	res.Changed = append(res.Changed, changed...)
+	names := make([]string, len(changed))
+	for i, path := range changed {
 		names[i] = show(path)
 	}
 	l.Log.Warn("inputs of a run changed while it was under way", "call", string(l.call), "paths", names)

@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"palyra"
+	"palyra/internal/show"
 )
 
 // staging says where the run of a plan writes whose inputs another run could change. On
@@ -50,6 +51,20 @@ func loosely(p *palyra.Plan) bool {
 
 // whereTo is what people are told of it.
 func whereTo(p *palyra.Plan) []string {
+	return append(inWorkspace(p), inCaches(p)...)
+}
+
+// inCaches says which inputs lie where the next run could change them, staged or not.
+func inCaches(p *palyra.Plan) (out []string) {
+	for _, in := range p.Inputs {
+		if palyra.InWritableMount(p.Mounts, in.Path) {
+			out = append(out, show.Line(in.Path)+" lies in a cache that other runs write: it could be changed between the check and the program's own look at it, and is compared again when the run has ended")
+		}
+	}
+	return out
+}
+
+func inWorkspace(p *palyra.Plan) []string {
 	switch {
 	case p.Staging.Staged():
 		return []string{"writes to a layer of its own, where its inputs are the copies that were checked; what it changes becomes the workspace's when it has ended"}
