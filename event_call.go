@@ -34,6 +34,7 @@ type CallJudged struct {
 	Roles    []Role    `json:"roles,omitempty"`  // of the principal, as the access registry knew them
 	Owner    []Role    `json:"owner_roles,omitempty"`
 	Device   string    `json:"device_id,omitempty"` // that the principal is, or speaks for
+	Kept     Kept      `json:"kept,omitzero"`
 }
 
 // CallRefused ends a call that did not run.
@@ -43,6 +44,8 @@ type CallRefused struct {
 	Code   Code   `json:"code"`
 	Reason Reason `json:"reason_code"`
 	Plan   Digest `json:"plan_digest,omitempty"`
+	Body   Digest `json:"outcome_sha256,omitempty"` // of the outcome's body; older lines do not have it
+	Kept   Kept   `json:"kept,omitzero"`
 }
 
 // CallGranted is durable before anything runs. Lease names the lease it uses;
@@ -55,6 +58,7 @@ type CallGranted struct {
 	Lease    ID     `json:"lease_id,omitempty"`
 	Tier     Tier   `json:"tier"`
 	WallMS   int64  `json:"wall_ms,omitempty"` // that it may run; lines from before this was kept do not say
+	Kept     Kept   `json:"kept,omitzero"`
 }
 
 // CallFed says that a running call was given input, by whom, and how much since the
@@ -83,6 +87,7 @@ type CallFinished struct {
 	Body        Digest      `json:"outcome_sha256"`
 	Labels      []string    `json:"labels,omitempty"`  // what it did; its session has them from here on
 	Reduced     []string    `json:"reduced,omitempty"` // what the attestation lacks because it could not be signed
+	Kept        Kept        `json:"kept,omitzero"`
 
 	Signed Attestation `json:"-"`
 }
@@ -92,6 +97,8 @@ type CallCancelled struct {
 	Call  ID     `json:"call_id"`
 	State State  `json:"state"` // where it stood
 	By    string `json:"by"`
+	Body  Digest `json:"outcome_sha256,omitempty"` // as in CallRefused
+	Kept  Kept   `json:"kept,omitzero"`
 }
 
 // CallUnknown ends a call whose daemon died after the grant: it may or may not
@@ -99,7 +106,9 @@ type CallCancelled struct {
 type CallUnknown struct {
 	Call   ID       `json:"call_id"`
 	State  State    `json:"state"`
-	Labels []string `json:"labels,omitempty"` // what it may have done
+	Labels []string `json:"labels,omitempty"`         // what it may have done
+	Body   Digest   `json:"outcome_sha256,omitempty"` // as in CallRefused
+	Kept   Kept     `json:"kept,omitzero"`
 }
 
 // Kind implements Event.

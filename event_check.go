@@ -11,6 +11,8 @@ type CallChecked struct {
 	Approval ID       `json:"approval_id,omitempty"`
 	Lease    ID       `json:"lease_id,omitempty"`
 	Tier     Tier     `json:"tier"`
+	Body     Digest   `json:"outcome_sha256,omitempty"` // as in CallRefused
+	Kept     Kept     `json:"kept,omitzero"`
 }
 
 // Kind implements Event.

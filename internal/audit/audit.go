@@ -40,6 +40,7 @@ type Audit struct {
 	turns    []activation
 	postures map[palyra.Digest]int64
 	servers  map[string]*server
+	less     int // calls whose lines have no digests of what is kept of them
 }
 
 // New begins an audit. now is when: a call that has not ended is overdue by it.
@@ -104,4 +105,13 @@ func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Notes says what was held by less than the promise, when nothing was found.
+func (a *Audit) Notes() []string {
+	if a.less == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d calls are from before their lines had the digests of what is kept of them: "+
+		"plans, arguments and signed outcomes are held, of other outcomes only how they ended", a.less)}
 }

@@ -1,9 +1,6 @@
 package audit
 
 import (
-	"bytes"
-	"encoding/json"
-	"slices"
 	"time"
 
 	"palyra"
@@ -22,6 +19,22 @@ type call struct {
 	wall     time.Duration // that it may run; 0: its line does not say
 	finished *palyra.CallFinished
 	refused  *palyra.CallRefused
+	kept     palyra.Kept
+	body     palyra.Digest // of the outcome; empty: its line does not say
+}
+
+// keep takes in what a line says of what is kept of the call.
+func (c *call) keep(k palyra.Kept) {
+	if k.Document != "" {
+		c.kept.Document = k.Document
+	}
+	c.kept.Outcome = k.Outcome
+}
+
+// end takes in the last line.
+func (c *call) end(s palyra.State, k palyra.Kept, body palyra.Digest) {
+	c.state, c.body = s, body
+	c.keep(k)
 }
 
 // hearCall takes in a line of a call, or of a question about one.
@@ -34,23 +47,33 @@ func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Findin
 		}
 		return nil
 	case *palyra.CallJudged:
-		return a.of(seq, e.Call, func(c *call) { c.plan, c.state = e.Plan, later(c.state, palyra.Judged) })
+		return a.of(seq, e.Call, func(c *call) {
+			c.plan, c.state = e.Plan, later(c.state, palyra.Judged)
+			c.keep(e.Kept)
+		})
 	case *palyra.CallGranted:
 		a.use(e.Lease)
 		return a.of(seq, e.Call, func(c *call) {
 			c.state, c.granted, c.wall = palyra.Granted, at, time.Duration(e.WallMS)*time.Millisecond
+			c.keep(e.Kept)
 		})
 	case *palyra.CallChecked:
 		a.use(e.Lease)
-		return a.of(seq, e.Call, func(c *call) { c.state = palyra.Checked })
+		return a.of(seq, e.Call, func(c *call) { c.end(palyra.Checked, e.Kept, e.Body) })
 	case *palyra.CallFinished:
-		return a.of(seq, e.Call, func(c *call) { c.state, c.finished = palyra.Finished, e })
+		return a.of(seq, e.Call, func(c *call) {
+			c.end(palyra.Finished, e.Kept, e.Body)
+			c.finished = e
+		})
 	case *palyra.CallRefused:
-		return a.of(seq, e.Call, func(c *call) { c.state, c.refused = palyra.Refused, e })
+		return a.of(seq, e.Call, func(c *call) {
+			c.end(palyra.Refused, e.Kept, e.Body)
+			c.refused = e
+		})
 	case *palyra.CallCancelled:
-		return a.of(seq, e.Call, func(c *call) { c.state = palyra.Cancelled })
+		return a.of(seq, e.Call, func(c *call) { c.end(palyra.Cancelled, e.Kept, e.Body) })
 	case *palyra.CallUnknown:
-		return a.of(seq, e.Call, func(c *call) { c.state = palyra.Unknown })
+		return a.of(seq, e.Call, func(c *call) { c.end(palyra.Unknown, e.Kept, e.Body) })
 	}
 	return a.hearQuestion(seq, e)
 }
@@ -93,71 +116,23 @@ func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
 		if err := scan(&id, &doc, &outcome); err != nil {
 			return err
 		}
+		c := a.calls[id]
 		d, err1 := shelf.Text(tx, doc)
 		o, err2 := pack.Text(outcome)
 		if err1 != nil || err2 != nil {
-			f = finding(a.calls[id].seq, "the document or outcome of call %s cannot be read", id)
-		} else {
-			f = a.calls[id].check(d, o)
-		}
-		if f != nil {
+			f = finding(c.seq, "the document or outcome of call %s cannot be read", id)
 			return errFound
+		}
+		less, found := c.check(d, o)
+		if f = found; f != nil {
+			return errFound
+		}
+		if less {
+			a.less++
 		}
 		return nil
 	})
 	return f, unless(f, err)
-}
-
-// check compares a call's document and outcome with its lines.
-func (c *call) check(doc, outcome []byte) *palyra.Finding {
-	var d struct {
-		ID       palyra.ID       `json:"call_id"`
-		Proposal palyra.Proposal `json:"proposal"`
-		Plan     palyra.Plan     `json:"plan"`
-		Digest   palyra.Digest   `json:"plan_digest"`
-	}
-	if err := json.Unmarshal(doc, &d); err != nil || d.ID != c.Call {
-		return finding(c.seq, "the document of call %s cannot be read, or is another's", c.Call)
-	}
-	if d.Proposal.Principal != c.Principal || d.Proposal.Session != c.Session || d.Digest != c.plan {
-		return finding(c.seq, "the document of call %s is not what the journal says", c.Call)
-	}
-	if string(d.Plan.Arguments) != "null" { // else they were too large to be kept
-		if digest, err := d.Plan.Digest(); c.plan != "" && (err != nil || digest != c.plan) {
-			return finding(c.seq, "the plan of call %s is not the one that was judged", c.Call)
-		}
-	}
-	return c.checkOutcome(outcome)
-}
-
-func (c *call) checkOutcome(text []byte) *palyra.Finding {
-	if !c.state.Ended() {
-		if len(text) > 0 {
-			return finding(c.seq, "call %s has an outcome and no end", c.Call)
-		}
-		return nil
-	}
-	body := text
-	if len(text) > 0 && text[len(text)-1] != '}' { // kept without its envelope
-		text = append(slices.Clip(text), '}')
-	} else if i := bytes.LastIndex(text, []byte(`,"attestation":`)); i >= 0 {
-		body = text[:i]
-	}
-	var o palyra.Outcome
-	if err := json.Unmarshal(text, &o); err != nil || o.CallID != c.Call {
-		return finding(c.seq, "the outcome of call %s cannot be read, or is another's", c.Call)
-	}
-	switch {
-	case c.finished != nil:
-		if palyra.SumBytes(body) != c.finished.Body {
-			return finding(c.seq, "the outcome of call %s is not the one that was signed", c.Call)
-		}
-	case c.refused != nil:
-		if o.Layer != c.refused.Layer || o.ReasonCode != c.refused.Reason {
-			return finding(c.seq, "the outcome of call %s names another refusal than the journal", c.Call)
-		}
-	}
-	return nil
 }
 
 // holdAttestations holds each envelope by the digest that its call's last line has.

@@ -166,7 +166,7 @@ func verifyJournalFile(ctx context.Context, path string, keys []string, progress
 // reportOf puts what an offline check found into the words of a live one. A
 // problem is part of the report, not an error.
 func reportOf(r evidence.JournalReport, err error) (client.Report, error) {
-	out := client.Report{OK: err == nil, Root: r.Root, Entries: max(r.To-r.From+1, 0)}
+	out := client.Report{OK: err == nil, Root: r.Root, Entries: max(r.To-r.From+1, 0), Notes: r.Notes}
 	if r.Key != "" {
 		out.KeyIDs = []string{r.Key}
 	}

@@ -91,6 +91,9 @@ func (a *app) printReport(r client.Report) error {
 	err := a.emit(r, func(w io.Writer) {
 		if r.OK {
 			fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(joined(r.KeyIDs)))
+			for _, n := range r.Notes {
+				fmt.Fprintf(w, "note: %s\n", show.Line(n))
+			}
 			return
 		}
 		fmt.Fprintf(w, "BAD: %d entries looked at\n", r.Entries)

@@ -285,6 +285,8 @@ func (s *stage) List(context.Context, tools.Filter) ([]*palyra.Call, palyra.ID, 
 	return nil, "", nil
 }
 
+func (s *stage) Held(context.Context, palyra.ID) error { return nil }
+
 // finished is an outcome with what the command printed.
 func finished(code int, stdout, stderr string) palyra.Outcome {
 	o := palyra.Outcome{Outcome: palyra.OutcomeFinished, ExitCode: code, GrantID: "G1", JournalPosition: 9}

@@ -31,7 +31,20 @@ func (p catalogPart) Tools(context.Context) ([]palyra.Tool, error) { return p.Li
 
 func (p catalogPart) Tool(_ context.Context, name string) (palyra.Tool, error) { return p.Get(name) }
 
-type callsPart struct{ *run.Calls }
+type callsPart struct {
+	*run.Calls
+	journal *journal.Journal
+}
+
+// Held holds the record of a call against its lines.
+func (p callsPart) Held(ctx context.Context, id palyra.ID) error {
+	f, err := p.journal.AuditCall(ctx, id, audit.Of(id))
+	if err != nil || f == nil {
+		return err
+	}
+	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the record of the call was changed: %s", f.Why).
+		WithRemedy("run 'palyra journal verify', and keep the state as evidence")
+}
 
 func (p callsPart) List(ctx context.Context, f toolsvc.Filter) ([]*palyra.Call, palyra.ID, error) {
 	return p.Calls.List(ctx, run.Filter{Reach: f.Reach, Principal: f.Principal, Session: f.Session, State: f.State, Before: f.Before, Limit: f.Limit})
@@ -172,7 +185,7 @@ func (p journalPart) Export(ctx context.Context, w io.Writer, from, to int64, by
 
 func (p journalPart) Verify(ctx context.Context, progress func(done, total int64)) (wire.Report, error) {
 	r, err := p.Journal.Verify(ctx, progress, func(now time.Time) journal.Auditor { return audit.New(now) })
-	report := wire.Report{OK: err == nil && r.Problem == nil, Entries: r.Size, Root: r.Root}
+	report := wire.Report{OK: err == nil && r.Problem == nil, Entries: r.Size, Root: r.Root, Notes: r.Notes}
 	if r.Key != "" {
 		report.KeyIDs = []string{r.Key}
 	}

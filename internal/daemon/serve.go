@@ -109,7 +109,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	desk := approvals.New(deskPart{d}, leasesPart{d.desk}, now)
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
-		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls}, callsPart{d.path.calls}),
+		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal}, callsPart{d.path.calls, d.journal}),
 		runs.New(runsPart{d.path.runs, d.path.models, d.Config.Config.Models.Principals}, desk),
 		desk,
 		sessions.New(d.sessions),

@@ -48,13 +48,21 @@ func (d *daemon) copied() *copied {
 			d.t.Fatal(err)
 		}
 	}
+	c := &copied{d.t, path, trust, nil}
+	c.db = c.opened(path)
+	return c
+}
+
+// opened opens a state beside every daemon.
+func (c *copied) opened(path string) *sql.DB {
+	c.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=journal_mode(DELETE)")
 	if err != nil {
-		d.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	db.SetMaxOpenConns(1)
-	d.t.Cleanup(func() { _ = db.Close() })
-	return &copied{d.t, path, trust, db}
+	c.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func (c *copied) verify() error {

@@ -19,6 +19,8 @@ import (
 type Auditor interface {
 	Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding
 	Settle(tx *store.Tx) (*palyra.Finding, error)
+	// Notes says what could only be held in part.
+	Notes() []string
 }
 
 // errFound ends a walk at a finding.
@@ -35,34 +37,54 @@ func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
 	}
 	a := v.auditor(v.now())
 	var found *palyra.Finding
-	var text []byte
-	err = v.read(ctx, func(tx *store.Tx) error {
-		err := tx.Each("SELECT seq, time, kind, entry FROM journal_entries ORDER BY seq", nil, func(scan func(...any) error) error {
-			var r row
-			if err := scan(&r.seq, &r.time, &r.kind, &r.entry); err != nil {
-				return err
-			}
-			if text, err = pack.AppendLine(text[:0], r.entry); err != nil {
-				return err
-			}
-			e, err := eventOf(string(r.kind), text)
-			if err != nil || e == nil {
-				return err
-			}
-			if found = a.Hear(r.seq, time.Unix(0, r.time).UTC(), e); found != nil {
-				return errFound
-			}
-			return ctx.Err()
-		})
-		if err == nil {
-			found, err = a.Settle(tx)
-		}
+	err = v.read(ctx, func(tx *store.Tx) (err error) {
+		found, err = heard(ctx, tx, a, "", nil)
 		return err
 	})
 	if found != nil {
 		return problem(found.Seq, "%s", found.Why), nil
 	}
+	v.report.Notes = a.Notes()
 	return nil, err
+}
+
+// AuditCall has the record of one call held against its lines.
+func (j *Journal) AuditCall(ctx context.Context, id palyra.ID, a Auditor) (found *palyra.Finding, err error) {
+	err = j.db.Read(ctx, func(tx *store.Tx) (err error) {
+		found, err = heard(ctx, tx, a, " WHERE call_id = ?", []any{string(id)})
+		return err
+	})
+	return found, err
+}
+
+// heard tells an auditor the lines, and has it look at the tables.
+func heard(ctx context.Context, tx *store.Tx, a Auditor, which string, args []any) (found *palyra.Finding, err error) {
+	var text []byte
+	err = tx.Each("SELECT seq, time, kind, entry FROM journal_entries"+which+" ORDER BY seq", args, func(scan func(...any) error) error {
+		var r row
+		if err := scan(&r.seq, &r.time, &r.kind, &r.entry); err != nil {
+			return err
+		}
+		var err error
+		if text, err = pack.AppendLine(text[:0], r.entry); err != nil {
+			return err
+		}
+		e, err := eventOf(string(r.kind), text)
+		if err != nil || e == nil {
+			return err
+		}
+		if found = a.Hear(r.seq, time.Unix(0, r.time).UTC(), e); found != nil {
+			return errFound
+		}
+		return ctx.Err()
+	})
+	if errors.Is(err, errFound) {
+		return found, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.Settle(tx)
 }
 
 // check has the store look at its file.

@@ -18,7 +18,8 @@ type Report struct {
 	Time        string        `json:"time"` // of the head
 	Key         string        `json:"key"`  // that signed it: <name>+<hash>
 	Checkpoints int64         `json:"checkpoints"`
-	Problem     *Problem      `json:"problem"` // null: everything is as it was written
+	Problem     *Problem      `json:"problem"`         // null: everything is as it was written
+	Notes       []string      `json:"notes,omitempty"` // what could only be held in part
 }
 
 // Problem is the first thing found wrong.

@@ -55,7 +55,7 @@ func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Ev
 		if err := row.save(tx, c); err != nil {
 			return err
 		}
-		for _, e := range events {
+		for _, e := range row.held(events) {
 			if pos, err = l.append(tx, c, e); err != nil {
 				return err
 			}
@@ -97,10 +97,25 @@ func (l *Ledger) append(tx *store.Tx, c *palyra.Call, e palyra.Event) (palyra.Po
 // large calls do not fill the disk for ever.
 const maxKept = 64 << 10
 
-// row is a call as its table holds it.
+// row is a call as its table holds it, and what its journal line says of that.
 type row struct {
 	doc     *pack.Packed // nil: it stands as it is
 	outcome []byte
+	kept    palyra.Kept
+	body    palyra.Digest // of the outcome
+}
+
+// held returns the events with what is kept of the call in the last one that has a
+// place for it.
+func (r row) held(events []palyra.Event) []palyra.Event {
+	out := slices.Clone(events)
+	for i, e := range slices.Backward(out) {
+		if with, ok := r.kept.With(e, r.body); ok {
+			out[i] = with
+			break
+		}
+	}
+	return out
 }
 
 // encode prepares the row outside the transaction. Arguments that were never
@@ -128,20 +143,24 @@ func (l *Ledger) encode(c *palyra.Call) (row, error) {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
 	packed := l.shelf.Pack(c.Tool.Name+" "+string(c.Proposal.Principal), doc)
-	return l.encodeOutcome(c, row{doc: &packed})
+	return l.encodeOutcome(c, row{doc: &packed, kept: palyra.Kept{Document: palyra.SumBytes(doc)}})
 }
 
-func (l *Ledger) encodeOutcome(c *palyra.Call, r row) (_ row, err error) {
+func (l *Ledger) encodeOutcome(c *palyra.Call, r row) (row, error) {
 	if c.Outcome == nil {
 		return r, nil
 	}
-	if r.outcome, err = c.Outcome.Marshal(); err != nil {
+	text, err := c.Outcome.Marshal()
+	if err != nil {
 		return row{}, fmt.Errorf("run: encode outcome: %w", err)
 	}
-	if l.envelope != nil && c.Outcome.Attestation != nil {
-		r.outcome = withoutEnvelope(r.outcome, c.Outcome.Attestation)
+	if body, ok := palyra.BodyOf(text); ok {
+		r.body = palyra.SumBytes(body)
 	}
-	r.outcome = pack.Pack(r.outcome)
+	if l.envelope != nil && c.Outcome.Attestation != nil {
+		text = withoutEnvelope(text, c.Outcome.Attestation)
+	}
+	r.outcome = pack.Pack(text)
 	return r, nil
 }
 

@@ -172,6 +172,9 @@ func (c calls) Cancel(ctx context.Context, id palyra.ID) error {
 	return nil
 }
 
+// Held finds nothing.
+func (c calls) Held(context.Context, palyra.ID) error { return nil }
+
 // Get returns a call of whoever asks, or of agent:other for the id "other".
 func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	c.note(ctx, "get "+string(id))

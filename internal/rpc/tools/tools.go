@@ -48,6 +48,8 @@ type Record interface {
 	// List returns a page of calls, newest first, without what is large, and where
 	// the next one begins; empty: there are no more.
 	List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error)
+	// Held says why what is kept of a call is not what the journal says of it.
+	Held(ctx context.Context, id palyra.ID) error
 }
 
 // Calls takes calls.
@@ -204,10 +206,14 @@ func (s *Service) CancelCall(ctx context.Context, req *v1.CancelCallRequest) (*v
 	return &v1.CancelCallResponse{}, s.calls.Cancel(ctx, c.ID)
 }
 
-// GetCall implements the method.
+// GetCall implements the method. A record that somebody changed is not shown: who
+// looks at it would believe it.
 func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetCallResponse, error) {
 	c, err := s.reached(ctx, palyra.ActSee, req.GetCallId())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.record.Held(ctx, c.ID); err != nil {
 		return nil, err
 	}
 	res := &v1.GetCallResponse{Call: &v1.Call{}}

@@ -72,6 +72,7 @@ type Report struct {
 	Root     palyra.Digest `json:"root"`
 	KeyIDs   []string      `json:"key_ids,omitempty"`
 	Problems []string      `json:"problems,omitempty"`
+	Notes    []string      `json:"notes,omitempty"` // what could only be held in part
 }
 
 // Policy is the bundle in force.

@@ -177,12 +177,14 @@ func (x *Head) GetNote() string {
 
 // Report is the end of a verification.
 type Report struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ok            bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	Entries       int64                  `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
-	Root          string                 `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
-	KeyIds        []string               `protobuf:"bytes,4,rep,name=key_ids,json=keyIds,proto3" json:"key_ids,omitempty"`
-	Problems      []string               `protobuf:"bytes,5,rep,name=problems,proto3" json:"problems,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Ok       bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	Entries  int64                  `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
+	Root     string                 `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
+	KeyIds   []string               `protobuf:"bytes,4,rep,name=key_ids,json=keyIds,proto3" json:"key_ids,omitempty"`
+	Problems []string               `protobuf:"bytes,5,rep,name=problems,proto3" json:"problems,omitempty"`
+	// What could only be held in part.
+	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +250,13 @@ func (x *Report) GetKeyIds() []string {
 func (x *Report) GetProblems() []string {
 	if x != nil {
 		return x.Problems
+	}
+	return nil
+}
+
+func (x *Report) GetNotes() []string {
+	if x != nil {
+		return x.Notes
 	}
 	return nil
 }
@@ -826,13 +835,14 @@ const file_palyra_v1_journal_proto_rawDesc = "" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12\x14\n" +
 	"\x05chain\x18\x03 \x01(\tR\x05chain\x12\x16\n" +
 	"\x06origin\x18\x04 \x01(\tR\x06origin\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"{\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"\x91\x01\n" +
 	"\x06Report\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\x03R\aentries\x12\x12\n" +
 	"\x04root\x18\x03 \x01(\tR\x04root\x12\x17\n" +
 	"\akey_ids\x18\x04 \x03(\tR\x06keyIds\x12\x1a\n" +
-	"\bproblems\x18\x05 \x03(\tR\bproblems\"4\n" +
+	"\bproblems\x18\x05 \x03(\tR\bproblems\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"4\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\"\x83\x01\n" +

@@ -1,0 +1,170 @@
+package audit
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"palyra"
+	"palyra/internal/canon"
+	"palyra/internal/pack"
+	"palyra/internal/store"
+)
+
+// large is the size over which the arguments of an ended call are not kept.
+const large = 64 << 10
+
+// document is what is looked at of a call's own.
+type document struct {
+	ID       palyra.ID       `json:"call_id"`
+	Proposal palyra.Proposal `json:"proposal"`
+	Tool     palyra.Tool     `json:"tool"`
+	Plan     palyra.Plan     `json:"plan"`
+	Digest   palyra.Digest   `json:"plan_digest"`
+}
+
+// check compares a call's document and outcome with its lines. Where the lines
+// have no digests of them, being older, what else follows from the lines is held,
+// and less is true.
+func (c *call) check(doc, outcome []byte) (less bool, _ *palyra.Finding) {
+	if f := c.checkDocument(doc); f != nil {
+		return false, f
+	}
+	return c.kept.Document == "" || c.state.Ended() && c.body == "", c.checkOutcome(outcome)
+}
+
+func (c *call) checkDocument(text []byte) *palyra.Finding {
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil || d.ID != c.Call {
+		return finding(c.seq, "the document of call %s cannot be read, or is another's", c.Call)
+	}
+	if d.Proposal.Principal != c.Principal || d.Proposal.Session != c.Session || d.Digest != c.plan {
+		return finding(c.seq, "the document of call %s is not what the journal says", c.Call)
+	}
+	switch {
+	case c.kept.Document == "":
+		return c.checkOlder(d)
+	case palyra.SumBytes(text) != c.kept.Document:
+		return finding(c.seq, "the document of call %s is not the one that was kept", c.Call)
+	case !none(d.Plan.Arguments) && !c.planned(d.Plan):
+		return finding(c.seq, "the plan of call %s is not the one that was judged", c.Call)
+	}
+	return nil
+}
+
+// checkOlder holds a document by what lines say that do not have its digest:
+// arguments are those of the plan that was judged, or of the size and digest that
+// were proposed, and are left out only where they were large.
+func (c *call) checkOlder(d document) *palyra.Finding {
+	out := none(d.Plan.Arguments) && c.state.Ended() && c.InputBytes > large
+	if !out && !c.planned(d.Plan) {
+		return finding(c.seq, "the plan of call %s is not the one that was judged", c.Call)
+	}
+	args := d.Proposal.Arguments
+	switch {
+	case none(args) && (out || d.Tool.Name == "" || c.Input == palyra.SumBytes(args)): // one that was not admitted keeps none
+		return nil
+	case !none(args) && !out && (c.plan == "" || same(args, d.Plan.Arguments)):
+		return nil
+	}
+	return finding(c.seq, "the arguments of call %s are not those that were proposed", c.Call)
+}
+
+// planned reports whether a plan is the one that was judged, if one was.
+func (c *call) planned(p palyra.Plan) bool {
+	digest, err := p.Digest()
+	return c.plan == "" || err == nil && digest == c.plan
+}
+
+func none(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// same compares values: a plan has its arguments in one form, a proposal as sent.
+func same(a, b json.RawMessage) bool {
+	x, err1 := canon.FromJSON(a)
+	y, err2 := canon.FromJSON(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// words are the outcomes that a state may end in.
+var words = map[palyra.State]palyra.OutcomeKind{
+	palyra.Refused: palyra.OutcomeRefused, palyra.Cancelled: palyra.OutcomeCancelled, palyra.Unknown: palyra.OutcomeUnknown,
+	palyra.Checked: palyra.OutcomeAllowed,
+}
+
+func (c *call) checkOutcome(text []byte) *palyra.Finding {
+	if !c.state.Ended() {
+		if len(text) > 0 {
+			return finding(c.seq, "call %s has an outcome and no end", c.Call)
+		}
+		return nil
+	}
+	body, rest := apart(text)
+	var o palyra.Outcome
+	if err := json.Unmarshal(append(slices.Clip(body), '}'), &o); err != nil || o.CallID != c.Call {
+		return finding(c.seq, "the outcome of call %s cannot be read, or is another's", c.Call)
+	}
+	word, exit := words[c.state], o.ExitCode
+	if c.finished != nil {
+		word, exit = c.finished.Outcome, c.finished.ExitCode
+	}
+	if o.Outcome != word || o.ExitCode != exit {
+		return finding(c.seq, "call %s is %s, and its outcome says %.40q", c.Call, c.state, o.Outcome)
+	}
+	if c.refused != nil && (o.Layer != c.refused.Layer || o.ReasonCode != c.refused.Reason) {
+		return finding(c.seq, "the outcome of call %s names another refusal than the journal", c.Call)
+	}
+	held := c.body
+	if c.kept.Outcome != "" { // less is kept of it than was given
+		held = c.kept.Outcome
+	}
+	if held != "" && palyra.SumBytes(body) != held {
+		return finding(c.seq, "the outcome of call %s is not the one that its line has the digest of", c.Call)
+	}
+	if string(rest) != "null" && (c.finished == nil || palyra.SumBytes(rest) != c.finished.Attestation) {
+		return finding(c.seq, "the outcome of call %s has another attestation than the journal says", c.Call)
+	}
+	return nil
+}
+
+// apart is an outcome's body, and its attestation; null where it is kept without.
+func apart(text []byte) (body, attestation []byte) {
+	body, ok := palyra.BodyOf(text)
+	if !ok || len(text) == 0 || text[len(text)-1] != '}' { // a body has no brace at its end
+		return text, []byte("null")
+	}
+	return body, text[len(body)+len(`,"attestation":`) : len(text)-1]
+}
+
+// One holds the record of a single call against its lines.
+type One struct {
+	*Audit
+	id palyra.ID
+}
+
+// Of begins an audit of one call: it is told that call's lines.
+func Of(id palyra.ID) One { return One{New(time.Time{}), id} }
+
+// Settle looks at the call's row, when every line was heard.
+func (o One) Settle(tx *store.Tx) (f *palyra.Finding, err error) {
+	shelf := pack.NewShelf("call_bases")
+	err = tx.Each(`SELECT state, doc, outcome FROM calls WHERE id=?`, []any{str(o.id)}, func(scan func(...any) error) error {
+		var state palyra.State
+		var doc, outcome []byte
+		if err := scan(&state, &doc, &outcome); err != nil {
+			return err
+		}
+		c := o.calls[o.id]
+		d, err1 := shelf.Text(tx, doc)
+		out, err2 := pack.Text(outcome)
+		switch {
+		case c == nil || c.state != state:
+			f = finding(0, "the journal does not say that call %s is %.40q", o.id, state)
+		case err1 != nil || err2 != nil:
+			f = finding(c.seq, "the document or outcome of call %s cannot be read", o.id)
+		default:
+			_, f = c.check(d, out)
+		}
+		return nil
+	})
+	return f, err
+}

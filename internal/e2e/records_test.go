@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"palyra"
+	"palyra/client"
+	"palyra/internal/pack"
+)
+
+// Get, Exec and OnDone are what reading texts needs that are packed against others.
+func (c *copied) Get(query string, args []any, dest ...any) error {
+	return c.db.QueryRow(query, args...).Scan(dest...)
+}
+
+func (c *copied) Exec(string, ...any) (int64, error) { return 0, errors.ErrUnsupported }
+
+func (c *copied) OnDone(func(bool)) {}
+
+// rewritten is a text of a call's row with members changed.
+func (c *copied) rewritten(packed []byte, change func(map[string]any)) []byte {
+	t := c.t
+	t.Helper()
+	text, err := pack.NewShelf("call_bases").Text(c, packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := map[string]any{}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	change(v)
+	if text, err = json.Marshal(v); err != nil {
+		t.Fatal(err)
+	}
+	return pack.Pack(text)
+}
+
+// set returns a change of one member, by its path.
+func set(value any, path ...string) func(map[string]any) {
+	return func(v map[string]any) {
+		for _, name := range path[:len(path)-1] {
+			v, _ = v[name].(map[string]any)
+		}
+		v[path[len(path)-1]] = value
+	}
+}
+
+// forged makes the outcome that of a call that ran.
+func forged(v map[string]any) {
+	v["outcome"], v["exit_code"], v["stdout"] = "finished", 0, "FORGED OUTPUT"
+}
+
+// What is kept of a call is what the journal says, whatever became of the call:
+// somebody who rewrites a document or an outcome beside the daemon is noticed by
+// those who verify and by those who look at the call.
+func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	if _, err := person.AddWorkspace(t.Context(), d.work, "w"); err != nil {
+		t.Fatal(err)
+	}
+	large := d.answered(write(d.work, "large.txt", strings.Repeat("x", 80<<10)), palyra.AnswerAllow, palyra.ScopeOnce)
+	ran, refused := d.atOnce(echo("hello")), d.answered(write(d.work, "b.txt", "x"), palyra.AnswerDeny, "")
+	if err := cancelled(t.Context(), agent, person, write(d.work, "c.txt", "x")); err != nil {
+		t.Fatal(err)
+	}
+	checked, err := agent.Check(t.Context(), echo("may I"), nil)
+	if err != nil || checked.Outcome != palyra.OutcomeAllowed {
+		t.Fatal(checked, err)
+	}
+	c := d.copied()
+	if err := c.verify(); err != nil {
+		t.Fatalf("as it was left: %v", err)
+	}
+	given := palyra.ID(c.list(`SELECT id FROM calls WHERE state='cancelled'`)[0])
+	type change struct {
+		name, column string
+		call         palyra.ID
+		change       func(map[string]any)
+	}
+	last := []change{
+		{"the plan of a large call", "doc", large.CallID, set([]string{"FORGED"}, "plan", "writes")},
+		{"a plan without arguments", "doc", ran.CallID, func(v map[string]any) {
+			set(nil, "plan", "arguments")(v)
+			set([]string{"FORGED"}, "plan", "argv")(v)
+		}},
+		{"proposed arguments", "doc", ran.CallID, set(map[string]any{"text": "FORGED"}, "proposal", "arguments")},
+		{"who decided", "doc", large.CallID, set("user:forged", "decision", "by")},
+		{"the reason of a refusal", "outcome", refused.CallID, set("FORGED", "reason")},
+		{"a refused call that ran", "outcome", refused.CallID, forged},
+		{"a cancelled call that ran", "outcome", given, forged},
+		{"a cancelled call that said something", "outcome", given, set("FORGED", "stdout")},
+		{"a checked call that ran", "outcome", checked.CallID, forged},
+	}
+	for _, x := range last {
+		var was []byte
+		if err := c.db.QueryRow("SELECT "+x.column+" FROM calls WHERE id=?", string(x.call)).Scan(&was); err != nil {
+			t.Fatal(err)
+		}
+		c.exec("UPDATE calls SET "+x.column+"=? WHERE id=?", c.rewritten(was, x.change), string(x.call))
+		if err := c.verify(); palyra.AsError(err) == nil || palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		c.exec("UPDATE calls SET "+x.column+"=? WHERE id=?", was, string(x.call))
+	}
+	if err := c.verify(); err != nil {
+		t.Fatalf("as it was left, again: %v", err)
+	}
+	var was []byte
+	if err := c.db.QueryRow("SELECT outcome FROM calls WHERE id=?", string(refused.CallID)).Scan(&was); err != nil {
+		t.Fatal(err)
+	}
+	home := c.opened(filepath.Join(d.home, "state.db"))
+	if _, err := home.Exec("UPDATE calls SET outcome=? WHERE id=?", c.rewritten(was, forged), string(refused.CallID)); err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.mustStart()
+	agent, person = d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	if got, err := agent.GetCall(t.Context(), refused.CallID); palyra.AsError(err) == nil || palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
+		t.Errorf("a forged call is shown: %+v, %v", got, err)
+	}
+	if _, err := agent.GetCall(t.Context(), ran.CallID); err != nil {
+		t.Errorf("another call: %v", err)
+	}
+	if r, err := person.VerifyJournal(t.Context(), nil); err != nil || r.OK || len(r.Problems) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
