@@ -92,7 +92,10 @@ func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
 		return failed(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
 			WithRemedy("update it, or install with --mode check")
 	}
-	entry := install.Hook{Command: command, Blocks: claude.known() && !claude.before(blocksSince), Unsure: !claude.known() && o.agent.Name == claudeCode}
+	entry := install.Hook{
+		Command: command, Blocks: claude.known() && !claude.before(blocksSince),
+		Unsure: !claude.known() && o.agent.Name == claudeCode, Shows: o.agent.Name == codexAgent,
+	}
 	lines, err := install.HookLines(entry)
 	if err != nil {
 		return err
@@ -157,6 +160,7 @@ func (a *app) sayHooked(w io.Writer, done install.Result, o hookInstallOptions) 
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	}
 	a.say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
+	a.say("  what it asks you, you answer with `palyra approvals watch`, in another terminal")
 	a.say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
 }
 

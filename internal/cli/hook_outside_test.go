@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/mcp/install"
 	"palyra/internal/trusted"
 )
 
@@ -107,7 +108,7 @@ func TestHookForCodex(t *testing.T) {
 	}
 	code, out, errs = s.main(nil, "hook", "install", "codex", "--workspace", s.work)
 	doc, err := os.ReadFile(filepath.Join(s.work, ".codex", "hooks.json"))
-	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") || strings.Contains(string(doc), "onFailure") || !strings.Contains(errs, "trust the hook") {
+	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") || strings.Contains(string(doc), "onFailure") || !strings.Contains(string(doc), install.HookStatus) || !strings.Contains(errs, "trust the hook") {
 		t.Errorf("%d %q %q %v\n%s", code, out, errs, err, doc)
 	}
 	if code, out, errs = s.main(nil, "hook", "uninstall", "codex", "--workspace", s.work); code != 0 || !strings.Contains(out, "Codex does not ask") {

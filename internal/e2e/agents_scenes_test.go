@@ -49,7 +49,8 @@ func source() string {
 
 // What a model is told of a no, by whoever's tool it was, and of a wait by its own shell.
 const (
-	refusedThere = `refused: user:\w+ denied the call \(approval_denied\)\nremedy: talk to the approver; the same plan cannot be asked again for a while\ncall \w+\n`
+	refusedThere = `refused: user:\w+ denied the call \(approval_denied\)\nremedy: talk to the approver; the same plan cannot be asked again for a while\ncall \w+\n` + schemaAdded
+	schemaAdded  = `(?s:\nThis tool's input schema was not in your prompt.*)?` // by Claude Code, to an error of a tool that it had not shown whole
 	waitedShell  = `(palyra: waiting for a person to answer \w+ in another terminal: .*\r?\n)?`
 	refusedShell = `(?s).*user:\w+ denied the call \(approval_denied\).*`
 	refusedHook  = `(?s).*palyra: (denied|refused): user:\w+ denied the call.* \(approval_denied, call \w+\); talk to the approver.*`

@@ -3,9 +3,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,7 +110,19 @@ func codexHook(t *testing.T, b *table) {
 	s, m, env := codex(t, b, codexes, "gpt-5.5")
 	s.palyraIn("hook", "install", "codex")
 	s.play(m, append(scenes(s.work, codexes), edits(s.work, codexes)...), s.codexRun(env, "-s", "workspace-write", "--dangerously-bypass-hook-trust"))
+	s.play(m, []scene{s.picture()}, s.codexRun(env, "-s", "workspace-write", "--dangerously-bypass-hook-trust"))
 	s.play(m, []scene{selfAnswered()}, s.codexRun(env, "-s", "danger-full-access", "--dangerously-bypass-hook-trust"))
+}
+
+// picture: Codex tells no hook of its own reader of pictures, which docs/hooks.md says.
+func (s *stage) picture() scene {
+	file := filepath.Join(s.home, "outside.png")
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
+		s.t.Fatal(err)
+	}
+	s.write(file, b.String(), 0o600)
+	return scene{name: "picture outside, no hook is told", step: step{tool: "view_image", args: map[string]any{"path": file}}, want: ""}
 }
 
 // codexHookWindow trusts the hook in Codex's window, and uses it there and without one.
@@ -117,7 +132,9 @@ func codexHookWindow(t *testing.T, b *table) {
 	line := s.program("codex") + " -s workspace-write -a never"
 	all := append(scenes(s.work, codexes), edits(s.work, codexes)...)
 	s.play(m, pick(all, "program", "write, allowed after 3 s", "write, denied"), func(ctx context.Context) ([]byte, error) {
-		return s.inWindow(ctx, env, line, func(screen string) ([]string, bool) {
+		told, must := false, strings.HasPrefix(s.now, "write, allowed")
+		out, err := s.inWindow(ctx, env, line, func(screen string) ([]string, bool) {
+			told = told || strings.Contains(screen, install.HookStatus)
 			switch {
 			case strings.Contains(screen, "2. Use existing model"):
 				return []string{"2"}, false
@@ -128,6 +145,10 @@ func codexHookWindow(t *testing.T, b *table) {
 			}
 			return nil, strings.Contains(screen, "• done")
 		})
+		if must && !told {
+			t.Errorf("the window never said who waits:\n%s", out)
+		}
+		return out, err
 	})
 	s.play(m, pick(all, "program, allowed after 3 s", "program, denied"), s.codexRun(env, "-s", "workspace-write"))
 }

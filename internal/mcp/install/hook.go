@@ -46,6 +46,9 @@ type Hook struct {
 	// Blocks has Claude Code itself block the tool when the hook cannot start or is not
 	// answered in time. Only versions that know the word may read it.
 	Blocks bool
+	// Shows has the agent's window say who is waited for, where nothing else tells that its
+	// version knows the word: Codex has had it as long as it has hooks.
+	Shows bool
 	// Unsure keeps that word where an earlier entry of ours has it: nobody knows which
 	// version will read this one.
 	Unsure bool
@@ -54,14 +57,17 @@ type Hook struct {
 // blocks is the word in an entry.
 const blocks, block = "onFailure", "block"
 
-// HookStatus is what Claude Code shows while the hook runs: it is all that a person sees
-// of a question that waits.
+// HookStatus is what an agent's window shows while the hook runs: it is all that a person
+// sees of a question that waits.
 const HookStatus = "Palyra may be waiting for you: palyra approvals watch"
 
 func (h Hook) entry() map[string]any {
 	e := map[string]any{"type": "command", "command": h.Command, "timeout": int64(hookTimeout)}
-	if h.Blocks { // as old as the other word, as far as is known
-		e[blocks], e["statusMessage"] = block, HookStatus
+	if h.Blocks {
+		e[blocks] = block
+	}
+	if h.Shows || h.Blocks { // as old as the other word in Claude Code, as far as is known
+		e["statusMessage"] = HookStatus
 	}
 	return map[string]any{"matcher": "*", "hooks": []any{e}}
 }
