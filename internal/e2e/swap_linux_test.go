@@ -120,28 +120,34 @@ func TestWhatRunsIsWhatWasApproved(t *testing.T) {
 }
 
 // cached: of what lies in a cache no run has a copy of its own. Another run that swaps it
-// is noticed, whether or not the rest is staged.
+// is noticed, with an alert, whether or not the rest is staged.
 func (d *daemon) cached(t *testing.T) {
-	const inside = "/home/agent/.cache/npm/w.sh"
-	out := d.willing(d.inRoom(nil, "sh", "-c", "echo 'echo ready; while [ ! -e go ]; do sleep 0.02; done' > "+inside))
+	const cache = "/home/agent/.cache/npm"
+	const inside = cache + "/w.mk"
+	d.put("w.mk", "all: w\n")
+	out := d.willing(d.inRoom(nil, "sh", "-c", "printf 'w:\\n\\t@echo ready; while [ ! -e "+cache+"/go ]; do sleep 0.02; done\\n' > "+inside))
 	call, err := d.client(client.OperatorDoor).GetCall(t.Context(), out.CallID)
-	i := slices.IndexFunc(call.Plan.Mounts, func(m palyra.Mount) bool { return m.Target == filepath.Dir(inside) })
+	i := slices.IndexFunc(call.Plan.Mounts, func(m palyra.Mount) bool { return m.Target == cache })
 	if err != nil || i < 0 || out.ExitCode != 0 {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	found := filepath.Join(call.Plan.Mounts[i].Source, filepath.Base(inside))
-	for _, swap := range []bool{false, true} {
-		_ = os.Remove(filepath.Join(d.work, "go"))
-		run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, map[string]any{"command": "sh", "args": []string{inside}}), palyra.ScopeOnce)
-		if swap {
-			if err := errors.Join(os.Rename(found, found+".away"), os.Rename(found+".away", found)); err != nil {
-				t.Fatal(err)
+	found, signal := filepath.Join(call.Plan.Mounts[i].Source, "w.mk"), filepath.Join(call.Plan.Mounts[i].Source, "go")
+	for effects, args := range map[palyra.Settlement][]string{"": {"-s", "-f", inside}, palyra.EffectsNone: {"-s", "-f", "w.mk", "-f", inside}} {
+		for _, swap := range []bool{false, true} {
+			_ = os.Remove(signal)
+			run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, map[string]any{"command": "make", "args": args}), palyra.ScopeOnce)
+			if swap {
+				if err := errors.Join(os.Rename(found, found+".away"), os.Rename(found+".away", found)); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		d.put("go", "")
-		end := <-run.end
-		if changed := end.out.ReasonCode == palyra.ReasonInputChanged && slices.Equal(end.out.InputChanged, []palyra.PathText{inside}); changed != swap || end.err != nil {
-			t.Errorf("swapped %v: %+v, %v", swap, end.out, end.err)
+			save(t, signal, nil)
+			end := <-run.end
+			alerts := slices.DeleteFunc(d.lines("alert.raised"), func(l map[string]any) bool { return l["call_id"] != string(run.id) })
+			changed := end.out.ReasonCode == palyra.ReasonInputChanged && slices.Equal(end.out.InputChanged, []palyra.PathText{inside}) && len(alerts) == 1
+			if changed != swap || end.err != nil || end.out.Effects != effects {
+				t.Errorf("%v, swapped %v: %+v, %v; alerts %v", args, swap, end.out, end.err, alerts)
+			}
 		}
 	}
 }

@@ -32,6 +32,7 @@ type launch struct {
 	more    int64 // flows that are not listed
 	booked  int64 // bytes of a copy
 	inputs  []input
+	loose   []string // those that changed meanwhile
 	handed  bool
 	serves  bool // a service: whoever started it feeds it
 }
@@ -251,8 +252,8 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 	}
 	l.leaves(ctx, l.from, exit)
 	res := l.result(started, p, exit, err)
-	if l.Swapped != nil && len(res.Changed) > 0 && !l.job.Staged {
-		l.Swapped(ctx, l.from, res.Changed)
+	if l.Swapped != nil && len(l.loose) > 0 {
+		l.Swapped(ctx, l.from, l.loose)
 	}
 	return res
 }

@@ -97,7 +97,7 @@ func setAside(files int) string {
 // its own: what ran may not be what was approved.
 func (l *launch) swapped(res *palyra.Result) {
 	changed := l.lookAgain()
-	if len(changed) == 0 {
+	if l.loose = changed; len(changed) == 0 {
 		return
 	}
 	res.Changed = append(res.Changed, changed...)
