@@ -13,6 +13,7 @@ const (
 	RemnantTrusted    RemnantKind = "trusted_file_changed"  // a file that other programs heed and runs may write
 	RemnantCommitted  RemnantKind = "sealed_path_committed" // a sealed name that came into git's index or a commit, or is gone from there
 	RemnantUnread     RemnantKind = "repository_not_read"   // a repository in which that could not be looked for
+	RemnantMany       RemnantKind = "too_many_files"        // more than is looked through before a run: the next is refused
 	maxRemnantsBytes              = 8 << 10
 	maxRemnantBytes               = 768
 	remnantsMoreFirst             = "…"

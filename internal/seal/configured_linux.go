@@ -102,25 +102,41 @@ func (t *tree) configured(s *Snapshot, e entry) (out []anchor, err error) {
 			if r.Include {
 				from = []string{filepath.Dir(file), dir}
 			}
-			for _, p := range s.inWorkspace(t, from, r.Path) {
-				anchors, end, in := t.reach(s.workspace, p)
+			anchors, ends := t.meant(s, from, r)
+			out = append(out, anchors...)
+			if r.Include {
+				files = append(files, ends...)
+			}
+		}
+		if file == first && strings.HasSuffix(strings.ToLower(e.path), "config") {
+			for _, r := range t.personal() {
+				anchors, _ := t.meant(s, tops, r)
 				out = append(out, anchors...)
-				switch {
-				case !in:
-				case end == "" && r.Hooks:
-					for _, h := range gitfile.HookNames {
-						out = append(out, anchor{h, -1, 0})
-					}
-				case end != "" && (r.Hooks || !t.isDir(end)):
-					out = append(out, anchor{end, -1, 0})
-				}
-				if r.Include && in {
-					files = append(files, end)
-				}
 			}
 		}
 	}
 	return out, nil
+}
+
+// meant are the anchors for what one setting refers to, and where it ends in the
+// workspace.
+func (t *tree) meant(s *Snapshot, from []string, r gitfile.Reference) (out []anchor, ends []string) {
+	for _, p := range s.inWorkspace(t, from, r.Path) {
+		anchors, end, in := t.reach(s.workspace, p)
+		out = append(out, anchors...)
+		switch {
+		case !in:
+			continue
+		case end == "" && r.Hooks:
+			for _, h := range gitfile.HookNames {
+				out = append(out, anchor{h, -1, 0})
+			}
+		case end != "" && (r.Hooks || !t.isDir(end)):
+			out = append(out, anchor{end, -1, 0})
+		}
+		ends = append(ends, end)
+	}
+	return out, ends
 }
 
 // worktrees are the directories from which git looks at relative paths in a
@@ -179,19 +195,6 @@ func (t *tree) isDir(path string) bool {
 		_ = unix.Close(fd)
 	}
 	return err == nil
-}
-
-// home is the home of the workspace's owner, where it is known without asking
-// anybody.
-func (t *tree) home() string {
-	if t.euid != int(t.uid) {
-		return ""
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return home
 }
 
 // small returns the content of a small file of the workspace, nil when it is none.

@@ -1,8 +1,6 @@
 package seal
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/gitfile"
 )
 
 // maxRaces bounds how often an open is repeated because of renames near it.
@@ -26,6 +25,8 @@ type tree struct {
 	euid int
 	sure bool // its file system keeps directories' times as we need them
 	firm bool // and what is one directory stays one
+
+	own *[]gitfile.Reference // what its owner's configuration of git refers to; nil: it was not read
 }
 
 // openTree opens a workspace by its path, in which no part may be a link.
@@ -165,53 +166,6 @@ func statx(dir int, name string, flags int) (status, error) {
 // chmod changes the mode of what fd is, which may be open for nothing else.
 func chmod(fd int, mode uint32) error {
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode&0o7777)
-}
-
-// list calls f for the entries of a directory until it returns an error. The
-// name is f's for the call only; typ is DT_UNKNOWN where the file system does not
-// say.
-func list(fd int, buf []byte, f func(name []byte, typ byte) error) error {
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n <= 0 {
-			return err
-		}
-		if err := parseDirents(buf[:n], f); err != nil {
-			return err
-		}
-	}
-}
-
-// parseDirents reads what the kernel writes: number (8 bytes), offset (8), length
-// of the record (2), type (1), name, zeros.
-func parseDirents(b []byte, f func(name []byte, typ byte) error) error {
-	const head = 19
-	for len(b) > 0 {
-		if len(b) < head {
-			return errors.New("seal: directory entry cut short")
-		}
-		size := int(binary.NativeEndian.Uint16(b[16:]))
-		if size <= head || size > len(b) {
-			return errors.New("seal: directory entry of a wrong length")
-		}
-		name := b[head:size]
-		if end := bytes.IndexByte(name, 0); end >= 0 {
-			name = name[:end]
-		}
-		if string(name) != "." && string(name) != ".." {
-			if len(name) == 0 || bytes.IndexByte(name, '/') >= 0 {
-				return errors.New("seal: directory entry with a name that cannot be")
-			}
-			if err := f(name, b[18]); err != nil {
-				return err
-			}
-		}
-		b = b[size:]
-	}
-	return nil
 }
 
 // reliable says of a file system whether it changes a directory's ctime with every

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/dirents"
 	"palyra/internal/trusted"
 )
 
@@ -16,10 +17,10 @@ var errFull = errors.New("seal: more than can be looked at in one pass")
 // gather lists a directory.
 func (w *walker) gather(fd int, n *node, path string) error {
 	w.names, w.found = w.names[:0], w.found[:0]
-	before := w.count
-	defer func() { n.many = int32(w.count - before) }()
+	before := w.seen
+	defer func() { n.many = int32(w.seen - before) }()
 	state, _ := w.m.enter(n.state) // whether it is a repository shows only at the end
-	err := list(fd, w.buf, func(name []byte, typ byte) error {
+	err := dirents.List(fd, w.buf, func(name []byte, typ byte) error {
 		if w.seen++; w.seen&0xfff == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}

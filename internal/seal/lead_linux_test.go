@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -351,5 +352,74 @@ func TestHeededFilesAreTold(t *testing.T) {
 		if made := b.sweep(s); len(made) > 0 {
 			t.Errorf("told again: %q", made)
 		}
+	}
+}
+
+// Below node_modules, where package managers make links in plenty, those that lead
+// out are told like any other, and no others are.
+func TestPackageLinksThatLeadOut(t *testing.T) {
+	b := newBox(t)
+	b.file("node_modules/.pnpm/a/node_modules/a/x", "node_modules/linked -> "+b.out, "node_modules/old -> .pnpm/a/node_modules/a", "deep/er/node_modules/x/y", "to -> deep/er", "node_modules/@s/c/x")
+	s := b.scan()
+	b.file("node_modules/a -> .pnpm/a/node_modules/a", "node_modules/.pnpm/a/node_modules/b -> ../../a/node_modules/a", "node_modules/abs -> "+b.in("deep"),
+		"deep/er/node_modules/three -> ../../..", "deep/er/node_modules/out -> ../../../../out", "node_modules/evil -> "+b.out, "deep/er/node_modules/by -> ../../../to/../../../out",
+		"deep/er/node_modules/home -> ../../../to/../..", "node_modules/@s/up -> ../../..", "node_modules/@s/fine -> ../..")
+	want := []string{
+		stays(palyra.RemnantLink, "deep/er/node_modules/by"), stays(palyra.RemnantLink, "deep/er/node_modules/out"), stays(palyra.RemnantLink, "node_modules/@s/up"), stays(palyra.RemnantLink, "node_modules/evil"),
+	}
+	if made := b.sweep(s); !slices.Equal(made, want) {
+		t.Errorf("told %q", made)
+	}
+	if made := b.sweep(s); len(made) > 0 {
+		t.Errorf("told again: %q", made)
+	}
+	if stale, err := s.Stale(t.Context()); stale || err != nil {
+		t.Errorf("stale %v, %v", stale, err)
+	}
+}
+
+// What the owner's own configuration of git has it run in every repository is held
+// as well, through includes, and only that.
+func TestPersonalConfiguration(t *testing.T) {
+	b := newBox(t)
+	home := b.out + "/home"
+	must(t, os.MkdirAll(home+"/.config/git", 0o755))
+	must(t, os.WriteFile(home+"/.gitconfig", []byte("[core]\n\thooksPath = scripts/hooks\n\tpager = less\n[include]\n\tpath = more\n\tpath = ~/none\n\tpath = more\n"), 0o644))
+	must(t, os.WriteFile(home+"/more", []byte("[diff \"x\"]\n\ttextconv = ./conv --x\n[include]\n\tpath = more\n"), 0o644))
+	must(t, os.WriteFile(home+"/.config/git/config", []byte("[core]\n\tfsmonitor = "+b.in("mon/itor")+"\n"), 0o644))
+	t.Setenv("HOME", home)
+	b.file(repoIn("sub/.git")...)
+	must(t, os.WriteFile(b.in("sub/.git/config"), []byte("[core]\n\tbare = false\n"), 0o644))
+	b.file("sub/scripts/plain", "mon/itor", "scripts/x")
+	s := b.scan()
+	if got := seals(s); !slices.Contains(got, "ro mon/itor") {
+		t.Errorf("sealed %q", got)
+	}
+	b.file("sub/scripts/hooks/pre-commit", "sub/conv", "scripts/hooks/pre-commit", "conv")
+	if made := b.sweep(s); !slices.Equal(made, []string{"sub/conv", "sub/scripts/hooks"}) {
+		t.Errorf("made %q", made)
+	}
+}
+
+// More plain files than a workspace may have: the run that made them is told so, its
+// sealed paths are found nevertheless, and the next is refused with what to do.
+func TestMorePlainFilesThanAreLookedThrough(t *testing.T) {
+	b := newBox(t)
+	b.file("a")
+	s, err := Scan(t.Context(), b.ws, Default, Limits{Entries: 50, settle: -1})
+	must(t, err)
+	for i := range 300 {
+		b.file(fmt.Sprintf("many/f%d", i))
+	}
+	b.file("many/.envrc", "z/.envrc")
+	if made := b.sweep(s); !slices.Equal(made, []string{stays(palyra.RemnantMany, "."), "many/.envrc", "z/.envrc"}) {
+		t.Errorf("made %q", made)
+	}
+	if made := b.sweep(s); len(made) > 0 {
+		t.Errorf("told again: %q", made)
+	}
+	_, err = Scan(t.Context(), b.ws, Default, Limits{Entries: 50})
+	if e := palyra.AsError(err); e.Reason != palyra.ReasonSealDenied || !strings.Contains(e.Text, "50 files") || e.Remedy == "" {
+		t.Errorf("%v", err)
 	}
 }

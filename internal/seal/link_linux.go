@@ -42,8 +42,13 @@ func (w *walker) takeLink(a at, path string, seals bool, st status) error {
 	case w.out.dirs[a.dir].flags&modules != 0:
 		return w.takeStray(a, path, st)
 	}
+	return w.noteLink(a, path, st)
+}
+
+// noteLink notes a link that no name is about.
+func (w *walker) noteLink(a at, path string, st status) error {
 	w.note(a.dir, path, link, st)
-	w.target(a.fd, name)
+	w.target(a.fd, path[len(path)-baseLen(path):])
 	w.links++
 	switch {
 	case w.links <= w.limits.links:
@@ -166,7 +171,7 @@ func (t *tree) intoModules(s *Snapshot) map[string]bool {
 	bare := map[string]bool{}
 	some := len(s.bare) > 0 || slices.ContainsFunc(s.dirs, func(n node) bool { return n.flags&modules != 0 })
 	for _, e := range s.entries {
-		if e.kind != link || !some && !inModules(string(e.text)) { // where there is none yet, a link has to name it
+		if e.kind != link || s.amongPackages(e.path) || !some && !inModules(string(e.text)) { // where there is none yet, a link has to name it
 			continue
 		}
 		if _, end, in := t.follow(s.workspace, e.path); in && inModules(end) {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/dirents"
 	"palyra/internal/gitfile"
 	"palyra/internal/trusted"
 )
@@ -127,7 +128,7 @@ func (h *holder) holds(path string, state int32) bool {
 	var dirs []below
 	var links []string
 	found := errors.New("found")
-	err = list(fd, make([]byte, 8<<10), func(name []byte, typ byte) error {
+	err = dirents.List(fd, make([]byte, 8<<10), func(name []byte, typ byte) error {
 		if h.left--; h.left < 0 {
 			return found
 		}

@@ -185,19 +185,6 @@ func TestStaleIsAsGoodAsAScan(t *testing.T) {
 	})
 }
 
-func FuzzDirents(f *testing.F) {
-	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x18\x00\x08name\x00"))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = parseDirents(b, func(name []byte, _ byte) error {
-			if s := string(name); s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\x00") {
-				t.Errorf("name %q", s)
-			}
-			return nil
-		})
-	})
-}
-
 func benchBox(b *testing.B) *box {
 	x := newBox(b)
 	x.file(repoIn(".git")...)

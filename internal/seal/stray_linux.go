@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"palyra"
 	"palyra/internal/symlink"
 )
@@ -37,10 +39,17 @@ func (w *walker) forbids(path string) bool {
 // outside to a directory below node_modules makes that another place: it may not
 // have what is sealed elsewhere. A known one is asked again where it leads unless
 // every name counts there and it stays inside: another run's sweep may have seen it
-// first, links below node_modules are not watched, and what is outside changes.
+// first, links below node_modules are not watched unless they lead out, and what is
+// outside changes.
 func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == link && bytes.Equal(was.text, e.text)
+	if w.out.amongPackages(e.path) { // one that leads out, but nowhere where it may not
+		if !known {
+			p.stay(palyra.RemnantLink, e.path)
+		}
+		return false, nil
+	}
 	if known && !w.some && !symlink.Strays(string(e.text), strings.Count(e.path, "/")) {
 		return false, nil
 	}
@@ -67,27 +76,35 @@ func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 	return false, nil
 }
 
-// takeStray decides at once about a link below node_modules: there are too many to
-// remember them, so old ones are judged like new ones.
+// takeStray decides about a link below node_modules. Package managers make tens of
+// thousands that stay inside, which are too many to remember. One that leads where
+// none may goes at once, new or old; another that leads out is noted.
 func (w *walker) takeStray(a at, path string, st status) error {
-	if !w.sweeps {
-		return nil
-	}
 	name := path[len(path)-baseLen(path):]
-	w.note(a.dir, path, link, st)
-	w.target(a.fd, name)
-	last := len(w.out.entries) - 1
-	e := w.out.entries[last]
-	w.out.entries = w.out.entries[:last]
-	if !symlink.Strays(string(e.text), strings.Count(path, "/")) {
+	n, err := unix.Readlinkat(a.fd, name, w.buf)
+	if err != nil || !symlink.Strays(string(w.buf[:n]), strings.Count(path, "/")) {
+		return nil // what is gone leads nowhere
+	}
+	_, end, in := w.t.follow(w.out.workspace, path)
+	if in {
 		return nil
 	}
-	if _, end, in := w.t.follow(w.out.workspace, path); in || end == "" || !w.forbids(end) {
+	to := w.resolve(end)
+	if _, back := below(to.Path, w.out.workspace); back {
 		return nil
+	}
+	if !w.sweeps || end == "" || !to.Closed && !to.Proc {
+		return w.noteLink(a, path, st)
 	}
 	w.early++
 	w.out.dirs[a.dir].flags |= racy
-	return w.away(w.pen, e)
+	return w.away(w.pen, entry{path: path, dir: a.dir, kind: link, id: st.id, mode: st.mode})
+}
+
+// amongPackages reports whether a path lies where only git's names count.
+func (s *Snapshot) amongPackages(path string) bool {
+	dir := filepath.Dir(path)
+	return inModules(dir) && !s.looksInto(dir)
 }
 
 // within is what an absolute path is below a directory, as far as its words tell: no

@@ -54,6 +54,9 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 			if p.inside != nil { // it changed by our hand
 				delete(known, ownDir)
 			}
+			if s.crowded(w.out) {
+				p.stay(palyra.RemnantMany, ".")
+			}
 			changes := changes(known, w.out.byPath(), p.restored)
 			t.remember(w.out, known, w.states)
 			w.out.moved = s.moved
@@ -65,6 +68,20 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 		}
 		base = w.out
 	}
+}
+
+// crowded reports whether is has more files than a look before a run takes, where
+// what was there before had not: the next run is refused.
+func (s *Snapshot) crowded(is *Snapshot) bool {
+	return s.names() <= s.limits.Entries && is.names() > s.limits.Entries
+}
+
+// names is how many files and directories there are.
+func (s *Snapshot) names() (n int) {
+	for _, d := range s.dirs {
+		n += int(d.many)
+	}
+	return n
 }
 
 // clear walks once and moves away what must not be there. It returns how many it
