@@ -326,7 +326,12 @@ const leaveFor = 5 * time.Second
 // again.
 func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcome, error) {
 	var id palyra.ID
-	out, err := c.Check(ctx, r, func(e client.CallEvent) {
+	// The daemon is told of no deadline: it would say first that it passed, and the question
+	// would go with the call.
+	waiting, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)()
+	out, err := c.Check(waiting, r, func(e client.CallEvent) {
 		if e.Accepted != nil {
 			id = e.Accepted.CallID
 		}

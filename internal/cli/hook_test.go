@@ -340,6 +340,9 @@ func (d *waitingDesk) Check(ctx context.Context, r client.CallRequest, watch fun
 		return d.second, nil
 	}
 	watch(client.CallEvent{Accepted: &client.CallAccepted{CallID: "C1"}})
+	if _, told := ctx.Deadline(); told { // a daemon that knows when it is over may say so first
+		return palyra.Outcome{}, errors.New("the caller's deadline passed")
+	}
 	<-ctx.Done()
 	return palyra.Outcome{}, ctx.Err()
 }
