@@ -46,10 +46,33 @@ func (c *call) apply(s *spec, args []word) {
 		c.place(before)
 		c.subcommand(s)
 	default:
-		c.effect(s)
+		c.effect(c.looking(s))
 		c.checkOperands(s)
 		c.place(before)
 	}
+}
+
+// looking is the program as it is when its options make it only look.
+func (c *call) looking(s *spec) *spec {
+	if s.Look == nil {
+		return s
+	}
+	with, only := strings.Fields(s.Look.With), strings.Fields(s.Look.Only)
+	found := false
+	for name := range c.seen {
+		is := slices.Contains(with, name)
+		if !is && !slices.Contains(only, name) {
+			return s
+		}
+		found = found || is
+	}
+	if !found {
+		return s
+	}
+	c.reads, c.outputs = append(c.reads, c.outputs...), nil
+	other := *s
+	other.Class = string(palyra.CommandReadOnly)
+	return &other
 }
 
 // exact tells of the few words that make any program just say something about

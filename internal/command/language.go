@@ -1,6 +1,9 @@
 package command
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // plainAwk tells that an awk program can only read and print. Everything by which
 // awk writes files, runs programs or opens others needs one of these marks, and awk
@@ -23,6 +26,38 @@ func plainJq(text string) bool {
 	}
 	return true
 }
+
+// plainYq tells that an expression of yq reads what it is given and nothing else: all
+// that it names are members, and functions that are known to compute. Both programs of
+// that name have it.
+func plainYq(text string) bool {
+	for _, mark := range []string{"load", "env", "system", "eval", "import", "include", "modulemeta", "input", "file", "$", "\\"} {
+		if strings.Contains(strings.ToLower(text), mark) {
+			return false
+		}
+	}
+	before := ' '
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if !letter(c) || letter(byte(before)) || before == '.' {
+			before = rune(c)
+			continue
+		}
+		name := text[i:]
+		if end := strings.IndexFunc(name, func(r rune) bool { return r > 'z' || !letter(byte(r)) && !(r >= '0' && r <= '9') }); end >= 0 {
+			name = name[:end]
+		}
+		if i += len(name) - 1; strings.HasPrefix(strings.TrimLeft(text[i+1:], " "), "(") && !slices.Contains(yqFunctions, name) {
+			return false
+		}
+		before = 'a'
+	}
+	return true
+}
+
+var yqFunctions = []string{"select", "map", "has", "sort_by", "group_by", "unique_by", "contains", "join", "split", "test", "map_values", "with_entries", "del", "and", "or", "not", "first", "pick"}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
 // plainSed tells that a sed script is made of the commands that only print, skip
 // and substitute. All of e, r, R, w, W, a, i, c, labels and files is refused, and

@@ -22,7 +22,8 @@ type reading struct {
 	outside  []string
 	why      []string
 	commands int
-	strayed  int // paths out of the workspace, counted again and again
+	fed      bool // a pipe brings names of files that were found
+	strayed  int  // paths out of the workspace, counted again and again
 }
 
 // rank orders classes by how much they ask of a person. Destructive is the last:

@@ -78,6 +78,10 @@ func (l *line) cmd(c syntax.Command) {
 		if c.Op == syntax.PipeAll {
 			l.doubt("the line is none to some shells")
 		}
+		if c.Op == syntax.Pipe {
+			l.pipe(c)
+			break
+		}
 		l.stmt(c.X)
 		l.stmt(c.Y)
 	case *syntax.Subshell:

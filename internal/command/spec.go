@@ -58,9 +58,17 @@ type spec struct {
 	Language string           `json:"language,omitempty"` // of its first operand or Scripts
 	Sub      map[string]*spec `json:"sub,omitempty"`
 	Wrap     *wrap            `json:"wrap,omitempty"`
+	Look     *look            `json:"look,omitempty"` // how it only looks
 
 	known   map[string]option
 	operand *regexp.Regexp
+}
+
+// look says which options make a program that writes otherwise only look: one of With
+// is there, and beside those nothing but Only. What it would write is then read.
+type look struct {
+	With string `json:"with"`
+	Only string `json:"only,omitempty"`
 }
 
 // wrap says how a program runs the command among its operands.
@@ -71,6 +79,7 @@ type wrap struct {
 	Assign bool   `json:"assign,omitempty"` // NAME=VALUE may stand before it
 	Floor  string `json:"floor,omitempty"`  // the least class
 	Only   string `json:"only,omitempty"`   // programs that it has in itself and that are read as those of the system
+	Feeds  string `json:"feeds,omitempty"`  // adds words that it reads; with no options but these where they come from is told
 }
 
 // option is one option as the tables know it.

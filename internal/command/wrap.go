@@ -18,6 +18,10 @@ const (
 
 // unwrap looks at the command that a program runs.
 func (c *call) unwrap(s *spec) {
+	if s.Wrap.Feeds != "" && c.fedHarmlessly(s) {
+		c.wrapped(s)
+		return
+	}
 	if s.Wrap.Floor != "" {
 		c.raise(palyra.CommandClass(s.Wrap.Floor), c.name+": "+s.Why)
 	}
