@@ -69,11 +69,18 @@ func word(r client.DecideRequest) string {
 // answers prints what can be answered, each with what it does.
 func (v *approvalView) answers() {
 	a := v.approval
-	if !a.Pending() {
+	words, labels := offered(a)
+	if !a.Pending() || v.once && len(words) == 0 { // there the question itself names both
 		return
 	}
-	words, labels := offered(a)
-	v.put("Answers", "allow: this call, once")
+	once := "allow: this call, once"
+	switch {
+	case a.Need.Fresh || unshown(a):
+		once += "; it is asked about every time"
+	case !v.once:
+		once += "; the same again unasked with --scope session, or --scope timeboxed --ttl 30m"
+	}
+	v.put("Answers", once)
 	for _, w := range words {
 		v.put("", w+": "+show.Line(labels[w])+", unasked, for "+span(wideTime)+" (--ttl) and no longer than this session")
 	}

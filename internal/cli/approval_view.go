@@ -59,6 +59,7 @@ func (v *approvalView) print() {
 	v.details()
 	v.gist()
 	v.votes()
+	v.answers()
 }
 
 // line prints a labelled line of outside text; nothing when there is none.
@@ -166,8 +167,11 @@ func ending(a palyra.Approval) string {
 // where.
 func (v *approvalView) gist() {
 	a := v.approval
-	v.line("Title", a.Prompt.Title)
-	if a.Prompt.Summary != "" {
+	named := v.short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
+	if !named {
+		v.line("Title", a.Prompt.Title)
+	}
+	if a.Prompt.Summary != "" && !named {
 		v.put("Summary", safeLine(a.Prompt.Summary))
 	}
 	v.risk()
@@ -184,7 +188,7 @@ func (v *approvalView) gist() {
 	if v.separation != "" {
 		v.put("Your key", separationText(v.separation))
 	}
-	if a.Pending() {
+	if a.Pending() && !v.short {
 		v.line("Expires", stamp(a.ExpiresAt))
 	}
 }
@@ -265,6 +269,9 @@ func (v *approvalView) what() {
 	source := string(p.Source)
 	if source == "" {
 		source = "unknown source"
+	}
+	if v.short && spoken(p) && p.Source == palyra.SourceBuiltin {
+		return
 	}
 	v.put("Tool", show.Arg(p.Tool)+readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
 	if v.short && spoken(p) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 
@@ -84,39 +85,41 @@ func (v *approvalView) variablesShort() {
 		return
 	}
 	var own []palyra.EnvVar
-	var names []string
+	names := 0
 	for _, e := range p.Env {
 		if _, asked := args.Env[e.Name]; asked || e.Secret {
 			own = append(own, e)
 		} else {
-			names = append(names, show.Arg(e.Name))
+			names++
 		}
 	}
 	v.variables(own)
-	label := "Environment"
-	if len(own) > 0 {
-		label = ""
-	}
-	const shown = 6
-	switch n := len(names); {
-	case n > shown:
-		v.put(label, fmt.Sprintf("%d variables of the profile", n))
-		v.leave(n, "variable", "variables")
-	case n > 0:
-		v.put(label, "of the profile: "+strings.Join(names, ", "))
-	}
+	v.leave(names, "variable of the profile", "variables of the profile")
 }
 
-// limitsShort prints the limits that people think of first.
+// programShort prints the file of a program, where its name does not tell it: a program
+// of the system that is called by its name is the one that people expect.
+func (v *approvalView) programShort() {
+	p := v.approval.Plan
+	dir, base := path.Split(p.Executable.Path)
+	expected := len(p.Argv) > 0 && p.Argv[0] == base && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
+	if expected {
+		v.leave(1, "path and digest of the program", "")
+		return
+	}
+	v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
+	v.leave(1, "digest of the program", "")
+}
+
+// limitsShort counts the limits.
 func (v *approvalView) limitsShort(l palyra.Limits) {
-	v.put("Limits", limits(palyra.Limits{WallMS: l.WallMS, CPUMS: l.CPUMS, MemoryBytes: l.MemoryBytes, Processes: l.Processes}))
 	others := 0
-	for _, n := range []int64{l.OpenFiles, l.FileBytes, l.OutputBytes, l.EmittedBytes, l.DiskBytes} {
+	for _, n := range []int64{l.WallMS, l.CPUMS, l.MemoryBytes, l.Processes, l.OpenFiles, l.FileBytes, l.OutputBytes, l.EmittedBytes, l.DiskBytes} {
 		if n != 0 {
 			others++
 		}
 	}
-	v.leave(others, "more limit", "more limits")
+	v.leave(others, "limit", "limits")
 }
 
 // factors takes those risk factors that are a plain word out of a list, to stand
@@ -174,8 +177,7 @@ func (v *approvalView) roomShort() {
 	if len(p.Seals) <= 6 {
 		v.sealed()
 	} else {
-		v.put("Sealed", fmt.Sprintf("%d names at any depth: hooks, and settings of editors, CI and agents", len(p.Seals)))
-		v.leave(len(p.Seals), "sealed name", "sealed names")
+		v.leave(len(p.Seals), "sealed name", "sealed names (hooks, and settings of editors, CI and agents)")
 	}
 }
 
@@ -225,11 +227,15 @@ func (v *approvalView) said(note string) bool {
 	}
 	for prefix, shown := range map[string]bool{
 		"what is sealed stays as it is": len(p.Seals) > 0, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
-		"keeps between runs of this workspace: ": slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
+		"other files that it reads than the inputs listed are not bound": len(p.Inputs) == 0,
+		"keeps between runs of this workspace: ":                         slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
 	} {
 		if shown && strings.HasPrefix(note, prefix) {
 			return true
 		}
+	}
+	if limit, polled := strings.CutSuffix(note, " is polled, not enforced by the kernel"); polled && p.Enforcement.Limits[limit] == "polled" {
+		return true
 	}
 	limit, loose := strings.CutSuffix(note, " is not limited")
 	return note == "profile "+p.Profile || loose && p.Enforcement.Limits[limit] == "none"

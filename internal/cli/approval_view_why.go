@@ -19,17 +19,17 @@ const answerIt = "have an operator answer the approval"
 // answer would also cover.
 func (v *approvalView) why() {
 	p := v.approval.Prompt
-	v.text("Why asked", reasons(p.Explanation, v.approval.Policies))
+	v.text("Why asked", v.reasons())
 	if !v.short {
 		v.line("Policies", joined(v.approval.Policies))
 	}
 	if needs := need(v.approval.Need); !v.short || needs != need(palyra.Need{}) {
 		v.put("Needs", needs)
 	}
-	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.approval.Pending() {
+	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.approval.Pending() && !(v.short && more == usualRemedy) {
 		v.text("Remedy", more)
 	}
-	if v.approval.Pending() && !v.once {
+	if v.approval.Pending() && !v.once && !v.short { // there the answers are named
 		v.text("Wider scopes", wider(p.Covers))
 		v.widenings()
 	}
@@ -48,6 +48,24 @@ func (v *approvalView) why() {
 		}
 		label = ""
 	}
+}
+
+// What the shipped policies say of every ordinary question: whoever is asked knows it
+// after the first.
+const (
+	usualReason = "the call can write, run a program, connect or use a secret, which needs an approval"
+	usualRemedy = "a permit for such calls in the policy bundle would make an approval unnecessary"
+)
+
+// reasons is why it is asked; the short view leaves out what is always said, where
+// something else is.
+func (v *approvalView) reasons() string {
+	all := reasons(v.approval.Prompt.Explanation, v.approval.Policies)
+	first, rest, more := strings.Cut(all, "\n")
+	if v.short && more && rest == usualReason {
+		return first
+	}
+	return all
 }
 
 // newWorkspaceNote is the note that the view says in its own words.

@@ -16,7 +16,10 @@ import (
 // process prints what would be executed, element by element, nothing cut.
 func (v *approvalView) process() {
 	p := v.approval.Plan
-	if p.Executable.Path != "" {
+	switch {
+	case p.Executable.Path != "" && v.short && !p.Executable.Sealed:
+		v.programShort()
+	case p.Executable.Path != "":
 		v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
 		v.digest("", p.Executable.Digest)
 		if p.Executable.Sealed {
@@ -31,7 +34,9 @@ func (v *approvalView) process() {
 		}
 		v.script()
 	}
-	v.list("Directory", nonEmpty(p.Cwd))
+	if !v.short || p.Cwd != p.Workspace.Path {
+		v.list("Directory", nonEmpty(p.Cwd))
+	}
 	if v.short {
 		v.variablesShort()
 	} else {
@@ -164,7 +169,11 @@ func (v *approvalView) where() {
 		v.shout("Runs in", "NO SANDBOX: the agent runs it itself, by its own tools; Palyra neither holds it nor sees what it does")
 		return
 	}
-	v.put("Runs in", tierText(p.Tier)+inProfile(p.Profile))
+	text := tierText(p.Tier) + inProfile(p.Profile)
+	if v.short && p.Enforcement.Mode == "strict" && len(p.Egress) == 0 {
+		text += "; network: " + v.strictNetwork("none")
+	}
+	v.put("Runs in", text)
 }
 
 // enforcement prints what the tier promises to hold, and what it does not.
@@ -181,7 +190,9 @@ func (v *approvalView) enforcement() {
 		}
 		return
 	}
-	v.network(e.Mode, p)
+	if !v.short || e.Mode != "strict" || len(p.Egress) > 0 { // else it stands with where it runs
+		v.network(e.Mode, p)
+	}
 	if v.short {
 		v.mechanisms(e.Mechanisms)
 	} else {
@@ -203,7 +214,9 @@ func (v *approvalView) enforcement() {
 	} else {
 		v.put("Limits held", orNone(held))
 	}
-	if polled != nil {
+	if polled != nil && v.short {
+		v.leave(len(polled), "limit that is only polled", "limits that are only polled")
+	} else if polled != nil {
 		v.shout("Polled", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
 	}
 	if loose != nil {

@@ -132,3 +132,23 @@ func TestExecCapableCommandsAsk(t *testing.T) {
 		}
 	}
 }
+
+// A question's risk is what the command does, not that it is a program.
+func TestRiskIsWhatACommandDoes(t *testing.T) {
+	e := defaultEngine(t)
+	for line, want := range map[string]palyra.RiskLevel{
+		"sed -i s/a/b/ a.txt": palyra.RiskMedium, "touch a": palyra.RiskMedium, "go fmt ./...": palyra.RiskMedium, "cat /etc/hostname": palyra.RiskMedium,
+		"mkdir -p a/b": palyra.RiskMedium, "cat /root/.ssh/id_ed25519": palyra.RiskHigh, "cat /etc/shadow": palyra.RiskHigh,
+		"python3 x.py": palyra.RiskHigh, "curl http://x": palyra.RiskHigh, "unheard-of": palyra.RiskHigh, "go install ./...": palyra.RiskHigh,
+		"sed -i 1e\\ id a.txt": palyra.RiskHigh, "git push": palyra.RiskCritical,
+	} {
+		r := inRoom(strings.Fields(line))
+		if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask || v.Risk.Level != want {
+			t.Errorf("%s: %s %+v, want %s", line, v.Effect, v.Risk, want)
+		}
+		r.Plan.Enforcement.Mode = "none"
+		if v := e.Judge(t.Context(), r); v.Risk.Level != palyra.RiskHigh && v.Risk.Level != palyra.RiskCritical {
+			t.Errorf("%s, not held: %+v", line, v.Risk)
+		}
+	}
+}

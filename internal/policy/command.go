@@ -6,6 +6,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/trusted"
 )
 
 // classes are those that policies can compare with.
@@ -41,8 +42,23 @@ func commandRecord(c palyra.Command) cedar.Record {
 	})
 }
 
-// command adds what the words of a command tell. It only ever raises a risk.
-func (f *findings) command(c palyra.Command) {
+// command adds what the words of a command tell. A program that is understood to its
+// last word, and that the full sandbox holds, is no more than what it does: it looks,
+// builds, or changes files of the workspace.
+func (f *findings) command(c palyra.Command, p palyra.Plan) {
+	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == "strict" &&
+		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))
+	for i := range f.factors {
+		if tame && f.factors[i].name == string(palyra.ProcessExec) {
+			f.factors[i].rank = 1
+		}
+	}
+	for _, at := range c.Outside {
+		f.add(1, "outside_path", at)
+		if trusted.Secret(at) {
+			f.add(2, "secret_place", at)
+		}
+	}
 	if c.Class != palyra.CommandDestructive {
 		return
 	}

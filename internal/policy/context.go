@@ -56,7 +56,7 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 		return nil, err
 	}
 	f, command := examine(r), s.analyse(r.Plan)
-	f.command(command)
+	f.command(command, r.Plan)
 	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
 	c := &call{
 		state: s, request: r, principal: uid, risk: f.risk(), words: command, standing: standing, found: f, egress: egress,
