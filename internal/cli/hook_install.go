@@ -77,20 +77,30 @@ func (o hookInstallOptions) settings(p install.Places) string {
 // in the name of a tool.
 var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?$`)
 
-// installHook writes the hook, or only shows it.
+// installHook writes the hook, or only shows it, and says so.
 func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
+	done, say, err := a.writeHook(ctx, o)
+	if err != nil {
+		return err
+	}
+	return a.emit(done, say)
+}
+
+// writeHook writes the hook, or nothing where it is only to be shown; say tells people.
+func (a *app) writeHook(ctx context.Context, o hookInstallOptions) (wrote hookInstallation, say func(io.Writer), err error) {
+	refuse := func(err error) (hookInstallation, func(io.Writer), error) { return hookInstallation{}, nil, err }
 	workspace, only := o.workspace, o.only
 	command, err := a.hookCommand(o)
 	if err != nil {
-		return err
+		return refuse(err)
 	}
 	var claude version
 	if o.agent.Name == claudeCode {
 		claude = a.claudeVersion(ctx)
 	}
 	if o.mode == hookRewrite && claude.before(rewritesSince) {
-		return failed(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
-			WithRemedy("update it, or install with --mode check")
+		return refuse(failed(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
+			WithRemedy("update it, or install with --mode check"))
 	}
 	entry := install.Hook{
 		Command: command, Blocks: claude.known() && !claude.before(blocksSince),
@@ -98,28 +108,28 @@ func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
 	}
 	lines, err := install.HookLines(entry)
 	if err != nil {
-		return err
+		return refuse(err)
 	}
 	home, _ := a.variable("HOME")
 	if home == "" && only {
 		home = "~"
 	}
 	if home == "" && workspace == "" {
-		return noHome()
+		return refuse(noHome())
 	}
 	if workspace != "" {
 		if workspace, err = a.directory(workspace); err != nil {
-			return err
+			return refuse(err)
 		}
 		o.workspace = workspace
 	}
 	done := install.Result{Path: o.settings(install.Places{Home: home})}
 	if !only {
 		if done, err = install.WriteHook(done.Path, entry); err != nil {
-			return err
+			return refuse(err)
 		}
 	}
-	return a.emit(hookInstallation{o.agent.Name, command, done, lines}, func(w io.Writer) {
+	return hookInstallation{o.agent.Name, command, done, lines}, func(w io.Writer) {
 		if only {
 			a.say("palyra: these lines go into %s", show.Line(done.Path))
 			fmt.Fprintln(w, strings.TrimSuffix(lines, "\n"))
@@ -129,7 +139,7 @@ func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
 		if done.Changed {
 			a.sayLimits(o.agent, claude, entry.Blocks)
 		}
-	})
+	}, nil
 }
 
 // sayLimits says what the hook does not do in the agent that was found.

@@ -58,8 +58,9 @@ type mcpInstallOptions struct {
 type installed struct {
 	Client string `json:"client"`
 	install.Result
-	Lines string          `json:"lines"`
-	Allow *install.Result `json:"allow,omitempty"` // the rule in Claude Code's settings
+	Lines string            `json:"lines"`
+	Allow *install.Result   `json:"allow,omitempty"` // the rule in Claude Code's settings
+	Hook  *hookInstallation `json:"hook,omitempty"`  // with --hook
 }
 
 func (a *app) installMCP(ctx context.Context, c install.Client, o mcpInstallOptions) error {
@@ -89,6 +90,14 @@ func (a *app) installMCP(ctx context.Context, c install.Client, o mcpInstallOpti
 			return err
 		}
 		out.Allow, late = a.allowServer(c, o.workspace, true)
+	}
+	if agent, ok := hook.Find(c.Name); ok && a.asJSON && o.hook && !o.print { // one answer, in one object
+		done, _, err := a.writeHook(ctx, ownHook(agent, o))
+		if err != nil {
+			return err
+		}
+		out.Hook = &done
+		return a.emit(out, nil)
 	}
 	if err := a.emit(out, func(w io.Writer) { a.sayInstalled(w, c, out, o, late) }); err != nil || o.print {
 		return err
@@ -159,7 +168,7 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 	wanted := o.hook
 	if !wanted {
 		a.say("  note: what %s's own tools do (its shell, its editor) does not pass Palyra by this", c.Title)
-		if a.interactive() {
+		if a.interactive() && !a.asJSON {
 			word, err := askLine(ctx, "  put them behind the gate as well? [y/N] ")
 			wanted = err == nil && (word == "y" || word == "yes")
 		}
@@ -168,7 +177,12 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 		a.say("  to put them behind the gate: %s", command)
 		return nil
 	}
-	return a.installHook(ctx, hookInstallOptions{agent: agent, workspace: o.workspace, mode: hookRewrite, own: "palyra"})
+	return a.installHook(ctx, ownHook(agent, o))
+}
+
+// ownHook is the hook beside Palyra's own server.
+func ownHook(agent hook.Agent, o mcpInstallOptions) hookInstallOptions {
+	return hookInstallOptions{agent: agent, workspace: o.workspace, mode: hookRewrite, own: "palyra"}
 }
 
 // mcpCommand is how a client starts this very program: by its full path, since

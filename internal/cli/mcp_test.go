@@ -91,6 +91,14 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	if raw, err = os.ReadFile(settings); code != exitOK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
 		t.Errorf("%d %v %s\n%s", code, err, said, raw)
 	}
+	code, out, said := alone(t, env, "mcp", "install", "claude-code", "--hook", "--json")
+	var one struct {
+		Client string
+		Hook   struct{ Command string }
+	}
+	if err := json.Unmarshal([]byte(out), &one); code != exitOK || err != nil || one.Client != "claude-code" || !strings.Contains(one.Hook.Command, "hook claude-code") {
+		t.Errorf("not one object: %d %v %s\n%s", code, err, said, out)
+	}
 	for _, args := range [][]string{{"hook", "uninstall", "claude-code"}, {"mcp", "uninstall", "claude-code"}} {
 		if code, _, said := alone(t, env, args...); code != exitOK {
 			t.Fatalf("%v: %d %s", args, code, said)
