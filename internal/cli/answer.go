@@ -80,9 +80,9 @@ func (v *approvalView) answers() {
 	case !v.once:
 		once += "; the same again unasked with --scope session, or --scope timeboxed --ttl 30m"
 	}
-	v.put("Answers", once)
+	v.put("Answer with", once)
 	for _, w := range words {
-		v.put("", w+": "+show.Line(labels[w])+", unasked, for "+span(wideTime)+" (--ttl) and no longer than this session")
+		v.put("", w+": "+show.Line(labels[w])+", unasked, for 8 hours (--ttl) and no longer than this session")
 	}
 	if len(words) > 0 {
 		v.paint("", exceptions(words), v.style.calm)

@@ -38,9 +38,14 @@ func TestTheShortViewIsShort(t *testing.T) {
 	if n := strings.Count(got, "\n"); n > 40 {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
+	plain := a
+	plain.Plan.Argv, plain.Plan.Inputs, plain.Plan.Workspace.Known = []string{"sed", "-i", "s/a/b/", "a.txt"}, nil, true
+	if n := strings.Count(renderShort(bound(plain), 120), "\n"); n > 22 {
+		t.Errorf("an ordinary question has %d lines:\n%s", n, renderShort(bound(plain), 120))
+	}
 	flat := strings.NewReplacer("\n             ┆ ", "").Replace(got)
 	for _, want := range []string{
-		"Command        make all\n", "CI=1\n", "120 names at any depth", "Not shown ", "12 writable caches of the workspace's own", "120 sealed names", "13 variables",
+		"Command        make all\n", "CI=1\n", "120 sealed names", "Not shown ", "12 writable caches of the workspace's own", "120 sealed names", "13 variables",
 		"see palyra approvals show " + string(a.ID) + " --full\n", string(a.PlanDigest), "input-7, and 4 more",
 	} {
 		if !strings.Contains(flat, want) {

@@ -47,7 +47,7 @@ func labels() []string {
 	return []string{
 		"NOT SHOWN", "Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
 		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
-		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Decided", "Reason", "Grant",
+		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Answer with", "Decided", "Reason", "Grant",
 	}
 }
 

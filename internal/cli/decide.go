@@ -236,10 +236,10 @@ func (w *waiter) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answe
 	words, _ := offered(p)
 	more := ""
 	for _, one := range words {
-		more += one + " to go on unasked, "
+		more += ", " + one + " to go on unasked"
 	}
 	for {
-		typed, err := askLine(ctx, "Type allow to allow once, "+more+"deny to deny (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
+		typed, err := askLine(ctx, "Type allow to allow once, deny to deny"+more+" (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
 		if err != nil {
 			return "", err
 		}

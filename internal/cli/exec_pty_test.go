@@ -64,7 +64,7 @@ func TestExecAsksInPlace(t *testing.T) {
 	c.expect("Type allow to allow once, deny to deny (Ctrl-C cancels the call): ")
 	for _, want := range []string{
 		"/home/ann/shop/check.sh", "sealed copy", "Command        ./check.sh --all \"a b\"", "CI=1", "Stdin          5 bytes, sha256:", "Makefile (does not exist)",
-		"memory, processes: only looked at from time to time", "NOT enforced   disk", "Network        none (strict)", "3 mechanisms that hold it",
+		"memory, processes: only looked at from time to time", "NOT enforced   disk", "network: none (strict)", "3 mechanisms that hold it",
 	} {
 		if !strings.Contains(strings.ReplaceAll(c.seen.String(), "\r\n", "\n"), want) {
 			t.Errorf("no %q on the screen:\n%s", want, c.seen.String())
