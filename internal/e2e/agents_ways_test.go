@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"palyra"
 	"palyra/internal/agent/agenttest"
 	"palyra/internal/mcp/install"
 )
@@ -114,7 +116,7 @@ func codexHook(t *testing.T, b *table) {
 	s.play(m, []scene{selfAnswered()}, s.codexRun(env, "-s", "danger-full-access", "--dangerously-bypass-hook-trust"))
 }
 
-// picture: Codex tells no hook of its own reader of pictures, which docs/hooks.md says.
+// picture: Codex's reader of pictures, which takes any path, is asked about.
 func (s *stage) picture() scene {
 	file := filepath.Join(s.home, "outside.png")
 	var b bytes.Buffer
@@ -122,7 +124,7 @@ func (s *stage) picture() scene {
 		s.t.Fatal(err)
 	}
 	s.write(file, b.String(), 0o600)
-	return scene{name: "picture outside, no hook is told", step: step{tool: "view_image", args: map[string]any{"path": file}}, want: ""}
+	return scene{name: "picture outside, denied", step: step{tool: "view_image", args: map[string]any{"path": file}}, want: refusedHook, answer: palyra.AnswerDeny, after: time.Second}
 }
 
 // codexHookWindow trusts the hook in Codex's window, and uses it there and without one.
