@@ -2,6 +2,7 @@ package palyra
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,11 +31,12 @@ type Plan struct {
 	Stdin        string          `json:"stdin,omitempty"`    // digest of stdin, or StdinLive
 	Terminal     bool            `json:"terminal,omitempty"` // runs on a terminal of its own
 	Inputs       []Input         `json:"inputs,omitempty"`
-	Links        []Link          `json:"links,omitempty"`   // of the workspace, that lead to inputs
-	Staging      Staging         `json:"staging,omitzero"`  // of a program with inputs that another run could change
-	Reads        []string        `json:"reads,omitempty"`   // workspace-relative paths
-	Writes       []string        `json:"writes,omitempty"`  // workspace-relative paths
-	Removes      []string        `json:"removes,omitempty"` // of Writes: files that are gone then
+	Links        []Link          `json:"links,omitempty"`          // of the workspace, that lead to inputs
+	Staging      Staging         `json:"staging,omitzero"`         // of a program with inputs that another run could change
+	Reads        []string        `json:"reads,omitempty"`          // workspace-relative paths
+	Writes       []string        `json:"writes,omitempty"`         // workspace-relative paths
+	Removes      []string        `json:"removes,omitempty"`        // of Writes: files that are gone then
+	Guarded      []string        `json:"guarded_writes,omitempty"` // of Writes: what other programs obey, by its name or because something sealed leads there
 	Tier         Tier            `json:"tier"`
 	Profile      string          `json:"profile,omitempty"`
 	Asks         bool            `json:"asks,omitempty"` // the profile wants an answer of its own for every run
@@ -168,6 +170,10 @@ type Detail struct {
 // Digest returns the plan digest.
 func (p Plan) Digest() (Digest, error) {
 	d, err := canon.Digest(planDomain, p)
+	if errors.Is(err, canon.ErrText) { // names of files are bytes; a plan is text that people read
+		return "", Errorf(Invalid, ReasonMalformedInput, "the plan would name something whose name is not text in UTF-8").
+			WithRemedy("rename the file, or the one that a link to it leads to, and propose the call again").WithCause(err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("palyra: plan digest: %w", err)
 	}
@@ -200,6 +206,7 @@ func (p Plan) clone() Plan {
 	p.Links = slices.Clone(p.Links)
 	p.Reads = slices.Clone(p.Reads)
 	p.Writes = slices.Clone(p.Writes)
+	p.Guarded = slices.Clone(p.Guarded)
 	p.Removes = slices.Clone(p.Removes)
 	p.Mounts = slices.Clone(p.Mounts)
 	p.Files = slices.Clone(p.Files)

@@ -171,3 +171,17 @@ func TestIntentBody(t *testing.T) {
 		}
 	}
 }
+
+// A name that is no text cannot be in a plan; who proposed it is told so, with what
+// to do, and not of an internal error.
+func TestAPlanWithANameThatIsNoText(t *testing.T) {
+	for name, p := range map[string]palyra.Plan{
+		"cwd":  {Cwd: "d\xff"},
+		"link": {Links: []palyra.Link{{Path: "l.sh", Target: "b\xff.sh"}}},
+	} {
+		_, err := p.Digest()
+		if e := palyra.AsError(err); e == nil || e.Code != palyra.Invalid || e.Reason != palyra.ReasonMalformedInput || e.Remedy == "" {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}

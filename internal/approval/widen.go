@@ -92,7 +92,7 @@ func plain(p palyra.Plan, some ...palyra.Capability) bool {
 	return !p.Unshown && len(p.Capabilities) > 0 &&
 		!slices.ContainsFunc(p.Capabilities, func(c palyra.Capability) bool { return !slices.Contains(some, c) }) &&
 		p.Executable.Path == "" && p.Stdin == "" && p.Profile == "" &&
-		len(p.Argv)+len(p.Env)+len(p.Mounts)+len(p.Egress)+len(p.Bindings)+len(p.Removes) == 0
+		len(p.Argv)+len(p.Env)+len(p.Mounts)+len(p.Egress)+len(p.Bindings)+len(p.Removes)+len(p.Guarded) == 0
 }
 
 // sourceOf is where a tool of that name comes from.

@@ -33,10 +33,10 @@ import (
 // MaxDepth is the deepest nesting of lists and maps that is accepted.
 const MaxDepth = 64
 
-var (
-	errUTF8  = errors.New("canon: invalid UTF-8")
-	errDepth = fmt.Errorf("canon: nested deeper than %d", MaxDepth)
-)
+// ErrText is in the chain when a string is not UTF-8, and so has no canonical form.
+var ErrText = errors.New("canon: invalid UTF-8")
+
+var errDepth = fmt.Errorf("canon: nested deeper than %d", MaxDepth)
 
 // Marshal returns the canonical bytes of v's JSON form. Strings that are not
 // UTF-8 are refused: the JSON package would write U+FFFD for every bad byte, and
@@ -122,7 +122,7 @@ func appendValue(b []byte, v any, depth int) ([]byte, error) {
 		return appendText(b, 'n', n), nil
 	case string:
 		if !utf8.ValidString(v) {
-			return nil, errUTF8
+			return nil, ErrText
 		}
 		return appendText(b, 's', v), nil
 	case []any:
@@ -159,7 +159,7 @@ func appendMap(b []byte, m map[string]any, depth int) ([]byte, error) {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		if !utf8.ValidString(k) {
-			return nil, errUTF8
+			return nil, ErrText
 		}
 		keys = append(keys, k)
 	}

@@ -93,7 +93,7 @@ func (d *decoder) text() (string, error) {
 	s := string(d.b[d.i : d.i+n])
 	d.i += n
 	if !utf8.ValidString(s) {
-		return "", errUTF8
+		return "", ErrText
 	}
 	return s, nil
 }

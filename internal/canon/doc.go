@@ -55,7 +55,7 @@ func (d *Doc) Read(text string) error {
 		return errors.New("canon: the document is too long")
 	}
 	if !utf8.ValidString(text) {
-		return errUTF8
+		return ErrText
 	}
 	err := d.value(0)
 	if d.p.space(); err == nil && d.p.i != len(text) {

@@ -15,7 +15,7 @@ import (
 // in normal form. It accepts nothing that encoding/json would refuse.
 func Parse(raw []byte) (any, error) {
 	if !utf8.Valid(raw) {
-		return nil, errUTF8
+		return nil, ErrText
 	}
 	p := parser{b: string(raw)}
 	v, err := p.value(0)

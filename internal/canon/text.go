@@ -17,7 +17,7 @@ func checkText(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:
 		if !utf8.ValidString(v.String()) {
-			return errUTF8
+			return ErrText
 		}
 	case reflect.Pointer, reflect.Interface:
 		return checkText(v.Elem())

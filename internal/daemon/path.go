@@ -13,6 +13,7 @@ import (
 	"palyra/internal/gate"
 	"palyra/internal/plan"
 	"palyra/internal/run"
+	"palyra/internal/seal/guard"
 	"palyra/internal/store"
 	"palyra/internal/tool"
 	toolartifact "palyra/internal/tool/artifact"
@@ -85,7 +86,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	}
 	p.planner, err = plan.New(plan.Config{
 		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
-		Longer: d.agentWall,
+		Longer: d.agentWall, Guard: new(guard.Guard),
 	})
 	if err != nil {
 		return err

@@ -135,6 +135,8 @@ func (r *reading) terms(name string, v canon.Value, p *palyra.Plan) {
 		words(r, v, &p.Reads)
 	case "writes":
 		words(r, v, &p.Writes)
+	case "guarded_writes":
+		words(r, v, &p.Guarded)
 	case "tier":
 		word(r, v, &p.Tier)
 	case "profile":

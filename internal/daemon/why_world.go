@@ -92,7 +92,7 @@ func (d *Daemon) around(p *path, shadow *Daemon) (w world, err error) {
 	}
 	w.planner, err = plan.New(plan.Config{
 		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
-		Longer: shadow.agentWall,
+		Longer: shadow.agentWall, Guard: d.path.planner.Guard,
 	})
 	if err != nil {
 		return world{}, err

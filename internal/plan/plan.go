@@ -35,10 +35,18 @@ type Driver interface {
 	Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 }
 
+// Guard knows files that other programs obey.
+type Guard interface {
+	// Guarded returns those of the paths, relative to the workspace, that must stay as
+	// they are in a run. why: it could not be told, and all are.
+	Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error)
+}
+
 // Config wires a Resolver. Zero limits get the defaults.
 type Config struct {
 	Workspaces  Workspaces
 	Drivers     []Driver
+	Guard       Guard         // nil: names alone tell
 	Wall        time.Duration // of a run; a call may only lower it; default 120 s
 	OutputBytes int64         // delivered at most; default 1 MiB
 	// Longer is the most that a call may ask for where that is more than Wall, and
@@ -100,10 +108,32 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 	if err := driver.Plan(ctx, c, &p); err != nil {
 		return palyra.Plan{}, err
 	}
+	if err := r.guard(ctx, &p); err != nil {
+		return palyra.Plan{}, err
+	}
 	if p.AgentWithin, err = r.widened(ctx, c.Proposal, p.AgentWithin); err != nil {
 		return palyra.Plan{}, err
 	}
 	return p, nil
+}
+
+// guard notes which files that would be written other programs obey, also where
+// their names do not say so.
+func (r *Resolver) guard(ctx context.Context, p *palyra.Plan) (err error) {
+	if r.Guard == nil || len(p.Writes) == 0 {
+		return nil
+	}
+	var why string
+	if p.Guarded, why, err = r.Guard.Guarded(ctx, p.Workspace.Path, p.Writes); err != nil {
+		return err
+	}
+	switch {
+	case why != "":
+		p.Detail.Notes = append(p.Detail.Notes, "it cannot be told what other programs obey in this workspace: "+why)
+	case len(p.Guarded) > 0:
+		p.Detail.Notes = append(p.Detail.Notes, "other programs obey what is written: its name says so, or a link or git's configuration leads there")
+	}
+	return nil
 }
 
 // widened resolves the workspaces that an agent is to reach beside its own. They are

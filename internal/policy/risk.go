@@ -96,7 +96,7 @@ func (f *findings) place(r palyra.Request) {
 		case !filepath.IsLocal(w):
 			f.destructive = true
 			f.add(3, "outside_workspace", w)
-		case guarded(w):
+		case guarded(w) || slices.Contains(p.Guarded, w): // by its name, or where something of such a name leads
 			f.destructive = true
 			f.add(3, "guarded_path", w)
 		}

@@ -30,6 +30,9 @@ func TestRisk(t *testing.T) {
 		{"known workspace", func(r *palyra.Request) { r.Plan.Workspace = palyra.WorkspaceRef{Path: "/w", Known: true} }, palyra.RiskLow, ""},
 		{"outside", func(r *palyra.Request) { r.Plan.Writes = []string{"../a"} }, palyra.RiskCritical, "outside_workspace: ../a"},
 		{"guarded", func(r *palyra.Request) { r.Plan.Writes = []string{".git/config"} }, palyra.RiskCritical, "guarded_path: .git/config"},
+		{"guarded by where it is led to", func(r *palyra.Request) {
+			r.Plan.Writes, r.Plan.Guarded = []string{"a", "c/config.toml"}, []string{"c/config.toml"}
+		}, palyra.RiskCritical, "guarded_path: c/config.toml"},
 		{"hosts", func(r *palyra.Request) { r.Plan.Egress = []string{"b:2", "a:1", "b:2"} }, palyra.RiskMedium, "egress: a:1, egress: b:2"},
 		{"names below", func(r *palyra.Request) { r.Plan.Egress = []string{"*.b:2"} }, palyra.RiskHigh, "egress: *.b:2, wildcard_host: *.b:2"},
 		{"secret", func(r *palyra.Request) { r.Plan.Bindings = []string{"github"} }, palyra.RiskHigh, "secret: github"},

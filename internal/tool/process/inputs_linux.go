@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -129,6 +130,10 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 	}
 	if at.real == p.Executable.Path { // bound already
 		return bound, nil
+	}
+	if !utf8.ValidString(at.real) || slices.ContainsFunc(at.links, func(l palyra.Link) bool { return !utf8.ValidString(l.Path + l.Target) }) {
+		return missing, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s leads to a name that is not text in UTF-8, and cannot be bound", show.Line(palyra.Clip(abs, 200))).
+			WithRemedy("rename the file that it leads to, and the link to it")
 	}
 	c, err := w.read(at, min(maxScript, w.maxExe))
 	if err != nil {

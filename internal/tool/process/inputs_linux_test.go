@@ -204,3 +204,21 @@ func TestProgramIsNoInput(t *testing.T) {
 		b.inputs(b.must(run("bin/python3 bin/python3")), nil)
 	})
 }
+
+// A link to a name that is no text is refused with what to do about it: a plan could
+// not say which file is meant.
+func TestInputsBehindNamesThatAreNoText(t *testing.T) {
+	each(t, func(b *box) {
+		b.tools("sh")
+		b.put("b\xff.sh", "echo", 0o644)
+		b.put("d\xff/x.sh", "echo", 0o644)
+		b.link("b\xff.sh", "l.sh")
+		b.link("l.sh", "again.sh")
+		b.link("d\xff", "d")
+		for _, operand := range []string{"l.sh", "again.sh", "d/x.sh"} {
+			b.refused(palyra.ReasonMalformedInput, "rename", run("bin/sh "+operand))
+		}
+		b.link("gone\xff", "dangling.sh") // nothing is there to be named
+		b.inputs(b.must(run("bin/sh dangling.sh")), map[string]string{"dangling.sh": "-"})
+	})
+}

@@ -964,7 +964,9 @@ type Plan struct {
 	// What would be written is not all in the diff: people see it in the arguments only.
 	ContentNotShown bool `protobuf:"varint,31,opt,name=content_not_shown,json=contentNotShown,proto3" json:"content_not_shown,omitempty"`
 	// Of writes: files that are gone then.
-	Removes       []string `protobuf:"bytes,32,rep,name=removes,proto3" json:"removes,omitempty"`
+	Removes []string `protobuf:"bytes,32,rep,name=removes,proto3" json:"removes,omitempty"`
+	// Of writes: what other programs obey.
+	GuardedWrites []string `protobuf:"bytes,33,rep,name=guarded_writes,json=guardedWrites,proto3" json:"guarded_writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1219,6 +1221,13 @@ func (x *Plan) GetContentNotShown() bool {
 func (x *Plan) GetRemoves() []string {
 	if x != nil {
 		return x.Removes
+	}
+	return nil
+}
+
+func (x *Plan) GetGuardedWrites() []string {
+	if x != nil {
+		return x.GuardedWrites
 	}
 	return nil
 }
@@ -2956,7 +2965,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\x06limits\x18\x03 \x03(\v2\".palyra.v1.Enforcement.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa4\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\b\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\"\n" +
 	"\targuments\x18\x02 \x01(\tB\x04\xf0\xe0\x18\x01R\targuments\x12\"\n" +
@@ -2992,7 +3001,8 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\astaging\x18\x1d \x01(\v2\x12.palyra.v1.StagingR\astaging\x12%\n" +
 	"\x05links\x18\x1e \x03(\v2\x0f.palyra.v1.LinkR\x05links\x12*\n" +
 	"\x11content_not_shown\x18\x1f \x01(\bR\x0fcontentNotShown\x12\x18\n" +
-	"\aremoves\x18  \x03(\tR\aremoves\"2\n" +
+	"\aremoves\x18  \x03(\tR\aremoves\x12%\n" +
+	"\x0eguarded_writes\x18! \x03(\tR\rguardedWrites\"2\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"3\n" +
