@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra/internal/agent/agenttest"
 )
@@ -40,7 +41,7 @@ func opencodeMCP(t *testing.T, b *table) {
 		"XDG_CACHE_HOME="+filepath.Join(s.home, ".cache"), "XDG_STATE_HOME="+filepath.Join(s.home, ".state"))
 	s.play(m, scenes(s.work, palyras), func(ctx context.Context) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, s.program("opencode"), "run", "go")
-		cmd.Dir, cmd.Env = s.work, env
+		cmd.Dir, cmd.Env, cmd.WaitDelay = s.work, env, 5*time.Second // what it started may outlive it
 		return cmd.CombinedOutput()
 	})
 	s.keep("opencode.jsonl")
@@ -70,7 +71,7 @@ func geminiMCP(t *testing.T, b *table) {
 	all[len(all)-1].want = refusedShell // of an error it gives the whole answer, as JSON
 	s.play(m, all, func(ctx context.Context) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, s.program("gemini"), "-m", "gemini-2.5-flash", "-p", "go")
-		cmd.Dir, cmd.Env, cmd.Stdin = s.work, env, strings.NewReader("")
+		cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = s.work, env, strings.NewReader(""), 5*time.Second
 		return cmd.CombinedOutput()
 	})
 	s.keep("gemini.jsonl")

@@ -73,7 +73,7 @@ func codex(t *testing.T, b *table, with tools, name string) (*stage, *model, []s
 func (s *stage) codexRun(env []string, more ...string) func(ctx context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, s.program("codex"), append([]string{"exec", "--skip-git-repo-check"}, append(more, "go")...)...)
-		cmd.Dir, cmd.Env = s.work, env
+		cmd.Dir, cmd.Env, cmd.WaitDelay = s.work, env, 5*time.Second // what it started may outlive it
 		return cmd.CombinedOutput()
 	}
 }
@@ -184,7 +184,7 @@ const stubKey = "sk-stub-for-a-model-of-the-tests-own"
 func (s *stage) claude(env []string, more ...string) func(ctx context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, s.program("claude"), append([]string{"-p", "go"}, more...)...)
-		cmd.Dir, cmd.Env = s.work, env
+		cmd.Dir, cmd.Env, cmd.WaitDelay = s.work, env, 5*time.Second // what it started may outlive it
 		return cmd.CombinedOutput()
 	}
 }
