@@ -14,7 +14,7 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	for _, p := range []string{
-		"/usr/include/stdio.h", "/etc/hostname", "/home/u/notes.txt", "/home/u/go/pkg/mod/x/y.go", "/home/u/.cache/go/a.go", "/usr/share/doc/ssh/README", "/opt/lib/keys.go", "/home/u/.config/Code/x", "",
+		"/usr/include/stdio.h", "/etc/hostname", "/home/u/notes.txt", "/opt/modules/x/y.go", "/home/u/.cache/go/a.go", "/usr/share/doc/ssh/README", "/opt/lib/keys.go", "/home/u/.config/Code/x", "",
 	} {
 		if Secret(p) {
 			t.Errorf("%s is one", p)
