@@ -1,6 +1,7 @@
-// Package quarantine is the index of a directory to which things were moved out of a
-// workspace: under neutral names, with a line for each that says what it was. Paths
-// are a stranger's bytes.
+// Package quarantine is a directory to which things were moved out of workspaces: for
+// each call one with an index, which says in a line for each item what it was, and
+// the items, each in a box that is closed to everybody. Paths and items are a
+// stranger's. The whole is bounded: what is too large is not kept, and the oldest goes.
 package quarantine
 
 import (
@@ -29,6 +30,11 @@ type Item struct {
 	Item string `json:"item"` // its name there
 	Path string `json:"-"`    // where it was, relative to the workspace
 	Mode uint32 `json:"mode"` // as it was there, with the type
+
+	Bytes   int64  `json:"bytes"`             // that it takes on the disk; 0: not measured
+	Removed bool   `json:"removed,omitempty"` // it was too large to be kept
+	Digest  string `json:"digest,omitempty"`  // of one that was removed
+	Hashed  int64  `json:"digest_bytes,omitempty"`
 }
 
 // line is an Item as it is written. A path that is not text is written as bytes.
@@ -37,11 +43,16 @@ type line struct {
 	Path  string `json:"path,omitempty"`
 	Bytes []byte `json:"path_bytes,omitempty"`
 	Mode  uint32 `json:"mode"`
+
+	Size    int64  `json:"bytes,omitempty"`
+	Removed bool   `json:"removed,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	Hashed  int64  `json:"digest_bytes,omitempty"`
 }
 
 // Line is an item as it stands in the index.
 func (i Item) Line() ([]byte, error) {
-	l := line{Item: i.Item, Path: i.Path, Mode: i.Mode}
+	l := line{Item: i.Item, Path: i.Path, Mode: i.Mode, Size: i.Bytes, Removed: i.Removed, Digest: i.Digest, Hashed: i.Hashed}
 	if !utf8.ValidString(i.Path) {
 		l.Path, l.Bytes = "", []byte(i.Path)
 	}
@@ -73,7 +84,7 @@ func ReadIndex(r io.Reader) ([]Item, error) {
 		if !PlainID(l.Item) || !Clean(l.Path) {
 			return nil, fmt.Errorf("quarantine: index: line %d: item %q, path %q", len(items)+1, l.Item, l.Path)
 		}
-		items = append(items, Item{Item: l.Item, Path: l.Path, Mode: l.Mode})
+		items = append(items, Item{Item: l.Item, Path: l.Path, Mode: l.Mode, Bytes: max(l.Size, 0), Removed: l.Removed, Digest: l.Digest, Hashed: l.Hashed})
 	}
 	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("quarantine: index: %w", err)

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
-	"palyra/internal/quarantine"
 	"palyra/internal/trusted"
 )
 
@@ -31,7 +30,7 @@ func (s *Snapshot) Fresh(into string, call palyra.ID) (*Fresh, error) {
 		return nil, err
 	}
 	m := s.match.clone()
-	f := &Fresh{match: m, root: Spot{state: m.root(s.start)}, repos: map[string]bool{}, spots: map[string]Spot{}, pen: p}
+	f := &Fresh{match: m, root: Spot{state: m.root(s.start)}, repos: map[string]bool{}, spots: map[string]Spot{}, pen: p.bounded(s)}
 	for i := range s.dirs {
 		if s.dirs[i].flags&repo != 0 {
 			f.repos[s.path(int32(i))] = true
@@ -113,10 +112,10 @@ func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 	}
 	e := entry{path: path, mode: mode}
 	f.pen.note(path)
-	if err := f.pen.write(at, quarantine.Item{Item: item, Path: path, Mode: mode}); err != nil {
+	if err := f.pen.store(at, item, e); err != nil {
 		return fmt.Errorf("seal: index of %q: %w", path, err)
 	}
-	return at.shut(item, e)
+	return nil
 }
 
 // shutOrOpen gives a directory a mode.

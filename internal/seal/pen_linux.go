@@ -26,6 +26,9 @@ type pen struct {
 	made   []string
 	more   int
 
+	workspace  string
+	most, used int64 // bytes of a call's items; no limit: 0
+
 	restored map[string]bool // what was put back, by path
 	out      map[string]bool // what stays and somebody should know of
 }
@@ -42,6 +45,7 @@ type corner struct {
 	fd  int
 	n   int // items so far
 	own bool
+	box *quarantine.Box // of the item that was taken last, until it is shut
 }
 
 func newPen(t *tree, path string, call palyra.ID) (*pen, error) {
@@ -107,6 +111,9 @@ func (p *pen) atHome() (*corner, error) {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)
 	}
 	p.home = &corner{fd: sub}
+	if err := p.known(sub); err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
 	return p.home, nil
 }
 
@@ -224,10 +231,10 @@ func (p *pen) move(w *walker, parent int32, name string, e entry, at *corner) er
 		return fmt.Errorf("move %q: %w", e.path, err)
 	}
 	p.note(e.path)
-	if err := p.write(at, quarantine.Item{Item: item, Path: e.path, Mode: e.mode}); err != nil {
+	if err := p.store(at, item, e); err != nil {
 		return fmt.Errorf("index of %q: %w", e.path, err)
 	}
-	return at.shut(item, e)
+	return nil
 }
 
 // unlockItem lets its owner move a directory: that writes to it.
@@ -246,6 +253,9 @@ func (w *walker) unlockItem(dir int, name string) error {
 
 // take moves something in under the next free name.
 func (d *corner) take(fd int, name string) (string, error) {
+	if !d.own {
+		return d.boxed(fd, name)
+	}
 	for {
 		item := fmt.Sprintf("%06d", d.n+1)
 		err := unix.Renameat2(fd, name, d.fd, item, unix.RENAME_NOREPLACE)
@@ -269,6 +279,10 @@ func (d *corner) take(fd int, name string) (string, error) {
 // shut closes a directory that stays in the workspace to whatever wanders there:
 // by another name it may still be a repository.
 func (d *corner) shut(item string, e entry) error {
+	if box := d.box; box != nil {
+		d.box = nil
+		return box.Shut()
+	}
 	if !d.own || e.mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil
 	}

@@ -31,6 +31,7 @@ type document struct {
 	Sealed    int      `json:"max_sealed"`
 	Closed    []byte   `json:"closed,omitempty"` // one directory; read only
 	Shut      [][]byte `json:"closed_dirs,omitempty"`
+	Kept      int64    `json:"kept_bytes,omitempty"`
 	Names     []string `json:"names"`
 	Start     []place  `json:"start,omitempty"` // how far names have come on the way to the workspace
 	Leads     []lead   `json:"leads,omitempty"`
@@ -65,7 +66,7 @@ type item struct {
 func (s *Snapshot) record() ([]byte, error) {
 	d := document{
 		Version: recordVersion, Workspace: []byte(s.workspace), Dev: s.root.dev, Ino: s.root.ino,
-		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
+		Entries: s.limits.Entries, Sealed: s.limits.Sealed, Kept: s.limits.Kept, Names: s.match.names, Start: s.start, Paths: make([]item, 0, len(s.entries)),
 	}
 	if s.old {
 		d.Version = firstVersion
@@ -136,7 +137,7 @@ func load(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		old: d.Version == firstVersion, start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
-		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed()}.filled(), entries: make([]entry, 0, len(d.Paths)),
+		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed(), Kept: max(d.Kept, 0)}.filled(), entries: make([]entry, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {
 		if s.bare == nil {

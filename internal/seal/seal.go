@@ -65,6 +65,11 @@ type Limits struct {
 	// because what lies there is not looked at.
 	Closed []string
 
+	// Kept is how many bytes of a workspace's sealed paths are kept in quarantine. An
+	// item that is more, with what its call has there, is removed; its size and digest
+	// are told. 0: there is no bound.
+	Kept int64
+
 	settle int64 // seconds, instead of what the file system needs; for tests
 	links  int   // symbolic links that no name is about; 50,000, less in tests
 }
@@ -167,7 +172,8 @@ func (s *Snapshot) Stale(ctx context.Context) (bool, error) { return s.stale(ctx
 
 // Sweep looks for what a run made, when nothing of the run lives any more. New
 // sealed paths are moved to quarantine/<call>/, or, where that is on another file
-// system, to .palyra/quarantine/<call>/ in the workspace, under neutral names;
+// system, to .palyra/quarantine/<call>/ in the workspace, under neutral names and
+// closed to everybody;
 // an index tells which was what. The same happens to what stands in the place of
 // a sealed path; where that was a small file, it is written again. It returns
 // their paths, relative to the workspace, and those of sealed paths that changed

@@ -300,7 +300,14 @@ func (b *box) penned(made []string) {
 	got := map[string]bool{}
 	for _, i := range items {
 		got[i.Path] = true
-		fi, err := os.Lstat(filepath.Join(b.pens, string(testCall), i.Item))
+		item := filepath.Join(b.pens, string(testCall), i.Item)
+		box, err := os.Lstat(item)
+		must(b.t, err)
+		if box.Mode() != os.ModeDir || i.Bytes <= 0 {
+			b.t.Errorf("%s: %v, %d bytes", i.Item, box.Mode(), i.Bytes)
+		}
+		must(b.t, os.Chmod(item, 0o700))
+		fi, err := os.Lstat(filepath.Join(item, quarantine.ItemName))
 		if err != nil {
 			b.t.Errorf("%s: %v", i.Item, err)
 		} else if want := i.Mode & unix.S_IFMT; (want == unix.S_IFDIR) != fi.IsDir() && filepath.Base(i.Path) != "HEAD" {

@@ -30,7 +30,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
+	defer p.bounded(s).close()
 	known := s.known()
 	base := s
 	for pass := 1; ; pass++ {

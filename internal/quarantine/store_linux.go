@@ -1,0 +1,167 @@
+package quarantine
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// WorkspaceName is the file that says which workspace a call's items come from.
+const WorkspaceName = "workspace"
+
+// leaving marks the directory of a call that is being removed.
+const leaving = ".leaving-"
+
+// stay is the directory of a call.
+type stay struct {
+	call, workspace string
+	bytes           int64
+	at              time.Time
+}
+
+// stays are the calls of a quarantine, the oldest first.
+func stays(dir string) (out []stay, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		fi, no := e.Info()
+		if no != nil || !e.IsDir() || !PlainID(e.Name()) {
+			continue
+		}
+		s := stay{call: e.Name(), at: fi.ModTime(), bytes: Used(filepath.Join(dir, e.Name()))}
+		if text, err := os.ReadFile(filepath.Join(dir, e.Name(), WorkspaceName)); err == nil {
+			s.workspace = string(text)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b stay) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.call, b.call)) })
+	return out, err
+}
+
+// Used is what the items of a call take, by its index. Those of an index that tells
+// no sizes, as earlier versions wrote it, count as little.
+func Used(dir string) (bytes int64) {
+	f, err := os.Open(filepath.Join(dir, IndexName))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	items, _ := ReadIndex(f) // what can be read of it counts
+	for _, i := range items {
+		if !i.Removed {
+			bytes += max(i.Bytes, entryCost)
+		}
+	}
+	return bytes
+}
+
+// Usage is how many calls have something in a quarantine, and what that takes.
+func Usage(dir string) (calls int, bytes int64) {
+	all, _ := stays(dir) // what cannot be seen is not told
+	for _, s := range all {
+		bytes += s.bytes
+	}
+	return len(all), bytes
+}
+
+// Limits bound a quarantine. Zero: there is no bound.
+type Limits struct {
+	Total     int64 // bytes of everything
+	Workspace int64 // of what comes from one workspace
+}
+
+// Trim removes the oldest calls until a quarantine is within its limits: those of the
+// workspace of a call first, then whosever. The call's own items stay. It returns
+// which calls it removed.
+func Trim(dir, call string, l Limits) (gone []string, err error) {
+	all, err := stays(dir)
+	if err != nil {
+		return nil, err
+	}
+	workspace := ""
+	if i := slices.IndexFunc(all, func(s stay) bool { return s.call == call }); i >= 0 {
+		workspace = all[i].workspace
+	}
+	var errs []error
+	drop := func(limit int64, of func(stay) bool) {
+		sum := int64(0)
+		for _, s := range all {
+			if of(s) {
+				sum += s.bytes
+			}
+		}
+		all = slices.DeleteFunc(all, func(s stay) bool {
+			if limit <= 0 || sum <= limit || s.call == call || !of(s) {
+				return false
+			}
+			if err := Remove(dir, s.call); err != nil {
+				errs = append(errs, err)
+				return false
+			}
+			sum -= s.bytes
+			gone = append(gone, s.call)
+			return true
+		})
+	}
+	if workspace != "" {
+		drop(l.Workspace, func(s stay) bool { return s.workspace == workspace })
+	}
+	drop(l.Total, func(stay) bool { return true })
+	return gone, errors.Join(errs...)
+}
+
+// Remove removes what a call has in a quarantine. What is there has another name
+// from the beginning on, so that nothing finds it half there.
+func Remove(dir, call string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	err = unix.Renameat(fd, call, fd, leaving+call)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) { // one that was cut off
+		if err = remove(fd, leaving+call); err == nil {
+			err = unix.Renameat(fd, call, fd, leaving+call)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return remove(fd, leaving+call)
+}
+
+// Shut closes every directory of an item, as they are closed when they are filled:
+// those of earlier versions, and of a daemon that died meanwhile.
+func Shut(dir string) error {
+	calls, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, c := range calls {
+		if !c.IsDir() || !PlainID(c.Name()) {
+			continue
+		}
+		at := filepath.Join(dir, c.Name())
+		items, err := os.ReadDir(at)
+		errs = append(errs, err)
+		for _, i := range items {
+			if i.IsDir() {
+				errs = append(errs, unix.Fchmodat(unix.AT_FDCWD, filepath.Join(at, i.Name()), 0, 0))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
