@@ -278,7 +278,7 @@ func (x *execution) takenAway(call palyra.ID, paths []palyra.PathText) {
 	if name := x.remoteName(); name != "" {
 		fmt.Fprintln(x.Stderr, "  it lies in the quarantine directory of "+show.Arg(name)+", under "+show.Arg(string(call)))
 	} else if c, err := x.config(); err == nil {
-		fmt.Fprintln(x.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what")
+		fmt.Fprintln(x.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what; each item is in a closed directory: chmod 700 it to look")
 	}
 	fmt.Fprintln(x.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
 }

@@ -75,8 +75,10 @@ type Process struct {
 	TmpBytes     int64  // of the private home and /tmp in tier C, each
 	Posture      string // require, or off
 
-	QuarantineDays int64 // that what was taken out of a workspace is kept
-	CacheDays      int64 // that caches are kept which no run uses
+	QuarantineDays           int64 // that what was taken out of a workspace is kept
+	QuarantineBytes          int64 // that it may take in all
+	QuarantineWorkspaceBytes int64 // and from one workspace
+	CacheDays                int64 // that caches are kept which no run uses
 }
 
 // Egress says how programs reach others.
@@ -163,7 +165,7 @@ func Default() Config {
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
 			StageBytes: 4 << 30, StageNames: 500_000,
 			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
-			QuarantineDays: 30, CacheDays: 90,
+			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},
 		Remote:  Remote{Listen: ":7443", Advertise: []string{}, CertificateDays: 30},

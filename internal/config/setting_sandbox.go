@@ -88,6 +88,14 @@ var sandboxSettings = []setting{
 		value: func(c *Config) any { return &c.Process.QuarantineDays },
 	},
 	{
+		key: "process.quarantine_bytes", text: "bytes that the quarantine may take in all; the oldest goes for what is new", min: 1 << 20, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.QuarantineBytes },
+	},
+	{
+		key: "process.quarantine_workspace_bytes", text: "bytes that may lie there from one workspace; one path that is more is removed", min: 1 << 20, max: 1 << 50,
+		value: func(c *Config) any { return &c.Process.QuarantineWorkspaceBytes },
+	},
+	{
 		key: "process.cache_days", text: "days that a workspace's caches are kept when no run uses them", min: 1, max: 36500,
 		value: func(c *Config) any { return &c.Process.CacheDays },
 	},

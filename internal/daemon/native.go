@@ -89,7 +89,7 @@ func (d *Daemon) openBackends(n *native) error {
 	room, err := bubble.New(bubble.Config{
 		Bwrap: c.Bwrap, Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), WarmBytes: warmBytes, StateID: d.mark(),
 		Dir: filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "seals"), Quarantine: d.Config.Config.Paths.Quarantine, Tmp: c.TmpBytes, Log: d.Log,
-		Closed: d.closed(),
+		Closed: d.closed(), Kept: c.QuarantineBytes, KeptWorkspace: c.QuarantineWorkspaceBytes,
 		Stages: d.places().Stages, StageBytes: c.StageBytes, StageNames: int(c.StageNames),
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"palyra/internal/quarantine"
 )
 
 // shelf is a directory whose entries grow old: what was taken out of workspaces,
@@ -17,6 +19,8 @@ type shelf struct {
 	dir  string
 	name func(string) bool // whether an entry is one of ours; others are left alone
 	keep time.Duration
+	most int64                         // bytes that all may take; 0: there is no limit
+	used func(dir string) (int, int64) // how many entries there are and what they take, where that is written down; nil: it is looked for
 }
 
 // shelves are those of this daemon. An entry's time is that of its last use: the
@@ -24,8 +28,8 @@ type shelf struct {
 func (d *Daemon) shelves() map[string]shelf {
 	p := d.Config.Config.Process
 	return map[string]shelf{
-		"quarantine": {d.Config.Config.Paths.Quarantine, isCall, days(p.QuarantineDays)},
-		"caches":     {d.caches(), isCache, days(p.CacheDays)},
+		"quarantine": {d.Config.Config.Paths.Quarantine, isCall, days(p.QuarantineDays), p.QuarantineBytes, quarantine.Usage},
+		"caches":     {dir: d.caches(), name: isCache, keep: days(p.CacheDays)},
 	}
 }
 
@@ -81,11 +85,17 @@ func (k *kept) features(ctx context.Context, shelves map[string]shelf) map[strin
 // words says what lies on a shelf, as far as could be seen before ctx ends.
 func (s shelf) words(ctx context.Context) string {
 	n, bytes := s.measure(ctx)
-	least := ""
+	if s.used != nil {
+		n, bytes = s.used(s.dir)
+	}
+	least, most := "", ""
+	if s.most > 0 {
+		most = fmt.Sprintf(" of %d", s.most)
+	}
 	if ctx.Err() != nil {
 		least = "at least "
 	}
-	return fmt.Sprintf("%s%d kept, %d bytes; each for %d days", least, n, bytes, int(s.keep.Hours()/24))
+	return fmt.Sprintf("%s%d kept, %d bytes%s; each for %d days", least, n, bytes, most, int(s.keep.Hours()/24))
 }
 
 // pruneShelves removes what has lain unused for too long. A failure is logged and

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/keyring"
 	"palyra/internal/posture"
+	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
 )
 
@@ -122,7 +122,7 @@ func (t trials) Run(ctx context.Context, tier palyra.Tier, j posture.Job) (postu
 		Limits: j.Limits, Seals: j.Seals, Network: j.Network,
 	})
 	if q := t.Config.Config.Paths.Quarantine; q != "" && j.Call != "" {
-		_ = os.RemoveAll(filepath.Join(q, string(j.Call))) // what a probe made is of no use to anybody
+		_ = quarantine.Remove(q, string(j.Call)) // what a probe made is of no use to anybody
 	}
 	return posture.Exit{
 		Stdout: r.Stdout, Code: r.Code, Signal: r.Signal, Limit: r.Limit, Quarantined: r.Quarantined, Enforcement: r.Enforcement, Flows: r.Flows,

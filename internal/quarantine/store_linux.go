@@ -80,9 +80,9 @@ type Limits struct {
 }
 
 // Trim removes the oldest calls until a quarantine is within its limits: those of the
-// workspace of a call first, then whosever. The call's own items stay. It returns
-// which calls it removed.
-func Trim(dir, call string, l Limits) (gone []string, err error) {
+// workspace of a call first, then whosever. Its own items stay, and those of calls that
+// are busy. It returns which calls it removed.
+func Trim(dir, call string, busy func(call string) bool, l Limits) (gone []string, err error) {
 	all, err := stays(dir)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func Trim(dir, call string, l Limits) (gone []string, err error) {
 			}
 		}
 		all = slices.DeleteFunc(all, func(s stay) bool {
-			if limit <= 0 || sum <= limit || s.call == call || !of(s) {
+			if limit <= 0 || sum <= limit || s.call == call || !of(s) || busy(s.call) {
 				return false
 			}
 			if err := Remove(dir, s.call); err != nil {

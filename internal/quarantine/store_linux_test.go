@@ -58,25 +58,27 @@ func TestTrim(t *testing.T) {
 	if n, bytes := Usage(dir); n != 4 || bytes != 160_000 {
 		t.Errorf("%d calls, %d bytes", n, bytes)
 	}
+	fill(t, dir, "C1", "/c", 4096, 6*time.Hour)
+	busy := func(call string) bool { return call == "C1" } // the oldest, and under way
 	for _, step := range []struct {
 		limits Limits
 		want   []string
 	}{
 		{Limits{}, nil},
-		{Limits{Total: 160_000, Workspace: 120_000}, nil},
-		{Limits{Total: 160_000, Workspace: 100_000}, []string{"A1"}},
-		{Limits{Total: 80_000, Workspace: 100_000}, []string{"B1"}},
+		{Limits{Total: 170_000, Workspace: 120_000}, nil},
+		{Limits{Total: 170_000, Workspace: 100_000}, []string{"A1"}},
+		{Limits{Total: 90_000, Workspace: 100_000}, []string{"B1"}},
 		{Limits{Total: 1, Workspace: 1}, []string{"A2"}},
 	} {
-		gone, err := Trim(dir, "A3", step.limits)
+		gone, err := Trim(dir, "A3", busy, step.limits)
 		if err != nil || !slices.Equal(gone, step.want) {
 			t.Errorf("%+v: %q, %v", step.limits, gone, err)
 		}
 	}
-	if left := calls(t, dir); !slices.Equal(left, []string{"A3"}) {
+	if left := calls(t, dir); !slices.Equal(left, []string{"A3", "C1"}) {
 		t.Errorf("left %q", left)
 	}
-	if gone, err := Trim(filepath.Join(dir, "none"), "A3", Limits{Total: 1}); gone != nil || err != nil {
+	if gone, err := Trim(filepath.Join(dir, "none"), "A3", busy, Limits{Total: 1}); gone != nil || err != nil {
 		t.Errorf("%q, %v", gone, err)
 	}
 }

@@ -218,6 +218,9 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	}
 	k.committed(x)
 	x.Remnants = append(x.Remnants, left(made)...)
+	if len(made) > 0 {
+		x.Remnants = append(x.Remnants, k.b.trim(k.call)...)
+	}
 	if shared, ok := k.snapshot.Shared(); ok {
 		x.Remnants = append(x.Remnants, shared)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/quarantine"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 )
@@ -40,6 +41,7 @@ type Backend struct {
 	pool    pool
 	looks   looks
 	commits commits
+	users   users // of the quarantine
 }
 
 var _ interface {
@@ -69,6 +71,9 @@ func New(c Config) (*Backend, error) {
 	}
 	if err := errors.Join(os.MkdirAll(c.Dir, 0o700), os.MkdirAll(c.Quarantine, 0o700)); err != nil {
 		return nil, fmt.Errorf("bubble: new: %w", err)
+	}
+	if err := quarantine.Shut(c.Quarantine); err != nil {
+		f.Log.Warn("not everything in quarantine could be closed", "err", err)
 	}
 	b := &Backend{fleet: f, config: c, bases: map[string]*base{}, records: map[string]bool{}, spares: make(chan *record, maxSpares)}
 	b.pool.init(b, c.Warm, c.WarmBytes)

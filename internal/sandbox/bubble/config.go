@@ -10,22 +10,24 @@ const executor = "sandbox_tier_c_linux_bubblewrap"
 
 // Config is what a Backend needs.
 type Config struct {
-	Bwrap      string        // path of bubblewrap; empty: /usr/bin/bwrap
-	Cell       string        // path of palyra-cell
-	Digest     string        // SHA-256 it must have, in hex, stamped into the daemon at build
-	Cgroup     string        // auto, off, or a directory; empty is auto
-	Warm       int           // idle cells kept ready, at most
-	WarmBytes  int64         // memory they may take together, about; 0: a default
-	StateID    string        // of the daemon's state: names cgroups and marks processes
-	Dir        string        // the backend's own: records of runs under way; made here
-	Quarantine string        // where sealed paths that runs made are moved to; made here
-	Closed     []string      // where else there is what runs made, such as caches: no link in a workspace may lead there
-	Stages     string        // where runs write instead of their workspaces, if they are to; empty: none can
-	StageBytes int64         // that a run may have there; 0: a default
-	StageNames int           // that it may have there; 0: a default
-	Tmp        int64         // bytes of a room's /tmp, and again of its home; 0: a default
-	Patrol     time.Duration // how often a room that lives for long is swept; 0: a default
-	Log        *slog.Logger  // nil: no log
+	Bwrap         string        // path of bubblewrap; empty: /usr/bin/bwrap
+	Cell          string        // path of palyra-cell
+	Digest        string        // SHA-256 it must have, in hex, stamped into the daemon at build
+	Cgroup        string        // auto, off, or a directory; empty is auto
+	Warm          int           // idle cells kept ready, at most
+	WarmBytes     int64         // memory they may take together, about; 0: a default
+	StateID       string        // of the daemon's state: names cgroups and marks processes
+	Dir           string        // the backend's own: records of runs under way; made here
+	Quarantine    string        // where sealed paths that runs made are moved to; made here
+	Kept          int64         // bytes that may lie there in all; 0: there is no limit
+	KeptWorkspace int64         // bytes that may lie there of one workspace, and so of one item; the same
+	Closed        []string      // where else there is what runs made, such as caches: no link in a workspace may lead there
+	Stages        string        // where runs write instead of their workspaces, if they are to; empty: none can
+	StageBytes    int64         // that a run may have there; 0: a default
+	StageNames    int           // that it may have there; 0: a default
+	Tmp           int64         // bytes of a room's /tmp, and again of its home; 0: a default
+	Patrol        time.Duration // how often a room that lives for long is swept; 0: a default
+	Log           *slog.Logger  // nil: no log
 }
 
 const (
@@ -40,4 +42,12 @@ func (c Config) closed() []string {
 		dirs = append(dirs, c.Stages)
 	}
 	return dirs
+}
+
+// kept is how many bytes of one workspace may lie in quarantine.
+func (c Config) kept() int64 {
+	if c.KeptWorkspace <= 0 || c.Kept > 0 && c.Kept < c.KeptWorkspace {
+		return c.Kept
+	}
+	return c.KeptWorkspace
 }

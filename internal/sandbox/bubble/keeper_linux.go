@@ -39,6 +39,7 @@ type keeper struct {
 	patrol   *patrol          // sweeps while the run is under way; nil: nobody does
 	doors    []*os.File
 	watching cell.Watching
+	unused   func()  // ends that the call may have something in quarantine; nil: it may not
 	building bool    // the cell has not said yet that the room stands
 	record   *record // where the snapshot is written down; nil: nowhere
 	since    time.Time
@@ -53,7 +54,7 @@ const triesToBuild = 3
 
 func (k *keeper) scan(ctx context.Context) (err error) {
 	if len(k.want.seals) > 0 {
-		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.workspace, k.want.seals, seal.Limits{Closed: k.b.config.closed()})
+		k.snapshot, err = k.b.looks.scan(ctx, k.want.place, k.want.room.workspace, k.want.seals, seal.Limits{Closed: k.b.config.closed(), Kept: k.b.config.kept()})
 	}
 	return err
 }

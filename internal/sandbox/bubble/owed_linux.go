@@ -150,6 +150,7 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 	b.mu.Lock()
 	o.workspace = s.Workspace()
 	b.mu.Unlock()
+	defer b.users.add(call)()
 	made, err := s.Sweep(ctx, b.config.Quarantine, call)
 	b.told(s.Workspace(), call, made)
 	if errors.Is(err, seal.ErrGone) {

@@ -223,6 +223,7 @@ func (k *keeper) begin(call palyra.ID) (err error) {
 			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(fmt.Errorf("bubble: record: %w", err))
 	}
 	k.call = palyra.ID(callText(call))
+	k.unused = k.b.users.add(k.call)
 	return nil
 }
 
@@ -238,6 +239,9 @@ func (b *Backend) keep(r *record, workspace string) {
 // forget ends what begin began.
 func (k *keeper) forget() {
 	k.unwatch()
+	if k.unused != nil {
+		k.unused()
+	}
 	if k.commits != nil {
 		k.commits.Close()
 		k.commits = nil

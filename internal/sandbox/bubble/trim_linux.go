@@ -1,0 +1,54 @@
+package bubble
+
+import (
+	"sync"
+
+	"palyra"
+	"palyra/internal/quarantine"
+)
+
+// users are the calls that something may be put into quarantine for at any time:
+// room is made at the cost of others.
+type users struct {
+	mu    sync.Mutex
+	calls map[palyra.ID]int
+	turn  sync.Mutex // one makes room at a time
+}
+
+// add makes a call one of them until done is called.
+func (u *users) add(call palyra.ID) (done func()) {
+	count := func(n int) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.calls == nil {
+			u.calls = map[palyra.ID]int{}
+		}
+		if u.calls[call] += n; u.calls[call] == 0 {
+			delete(u.calls, call)
+		}
+	}
+	count(1)
+	return sync.OnceFunc(func() { count(-1) })
+}
+
+func (u *users) has(call string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.calls[palyra.ID(call)] > 0
+}
+
+// trim makes room in the quarantine after a call put something there, and tells what
+// went for it.
+func (b *Backend) trim(call palyra.ID) (gone []palyra.Remnant) {
+	b.users.turn.Lock()
+	defer b.users.turn.Unlock()
+	calls, err := quarantine.Trim(b.config.Quarantine, string(call), b.users.has, quarantine.Limits{Total: b.config.Kept, Workspace: b.config.KeptWorkspace})
+	if err != nil {
+		b.fleet.Log.Warn("the quarantine cannot be brought within its limit", "call", call, "err", err)
+	}
+	for _, c := range calls {
+		b.fleet.Log.Warn("what a call had in quarantine was removed to make room", "call", c, "for", call)
+		gone = append(gone, palyra.Remnant{Kind: palyra.RemnantDropped, Path: c})
+	}
+	return gone
+}
