@@ -113,8 +113,7 @@ func Holder(path string) (*os.Process, error) {
 	if pid == 0 || err != nil {
 		return nil, &UnprovenError{Path: path, PID: pid}
 	}
-	fi, err := f.Stat()
-	if err != nil || !holds(pid, fi) {
+	if !holds(pid, f) {
 		_ = p.Release()
 		return nil, &UnprovenError{Path: path, PID: pid}
 	}

@@ -5,4 +5,4 @@ package durable
 import "os"
 
 // holds cannot be told here.
-func holds(int, os.FileInfo) bool { return false }
+func holds(int, *os.File) bool { return false }
