@@ -3,6 +3,7 @@ package palyra
 // AgentAdded names an agent and its owner.
 type AgentAdded struct {
 	Agent     Agent     `json:"agent"`
+	Token     string    `json:"token_id,omitempty"` // made of the credential's digest; says nothing about it
 	Signature Signature `json:"signature"`
 }
 

@@ -41,7 +41,11 @@ type ApprovalDecided struct {
 	Reason     string     `json:"reason,omitempty"`
 	Votes      []Vote     `json:"votes,omitempty"`
 	Lease      ID         `json:"lease_id,omitempty"`
+	Kept       Digest     `json:"kept,omitempty"` // KeptWhole, or of what is left of the documents of a question that nobody allowed
 }
+
+// KeptWhole stands for the digest of documents from which nothing was left out.
+const KeptWhole Digest = "whole"
 
 // ApprovalWithdrawn takes a caller off a question; the last one ends it.
 type ApprovalWithdrawn struct {

@@ -49,7 +49,7 @@ func (r *Registry) AddAgent(ctx context.Context, name string, owner palyra.Princ
 		if n == 0 {
 			return taken(name)
 		}
-		return r.record(tx, palyra.AgentAdded{Agent: a, Signature: sig})
+		return r.record(tx, palyra.AgentAdded{Agent: a, Token: tokenID(digest), Signature: sig})
 	})
 	if err != nil {
 		token.Destroy()

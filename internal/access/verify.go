@@ -15,7 +15,7 @@ import (
 // the daemon gives nobody a say. each walks the journal's entries of a kind, in
 // order, with their bodies. It comes before Adopt.
 func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw []byte) error) error) error {
-	s := said{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{}}
+	s := said{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{}, map[string]string{}}
 	if err := s.read(each); err != nil {
 		return err
 	}
@@ -36,6 +36,7 @@ type said struct {
 	tokens  map[string]palyra.Token
 	devices map[string]palyra.Device
 	agents  map[string]palyra.Agent
+	secrets map[string]string // ids of agents' credentials; earlier lines have none
 }
 
 var over = time.Unix(0, 0).UTC()
@@ -61,7 +62,9 @@ func (s said) read(each func(kind string, f func(raw []byte) error) error) error
 		on(func(e palyra.DeviceRevoked) {
 			change(s.devices, e.Device, func(d *palyra.Device) { d.RevokedAt, d.RevokedBy = over, e.By })
 		}),
-		on(func(e palyra.AgentAdded) { s.agents[string(e.Agent.Principal)] = e.Agent }),
+		on(func(e palyra.AgentAdded) {
+			s.agents[string(e.Agent.Principal)], s.secrets[string(e.Agent.Principal)] = e.Agent, e.Token
+		}),
 		on(func(e palyra.AgentRemoved) {
 			change(s.agents, string(e.Principal), func(a *palyra.Agent) { a.RemovedAt = over })
 		}),
@@ -131,7 +134,19 @@ func (s said) holdAgents(tx *store.Tx) error {
 		a.RemovedAt = mask(a.RemovedAt)
 		hold(&err, s.agents, string(a.Principal), a)
 	}
-	return rest(err, s.agents)
+	if err := rest(err, s.agents); err != nil {
+		return err
+	}
+	return tx.Each(`SELECT principal, token_sha256 FROM access_agents`, nil, func(scan func(...any) error) error {
+		var id, digest string
+		if err := scan(&id, &digest); err != nil {
+			return err
+		}
+		if want := s.secrets[id]; want != "" && want != tokenID(palyra.Digest(digest)) {
+			return tampered(id)
+		}
+		return nil
+	})
 }
 
 func mask(t time.Time) time.Time {

@@ -94,6 +94,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 		"agent added":         `INSERT INTO access_agents VALUES ('agent:x', 'user:bob', 'sha256:x', 1, 0)`,
 		"agent of another":    `UPDATE access_agents SET owner = 'user:alice'`,
 		"agent revived":       `UPDATE access_agents SET removed_at = 0`,
+		"agent credential":    `UPDATE access_agents SET token_sha256 = '` + stolen + `' WHERE principal = 'agent:bobs'`,
 		"scopes cannot parse": `UPDATE access_tokens SET scopes = 'x'`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -160,15 +160,16 @@ func (d *Desk) settle(tx *store.Tx, r record, dec palyra.Decision) error {
 	if n != 1 {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "approval %s was already decided", r.ID)
 	}
+	var kept palyra.Digest
 	if dec.Answer != palyra.AnswerAllow {
-		if err := d.shrink(tx, r); err != nil {
+		if kept, err = d.shrink(tx, r); err != nil {
 			return err
 		}
 	}
 	d.changed(tx, r.ID, true)
 	return d.journal(tx, palyra.ApprovalDecided{
 		Approval: r.ID, Call: r.Call, Answer: dec.Answer, Scope: dec.Scope, Plan: r.PlanDigest, By: dec.By, Method: dec.Method,
-		Separation: dec.Separation, Reason: dec.Reason, Votes: r.Votes, Lease: dec.Lease,
+		Separation: dec.Separation, Reason: dec.Reason, Votes: r.Votes, Lease: dec.Lease, Kept: kept,
 	})
 }
 

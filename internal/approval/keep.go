@@ -37,11 +37,12 @@ func (d *Desk) spend(tx *store.Tx, who string, n int64, m moment) error {
 	return err
 }
 
-// shrink leaves out of a settled question what is large, and gives its bytes back.
-func (d *Desk) shrink(tx *store.Tx, r record) error {
+// shrink leaves out of a settled question what is large, and gives its bytes back. It
+// returns the digest of the rest, for the line that settles the question.
+func (d *Desk) shrink(tx *store.Tx, r record) (palyra.Digest, error) {
 	full, n, err := withDocuments(tx, r.ID)
 	if err != nil || n <= maxKept {
-		return err
+		return palyra.KeptWhole, err
 	}
 	a := full.Approval
 	a.LeftOut = &palyra.LeftOut{
@@ -51,11 +52,11 @@ func (d *Desk) shrink(tx *store.Tx, r record) error {
 	a.Plan.Arguments = []byte("null")
 	plan, err := encode(a.Plan)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if len(plan) > maxKept/2 { // what is large is no argument
 		if plan, err = encode(outline(a.Plan)); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if a.Prompt.Notes = clipped(a.Prompt.Notes); len(a.Prompt.Notes) > 0 {
@@ -64,14 +65,14 @@ func (d *Desk) shrink(tx *store.Tx, r record) error {
 	prompt, err1 := encode(a.Prompt)
 	left, err2 := encode(a.LeftOut)
 	if err := errors.Join(err1, err2); err != nil {
-		return err
+		return "", err
 	}
 	if _, err := tx.Exec(`UPDATE approval_documents SET plan = ?, prompt = ?, left_out = ? WHERE approval_id = ?`, plan, prompt, left, r.ID); err != nil {
-		return err
+		return "", err
 	}
 	_, err = tx.Exec(`UPDATE approval_bytes SET bytes = MAX(0, bytes - ?) WHERE principal = ? AND day = ?`,
 		n-len(plan)-len(prompt), r.Payer, nanos(r.RequestedAt)/aDay)
-	return err
+	return palyra.SumBytes([]byte(plan + "\x00" + prompt + "\x00" + left)), err
 }
 
 const (

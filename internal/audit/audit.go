@@ -41,6 +41,7 @@ type Audit struct {
 	postures map[palyra.Digest]int64
 	servers  map[string]*server
 	less     int // calls whose lines have no digests of what is kept of them
+	access   access
 }
 
 // New begins an audit. now is when: a call that has not ended is overdue by it.
@@ -48,7 +49,7 @@ func New(now time.Time) *Audit {
 	return &Audit{
 		now: now, calls: map[palyra.ID]*call{}, sessions: map[palyra.ID]*session{}, runs: map[palyra.ID]*run{}, asked: map[palyra.ID]*question{},
 		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.ID]*lease{}, keys: map[string]*key{}, places: map[string]place{},
-		postures: map[palyra.Digest]int64{}, servers: map[string]*server{},
+		postures: map[palyra.Digest]int64{}, servers: map[string]*server{}, access: newAccess(),
 	}
 }
 
@@ -89,7 +90,9 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 	case *palyra.UpstreamAdded, *palyra.UpstreamRemoved, *palyra.UpstreamApproved:
 		a.hearServer(seq, e)
 	default:
-		return a.hearCall(seq, at, e)
+		if !a.access.hear(seq, e) {
+			return a.hearCall(seq, at, e)
+		}
 	}
 	return nil
 }
@@ -97,7 +100,7 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 // Settle looks at the tables, when every line was heard.
 func (a *Audit) Settle(tx *store.Tx) (*palyra.Finding, error) {
 	for _, check := range []func(*store.Tx) (*palyra.Finding, error){
-		a.holdKeys, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.holdSessions, a.holdRuns, a.holdCalls, a.holdAttestations,
+		a.holdKeys, a.access.hold, a.holdPlaces, a.holdPolicy, a.holdPostures, a.holdServers, a.holdSessions, a.holdRuns, a.holdCalls, a.holdAttestations,
 		a.holdQuestions, a.holdDocuments, a.holdVotes, a.holdLeases, a.overdue,
 	} {
 		if f, err := check(tx); f != nil || err != nil {

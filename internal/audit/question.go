@@ -86,7 +86,8 @@ func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
 }
 
 // holdDocuments holds what approvers were shown by its digests. Of a question that
-// nobody allowed the large parts are left out, and then nothing binds the rest.
+// nobody allowed the large parts are left out; its last line has the digest of the
+// rest, or none where an earlier version wrote it.
 func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, q := range a.asked {
@@ -103,7 +104,15 @@ func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 			return err
 		}
 		q := a.asked[id]
-		if left != "" && q.may() {
+		if left != "" && !q.may() {
+			f = finding(q.seq, "something is left out of approval %s, which was allowed or is open", id)
+			return errFound
+		}
+		if left != "" {
+			if k := q.decided.Kept; k != "" && k != palyra.SumBytes([]byte(plan+"\x00"+prompt+"\x00"+left)) {
+				f = finding(q.seq, "what is kept of approval %s is not what was left of it", id)
+				return errFound
+			}
 			return nil
 		}
 		var p palyra.Plan

@@ -62,49 +62,6 @@ func (a *Audit) holdPlaces(tx *store.Tx) (*palyra.Finding, error) {
 	return table{"workspaces", "path", []string{"name", "owner", "added_by", "added_at"}}.hold(tx, want)
 }
 
-// holdPolicy holds which bundle judged when, and that the texts of bundles and
-// configurations that the journal names are there.
-func (a *Audit) holdPolicy(tx *store.Tx) (*palyra.Finding, error) {
-	var rows []palyra.PolicyActivated
-	err := tx.Each(`SELECT bundle, snapshot, activated_by FROM policy_activation ORDER BY seq`, nil, func(scan func(...any) error) error {
-		var p palyra.PolicyActivated
-		err := scan(&p.Bundle, &p.Snapshot, &p.By)
-		rows = append(rows, p)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, t := range a.turns {
-		if i >= len(rows) || rows[i].Bundle != t.Bundle || rows[i].Snapshot != t.Snapshot || rows[i].By != t.By {
-			return finding(t.seq, "policy_activation is not what the journal says from its number %d on", i+1), nil
-		}
-		for query, digest := range map[string]palyra.Digest{
-			`SELECT COUNT(*) FROM policy_bundle WHERE digest=?`: t.Bundle, `SELECT COUNT(*) FROM policy_snapshot WHERE digest=?`: t.Snapshot,
-		} {
-			var n int
-			if err := tx.Get(query, []any{str(digest)}, &n); err != nil {
-				return nil, err
-			}
-			if n != 1 {
-				return finding(t.seq, "the policy or configuration that it names is not there: %s", digest), nil
-			}
-		}
-	}
-	if len(rows) > len(a.turns) {
-		return finding(0, "policy_activation has %d rows, the journal %d lines", len(rows), len(a.turns)), nil
-	}
-	return nil, nil
-}
-
-func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
-	want := map[string]row{}
-	for d, seq := range a.postures {
-		want["text:"+str(d)] = row{seq: seq}
-	}
-	return table{"postures", "digest", nil}.hold(tx, want)
-}
-
 // holdSessions compares labels as sets: they are a list in one column.
 func (a *Audit) holdSessions(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}

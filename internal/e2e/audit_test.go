@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -115,15 +117,63 @@ func (c *copied) noticed(what, table, change string) {
 	c.exec("DROP TABLE saved")
 }
 
+// zeroed puts zeroes over one page of the file at a time. What the journal, a table
+// that is held or an index had there is missed; what is told to be loose may be gone.
+func (c *copied) zeroed() {
+	c.t.Helper()
+	whole, err := os.ReadFile(c.path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	kept, done := c.path, map[string]bool{} // one page of each kind
+	defer func() { c.path = kept }()
+	c.path += ".zeroed"
+	for page := 1; page*4096 < len(whole); page++ { // the first one is the file's head
+		owner := c.list("SELECT name || ' ' || pagetype FROM dbstat WHERE pageno = ?", page+1)
+		name, kind, _ := strings.Cut(strings.Join(owner, ""), " ")
+		if _, loose := audit.Loose[name]; len(owner) == 0 || done[owner[0]] || loose && !strings.HasPrefix(name, "journal_") {
+			continue
+		}
+		b := slices.Clone(whole)
+		clear(b[page*4096 : (page+1)*4096])
+		if slices.Equal(b, whole) {
+			continue
+		}
+		done[owner[0]] = true
+		if err := os.WriteFile(c.path, b, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := c.verify(); err == nil {
+			c.t.Errorf("page %d of %s (%s) is zeroed, and the copy verifies", page+1, name, kind)
+		}
+	}
+	if len(done) < 20 {
+		c.t.Errorf("%d pages were zeroed", len(done))
+	}
+}
+
+// notHere are tables that are held, but of which this state has no row; internal/audit
+// has the tests.
+var notHere = map[string]bool{"access_devices": true, "mcp_upstreams": true, "mcp_tools": true, "postures": true, "posture_tiers": true}
+
 // Every table of the state is held against the journal, column by column, or it is
 // said why not: whoever edits the file beside the daemon is noticed.
 func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart()
-	if _, err := d.client(client.OperatorDoor).AddWorkspace(t.Context(), d.work, "w"); err != nil {
+	person := d.client(client.OperatorDoor)
+	_, err1 := person.AddWorkspace(t.Context(), d.work, "w")
+	_, err2 := person.AddUser(t.Context(), palyra.User{Principal: "user:bob", Role: palyra.RoleViewer})
+	_, _, err3 := person.AddAgent(t.Context(), "ci", "")
+	_, _, err4 := person.AddToken(t.Context(), palyra.Token{Name: "ci", Scopes: []string{"status.view"}}, time.Hour)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	d.lived()
+	large := write(d.work, "large.txt", strings.Repeat("0123456789abcdef\n", 8<<10))
+	if out := d.answered(large, palyra.AnswerDeny, ""); out.ReasonCode != palyra.ReasonApprovalDenied {
+		t.Fatalf("%+v", out)
+	}
+	d.lived() // whose last question is allowed: rows of others may be gone
 	r := d.startRun("turns:\n  - say: done\n")
 	if _, err := attach(t.Context(), d.client(client.AgentDoor), r.ID, 0); err != nil {
 		t.Fatal(err)
@@ -137,7 +187,9 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 			continue
 		}
 		if c.list("SELECT COUNT(*) FROM " + name)[0] == "0" {
-			t.Logf("%s is empty here", name)
+			if !notHere[name] {
+				t.Errorf("%s is empty here", name)
+			}
 			continue
 		}
 		c.noticed("a row removed", name, fmt.Sprintf("DELETE FROM %s WHERE rowid = (SELECT MAX(rowid) FROM %s)", name, name))
@@ -153,6 +205,10 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 	if err := c.verify(); err != nil {
 		t.Fatalf("as it was left, again: %v", err)
 	}
+	if n := c.list("SELECT COUNT(*) FROM approval_documents WHERE left_out<>''")[0]; n != "1" {
+		t.Errorf("%s questions were shrunk", n)
+	}
+	c.zeroed()
 	c.exec("UPDATE calls SET state='granted', finished_at=0, outcome=NULL WHERE state='finished'")
 	if err := c.verify(); err == nil {
 		t.Error("calls that lost their ends verify")
