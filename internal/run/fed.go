@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
@@ -54,19 +55,51 @@ func (f *fed) line(call palyra.ID) palyra.CallFed {
 	}
 }
 
-// note counts input before the call gets it, and sees to its line: at once, then as
-// often as fedEvery, at the latest with the end of the call.
-func (c *Calls) note(f *flight, by palyra.Reach, x palyra.Feed) {
+// note puts input on record before the call gets it. The first piece, the first of
+// another giver and the first after fedEvery have their line when note returns, or
+// are not handed over; what comes in between stands in the next one, fedEvery later
+// or with the end of the call. So a crash loses counts, and never who gave input.
+func (c *Calls) note(ctx context.Context, f *flight, by palyra.Reach, x palyra.Feed) error {
+	c.mu.Lock()
+	other := f.fed.sum != nil && !sameGiver(f.fed.by, by)
+	c.mu.Unlock()
+	if other { // what the one before gave has its line first
+		if err := c.writeFed(ctx, f); err != nil {
+			return err
+		}
+	}
+	if !c.count(f, by, x, other) {
+		return nil
+	}
+	return c.writeFed(ctx, f)
+}
+
+func sameGiver(a, b palyra.Reach) bool {
+	return a.Principal == b.Principal && a.Credential == b.Credential && a.Room == b.Room
+}
+
+// count counts a piece of input, and reports whether its line is due.
+func (c *Calls) count(f *flight, by palyra.Reach, x palyra.Feed, other bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !f.fed.add(by, x) || c.byID[f.id] != f {
-		return
+		return false
+	}
+	if other || time.Since(f.noted) >= fedEvery {
+		f.noted = time.Now()
+		return true
 	}
 	if f.noting == nil {
 		f.noting = make(chan struct{}, 1)
 		c.wg.Go(func() { c.noteUntilDone(f) })
 	}
 	nudge(f.noting)
+	return false
+}
+
+// writeFed writes the line of the input that has none yet.
+func (c *Calls) writeFed(ctx context.Context, f *flight) error {
+	return c.ledger.db.Write(ctx, "call.fed", func(tx *store.Tx) error { return c.fedLine(tx, f.id) })
 }
 
 func (c *Calls) noteUntilDone(f *flight) {
@@ -78,16 +111,15 @@ func (c *Calls) noteUntilDone(f *flight) {
 			return
 		case <-f.noting:
 		}
-		err := c.ledger.db.Write(c.ctx, "call.fed", func(tx *store.Tx) error { return c.fedLine(tx, f.id) })
-		if err != nil && c.ctx.Err() == nil { // the next turn tries again, the end of the call at the latest
-			c.log.Warn("input has no line in the journal yet", "call", f.id, "error", err)
-			nudge(f.noting)
-		}
 		pause.Reset(fedEvery)
 		select {
 		case <-f.done:
 			return
 		case <-pause.C:
+		}
+		if err := c.writeFed(c.ctx, f); err != nil && c.ctx.Err() == nil { // the next turn tries again, the end of the call at the latest
+			c.log.Warn("input has no line in the journal yet", "call", f.id, "error", err)
+			nudge(f.noting)
 		}
 	}
 }

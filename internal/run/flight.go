@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"palyra"
 	"palyra/internal/gate"
@@ -28,6 +29,7 @@ type flight struct {
 	taped    mark          // how far its output is on the tape of its run
 	pumping  chan struct{} // wakes the pump that puts it there; nil: there is none
 	fed      fed
+	noted    time.Time     // when input had its line last
 	noting   chan struct{} // wakes what puts input on record; nil: there is none
 
 	done    chan struct{} // closed when outcome and err are set

@@ -62,6 +62,41 @@ func TestInputHasLines(t *testing.T) {
 	}
 }
 
+// The first input, and the first of another giver, has its line before the call gets
+// it, in the giver's own name: also when the daemon dies the moment after.
+func TestInputHasItsLineFirst(t *testing.T) {
+	w := newWorld(t)
+	ch := w.call(t.Context(), w.proposal(`{"feed":true}`))
+	id := <-w.parts.started
+	ann, bob := palyra.Reach{Principal: "agent:ann", Credential: "a"}, palyra.Reach{Principal: "agent:bob", Credential: "b"}
+	want := []palyra.Principal{}
+	for _, by := range []palyra.Reach{ann, bob, ann} {
+		if err := w.calls.Send(t.Context(), id, by, palyra.Feed{Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, by.Principal)
+		lines, _ := w.fedLines(id)
+		var got []palyra.Principal
+		for _, l := range lines {
+			if got = append(got, l.By); l.Bytes != 1 || l.Count != 1 {
+				t.Errorf("%+v", l)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("lines by %v, input by %v", got, want)
+		}
+	}
+	if err := w.calls.Send(t.Context(), id, ann, palyra.Feed{End: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-ch; r.err != nil {
+		t.Fatal(r.err)
+	}
+	if lines, before := w.fedLines(id); !before || len(lines) != 4 || !lines[3].Ended {
+		t.Errorf("%v: %+v", before, lines)
+	}
+}
+
 // inRoom is a proposal by the door of a room that the given call is.
 func (w *world) inRoom(room palyra.ID, args string) palyra.Proposal {
 	p := w.proposal(args)

@@ -106,7 +106,9 @@ func (c *Calls) Send(ctx context.Context, id palyra.ID, by palyra.Reach, x palyr
 			WithRemedy("cancel it and propose it again")
 	}
 	x.Data = bytes.Clone(x.Data)
-	c.note(f, by, x)
+	if err := c.note(ctx, f, by, x); err != nil {
+		return err
+	}
 	for len(x.Data) > maxFeed {
 		if err := f.send(ctx, palyra.Feed{Data: x.Data[:maxFeed:maxFeed]}); err != nil {
 			return err
