@@ -61,6 +61,26 @@ func TestWhateverARunChoosesItIsAttested(t *testing.T) {
 	}
 }
 
+// A fault of the signer that passes costs no evidence: the whole is tried again before
+// anything is left out.
+func TestAFaultThatPassesCostsNoEvidence(t *testing.T) {
+	for faults, want := range []int{0, 0, 1} {
+		w := newWorld(t)
+		tries := 0
+		w.signs = func(context.Context, palyra.Predicate) error {
+			if tries++; tries <= faults {
+				return errStop
+			}
+			return nil
+		}
+		out, err := w.do(t.Context())
+		f, ok := w.journal[len(w.journal)-1].(palyra.CallFinished)
+		if err != nil || !ok || out.Attestation == nil || min(1, len(f.Reduced)) != want || tries != faults+1 {
+			t.Errorf("%d faults: %d tries, reduced %v, %v", faults, tries, f.Reduced, err)
+		}
+	}
+}
+
 // Without a signature nothing vouches for the output; the call ends all the same.
 func TestWithoutASignatureTheOutputIsWithheld(t *testing.T) {
 	w := newWorld(t)
