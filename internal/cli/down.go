@@ -23,8 +23,8 @@ func (a *app) down() *cobra.Command {
 		Long: "Asks the daemon to stop, signed with your operator key, and waits until it has.\n" +
 			"Open questions stay open; a start goes on with them. Where no daemon runs there is\n" +
 			"nothing to do, which is no error.\n\n" +
-			"Where it cannot be asked that way (the disk is full, the key is gone or not safe, no\n" +
-			"door answers), the daemon's process is sent SIGTERM, which is the\n" +
+			"Where it cannot be asked that way (the disk is full, the key is gone, not safe or behind\n" +
+			"a passphrase that nobody can type, no door answers), the daemon's process is sent SIGTERM, which is the\n" +
 			"same stop without a signature: the user it runs as can always end it. That is said,\n" +
 			"and stands in the journal where it can still be written.",
 		Example: "  palyra down\n  palyra down --timeout 2m",
@@ -62,6 +62,12 @@ func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error 
 	if ctx.Err() != nil || s.remoteName() != "" {
 		return err
 	}
+	if answered(err) {
+		if e := palyra.AsError(err); e.Remedy == "" && pid > 0 {
+			return e.WithRemedy("try again; the user it runs as can also end it with: kill -TERM %d", pid)
+		}
+		return err
+	}
 	holder, lost := s.holder(ctx, c)
 	if holder == nil && lost == nil && palyra.AsError(err).Reason == client.ReasonNoDaemon {
 		return s.emit(stopped{}, func(w io.Writer) { fmt.Fprintln(w, "no daemon runs") })
@@ -76,6 +82,18 @@ func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error 
 	return s.end(ctx, c, stopped{PID: int64(holder.Pid), Stopped: true, How: stopSignal, Why: palyra.AsError(err).Text})
 }
 
+// answered reports whether an error leaves it to whoever typed the command: the wrong
+// passphrase or none, a key that may not stop the daemon, a request too many. After
+// those nobody is sent a signal. All others mean that there is no signature to be had
+// or nobody to take it, and the daemon's own user can still end it.
+func answered(err error) bool {
+	switch palyra.AsError(err).Reason {
+	case palyra.ReasonBadCredential, palyra.ReasonCancelled, palyra.ReasonPermission, palyra.ReasonRateLimited:
+		return true
+	}
+	return false
+}
+
 // stopAsking is how long a daemon may take to say who it is.
 const stopAsking = 10 * time.Second
 
@@ -85,7 +103,19 @@ func (s *stopping) ask(ctx context.Context, c *client.Client) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return st.PID, c.Shutdown(ctx) // which may ask for a passphrase first
+	pid := seenPID(ctx, c, st)
+	return int64(pid), c.Shutdown(ctx) // which may ask for a passphrase first
+}
+
+// seenPID is the daemon's number in this process's namespace, where the system tells;
+// else the one that it says. 0: it cannot be seen from here.
+func seenPID(ctx context.Context, c *client.Client, st client.Status) int {
+	ctx, done := context.WithTimeout(ctx, stopAsking)
+	defer done()
+	if pid, err := c.DaemonPID(ctx); err == nil {
+		return pid
+	}
+	return int(st.PID)
 }
 
 func (s *stopping) look(ctx context.Context, c *client.Client) (client.Status, error) {
@@ -99,11 +129,15 @@ func (s *stopping) look(ctx context.Context, c *client.Client) (client.Status, e
 // says the same again after a handle on the process was taken is that process.
 func (s *stopping) holder(ctx context.Context, c *client.Client) (*os.Process, error) {
 	if st, err := s.look(ctx, c); err == nil && st.PID > 0 {
-		p, err := os.FindProcess(int(st.PID))
+		pid := seenPID(ctx, c, st)
+		if pid == 0 {
+			return nil, &durable.UnprovenError{} // its number here is not known, and its own is another's
+		}
+		p, err := os.FindProcess(pid)
 		if err != nil {
 			return nil, err
 		}
-		if again, err := s.look(ctx, c); err == nil && again.Instance == st.Instance && again.PID == st.PID {
+		if again, err := s.look(ctx, c); err == nil && again.Instance == st.Instance && seenPID(ctx, c, again) == pid {
 			return p, nil
 		}
 		_ = p.Release()
@@ -147,7 +181,7 @@ func gone(ctx context.Context, c *client.Client, pid int, patience time.Duration
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := c.Health(ctx); err != nil && palyra.AsError(err).Reason == client.ReasonNoDaemon && !alive(pid) {
+		if err := c.Health(ctx); err != nil && palyra.AsError(err).Reason == client.ReasonNoDaemon && (pid == 0 || !alive(pid)) {
 			return nil
 		}
 		select {

@@ -239,6 +239,33 @@ func TestProtect(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	checkInPlace(t, h, pass)
+	checkStop(t, h)
+}
+
+// checkStop stops a daemon whose key is behind a passphrase: a wrong one, or none, is
+// the mistake of whoever typed and stops nothing; where nobody can be asked, the
+// daemon's own user still can.
+func checkStop(t *testing.T, h *house) {
+	t.Helper()
+	s := h.at("down")
+	for range maxTries {
+		s.expectSecret("Passphrase of the operator key")
+		s.send("wrong horse battery\n")
+	}
+	if code := s.end(); code != exitUnauthorised || strings.Contains(s.seen.String(), "SIGTERM") || !strings.Contains(s.seen.String(), "kill -TERM ") {
+		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.seen.String())
+	}
+	s = h.at("down")
+	s.expectSecret("Passphrase of the operator key")
+	s.send("\x04")
+	if code := s.end(); code == exitOK || strings.Contains(s.seen.String(), "SIGTERM") {
+		t.Errorf("no passphrase: exit %d\n%s", code, s.seen.String())
+	}
+	h.palyra("status") // it serves
+	out, err := h.command("down").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "sent SIGTERM to pid") || !strings.Contains(string(out), "has stopped") {
+		t.Errorf("without a terminal: %v %s", err, out)
+	}
 }
 
 // A file that an earlier, broken attempt left makes room.
