@@ -252,10 +252,10 @@ func (b *bench) called(id palyra.ID, wall time.Duration) {
 }
 
 // asked is the row of a question that user:alice refused.
-func (b *bench) asked(id, call, need string) {
+func (b *bench) asked(id, call, need, digest string) {
 	b.Helper()
 	b.insert("approvals", "id", id, "seq", id[1:], "session_id", "", "run_id", "", "call_id", call, "principal", "agent:local", "owner", "", "peer_uid", 0, "door", "", "requested_at", 1,
-		"expires_at", began.UnixNano(), "boot_id", "", "expires_boot", 0, "subject_type", "", "subject_id", "", "plan_digest", "sha256:1", "need", need, "bundle", "", "snapshot", "", "policies", "",
+		"expires_at", began.UnixNano(), "boot_id", "", "expires_boot", 0, "subject_type", "", "subject_id", "", "plan_digest", digest, "need", need, "bundle", "", "snapshot", "", "policies", "",
 		"waiting", 0, "decision", "deny", "scope", "", "lease_id", "", "reason", "", "decided_by", "user:alice", "decided_method", "", "decided_at", 1, "separation", "")
 }
 
@@ -298,18 +298,27 @@ func TestDocumentsThatWereShrunk(t *testing.T) {
 	b := newBench(t)
 	need, err := json.Marshal(palyra.Need{Votes: 1})
 	b.must(err)
+	const plan = `{"tool":"t","arguments":{},"tier":"builtin","limits":{}}`
+	raw, err := canon.FromJSON([]byte(plan))
+	b.must(err)
+	digest := palyra.Digest(canon.Sum("plan/v1", raw))
 	sum := func(s string) palyra.Digest { return palyra.SumBytes([]byte(s)) }
 	for i, kept := range []palyra.Digest{sum("{}\x00{}\x00{\"diff_bytes\":9}"), ""} {
 		id, call := palyra.ID(fmt.Sprintf("Q%d", i)), palyra.ID(fmt.Sprintf("C%d", i))
 		b.say(palyra.SessionOpened{Session: "S" + call, Principal: "agent:local", Door: "api"},
-			palyra.CallProposed{Call: call, Session: "S" + call, Principal: "agent:local", Tool: "t", Input: "sha256:1"}, palyra.CallJudged{Call: call, Plan: "sha256:1"},
-			palyra.ApprovalRequested{Approval: id, Call: call, Principal: "agent:local", Plan: "sha256:1", Need: palyra.Need{Votes: 1}, ExpiresAt: began},
-			palyra.ApprovalDecided{Approval: id, Call: call, Answer: palyra.AnswerDeny, Plan: "sha256:1", By: "user:alice", Kept: kept}, palyra.CallRefused{Call: call, Layer: "approval", Reason: "approval_denied"})
+			palyra.CallProposed{Call: call, Session: "S" + call, Principal: "agent:local", Tool: "t", Input: "sha256:1"}, palyra.CallJudged{Call: call, Plan: digest},
+			palyra.ApprovalRequested{Approval: id, Call: call, Principal: "agent:local", Plan: digest, Need: palyra.Need{Votes: 1}, ExpiresAt: began},
+			palyra.ApprovalDecided{Approval: id, Call: call, Answer: palyra.AnswerDeny, Plan: digest, By: "user:alice", Kept: kept}, palyra.CallRefused{Call: call, Layer: "approval", Reason: "approval_denied"})
+		outcome, err := palyra.Outcome{
+			Outcome: palyra.OutcomeRefused, Tool: "t", Layer: "approval", ReasonCode: "approval_denied", ExitCode: palyra.ExitRefused,
+			SessionID: "S" + call, CallID: call, ApprovalID: id, PlanDigest: digest,
+		}.Marshal()
+		b.must(err)
 		b.insert("sessions", "id", "S"+string(call), "principal", "agent:local", "workspace", "", "door", "api", "name", string(call), "labels", "[]", "opened_at", 1, "used_at", 1, "calls", 1)
 		b.insert("calls", "id", string(call), "session", "S"+string(call), "principal", "agent:local", "tool", "t", "state", "refused", "approval", string(id), "input", "sha256:1", "proposed_at", 1,
-			"doc", fmt.Sprintf(`{"call_id":%q,"proposal":{"principal":"agent:local","session":%q,"arguments":null},"plan":{"arguments":null},"plan_digest":"sha256:1"}`, call, "S"+call),
-			"outcome", fmt.Sprintf(`{"call_id":%q,"layer":"approval","reason_code":"approval_denied"}`, call))
-		b.asked(string(id), string(call), string(need))
+			"doc", fmt.Sprintf(`{"call_id":%q,"proposal":{"principal":"agent:local","session":%q,"arguments":null},"plan":%s,"plan_digest":%q}`, call, "S"+call, plan, digest),
+			"outcome", outcome)
+		b.asked(string(id), string(call), string(need), string(digest))
 		b.insert("approval_documents", "approval_id", string(id), "plan", "{}", "prompt", "{}", "left_out", `{"diff_bytes":9}`)
 	}
 	if why := b.found(); why != "" {
