@@ -29,8 +29,11 @@ type access struct {
 
 func newAccess() access {
 	return access{
-		map[string]*known[palyra.User]{}, map[string]*known[palyra.Operator]{}, map[string]*known[palyra.Device]{},
-		map[string]*known[palyra.Agent]{}, map[string]*known[palyra.Token]{},
+		map[string]*known[palyra.User]{},
+		map[string]*known[palyra.Operator]{},
+		map[string]*known[palyra.Device]{},
+		map[string]*known[palyra.Agent]{},
+		map[string]*known[palyra.Token]{},
 	}
 }
 
