@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -118,6 +119,14 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 		pair{"Grant", string(x.Grant)}, pair{"Proposed", stamp(x.Proposed)}, pair{"Finished", stamp(x.Finished)},
 		pair{"Outcome", string(o.Outcome)}, pair{"Exit code", exit}, pair{"Signal", o.Signal}, pair{"Reason code", string(o.ReasonCode)},
 		pair{"Reason", o.Reason}, pair{"Remedy", o.Remedy}, pair{"Attestation", string(attestation)})
+	for _, n := range x.Detail.Notes {
+		if strings.HasPrefix(n, "over tool_call.daily_bytes") {
+			fmt.Fprintln(w, show.Line(n))
+		}
+	}
+	for _, l := range o.Left {
+		fmt.Fprintln(w, show.Line(l))
+	}
 	printPlan(w, x.Plan)
 	block(w, "Stdout", bounded(o.Stdout))
 	block(w, "Stderr", bounded(o.Stderr))

@@ -52,6 +52,7 @@ type ToolCall struct {
 	RunTimeoutMS       int64
 	RunOutputBytes     int64
 	ParallelCalls      int64
+	DailyBytes         int64
 }
 
 // Process bounds native programs. A call may only lower the limits.
@@ -156,7 +157,7 @@ type Store struct {
 // for Paths.
 func Default() Config {
 	return Config{
-		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000, RunOutputBytes: 64 << 20, ParallelCalls: 4},
+		ToolCall:  ToolCall{MaxCallsPerRun: 64, ExecutionTimeoutMS: 120_000, OutputBytes: 1 << 20, RunTimeoutMS: 3600_000, RunOutputBytes: 64 << 20, ParallelCalls: 4, DailyBytes: 256 << 20},
 		Approvals: Approvals{WaitMS: 300_000, MaxPending: 32, DailyBytes: 256 << 20, DenyHoldMS: 300_000, OnceTTLMS: 300_000, MaxTTLMS: 24 * 3600_000},
 		Tools:     Tools{Allowed: []string{"*"}, Principals: []string{"*"}, Channels: []string{"*"}},
 		Sessions:  Sessions{IdleMS: 12 * 3600_000},

@@ -49,6 +49,10 @@ var callSettings = []setting{
 		value: func(c *Config) any { return &c.ToolCall.ParallelCalls },
 	},
 	{
+		key: "tool_call.daily_bytes", text: "what the calls of one caller and day keep of arguments and output", min: 1 << 20, max: 1 << 40,
+		value: func(c *Config) any { return &c.ToolCall.DailyBytes },
+	},
+	{
 		key: "approvals.wait_ms", text: "how long a question waits before it counts as denied", min: 1, max: 7 * day,
 		value: func(c *Config) any { return &c.Approvals.WaitMS },
 	},

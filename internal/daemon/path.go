@@ -125,6 +125,7 @@ func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
 func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
 	p.ledger.Envelopes(d.attester.Envelope)
+	p.ledger.Budget(d.Config.Config.ToolCall.DailyBytes)
 	d.sessions, err = run.NewSessions(run.SessionConfig{
 		DB: d.db, Journal: d.journal, Now: now, Idle: d.Config.Config.Sessions.Idle(),
 		OnClose: []func(*store.Tx, palyra.ID, string) error{

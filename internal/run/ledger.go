@@ -29,6 +29,7 @@ type Ledger struct {
 	// outcomes are kept with it.
 	envelope func(*store.Tx, palyra.ID) ([]byte, error)
 	shelf    *pack.Shelf // documents of calls to one tool are much alike
+	budget   budget
 }
 
 // NewLedger returns a Ledger over the store.
@@ -46,7 +47,7 @@ func (l *Ledger) Record(ctx context.Context, c *palyra.Call, events ...palyra.Ev
 	if len(events) == 0 {
 		return palyra.Position{}, errors.New("run: record: no event")
 	}
-	row, err := l.encode(c)
+	row, err := l.encode(ctx, c)
 	if err != nil {
 		return palyra.Position{}, err
 	}
@@ -120,9 +121,13 @@ func (r row) held(events []palyra.Event) []palyra.Event {
 
 // encode prepares the row outside the transaction. Arguments that were never
 // admitted are not kept: the journal has their size and digest.
-func (l *Ledger) encode(c *palyra.Call) (row, error) {
-	if c.Stored != "" && !c.Finished.IsZero() && len(c.Proposal.Arguments) <= maxKept { // an ended call's document stands as it is
-		return l.encodeOutcome(c, row{})
+func (l *Ledger) encode(ctx context.Context, c *palyra.Call) (row, error) {
+	over, err := l.budget.over(c, l.keptSince(ctx, c.Proposal.Principal))
+	if err != nil {
+		return row{}, err
+	}
+	if c.Stored != "" && !c.Finished.IsZero() && len(c.Proposal.Arguments) <= maxKept && !over { // an ended call's document stands as it is
+		return l.encodeOutcome(c, row{}, over)
 	}
 	keep := *c
 	keep.Outcome = nil
@@ -133,6 +138,9 @@ func (l *Ledger) encode(c *palyra.Call) (row, error) {
 		keep.Proposal.Arguments, keep.Plan.Arguments = json.RawMessage("null"), json.RawMessage("null")
 		keep.Detail.Diff = palyra.Clip(keep.Detail.Diff, maxKept)
 	}
+	if over && c.State != palyra.Pending { // an open question goes on with all of it
+		keep = outlined(keep)
+	}
 	if len(keep.Plan.Arguments) == 0 {
 		keep.Plan.Arguments = json.RawMessage("null")
 	}
@@ -142,21 +150,30 @@ func (l *Ledger) encode(c *palyra.Call) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode call: %w", err)
 	}
+	l.budget.spend(c, len(doc))
 	packed := l.shelf.Pack(c.Tool.Name+" "+string(c.Proposal.Principal), doc)
-	return l.encodeOutcome(c, row{doc: &packed, kept: palyra.Kept{Document: palyra.SumBytes(doc)}})
+	return l.encodeOutcome(c, row{doc: &packed, kept: palyra.Kept{Document: palyra.SumBytes(doc)}}, over)
 }
 
-func (l *Ledger) encodeOutcome(c *palyra.Call, r row) (row, error) {
+func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (_ row, err error) {
 	if c.Outcome == nil {
 		return r, nil
 	}
-	text, err := c.Outcome.Marshal()
+	out := *c.Outcome
+	if r.body, err = out.BodyDigest(); err != nil {
+		return row{}, fmt.Errorf("run: encode outcome: %w", err)
+	}
+	if over {
+		out = withoutOutput(out)
+	}
+	text, err := out.Marshal()
 	if err != nil {
 		return row{}, fmt.Errorf("run: encode outcome: %w", err)
 	}
-	if body, ok := palyra.BodyOf(text); ok {
-		r.body = palyra.SumBytes(body)
+	if body, _ := palyra.BodyOf(text); palyra.SumBytes(body) != r.body {
+		r.kept.Outcome = palyra.SumBytes(body)
 	}
+	l.budget.spend(c, len(text))
 	if l.envelope != nil && c.Outcome.Attestation != nil {
 		text = withoutEnvelope(text, c.Outcome.Attestation)
 	}
