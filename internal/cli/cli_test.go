@@ -58,7 +58,7 @@ func TestUsageErrors(t *testing.T) {
 		{"approvals list --since whenever", "is neither a time like"},
 		{"approvals export --format xml", "neither ndjson nor json"},
 		{"approvals verify f", "--key is required"},
-		{"approvals decide X maybe", `"maybe" is neither allow nor deny`},
+		{"approvals decide X maybe", `"maybe" is not an answer`},
 		{"approvals decide X allow", "--digest is required"},
 		{"approvals decide X allow --digest sha256:12", "--digest must be"},
 		{"approvals decide X allow --scope forever --digest D", "--digest must be"},

@@ -75,6 +75,8 @@ func covers(t palyra.Terms) string {
 	switch {
 	case t.PlanDigest != "":
 		text += ", exactly one plan"
+	case t.PathRoot != "" && len(t.Tools) == 0: // of before one answer was for all tools that edit
+		text += ", writes under " + t.PathRoot
 	case t.PathRoot != "":
 		text = "edits of files under " + t.PathRoot
 		if t.PathRoot == "." {
