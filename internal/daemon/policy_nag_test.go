@@ -137,7 +137,7 @@ func TestExecCapableCommandsAsk(t *testing.T) {
 func TestRiskIsWhatACommandDoes(t *testing.T) {
 	e := defaultEngine(t)
 	for line, want := range map[string]palyra.RiskLevel{
-		"sed -i s/a/b/ a.txt": palyra.RiskMedium, "touch a": palyra.RiskMedium, "go fmt ./...": palyra.RiskMedium, "cat /etc/hostname": palyra.RiskMedium,
+		"sed -i s/a/b/ a.txt": palyra.RiskMedium, "touch a": palyra.RiskMedium, "cat /etc/hostname": palyra.RiskMedium,
 		"mkdir -p a/b": palyra.RiskMedium, "cat /root/.ssh/id_ed25519": palyra.RiskHigh, "cat /etc/shadow": palyra.RiskHigh,
 		"python3 x.py": palyra.RiskHigh, "curl http://x": palyra.RiskHigh, "unheard-of": palyra.RiskHigh, "go install ./...": palyra.RiskHigh,
 		"sed -i 1e\\ id a.txt": palyra.RiskHigh, "git push": palyra.RiskCritical,
