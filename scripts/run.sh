@@ -81,6 +81,7 @@ if [ "$(command -v palyra 2>/dev/null)" != "$palyra" ]; then
 	echo "  export PATH=\"$PWD/bin:\$PATH\"${PALYRA_HOME:+ PALYRA_HOME=\"$PALYRA_HOME\"}"
 fi
 cat <<TXT
+  $run workspace add .               a directory for agents to work in: yours
   $run exec -- ls -l                 run a program through the gate
   $run runs list                     what agents did; 'runs attach ID' tells it again
   $run approvals list --pending      what waits for an answer

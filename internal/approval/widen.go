@@ -44,7 +44,7 @@ func offers(p palyra.Plan, n palyra.Need) []palyra.Widening {
 
 // Exceptions are what the wider answers never cover, in words.
 const (
-	editExceptions = "no names that other programs obey (.envrc, .git, CI and editor settings, …), no other hidden names, nothing outside, no removal, nothing riskier"
+	editExceptions = "no names that other programs obey (.envrc, .git, settings of CI, editors and the like), no other hidden names, nothing outside, no removal, nothing riskier"
 	readExceptions = "no writing, no hidden names, no known places of secrets, nothing riskier"
 )
 

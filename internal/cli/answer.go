@@ -95,5 +95,5 @@ func exceptions(words []string) string {
 	if slices.Contains(words, "allow-reads") {
 		return "still asked: hidden names, known places of secrets, every other directory, whatever is riskier"
 	}
-	return "still asked: names that other programs obey (.envrc, .git, …) and other hidden ones, anything outside, removals, whatever is riskier"
+	return "still asked: names that other programs obey (.envrc, .git and the like) and other hidden ones, anything outside, removals, whatever is riskier"
 }

@@ -145,13 +145,14 @@ func (a *app) approvalsShow() *cobra.Command {
 func (a *app) approvalsWatch() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: takes(),
-		Long:    "Prints every pending approval, then each one as it is asked or settled. With --json\nthere is one object per line.",
+		Long:    "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID'. With --json there is one object per line.",
 		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id",
 		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if err := c.Health(ctx); err != nil {
 				return err
 			}
 			if !a.asJSON && !a.quiet {
+				fmt.Fprintln(a.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny")
 				fmt.Fprintf(a.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
 			}
 			return c.WatchApprovals(ctx, func(p palyra.Approval) error {

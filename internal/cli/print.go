@@ -83,14 +83,14 @@ func fit(s string, n int) string {
 	if utf8.RuneCountInString(safe) <= n {
 		return safe
 	}
-	head := string([]rune(safe)[:max(n-1, 1)])
+	head := string([]rune(safe)[:max(n-3, 1)])
 	if i := strings.LastIndex(head, ". "); i > 0 {
 		return head[:i+1]
 	}
 	if i := strings.LastIndex(head, " "); i > 0 {
 		head = head[:i]
 	}
-	return strings.TrimRight(head, " ,;:") + "…"
+	return strings.TrimRight(head, " ,;:") + "..." // a mark of the frame would be escaped in a table
 }
 
 // pair is one line of a description.

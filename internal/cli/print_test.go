@@ -45,9 +45,9 @@ func TestFit(t *testing.T) {
 	}{
 		{"short", 10, "short"},
 		{"One two. Three four five", 12, "One two."},
-		{"One two three four", 12, "One two…"},
-		{"One, two", 6, "One…"},
-		{"Unbreakable", 5, "Unbr…"},
+		{"One two three four", 12, "One two..."},
+		{"One, two", 6, "One..."},
+		{"Unbreakable", 5, "Un..."},
 		{"two\nlines", 20, "two"},
 		{"a\x1bb", 20, `a\x1bb`},
 	} {

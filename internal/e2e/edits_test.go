@@ -53,11 +53,15 @@ func TestGoOnEditing(t *testing.T) {
 
 func (d *daemon) editsOverMCP(t *testing.T, elsewhere string) {
 	person := d.client(client.OperatorDoor)
-	g := startGo(t, d, "--pending-after", "200ms")
+	g := startGo(t, d, "--pending-after", "1s")
 	ch := g.write(t.Context(), "top.txt")
 	a := d.answerWith(person, "allow-edits")
-	if f := g.outcome(ch); f["outcome"] == "pending" {
+	f := g.outcome(ch)
+	for f["outcome"] == "pending" {
 		f = g.outcome(g.call(t.Context(), "palyra_call_wait", map[string]any{"call_id": f["call_id"]}))
+	}
+	if f["outcome"] != "finished" {
+		t.Errorf("the call that was asked about: %v", f)
 	}
 	if !strings.Contains(a.Prompt.Covers, "workspace both cover any edit of files in "+d.work) {
 		t.Errorf("the question says %q", a.Prompt.Covers)
@@ -87,7 +91,7 @@ func (d *daemon) editsOverMCP(t *testing.T, elsewhere string) {
 	asks(g, "palyra_fs_write", map[string]any{"path": "a/.git/hooks/x", "content": "x", "make_dirs": true})
 	asks(g, "palyra_fs_write", map[string]any{"path": elsewhere + "/x", "content": "x"})
 	asks(g, "palyra_fs_apply_patch", map[string]any{"patch": "--- a/three.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-3\n"})
-	asks(startGo(t, d, "--pending-after", "200ms"), "palyra_fs_write", map[string]any{"path": "four.txt", "content": "4"}) // another session
+	asks(startGo(t, d, "--pending-after", "1s"), "palyra_fs_write", map[string]any{"path": "four.txt", "content": "4"}) // another session
 	for _, name := range []string{".envrc", "four.txt"} {
 		if _, err := os.Lstat(filepath.Join(d.work, name)); err == nil {
 			t.Errorf("%s was written", name)

@@ -237,7 +237,9 @@ func rewrite(path string, fresh fs.FileMode, refuse func(error) error, change fu
 	}
 	if old != nil {
 		r.Backup = path + keptAs
-		if err := durable.WriteFile(r.Backup, old, mode); err != nil {
+		if _, err := os.Lstat(r.Backup); err == nil && bytes.Contains(old, []byte("palyra")) {
+			// what was there before Palyra is kept already
+		} else if err := durable.WriteFile(r.Backup, old, mode); err != nil {
 			return r, fmt.Errorf("install: %w", err)
 		}
 	}

@@ -48,6 +48,9 @@ func (w *world) find(command string, p *palyra.Plan) (program, error) {
 		here.close()
 		return program{}, e.WithRemedy("for the file in the working directory say ./%s", command)
 	}
+	if strings.ContainsAny(command, " |&;<>$`*") {
+		return program{}, e.WithRemedy("give words one by one; a line for a shell is a command of its own: sh -c and the line in quotes")
+	}
 	if w.view != nil {
 		return program{}, e.WithRemedy("install it, give the path of a program, or let 'palyra setup' mount the toolchains of your home")
 	}
