@@ -36,7 +36,7 @@ func TestMCPUninstall(t *testing.T) {
 	if code != exitOK || err != nil || string(now) != mine || !strings.Contains(out, file+".before-palyra") || !strings.Contains(errs, "start Cursor anew") {
 		t.Errorf("%d %v %s %s\n%s", code, err, out, errs, now)
 	}
-	if kept, err := os.ReadFile(file + ".before-palyra"); err != nil || string(kept) != string(with) {
+	if kept, err := os.ReadFile(file + ".before-palyra"); err != nil || string(kept) != mine {
 		t.Errorf("%v %s", err, kept)
 	}
 	for _, more := range [][]string{nil, {"--print"}} {
