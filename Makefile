@@ -63,7 +63,7 @@ test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
 
 .PHONY: test-go
 test-go:
-	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 10m ./...
+	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 20m ./...
 
 # Seeds run with the tests; this is a short look beyond them, in the packages
 # that read what comes from outside.
