@@ -61,7 +61,7 @@ var ofOthers = map[palyra.Reason]string{
 	palyra.ReasonAgentMayNotDecide: "of an answer", palyra.ReasonRequesterDecides: "of an answer", palyra.ReasonStaleDigest: "of an answer, or of an approval of a tool",
 	palyra.ReasonSignatureRequired: "of an answer", palyra.ReasonIdempotencyReused: "of a door: no call is made", palyra.ReasonRateLimited: "of a door: no call is made",
 	palyra.ReasonRunEnded: "of what is said to a call that has ended", palyra.ReasonVerifyFailed: "of what was kept",
-	palyra.ReasonSecondDaemon: "of a start", palyra.ReasonSealedCommitted: "of an alert",
+	palyra.ReasonSecondDaemon: "of a start",
 }
 
 // onTheWay are the packages that a call passes.

@@ -271,7 +271,15 @@ func (g *Stage) Drop() {
 }
 
 func (s *Stages) discard(name string) {
-	if err := s.remove(name); err != nil {
+	err := s.remove(name)
+	for range 10 { // a cell that is being ended may still be at work there
+		if err == nil {
+			break
+		}
+		<-time.After(20 * time.Millisecond)
+		err = s.remove(name)
+	}
+	if err != nil {
 		s.log.Warn("a stage could not be removed", "stage", name, "err", err)
 	}
 	s.use(name, false)
