@@ -14,7 +14,7 @@ const (
 	RemnantCommitted  RemnantKind = "sealed_path_committed" // a sealed name that came into git's index or a commit, or is gone from there
 	RemnantUnread     RemnantKind = "repository_not_read"   // a repository in which that could not be looked for
 	RemnantMany       RemnantKind = "too_many_files"        // more than is looked through before a run: the next is refused
-	RemnantNotKept    RemnantKind = "quarantine_too_large"  // what was to go to quarantine, and was removed: its size and digest follow
+	RemnantNotKept    RemnantKind = "quarantine_too_large"  // what was to go to quarantine, and is gone: its size and digest follow, or that it could not be moved
 	RemnantDropped    RemnantKind = "quarantine_dropped"    // an earlier call whose items were removed to make room
 	maxRemnantsBytes              = 8 << 10
 	maxRemnantBytes               = 768

@@ -107,7 +107,8 @@ func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 			item, err = at.take(dir, name)
 		}
 	}
-	if err != nil {
+	if err != nil { // it goes with where it was made, and the outcome says so
+		f.pen.stay(palyra.RemnantNotKept, path+" (it could not be moved)")
 		return fmt.Errorf("seal: take %q: %w", path, err)
 	}
 	e := entry{path: path, mode: mode}
