@@ -6,6 +6,7 @@ type UpstreamPin struct {
 	Name     string `json:"name"`
 	Digest   Digest `json:"digest"`
 	ReadOnly bool   `json:"read_only,omitempty"`
+	Text     Digest `json:"text_digest,omitempty"` // of what is kept to be shown of it; earlier lines have none
 }
 
 // UpstreamAdded makes an MCP server known: its signature is what permits to start
@@ -41,6 +42,7 @@ type UpstreamQuarantined struct {
 	Tool   string `json:"tool"`
 	Digest Digest `json:"digest"`                  // as it is
 	Pinned Digest `json:"pinned_digest,omitempty"` // as it was approved
+	Text   Digest `json:"text_digest,omitempty"`   // as in UpstreamPin
 }
 
 // UpstreamReached says, when the session of a server is over, what it reached, and

@@ -87,7 +87,7 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 		if s := a.sessions[e.Session]; s != nil {
 			s.closed = true
 		}
-	case *palyra.UpstreamAdded, *palyra.UpstreamRemoved, *palyra.UpstreamApproved:
+	case *palyra.UpstreamAdded, *palyra.UpstreamRemoved, *palyra.UpstreamApproved, *palyra.UpstreamQuarantined:
 		a.hearServer(seq, e)
 	default:
 		if !a.access.hear(seq, e) {

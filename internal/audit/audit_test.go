@@ -224,6 +224,7 @@ func TestPolicyAndPostures(t *testing.T) {
 	b.insert("postures", "digest", held, "at", 1, "envelope", envelope)
 	b.noticed("postures", "an envelope", `UPDATE postures SET envelope = CAST('{"payload":"e30="}' AS BLOB)`)
 	b.insert("posture_tiers", "tier", "C", "digest", held)
+	b.insert("posture_tiers", "tier", "B", "digest", held)
 	if why := b.found(); why != "" {
 		t.Fatal(why)
 	}
@@ -232,7 +233,8 @@ func TestPolicyAndPostures(t *testing.T) {
 	b.noticed("policy_bundle", "a row", `DELETE FROM policy_bundle`)
 	b.noticed("policy_snapshot", "a text", `UPDATE policy_snapshot SET body = '{"tier":"A"}'`)
 	b.noticed("policy_snapshot", "a row", `DELETE FROM policy_snapshot`)
-	b.noticed("posture_tiers", "a tier", `UPDATE posture_tiers SET tier = 'A'`)
+	b.noticed("posture_tiers", "a tier", `UPDATE posture_tiers SET tier = 'A' WHERE tier = 'C'`)
+	b.noticed("posture_tiers", "a row", `DELETE FROM posture_tiers WHERE tier = 'C'`)
 	b.noticed("policy_activation", "a row too many", `INSERT INTO policy_activation SELECT 2, bundle, snapshot, activated_by, 2 FROM policy_activation`)
 }
 

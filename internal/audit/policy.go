@@ -82,7 +82,7 @@ func sumSnapshot(text []byte) (string, error) {
 }
 
 // holdPostures holds that each posture there was is there, with its digest, and that
-// no other counts for a tier. Signatures are checked where a posture is used.
+// the last one of a tier counts for it. Signatures are checked where a posture is used.
 func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for d, seq := range a.postures {
@@ -92,7 +92,7 @@ func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 	if f != nil || err != nil {
 		return f, err
 	}
-	tiers := map[palyra.Digest]map[string]bool{}
+	last := map[string]row{} // the last posture that speaks of a tier is the tier's
 	err = tx.Each(`SELECT digest, envelope FROM postures`, nil, func(scan func(...any) error) error {
 		var digest palyra.Digest
 		var envelope []byte
@@ -104,29 +104,21 @@ func (a *Audit) holdPostures(tx *store.Tx) (*palyra.Finding, error) {
 			f = finding(a.postures[digest], "the posture is not the one that was recorded")
 			return errFound
 		}
-		tiers[digest] = tried
+		for _, tier := range tried {
+			if seq := a.postures[digest]; seq > last["text:"+tier].seq {
+				last["text:"+tier] = row{seq: seq, values: []any{str(digest)}}
+			}
+		}
 		return nil
 	})
 	if f != nil || err != nil {
 		return f, unless(f, err)
 	}
-	err = tx.Each(`SELECT tier, digest FROM posture_tiers`, nil, func(scan func(...any) error) error {
-		var tier string
-		var digest palyra.Digest
-		if err := scan(&tier, &digest); err != nil {
-			return err
-		}
-		if !tiers[digest][tier] {
-			f = finding(a.postures[digest], "tier %.80q has a posture that does not speak of it", tier)
-			return errFound
-		}
-		return nil
-	})
-	return f, unless(f, err)
+	return table{"posture_tiers", "tier", []string{"digest"}}.hold(tx, last)
 }
 
 // tiersOf takes the tiers out of a posture that has the digest.
-func tiersOf(envelope []byte, digest palyra.Digest) (map[string]bool, bool) {
+func tiersOf(envelope []byte, digest palyra.Digest) (tried []string, _ bool) {
 	var e palyra.Envelope
 	var statement struct {
 		Predicate json.RawMessage `json:"predicate"`
@@ -147,9 +139,8 @@ func tiersOf(envelope []byte, digest palyra.Digest) (map[string]bool, bool) {
 	if err != nil || canon.Sum("posture/v1", b) != str(digest) {
 		return nil, false
 	}
-	tried := map[string]bool{}
 	for _, t := range posture.Tiers {
-		tried[t.Tier] = true
+		tried = append(tried, t.Tier)
 	}
 	return tried, true
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"palyra"
+	"palyra/internal/canon"
 	"palyra/internal/store"
 )
 
@@ -12,25 +13,45 @@ type server struct {
 	palyra.UpstreamAdded
 	seq  int64
 	pins map[string]palyra.UpstreamPin // tools as they were approved last
+	text map[pinned]palyra.Digest      // what was kept of a tool at a digest, as far as lines say
+}
+
+// pinned is a tool at one digest.
+type pinned struct {
+	name   string
+	digest palyra.Digest
+}
+
+func (s *server) seen(all ...palyra.UpstreamPin) {
+	for _, p := range all {
+		s.text[pinned{p.Name, p.Digest}] = p.Text
+	}
 }
 
 // hearServer takes in a line about an MCP server.
 func (a *Audit) hearServer(seq int64, e palyra.Event) {
 	switch e := e.(type) {
 	case *palyra.UpstreamAdded:
-		a.servers[e.Name] = &server{UpstreamAdded: *e, seq: seq, pins: map[string]palyra.UpstreamPin{}}
+		a.servers[e.Name] = &server{UpstreamAdded: *e, seq: seq, pins: map[string]palyra.UpstreamPin{}, text: map[pinned]palyra.Digest{}}
+		a.servers[e.Name].seen(e.Tools...)
 	case *palyra.UpstreamRemoved:
 		delete(a.servers, e.Name)
 	case *palyra.UpstreamApproved:
 		if s := a.servers[e.Name]; s != nil {
+			s.seen(e.Tools...)
 			for _, p := range e.Tools {
 				s.pins[p.Name] = p
 			}
 		}
+	case *palyra.UpstreamQuarantined:
+		if s := a.servers[e.Name]; s != nil {
+			s.seen(palyra.UpstreamPin{Name: e.Tool, Digest: e.Digest, Text: e.Text})
+		}
 	}
 }
 
-// holdServers holds definitions, and that no tool counts as approved that was not.
+// holdServers holds definitions, that no tool counts as approved that was not, and
+// that none is missing that was: a server's last one goes with the server only.
 func (a *Audit) holdServers(tx *store.Tx) (f *palyra.Finding, err error) {
 	want := map[string]row{}
 	for name, s := range a.servers {
@@ -44,6 +65,7 @@ func (a *Audit) holdServers(tx *store.Tx) (f *palyra.Finding, err error) {
 	if f != nil || err != nil {
 		return f, err
 	}
+	rows := map[[2]string]bool{}
 	err = tx.Each(`SELECT upstream, name, tool FROM mcp_tools`, nil, func(scan func(...any) error) error {
 		var name, tool, text string
 		if err := scan(&name, &tool, &text); err != nil {
@@ -51,17 +73,44 @@ func (a *Audit) holdServers(tx *store.Tx) (f *palyra.Finding, err error) {
 		}
 		var t palyra.UpstreamTool
 		s := a.servers[name]
-		bad := s == nil || json.Unmarshal([]byte(text), &t) != nil || t.Name != tool
-		if !bad {
-			pin, approved := s.pins[tool]
-			bad = approved != (t.Pinned != "") || t.Pinned != pin.Digest || t.ReadOnly != pin.ReadOnly ||
-				t.State == palyra.UpstreamToolActive && t.Digest != t.Pinned
-		}
-		if bad {
+		if s == nil || json.Unmarshal([]byte(text), &t) != nil || t.Name != tool || !s.held(t) {
 			f = finding(0, "tool %.80q of server %.80q is not as it was approved", tool, name)
 			return errFound
 		}
+		rows[[2]string{name, tool}] = true
 		return nil
 	})
-	return f, unless(f, err)
+	if f != nil || err != nil {
+		return f, unless(f, err)
+	}
+	for name, s := range a.servers {
+		for tool := range s.pins {
+			if !rows[[2]string{name, tool}] {
+				return finding(s.seq, "tool %.80q of server %.80q was approved and has no row", tool, name), nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// held reports whether a tool is as it was approved, and whether what is shown of it
+// is what its lines say. A line of an earlier version says nothing of that.
+func (s *server) held(t palyra.UpstreamTool) bool {
+	pin, approved := s.pins[t.Name]
+	if approved != (t.Pinned != "") || t.Pinned != pin.Digest || t.ReadOnly != pin.ReadOnly ||
+		t.State == palyra.UpstreamToolActive && t.Digest != t.Pinned {
+		return false
+	}
+	want := s.text[pinned{t.Name, t.Digest}]
+	if want == "" {
+		return true
+	}
+	claims := t.Claims
+	if claims == nil {
+		claims = []string{}
+	}
+	sum, err := canon.Digest("upstream-text/v1", map[string]any{
+		"title": t.Title, "description": t.Description, "input_schema": t.InputSchema, "claims": claims,
+	})
+	return err == nil && palyra.Digest(sum) == want
 }

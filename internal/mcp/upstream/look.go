@@ -71,7 +71,11 @@ func (s *server) adopt(ctx context.Context, found []*mcp.Tool) error {
 		u.Tools = now
 		var events []palyra.Event
 		for _, t := range quarantined {
-			events = append(events, palyra.UpstreamQuarantined{Name: s.name, Tool: t.Name, Digest: t.Digest, Pinned: t.Pinned})
+			text, err := textOf(t)
+			if err != nil {
+				return err
+			}
+			events = append(events, palyra.UpstreamQuarantined{Name: s.name, Tool: t.Name, Digest: t.Digest, Pinned: t.Pinned, Text: text})
 		}
 		if err := s.r.save(context.WithoutCancel(ctx), "upstream.seen", u, events...); err != nil {
 			return err

@@ -84,11 +84,15 @@ func (s *server) keep(ctx context.Context, q AddRequest) error {
 	var seen, pins []palyra.UpstreamPin
 	for i := range u.Tools {
 		t := &u.Tools[i]
-		seen = append(seen, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest})
+		text, err := textOf(*t)
+		if err != nil {
+			return err
+		}
+		seen = append(seen, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest, Text: text})
 		if q.Approve && t.State == palyra.UpstreamToolQuarantined {
 			t.Pinned = t.Digest
 			settle(t)
-			pins = append(pins, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest})
+			pins = append(pins, palyra.UpstreamPin{Name: t.Name, Digest: t.Digest, Text: text})
 		}
 	}
 	events := []palyra.Event{palyra.UpstreamAdded{
@@ -270,7 +274,9 @@ func approve(u palyra.Upstream, pin *palyra.UpstreamPin) error {
 		}
 		t.Pinned, t.ReadOnly, pin.Name = pin.Digest, pin.ReadOnly, t.Name
 		settle(t)
-		return nil
+		var err error
+		pin.Text, err = textOf(*t)
+		return err
 	}
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "no tool of %s has the digest %s now", u.Name, palyra.Clip(string(pin.Digest), 80)).
 		WithRemedy("look at its tools again: 'palyra mcp show %s'", u.Name)

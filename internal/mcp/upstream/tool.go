@@ -16,6 +16,7 @@ import (
 // Bounds of what a server says its tools are.
 const (
 	toolDomain     = "upstream-tool/v1"
+	textDomain     = "upstream-text/v1"
 	maxTools       = 256
 	maxPages       = 64
 	maxDescription = 32 << 10
@@ -80,6 +81,19 @@ func read(upstream string, t *mcp.Tool) palyra.UpstreamTool {
 	}
 	out.Digest = palyra.Digest(sum)
 	return out
+}
+
+// textOf is the digest of what agents and operators are shown of a tool. It stands in
+// the lines about the tool, since what is kept of one does not have all that its own
+// digest is made of.
+func textOf(t palyra.UpstreamTool) (palyra.Digest, error) {
+	sum, err := canon.Digest(textDomain, struct {
+		Title       string          `json:"title"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"input_schema"`
+		Claims      []string        `json:"claims"`
+	}{t.Title, t.Description, t.InputSchema, some(t.Claims)})
+	return palyra.Digest(sum), err
 }
 
 // plain is a name without what tells similar ones apart.
