@@ -102,11 +102,10 @@ func (d *Daemon) openBackends(n *native) error {
 // warmBytes is what rooms that wait for their program may take together.
 const warmBytes = 256 << 20
 
-// openRunner puts the sandbox over its backends. It needs the planner, which
-// needs the tool above.
+// openRunner puts the sandbox over its backends.
 func (d *Daemon) openRunner(p *path) (err error) {
 	p.native.runner, err = sandbox.New(sandbox.Config{
-		Backends: p.native.backends, Planner: p.planner, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
+		Backends: p.native.backends, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
 		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress}, Streams: p,
 		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
 		Changed: d.sealsChanged, Swapped: d.inputsChanged, Left: d.leftBehind,
@@ -171,23 +170,23 @@ func (p *path) Output(call palyra.ID, c palyra.Chunk) { p.calls.Output(call, c) 
 func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.Feed(call) }
 
 // Run implements gate.Runner: the plan's tier says who runs it.
-func (p *path) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
-	if g.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
-		return p.upstreams.Call(ctx, g, c)
+func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
+	if l.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
+		return p.upstreams.Call(ctx, l, c)
 	}
-	switch g.Plan().Tier {
+	switch l.Plan().Tier {
 	case palyra.TierB, palyra.TierC:
-		return p.runNative(ctx, g, c)
+		return p.runNative(ctx, l, c)
 	}
-	return p.runner.Run(ctx, g, c) // which refuses every tier but its own
+	return p.runner.Run(ctx, l, c) // which refuses every tier but its own
 }
 
 // runNative runs a program and looks after what it may have left.
-func (p *path) runNative(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+func (p *path) runNative(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
 	defer p.leases.enter(ctx, c.ID)()
-	res := p.native.runner.Run(ctx, g, c)
+	res := p.native.runner.Run(ctx, l, c)
 	p.calls.EndChildren(c.ID)
-	if g.Plan().Workspace.Owner == int64(os.Geteuid()) {
+	if l.Plan().Workspace.Owner == int64(os.Geteuid()) {
 		p.guard(ctx, c)
 	}
 	return res

@@ -94,7 +94,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err = d.openRunner(p); err != nil {
 		return err
 	}
-	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Planner: p.planner, Artifacts: d.files, Now: now})
+	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Artifacts: d.files, Now: now})
 	if err != nil {
 		return err
 	}

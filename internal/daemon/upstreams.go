@@ -25,7 +25,7 @@ type upstreams interface {
 	plan.Driver
 	mcpsvc.Upstreams
 	// Call runs a granted call of one of their tools.
-	Call(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result
+	Call(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result
 	// Tend stops servers that nobody uses until ctx ends.
 	Tend(ctx context.Context) error
 	// Close ends all servers.
@@ -39,14 +39,6 @@ func (p *path) drivers(more ...plan.Driver) []plan.Driver {
 		list = append(list, p.upstreams)
 	}
 	return append(list, more...)
-}
-
-// late is the path's planner, which is made after those who need it.
-type late struct{ p *path }
-
-// Resolve implements the runners' Planner.
-func (l late) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error) {
-	return l.p.planner.Resolve(ctx, c)
 }
 
 // readOnly ends a workspace that a server may only read.

@@ -17,7 +17,7 @@ func upstreamSchemas() []store.Schema { return []store.Schema{upstream.Schema()}
 // openUpstreams reads the upstream MCP servers and offers their tools.
 func (d *Daemon) openUpstreams(ctx context.Context, p *path) error {
 	r, err := upstream.New(ctx, upstream.Config{
-		DB: d.db, Journal: d.journal, Launcher: launcher{d, p}, Network: network{p.native.guard}, Catalog: p.catalog, Planner: late{p},
+		DB: d.db, Journal: d.journal, Launcher: launcher{d, p}, Network: network{p.native.guard}, Catalog: p.catalog,
 		Artifacts: d.files, Version: d.Version, Now: now, Log: d.Log,
 	})
 	if err != nil {
@@ -45,8 +45,8 @@ func (u upstreamPart) Add(ctx context.Context, a mcpsvc.Addition) (palyra.Upstre
 }
 
 // Call implements upstreams.
-func (u upstreamPart) Call(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
-	return u.Run(ctx, g, c)
+func (u upstreamPart) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
+	return u.Run(ctx, l, c)
 }
 
 // launcher starts servers in tier C.

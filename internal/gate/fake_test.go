@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -31,18 +32,20 @@ type world struct {
 	labels  func() ([]string, error)
 
 	// The other parts.
-	admit   func() (palyra.Tool, error)
-	resolve func() (palyra.Plan, error)
-	verdict func(palyra.Request) palyra.Verdict
-	lease   *palyra.Decision
-	joined  bool
-	desk    func(context.Context) (palyra.Decision, error)
-	execute func(context.Context, palyra.Grant) palyra.Result
-	sign    func(context.Context) error
-	signs   func(context.Context, palyra.Predicate) error // looks at what it signs
-	signed  []palyra.Predicate
+	admit     func() (palyra.Tool, error)
+	resolve   func() (palyra.Plan, error)
+	resolveIn func(context.Context) error // what resolving takes
+	verdict   func(palyra.Request) palyra.Verdict
+	lease     *palyra.Decision
+	joined    bool
+	desk      func(context.Context) (palyra.Decision, error)
+	execute   func(context.Context, palyra.Launch) palyra.Result
+	sign      func(context.Context) error
+	signs     func(context.Context, palyra.Predicate) error // looks at what it signs
+	signed    []palyra.Predicate
 
 	heard   []palyra.Event
+	log     *slog.Logger // nil: nobody reads it
 	runs    int
 	granted map[palyra.ID]palyra.Position
 }
@@ -71,7 +74,7 @@ func newWorld(t *testing.T) *world {
 			<-ctx.Done()
 			return palyra.Decision{}, ctx.Err()
 		},
-		execute: func(context.Context, palyra.Grant) palyra.Result {
+		execute: func(context.Context, palyra.Launch) palyra.Result {
 			return palyra.Result{Output: json.RawMessage(`{"ok":true}`), Stdout: []byte("done"), Executor: "builtin"}
 		},
 	}
@@ -126,7 +129,7 @@ func (w *world) gate() *Gate {
 	w.t.Helper()
 	g, err := New(Config{
 		Ledger: w, Catalog: w, Planner: w, Judge: judgeFunc(w.judge), Desk: deskOf{w}, Runner: w, Attester: w,
-		NewID: w.newID, Now: func() time.Time { return noon },
+		NewID: w.newID, Now: func() time.Time { return noon }, Log: w.log,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -297,10 +300,15 @@ func (w *world) Admit(context.Context, palyra.Proposal) (palyra.Tool, error) {
 }
 
 // Resolve is the planner.
-func (w *world) Resolve(_ context.Context, c *palyra.Call) (palyra.Plan, error) {
+func (w *world) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error) {
 	w.note("resolve")
 	if c.Tool.Name == "" {
 		w.t.Error("resolved before it was admitted")
+	}
+	if w.resolveIn != nil {
+		if err := w.resolveIn(ctx); err != nil {
+			return palyra.Plan{}, err
+		}
 	}
 	return w.resolve()
 }
@@ -353,17 +361,17 @@ func (d deskOf) Facts(_ *palyra.Call, dec palyra.Decision) palyra.ApprovalFacts 
 }
 
 // Run is the runner: its grant must be on record, for this very plan.
-func (w *world) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+func (w *world) Run(ctx context.Context, g palyra.Launch, c *palyra.Call) palyra.Result {
 	w.note("run")
 	w.mu.Lock()
 	w.runs++
-	row, pos := w.rows[c.ID], w.granted[g.ID()]
+	row, pos := w.rows[c.ID], w.granted[g.Grant()]
 	w.mu.Unlock()
 	if !g.Valid() || pos.Seq == 0 {
-		w.t.Errorf("grant %s runs without its line", g.ID())
+		w.t.Errorf("grant %s runs without its line", g.Grant())
 	}
-	if row.State != palyra.Granted || row.Grant != g.ID() || row.Digest != g.Digest() || g.Digest() != digestOf(g.Plan()) || g.Call() != c.ID {
-		w.t.Errorf("what runs (%s, %s) is not what is on record (%s, %s, %s)", g.ID(), g.Digest(), row.State, row.Grant, row.Digest)
+	if row.State != palyra.Granted || row.Grant != g.Grant() || row.Digest != g.Digest() || g.Digest() != digestOf(g.Plan()) || g.Call() != c.ID {
+		w.t.Errorf("what runs (%s, %s) is not what is on record (%s, %s, %s)", g.Grant(), g.Digest(), row.State, row.Grant, row.Digest)
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		w.t.Error("a run without a deadline")

@@ -53,7 +53,7 @@ var paths = map[string]func(*world) (context.Context, palyra.Proposal){
 		return ctx, palyra.Proposal{}
 	},
 	"the runner will not start": func(w *world) (context.Context, palyra.Proposal) {
-		w.execute = func(context.Context, palyra.Grant) palyra.Result {
+		w.execute = func(context.Context, palyra.Launch) palyra.Result {
 			r := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "changed"))
 			return palyra.Result{Refusal: &r}
 		}
@@ -77,7 +77,7 @@ var paths = map[string]func(*world) (context.Context, palyra.Proposal){
 		return context.Background(), palyra.Proposal{Check: true}
 	},
 	"the tool panics": func(w *world) (context.Context, palyra.Proposal) {
-		w.execute = func(context.Context, palyra.Grant) palyra.Result { panic("x") }
+		w.execute = func(context.Context, palyra.Launch) palyra.Result { panic("x") }
 		return context.Background(), palyra.Proposal{}
 	},
 }

@@ -38,7 +38,7 @@ func TestWhateverARunChoosesItIsAttested(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.signs = strict(w)
-		w.execute = func(context.Context, palyra.Grant) palyra.Result { return res }
+		w.execute = func(context.Context, palyra.Launch) palyra.Result { return res }
 		out, err := w.do(t.Context())
 		if err != nil || out.Attestation == nil || w.rows[callID].State != palyra.Finished {
 			t.Errorf("%s: %+v, %v; the call is %s", name, out, err, w.rows[callID].State)
@@ -114,7 +114,7 @@ func TestNamesOfARunAreBounded(t *testing.T) {
 	for i := range names {
 		names[i] = strings.Repeat("x\xff", 2000) + "/.envrc"
 	}
-	w.execute = func(context.Context, palyra.Grant) palyra.Result {
+	w.execute = func(context.Context, palyra.Launch) palyra.Result {
 		return palyra.Result{Quarantined: names, More: 50, Failure: &palyra.Refusal{Text: strings.Repeat("y", 1<<20)}}
 	}
 	out, err := w.do(t.Context())

@@ -63,11 +63,10 @@ type Desk interface {
 	Facts(c *palyra.Call, d palyra.Decision) palyra.ApprovalFacts
 }
 
-// Runner runs a granted plan in its tier.
+// Runner runs a confirmed plan in its tier.
 type Runner interface {
-	// Run re-derives the plan and refuses when it changed. It returns what
-	// happened, also when that is a failure; ctx ends the run.
-	Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result
+	// Run returns what happened, also when that is a failure; ctx ends the run.
+	Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result
 }
 
 // Attester signs what happened.
@@ -203,7 +202,7 @@ func (w *walk) settle(ctx context.Context) (palyra.Outcome, error) {
 	return w.pass(ctx)
 }
 
-// launch grants, runs, signs and answers.
+// launch grants, resolves again, runs, signs and answers.
 func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	id := w.call.Decision.Lease // a grant that comes from an answer goes by the name people know it by
 	if id == "" {
@@ -225,8 +224,15 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	}
 	w.call.Granted = pos
 
+	runCtx, end := startClock(ctx, wallOf(w.call.Plan))
+	defer end()
+	launch, err := w.confirm(runCtx, grant) // what would run now is what was judged, or nothing runs
+	if err != nil {
+		w.Log.Warn("a call was not launched", "call", w.call.ID, "err", err)
+		return w.refuse(ctx, palyra.LayerTier, err)
+	}
 	w.to(palyra.Running)
-	res := w.run(ctx, grant)
+	res := w.run(ctx, runCtx, launch)
 	if res.Refusal != nil {
 		w.call.State = palyra.Granted // the runner did not start
 		return w.refused(ctx, *res.Refusal)

@@ -21,7 +21,7 @@ func TestAllowedTakesTwoBarriers(t *testing.T) {
 	w.wantTrace(
 		"admit", "resolve", "judge false",
 		"record [call.proposed call.judged call.granted]", "heard call.proposed", "heard call.judged", "heard call.granted",
-		"run", "attest",
+		"resolve", "run", "attest",
 		"record [call.finished]", "heard call.finished",
 	)
 	if out.Outcome != palyra.OutcomeFinished || out.Stdout != "done" || string(out.Output) != `{"ok":true}` || out.CallID != callID ||
@@ -42,7 +42,7 @@ func TestAskedWaitsDurably(t *testing.T) {
 		"record [call.proposed call.judged approval.requested]", "heard call.proposed", "heard call.judged", "heard approval.requested",
 		"wait", "judge true",
 		"record [call.judged call.granted]", "heard call.judged", "heard call.granted",
-		"run", "attest",
+		"resolve", "run", "attest",
 		"record [call.finished]", "heard call.finished",
 	)
 	if out.ApprovalID != approvalID || out.Outcome != palyra.OutcomeFinished {
@@ -79,7 +79,7 @@ func TestALeaseAnswersWithoutAQuestion(t *testing.T) {
 		"admit", "resolve", "judge false", "cover", "judge true",
 		"record [call.proposed call.judged call.judged call.granted]",
 		"heard call.proposed", "heard call.judged", "heard call.judged", "heard call.granted",
-		"run", "attest", "record [call.finished]", "heard call.finished",
+		"resolve", "run", "attest", "record [call.finished]", "heard call.finished",
 	)
 }
 
@@ -231,11 +231,11 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The runner re-derives the plan; when it changed nothing ran, and the refusal
+// A runner may still find that a file changed: nothing ran then, and the refusal
 // says so although the call was granted.
 func TestARunnerThatWillNotStart(t *testing.T) {
 	w := newWorld(t)
-	w.execute = func(context.Context, palyra.Grant) palyra.Result {
+	w.execute = func(context.Context, palyra.Launch) palyra.Result {
 		r := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the file changed").WithRemedy("again"))
 		return palyra.Result{Refusal: &r}
 	}
@@ -248,7 +248,7 @@ func TestARunnerThatWillNotStart(t *testing.T) {
 
 func TestAToolThatFailsIsFinishedAndAttested(t *testing.T) {
 	w := newWorld(t)
-	w.execute = func(context.Context, palyra.Grant) palyra.Result {
+	w.execute = func(context.Context, palyra.Launch) palyra.Result {
 		f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "no such file").WithRemedy("make it"))
 		return palyra.Result{ExitCode: 1, Failure: &f, Stderr: []byte{0xff}}
 	}
@@ -426,6 +426,9 @@ func TestPanicsBecomeRefusalsOnRecord(t *testing.T) {
 	}{
 		"admit":   {func(w *world) { w.admit = func() (palyra.Tool, error) { panic("secret-in-panic") } }, palyra.LayerCatalog},
 		"resolve": {func(w *world) { w.resolve = func() (palyra.Plan, error) { panic("secret-in-panic") } }, palyra.LayerPlan},
+		"resolve again": {func(w *world) {
+			w.resolve = atLaunch(func() (palyra.Plan, error) { panic("secret-in-panic") })
+		}, palyra.LayerTier},
 		"judge": {func(w *world) {
 			w.verdict = func(palyra.Request) palyra.Verdict { panic("secret-in-panic") }
 		}, palyra.LayerPolicy},
@@ -465,7 +468,7 @@ func TestPanicsBecomeRefusalsOnRecord(t *testing.T) {
 // A tool that panics may have done something: that is a finished, failed run.
 func TestAPanicInAToolIsAFinishedRun(t *testing.T) {
 	w := newWorld(t)
-	w.execute = func(context.Context, palyra.Grant) palyra.Result { panic("secret-in-panic") }
+	w.execute = func(context.Context, palyra.Launch) palyra.Result { panic("secret-in-panic") }
 	out, err := w.do(t.Context())
 	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || out.ReasonCode != palyra.ReasonInternal || out.Attestation == nil {
 		t.Fatalf("got %+v, %v", out, err)
@@ -487,7 +490,7 @@ func failure(ctx context.Context, reason palyra.Reason) palyra.Result {
 func TestARunEndsAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.execute = func(ctx context.Context, _ palyra.Grant) palyra.Result { return failure(ctx, palyra.ReasonTimedOut) }
+		w.execute = func(ctx context.Context, _ palyra.Launch) palyra.Result { return failure(ctx, palyra.ReasonTimedOut) }
 		began := time.Now()
 		out, err := w.do(t.Context())
 		if err != nil || out.Outcome != palyra.OutcomeTimedOut || out.ReasonCode != palyra.ReasonTimedOut || out.Attestation == nil {
@@ -504,7 +507,7 @@ func TestARunEndsAtItsLimit(t *testing.T) {
 func TestACancelDuringTheRunIsAttested(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.execute = func(ctx context.Context, _ palyra.Grant) palyra.Result {
+	w.execute = func(ctx context.Context, _ palyra.Launch) palyra.Result {
 		cancel()
 		return failure(ctx, palyra.ReasonCancelled)
 	}
@@ -518,7 +521,7 @@ func TestACancelDuringTheRunIsAttested(t *testing.T) {
 func TestACancelAfterTheWorkIsDoneChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.execute = func(context.Context, palyra.Grant) palyra.Result {
+	w.execute = func(context.Context, palyra.Launch) palyra.Result {
 		cancel()
 		return palyra.Result{Stdout: []byte("done")}
 	}
@@ -613,7 +616,7 @@ func TestWhoEndedARunIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
-			w.execute = func(run context.Context, _ palyra.Grant) palyra.Result {
+			w.execute = func(run context.Context, _ palyra.Launch) palyra.Result {
 				cancel(c.cause)
 				return failure(run, palyra.ReasonCancelled)
 			}

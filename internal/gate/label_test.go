@@ -25,7 +25,7 @@ func TestLabelsAreReadForEveryJudgement(t *testing.T) {
 	}
 	n := 0
 	w.labels = func() ([]string, error) { n++; return []string{"a", "b"}[:n], nil }
-	w.execute = func(context.Context, palyra.Grant) palyra.Result {
+	w.execute = func(context.Context, palyra.Launch) palyra.Result {
 		return palyra.Result{Executor: "builtin", Egress: []palyra.EgressFlow{{Verdict: "allow", Address: "192.0.2.1", In: 1}}}
 	}
 	if _, err := w.do(t.Context()); err != nil {

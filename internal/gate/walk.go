@@ -188,21 +188,31 @@ func wallOf(p palyra.Plan) time.Duration {
 	return defaultWall
 }
 
-// run bounds the run by its own clock and keeps apart why it ended.
-func (w *walk) run(ctx context.Context, g palyra.Grant) (res palyra.Result) {
-	runCtx, end := startClock(ctx, wallOf(g.Plan()))
-	defer end()
+// confirm resolves the call again, now that its granted line is durable, and makes
+// the launch if the plan is still the one that was judged.
+func (w *walk) confirm(ctx context.Context, g palyra.Grant) (l palyra.Launch, err error) {
+	defer guard(&err)
+	now, err := w.Planner.Resolve(ctx, w.call)
+	if err != nil {
+		return palyra.Launch{}, g.Plan().Unresolved(ctx, err)
+	}
+	return g.Confirm(now)
+}
+
+// run runs the launch within runCtx, whose clock bounds it, and keeps apart why it
+// ended.
+func (w *walk) run(ctx, runCtx context.Context, l palyra.Launch) (res palyra.Result) {
 	started := w.Now()
 	defer func() {
 		if r := recover(); r != nil { // it may have done something: finished, failed, attested
 			f := palyra.RefusalOf(palyra.LayerTier, fmt.Errorf("gate: panic in a tool: %v", r))
-			res = palyra.Result{ExitCode: 1, Failure: &f, Executor: string(g.Plan().Tier), KillReason: "panic"}
+			res = palyra.Result{ExitCode: 1, Failure: &f, Executor: string(l.Plan().Tier), KillReason: "panic"}
 		}
 		if res.Started.IsZero() {
 			res.Started, res.Finished = started, w.Now()
 		}
 	}()
-	res = w.Runner.Run(runCtx, g, w.call)
+	res = w.Runner.Run(runCtx, l, w.call)
 	switch {
 	case ctx.Err() != nil:
 		res.Cancelled = res.Cancelled || (res.Refusal == nil && res.Failure != nil)

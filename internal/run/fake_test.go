@@ -206,8 +206,8 @@ func (p *parts) Facts(*palyra.Call, palyra.Decision) palyra.ApprovalFacts {
 	return palyra.ApprovalFacts{Votes: 1, Fresh: true}
 }
 
-func (p *parts) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
-	if !g.Valid() {
+func (p *parts) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
+	if !l.Valid() {
 		panic("no grant")
 	}
 	p.started <- c.ID

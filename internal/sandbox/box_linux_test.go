@@ -39,19 +39,18 @@ func ordinary() int {
 
 // box is a runner with a fake backend, a workspace and a plan in it.
 type box struct {
-	t       testing.TB
-	base    string // passable by everybody
-	ws      string
-	dir     string
-	back    *fake
-	crowd   *audience
-	r       *Runner
-	log     *lockedBuffer
-	plan    palyra.Plan
-	stdin   []byte
-	size    func(palyra.Plan) (int, int)
-	resolve func(palyra.Plan) (palyra.Plan, error) // what the world is at launch
-	grant   func(palyra.Grant, *palyra.Call) (palyra.Grant, *palyra.Call)
+	t      testing.TB
+	base   string // passable by everybody
+	ws     string
+	dir    string
+	back   *fake
+	crowd  *audience
+	r      *Runner
+	log    *lockedBuffer
+	plan   palyra.Plan
+	stdin  []byte
+	size   func(palyra.Plan) (int, int)
+	launch func(palyra.Launch, *palyra.Call) (palyra.Launch, *palyra.Call)
 }
 
 type lockedBuffer struct {
@@ -105,7 +104,7 @@ func newBoxFor(t testing.TB, uid int) *box {
 	}
 	b.sh("true")
 	r, err := New(Config{
-		Backends: []Backend{b.back}, Planner: b, Dir: b.dir, Streams: b.crowd, Grace: 5 * time.Second, Now: time.Now,
+		Backends: []Backend{b.back}, Dir: b.dir, Streams: b.crowd, Grace: 5 * time.Second, Now: time.Now,
 		Stdin: func(palyra.Plan) ([]byte, error) { return b.stdin, nil },
 		Size: func(p palyra.Plan) (int, int) {
 			if b.size == nil {
@@ -131,17 +130,6 @@ func (b *box) ok(err error) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-}
-
-// Resolve implements Planner: the plan, as the world has it now.
-func (b *box) Resolve(ctx context.Context, _ *palyra.Call) (palyra.Plan, error) {
-	if err := ctx.Err(); err != nil {
-		return palyra.Plan{}, err
-	}
-	if b.resolve != nil {
-		return b.resolve(b.plan)
-	}
-	return b.plan, nil
 }
 
 // sh makes the plan run a shell command.
@@ -173,17 +161,19 @@ func (b *box) file(name string, data []byte) string {
 
 const callID = palyra.ID("01JABCDEFGHJKMNPQRSTVWXYZ0")
 
-func (b *box) granted() (palyra.Grant, *palyra.Call) {
+func (b *box) confirmed() (palyra.Launch, *palyra.Call) {
 	b.t.Helper()
 	digest, err := b.plan.Digest()
 	b.ok(err)
 	c := &palyra.Call{ID: callID, Plan: b.plan, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
 	g, err := palyra.NewGrant("grant", c, time.Now())
 	b.ok(err)
-	if b.grant != nil {
-		g, c = b.grant(g, c)
+	l, err := g.Confirm(b.plan)
+	b.ok(err)
+	if b.launch != nil {
+		l, c = b.launch(l, c)
 	}
-	return g, c
+	return l, c
 }
 
 // run runs the plan. Whatever comes of it, no descriptor and no room stays.
@@ -191,9 +181,9 @@ func (b *box) run() palyra.Result { b.t.Helper(); return b.runIn(b.t.Context()) 
 
 func (b *box) runIn(ctx context.Context) palyra.Result {
 	b.t.Helper()
-	g, c := b.granted()
+	l, c := b.confirmed()
 	before := descriptors(b.t)
-	res := b.r.Run(ctx, g, c)
+	res := b.r.Run(ctx, l, c)
 	b.swept()
 	if after := descriptors(b.t); len(after) > len(before)+len(b.back.held) {
 		b.t.Errorf("descriptors stay open: %v, before %v", after, before)

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,15 +12,13 @@ import (
 	"palyra"
 )
 
-const again = "look at what changed and propose the call anew"
-
-// check returns the backend when the grant is real, is for this call, its plan is
-// still what the call resolves to, and the tier still holds what it promised.
-func (r *Runner) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (Backend, error) {
-	if !g.Valid() || g.Call() != c.ID {
-		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonInternal, "there is no grant for this call")
+// check returns the backend when the launch is real, is for this call, and the tier
+// still holds what it promised.
+func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call) (Backend, error) {
+	if err := start.For(c); err != nil {
+		return nil, err
 	}
-	plan := g.Plan()
+	plan := start.Plan()
 	b, err := r.backend(plan.Tier)
 	if err != nil {
 		return nil, err
@@ -29,23 +26,12 @@ func (r *Runner) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (Bac
 	if err := r.runnable(plan, b); err != nil {
 		return nil, err
 	}
-	now, err := r.Planner.Resolve(ctx, c)
-	if err != nil {
-		return nil, unresolved(ctx, plan, err)
-	}
-	digest, err := now.Digest()
-	if err != nil {
-		return nil, err
-	}
-	if digest != g.Digest() {
-		return nil, planChanged(changes(plan, now))
-	}
 	held, err := b.Probe(ctx, plan.Limits)
 	if err == nil {
 		err = r.probed(plan.Tier)
 	}
 	if err != nil {
-		return nil, stopped(ctx, plan, err)
+		return nil, plan.Stopped(ctx, err)
 	}
 	if lacks := missing(without(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
@@ -105,119 +91,8 @@ func within(dir, path string) bool {
 	return path == filepath.Clean(path) && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
 }
 
-// unresolved says why a plan that once resolved does not any more.
-func unresolved(ctx context.Context, p palyra.Plan, err error) error {
-	if ctx.Err() != nil {
-		return stopped(ctx, p, err)
-	}
-	switch e := palyra.AsError(err); e.Code {
-	case palyra.Internal, palyra.Unavailable, palyra.Exhausted: // says nothing about the plan
-		return err
-	default:
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the plan no longer holds: %s", e.Text).WithRemedy(again).WithCause(err)
-	}
-}
-
-// stopped tells a launch that the context ended from one that failed.
-func stopped(ctx context.Context, p palyra.Plan, err error) error {
-	switch {
-	case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
-		return err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return timedOut(p).WithCause(err)
-	}
-	return cancelled().WithCause(err)
-}
-
-func timedOut(p palyra.Plan) *palyra.Error {
-	return palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the call ran into its time limit of %d ms", p.Limits.WallMS).
-		WithRemedy("ask for less at once; the most that a call may have is tool_call.execution_timeout_ms, which an operator can raise")
-}
-
-func cancelled() *palyra.Error {
-	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithRemedy("propose it again if it is still wanted")
-}
-
-func planChanged(what []string) *palyra.Error {
-	text := "the call resolves to another plan than the one that was judged"
-	if len(what) > 0 {
-		text = "changed since the plan was judged: " + some(what)
-	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s", text).WithRemedy(again)
-}
-
 func executableChanged(path string, cause error) error {
-	return planChanged([]string{"the executable " + show(path)}).WithCause(cause)
-}
-
-// changes names what differs between the plan that was judged and the one that
-// would run now, most telling first.
-func changes(judged, now palyra.Plan) []string {
-	var what []string
-	note := func(differs bool, name string) {
-		if differs {
-			what = append(what, name)
-		}
-	}
-	was, is := judged.Executable, now.Executable
-	note(was.Path != is.Path || was.Digest != is.Digest, "the executable "+show(is.Path))
-	note(was.Path == is.Path && was.Digest == is.Digest && was.Sealed != is.Sealed, "who may write the executable "+show(is.Path))
-	what = append(what, inputs(judged.Inputs, now.Inputs)...)
-	note(!slices.Equal(judged.Links, now.Links), "the links that lead to its inputs")
-	note(!slices.Equal(judged.Argv, now.Argv), "the program's arguments")
-	note(judged.Cwd != now.Cwd, "the working directory")
-	if names := variables(judged.Env, now.Env); len(names) > 0 {
-		what = append(what, "the environment ("+some(names)+")")
-	}
-	note(judged.Stdin != now.Stdin, "stdin")
-	note(judged.Staging != now.Staging, "where it writes")
-	note(judged.Terminal != now.Terminal, "the terminal")
-	note(judged.Workspace != now.Workspace, "the workspace")
-	note(judged.Tier != now.Tier, "the tier")
-	note(judged.Limits != now.Limits, "the limits")
-	note(!sameEnforcement(judged.Enforcement, now.Enforcement), "what the tier enforces")
-	note(!slices.Equal(judged.Egress, now.Egress), "the hosts it may reach")
-	note(!slices.Equal(judged.Bindings, now.Bindings), "the secrets it gets")
-	note(judged.Profile != now.Profile || !slices.Equal(judged.Mounts, now.Mounts) || !slices.Equal(judged.Files, now.Files), "the directories it sees")
-	note(!slices.Equal(judged.Seals, now.Seals), "the paths that are sealed")
-	note(judged.UnixSockets != now.UnixSockets || judged.AgentSocket != now.AgentSocket, "the sockets it may use")
-	note(!slices.Equal(judged.AgentWithin, now.AgentWithin), "the workspaces that the agent reaches")
-	note(!slices.Equal(judged.Reads, now.Reads) || !slices.Equal(judged.Writes, now.Writes), "the files it names")
-	return what
-}
-
-// inputs returns the paths of bound files that are not as they were.
-func inputs(was, is []palyra.Input) []string {
-	var paths []string
-	for _, in := range is {
-		if !slices.Contains(was, in) {
-			paths = append(paths, show(in.Path))
-		}
-	}
-	for _, in := range was { // no longer read at all
-		if !slices.ContainsFunc(is, func(n palyra.Input) bool { return n.Path == in.Path }) {
-			paths = append(paths, show(in.Path))
-		}
-	}
-	return paths
-}
-
-// variables returns the names of variables that are not as they were.
-func variables(was, is []palyra.EnvVar) []string {
-	var names []string
-	for _, v := range slices.Concat(is, was) {
-		if slices.Contains(was, v) && slices.Contains(is, v) {
-			continue
-		}
-		if name := show(v.Name); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func sameEnforcement(a, b palyra.Enforcement) bool {
-	return a.Mode == b.Mode && slices.Equal(a.Mechanisms, b.Mechanisms) && maps.Equal(a.Limits, b.Limits)
+	return palyra.PlanChanged("the executable " + show(path)).WithCause(cause)
 }
 
 // without is a promise but for some mechanisms.

@@ -12,18 +12,18 @@ import (
 	"palyra"
 )
 
-func TestBadGrants(t *testing.T) {
-	for name, spoil := range map[string]func(palyra.Grant, *palyra.Call) (palyra.Grant, *palyra.Call){
-		"none": func(_ palyra.Grant, c *palyra.Call) (palyra.Grant, *palyra.Call) { return palyra.Grant{}, c },
-		"for another call": func(g palyra.Grant, c *palyra.Call) (palyra.Grant, *palyra.Call) {
+func TestBadLaunches(t *testing.T) {
+	for name, spoil := range map[string]func(palyra.Launch, *palyra.Call) (palyra.Launch, *palyra.Call){
+		"none": func(_ palyra.Launch, c *palyra.Call) (palyra.Launch, *palyra.Call) { return palyra.Launch{}, c },
+		"for another call": func(l palyra.Launch, c *palyra.Call) (palyra.Launch, *palyra.Call) {
 			other := *c
 			other.ID = "01JOTHER"
-			return g, &other
+			return l, &other
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
-			b.grant = spoil
+			b.launch = spoil
 			b.refused(palyra.Denied, palyra.ReasonInternal, "no grant for this call")
 		})
 	}
@@ -70,73 +70,6 @@ func TestPlansThatCannotRun(t *testing.T) {
 			want(t, "layer", b.refused(c.code, c.reason, c.text).Layer, c.layer)
 		})
 	}
-}
-
-func TestPlanChanged(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*palyra.Plan)
-		text   string
-	}{
-		"executable":        {func(p *palyra.Plan) { p.Executable.Digest = palyra.SumBytes([]byte("x")) }, ": the executable /"},
-		"another file":      {func(p *palyra.Plan) { p.Executable.Path = "/usr/local/bin/sh" }, ": the executable /usr/local/bin/sh"},
-		"sealed":            {func(p *palyra.Plan) { p.Executable.Sealed = true }, ": who may write the executable /"},
-		"input":             {func(p *palyra.Plan) { p.Inputs = []palyra.Input{{Path: "a", Digest: palyra.SumBytes(nil)}} }, ": a"},
-		"input gone":        {func(p *palyra.Plan) { p.Inputs = []palyra.Input{{Path: "a"}} }, ": a"},
-		"input not read":    {func(p *palyra.Plan) { p.Inputs = nil }, ": a"},
-		"input odd":         {func(p *palyra.Plan) { p.Inputs = []palyra.Input{{Path: "a"}, {Path: "b\nc"}} }, `: a, "b\nc"`},
-		"argv":              {func(p *palyra.Plan) { p.Argv = []string{"sh"} }, ": the program's arguments"},
-		"cwd":               {func(p *palyra.Plan) { p.Cwd += "/sub" }, ": the working directory"},
-		"env value":         {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "A", Value: "2"}} }, ": the environment (A)"},
-		"env more and less": {func(p *palyra.Plan) { p.Env = []palyra.EnvVar{{Name: "B"}} }, ": the environment (B, A)"},
-		"stdin":             {func(p *palyra.Plan) { p.Stdin = palyra.StdinLive }, ": stdin"},
-		"terminal":          {func(p *palyra.Plan) { p.Terminal = true }, ": the terminal"},
-		"workspace":         {func(p *palyra.Plan) { p.Workspace.Known = false }, ": the workspace"},
-		"tier":              {func(p *palyra.Plan) { p.Tier = palyra.TierC }, ": the tier"},
-		"limits":            {func(p *palyra.Plan) { p.Limits.MemoryBytes = 1 }, ": the limits"},
-		"enforcement":       {func(p *palyra.Plan) { p.Enforcement.Mechanisms = []string{"cell"} }, ": what the tier enforces"},
-		"a limit's way":     {func(p *palyra.Plan) { p.Enforcement.Limits = map[string]string{"memory": "cgroup"} }, ": what the tier enforces"},
-		"egress":            {func(p *palyra.Plan) { p.Egress = []string{"a:1"} }, ": the hosts it may reach"},
-		"bindings":          {func(p *palyra.Plan) { p.Bindings = []string{"a"} }, ": the secrets it gets"},
-		"mounts":            {func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/a"}} }, ": the directories it sees"},
-		"writes":            {func(p *palyra.Plan) { p.Writes = []string{"a"} }, ": the files it names"},
-		"arguments":         {func(p *palyra.Plan) { p.Arguments = []byte(`{"a":1}`) }, "another plan than the one that was judged"},
-		"many": {func(p *palyra.Plan) {
-			p.Argv, p.Inputs, p.Cwd, p.Stdin, p.Terminal = nil, nil, p.Cwd+"/a", palyra.StdinLive, true
-		}, ": a, the program's arguments, the working directory, stdin and 1 more"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBox(t)
-			b.plan.Inputs = []palyra.Input{{Path: "a", Digest: palyra.SumBytes([]byte("1"))}}
-			b.plan.Env = []palyra.EnvVar{{Name: "A", Value: "1"}}
-			b.resolve = func(p palyra.Plan) (palyra.Plan, error) { c.change(&p); return p, nil }
-			r := b.refused(palyra.Conflict, palyra.ReasonPlanChanged, c.text)
-			if r.Layer != palyra.LayerTier || r.Remedy == "" || (c.text[0] == ':' && !strings.HasPrefix(r.Text, "changed since the plan was judged: ")) {
-				t.Errorf("%+v", r)
-			}
-		})
-	}
-}
-
-func TestPlanNoLongerResolves(t *testing.T) {
-	gone := palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "there is no such program")
-	b := newBox(t)
-	b.resolve = func(palyra.Plan) (palyra.Plan, error) { return palyra.Plan{}, gone }
-	b.refused(palyra.Conflict, palyra.ReasonPlanChanged, "no longer holds: there is no such program")
-
-	full := palyra.Errorf(palyra.Exhausted, palyra.ReasonDiskFull, "no room")
-	b.resolve = func(palyra.Plan) (palyra.Plan, error) { return palyra.Plan{}, full }
-	b.refused(palyra.Exhausted, palyra.ReasonDiskFull, "no room")
-
-	b.resolve = func(palyra.Plan) (palyra.Plan, error) { return palyra.Plan{}, errors.New("secret detail") }
-	if r := b.refused(palyra.Internal, palyra.ReasonInternal, "internal error"); strings.Contains(r.Text, "secret") {
-		t.Errorf("%+v", r)
-	}
-	if !strings.Contains(b.log.String(), "secret detail") {
-		t.Error("nobody is told what went wrong")
-	}
-
-	b.resolve = func(p palyra.Plan) (palyra.Plan, error) { p.Arguments = []byte("{"); return p, nil }
-	b.refused(palyra.Internal, palyra.ReasonInternal, "")
 }
 
 func TestLessThanPromised(t *testing.T) {
@@ -190,11 +123,7 @@ func TestNothingStartsAfterTheEndOfTheContext(t *testing.T) {
 		}, palyra.ReasonTimedOut},
 	} {
 		for when, set := range map[string]func(*box, func()){
-			"at resolving": func(_ *box, cancel func()) { cancel() },
-			"after it": func(b *box, cancel func()) {
-				b.resolve = func(p palyra.Plan) (palyra.Plan, error) { return p, nil }
-				cancel()
-			},
+			"before": func(_ *box, cancel func()) { cancel() },
 			"at preparing": func(b *box, cancel func()) {
 				b.r.Stdin = func(palyra.Plan) ([]byte, error) { cancel(); return nil, nil }
 			},
@@ -203,7 +132,7 @@ func TestNothingStartsAfterTheEndOfTheContext(t *testing.T) {
 			},
 			"at starting": func(b *box, cancel func()) { b.back.onStart = func(Job) { cancel() } },
 		} {
-			if name == "timed out" && strings.HasPrefix(when, "at ") && when != "at resolving" {
+			if name == "timed out" && when != "before" {
 				continue // its context is over from the beginning
 			}
 			t.Run(name+" "+when, func(t *testing.T) {

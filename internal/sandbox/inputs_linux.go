@@ -41,7 +41,7 @@ func (l *launch) noteInputs(ctx context.Context) error {
 				return err
 			}
 			if digest != in.Digest {
-				return planChanged([]string{show(in.Path)})
+				return palyra.PlanChanged(show(in.Path))
 			}
 			in.id = id
 		}

@@ -182,7 +182,7 @@ func (l *launch) bindStdin() error {
 		return nil
 	}
 	if string(palyra.SumBytes(input)) != l.plan.Stdin {
-		return planChanged([]string{"stdin"})
+		return palyra.PlanChanged("stdin")
 	}
 	l.input = input
 	return nil

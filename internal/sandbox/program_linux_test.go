@@ -92,7 +92,7 @@ func TestExecutableChangedAtLaunch(t *testing.T) {
 					b := newBox(t)
 					path := b.sealed("mine", data)
 					b.plan.Executable.Sealed = sealed
-					b.resolve = func(p palyra.Plan) (palyra.Plan, error) { change(b, path); return p, nil }
+					b.launch = func(l palyra.Launch, c *palyra.Call) (palyra.Launch, *palyra.Call) { change(b, path); return l, c }
 					b.refused(palyra.Conflict, palyra.ReasonPlanChanged, "changed since the plan was judged: the executable "+path)
 				})
 			}

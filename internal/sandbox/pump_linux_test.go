@@ -371,7 +371,7 @@ func TestSlowStreams(t *testing.T) {
 	b.crowd.heard = func(palyra.Chunk) { slow <- struct{}{} }
 	done := make(chan palyra.Result)
 	b.sh(fmt.Sprintf("head -c %d /dev/urandom", n))
-	g, c := b.granted()
+	g, c := b.confirmed()
 	go func() { done <- b.r.Run(t.Context(), g, c) }()
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()
@@ -513,7 +513,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 		b := newBox(t)
 		b.plan.Terminal = terminal
 		b.sealed("mine", echo(t), "x")
-		g, c := b.granted()
+		g, c := b.confirmed()
 		if res := b.r.Run(t.Context(), g, c); res.Refusal != nil { // the poller and the like are open from here on
 			t.Fatal(res.Refusal)
 		}
@@ -574,7 +574,7 @@ func BenchmarkRunGiB(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			bx := newBox(b)
 			bx.sh(command)
-			g, c := bx.granted()
+			g, c := bx.confirmed()
 			b.ReportAllocs()
 			b.SetBytes(gib)
 			for b.Loop() {
@@ -592,7 +592,7 @@ func BenchmarkRun(b *testing.B) {
 	b.Run("run", func(b *testing.B) {
 		bx := newBox(b)
 		bx.program("/bin/true", "true")
-		g, c := bx.granted()
+		g, c := bx.confirmed()
 		for b.Loop() {
 			if res := bx.r.Run(b.Context(), g, c); res.Refusal != nil || res.ExitCode != 0 {
 				b.Fatalf("%+v", res.Refusal)

@@ -42,7 +42,7 @@ func notStarted(ctx context.Context, p palyra.Plan, err error) error {
 	if errors.As(err, &e) && (ctx.Err() == nil || e.Reason != palyra.ReasonSpawnFailed) { // a start that was called off did not fail
 		return err
 	}
-	if err := stopped(ctx, p, ctx.Err()); errors.As(err, new(*palyra.Error)) {
+	if err := p.Stopped(ctx, ctx.Err()); errors.As(err, new(*palyra.Error)) {
 		return err
 	}
 	if e != nil {
@@ -118,16 +118,16 @@ func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 		}
 	case exit.Stopped == stopWall:
 		res.TimedOut = true
-		fail(palyra.LayerLimit, stopWall, timedOut(l.plan))
+		fail(palyra.LayerLimit, stopWall, l.plan.TimedOut())
 	case exit.Stopped == stopCancel:
 		res.Cancelled = true
-		fail(palyra.LayerTier, stopCancel, cancelled())
+		fail(palyra.LayerTier, stopCancel, palyra.CallWasCancelled())
 	case p.over(): // by count, so that a program that ends just before it is stopped fares no better
 		fail(palyra.LayerLimit, stopOutput, quota(stopOutput, l.plan.Limits))
 	case exit.Limit != "":
 		fail(palyra.LayerLimit, exit.Limit, quota(exit.Limit, l.plan.Limits))
 	case exit.Stopped != "":
-		fail(palyra.LayerTier, exit.Stopped, cancelled())
+		fail(palyra.LayerTier, exit.Stopped, palyra.CallWasCancelled())
 	default:
 		if lacks := missing(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its word: say so
 			l.Log.Error("less held than was promised", "call", string(l.call), "missing", lacks)

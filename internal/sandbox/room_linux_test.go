@@ -186,7 +186,7 @@ func TestARoomThatStaysFailsNoCall(t *testing.T) {
 		stays = j.Private
 		b.ok(os.MkdirAll(filepath.Join(j.Private, tmpDir, "roots", "a"), 0o755))
 	}
-	g, c := b.granted()
+	g, c := b.confirmed()
 	if res := b.r.Run(t.Context(), g, c); res.Refusal != nil || res.Failure != nil || res.ExitCode != 0 {
 		t.Errorf("%+v", res)
 	}

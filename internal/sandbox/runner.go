@@ -52,16 +52,9 @@ const Sealed = "sealed_executable"
 // Guarded is another: what leaves a walled run's network passes a guard.
 const Guarded = "egress_guard"
 
-// Planner resolves a call anew at launch.
-type Planner interface {
-	// Resolve returns everything that decides what the call will do.
-	Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error)
-}
-
 // Config wires a Runner.
 type Config struct {
-	Backends []Backend // at most one for a tier
-	Planner  Planner
+	Backends []Backend                                             // at most one for a tier
 	Stdin    func(palyra.Plan) ([]byte, error)                     // the bytes that plan.Stdin is the digest of
 	Size     func(palyra.Plan) (rows, cols int)                    // of a terminal at first; nil or 0: 24 by 80
 	Dir      string                                                // where rooms are; made and checked here
@@ -104,7 +97,7 @@ const maxSweeps = 8
 // New returns a Runner. It makes c.Dir when it is missing, and refuses one that
 // is not the daemon's own.
 func New(c Config) (*Runner, error) {
-	if c.Planner == nil || c.Stdin == nil || c.Dir == "" || c.Now == nil {
+	if c.Stdin == nil || c.Dir == "" || c.Now == nil {
 		return nil, errors.New("sandbox: new: a part is missing")
 	}
 	if c.Grace <= 0 {
@@ -127,22 +120,22 @@ func New(c Config) (*Runner, error) {
 	return r, nil
 }
 
-// Run implements the gate's runner: it re-derives the plan, refuses when it
-// changed, runs the program in its tier and says what happened.
-func (r *Runner) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+// Run implements the gate's runner: it runs the program in its tier and says what
+// happened.
+func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) palyra.Result {
 	begun := r.Now()
 	if !r.enter() {
 		return r.refused(begun, c.ID, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping"))
 	}
 	defer r.busy.Done()
-	b, err := r.check(ctx, g, c)
+	b, err := r.check(ctx, start, c)
 	if err != nil {
 		return r.refused(begun, c.ID, err)
 	}
-	l := &launch{Runner: r, backend: b, call: c.ID, from: c, plan: g.Plan()}
+	l := &launch{Runner: r, backend: b, call: c.ID, from: c, plan: start.Plan()}
 	defer l.clean()
 	if err := l.prepare(ctx); err != nil {
-		return r.refused(begun, c.ID, stopped(ctx, l.plan, err))
+		return r.refused(begun, c.ID, l.plan.Stopped(ctx, err))
 	}
 	return l.run(ctx)
 }

@@ -141,12 +141,12 @@ func TestNewWantsAllParts(t *testing.T) {
 	dir := passable(t)
 	full := func() Config {
 		return Config{
-			Planner: &box{}, Stdin: func(palyra.Plan) ([]byte, error) { return nil, nil }, Dir: filepath.Join(dir, "rooms"), Now: time.Now,
+			Stdin: func(palyra.Plan) ([]byte, error) { return nil, nil }, Dir: filepath.Join(dir, "rooms"), Now: time.Now,
 			Backends: []Backend{&fake{tier: palyra.TierB}},
 		}
 	}
 	for name, spoil := range map[string]func(*Config){
-		"planner": func(c *Config) { c.Planner = nil }, "stdin": func(c *Config) { c.Stdin = nil }, "dir": func(c *Config) { c.Dir = "" },
+		"stdin": func(c *Config) { c.Stdin = nil }, "dir": func(c *Config) { c.Dir = "" },
 		"now": func(c *Config) { c.Now = nil }, "a relative dir": func(c *Config) { c.Dir = "rooms" },
 		"two of a tier":      func(c *Config) { c.Backends = append(c.Backends, &fake{tier: palyra.TierB}) },
 		"a parent not there": func(c *Config) { c.Dir = filepath.Join(dir, "no", "rooms") },
@@ -182,7 +182,7 @@ func TestClose(t *testing.T) {
 	b := newBox(t)
 	ready, release := make(chan struct{}), make(chan struct{})
 	b.back.onStart = func(Job) { close(ready); <-release }
-	g, c := b.granted()
+	g, c := b.confirmed()
 	results, closed := make(chan palyra.Result), make(chan error)
 	go func() { results <- b.r.Run(t.Context(), g, c) }()
 	<-ready
@@ -250,7 +250,7 @@ func TestConcurrentRuns(t *testing.T) {
 	b := newBox(t)
 	b.sh("echo $HOME; cat /dev/zero | head -c 300000")
 	b.plan.Limits.OutputBytes = 4 << 20
-	g, c := b.granted()
+	g, c := b.confirmed()
 	results := make(chan palyra.Result)
 	const n = 8
 	for range n {

@@ -56,7 +56,7 @@ func (l *launch) serve(ctx context.Context) (*Service, error) {
 	}
 	l.backend = b
 	if err := l.prepare(ctx); err != nil {
-		return nil, stopped(ctx, l.plan, err)
+		return nil, l.plan.Stopped(ctx, err)
 	}
 	l.handed = true
 	proc, err := b.Start(ctx, l.job)
@@ -85,7 +85,7 @@ func (l *launch) serviceable(ctx context.Context) (Backend, error) {
 		err = l.probed(l.plan.Tier)
 	}
 	if err != nil {
-		return nil, stopped(ctx, l.plan, err)
+		return nil, l.plan.Stopped(ctx, err)
 	}
 	if lacks := missing(without(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).

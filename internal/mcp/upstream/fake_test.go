@@ -246,7 +246,7 @@ type world struct {
 	conf    upstream.Config
 }
 
-// Resolve implements upstream.Planner, as the real one does.
+// Resolve plans a call, as the real planner does.
 func (w *world) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error) {
 	t, ok := w.Tool(c.Proposal.Tool)
 	if !ok {
@@ -274,7 +274,7 @@ func newWorld(t *testing.T, change ...func(*upstream.Config)) *world {
 	w := &world{t: t, fake: &fake{}, journal: &recorder{}, catalog: cat, shelf: &shelf{}, db: db}
 	w.fake.set(tool("add", "Adds."), tool("sub", "Subtracts."))
 	w.conf = upstream.Config{
-		DB: db, Journal: w.journal, Launcher: w.fake, Network: noNetwork{}, Catalog: cat, Planner: w, Artifacts: w.shelf, Version: "1",
+		DB: db, Journal: w.journal, Launcher: w.fake, Network: noNetwork{}, Catalog: cat, Artifacts: w.shelf, Version: "1",
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Start: 5 * time.Second, First: time.Millisecond,
 	}
 	for _, f := range change {
@@ -315,7 +315,25 @@ func (w *world) add(name string, approve bool) palyra.Upstream {
 func (w *world) call(ctx context.Context, name string) palyra.Result {
 	w.t.Helper()
 	c, g := w.granted(name)
-	return w.Run(ctx, g, c)
+	return w.launch(ctx, g, c)
+}
+
+// launch resolves the call again and runs it, as the gate does.
+func (w *world) launch(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+	w.t.Helper()
+	now, err := w.Resolve(ctx, c)
+	if err != nil {
+		err = g.Plan().Unresolved(ctx, err)
+	}
+	var l palyra.Launch
+	if err == nil {
+		l, err = g.Confirm(now)
+	}
+	if err != nil {
+		refusal := palyra.RefusalOf(palyra.LayerTier, err)
+		return palyra.Result{Refusal: &refusal}
+	}
+	return w.Run(ctx, l, c)
 }
 
 func (w *world) granted(name string) (*palyra.Call, palyra.Grant) {

@@ -29,7 +29,7 @@ func (w *world) lastReached() (e palyra.UpstreamReached, n int) {
 func (w *world) callAs(id palyra.ID, name string) palyra.Result {
 	w.t.Helper()
 	c, g := w.grantedAs(id, name)
-	return w.Run(w.t.Context(), g, c)
+	return w.launch(w.t.Context(), g, c)
 }
 
 // TestReach: connections are those of the calls that were under way when they were

@@ -16,23 +16,23 @@ import (
 const builtinExecutor = "builtin"
 
 // Run implements the gate's runner for tools of upstreams.
-func (r *Registry) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) palyra.Result {
+func (r *Registry) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) palyra.Result {
 	res := palyra.Result{Started: r.Now()}
-	x, done, err := r.check(ctx, g, c)
+	plan := start.Plan()
+	x, done, err := r.check(ctx, start, c)
 	if err != nil {
-		refusal := palyra.RefusalOf(palyra.LayerTier, stopped(ctx, g.Plan(), err))
+		refusal := palyra.RefusalOf(palyra.LayerTier, plan.Stopped(ctx, err))
 		res.Refusal, res.Finished = &refusal, r.Now()
 		return res
 	}
 	defer done()
-	plan := g.Plan()
 	res.Executor, res.Enforcement = held(x, plan)
 	x.begin(c.ID)
 	got, err := x.call(ctx, toolOf(plan), plan.Arguments)
 	res.Egress, res.Omitted = x.over(c.ID)
 	if err != nil {
 		x.halt(ctx)
-		failure := palyra.RefusalOf(palyra.LayerTier, stopped(ctx, plan, r.why(plan, x, err)))
+		failure := palyra.RefusalOf(palyra.LayerTier, plan.Stopped(ctx, r.why(plan, x, err)))
 		res.Failure, res.ExitCode = &failure, 1
 	} else {
 		r.deliver(ctx, c, plan, got, &res)
@@ -43,23 +43,15 @@ func (r *Registry) Run(ctx context.Context, g palyra.Grant, c *palyra.Call) paly
 	return res
 }
 
-// check returns a session when the grant is real, is for this call, its plan is
-// still what the call resolves to, and the server's tool is still the plan's.
-func (r *Registry) check(ctx context.Context, g palyra.Grant, c *palyra.Call) (*session, func(), error) {
-	plan := g.Plan()
-	if !g.Valid() || g.Call() != c.ID || plan.Source != palyra.SourceMCP {
-		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonInternal, "there is no grant for this call")
-	}
-	now, err := r.Planner.Resolve(ctx, c)
-	if err != nil {
-		return nil, nil, unresolved(ctx, err)
-	}
-	sum, err := now.Digest()
-	if err != nil {
+// check returns a session when the launch is real, is for this call, and the
+// server's tool is still the plan's.
+func (r *Registry) check(ctx context.Context, start palyra.Launch, c *palyra.Call) (*session, func(), error) {
+	if err := start.For(c); err != nil {
 		return nil, nil, err
 	}
-	if sum != g.Digest() {
-		return nil, nil, changed(plan, now)
+	plan := start.Plan()
+	if plan.Source != palyra.SourceMCP {
+		return nil, nil, palyra.Errorf(palyra.Denied, palyra.ReasonInternal, "the call is not one of an MCP server's tools")
 	}
 	s, _, err := r.lookup(plan.Tool)
 	if err != nil {
@@ -127,45 +119,4 @@ func (r *Registry) why(p palyra.Plan, x *session, err error) error {
 		}
 	}
 	return failed(name, trimmed(err)).WithCause(err)
-}
-
-// unresolved says why a plan that once resolved does not any more.
-func unresolved(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	switch e := palyra.AsError(err); {
-	case e.Reason == palyra.ReasonQuarantined || e.Code == palyra.Internal || e.Code == palyra.Unavailable || e.Code == palyra.Exhausted:
-		return err
-	default:
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "the plan no longer holds: %s", e.Text).WithRemedy("propose the call anew").WithCause(err)
-	}
-}
-
-// changed names what differs between the plan that was judged and the one that
-// would run now.
-func changed(judged, now palyra.Plan) error {
-	var what []string
-	for i, in := range now.Inputs {
-		if i >= len(judged.Inputs) || judged.Inputs[i] != in {
-			what = append(what, in.Path)
-		}
-	}
-	text := "the call resolves to another plan than the one that was judged"
-	if len(what) > 0 {
-		text = "changed since the plan was judged: " + strings.Join(what, ", ")
-	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "%s", text).WithRemedy("look at the server again and propose the call anew")
-}
-
-// stopped tells a call that was ended from one that failed.
-func stopped(ctx context.Context, p palyra.Plan, err error) error {
-	switch {
-	case ctx.Err() == nil:
-		return err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return palyra.Errorf(palyra.Expired, palyra.ReasonTimedOut, "the call ran into its time limit of %d ms", p.Limits.WallMS).
-			WithRemedy("ask for less at once, or for a longer timeout").WithCause(err)
-	}
-	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "the call was cancelled").WithCause(err)
 }

@@ -34,7 +34,7 @@ func TestRemoveIsNotHeldUp(t *testing.T) {
 	}()
 	<-asked
 	ran := make(chan palyra.Result, 1)
-	go func() { ran <- w.Run(t.Context(), g, c) }()
+	go func() { ran <- w.launch(t.Context(), g, c) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := w.Remove(ctx, "one", "user:a", palyra.Signature{}); err != nil {
@@ -107,7 +107,7 @@ func TestFickleServers(t *testing.T) {
 	if n := w.journal.count("upstream.quarantined"); n > 30 {
 		t.Errorf("%d lines", n)
 	}
-	if res := w.Run(t.Context(), g, c); res.Refusal == nil {
+	if res := w.launch(t.Context(), g, c); res.Refusal == nil {
 		t.Errorf("%+v", res)
 	}
 }

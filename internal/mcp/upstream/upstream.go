@@ -111,12 +111,6 @@ type Catalog interface {
 	List() []palyra.Tool
 }
 
-// Planner resolves a call anew at launch.
-type Planner interface {
-	// Resolve returns everything that decides what the call will do.
-	Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, error)
-}
-
 // Keeper keeps outputs that are too large to deliver, and images.
 type Keeper interface {
 	// Keep stores data for a session and returns its id.
@@ -130,7 +124,6 @@ type Config struct {
 	Launcher  Launcher
 	Network   Network
 	Catalog   Catalog
-	Planner   Planner
 	Artifacts Keeper
 	Version   string
 	Now       func() time.Time
@@ -163,7 +156,7 @@ type Registry struct {
 
 // New reads the upstreams and offers their tools. No server is started.
 func New(ctx context.Context, c Config) (*Registry, error) {
-	if c.DB == nil || c.Journal == nil || c.Launcher == nil || c.Network == nil || c.Catalog == nil || c.Planner == nil || c.Artifacts == nil || c.Now == nil || c.Log == nil {
+	if c.DB == nil || c.Journal == nil || c.Launcher == nil || c.Network == nil || c.Catalog == nil || c.Artifacts == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("upstream: new: a part is missing")
 	}
 	for _, d := range []struct {

@@ -94,7 +94,7 @@ func TestChangedIsQuarantined(t *testing.T) {
 			if err != nil || named(u, "add").State != palyra.UpstreamToolQuarantined || named(u, "new").State != palyra.UpstreamToolQuarantined || named(u, "sub").State != palyra.UpstreamToolActive {
 				t.Fatalf("%+v %v", u, err)
 			}
-			if res := w.Run(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonQuarantined {
+			if res := w.launch(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonQuarantined {
 				t.Errorf("%+v", res)
 			}
 			if n := w.journal.count("upstream.quarantined"); n != 2 {
@@ -123,7 +123,7 @@ func TestFoundChangedAtTheCall(t *testing.T) {
 	w.fake.set(tool("add", "Adds, and more."))
 	called := false
 	w.fake.answer = func(_ *conn, m message) bool { called = called || m.Method == "tools/call"; return false }
-	if res := w.Run(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonQuarantined || called {
+	if res := w.launch(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonQuarantined || called {
 		t.Errorf("called %t: %+v", called, res)
 	}
 }
@@ -135,17 +135,17 @@ func TestPlanChanged(t *testing.T) {
 	w.fake.mu.Lock()
 	w.fake.plan = "another program"
 	w.fake.mu.Unlock()
-	if res := w.Run(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonPlanChanged || !strings.Contains(res.Refusal.Text, "mcp:one/start") {
+	if res := w.launch(t.Context(), g, c); res.Refusal == nil || res.Refusal.Reason != palyra.ReasonPlanChanged || !strings.Contains(res.Refusal.Text, "mcp:one/start") {
 		t.Errorf("%+v", res)
 	}
 	if res := w.call(t.Context(), "mcp.one.add"); res.Refusal != nil || res.Failure != nil || w.fake.starts.Load() != 2 {
 		t.Errorf("the server was not started anew: %+v", res)
 	}
-	if res := w.Run(t.Context(), palyra.Grant{}, c); res.Refusal == nil {
+	if res := w.Run(t.Context(), palyra.Launch{}, c); res.Refusal == nil {
 		t.Error("a call ran without a grant")
 	}
 	c.ID = "OTHER"
-	if res := w.Run(t.Context(), g, c); res.Refusal == nil {
+	if res := w.launch(t.Context(), g, c); res.Refusal == nil {
 		t.Error("a call ran with another one's grant")
 	}
 }

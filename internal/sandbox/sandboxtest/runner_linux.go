@@ -13,22 +13,12 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// desk is a runner on the bench's backend, and the planner it asks: the plan is
-// the one that was granted unless a test changes the world.
+// desk is a runner on the bench's backend.
 type desk struct {
 	*bench
 	r     *sandbox.Runner
 	rooms string
-	now   func(palyra.Plan) palyra.Plan
 	stdin []byte
-}
-
-// Resolve implements sandbox.Planner.
-func (d *desk) Resolve(_ context.Context, c *palyra.Call) (palyra.Plan, error) {
-	if d.now != nil {
-		return d.now(c.Plan), nil
-	}
-	return c.Plan, nil
 }
 
 func newDesk(t *testing.T, b *bench) *desk {
@@ -40,7 +30,7 @@ func newDesk(t *testing.T, b *bench) *desk {
 	}
 	var err error
 	d.r, err = sandbox.New(sandbox.Config{
-		Guard: guard, Backends: []sandbox.Backend{b.backend}, Planner: d, Dir: d.rooms, Grace: 100 * time.Millisecond, Now: time.Now,
+		Guard: guard, Backends: []sandbox.Backend{b.backend}, Dir: d.rooms, Grace: 100 * time.Millisecond, Now: time.Now,
 		Stdin: func(palyra.Plan) ([]byte, error) { return d.stdin, nil },
 		Size:  func(palyra.Plan) (int, int) { return 30, 100 },
 	})
@@ -87,9 +77,11 @@ func (d *desk) run(t *testing.T, ctx context.Context, p palyra.Plan) palyra.Resu
 	c := &palyra.Call{ID: palyra.ID("C" + random()), Plan: p, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
 	g, err := palyra.NewGrant("G1", c, time.Now())
 	check(t, err)
+	l, err := g.Confirm(p)
+	check(t, err)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	res := d.r.Run(ctx, g, c)
+	res := d.r.Run(ctx, l, c)
 	if all := left(t, d.mark); len(all) > 0 {
 		t.Errorf("%v: %d left: %s", p.Argv, len(all), clip(strings.Join(all, ", ")))
 	}
@@ -110,7 +102,6 @@ func throughRunner(t *testing.T, b *bench) {
 		"the wall clock":     wallClock,
 		"cancelled":          cancelled,
 		"a daemon's streams": heldStreams,
-		"a changed plan":     changedPlan,
 		"a changed program":  changedProgram,
 		"a terminal":         aTerminal,
 		"another terminal":   otherTerminal,
@@ -121,7 +112,7 @@ func throughRunner(t *testing.T, b *bench) {
 		"a way out":          wayOut,
 	} {
 		t.Run(name, func(t *testing.T) {
-			d.now, d.stdin = nil, nil
+			d.stdin = nil
 			test(t, d)
 		})
 	}
@@ -213,12 +204,6 @@ func heldStreams(t *testing.T, d *desk) {
 	if string(res.Stdout) != "ready\n" || res.ExitCode != 0 || res.Usage.WallMS > 5000 {
 		t.Errorf("%q, code %d, %d ms", res.Stdout, res.ExitCode, res.Usage.WallMS)
 	}
-}
-
-func changedPlan(t *testing.T, d *desk) {
-	d.now = func(p palyra.Plan) palyra.Plan { p.Cwd += "/sub"; return p }
-	res := d.run(t, t.Context(), d.plan(t, nil, "touch", "changed"))
-	refusedAsChanged(t, d, res)
 }
 
 func changedProgram(t *testing.T, d *desk) {

@@ -17,23 +17,10 @@ import (
 	"palyra/internal/tool"
 )
 
-// planner resolves a call of the box anew, and lets a test act right after.
-type planner struct {
-	box  *box
-	name string
-	args args
-	then func()
-}
+// shelf keeps no outputs: these are small.
+type shelf struct{}
 
-func (p planner) Resolve(context.Context, *palyra.Call) (palyra.Plan, error) {
-	plan, err := p.box.plan(p.name, p.args)
-	if p.then != nil {
-		p.then()
-	}
-	return plan, err
-}
-
-func (planner) Keep(context.Context, palyra.ID, palyra.ID, []byte) (palyra.ID, error) {
+func (shelf) Keep(context.Context, palyra.ID, palyra.ID, []byte) (palyra.ID, error) {
 	return "A", nil
 }
 
@@ -53,13 +40,27 @@ func (b *box) launch(name string, a args, meddle, then func()) palyra.Result {
 	b.ok(err)
 	set, err := tool.NewSet(slices.Collect(maps.Values(b.byName))...)
 	b.ok(err)
-	p := planner{b, name, a, then}
-	r, err := tool.NewRunner(tool.Config{Tools: set, Planner: p, Artifacts: p, Now: time.Now})
+	r, err := tool.NewRunner(tool.Config{Tools: set, Artifacts: shelf{}, Now: time.Now})
 	b.ok(err)
 	if meddle != nil {
 		meddle()
 	}
-	return r.Run(b.Context(), grant, c)
+	now, err := b.plan(name, a)
+	if err != nil {
+		err = plan.Unresolved(b.Context(), err)
+	}
+	l := palyra.Launch{}
+	if err == nil {
+		l, err = grant.Confirm(now)
+	}
+	if err != nil {
+		refusal := palyra.RefusalOf(palyra.LayerTier, err)
+		return palyra.Result{Refusal: &refusal}
+	}
+	if then != nil {
+		then()
+	}
+	return r.Run(b.Context(), l, c)
 }
 
 const (
