@@ -14,8 +14,10 @@ const (
 	RemnantCommitted  RemnantKind = "sealed_path_committed" // a sealed name that came into git's index or a commit, or is gone from there
 	RemnantUnread     RemnantKind = "repository_not_read"   // a repository in which that could not be looked for
 	RemnantMany       RemnantKind = "too_many_files"        // more than is looked through before a run: the next is refused
-	RemnantNotKept    RemnantKind = "quarantine_too_large"  // what was to go to quarantine, and is gone: its size and digest follow, or that it could not be moved
+	RemnantNotKept    RemnantKind = "quarantine_too_large"  // what was to go to quarantine, and is gone: its size and digest follow
+	RemnantNotMoved   RemnantKind = "quarantine_failed"     // what was to go to quarantine, could not be moved, and went with the stage that it was made on
 	RemnantDropped    RemnantKind = "quarantine_dropped"    // an earlier call whose items were removed to make room
+	RemnantCache      RemnantKind = "repository_in_cache"   // a repository that was made or changed in a cache of the run's; the path begins with the cache's name
 	maxRemnantsBytes              = 8 << 10
 	maxRemnantBytes               = 768
 	remnantsMoreFirst             = "…"

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra"
+	"palyra/internal/repofind"
 	"palyra/internal/stage"
 )
 
@@ -53,6 +55,54 @@ func makeCache(root, path string, who identity) error {
 		dir = next
 	}
 	return nil
+}
+
+// caches are the directories that a run may write beside its workspace.
+type caches struct {
+	since time.Time // when the first was given to it
+	dirs  []string
+}
+
+func (c *caches) add(dir string) {
+	if c.dirs = append(c.dirs, dir); len(c.dirs) == 1 {
+		c.since = repofind.Clock()
+	}
+}
+
+// Bounds of a look through a run's caches: a few milliseconds, whatever is there.
+const (
+	cacheEntries = 4_000 // in all
+	mostPlanted  = 16     // that are named of one
+)
+
+// planted are the repositories that were made or changed in the run's caches since it
+// began. They stay: package managers keep repositories there, and nothing tells theirs
+// from others. What leads the host to them is taken away instead, which is the link.
+func (l *launch) planted() (out []palyra.Remnant) {
+	if len(l.caches.dirs) == 0 {
+		return nil
+	}
+	s := repofind.Search{Since: l.caches.since, Entries: cacheEntries / len(l.caches.dirs), Most: mostPlanted}
+	err := as(l.who, func() error {
+		for _, dir := range l.caches.dirs {
+			found, more, err := s.In(dir)
+			if err != nil {
+				return err
+			}
+			for i, path := range found {
+				r := palyra.Remnant{Kind: palyra.RemnantCache, Path: filepath.Join(filepath.Base(dir), path)}
+				if i == len(found)-1 {
+					r.More = int64(more)
+				}
+				out = append(out, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		l.Log.Warn("the caches of a run could not be looked through", "call", string(l.call), "err", err)
+	}
+	return out
 }
 
 // nowTwice is the present, as times of last access and change.

@@ -32,6 +32,7 @@ type launch struct {
 	more    int64 // flows that are not listed
 	booked  int64 // bytes of a copy
 	inputs  []input
+	caches  caches   // that it may write
 	loose   []string // those that changed meanwhile
 	handed  bool
 	serves  bool // a service: whoever started it feeds it
@@ -116,6 +117,7 @@ func (l *launch) enterRoom(ctx context.Context) (err error) {
 		if err := makeCache(l.Caches, m.Source, l.who); err != nil {
 			return fmt.Errorf("sandbox: cache %s: %w", m.Source, err)
 		}
+		l.caches.add(m.Source)
 	}
 	if l.Guard != nil {
 		if l.gateway, err = l.Guard.Open(ctx, l.from, l.plan); err != nil {
@@ -250,7 +252,7 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 	if l.Changed != nil && len(exit.Changed) > 0 {
 		l.Changed(ctx, l.from, exit.Changed)
 	}
-	l.leaves(ctx, l.from, exit)
+	l.leaves(ctx, l.from, &exit)
 	res := l.result(started, p, exit, err)
 	if l.Swapped != nil && len(l.loose) > 0 {
 		l.Swapped(ctx, l.from, l.loose)
@@ -259,7 +261,8 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 }
 
 // leaves tells what a run left behind.
-func (l *launch) leaves(ctx context.Context, c *palyra.Call, exit Exit) {
+func (l *launch) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
+	exit.Remnants = append(exit.Remnants, l.planted()...)
 	if l.Left != nil && len(exit.Remnants) > 0 {
 		l.Left(ctx, c, exit.Remnants)
 	}

@@ -106,7 +106,7 @@ func (s *Service) follow() {
 	if s.l.Changed != nil && len(s.exit.Changed) > 0 {
 		s.l.Changed(context.Background(), &palyra.Call{ID: s.l.call}, s.exit.Changed)
 	}
-	s.l.leaves(context.Background(), &palyra.Call{ID: s.l.call}, s.exit)
+	s.l.leaves(context.Background(), &palyra.Call{ID: s.l.call}, &s.exit)
 	s.l.clean()
 	close(s.done)
 }

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/repofind"
 )
 
 // wall is the fake backend of a tier whose runs have a room of their own.
@@ -146,6 +147,39 @@ func TestCachesOfAWalledRun(t *testing.T) {
 			b.plan.Mounts = []palyra.Mount{{Source: b.r.Caches + below, Target: "/y", Writable: true}}
 			b.refused(palyra.Denied, palyra.ReasonBadProfile, "would be writable")
 		})
+	}
+}
+
+// A repository that a run makes in a cache is told, and so is one that it changes; one
+// that was there is not. It stays, for it may be a package manager's.
+func TestARepositoryInACache(t *testing.T) {
+	b, _ := walledBox(t)
+	cache := filepath.Join(b.r.Caches, "abc", "cargo")
+	b.plan.Mounts = []palyra.Mount{{Source: cache, Target: "/y", Writable: true}}
+	plant := func(at string) {
+		b.ok(os.MkdirAll(filepath.Join(cache, at, "objects"), 0o755))
+		b.ok(os.MkdirAll(filepath.Join(cache, at, "refs"), 0o755))
+		b.ok(os.WriteFile(filepath.Join(cache, at, "HEAD"), nil, 0o644))
+	}
+	b.back.onStart = func(Job) { plant("git/db/x"); plant("r\xff/.git") }
+	for _, told := range [][]palyra.Remnant{
+		{{Kind: palyra.RemnantCache, Path: "cargo/r\xff/.git"}, {Kind: palyra.RemnantCache, Path: "cargo/git/db/x"}},
+		nil,
+	} {
+		var heard []palyra.Remnant
+		b.r.Left = func(_ context.Context, _ *palyra.Call, left []palyra.Remnant) { heard = left }
+		res := b.finished()
+		sort := func(x, y palyra.Remnant) int { return strings.Compare(y.Path, x.Path) }
+		slices.SortFunc(res.Left, sort)
+		slices.SortFunc(heard, sort)
+		want(t, "left", res.Left, told)
+		want(t, "told", heard, told)
+		b.back.onStart = nil
+		for was := time.Now(); !repofind.Clock().After(was); { // until the next run begins later
+		}
+	}
+	if _, err := os.Stat(filepath.Join(cache, "r\xff/.git/HEAD")); err != nil {
+		t.Error(err)
 	}
 }
 

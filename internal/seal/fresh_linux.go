@@ -108,7 +108,7 @@ func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 		}
 	}
 	if err != nil { // it goes with where it was made, and the outcome says so
-		f.pen.stay(palyra.RemnantNotKept, path+" (it could not be moved)")
+		f.pen.stay(palyra.RemnantNotMoved, path)
 		return fmt.Errorf("seal: take %q: %w", path, err)
 	}
 	e := entry{path: path, mode: mode}

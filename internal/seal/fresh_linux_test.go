@@ -3,10 +3,11 @@ package seal
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"palyra"
 )
 
 // What cannot be moved into the quarantine, because that is on another file system, is
@@ -48,7 +49,7 @@ func TestFreshThatCannotBeMoved(t *testing.T) {
 	if len(made) != 1 {
 		t.Fatalf("%q", made)
 	}
-	if r, ok := Remnant(made[0]); !ok || !strings.Contains(string(r.Path), ".envrc") {
+	if r, ok := Remnant(made[0]); !ok || r.Kind != palyra.RemnantNotMoved || r.Path != ".envrc" {
 		t.Errorf("%+v", r)
 	}
 }
