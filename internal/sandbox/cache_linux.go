@@ -72,7 +72,7 @@ func (c *caches) add(dir string) {
 // Bounds of a look through a run's caches: a few milliseconds, whatever is there.
 const (
 	cacheEntries = 4_000 // in all
-	mostPlanted  = 16     // that are named of one
+	mostPlanted  = 16    // that are named of one
 )
 
 // planted are the repositories that were made or changed in the run's caches since it
