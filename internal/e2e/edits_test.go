@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"palyra"
 	"palyra/client"
@@ -22,13 +23,13 @@ func (d *daemon) answerWith(person *client.Client, word string) palyra.Approval 
 	return a
 }
 
-// hookSoon asks the hook without waiting long for a person, and again where the machine
-// was too busy to ask at all.
+// hookSoon asks the hook without waiting long for a person, and again, for longer, where
+// the machine was too busy to ask at all.
 func (d *daemon) hookSoon(stdin string) hookSays {
 	d.t.Helper()
 	var errs string
-	for range 5 {
-		says, code, text := d.hook(stdin, "--wait", "1s")
+	for wait := time.Second; wait < time.Minute; wait *= 2 {
+		says, code, text := d.hook(stdin, "--wait", wait.String())
 		if code == 0 {
 			return says
 		}

@@ -108,8 +108,8 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 		t.Fatalf("a read: %d %+v %s", code, says, errs)
 	}
 	outside := d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd"})
-	if says, code, _ := d.hook(outside, "--wait", "3s"); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") || strings.Contains(says.Specific.Reason, "palyra approvals") {
-		t.Fatalf("a read outside: %d %+v", code, says)
+	if says := d.hookSoon(outside); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") || strings.Contains(says.Specific.Reason, "palyra approvals") {
+		t.Fatalf("a read outside: %+v", says)
 	}
 	q, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession)
 	if err != nil || !strings.Contains(q.Prompt.Summary, `read "/etc/passwd"`) {
@@ -117,17 +117,17 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	}
 	for _, offset := range []int{0, 10} { // one answer covers the file for the session
 		again := d.preToolUse("Read", map[string]any{"file_path": "/etc/passwd", "offset": offset})
-		if says, code, _ := d.hook(again, "--wait", "3s"); code != 0 || says.Specific.Decision != "allow" {
+		if says, code, _ := d.hook(again); code != 0 || says.Specific.Decision != "allow" {
 			t.Fatalf("a read outside, after the answer: %d %+v", code, says)
 		}
 	}
 	key := d.preToolUse("Read", map[string]any{"file_path": filepath.Join(d.home, "operator.key")})
-	if says, code, _ := d.hook(key, "--wait", "3s"); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "outside the workspace") || !strings.Contains(says.Specific.Reason, "inside "+d.work) {
+	if says, code, _ := d.hook(key); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "outside the workspace") || !strings.Contains(says.Specific.Reason, "inside "+d.work) {
 		t.Fatalf("a read of the operator's key: %d %+v", code, says)
 	}
 	edit := d.preToolUse("Edit", map[string]any{"file_path": file, "old_string": "one", "new_string": "two"})
-	if says, code, _ := d.hook(edit, "--wait", "3s"); code != 0 || says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
-		t.Fatalf("an edit that nobody answers: %d %+v", code, says)
+	if says := d.hookSoon(edit); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
+		t.Fatalf("an edit that nobody answers: %+v", says)
 	}
 	a, err := d.decideNext(t.Context(), palyra.AnswerAllow)
 	if err != nil {
@@ -141,13 +141,13 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	if err != nil || !bytes.Contains(shown, []byte("NO SANDBOX")) {
 		t.Errorf("%s %v", shown, err)
 	}
-	if says, code, errs := d.hook(edit, "--wait", "3s"); code != 0 || says.Specific.Decision != "allow" {
+	if says, code, errs := d.hook(edit); code != 0 || says.Specific.Decision != "allow" {
 		t.Fatalf("the same edit after the answer: %d %+v %s", code, says, errs)
 	}
-	if says, _, _ := d.hook(edit, "--wait", "3s"); says.Specific.Decision != "deny" {
+	if says := d.hookSoon(edit); says.Specific.Decision != "deny" {
 		t.Errorf("an answer for once was used twice: %+v", says)
 	}
-	if says, _, _ := d.hook(d.preToolUse("WebSearch", map[string]any{"prompt": "x"}), "--wait", "3s"); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
+	if says := d.hookSoon(d.preToolUse("WebSearch", map[string]any{"prompt": "x"})); says.Specific.Decision != "deny" || !strings.Contains(says.Specific.Reason, "approval") {
 		t.Errorf("a tool that nobody knows: %+v", says)
 	}
 	if got, _ := os.ReadFile(file); string(got) != "one\n" {

@@ -88,12 +88,8 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 	defer hangUp()
 	beat := time.NewTicker(f.server.Beat)
 	defer beat.Stop()
-	var late <-chan time.Time
-	if limit > 0 {
-		t := time.NewTimer(limit)
-		defer t.Stop()
-		late = t.C
-	}
+	late, extend := f.lateness(limit)
+	var taken <-chan struct{}
 	for {
 		select {
 		case e := <-done:
@@ -104,6 +100,11 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 		case <-beat.C:
 			f.tell(ctx, f.news())
 		case <-late:
+			if !extend() {
+				return f.pending(), nil
+			}
+			taken = f.known
+		case <-taken:
 			return f.pending(), nil
 		case <-f.server.stopping:
 			return f.pending(), nil
@@ -111,6 +112,27 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 			f.left(ctx, done)
 			return nil, ctx.Err()
 		}
+	}
+}
+
+// lateness tells when a request has taken too long. It is extended once for a daemon
+// that is there and has not yet said under which name it took the call: without a name
+// the client could neither wait for the call nor be told that there is none.
+func (f *flight) lateness(limit time.Duration) (late <-chan time.Time, extend func() bool) {
+	if limit <= 0 {
+		return nil, func() bool { return false }
+	}
+	t := time.NewTimer(limit)
+	extended := false
+	return t.C, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if extended || f.id != "" || f.away {
+			return false
+		}
+		extended = true
+		t.Reset(unknownFor)
+		return true
 	}
 }
 

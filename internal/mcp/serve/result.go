@@ -122,8 +122,11 @@ func (f *flight) pending() *mcp.CallToolResult {
 	why := f.news()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.id == "" {
+	switch {
+	case f.id == "" && f.away:
 		return failure(f.request.Tool, "", palyra.Errorf(palyra.Unavailable, client.ReasonNoDaemon, "%s", noDaemon))
+	case f.id == "":
+		return failure(f.request.Tool, "", palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "%s", notTaken).WithRemedy(lookFirst))
 	}
 	s := state{
 		Outcome: "pending", Tool: f.request.Tool, CallID: f.id, Reason: why,
@@ -135,7 +138,13 @@ func (f *flight) pending() *mcp.CallToolResult {
 	return said(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
 }
 
-const noDaemon = "Palyra's daemon does not answer"
+// What is said of a daemon that is away, and of one that is there and too slow: only of
+// the first is it certain that nothing was done.
+const (
+	noDaemon  = "Palyra's daemon does not answer"
+	notTaken  = "Palyra's daemon did not say in time whether it took the call"
+	lookFirst = "see whether it was made before you make it again"
+)
 
 // failure is an error as a client gets it. Where the daemon listens is nobody's
 // business there.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -197,6 +198,43 @@ func TestErrorsTellNoPlace(t *testing.T) {
 			t.Errorf("%s", raw)
 		}
 		fault = palyra.Errorf(palyra.Unavailable, client.ReasonNoDaemon, "no daemon listens on /home/ann/agent.sock").WithRemedy("palyra up")
+	}
+}
+
+// TestPendingWaitsForTheName: a daemon that takes its time to accept a call is not one
+// that is away, and the client gets the name to wait for. Of a call that was never
+// accepted nobody claims that it was not made.
+func TestPendingWaitsForTheName(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes   time.Duration
+		outcome string
+		reason  palyra.Reason
+	}{
+		"late":  {3 * time.Second, "pending", ""},
+		"never": {time.Hour, "failed", client.ReasonConnectionLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDaemon()
+				d.onCall = func(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+					select {
+					case <-time.After(c.takes):
+						return asks(ctx, r, watch)
+					case <-ctx.Done():
+						return palyra.Outcome{}, ctx.Err()
+					}
+				}
+				p, _ := stdio(t, server(t, d, func(c *serve.Config) { c.PendingAfter = time.Second }))
+				r, err := p.call(t.Context(), "palyra_process_run", map[string]any{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := fields(t, r)
+				if f["outcome"] != c.outcome || (f["call_id"] == "C1") != (c.reason == "") || c.reason != "" && f["reason_code"] != string(c.reason) || strings.Contains(words(t, r), "palyra up") {
+					t.Errorf("%v %s", f, words(t, r))
+				}
+			})
+		})
 	}
 }
 

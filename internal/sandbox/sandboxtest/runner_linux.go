@@ -168,34 +168,75 @@ func floodOfOutput(t *testing.T, d *desk) {
 	ticks.steady(t)
 }
 
+// wallClock: the time is up once the program runs, however long its start took.
 func wallClock(t *testing.T, d *desk) {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	res := d.run(t, ctx, d.plan(t, nil, d.probe, "spray", "5"))
+	ctx := &timeUp{Context: t.Context(), up: make(chan struct{})}
+	defer d.whenBegun(t, func() { close(ctx.up) })()
+	res := d.run(t, ctx, d.plan(t, nil, d.begins(t), d.probe, "spray", "5"))
 	if !res.TimedOut || res.Cancelled || res.KillReason != "wall_clock" || res.Signal != "SIGKILL" {
 		t.Errorf("timed out %v, cancelled %v, kill reason %q, signal %q, %+v", res.TimedOut, res.Cancelled, res.KillReason, res.Signal, res.Refusal)
+	}
+}
+
+// timeUp is a context whose deadline is an event.
+type timeUp struct {
+	context.Context
+	up chan struct{}
+}
+
+func (c *timeUp) Done() <-chan struct{} { return c.up }
+
+func (c *timeUp) Err() error {
+	select {
+	case <-c.up:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
 func cancelled(t *testing.T, d *desk) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	script := d.file(t, "begins", "#!/bin/sh\ntouch begun\nexec \"$@\"\n")
-	check(t, os.Chmod(script, 0o755))
-	go func() { // what never begins ends by the patience of run
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			<-tick.C
-			if _, err := os.Stat(d.ws + "/begun"); err == nil {
-				cancel()
-			}
-		}
-	}()
-	res := d.run(t, ctx, d.plan(t, nil, script, d.probe, "hop", "4", "4000", "stay"))
+	defer d.whenBegun(t, cancel)()
+	res := d.run(t, ctx, d.plan(t, nil, d.begins(t), d.probe, "hop", "4", "4000", "stay"))
 	if !res.Cancelled || res.TimedOut || res.KillReason != "cancelled" {
 		t.Errorf("cancelled %v, timed out %v, kill reason %q, %+v", res.Cancelled, res.TimedOut, res.KillReason, res.Refusal)
 	}
+}
+
+// begins is a program that leaves a file and becomes the one in its arguments.
+func (d *desk) begins(t *testing.T) string {
+	t.Helper()
+	script := d.file(t, "begins", "#!/bin/sh\ntouch begun\nexec \"$@\"\n")
+	check(t, os.Chmod(script, 0o755))
+	return script
+}
+
+// whenBegun does something once when such a program runs; one that never begins ends by
+// the patience of run. The function that it returns ends the looking.
+func (d *desk) whenBegun(t *testing.T, do func()) (end func()) {
+	t.Helper()
+	begun := filepath.Join(d.ws, "begun")
+	check(t, os.RemoveAll(begun))
+	over, looked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(looked)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+			if _, err := os.Stat(begun); err == nil {
+				do()
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-looked }
 }
 
 // heldStreams: what stays behind with the program's stdout holds up nobody.

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// How long a neighbour that wakes every 10 ms may be kept waiting: once, since
-// other tests share the machine, and nineteen times out of twenty.
+// How long a neighbour that wakes every 10 ms may be kept waiting: once, and nineteen
+// times out of twenty. The promise is 100 ms; five times as much is allowed, since other
+// tests share the machine.
 const (
 	worstGap = 2 * time.Second
-	usualGap = 100 * time.Millisecond
+	usualGap = 5 * 100 * time.Millisecond
 )
 
 // ticks is a process outside that notices when it is starved.
