@@ -170,8 +170,17 @@ func sealMemory(ctx context.Context, f *os.File, exe palyra.Executable) (*os.Fil
 // nothing from it.
 func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *room) (string, error) {
 	path := filepath.Join(r.path, exeDir, filepath.Base(exe.Path))
+	m, err := sealMemory(ctx, f, exe)
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	if _, err := m.Seek(0, io.SeekStart); err != nil {
+		return "", fmt.Errorf("sandbox: seal: %w", err)
+	}
 	// A process forked while this is open for writing would hold it open until it
-	// execs, and the script could not be run meanwhile.
+	// execs, and the script could not be run meanwhile. Nothing is read from f by now:
+	// while a file system takes its time, nothing could be started at all.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -179,8 +188,8 @@ func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *room)
 		return "", fmt.Errorf("sandbox: seal: %w", err)
 	}
 	defer out.Close()
-	if err := copyExact(ctx, f, out, exe); err != nil {
-		return "", errors.Join(err, os.Remove(path))
+	if _, err := io.Copy(out, m); err != nil {
+		return "", errors.Join(fmt.Errorf("sandbox: seal: %w", err), os.Remove(path))
 	}
 	if err := out.Chmod(0o555); err != nil {
 		return "", fmt.Errorf("sandbox: seal: %w", err)

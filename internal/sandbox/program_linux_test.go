@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -47,6 +48,46 @@ func TestSealedProgram(t *testing.T) {
 	res := b.finished()
 	want(t, "stdout", string(res.Stdout), "hello\n")
 	want(t, "mechanisms", res.Enforcement.Mechanisms, []string{"cell", Sealed, "seccomp"})
+}
+
+// While a script is read from a file system that takes its time, other programs start.
+func TestSlowScriptHoldsUpNobody(t *testing.T) {
+	r := &room{path: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(r.path, exeDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	from, slow, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte("#!/bin/sh\n#" + strings.Repeat("x", 256<<10)) // more than a pipe holds
+	done := make(chan error, 1)
+	go func() {
+		_, err := sealScript(t.Context(), from, palyra.Executable{Path: "/w/slow.sh", Digest: palyra.SumBytes(text)}, r)
+		done <- err
+	}()
+	if _, err := slow.Write(text); err != nil { // it is being read, and its end is not there yet
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- exec.Command("/bin/true").Run() }()
+	select {
+	case err := <-started:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nothing can be started")
+	}
+	_ = slow.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	got, err := os.ReadFile(filepath.Join(r.path, exeDir, "slow.sh"))
+	want(t, "copied as it is", string(got) == string(text), true)
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func TestSealedScript(t *testing.T) {

@@ -71,13 +71,12 @@ func (k *keeper) enter() error {
 		if err != nil {
 			return nil, err
 		}
-		k.body = body
 		return body, nil
 	})
 	if err != nil {
 		return err
 	}
-	k.Keeper = inner
+	k.Keeper, k.body = inner, inner.Body.(*body)
 	return nil
 }
 

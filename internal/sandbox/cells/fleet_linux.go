@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,8 @@ type Fleet struct {
 	logs   *os.File // what cells complain into
 	name   string   // of cgroup directories, without the number
 	state  uint32   // upper half of every mark
+
+	startWithin time.Duration // a cell's process is there
 
 	mu      sync.Mutex
 	closed  bool
@@ -56,7 +59,7 @@ func NewFleet(c Config) (*Fleet, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	f := &Fleet{
-		Log: c.Log, UID: int64(os.Geteuid()), config: c,
+		Log: c.Log, UID: int64(os.Geteuid()), config: c, startWithin: startWithin,
 		live: map[uint64]bool{}, running: map[*Process]bool{}, filters: map[Subject][]byte{}, counted: map[int64]count{},
 	}
 	f.state, f.next = stateMark(c.StateID+c.Kind), random32()

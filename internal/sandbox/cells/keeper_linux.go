@@ -16,6 +16,7 @@ import (
 
 const (
 	readyWithin   = 10 * time.Second // a cell that takes longer is broken
+	startWithin   = 30 * time.Second // nothing ends a fork that the kernel holds up; whoever waits for it goes on
 	removeWithin  = 5 * time.Second
 	reportsAtMost = 8 // more is not the language
 )
@@ -62,23 +63,47 @@ func (f *Fleet) Open(start Start) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = theirs.Close() }()
 	conn, err := cell.NewConn(ours)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, theirs.Close())
 	}
 	k := &Keeper{Fleet: f, Conn: conn, Mark: f.newMark(), reports: make(chan Said, reportsAtMost), gone: make(chan struct{})}
 	k.enclose()
-	if k.Body, err = start(k, theirs, f.logs); err != nil {
-		_ = conn.Close()
-		close(k.reports)
-		close(k.gone)
-		k.bury()
+	begun := make(chan error, 1)
+	f.work.Go(func() {
+		var err error
+		k.Body, err = start(k, theirs, f.logs)
+		_ = theirs.Close() // or its end would not show while we hold it
+		begun <- err
+	})
+	late := time.NewTimer(f.startWithin)
+	defer late.Stop()
+	select {
+	case err = <-begun:
+	case <-late.C:
+		f.Log.Error("the host takes too long to start a cell", "waited", f.startWithin)
+		f.work.Go(func() { k.abandon(<-begun) })
+		return nil, SpawnFailed("the host did not start the cell in time")
+	}
+	if err != nil {
+		k.abandon(err)
 		return nil, err
 	}
-	_ = theirs.Close() // or its end would not show while we hold it
 	f.work.Go(k.listen)
 	return k, nil
+}
+
+// abandon ends a keeper that nobody has, whose cell was started after all or was not.
+func (k *Keeper) abandon(err error) {
+	k.close()
+	if err == nil {
+		k.Body.Kill()
+		err = k.Body.Wait()
+		k.Fleet.Log.Warn("a cell came too late and was ended", "err", err)
+	}
+	close(k.reports)
+	close(k.gone)
+	k.bury()
 }
 
 // Cgroups says which cgroups hold this keeper.
