@@ -70,7 +70,7 @@ func TestConformanceOfTheProgram(t *testing.T) {
 	} {
 		t.Run(c.scenario+" "+c.revision, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), exe, suite, "server", "--url", at, "--scenario", c.scenario, "--spec-version", c.revision, "-o", t.TempDir())
+			cmd := exec.CommandContext(t.Context(), exe, suite, "server", "--url", at, "--scenario", c.scenario, "--spec-version", c.revision, "--timeout", "150000", "-o", t.TempDir()) // five times what it gives a scenario
 			cmd.Dir = t.TempDir()
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "0 failed") || strings.Contains(string(out), "Passed: 0/") {

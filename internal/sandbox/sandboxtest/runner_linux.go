@@ -172,7 +172,7 @@ func floodOfOutput(t *testing.T, d *desk) {
 func wallClock(t *testing.T, d *desk) {
 	ctx := &timeUp{Context: t.Context(), up: make(chan struct{})}
 	defer d.whenBegun(t, func() { close(ctx.up) })()
-	res := d.run(t, ctx, d.plan(t, nil, d.begins(t), d.probe, "spray", "5"))
+	res := d.run(t, ctx, d.plan(t, nil, d.begins(t, `exec "$@" >begun`), d.probe, "spray", "5"))
 	if !res.TimedOut || res.Cancelled || res.KillReason != "wall_clock" || res.Signal != "SIGKILL" {
 		t.Errorf("timed out %v, cancelled %v, kill reason %q, signal %q, %+v", res.TimedOut, res.Cancelled, res.KillReason, res.Signal, res.Refusal)
 	}
@@ -199,16 +199,17 @@ func cancelled(t *testing.T, d *desk) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer d.whenBegun(t, cancel)()
-	res := d.run(t, ctx, d.plan(t, nil, d.begins(t), d.probe, "hop", "4", "4000", "stay"))
+	res := d.run(t, ctx, d.plan(t, nil, d.begins(t, `echo >begun; exec "$@"`), d.probe, "hop", "4", "4000", "stay"))
 	if !res.Cancelled || res.TimedOut || res.KillReason != "cancelled" {
 		t.Errorf("cancelled %v, timed out %v, kill reason %q, %+v", res.Cancelled, res.TimedOut, res.KillReason, res.Refusal)
 	}
 }
 
-// begins is a program that leaves a file and becomes the one in its arguments.
-func (d *desk) begins(t *testing.T) string {
+// begins is a program that becomes the one in its arguments; a file begun has something
+// in it from then on, or from the first word of that program on.
+func (d *desk) begins(t *testing.T, line string) string {
 	t.Helper()
-	script := d.file(t, "begins", "#!/bin/sh\ntouch begun\nexec \"$@\"\n")
+	script := d.file(t, "begins", "#!/bin/sh\n"+line+"\n")
 	check(t, os.Chmod(script, 0o755))
 	return script
 }
@@ -230,7 +231,7 @@ func (d *desk) whenBegun(t *testing.T, do func()) (end func()) {
 				return
 			case <-tick.C:
 			}
-			if _, err := os.Stat(begun); err == nil {
+			if fi, err := os.Stat(begun); err == nil && fi.Size() > 0 {
 				do()
 				return
 			}
