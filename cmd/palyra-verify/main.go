@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -51,6 +52,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		t.operators = append(t.operators, pub)
 		return err
 	})
+	if slices.Contains([]string{"-h", "-help", "--help"}, strings.Join(args, " ")) {
+		_, _ = fmt.Fprint(stdout, usage)
+		return 0
+	}
 	if flags.Parse(args) != nil {
 		return 2
 	}

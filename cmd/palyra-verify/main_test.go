@@ -233,6 +233,16 @@ func TestCommandUsage(t *testing.T) {
 	}
 }
 
+// Whoever asks for help did not do anything wrong.
+func TestCommandHelp(t *testing.T) {
+	for _, arg := range []string{"--help", "-h"} {
+		var out, errs bytes.Buffer
+		if code := run([]string{arg}, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), "usage: palyra-verify") || errs.Len() > 0 {
+			t.Errorf("%s: exit %d, %q, %q", arg, code, &out, &errs)
+		}
+	}
+}
+
 func TestKeyFiles(t *testing.T) {
 	outcome, _ := attesttest.NewRun().Seal()
 	write := func(text string) string {

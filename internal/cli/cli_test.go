@@ -32,12 +32,26 @@ func playIn(t *testing.T, home string, args ...string) (code int, stdout, stderr
 	return code, out.String(), err.String()
 }
 
+// A group that has a list shows it when it is called alone.
+func TestGroupsList(t *testing.T) {
+	s := openStage(t, nil)
+	for _, group := range []string{"calls", "tools"} {
+		code, alone, errs := s.main(nil, group)
+		_, listed, _ := s.main(nil, group, "list")
+		if code != exitOK || alone == "" || alone != listed {
+			t.Errorf("%s: %d %q %q, and list %q", group, code, alone, errs, listed)
+		}
+	}
+}
+
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want string
 	}{
 		{"bogus", `there is no command "bogus"`},
+		{"doctor", `there is no command "doctor"; did you mean status, or sandbox doctor?`},
+		{"decide", `there is no command "decide"; did you mean approvals decide?`},
 		{"tool list", `there is no command "tool"; did you mean tools?`},
 		{"statu", `there is no command "statu"; did you mean status?`},
 		{"approvls list", `there is no command "approvls"; did you mean approvals?`},
@@ -46,7 +60,7 @@ func TestUsageErrors(t *testing.T) {
 		{"journal tail --kind xyz", "there are state.begun, daemon.started, daemon.stopped"},
 		{"help bogus", `there is no help on "bogus"`},
 		{"help approvals bogus", `there is no help on "approvals bogus"`},
-		{"approvals", "approvals: a command is missing: decide, export, list, show, verify, watch"},
+		{"attest", "attest: a command is missing: show, verify"},
 		{"approvals lst", `there is no command "approvals lst"; did you mean list?`},
 		{"approvals show", "ID is missing"},
 		{"approvals show a b", `"b" is one argument too many`},
@@ -90,7 +104,6 @@ func TestUsageErrors(t *testing.T) {
 		{"run now then", `"then" is one argument too many`},
 		{"run --script x --max-calls -1", "--max-calls must not be negative"},
 		{"run --script x --wall 0", "is not a duration"},
-		{"runs", "runs: a command is missing: attach, cancel, list, show"},
 		{"runs attach", "ID is missing"},
 		{"runs attach x --after -1", "--after must not be negative"},
 		{"runs list --limit 501", "--limit must be between 0 and 500"},

@@ -123,17 +123,33 @@ func (a *app) helpOf() string {
 	return a.command + " --help"
 }
 
-// group runs a command that only holds others: alone it shows its help, with a
-// word it does not know it fails.
+// elsewhere are words for which people look first and that have another name here.
+var elsewhere = map[string]string{
+	"doctor": "status, or sandbox doctor", "health": "status", "ps": "calls list", "logs": "journal tail", "log": "journal tail",
+	"start": "up", "stop": "down", "init": "up", "decide": "approvals decide", "allow": "approvals decide", "deny": "approvals decide",
+}
+
+// group runs a command that only holds others: alone it lists what it is about, else it
+// shows its help; with a word that it does not know it fails.
 func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		if !cmd.HasParent() {
 			return cmd.Help()
 		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() == "list" && sub.RunE != nil {
+				sub.SetContext(cmd.Context())
+				return sub.RunE(sub, nil)
+			}
+		}
 		return usage("%s: a command is missing: %s", cmd.Name(), strings.Join(names(cmd), ", "))
 	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "palyra "))
-	if near := beginning(args[0], cmd.SuggestionsFor(args[0])); len(near) > 0 {
+	near := beginning(args[0], cmd.SuggestionsFor(args[0]))
+	if known := elsewhere[args[0]]; known != "" && !cmd.HasParent() {
+		near = []string{known}
+	}
+	if len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
 	return usage("%s", text)
@@ -153,6 +169,11 @@ func names(cmd *cobra.Command) []string {
 func parent(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: group}
 	cmd.SuggestionsMinimumDistance = 2
+	for _, c := range commands {
+		if c.Name() == "list" {
+			cmd.Long = short + ".\n" + "Without a command it lists them."
+		}
+	}
 	cmd.AddCommand(commands...)
 	return cmd
 }

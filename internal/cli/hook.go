@@ -91,6 +91,10 @@ const codexAgent = "codex"
 func (a *app) blocking(ctx context.Context, o hookOptions) error {
 	if err := a.inTime(ctx, o); err != nil {
 		a.asJSON = false // it is read by the agent
+		if errors.Is(ctx.Err(), context.Canceled) {
+			err = failed(palyra.ReasonCancelled, "the hook was ended before there was an answer, so the tool is blocked").
+				WithRemedy("try the same call again; a question that is open stays open")
+		}
 		return exitError{code: exitBlocked, err: err}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -458,6 +459,19 @@ func TestHookLeavesTheOwnServer(t *testing.T) {
 	in := `{"hook_event_name":"PreToolUse","tool_name":"mcp__palyra__palyra_echo","tool_input":{},"cwd":"/w","session_id":"s"}`
 	if code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code", "--own-server", "palyra"); code != 0 || strings.TrimSpace(out) != "{}" {
 		t.Errorf("%d %q %q", code, out, errs)
+	}
+}
+
+// A hook that is ended while it waits blocks the tool and says what happened.
+func TestHookThatIsEnded(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	stdin, feed := io.Pipe()
+	defer feed.Close()
+	end()
+	var out, errs bytes.Buffer
+	code := Main(ctx, Process{Args: []string{"hook", "claude-code"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: stdin, Stdout: &out, Stderr: &errs})
+	if said := errs.String(); code != exitBlocked || out.Len() > 0 || !strings.Contains(said, "the hook was ended before there was an answer") || strings.Contains(said, "context") {
+		t.Errorf("%d %q %q", code, &out, said)
 	}
 }
 

@@ -166,6 +166,13 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 	}
 	command := undo("hook install "+c.Name+" --own-server palyra", o.workspace)
 	wanted := o.hook
+	if hooked, leaves := a.hooked(agent, o.workspace); hooked && !wanted {
+		a.say("  its own tools are behind the gate already: the hook is installed")
+		if !leaves {
+			a.say("  note: the hook asks about Palyra's own tools as well; to have the gate alone ask: %s", command)
+		}
+		return nil
+	}
 	if !wanted {
 		a.say("  note: what %s's own tools do (its shell, its editor) does not pass Palyra by this", c.Title)
 		if a.interactive() && !a.asJSON {
@@ -178,6 +185,18 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 		return nil
 	}
 	return a.installHook(ctx, ownHook(agent, o))
+}
+
+// hooked reports whether the hook is installed, for the person or for the workspace, and
+// leaves Palyra's own tools alone.
+func (a *app) hooked(agent hook.Agent, workspace string) (hooked, leaves bool) {
+	for _, at := range []string{workspace, ""} {
+		hooked, leaves = install.Hooked(hookInstallOptions{agent: agent, workspace: at}.settings(a.places()), "palyra")
+		if hooked || at == "" {
+			break
+		}
+	}
+	return hooked, leaves
 }
 
 // ownHook is the hook beside Palyra's own server.

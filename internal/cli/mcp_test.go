@@ -87,6 +87,17 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, said)
 		}
 	}
+	fatal(t, os.Remove(settings))
+	for own, want := range map[string]string{"": "the hook asks about Palyra's own tools as well", "palyra": "behind the gate already"} {
+		if code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", own); code != exitOK {
+			t.Fatal(said)
+		}
+		code, _, said = alone(t, env, "mcp", "install", "claude-code")
+		if code != exitOK || !strings.Contains(said, want) || strings.Contains(said, "does not pass Palyra") || strings.Contains(said, "as well") != (own == "") {
+			t.Errorf("with the hook for %q: %d %s", own, code, said)
+		}
+	}
+	fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
 	code, _, said = alone(t, env, "mcp", "install", "claude-code", "--hook")
 	if raw, err = os.ReadFile(settings); code != exitOK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
 		t.Errorf("%d %v %s\n%s", code, err, said, raw)

@@ -48,6 +48,12 @@ func (c *Config) Origins() []Origin {
 	return out
 }
 
+// Default reports whether nobody has set a key.
+func (c *Config) Default(key string) bool {
+	from, ok := c.origins[key]
+	return !ok || from.source == fromDefault
+}
+
 // check looks at every value once the strongest place has spoken.
 func (c *Config) check() []Problem {
 	var problems []Problem

@@ -227,7 +227,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.preset(), Separation: level,
-		Pending: pending, Running: int64(d.path.calls.InFlight()), Features: d.path.native.kept.features(ctx, d.shelves()),
+		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.path.native.kept.features(ctx, d.shelves()),
 		Problems: slices.Concat(d.diskProblem(), d.problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
 	}, nil
 }

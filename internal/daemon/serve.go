@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"palyra"
@@ -143,6 +144,9 @@ func (d *Daemon) openConsole(s *rpc.Server) {
 		return
 	}
 	address, err := s.OpenConsole(listen)
+	if d.Config.Config.Default("console.listen") && errors.Is(err, syscall.EADDRINUSE) { // another daemon's, perhaps
+		address, err = s.OpenConsole("127.0.0.1:0")
+	}
 	d.trouble.set("console", err)
 	if err != nil {
 		d.Log.Warn("no console", "error", err)

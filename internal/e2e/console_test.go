@@ -3,9 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +67,30 @@ func (b *browser) signIn(code string) *http.Response {
 	b.t.Helper()
 	res, _ := b.do(http.MethodPost, "/login", "application/x-www-form-urlencoded", url.Values{"code": {code}}.Encode())
 	return res
+}
+
+// A second daemon of the same machine has a console too: at a port of its own, where
+// nobody has set one. One that was set and is taken is a problem that is said.
+func TestTheConsoleOfASecondDaemon(t *testing.T) {
+	const usual = "127.0.0.1:7142"
+	if l, err := net.Listen("tcp", usual); err == nil { // else somebody has it already
+		defer l.Close()
+	}
+	d := newDaemon(t)
+	d.command("env", "-u", "PALYRA_CONSOLE_LISTEN", bin(t, "palyrad"))
+	if !d.serving() {
+		t.Fatalf("the daemon died:\n%s", d.log)
+	}
+	s, err := d.client(client.OperatorDoor).Status(t.Context())
+	if err != nil || s.Console == "" || s.Console == usual || slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, "console") }) {
+		t.Errorf("console %q, problems %q, %v", s.Console, s.Problems, err)
+	}
+	d.stop()
+	d.mustStart("PALYRA_CONSOLE_LISTEN=" + usual)
+	s, err = d.client(client.OperatorDoor).Status(t.Context())
+	if err != nil || s.Console != "" || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, "set console.listen to a free address") }) {
+		t.Errorf("console %q, problems %q, %v", s.Console, s.Problems, err)
+	}
 }
 
 // The link signs one browser in, once. It looks, and decides nothing.

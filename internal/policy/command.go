@@ -44,13 +44,18 @@ func commandRecord(c palyra.Command) cedar.Record {
 
 // command adds what the words of a command tell. A program that is understood to its
 // last word, and that the full sandbox holds, is no more than what it does: it looks,
-// builds, or changes files of the workspace.
+// builds, or changes files of the workspace. One that only looks is no risk by what a
+// program could do.
 func (f *findings) command(c palyra.Command, p palyra.Plan) {
 	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == "strict" &&
 		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))
 	for i := range f.factors {
-		if tame && f.factors[i].name == string(palyra.ProcessExec) {
-			f.factors[i].rank = 1
+		switch x := &f.factors[i]; {
+		case !tame:
+		case c.Class == palyra.CommandReadOnly && (x.name == string(palyra.ProcessExec) || x.name == string(palyra.FilesystemWrite)):
+			x.rank = 0
+		case x.name == string(palyra.ProcessExec):
+			x.rank = 1
 		}
 	}
 	for _, at := range c.Outside {

@@ -67,6 +67,28 @@ func TestCommandIsNeverTrustedTooFar(t *testing.T) {
 	}
 }
 
+// What only looks, in the full sandbox, is a low risk; what builds or writes there is
+// not, nor what looks anywhere else.
+func TestLooksAreALowRisk(t *testing.T) {
+	for _, c := range []struct {
+		class palyra.CommandClass
+		tier  palyra.Tier
+		want  palyra.RiskLevel
+	}{
+		{palyra.CommandReadOnly, palyra.TierC, palyra.RiskLow},
+		{palyra.CommandBuild, palyra.TierC, palyra.RiskMedium},
+		{palyra.CommandWrite, palyra.TierC, palyra.RiskMedium},
+		{palyra.CommandReadOnly, palyra.TierB, palyra.RiskHigh},
+		{palyra.CommandReadOnly, palyra.TierUnsandboxed, palyra.RiskHigh},
+	} {
+		r := program("ls")
+		r.Plan.Tier = c.tier
+		if v := engineOf(t, DefaultPreset, understood(c.class)).Judge(t.Context(), r); v.Risk.Level != c.want {
+			t.Errorf("%s in tier %s: %+v", c.class, c.tier, v.Risk)
+		}
+	}
+}
+
 // A command without a question is one in a registered workspace, in tier C,
 // without a way out and without anything else that is worth a question.
 func TestUnderstoodCommandsNeedTheirPlace(t *testing.T) {

@@ -90,6 +90,9 @@ func TestClientGoesAwayCallGoesOn(t *testing.T) {
 	}
 	w.allow(id, calls[0].Digest)
 	<-w.parts.started
+	if n := w.calls.Running(); n != 1 {
+		t.Errorf("%d calls run", n)
+	}
 }
 
 func TestCancelPendingWithdraws(t *testing.T) {
@@ -97,6 +100,9 @@ func TestCancelPendingWithdraws(t *testing.T) {
 	ch := w.call(t.Context(), w.proposal(`{"ask":true}`))
 	id := <-w.parts.asked
 	calls, _ := w.ledger.waitingFor(t.Context(), id)
+	if n := w.calls.Running(); n != 0 || w.calls.InFlight() != 1 {
+		t.Errorf("%d of %d calls run, and all wait for an answer", n, w.calls.InFlight())
+	}
 	if err := w.calls.Cancel(t.Context(), calls[0].ID); err != nil {
 		t.Fatal(err)
 	}

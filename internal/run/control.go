@@ -73,6 +73,20 @@ func (c *Calls) InFlight() int {
 	return len(c.byID)
 }
 
+// Running returns how many calls were let run and have not ended. Those that wait for an
+// answer are not among them.
+func (c *Calls) Running() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, f := range c.byID {
+		if f.granted {
+			n++
+		}
+	}
+	return n
+}
+
 // Stop ends every flight and waits. Open questions stay open.
 func (c *Calls) Stop() {
 	c.stop(gate.ErrStopping)

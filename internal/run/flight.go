@@ -11,16 +11,17 @@ import (
 
 // flight is a call under way.
 type flight struct {
-	id     palyra.ID
-	key    flightKey
-	like   request
-	owner  palyra.Principal
-	payer  string    // in whose share it is counted
-	parent palyra.ID // the call it came out of
-	size   int64     // of its arguments
-	lease  palyra.ID
-	cancel context.CancelCauseFunc
-	feed   chan palyra.Feed // nil: nobody can feed it
+	id      palyra.ID
+	key     flightKey
+	like    request
+	owner   palyra.Principal
+	payer   string    // in whose share it is counted
+	parent  palyra.ID // the call it came out of
+	size    int64     // of its arguments
+	lease   palyra.ID
+	granted bool // it was let run
+	cancel  context.CancelCauseFunc
+	feed    chan palyra.Feed // nil: nobody can feed it
 
 	log      []logged // what its followers hear, in order
 	watchers map[*watcher]bool
@@ -167,7 +168,9 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 	defer c.mu.Unlock()
 	f.log = append(f.log, logged{event: &watched{*call, e}})
 	f.wake()
-	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" {
+	g, granted := e.(palyra.CallGranted)
+	f.granted = f.granted || granted
+	if g.Lease != "" {
 		f.lease = g.Lease
 		if c.leases[g.Lease] == nil {
 			c.leases[g.Lease] = map[palyra.ID]bool{}
