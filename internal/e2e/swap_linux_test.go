@@ -300,9 +300,11 @@ func (d *daemon) swapsInside(t *testing.T) {
 // looksAgain: where a run has no copies of its own, a swap is in the outcome, in the
 // attestation and on record as an alert, also one that was taken back.
 func (d *daemon) looksAgain(t *testing.T) {
-	path := d.put("w.sh", "echo ready; while [ ! -e go ]; do sleep 0.02; done\n")
+	dir := filepath.Join(d.work, "above")
+	const name, linked, text = "above/w/w.sh", "above/l.sh", "echo ready; while [ ! -e go ]; do sleep 0.02; done\n"
+	path := d.put(name, text)
 	was, err := os.Stat(path)
-	if err != nil {
+	if err = errors.Join(err, os.Symlink("w/w.sh", filepath.Join(d.work, linked))); err != nil {
 		t.Fatal(err)
 	}
 	rename := func() error { return errors.Join(os.Rename(path, path+".away"), os.Rename(path+".away", path)) }
@@ -313,12 +315,23 @@ func (d *daemon) looksAgain(t *testing.T) {
 	for where, more := range map[string]map[string]any{"tier b": {"tier": "b"}, "an agent in tier c": {"tier": "c", "agent_socket": true}} {
 		for what, swap := range map[string]func() error{
 			"nobody": nil, "moved away and back": rename, "rewritten and back": rewrite,
+			"a directory above moved away and back": func() error {
+				return errors.Join(os.Rename(dir, dir+".away"), os.Mkdir(dir, 0o755), os.Remove(dir), os.Rename(dir+".away", dir))
+			},
+			"a link moved away and back": func() error {
+				link := filepath.Join(d.work, linked)
+				return errors.Join(os.Rename(link, link+".away"), os.Rename(link+".away", link))
+			},
 			"made anew": func() error { return errors.Join(os.Remove(path), os.WriteFile(path, []byte("echo other\n"), 0o755)) },
 		} {
 			t.Run(where+", "+what, func(t *testing.T) {
 				_ = os.Remove(filepath.Join(d.work, "go"))
-				d.put("w.sh", "echo ready; while [ ! -e go ]; do sleep 0.02; done\n")
-				args := map[string]any{"command": "sh", "args": []string{"w.sh"}}
+				d.put(name, text)
+				file := name
+				if strings.Contains(what, "link") {
+					file = linked
+				}
+				args := map[string]any{"command": "sh", "args": []string{file}}
 				maps.Copy(args, more)
 				run := d.fedLive(d.client(client.AgentDoor), processRun(d.work, args), palyra.ScopeOnce)
 				if swap != nil {
@@ -335,11 +348,11 @@ func (d *daemon) looksAgain(t *testing.T) {
 					}
 					return
 				}
-				told := []palyra.PathText{"w.sh"}
+				told := []palyra.PathText{palyra.PathText(file)}
 				if end.err != nil || end.out.ReasonCode != palyra.ReasonInputChanged || !slices.Equal(end.out.InputChanged, told) || !slices.Equal(predicate(t, end.out).InputChanged, told) {
 					t.Errorf("%+v, %v", end.out, end.err)
 				}
-				if len(alerts) != 1 || alerts[0]["reason_code"] != string(palyra.ReasonInputChanged) || alerts[0]["path"] != "w.sh" {
+				if len(alerts) != 1 || alerts[0]["reason_code"] != string(palyra.ReasonInputChanged) || alerts[0]["path"] != file {
 					t.Errorf("alerts: %v", alerts)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/moved"
 )
 
 // input is a file that a run reads where others could change it, as it was when the
@@ -16,7 +17,12 @@ type input struct {
 	palyra.Input
 	host string
 	id   fileID // the zero one: there was none
+	link bool   // it only leads to one
+	way  int    // the directories above it, as the watch knows them
 }
+
+// watch is what is noticed of directories meanwhile.
+type watch = moved.Watch
 
 // maxInput is more than any plan binds.
 const maxInput = 256 << 20
@@ -33,9 +39,21 @@ func (l *launch) noteInputs(ctx context.Context) error {
 	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) && !(l.job.Staged && within(l.plan.Workspace.Path, exe.Path)) {
 		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: outside(l.plan.Mounts, exe.Path)})
 	}
+	for _, link := range l.plan.Links {
+		if !l.job.Staged {
+			l.inputs = append(l.inputs, input{Input: palyra.Input{Path: link.Path}, host: filepath.Join(l.plan.Workspace.Path, link.Path), link: true})
+		}
+	}
+	if len(l.inputs) == 0 {
+		return nil
+	}
+	l.ways = moved.New()
 	return as(l.who, func() error {
 		for i := range l.inputs {
 			in := &l.inputs[i]
+			if in.way = l.ways.Add(l.rootOf(in.host), in.host); in.link {
+				continue
+			}
 			id, digest, err := in.look(ctx)
 			if err != nil {
 				return err
@@ -47,6 +65,27 @@ func (l *launch) noteInputs(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// rootOf is the directory below which others can move what leads to a file.
+func (l *launch) rootOf(host string) string {
+	if within(l.plan.Workspace.Path, host) {
+		return l.plan.Workspace.Path
+	}
+	for _, m := range l.plan.Mounts {
+		if m.Writable && within(m.Source, host) {
+			return m.Source
+		}
+	}
+	return filepath.Dir(host)
+}
+
+// forgetInputs ends the watch.
+func (l *launch) forgetInputs() {
+	if l.ways != nil {
+		l.ways.Close()
+		l.ways = nil
+	}
 }
 
 // openToOthers reports whether another run could write where the program finds a file, and where
@@ -72,11 +111,18 @@ func (in *input) look(ctx context.Context) (fileID, palyra.Digest, error) {
 
 // lookAgain returns the inputs that are not what they were when the run began. A
 // file that was swapped and put back is another one, or has another time of change, which
-// nobody can set.
+// nobody can set; of the directories above it, moves are watched.
 func (l *launch) lookAgain() (changed []string) {
 	err := as(l.who, func() error {
 		for i := range l.inputs {
 			in := &l.inputs[i]
+			if l.ways.Moved(in.way) {
+				changed = append(changed, in.Path)
+				continue
+			}
+			if in.link {
+				continue
+			}
 			var st unix.Stat_t
 			var now fileID
 			if unix.Lstat(in.host, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {

@@ -33,6 +33,7 @@ type launch struct {
 	booked  int64 // bytes of a copy
 	inputs  []input
 	caches  caches   // that it may write
+	ways    *watch   // of the directories above them
 	loose   []string // those that changed meanwhile
 	handed  bool
 	serves  bool // a service: whoever started it feeds it
@@ -271,6 +272,7 @@ func (l *launch) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
 // clean closes what is still ours and has the room taken away.
 func (l *launch) clean() {
 	l.closeGateway()
+	l.forgetInputs()
 	l.copies.giveBack(l.booked)
 	l.own.close()
 	if !l.handed {

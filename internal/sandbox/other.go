@@ -59,8 +59,13 @@ func hungUp(error) bool { return false }
 
 func signalNumber(string) int { return 0 }
 
-type input struct{}
+type (
+	input struct{}
+	watch struct{}
+)
 
 func (*launch) noteInputs(context.Context) error { return unsupported() }
 
 func (*launch) lookAgain() []string { return nil }
+
+func (*launch) forgetInputs() {}
