@@ -147,10 +147,11 @@ func Of(id palyra.ID) One { return One{New(time.Time{}), id} }
 // Settle looks at the call's row, when every line was heard.
 func (o One) Settle(tx *store.Tx) (f *palyra.Finding, err error) {
 	shelf := pack.NewShelf("call_bases")
-	err = tx.Each(`SELECT state, doc, outcome FROM calls WHERE id=?`, []any{str(o.id)}, func(scan func(...any) error) error {
+	err = tx.Each(`SELECT state, input, doc, outcome FROM calls WHERE id=?`, []any{str(o.id)}, func(scan func(...any) error) error {
 		var state palyra.State
+		var input palyra.Digest
 		var doc, outcome []byte
-		if err := scan(&state, &doc, &outcome); err != nil {
+		if err := scan(&state, &input, &doc, &outcome); err != nil {
 			return err
 		}
 		c := o.calls[o.id]
@@ -159,6 +160,8 @@ func (o One) Settle(tx *store.Tx) (f *palyra.Finding, err error) {
 		switch {
 		case c == nil || c.state != state:
 			f = finding(0, "the journal does not say that call %s is %.40q", o.id, state)
+		case input != c.Input:
+			f = finding(c.seq, "the digest of the arguments of call %s is not the one that was proposed", o.id)
 		case err1 != nil || err2 != nil:
 			f = finding(c.seq, "the document or outcome of call %s cannot be read", o.id)
 		default:

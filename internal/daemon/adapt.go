@@ -37,13 +37,18 @@ type callsPart struct {
 }
 
 // Held holds the record of a call against its lines.
-func (p callsPart) Held(ctx context.Context, id palyra.ID) error {
-	f, err := p.journal.AuditCall(ctx, id, audit.Of(id))
-	if err != nil || f == nil {
-		return err
+func (p callsPart) Held(ctx context.Context, id palyra.ID) error { return heldCall(p.journal)(ctx, id) }
+
+// heldCall holds records of calls against the lines of a journal.
+func heldCall(j *journal.Journal) func(context.Context, palyra.ID) error {
+	return func(ctx context.Context, id palyra.ID) error {
+		f, err := j.AuditCall(ctx, id, audit.Of(id))
+		if err != nil || f == nil {
+			return err
+		}
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the record of the call was changed: %s", f.Why).
+			WithRemedy("run 'palyra journal verify', and keep the state as evidence")
 	}
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the record of the call was changed: %s", f.Why).
-		WithRemedy("run 'palyra journal verify', and keep the state as evidence")
 }
 
 func (p callsPart) List(ctx context.Context, f toolsvc.Filter) ([]*palyra.Call, palyra.ID, error) {

@@ -145,7 +145,7 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		return err
 	}
 	p.calls, err = run.NewCalls(run.CallsConfig{
-		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, LeaseEnded: d.leaseEnded, CutOff: d.sweep,
+		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, LeaseEnded: d.leaseEnded, CutOff: d.sweep, Held: heldCall(d.journal),
 	})
 	if err != nil {
 		return err

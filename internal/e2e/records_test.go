@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"path/filepath"
@@ -55,6 +56,35 @@ func forged(v map[string]any) {
 	v["outcome"], v["exit_code"], v["stdout"] = "finished", 0, "FORGED OUTPUT"
 }
 
+func withKey(key string) client.CallRequest {
+	r := echo("hello")
+	r.Key = key
+	return r
+}
+
+// repeated: who repeats a call by its key is given what the journal says that it said,
+// or is refused; never told to use another key, which would run it again.
+func (d *daemon) repeated(keyed map[string]palyra.Outcome) {
+	t := d.t
+	t.Helper()
+	agent := d.client(client.AgentDoor)
+	for key, was := range keyed {
+		out, err := agent.Call(t.Context(), withKey(key), nil)
+		follow := func() error { _, err := agent.WatchCall(t.Context(), was.CallID, nil); return err }
+		if key == "left" {
+			if err != nil || out.CallID != was.CallID || string(out.Output) != string(was.Output) || follow() != nil {
+				t.Errorf("one that nobody changed: %+v, %v", out, err)
+			}
+			continue
+		}
+		for _, err := range []error{err, follow()} {
+			if e := palyra.AsError(err); e == nil || e.Reason != palyra.ReasonVerifyFailed || !strings.Contains(e.Remedy, "palyra journal verify") {
+				t.Errorf("%s: %+v, %v", key, out, err)
+			}
+		}
+	}
+}
+
 // What is kept of a call is what the journal says, whatever became of the call:
 // somebody who rewrites a document or an outcome beside the daemon is noticed by
 // those who verify and by those who look at the call.
@@ -73,6 +103,10 @@ func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
 	checked, err := agent.Check(t.Context(), echo("may I"), nil)
 	if err != nil || checked.Outcome != palyra.OutcomeAllowed {
 		t.Fatal(checked, err)
+	}
+	keyed := map[string]palyra.Outcome{}
+	for _, key := range []string{"said", "sent", "left"} {
+		keyed[key] = d.atOnce(withKey(key))
 	}
 	c := d.copied()
 	if err := c.verify(); err != nil {
@@ -120,10 +154,17 @@ func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
 	if _, err := home.Exec("UPDATE calls SET outcome=? WHERE id=?", c.rewritten(was, forged), string(refused.CallID)); err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Close(); err != nil {
+	if err := c.db.QueryRow("SELECT outcome FROM calls WHERE id=?", string(keyed["said"].CallID)).Scan(&was); err != nil {
+		t.Fatal(err)
+	}
+	body, err := pack.Text(was)
+	_, err2 := home.Exec("UPDATE calls SET outcome=? WHERE id=?", pack.Pack(bytes.Replace(body, []byte("hello"), []byte("FORGED"), 1)), string(keyed["said"].CallID))
+	_, err3 := home.Exec("UPDATE calls SET input=? WHERE id=?", string(palyra.SumBytes(nil)), string(keyed["sent"].CallID))
+	if err := errors.Join(err, err2, err3, home.Close()); err != nil {
 		t.Fatal(err)
 	}
 	d.mustStart()
+	d.repeated(keyed)
 	agent, person = d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	if got, err := agent.GetCall(t.Context(), refused.CallID); palyra.AsError(err) == nil || palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
 		t.Errorf("a forged call is shown: %+v, %v", got, err)

@@ -40,6 +40,7 @@ type Calls struct {
 	log      *slog.Logger
 	ended    func(context.Context, palyra.ID) bool
 	cutOff   func(context.Context, *palyra.Call)
+	isHeld   func(context.Context, palyra.ID) error
 	rest     time.Duration // of a stranded call
 
 	ctx  context.Context // ends when the daemon stops
@@ -73,6 +74,9 @@ type CallsConfig struct {
 	// CutOff is told of a call that an earlier daemon died in, before it is on record
 	// as unknown: what it left behind is taken away. Nil: nothing is.
 	CutOff func(context.Context, *palyra.Call)
+	// Held says why what is kept of a call is not what the journal says of it: it is
+	// then given to nobody, and not gone on with. Nil: nobody is asked.
+	Held func(context.Context, palyra.ID) error
 }
 
 // NewCalls returns Calls. Recover must run before the first Call.
@@ -87,8 +91,11 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 	if c.CutOff == nil {
 		c.CutOff = func(context.Context, *palyra.Call) {}
 	}
+	if c.Held == nil {
+		c.Held = func(context.Context, palyra.ID) error { return nil }
+	}
 	calls := &Calls{
-		cutOff: c.CutOff, ended: c.LeaseEnded, rest: strandedFor,
+		isHeld: c.Held, cutOff: c.CutOff, ended: c.LeaseEnded, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
 		left: map[palyra.ID]bool{}, held: map[string]holding{},
@@ -167,6 +174,9 @@ func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch
 		call, err := c.ledger.byKey(ctx, p.Session, p.Key)
 		if err != nil || call == nil {
 			return palyra.Outcome{}, false, err
+		}
+		if err := c.isHeld(ctx, call.ID); err != nil { // before a changed record says that the key was another call's
+			return palyra.Outcome{}, true, err
 		}
 		if err := requestOf(call.Proposal, call.Input).same(p); err != nil {
 			return palyra.Outcome{}, true, err

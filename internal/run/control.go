@@ -183,6 +183,9 @@ func (c *Calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra
 			if err != nil {
 				return palyra.Outcome{}, err
 			}
+			if err := c.isHeld(ctx, id); err != nil {
+				return palyra.Outcome{}, err
+			}
 			if call.Outcome != nil {
 				return *call.Outcome, nil
 			}
