@@ -83,6 +83,31 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// Every name of the list seals, at any depth, below a directory whose name is no
+// text, and in the spellings that some file system holds for the same; with other
+// bytes it is another name.
+func TestEveryTrustedNameSeals(t *testing.T) {
+	m, err := Compile(Default)
+	must(t, err)
+	for _, n := range Default {
+		if strings.HasPrefix(n, repository) {
+			continue // no path tells
+		}
+		p := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n, "/"), "**", "m"), "*", "x")
+		for _, s := range []string{p, "a\xff\xfe/b c/" + p, strings.ToUpper(p), strings.Replace(p, "s", "\u017f", 1), p[:1] + "\u200d" + p[1:], p + ". "} {
+			if fit(m, s) == free {
+				t.Errorf("%s: %q is free", n, s)
+			}
+			if _, found := trusted.Write(s); !found {
+				t.Errorf("%s: %q is sealed and not guarded", n, s)
+			}
+		}
+		if only, err := Compile([]string{n}); err != nil || !strings.Contains(n, "*") && fit(only, p+"\xff") != free {
+			t.Errorf("%s seals another name (%v)", n, err)
+		}
+	}
+}
+
 func TestBadNames(t *testing.T) {
 	for _, n := range []string{
 		"", "/", "/a", "a//b", "..", "a/../b", ".", "**", "a/**", "**/a", "a**", "*", "*.", "* ", "*\u200d*", "a\x00b", "<repository>", "a/<repository>",

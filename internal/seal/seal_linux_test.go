@@ -211,6 +211,7 @@ func TestSweep(t *testing.T) {
 		{"a file .git", []string{"a"}, func(b *box) { b.file("x/y/.git") }, []string{"x/y/.git"}},
 		{"a link .git", []string{"a"}, func(b *box) { b.file(".git -> " + b.out + "/victim/.git") }, []string{".git"}},
 		{"hooks in an old repository", []string{".git/HEAD"}, func(b *box) { b.file(".git/hooks/pre-commit", ".git/commondir", ".git/info/attributes") }, []string{".git/commondir", ".git/hooks", ".git/info/attributes"}},
+		{"where an old repository fetches from", []string{".git/HEAD"}, func(b *box) { b.file(".git/remotes/origin", ".git/branches/origin", ".git/refs/remotes/origin/main") }, []string{".git/branches", ".git/remotes"}},
 		{"a fifo", nil, func(b *box) { must(b.t, unix.Mkfifo(b.in(".envrc"), 0o600)) }, []string{".envrc"}},
 		{"a bare repository", nil, func(b *box) { b.file(repoIn("new")...) }, []string{"new"}},
 		{"a directory becomes a repository", []string{"src/main.go"}, func(b *box) { b.file(repoIn("src")...) }, []string{"src/HEAD", "src/config", "src/hooks"}},

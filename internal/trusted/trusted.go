@@ -5,9 +5,10 @@
 // comes by.
 //
 // It is knowledge and nothing else: the one list that a sandbox seals by and that
-// policy guards by. Each group names the programs that obey it and where they say
-// so. What people run by hand, and ordinary work has to write, is not here:
-// Makefile, package.json, build.rs, conftest.py, lock files.
+// policy guards by. Each group names the programs that obey it, where they say so,
+// and whether that was looked up; docs/trusted-names.md is made from it. What
+// people run by hand, and ordinary work has to write, is not here: Makefile,
+// package.json, build.rs, conftest.py, lock files.
 package trusted
 
 import "slices"
@@ -49,6 +50,38 @@ type Name struct {
 	Care     Care
 	By       string // the programs that obey it
 	Source   string // where that is documented
+	Basis    Basis  // how it is known
+}
+
+// Basis is how a name came to be on the list.
+type Basis string
+
+// The bases.
+const (
+	Read  Basis = "documentation"        // the source, or the program's own text, says so
+	Seen  Basis = "seen in use"          // others who work with the program say so, at the source or elsewhere
+	Known Basis = "known, not looked up" // the source is where it should stand
+)
+
+// When is when files of a category act, unless their group says otherwise.
+func (c Category) When() string {
+	switch c {
+	case VersionControl, Packages, Credentials:
+		return "when the program is called in the directory"
+	case Shell:
+		return "when a shell enters the directory or starts there"
+	case Editor:
+		return "when the directory is opened, or the program is started there"
+	case Hooks:
+		return "at a commit, checkout, merge or push"
+	case CI:
+		return "once it is pushed"
+	case Agent:
+		return "when an agent is started in the directory"
+	case Own:
+		return "before every call in the directory"
+	}
+	return ""
 }
 
 // Repository stands for a directory that git takes for a repository of its own.
@@ -59,7 +92,7 @@ func Names() []Name {
 	var out []Name
 	for _, g := range slices.Concat(versionControl(), environment, toolchains, editors, hooks, services, agents, instructions, rest) {
 		for _, n := range g.names {
-			out = append(out, Name{Name: n, Category: g.category, Care: g.care, By: g.by, Source: g.source})
+			out = append(out, Name{Name: n, Category: g.category, Care: g.care, By: g.by, Source: g.source.page, Basis: g.source.basis})
 		}
 	}
 	return out
@@ -78,8 +111,19 @@ func With(c Care) []string {
 
 // group are names that the same programs obey.
 type group struct {
-	category   Category
-	care       Care
-	by, source string
-	names      []string
+	category Category
+	care     Care
+	by       string
+	source   source
+	names    []string
 }
+
+// source is a page, and what it is worth.
+type source struct {
+	page  string
+	basis Basis
+}
+
+func read(page string) source  { return source{page, Read} }
+func seen(page string) source  { return source{page, Seen} }
+func known(page string) source { return source{page, Known} }

@@ -12,11 +12,25 @@ func example(name string) string {
 	return strings.ReplaceAll(name, "*", "x")
 }
 
+// spellings are other names that some file system holds for the same.
+func spellings(p string) []string {
+	out := []string{strings.ToUpper(p), strings.ToTitle(p[:1]) + p[1:]}
+	for _, r := range [][2]string{{"s", "\u017f"}, {"k", "\u212a"}, {"fi", "\ufb01"}, {"fl", "\ufb02"}, {"st", "\ufb06"}, {"ss", "\u00df"}} {
+		if strings.Contains(p, r[0]) {
+			out = append(out, strings.Replace(p, r[0], r[1], 1))
+		}
+	}
+	for _, unseen := range []string{"\u200b", "\u200d", "\ufeff", "\u00ad", "\ufe0f"} {
+		out = append(out, p[:1]+unseen+p[1:], p+unseen)
+	}
+	return append(out, p+".", p+" ", p+". .")
+}
+
 // Every name of the list is found, wherever it is and however it is spelt.
 func TestEveryNameIsFound(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range Names() {
-		if n.By == "" || n.Category == "" || !(strings.HasPrefix(n.Source, "https://") || n.Category == Own) || seen[n.Name] {
+		if n.By == "" || n.Category.When() == "" || n.Basis == "" || strings.ContainsAny(n.By+n.Name, "|`\n") || !(strings.HasPrefix(n.Source, "https://") || n.Category == Own) || seen[n.Name] {
 			t.Errorf("%+v: it says too little, or is there twice", n)
 		}
 		seen[n.Name] = true
@@ -24,7 +38,7 @@ func TestEveryNameIsFound(t *testing.T) {
 			continue
 		}
 		p := example(n.Name)
-		paths := []string{p, "a/" + p, "a/b c/d/" + p, strings.ToUpper(p), p + ". ", `a\` + strings.ReplaceAll(p, "/", `\`), p + "::$DATA", "./" + p, "a/../" + p}
+		paths := append(spellings(p), p, "a/"+p, "a/b c/d/"+p, strings.ToUpper(p), p+". ", `a\`+strings.ReplaceAll(p, "/", `\`), p+"::$DATA", "./"+p, "a/../"+p, "a\xff\xfe/"+p)
 		if n.Care == Held {
 			paths = append(paths, p+"/below", p+"/be/low", "x/"+p+"/y")
 			if first, _, more := strings.Cut(p, "/"); more && !strings.HasPrefix(n.Name, ".git/") {
@@ -36,8 +50,10 @@ func TestEveryNameIsFound(t *testing.T) {
 				t.Errorf("%s: %q is not found", n.Name, p)
 			}
 		}
-		if name, found := Write(p + "x"); found && name == n && !strings.HasSuffix(n.Name, "*") {
-			t.Errorf("%s: %q is found", n.Name, p+"x")
+		for _, other := range []string{p + "x", p + "\xff", "\xff" + p} { // bytes that are no text are a name of their own
+			if name, found := Write(other); found && name == n && !strings.Contains(n.Name, "*") {
+				t.Errorf("%s: %q is found", n.Name, other)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bubble
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,6 +44,26 @@ func TestBackendHoldsTrusted(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(old.workspace, p)); string(got) != "person's\n" {
 				t.Errorf("%s is %q, %v", p, got, err)
 			}
+		}
+	})
+}
+
+// TestBackendHoldsRemotes: git takes where to fetch from and push to out of files
+// that its configuration knows nothing of. A run leaves none, with the directory
+// that git init makes for them and without, and a repository that has one keeps it.
+func TestBackendHoldsRemotes(t *testing.T) {
+	eachResident(t, func(t *testing.T, who resident) {
+		b := openBackend(t, configOf(t))
+		s := newSite(t, who)
+		s.repository()
+		s.dir(".git/branches")
+		runJob(t, b, s.job("/bin/sh", "-c", `mkdir -p .git/remotes; echo 'URL: /evil' > .git/remotes/origin; echo /evil > .git/branches/origin; echo x > .git/refs/x; true`))
+		out, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "-C", s.workspace, "ls-remote", "--get-url", "origin").CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != "origin" { // nobody but itself stands for it
+			t.Errorf("origin is %q, %v", out, err)
+		}
+		if exists(filepath.Join(s.workspace, ".git/remotes")) || !exists(filepath.Join(s.workspace, ".git/branches")) || !exists(filepath.Join(s.workspace, ".git/refs/x")) {
+			t.Error("remotes are left, or what may be written is not")
 		}
 	})
 }

@@ -1,0 +1,105 @@
+package trusted
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/trusted-names.md anew")
+
+const doc = "../../docs/trusted-names.md"
+
+// The document is the list: it has no name that is not on it, and no other words
+// about one.
+func TestDocumentIsTheList(t *testing.T) {
+	want := document()
+	if *update {
+		if err := os.WriteFile(doc, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(doc)
+	if err != nil || string(got) != want {
+		t.Errorf("docs/trusted-names.md is not made from the list (%v): run go test ./internal/trusted -run Document -update", err)
+	}
+}
+
+// document is the list for people: a table for each category, a row for each group.
+func document() string {
+	var b strings.Builder
+	b.WriteString(preface)
+	bases := map[Basis]int{}
+	for _, n := range Names() {
+		bases[n.Basis]++
+	}
+	fmt.Fprintf(&b, "Of %d names, %d are from documentation, %d were seen in use, and %d are known and were not looked up.\n",
+		len(Names()), bases[Read], bases[Seen], bases[Known])
+	var order []Category
+	tables := map[Category]*strings.Builder{}
+	names := Names()
+	for len(names) > 0 {
+		n, row := names[0], 1
+		for row < len(names) && same(names[row], n) {
+			row++
+		}
+		table := tables[n.Category]
+		if table == nil {
+			table = new(strings.Builder)
+			tables[n.Category] = table
+			order = append(order, n.Category)
+		}
+		var quoted []string
+		for _, n := range names[:row] {
+			quoted = append(quoted, "`"+n.Name+"`")
+		}
+		fmt.Fprintf(table, "| %s | %s | %s | %s, %s |\n", strings.Join(quoted, " "), n.By, words[n.Care], link(n.Source), n.Basis)
+		names = names[row:]
+	}
+	for _, c := range order {
+		fmt.Fprintf(&b, "\n## %s%s\n\nActs %s.\n\n", strings.ToUpper(string(c[:1])), c[1:], c.When())
+		b.WriteString("| names | obeyed by | care | source |\n|---|---|---|---|\n" + tables[c].String())
+	}
+	return b.String()
+}
+
+// same reports whether two names are of one group.
+func same(a, b Name) bool {
+	a.Name = b.Name
+	return a == b
+}
+
+var words = map[Care]string{Held: "held", Noted: "noted", Asked: "asked"}
+
+// link is an address as people read it.
+func link(source string) string {
+	if strings.HasPrefix(source, "https://") {
+		return fmt.Sprintf("[%s](%s)", strings.TrimSuffix(strings.TrimPrefix(source, "https://"), "/"), source)
+	}
+	return source
+}
+
+const preface = `# Trusted names
+
+Files and directories of a project that other programs obey without being asked to: what git, shells, editors, hook managers, package managers, CI systems and agents read as soon as somebody
+works there. What an agent writes there runs later, with the rights of whoever comes by. This is the whole list that sandboxes seal by and policy guards by; it is made from ` +
+	"`internal/trusted`" + ` and held to it by a test
+(` + "`go test ./internal/trusted -run Document -update`" + ` writes it anew).
+
+A name fits at any depth, in any case, and with everything below it where it is a directory. A star stands for any characters, two for any number of directories, ` + "`<repository>`" + ` for a directory
+that git takes for a repository. One that ends in a slash is a directory whose content may change, while it may neither appear nor go. Below ` + "`node_modules`" + ` only git's own count.
+
+| care | a run | a file tool |
+|---|---|---|
+| held | cannot change it, and what it makes anew is taken away | asks, every time |
+| noted | may write it, as ordinary work does; the outcome says so (names of one part) | asks, every time |
+| asked | makes such files in plenty, and none of them commands anything alone | asks, every time |
+
+What people run by hand, and ordinary work has to write, is not here: ` + "`Makefile`, `package.json`, `build.rs`, `conftest.py`, `eslint.config.js`" + `, lock files ([threats.md](threats.md) says what that means).
+
+The last column says where a claim comes from: *documentation* is the page that is named, or the program's own text; *seen in use* is others who work with the program; *known, not looked up* is neither,
+and the page is where it should stand. A program that is not here was not thought of.
+
+`

@@ -1,0 +1,189 @@
+package trusted
+
+// services run with other people's secrets.
+var services = []group{
+	{CI, Asked, "GitHub", known("https://docs.github.com/actions"), []string{".github/"}},
+	{CI, Held, "GitHub", known("https://docs.github.com/actions"), []string{
+		".github/workflows", ".github/actions", ".github/dependabot.yml", ".github/dependabot.yaml",
+	}},
+	{CI, Held, "GitLab", known("https://docs.gitlab.com/ci/yaml/"), []string{
+		".gitlab-ci.yml", ".gitlab-ci.yaml", ".gitlab/ci", ".gitlab/agents", ".gitlab/duo",
+	}},
+	{CI, Held, "CircleCI, Travis, AppVeyor", known("https://circleci.com/docs/configuration-reference/"), []string{
+		".circleci", ".travis.yml", "appveyor.yml", ".appveyor.yml",
+	}},
+	{CI, Held, "Azure Pipelines", known("https://learn.microsoft.com/azure/devops/pipelines/"), []string{
+		".azure-pipelines", "azure-pipelines.yml", "azure-pipelines.yaml", "azure-pipelines.*.yml", ".vsts-ci.yml",
+	}},
+	{CI, Held, "Jenkins", known("https://www.jenkins.io/doc/book/pipeline/jenkinsfile/"), []string{
+		"Jenkinsfile", "Jenkinsfile.*", "*.jenkinsfile",
+	}},
+	{
+		CI, Held, "Bitbucket",
+		known("https://support.atlassian.com/bitbucket-cloud/docs/bitbucket-pipelines-configuration-reference/"),
+		[]string{"bitbucket-pipelines.yml"},
+	},
+	{
+		CI, Held, "Drone, Woodpecker, Forgejo, Gitea",
+		known("https://woodpecker-ci.org/docs/usage/workflow-syntax"),
+		[]string{
+			".drone.yml", ".drone.yaml", ".drone.star", ".drone.jsonnet", ".woodpecker", ".woodpecker.yml",
+			".woodpecker.yaml", ".forgejo/workflows", ".forgejo/actions", ".gitea/workflows", ".gitea/actions",
+		},
+	},
+	{
+		CI, Held, "Buildkite, TeamCity, Semaphore, Cirrus, Tekton",
+		known("https://buildkite.com/docs/pipelines"),
+		[]string{".buildkite", "buildkite.yml", ".teamcity", ".semaphore", ".cirrus.yml", ".cirrus.star", ".tekton"},
+	},
+	{CI, Held, "sourcehut, Codefresh, Wercker, Codemagic, Bitrise", known("https://man.sr.ht/builds.sr.ht/"), []string{
+		".build.yml", ".builds", "codefresh.yml", ".codefresh", "wercker.yml", "codemagic.yaml", "bitrise.yml",
+		".screwdriver.yaml", "screwdriver.yaml",
+	}},
+	{
+		CI, Noted, "Netlify, Vercel, Render, Heroku: what they build with, once it is pushed",
+		known("https://docs.netlify.com/build/configure-builds/file-based-configuration/"),
+		[]string{"netlify.toml", "vercel.json", "render.yaml", "heroku.yml"},
+	},
+	{
+		CI, Held, "reviewers by machine",
+		known("https://qodo-merge-docs.qodo.ai/usage-guide/configuration_options/"),
+		[]string{".pr_agent.toml", ".coderabbit.yaml", ".coderabbit.yml"},
+	},
+	{
+		CI, Held, "Cloud Build, CodeBuild, Read the Docs",
+		known("https://cloud.google.com/build/docs/build-config-file-schema"),
+		[]string{
+			"cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json", "buildspec.yml", "buildspec.yaml",
+			"amplify.yml", ".readthedocs.yaml", ".readthedocs.yml",
+		},
+	},
+	{
+		CI, Held, "Dagger, Earthly, Concourse, Zuul, Prow",
+		known("https://zuul-ci.org/docs/zuul/latest/config/"),
+		[]string{
+			".zuul.yaml", ".zuul.d", "zuul.yaml", "zuul.d", ".prow.yaml", ".prow", ".ci-operator.yaml",
+			".hound.yml", ".lgtm.yml",
+		},
+	},
+	{
+		CI, Held, "Mergify: what is merged by itself",
+		read("https://docs.mergify.com/configuration/file-format/"),
+		[]string{".mergify.yml", ".mergify", ".github/mergify.yml"},
+	},
+	{CI, Held, "EAS Workflows", seen("https://docs.expo.dev/eas/workflows/get-started/"), []string{".eas/workflows"}},
+	{
+		CI, Held, "Xcode Cloud",
+		seen("https://developer.apple.com/documentation/xcode/writing-custom-build-scripts"),
+		[]string{"ci_scripts/ci_*.sh"},
+	},
+	{CI, Held, "Renovate", known("https://docs.renovatebot.com/configuration-options/"), []string{
+		"renovate.json", "renovate.json5", ".renovaterc", ".renovaterc.json", ".renovaterc.json5",
+	}},
+}
+
+// agents read their permissions, servers, hooks and commands from these.
+var agents = []group{
+	{Agent, Held, "Claude Code", read("https://code.claude.com/docs/en/claude-directory"), []string{
+		".claude", ".claude-plugin", ".claude.json",
+	}},
+	{Agent, Held, "MCP clients", read("https://code.claude.com/docs/en/claude-directory"), []string{".mcp.json"}},
+	{
+		Agent, Held, "Cursor, Windsurf, Trae, Kiro, Codex, Gemini, Qwen, Factory, Pi, Vibe",
+		seen("https://github.com/intellectronica/ruler"),
+		[]string{".cursor", ".windsurf", ".trae", ".kiro", ".codex", ".gemini", ".qwen", ".factory", ".pi", ".vibe"},
+	},
+	{
+		Agent, Held, "Cline, Roo, Kilo, Augment, Junie, Amazon Q, OpenHands, Firebender, JetBrains",
+		seen("https://github.com/intellectronica/ruler"),
+		[]string{
+			".clinerules", ".roo", ".kilocode", ".augment", ".junie", ".amazonq", ".openhands", "firebender.json",
+			".aiassistant",
+		},
+	},
+	{
+		Agent, Held, "Crush, which runs crushrc as it starts",
+		read("https://github.com/charmbracelet/crush/blob/main/docs/config/README.md"),
+		[]string{".crushrc", "crushrc", ".crush.json", "crush.json"},
+	},
+	{Agent, Held, "opencode, also plugins of its terminal", read("https://opencode.ai/docs/config/"), []string{
+		".opencode", "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc",
+	}},
+	{Agent, Held, "Amp", seen("https://ampcode.com/manual"), []string{".amp"}},
+	{Agent, Held, "ECA", read("https://eca.dev/configuration/"), []string{".eca"}},
+	{Agent, Held, "mcphub.nvim", seen("https://ravitemer.github.io/mcphub.nvim/"), []string{".mcphub"}},
+	{Agent, Held, "Codex: plugins", seen("https://github.com/stbenjam/skillsaw"), []string{".codex-plugin"}},
+	{
+		Agent, Held, "agents that rulesync writes settings, servers or hooks of",
+		seen("https://github.com/dyoshikawa/rulesync"),
+		[]string{
+			".cline", ".roomodes", ".kilo", ".goose", ".grok", ".devin", ".warp", ".rovodev", ".codebuddy",
+			".deepagents", ".kimi-code", ".hermes", ".reasonix", ".takt", ".zcode", ".ai/mcp", ".config/devin",
+			".github/mcp.json", ".copilot",
+		},
+	},
+	{Agent, Held, "agents and editors with one", known("https://docs.cursor.com"), []string{
+		".codeium", ".qoder", ".antigravity", ".crush", ".iflow", ".kimi", ".kilocodemodes", "kilo.json",
+		"kilo.jsonc", ".continue", ".continuerc.json", ".tabnine", ".serena", ".qodo", ".jules", ".zencoder",
+	}},
+	{Agent, Held, "Copilot", read("https://docs.github.com/en/copilot/reference/customization-cheat-sheet"), []string{
+		".github/hooks", ".github/agents", ".github/skills",
+	}},
+	{
+		Agent, Held, "Copilot: further settings",
+		known("https://docs.github.com/copilot/reference/hooks-configuration"),
+		[]string{".github/chatmodes", ".github/extensions", ".github/copilot", ".github/lsp.json"},
+	},
+	{Agent, Held, "aider", read("https://aider.chat/docs/config/aider_conf.html"), []string{
+		".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json",
+	}},
+	{
+		Agent, Held, "agents in general: skills, commands, settings",
+		seen("https://github.com/dyoshikawa/rulesync"),
+		[]string{".agents", ".agent"},
+	},
+}
+
+// instructions are words that agents follow. They start no program, and keeping
+// them up to date is work that agents are given, so a run may write them; but the
+// next agent, perhaps one outside any sandbox, takes them for its owner's words.
+// A tool's write is asked about, and a run's is in its outcome.
+var instructions = []group{
+	{Agent, Noted, "agents", seen("https://github.com/intellectronica/ruler"), []string{
+		"AGENTS.md", "CLAUDE.md", "CRUSH.md", "WARP.md", ".goosehints", "copilot-instructions.md",
+	}},
+	{Agent, Noted, "agents", seen("https://github.com/dyoshikawa/rulesync"), []string{
+		"AGENTS.override.md", "AGENTS.local.md", "CLAUDE.local.md", "QWEN.md", "QWEN.local.md", "CODEBUDDY.md",
+		"CODEBUDDY.local.md", "REASONIX.md", ".hermes.md", ".augment-guidelines", "replit.md", ".rules",
+	}},
+	{Agent, Noted, "agents", known("https://agents.md"), []string{
+		"AGENT.md", "GEMINI.md", "CONVENTIONS.md", "OPENCODE.md", ".cursorrules", ".windsurfrules", ".roorules",
+	}},
+	{Agent, Noted, "agents: what they may not read", seen("https://github.com/dyoshikawa/rulesync"), []string{
+		".aiignore", ".geminiignore", ".augmentignore", ".clineignore", ".cursorignore", ".kilocodeignore",
+		".kiroignore", ".qwenignore", ".rooignore", ".devinignore", ".vibeignore", ".gooseignore", ".codexignore",
+		".warpindexingignore",
+	}},
+	{Agent, Noted, "aider: what it may not read", known("https://aider.chat/docs/config/options.html"), []string{
+		".aiderignore",
+	}},
+}
+
+// rest are credentials, and Palyra's own.
+var rest = []group{
+	{Own, Held, "Palyra", read("docs/formats.md"), []string{".palyra"}},
+	{Credentials, Held, "ssh, gpg", known("https://man.openbsd.org/ssh_config"), []string{".ssh", ".gnupg"}},
+	{
+		Credentials, Held, "clouds and clusters: programs that give credentials are named there",
+		known("https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"),
+		[]string{".kube", ".aws", ".docker/config.json"},
+	},
+	{Credentials, Held, "curl, git, ftp", known("https://curl.se/docs/manpage.html"), []string{
+		".netrc", "_netrc", ".git-credentials",
+	}},
+	{
+		Shell, Held, "gdb, lldb",
+		known("https://sourceware.org/gdb/current/onlinedocs/gdb.html/Init-File-in-the-Current-Directory.html"),
+		[]string{".gdbinit", ".lldbinit"},
+	},
+}

@@ -1,0 +1,185 @@
+package trusted
+
+// editors run tasks, terminals and language servers by these.
+var editors = []group{
+	{Editor, Held, "VS Code and its kin", known("https://code.visualstudio.com/docs/configure/settings"), []string{
+		".vscode", "*.code-workspace", ".theia",
+	}},
+	{Editor, Held, "development containers", known("https://containers.dev/implementors/spec/"), []string{
+		".devcontainer", ".devcontainer.json",
+	}},
+	{Editor, Held, "Gitpod, Codespaces' like", known("https://www.gitpod.io/docs/references/gitpod-yml"), []string{
+		".gitpod.yml", ".gitpod.dockerfile", "devfile.yaml", ".devfile.yaml",
+	}},
+	{Editor, Held, "JetBrains", known("https://www.jetbrains.com/help/idea/run-debug-configuration.html"), []string{
+		".idea", ".run", ".fleet", "*.iws", "*.ipr",
+	}},
+	{
+		Editor, Held, "Visual Studio",
+		known("https://learn.microsoft.com/visualstudio/ide/customize-build-and-debug-tasks-in-visual-studio"),
+		[]string{".vs", "tasks.vs.json", "launch.vs.json"},
+	},
+	{Editor, Held, "Zed", read("https://zed.dev/docs/tasks"), []string{".zed"}},
+	{Editor, Held, "Helix", known("https://docs.helix-editor.com/configuration.html"), []string{".helix"}},
+	{Editor, Held, "Sublime Text, Kate, Lite XL", known("https://www.sublimetext.com/docs/projects.html"), []string{
+		"*.sublime-project", "*.sublime-workspace", ".kateproject", ".kateproject.*", ".lite_project.lua",
+	}},
+	{
+		Editor, Held, "machines in the cloud that are set up from the project",
+		known("https://firebase.google.com/docs/studio/customize-workspace"),
+		[]string{".idx", ".replit", "replit.nix", ".stackblitzrc", ".codesandbox", ".gitpod"},
+	},
+	{Editor, Held, "Nova, Eclipse", known("https://help.nova.app"), []string{
+		".nova", ".project", ".externalToolBuilders",
+	}},
+	{Editor, Held, "Vim, Neovim", seen("https://neovim.io/doc/user/options.html#'exrc'"), []string{
+		".vimrc", ".exrc", ".gvimrc", ".nvim.lua", ".nvimrc",
+	}},
+	{
+		Editor, Held, "Vim, where its owner has it read so",
+		seen("https://github.com/christoomey/vim-trusted-local"),
+		[]string{".vimrc.local"},
+	},
+	{
+		Editor, Held, "Vim, Neovim: spellings, and what common plugins read",
+		known("https://github.com/embear/vim-localvimrc"),
+		[]string{
+			".vim", "_vimrc", "_exrc", ".lvimrc", ".local.vimrc", ".lazy.lua", ".vimspector.json", ".neoconf.json",
+			".nlsp-settings", ".ycm_extra_conf.py",
+		},
+	},
+	{
+		Editor, Held, "Emacs",
+		known("https://www.gnu.org/software/emacs/manual/html_node/emacs/Directory-Variables.html"),
+		[]string{".dir-locals.el", ".dir-locals-2.el"},
+	},
+	{Editor, Held, "Kakoune, with a local configuration", known("https://github.com/mawww/kakoune"), []string{
+		".kakrc", ".kakrc.local",
+	}},
+	{Editor, Held, "clangd, ccls: which compiler they ask", known("https://clangd.llvm.org/config"), []string{
+		".clangd", ".ccls",
+	}},
+	{
+		Editor, Held, "language servers: plugins and commands of theirs",
+		known("https://luals.github.io/wiki/configuration/"),
+		[]string{
+			".luarc.json", ".luarc.jsonc", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-analyzer.json",
+			"coc-settings.json", ".sourcekit-lsp", "buildServer.json",
+		},
+	},
+	{
+		Editor, Held, "haskell-language-server: which program tells it the flags",
+		read("https://github.com/haskell/hie-bios"),
+		[]string{"hie.yaml"},
+	},
+	{
+		Editor, Held, "clojure-lsp: which command tells it the classpath",
+		read("https://clojure-lsp.io/settings/"),
+		[]string{".lsp/config.edn"},
+	},
+	{
+		Editor, Held, "OmniSharp: which analyzers it loads",
+		read("https://github.com/OmniSharp/omnisharp-roslyn/wiki/Configuration-Options"),
+		[]string{"omnisharp.json"},
+	},
+	{
+		Editor, Noted, "Dart's analysis server: which plugins it runs",
+		read("https://dart.dev/tools/analyzer-plugins"),
+		[]string{"analysis_options.yaml"},
+	},
+	{
+		Editor, Asked, "editors that build by the Build Server Protocol; sbt writes it anew",
+		read("https://build-server-protocol.github.io/docs/overview/server-discovery"),
+		[]string{".bsp/"},
+	},
+	{
+		Editor, Noted, "pylint, which editors start: init-hook",
+		known("https://pylint.readthedocs.io/en/stable/user_guide/configuration/all-options.html"),
+		[]string{".pylintrc", "pylintrc"},
+	},
+	{
+		Editor, Held, "interpreters and debuggers, from the directory that they are started in",
+		known("https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html"),
+		[]string{
+			".Rprofile", ".Renviron", ".octaverc", ".pdbrc", ".pryrc", ".byebugrc", ".ghci", ".ocamlinit",
+			".iex.exs", ".erlang", "jupyter_*config.py", "jupyter_*config.json",
+		},
+	},
+	{Editor, Held, "irb", read("https://ruby.github.io/irb/Configurations_md.html"), []string{
+		".irbrc", "irb.rc", "_irbrc", "$irbrc",
+	}},
+	{
+		Editor, Held, "jdb, from the directory that it is started in",
+		read("https://docs.oracle.com/en/java/javase/21/docs/specs/man/jdb.html"),
+		[]string{".jdbrc", "jdb.ini"},
+	},
+	{
+		Editor, Held, "Perl's debugger, from the directory that it is started in",
+		read("https://perldoc.perl.org/perldebug"),
+		[]string{".perldb"},
+	},
+	{
+		Editor, Held, "IPython before 8.0.1, from the directory that it is started in",
+		read("https://github.com/advisories/GHSA-pq7m-3gw7-gq5x"),
+		[]string{"profile_default"},
+	},
+	{Editor, Noted, "editors", known("https://editorconfig.org"), []string{".editorconfig"}},
+}
+
+// hooks are what hook managers install from and run.
+var hooks = []group{
+	{Hooks, Held, "husky", read("https://typicode.github.io/husky/how-to.html"), []string{".husky"}},
+	{Hooks, Held, "husky before 5", known("https://typicode.github.io/husky/"), []string{
+		".huskyrc", ".huskyrc.js", ".huskyrc.json", ".huskyrc.yml", ".huskyrc.yaml", "husky.config.js",
+	}},
+	{Hooks, Held, "git, where core.hooksPath says so", known("https://git-scm.com/docs/githooks"), []string{
+		".githooks", ".git-hooks",
+	}},
+	{Hooks, Held, "pre-commit, prek", read("https://prek.j178.dev/configuration/"), []string{
+		".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml",
+	}},
+	{Hooks, Held, "pre-commit", known("https://pre-commit.com"), []string{".pre-commit-hooks.yaml"}},
+	{Hooks, Held, "overcommit", known("https://github.com/sds/overcommit"), []string{
+		".overcommit.yml", ".local-overcommit.yml",
+	}},
+	{Hooks, Held, "lefthook", read("https://lefthook.dev/configuration"), append(
+		endings([]string{"yml", "yaml", "toml", "json", "jsonc"},
+			"lefthook", "lefthook-local", ".lefthook", ".lefthook-local", ".config/lefthook", ".config/lefthook-local"),
+		".lefthook", ".lefthook-local")},
+	{Hooks, Held, "simple-git-hooks", read("https://github.com/toplenboren/simple-git-hooks"), endings(
+		[]string{"js", "cjs", "mjs", "ts", "json", "yml", "yaml"}, ".simple-git-hooks", "simple-git-hooks",
+	)},
+	{Hooks, Held, "lint-staged", read("https://github.com/lint-staged/lint-staged#configuration"), append(
+		endings([]string{"js", "cjs", "mjs", "ts", "cts", "mts", "json", "yml", "yaml"}, ".lintstagedrc", "lint-staged.config"),
+		".lintstagedrc")},
+	{Hooks, Held, "commitlint", read("https://commitlint.js.org/reference/configuration.html"), append(
+		endings([]string{"js", "cjs", "mjs", "ts", "cts", "mts", "json", "yml", "yaml"}, ".commitlintrc", "commitlint.config"),
+		".commitlintrc")},
+	{Hooks, Held, "Trunk, rusty-hook", known("https://docs.trunk.io/cli/getting-started/actions/git-hooks"), []string{
+		".trunk", ".rusty-hook.toml",
+	}},
+	{Hooks, Held, "hk", read("https://hk.jdx.dev/configuration.html"), []string{
+		"hk.pkl", "hk.local.pkl", ".config/hk.pkl", ".config/hk.local.pkl",
+	}},
+	{
+		Hooks, Held, "gitlint: where its rules, in Python, are",
+		read("https://jorisroovers.com/gitlint/latest/configuration/general_options/"),
+		[]string{".gitlint"},
+	},
+	{
+		Hooks, Held, "captainhook, cargo-husky, grumphp",
+		known("https://captainhook-git.github.io/captainhook/"),
+		[]string{"captainhook.json", ".cargo-husky", "grumphp.yml", "grumphp.yml.dist"},
+	},
+}
+
+// endings are names with each of several endings.
+func endings(ends []string, names ...string) []string {
+	var out []string
+	for _, n := range names {
+		for _, e := range ends {
+			out = append(out, n+"."+e)
+		}
+	}
+	return out
+}
