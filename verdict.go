@@ -135,6 +135,16 @@ type Request struct {
 	Approval  *ApprovalFacts // nil: nobody was asked
 }
 
+// RequestOf is a call as policy judges it, before anybody answers. When it is judged,
+// the standing of its caller then and an answer are the judge's to add.
+func RequestOf(c *Call) Request {
+	p := c.Proposal
+	return Request{
+		Principal: p.Principal, Owner: p.Owner, Call: c.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
+		Tool: c.Tool, Plan: c.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax,
+	}
+}
+
 // ApprovalFacts is what an approval was, as policy sees it.
 type ApprovalFacts struct {
 	Votes       int

@@ -231,7 +231,7 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		Version: d.Version, StateID: d.stateID, Instance: d.instance, PID: int64(os.Getpid()), UID: int64(os.Geteuid()),
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
-		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.preset(), Separation: level,
+		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
 		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.path.native.kept.features(ctx, d.shelves()),
 		Problems: slices.Concat(d.diskProblem(), d.problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
 	}, nil
@@ -281,7 +281,7 @@ func (p policyPart) Policy(context.Context) (wire.Policy, error) {
 	if err != nil {
 		return wire.Policy{}, err
 	}
-	out := wire.Policy{Bundle: b.Digest(), Snapshot: snap, Preset: p.d.preset()}
+	out := wire.Policy{Bundle: b.Digest(), Snapshot: snap, Preset: p.d.bundles.Name()}
 	for name, text := range b.Files() {
 		out.Files = append(out.Files, wire.PolicyFile{Name: name, Digest: palyra.SumBytes([]byte(text)), Text: text})
 	}
@@ -295,6 +295,6 @@ func (p policyPart) Snapshot(ctx context.Context, digest palyra.Digest) (palyra.
 		digest, err := snap.Digest()
 		return digest, snap, err
 	}
-	snap, err := p.d.kept.Get(ctx, digest)
+	snap, err := p.d.bundles.Snapshot(ctx, digest)
 	return digest, snap, err
 }

@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"palyra"
@@ -25,6 +24,7 @@ import (
 	"palyra/internal/approval"
 	"palyra/internal/artifact"
 	"palyra/internal/attest"
+	"palyra/internal/bundle"
 	"palyra/internal/config"
 	"palyra/internal/durable"
 	"palyra/internal/journal"
@@ -64,9 +64,8 @@ type Daemon struct {
 	journal  *journal.Journal
 	access   *access.Registry
 	policy   *policy.Engine
-	kept     *policy.Snapshots
-	changing sync.Mutex // held while another bundle comes into force
-	projects projects
+	bundles  *bundle.Bundles
+	projects bundle.Projects
 	desk     *approval.Desk
 	attester *attest.Attester
 	work     *workspace.Registry

@@ -64,7 +64,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.projects.find = d.work.Find // before anything is judged
+	d.projects.Find = d.work.Find // before anything is judged
 	d.files, err = artifact.New(ctx, artifact.Config{DB: d.db, Dir: artifactDir(c.Paths.State), Now: now})
 	if err != nil {
 		return err

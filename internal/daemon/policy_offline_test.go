@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/bundle"
 	"palyra/internal/config"
 )
 
@@ -16,7 +17,7 @@ func offline(t *testing.T, dir, to string) (palyra.Digest, error) {
 		t.Fatal(err)
 	}
 	a, err := RollbackPolicy(t.Context(), Config{Config: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, to)
-	if err == nil && a.By != byOffline {
+	if err == nil && a.By != "system:offline" {
 		t.Errorf("by %s", a.By)
 	}
 	return a.Bundle, err
@@ -26,7 +27,7 @@ func offline(t *testing.T, dir, to string) (palyra.Digest, error) {
 // holds.
 func TestRollbackOffline(t *testing.T) {
 	dir := home(t)
-	if _, err := offline(t, dir, Previous); palyra.CodeOf(err) != palyra.NotFound {
+	if _, err := offline(t, dir, bundle.Previous); palyra.CodeOf(err) != palyra.NotFound {
 		t.Fatalf("on no state: %v", err)
 	}
 	d, err := open(t, dir)
@@ -34,11 +35,11 @@ func TestRollbackOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := d.policy.Bundle().Digest()
-	if _, err := offline(t, dir, Previous); palyra.AsError(err).Reason != palyra.ReasonSecondDaemon {
+	if _, err := offline(t, dir, bundle.Previous); palyra.AsError(err).Reason != palyra.ReasonSecondDaemon {
 		t.Errorf("beside a daemon: %v", err)
 	}
 	nobody := with(t, `@id("nobody") forbid (principal, action in Action::"operate", resource);`)
-	_, locked, err := bundlesPart{d}.Apply(t.Context(), person(t, d, nil), nobody, true)
+	_, locked, err := bundlesPart{d.bundles}.Apply(t.Context(), person(t, d, nil), nobody, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestRollbackOffline(t *testing.T) {
 		to   string
 		want palyra.Digest
 		name string
-	}{{Previous, first, "default"}, {string(locked.Bundle), locked.Bundle, "custom"}, {"strict", "", "strict"}} {
+	}{{bundle.Previous, first, "default"}, {string(locked.Bundle), locked.Bundle, "custom"}, {"strict", "", "strict"}} {
 		got, err := offline(t, dir, c.to)
 		if err != nil || c.want != "" && got != c.want {
 			t.Fatalf("%s: %s, %v", c.to, got, err)
@@ -57,8 +58,8 @@ func TestRollbackOffline(t *testing.T) {
 		if d, err = open(t, dir); err != nil {
 			t.Fatal(err)
 		}
-		if d.preset() != c.name || d.policy.Bundle().Digest() != got {
-			t.Errorf("%s: %s", c.to, d.preset())
+		if d.bundles.Name() != c.name || d.policy.Bundle().Digest() != got {
+			t.Errorf("%s: %s", c.to, d.bundles.Name())
 		}
 		if _, err := d.journal.Verify(t.Context(), nil); err != nil {
 			t.Error(err)

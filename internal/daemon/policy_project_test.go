@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/bundle"
 	"palyra/internal/policy"
 )
 
@@ -213,41 +214,17 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 			t.Errorf("%s %s: %s %+v %v", c.tool, c.arguments, v.Effect, v.Policies, v.Errors)
 		}
 	}
-	if b, err := d.projects.of(work, filepath.Join(work, "a", "sub", "cwd")); err != nil || b == nil {
+	if b, err := d.projects.Of(work, filepath.Join(work, "a", "sub", "cwd")); err != nil || b == nil {
 		t.Errorf("a program that stands there: %v %v", b, err)
 	}
 	var many []string
-	for i := range maxBelow + 1 {
+	for i := range bundle.MaxBelow + 1 {
 		many = append(many, filepath.Join(work, strconv.Itoa(i)))
 	}
-	if _, err := d.projects.of(work, many...); palyra.CodeOf(err) != palyra.Denied {
+	if _, err := d.projects.Of(work, many...); palyra.CodeOf(err) != palyra.Denied {
 		t.Errorf("too many places: %v", err)
 	}
-	if b, err := d.projects.of(work, "/etc", work+"/../x", work); err != nil || b != nil {
+	if b, err := d.projects.Of(work, "/etc", work+"/../x", work); err != nil || b != nil {
 		t.Errorf("what is not below: %v %v", b, err)
-	}
-}
-
-// A replay leaves out calls that policies below their workspace would have a say in,
-// as it does those of the workspace itself: no bundle has them.
-func TestReplayKnowsPoliciesBelow(t *testing.T) {
-	d := testDaemon(t)
-	work, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(work, "a", policy.ProjectDir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a.cedar"), []byte(`@id("x") forbid (principal, action in Action::"call", resource);`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r := &pastReader{d: d}
-	for place, want := range map[string]bool{".": false, "b": false, "a": true, "a/b/c": true} {
-		p := palyra.Plan{Workspace: palyra.WorkspaceRef{Path: work}, Cwd: work, Writes: []string{place}}
-		if got := r.ownPolicies(p); got != want {
-			t.Errorf("%s: %v", place, got)
-		}
 	}
 }

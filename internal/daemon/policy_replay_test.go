@@ -18,17 +18,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"palyra"
+	"palyra/internal/canon"
 	"palyra/internal/pack"
+	"palyra/internal/past"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/store"
 )
 
-// past is a store with calls on record: of every ten, six that ran at once (two
+// recordedPast is a store with calls on record: of every ten, six that ran at once (two
 // of them palyra.echo), two that a person allowed, one that a person denied, one
 // that policy denied.
-type past struct {
+type recordedPast struct {
 	d      *Daemon
 	work   string
 	tools  map[string]palyra.Call // a call of each kind, resolved and not yet judged
@@ -36,9 +40,9 @@ type past struct {
 	plans  int // other plans of each kind
 }
 
-func newPast(tb testing.TB, d *Daemon) *past {
+func newPast(tb testing.TB, d *Daemon) *recordedPast {
 	tb.Helper()
-	p := &past{d: d, work: filepath.Join(tb.TempDir(), "work"), tools: map[string]palyra.Call{}}
+	p := &recordedPast{d: d, work: filepath.Join(tb.TempDir(), "work"), tools: map[string]palyra.Call{}}
 	if err := os.Mkdir(p.work, 0o700); err != nil {
 		tb.Fatal(err)
 	}
@@ -57,7 +61,7 @@ func newPast(tb testing.TB, d *Daemon) *past {
 	return p
 }
 
-func (p *past) resolve(tb testing.TB, name, tool, args string) {
+func (p *recordedPast) resolve(tb testing.TB, name, tool, args string) {
 	tb.Helper()
 	c := palyra.Call{Proposal: palyra.Proposal{
 		Principal: "agent:local", Owner: "user:me", PeerUID: int64(os.Geteuid()), Door: palyra.DoorCLI, Tool: tool, Workspace: p.work,
@@ -103,7 +107,7 @@ var endings = []ending{
 }
 
 // call is one call with the journal lines that stand beside it.
-func (p *past) call(tb testing.TB, e ending, n int) (*palyra.Call, []palyra.Event) {
+func (p *recordedPast) call(tb testing.TB, e ending, n int) (*palyra.Call, []palyra.Event) {
 	tb.Helper()
 	ctx, c := tb.Context(), p.tools[e.kind]
 	if p.plans > 0 {
@@ -132,7 +136,7 @@ func (p *past) call(tb testing.TB, e ending, n int) (*palyra.Call, []palyra.Even
 }
 
 // lay puts n calls on record.
-func (p *past) lay(tb testing.TB, n int) {
+func (p *recordedPast) lay(tb testing.TB, n int) {
 	tb.Helper()
 	var wg sync.WaitGroup
 	room := make(chan struct{}, 256)
@@ -151,9 +155,9 @@ func (p *past) lay(tb testing.TB, n int) {
 	wg.Wait()
 }
 
-func (p *past) replay(tb testing.TB, q wire.ReplayQuery) wire.ReplayReport {
+func (p *recordedPast) replay(tb testing.TB, q wire.ReplayQuery) wire.ReplayReport {
 	tb.Helper()
-	r, err := historyPart{p.d}.Replay(tb.Context(), q, func(int64) {})
+	r, err := p.d.history().Replay(tb.Context(), q, func(int64) {})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -204,7 +208,7 @@ func benchReplay(b *testing.B, calls, plans int) {
 	}
 	for b.Loop() {
 		start, used := time.Now(), cpuTime(b)
-		if r, err := (historyPart{d}).Replay(b.Context(), wire.ReplayQuery{}, heap); err != nil || r.Records != int64(calls) || r.Unreplayable != 0 {
+		if r, err := d.history().Replay(b.Context(), wire.ReplayQuery{}, heap); err != nil || r.Records != int64(calls) || r.Unreplayable != 0 {
 			b.Fatalf("%+v %v", r, err)
 		}
 		all, cpu = all+time.Since(start).Seconds(), cpu+(cpuTime(b)-used).Seconds()
@@ -336,7 +340,7 @@ func TestReplayOfChangedRows(t *testing.T) {
 	for _, g := range r.Gaps {
 		got[g.Reason] = g.Count
 	}
-	if want := map[string]int64{gapPlan: 4, gapRow: 4}; !maps.Equal(got, want) || r.Records != 13 || r.Same != 5 {
+	if want := map[string]int64{past.GapPlan: 4, past.GapRow: 4}; !maps.Equal(got, want) || r.Records != 13 || r.Same != 5 {
 		t.Errorf("%v of %d, %d the same", got, r.Records, r.Same)
 	}
 }
@@ -376,7 +380,7 @@ func TestReplayOfABrokenCandidate(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (historyPart{p.d}).Replay(ctx, wire.ReplayQuery{}, func(int64) {}); !errors.Is(err, context.Canceled) {
+	if _, err := p.d.history().Replay(ctx, wire.ReplayQuery{}, func(int64) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -485,7 +489,7 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 		got[g.Reason] = g.Count
 	}
 	want := map[string]int64{
-		"it was refused before there was a plan (catalog)": 1, gapVerdict: 2, gapCut: 1, gapProject: 2, gapLarge: 1, gapPlan: 2, gapRow: 1,
+		"it was refused before there was a plan (catalog)": 1, past.GapVerdict: 2, past.GapCut: 1, past.GapProject: 2, past.GapLarge: 1, past.GapPlan: 2, past.GapRow: 1,
 	}
 	if !maps.Equal(got, want) || r.Records != 12 || r.Unreplayable != 10 || r.Same != 2 {
 		t.Errorf("%v of %d, %d the same", got, r.Records, r.Same)
@@ -505,7 +509,7 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 func TestSuggestFromTheStore(t *testing.T) {
 	p := newPast(t, testDaemon(t))
 	p.lay(t, 50)
-	s, err := historyPart{p.d}.Suggest(t.Context(), wire.ReplayQuery{}, 10, func(int64) {})
+	s, err := p.d.history().Suggest(t.Context(), wire.ReplayQuery{}, 10, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -518,7 +522,44 @@ func TestSuggestFromTheStore(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	mustApply(t, p.d, s.Files)
-	if s, err = (historyPart{p.d}).Suggest(t.Context(), wire.ReplayQuery{}, 10, func(int64) {}); err != nil || len(s.Rules) != 0 || s.Files != nil {
+	if s, err = p.d.history().Suggest(t.Context(), wire.ReplayQuery{}, 10, func(int64) {}); err != nil || len(s.Rules) != 0 || s.Files != nil {
 		t.Errorf("again: %+v, %v", s.Rules, err)
+	}
+}
+
+// A replay reads of a plan only what policy looks at: the rest changes no verdict.
+func TestReadPlanLeavesOutNothingJudged(t *testing.T) {
+	p := newPast(t, testDaemon(t))
+	c := p.tools["write"]
+	c.Plan.Mounts = []palyra.Mount{{Source: "/a", Target: "/b", Writable: true}}
+	c.Plan.Inputs = []palyra.Input{{Path: "x", Mode: 1}}
+	c.Plan.Files = []palyra.RoomFile{{Target: "x", Text: "y"}}
+	c.Plan.Seals, c.Plan.Limits = []string{"x"}, palyra.Limits{WallMS: 7}
+	c.Plan.Argv, c.Plan.Env = []string{"a<b", "é"}, []palyra.EnvVar{{Name: "A", Value: "\u2028"}}
+	raw, err := json.Marshal(c.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d canon.Doc
+	var read palyra.Plan
+	if err := errors.Join(d.Read(string(raw)), palyra.ReadJudgedPlan(d.Root(), &read)); err != nil {
+		t.Fatal(err)
+	}
+	sum := palyra.PlanDigest(d.AppendCanonical(nil))
+	if digest, err := c.Plan.Digest(); err != nil || sum != digest {
+		t.Errorf("the digest is %s, not %s: %v", sum, digest, err)
+	}
+	context := func(plan palyra.Plan) string {
+		pr := c.Proposal
+		why := p.d.policy.Why(t.Context(), palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Door: pr.Door, Tool: c.Tool, Plan: plan})
+		return string(why.Context)
+	}
+	if whole, some := context(c.Plan), context(read); whole != some || whole == "" {
+		t.Errorf("judged\n%s\nnot\n%s", some, whole)
+	}
+	want := c.Plan
+	want.Mounts, want.Inputs, want.Files, want.Seals, want.Limits, want.Detail = nil, nil, nil, nil, palyra.Limits{}, palyra.Detail{}
+	if diff := cmp.Diff(want, read); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +63,7 @@ func echoes(t *testing.T, d *Daemon) palyra.Verdict {
 
 func mustApply(t *testing.T, d *Daemon, files map[string]string) wire.Activation {
 	t.Helper()
-	_, a, err := bundlesPart{d}.Apply(t.Context(), person(t, d, map[string]any{}), files, false)
+	_, a, err := bundlesPart{d.bundles}.Apply(t.Context(), person(t, d, map[string]any{}), files, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +83,8 @@ func TestApplyHoldsAndRollsBack(t *testing.T) {
 	if v := echoes(t, d); v.Effect != palyra.Deny || v.Bundle != a.Bundle || a.Bundle == first || !a.InForce {
 		t.Fatalf("%+v under %+v", v, a)
 	}
-	if d.preset() != "custom" {
-		t.Errorf("preset %s", d.preset())
+	if d.bundles.Name() != "custom" {
+		t.Errorf("preset %s", d.bundles.Name())
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -106,19 +105,19 @@ func TestApplyHoldsAndRollsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	back, err := bundlesPart{d}.Rollback(t.Context(), person(t, d, map[string]any{}), "", false)
-	if err != nil || back.Bundle != first || echoes(t, d).Effect != palyra.Allow || d.preset() != "default" {
+	back, err := bundlesPart{d.bundles}.Rollback(t.Context(), person(t, d, map[string]any{}), "", false)
+	if err != nil || back.Bundle != first || echoes(t, d).Effect != palyra.Allow || d.bundles.Name() != "default" {
 		t.Fatalf("%+v, %v", back, err)
 	}
-	all, err := bundlesPart{d}.Activations(t.Context(), 2)
+	all, err := bundlesPart{d.bundles}.Activations(t.Context(), 2)
 	if err != nil || len(all) != 2 || all[0] != back || all[1].Bundle != a.Bundle || all[1].InForce {
 		t.Errorf("%+v, %v", all, err)
 	}
-	again, err := bundlesPart{d}.Rollback(t.Context(), person(t, d, nil), a.Bundle, false)
+	again, err := bundlesPart{d.bundles}.Rollback(t.Context(), person(t, d, nil), a.Bundle, false)
 	if err != nil || again.Bundle != a.Bundle {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if _, err := (bundlesPart{d}).Rollback(t.Context(), person(t, d, nil), palyra.SumBytes(nil), false); palyra.CodeOf(err) != palyra.NotFound {
+	if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), person(t, d, nil), palyra.SumBytes(nil), false); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("a bundle that never was: %v", err)
 	}
 }
@@ -138,7 +137,7 @@ func start(t *testing.T, dir, setting string) (*Daemon, error) {
 
 func TestNothingToRollBackTo(t *testing.T) {
 	d := testDaemon(t)
-	if _, err := (bundlesPart{d}).Rollback(t.Context(), person(t, d, nil), "", false); palyra.CodeOf(err) != palyra.NotFound {
+	if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), person(t, d, nil), "", false); palyra.CodeOf(err) != palyra.NotFound {
 		t.Error(err)
 	}
 }
@@ -148,7 +147,7 @@ func TestApplyTellsWhichTestsFailed(t *testing.T) {
 	d := testDaemon(t)
 	files := with(t, noEcho)
 	files["tests/echo.yaml"] = "tests:\n  - name: echo runs\n    request: {tool: palyra.echo}\n    expect: allow\n  - name: so it does\n    request: {tool: palyra.echo}\n    expect: allow\n"
-	_, _, err := bundlesPart{d}.Apply(t.Context(), person(t, d, nil), files, false)
+	_, _, err := bundlesPart{d.bundles}.Apply(t.Context(), person(t, d, nil), files, false)
 	text := palyra.AsError(err).Text
 	if strings.Contains(text, "\n") || !strings.Contains(text, "tests/echo.yaml:2: echo runs: ") || !strings.Contains(text, "; tests/echo.yaml:5: so it does: ") {
 		t.Errorf("%q", text)
@@ -174,7 +173,7 @@ func TestApplyRefuses(t *testing.T) {
 		"a failed test": {failing, palyra.Invalid, "echo runs"},
 		"nobody's say":  {with(t, nobody), palyra.Conflict, "no owner could answer approvals any more, because of nobody (more.cedar:1); no owner could change policy any more, because of nobody (more.cedar:1)"},
 	} {
-		_, _, err := bundlesPart{d}.Apply(t.Context(), person(t, d, nil), c.files, false)
+		_, _, err := bundlesPart{d.bundles}.Apply(t.Context(), person(t, d, nil), c.files, false)
 		if e := palyra.AsError(err); e.Code != c.code || !strings.Contains(e.Text, c.say) || e.Remedy == "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -183,14 +182,14 @@ func TestApplyRefuses(t *testing.T) {
 	if d.policy.Bundle() != before || after.Size != head.Size || echoes(t, d).Effect != palyra.Allow {
 		t.Error("a refused bundle left something behind")
 	}
-	check, err := bundlesPart{d}.Check(t.Context(), with(t, nobody))
+	check, err := bundlesPart{d.bundles}.Check(t.Context(), with(t, nobody))
 	if err != nil || len(check.Warnings) != 2 || len(check.Problems) != 0 || check.Bundle == "" {
 		t.Errorf("%+v, %v", check, err)
 	}
-	if _, _, err := (bundlesPart{d}).Apply(t.Context(), person(t, d, nil), with(t, nobody), true); err != nil {
+	if _, _, err := (bundlesPart{d.bundles}).Apply(t.Context(), person(t, d, nil), with(t, nobody), true); err != nil {
 		t.Errorf("with force: %v", err)
 	}
-	if _, err := (bundlesPart{d}).Rollback(t.Context(), person(t, d, nil), "", true); palyra.CodeOf(err) != palyra.Denied {
+	if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), person(t, d, nil), "", true); palyra.CodeOf(err) != palyra.Denied {
 		t.Errorf("policy.write was taken from everybody, and yet: %v", err)
 	}
 }
@@ -202,10 +201,10 @@ func TestApplyNeedsASignatureAndARole(t *testing.T) {
 	viewer := person(t, d, nil)
 	viewer.Role = palyra.RoleViewer
 	for name, who := range map[string]rpc.Caller{"unsigned": unsigned, "viewer": viewer, "nobody": {}} {
-		if _, _, err := (bundlesPart{d}).Apply(t.Context(), who, with(t, noEcho), true); palyra.CodeOf(err) != palyra.Denied {
+		if _, _, err := (bundlesPart{d.bundles}).Apply(t.Context(), who, with(t, noEcho), true); palyra.CodeOf(err) != palyra.Denied {
 			t.Errorf("%s applied: %v", name, err)
 		}
-		if _, err := (bundlesPart{d}).Rollback(t.Context(), who, "", true); palyra.CodeOf(err) != palyra.Denied {
+		if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), who, "", true); palyra.CodeOf(err) != palyra.Denied {
 			t.Errorf("%s rolled back: %v", name, err)
 		}
 	}
@@ -232,7 +231,7 @@ func TestActivationEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	who.Evidence.PublicKey, who.Evidence.Sig = base64.StdEncoding.EncodeToString(public), base64.StdEncoding.EncodeToString(ed25519.Sign(private, signed))
-	_, a, err := bundlesPart{d}.Apply(t.Context(), who, files, false)
+	_, a, err := bundlesPart{d.bundles}.Apply(t.Context(), who, files, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +242,11 @@ func TestActivationEvidence(t *testing.T) {
 	if last.Bundle != a.Bundle || last.By != who.Operator.Principal || last.Signature == nil {
 		t.Fatalf("%+v", last)
 	}
-	b, err := d.kept.Bundle(t.Context(), last.Bundle)
+	kept, err := policy.NewSnapshots(policy.SnapshotsConfig{DB: d.db, Journal: d.journal, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := kept.Bundle(t.Context(), last.Bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,16 +275,6 @@ func anyMap(files map[string]string) map[string]any {
 		out[name] = text
 	}
 	return out
-}
-
-func TestEvidenceHasABound(t *testing.T) {
-	files := map[string]any{}
-	for i := range 1000 {
-		files[strings.Repeat("a", 50)+string(rune('a'+i%26))+string(rune('a'+i/26))+".cedar"] = "x"
-	}
-	if _, err := abridged(palyra.Signature{Fields: map[string]any{"files": files}}); palyra.AsError(err).Reason != palyra.ReasonInputTooLarge {
-		t.Error(err)
-	}
 }
 
 // Every verdict made while bundles change is of one of them, whole.
@@ -349,7 +342,7 @@ func TestPresetIsFollowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.preset(); got != c.want {
+		if got := d.bundles.Name(); got != c.want {
 			t.Errorf("%s: %s", c.setting, got)
 		}
 		_ = d.Close()
@@ -384,7 +377,7 @@ func TestPolicyDir(t *testing.T) {
 	}
 	reload := func(want palyra.Effect, good bool) {
 		t.Helper()
-		if err := d.loadPolicyDir(t.Context()); (err == nil) != good {
+		if err := d.bundles.Load(t.Context()); (err == nil) != good {
 			t.Errorf("reload: %v", err)
 		}
 		if trouble := strings.Join(d.trouble.list(), ""); strings.Contains(trouble, "policy:") == good {
@@ -394,7 +387,7 @@ func TestPolicyDir(t *testing.T) {
 			t.Errorf("%s", v.Effect)
 		}
 	}
-	if _, err := (bundlesPart{d}).Rollback(t.Context(), person(t, d, nil), "", false); err != nil {
+	if _, err := (bundlesPart{d.bundles}).Rollback(t.Context(), person(t, d, nil), "", false); err != nil {
 		t.Fatal(err)
 	}
 	reload(palyra.Allow, true) // it says nothing new: the rollback holds
@@ -432,16 +425,19 @@ func TestPolicyDirIsNoWorkspace(t *testing.T) {
 	}
 }
 
-// An owner who is bound to workspaces changes no policy, and so is none who could
-// repair it.
-func TestBoundOwnersDoNotCount(t *testing.T) {
+// Whoever gives up gets nothing examined and nothing put into force.
+func TestExaminingEndsWithItsCaller(t *testing.T) {
 	d := testDaemon(t)
-	me := person(t, d, nil)
-	if _, err := d.access.AddUser(t.Context(), palyra.User{Principal: "user:bound", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, palyra.Signature{Intent: palyra.Intent{KeyID: me.Operator.KeyID}}); err != nil {
-		t.Fatal(err)
+	before := d.policy.Bundle().Digest()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := (bundlesPart{d.bundles}).Check(ctx, with(t, noEcho)); palyra.AsError(err).Reason != palyra.ReasonCancelled || palyra.AsError(err).Remedy == "" {
+		t.Errorf("check: %v", err)
 	}
-	owners, err := d.owners(t.Context())
-	if err != nil || !slices.Equal(owners, []palyra.Principal{me.Principal}) {
-		t.Errorf("%v, %v", owners, err)
+	if _, _, err := (bundlesPart{d.bundles}).Apply(ctx, person(t, d, nil), with(t, noEcho), false); palyra.AsError(err).Reason != palyra.ReasonCancelled {
+		t.Errorf("apply: %v", err)
+	}
+	if d.policy.Bundle().Digest() != before {
+		t.Error("it is in force all the same")
 	}
 }

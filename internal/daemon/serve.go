@@ -46,7 +46,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.insiders.server.Store(server)
 	d.devices.serve(server)
 	d.openConsole(server)
-	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.followPolicy}
+	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow}
 	if d.path.upstreams != nil {
 		parts = append(parts, d.path.upstreams.Tend)
 	}
@@ -119,7 +119,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),
-		policy.New(policyPart{d}, bundlesPart{d}, historyPart{d}),
+		policy.New(policyPart{d}, bundlesPart{d.bundles}, d.history()),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
 	}

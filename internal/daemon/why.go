@@ -75,18 +75,9 @@ func reaches(within []string, workspace string) bool {
 	return len(within) == 0 || palyra.Within(workspace, within)
 }
 
-// request is a call as policy judges it, before anybody answers.
-func request(c *palyra.Call) palyra.Request {
-	p := c.Proposal
-	return palyra.Request{
-		Principal: p.Principal, Owner: p.Owner, Call: c.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
-		Tool: c.Tool, Plan: c.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax,
-	}
-}
-
 // imagined explains a call that policy would be asked about.
 func (p policyPart) imagined(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
-	why := p.d.policy.Why(ctx, request(c))
+	why := p.d.policy.Why(ctx, palyra.RequestOf(c))
 	e, err := explained(c, why)
 	if err != nil {
 		return e, err

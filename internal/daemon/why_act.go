@@ -92,7 +92,7 @@ func (p policyPart) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
 	if p.imagine(ctx, &other) != nil {
 		return nil
 	}
-	f := wire.Flip{Kind: flipAccess, Becomes: p.d.policy.Judge(ctx, request(&other)).Effect, Verified: true}
+	f := wire.Flip{Kind: flipAccess, Becomes: p.d.policy.Judge(ctx, palyra.RequestOf(&other)).Effect, Verified: true}
 	var uses []string
 	if !at.Known {
 		uses = append(uses, "palyra workspace add "+show.Arg(at.Path))

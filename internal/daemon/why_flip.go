@@ -94,7 +94,7 @@ func (p policyPart) tried(ctx context.Context, c *palyra.Call, args map[string]a
 	if err := p.imagine(ctx, &other); err != nil {
 		return wire.Flip{}, false
 	}
-	return wire.Flip{Change: string(raw), Becomes: p.d.policy.Judge(ctx, request(&other)).Effect, Verified: true}, true
+	return wire.Flip{Change: string(raw), Becomes: p.d.policy.Judge(ctx, palyra.RequestOf(&other)).Effect, Verified: true}, true
 }
 
 func object(raw json.RawMessage) (map[string]any, bool) {

@@ -18,7 +18,7 @@ func (p policyPart) recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	var now policy.Explanation
 	judged := c.Verdict.Bundle != ""
 	if judged {
-		now = p.d.policy.Why(ctx, request(c))
+		now = p.d.policy.Why(ctx, palyra.RequestOf(c))
 		var err error
 		if e, err = explained(c, now); err != nil {
 			return e, err
@@ -199,7 +199,7 @@ func (p policyPart) anew(ctx context.Context, again *palyra.Call, reason palyra.
 	case err != nil:
 		return nil
 	}
-	why := p.d.policy.Why(ctx, request(&c))
+	why := p.d.policy.Why(ctx, palyra.RequestOf(&c))
 	switch why.Verdict {
 	case palyra.Allow:
 		return []wire.Flip{{Kind: flipArguments, Text: text, Change: string(c.Proposal.Arguments), Becomes: palyra.Allow, Verified: true}}

@@ -66,7 +66,7 @@ func (p policyPart) under(ctx context.Context, c *palyra.Call, s setting) (wire.
 	case err != nil:
 		return f, false
 	default:
-		f.Becomes = w.policy.Judge(ctx, request(&again)).Effect
+		f.Becomes = w.policy.Judge(ctx, palyra.RequestOf(&again)).Effect
 	}
 	return untried(f, s.open), f.Becomes != palyra.Deny
 }

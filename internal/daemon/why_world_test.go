@@ -45,7 +45,7 @@ func same(t *testing.T, d *Daemon, w world, p palyra.Proposal) {
 	if was != nil {
 		return
 	}
-	if a, b := d.policy.Judge(t.Context(), request(&one)), w.policy.Judge(t.Context(), request(&other)); a.Effect != b.Effect || a.Snapshot != b.Snapshot || a.Bundle != b.Bundle {
+	if a, b := d.policy.Judge(t.Context(), palyra.RequestOf(&one)), w.policy.Judge(t.Context(), palyra.RequestOf(&other)); a.Effect != b.Effect || a.Snapshot != b.Snapshot || a.Bundle != b.Bundle {
 		t.Errorf("%s %s: %+v and %+v", p.Tool, p.Arguments, a, b)
 	}
 }

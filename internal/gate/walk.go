@@ -112,15 +112,13 @@ func guard(err *error) {
 func (w *walk) judge(ctx context.Context, facts *palyra.ApprovalFacts) {
 	labels, err := w.labels(ctx)
 	w.call.Proposal.Labels = labels
-	p := w.call.Proposal
 	v := palyra.Verdict{Reason: "what the session did before cannot be read, so the call is denied", Remedy: "see 'palyra doctor'"}
 	if err != nil {
 		v.Errors = []string{palyra.Clip(err.Error(), 256)}
 	} else {
-		v = w.judgeSafely(ctx, palyra.Request{
-			Principal: p.Principal, Owner: p.Owner, Call: w.call.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
-			Tool: w.call.Tool, Plan: w.call.Plan, Labels: labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax, At: w.Now(), Approval: facts,
-		})
+		r := palyra.RequestOf(w.call)
+		r.At, r.Approval = w.Now(), facts
+		v = w.judgeSafely(ctx, r)
 	}
 	if len(v.Errors) > 0 {
 		v.Effect = palyra.Deny

@@ -22,6 +22,8 @@ var (
 		"internal/artifact", "internal/audit", "internal/keyring", "internal/plan", "internal/policy", "internal/sandbox", "internal/tool", "internal/workspace",
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
+	// storey is what puts several parts together and is no door: the daemon only wires.
+	storey = []string{"internal/bundle", "internal/past"}
 	// support is what tests of several packages share.
 	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.
@@ -79,6 +81,11 @@ func edges() []edge {
 
 		{[]string{"internal/run"}, append([]string{".", "internal/store", "internal/gate"}, small...), true, "runs stand on the gate"},
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
+
+		{[]string{"internal/past"}, []string{"internal/bundle"}, true, "what is on record is judged by bundles"},
+		{storey, storey, false, "what stands on the parts does not stand on each other"},
+		{storey, append(append(slices.Clone(parts), ".", "internal/store", "internal/run", "internal/config", "internal/rpc/wire"), small...), true, "several parts together"},
+		{storey, []string{"**"}, false, "what stands on the parts knows no door and no leaf"},
 
 		{[]string{"internal/config"}, append([]string{"."}, small...), true, "configuration is read before anything exists"},
 		{[]string{"internal/config"}, []string{"**"}, false, "configuration knows no part"},
@@ -266,6 +273,12 @@ func TestImportsFires(t *testing.T) {
 		{"internal/sandbox/seatbelt", "palyra/internal/sandbox/cells"},
 		{"internal/sandbox/confine", "palyra/internal/sandbox/celltest"},
 		{"internal/daemon", "palyra/internal/sandbox/celltest"},
+		{"internal/bundle", "palyra/internal/past"},
+		{"internal/bundle", "palyra/internal/rpc"},
+		{"internal/bundle", "palyra/internal/daemon"},
+		{"internal/past", "palyra/internal/store/sqlite"},
+		{"internal/policy", "palyra/internal/bundle"},
+		{"internal/rpc/policy", "palyra/internal/past"},
 	}
 	var plants []plant
 	for _, r := range refused {
@@ -298,6 +311,9 @@ func TestImportsFires(t *testing.T) {
 		{"internal/cli", "palyra/internal/durable"},
 		{"client", "palyra/internal/identity"},
 		{"client/evidence", "palyra/internal/journal"},
+		{"internal/past", "palyra/internal/bundle"},
+		{"internal/past", "palyra/internal/run"},
+		{"internal/bundle", "palyra/internal/policy"},
 	} {
 		plants = append(plants, plant{r[0] + " → " + r[1], imp(r[0], r[1]), nil})
 	}

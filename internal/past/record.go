@@ -1,4 +1,4 @@
-package daemon
+package past
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/approval"
+	"palyra/internal/bundle"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
 	"palyra/internal/run"
@@ -16,21 +17,21 @@ import (
 
 // Why a call on record cannot be judged again.
 const (
-	gapRow     = "its row cannot be read"
-	gapVerdict = "no verdict is on record"
-	gapCut     = "its verdict was too long to be kept"
-	gapLarge   = "its arguments were too large to be kept"
-	gapPlan    = "the plan on record is not the one that was judged"
-	gapProject = "policies of its workspace took part, and those are not kept"
-	gapOwn     = "its workspace has policies of its own, which are not of a bundle"
+	GapRow     = "its row cannot be read"
+	GapVerdict = "no verdict is on record"
+	GapCut     = "its verdict was too long to be kept"
+	GapLarge   = "its arguments were too large to be kept"
+	GapPlan    = "the plan on record is not the one that was judged"
+	GapProject = "policies of its workspace took part, and those are not kept"
+	GapOwn     = "its workspace has policies of its own, which are not of a bundle"
 )
 
 // record is a call as it was judged first, and what people answered.
-func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) policy.Record {
+func (r *reader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) policy.Record {
 	gap := policy.Record{Call: row.ID}
 	parts, err := row.Read()
 	if err != nil {
-		gap.Gap = gapRow
+		gap.Gap = GapRow
 		return gap
 	}
 	if parts.Digest == "" {
@@ -55,30 +56,29 @@ func (r *pastReader) record(row run.Past, lines []journal.Raw, e approval.Ended,
 }
 
 // judged is what was judged and how, or why that is not on record.
-func (r *pastReader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out policy.Record, gap string) {
+func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out policy.Record, gap string) {
 	var v keptVerdict
 	plan, planErr := r.plans.read(parts.Plan, s)
 	tool, toolErr := r.tools.read(parts.Tool, s)
 	pr, proposalErr := readProposal(parts.Proposal, s)
 	if errors.Join(planErr, toolErr, proposalErr, v.read(parts.Verdict)) != nil {
-		return out, gapRow
+		return out, GapRow
 	}
 	switch {
 	case policy.Project(first.Policies, v.Errors):
-		return out, gapProject
+		return out, GapProject
 	case parts.Digest != first.Plan:
-		return out, gapPlan
+		return out, GapPlan
 	case plan.sum != first.Plan && string(plan.value.Arguments) == "null":
-		return out, gapLarge
+		return out, GapLarge
 	case plan.sum != first.Plan:
-		return out, gapPlan
+		return out, GapPlan
 	case r.ownPolicies(plan.value):
-		return out, gapOwn
+		return out, GapOwn
 	}
-	out = policy.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.Request{
-		Principal: pr.Principal, Owner: pr.Owner, Call: row.ID, Session: pr.Session, Run: pr.Run, Parent: pr.Parent, Door: pr.Door,
-		Tool: tool.value, Plan: plan.value, Labels: first.Labels, CallsUsed: pr.CallsUsed, CallsMax: pr.CallsMax, Standing: standing(first),
-	}}
+	pr.Labels = first.Labels
+	out = policy.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.RequestOf(&palyra.Call{ID: row.ID, Proposal: pr, Tool: tool.value, Plan: plan.value})}
+	out.Request.Standing = standing(first)
 	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
 		return out, ""
 	}
@@ -98,14 +98,14 @@ func standing(first palyra.CallJudged) *palyra.Standing {
 
 // answered adds what people said. The row of a call that did not run holds no
 // answer: the question does.
-func (r *pastReader) answered(out *policy.Record, row run.Past, parts run.PastCall, e approval.Ended) {
+func (r *reader) answered(out *policy.Record, row run.Past, parts run.PastCall, e approval.Ended) {
 	var d palyra.Decision
 	if readIf(parts.Decision, &d) != nil {
-		*out = policy.Record{Call: row.ID, Gap: gapRow}
+		*out = policy.Record{Call: row.ID, Gap: GapRow}
 		return
 	}
 	if d.Answer != palyra.AnswerPending {
-		facts := r.d.desk.Facts(&palyra.Call{Proposal: palyra.Proposal{Owner: out.Request.Owner}}, d)
+		facts := r.Desk.Facts(&palyra.Call{Proposal: palyra.Proposal{Owner: out.Request.Owner}}, d)
 		out.Request.Approval, out.Answer = &facts, d.Answer
 	} else if e.Answer != palyra.AnswerPending {
 		out.Answer = e.Answer
@@ -121,13 +121,13 @@ func (r *pastReader) answered(out *policy.Record, row run.Past, parts run.PastCa
 
 // ownPolicies reports whether there are policies of its own where a plan works, or
 // may be: those of its workspace, and of the places below that it names.
-func (r *pastReader) ownPolicies(p palyra.Plan) bool {
+func (r *reader) ownPolicies(p palyra.Plan) bool {
 	top := p.Workspace.Path
 	if top == "" {
 		return false
 	}
 	if r.own.has(top, func() bool {
-		b, err := r.d.projects.of(top)
+		b, err := r.Projects.Of(top)
 		return b != nil || err != nil
 	}) {
 		return true
@@ -138,10 +138,10 @@ func (r *pastReader) ownPolicies(p palyra.Plan) bool {
 	for _, place := range policy.PlacesOf(p) {
 		for dir := place; len(dir) > len(top); dir = filepath.Dir(dir) {
 			if r.own.has(dir, func() bool {
-				if !mayHave(dir) {
+				if !bundle.MayHave(dir) {
 					return false
 				}
-				b, err := r.d.projects.at(dir)
+				b, err := r.Projects.At(dir)
 				return b != nil || err != nil
 			}) {
 				return true
@@ -203,14 +203,14 @@ func firstVerdict(lines []journal.Raw) (first palyra.CallJudged, gap string) {
 		body, err := raw.Body()
 		switch again, _ := body["again"].(bool); {
 		case err != nil:
-			return first, gapVerdict
+			return first, GapVerdict
 		case body == nil:
-			return first, gapCut
+			return first, GapCut
 		case !again:
 			return judgedWords(body), ""
 		}
 	}
-	return first, gapVerdict
+	return first, GapVerdict
 }
 
 // judgedWords is the body of a call.judged line. What is not there is empty, and an
@@ -246,4 +246,12 @@ func verdictOf(j palyra.CallJudged, kept keptVerdict) palyra.Verdict {
 		v.Need = kept.Need
 	}
 	return v
+}
+
+// readProposal reads of a proposal what policy looks at.
+func readProposal(raw []byte, s *scratch) (p palyra.Proposal, err error) {
+	if err := s.doc.Read(string(raw)); err != nil {
+		return p, err
+	}
+	return p, palyra.ReadCaller(s.doc.Root(), &p)
 }

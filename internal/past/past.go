@@ -1,20 +1,39 @@
-package daemon
+// Package past judges what is on record again: it makes the requests of calls as
+// they were judged then, from their rows and the journal's lines, and puts them to
+// another bundle or to the one in force. It changes nothing and records nothing.
+//
+// What is not on record as it was judged is told to be missing, and not guessed.
+package past
 
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"palyra"
+	"palyra/internal/approval"
+	"palyra/internal/bundle"
+	"palyra/internal/journal"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
+	"palyra/internal/run"
 )
 
-// historyPart judges what is on record again. It changes nothing and records
-// nothing.
-type historyPart struct{ d *Daemon }
+// Config wires a Past.
+type Config struct {
+	Ledger   *run.Ledger
+	Journal  *journal.Journal
+	Desk     *approval.Desk
+	Bundles  *bundle.Bundles
+	Projects *bundle.Projects
+	Now      func() time.Time
+}
+
+// Past is the calls on record.
+type Past struct{ Config }
 
 // Replay implements the door's History.
-func (p historyPart) Replay(ctx context.Context, q wire.ReplayQuery, progress func(int64)) (wire.ReplayReport, error) {
+func (p Past) Replay(ctx context.Context, q wire.ReplayQuery, progress func(int64)) (wire.ReplayReport, error) {
 	b, problems, err := p.candidate(ctx, q.Files)
 	if err != nil {
 		return wire.ReplayReport{}, err
@@ -34,11 +53,11 @@ func (p historyPart) Replay(ctx context.Context, q wire.ReplayQuery, progress fu
 }
 
 // Suggest implements the door's History.
-func (p historyPart) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progress func(int64)) (wire.PolicySuggestion, error) {
+func (p Past) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progress func(int64)) (wire.PolicySuggestion, error) {
 	if q.Until.IsZero() { // the calls are gone through more than once, and must be the same each time
-		q.Until = now()
+		q.Until = p.Now()
 	}
-	s, err := policy.Suggest(ctx, p.records(ctx, q), p.judging(p.d.policy.Bundle()), rules, progress)
+	s, err := policy.Suggest(ctx, p.records(ctx, q), p.judging(p.Bundles.Engine().Bundle()), rules, progress)
 	if err != nil {
 		return wire.PolicySuggestion{}, err
 	}
@@ -52,19 +71,19 @@ func (p historyPart) Suggest(ctx context.Context, q wire.ReplayQuery, rules int,
 
 // judging is what records are judged with: all that calls are judged with now but
 // the policies of workspaces, which are not of the bundle and were others then.
-func (p historyPart) judging(b *policy.Bundle) policy.Config {
-	c := p.d.judging(b)
+func (p Past) judging(b *policy.Bundle) policy.Config {
+	c := p.Bundles.Judging(b)
 	c.Project = nil
 	return c
 }
 
 // candidate is the bundle of files, checked as one that is put into force, or the
 // one in force where there are none. It is nil with problems where it is not good.
-func (p historyPart) candidate(ctx context.Context, files map[string]string) (*policy.Bundle, []wire.PolicyProblem, error) {
+func (p Past) candidate(ctx context.Context, files map[string]string) (*policy.Bundle, []wire.PolicyProblem, error) {
 	if len(files) == 0 {
-		return p.d.policy.Bundle(), nil, nil
+		return p.Bundles.Engine().Bundle(), nil, nil
 	}
-	b, check, _, err := bundlesPart(p).examine(ctx, files)
+	b, check, err := p.Bundles.Examine(ctx, files)
 	if b != nil || err != nil {
 		return b, nil, err
 	}

@@ -1,4 +1,4 @@
-package daemon
+package bundle
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"palyra/internal/policy"
 )
 
-// followPolicy reads the policy directory again on each SIGHUP until ctx ends.
+// Follow reads the policy directory again on each SIGHUP until ctx ends.
 // Without a directory there is nothing to read, and the signal says so: who asks for
 // policies to be read again must not end the gate by it.
-func (d *Daemon) followPolicy(ctx context.Context) error {
+func (d *Bundles) Follow(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -24,34 +24,38 @@ func (d *Daemon) followPolicy(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			if d.Config.Config.Policy.Dir == "" {
+			if d.Dir == "" {
 				d.Log.Info("there is no policy directory to read again; policies are put into force with 'palyra policy apply DIR', or set policy.dir")
 				continue
 			}
-			if err := d.loadPolicyDir(ctx); err != nil {
+			if err := d.Load(ctx); err != nil {
 				d.Log.Warn("the policy directory is not in force; the policies in force stay", "error", err)
 			}
 		}
 	}
 }
 
-// loadPolicyDir puts the configured directory into force when its content is
+// Load puts the configured directory into force when its content is
 // another than when it was last put into force: what a person applied or rolled
 // back since then holds until the directory says something new. What is wrong
 // with it is also in the status.
-func (d *Daemon) loadPolicyDir(ctx context.Context) (err error) {
-	dir := d.Config.Config.Policy.Dir
+func (d *Bundles) Load(ctx context.Context) (err error) {
+	dir := d.Dir
 	if dir == "" {
 		return nil
 	}
-	defer func() { d.trouble.set("policy", err) }()
+	defer func() {
+		if d.Trouble != nil {
+			d.Trouble(err)
+		}
+	}()
 	files, err := readPolicyDir(ctx, dir)
 	if err != nil {
 		return err
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	b, check, lost, err := bundlesPart{d}.examine(ctx, files)
+	b, check, lost, err := d.examine(ctx, files)
 	if err == nil && b == nil {
 		err = notGood(check)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package bundle
 
 import (
 	"context"
@@ -11,22 +11,26 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
-	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
 )
 
-// bundlesPart puts bundles into force.
-type bundlesPart struct{ d *Daemon }
+// Caller is who wants other policies in force, as a door knows them.
+type Caller struct {
+	Principal palyra.Principal
+	Role      palyra.Role
+	Signed    bool
+	Evidence  palyra.Signature
+}
 
-// Check implements the door's Bundles.
-func (p bundlesPart) Check(ctx context.Context, files map[string]string) (wire.PolicyCheck, error) {
-	_, check, _, err := p.examine(ctx, files)
+// Check reads a bundle, runs its tests and says what would be lost.
+func (d *Bundles) Check(ctx context.Context, files map[string]string) (wire.PolicyCheck, error) {
+	_, check, _, err := d.examine(ctx, files)
 	return check, err
 }
 
 // examine reads a bundle, runs its tests and looks for what would be lost. The
 // bundle is nil when it is not good.
-func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, []policy.Loss, error) {
+func (d *Bundles) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, []policy.Loss, error) {
 	b, report := readWithin(ctx, files)
 	if err := context.Cause(ctx); err != nil {
 		return nil, wire.PolicyCheck{}, nil, givenUp(err)
@@ -35,11 +39,11 @@ func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*pol
 	if b == nil {
 		return nil, check, nil, nil
 	}
-	good := p.tests(ctx, b, &check)
+	good := d.tests(ctx, b, &check)
 	if err := context.Cause(ctx); err != nil {
 		return nil, check, nil, givenUp(err)
 	}
-	lost, err := p.d.lost(ctx, b)
+	lost, err := d.lost(ctx, b)
 	if err != nil {
 		return nil, check, nil, err
 	}
@@ -50,6 +54,12 @@ func (p bundlesPart) examine(ctx context.Context, files map[string]string) (*pol
 		b = nil
 	}
 	return b, check, lost, nil
+}
+
+// Examine reads a bundle and runs its tests. The bundle is nil when it is not good.
+func (d *Bundles) Examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, error) {
+	b, check, _, err := d.examine(ctx, files)
+	return b, check, err
 }
 
 // readBudget is the time that reading and checking a bundle's policies may take;
@@ -69,8 +79,8 @@ func givenUp(cause error) error {
 }
 
 // tests runs the bundle's own tests, and reports whether all went well.
-func (p bundlesPart) tests(ctx context.Context, b *policy.Bundle, check *wire.PolicyCheck) bool {
-	results, problems := p.d.judging(b).Test(ctx, b.Files())
+func (d *Bundles) tests(ctx context.Context, b *policy.Bundle, check *wire.PolicyCheck) bool {
+	results, problems := d.Judging(b).Test(ctx, b.Files())
 	check.Problems = append(check.Problems, problemWords(problems)...)
 	good := len(problems) == 0
 	for _, r := range results {
@@ -88,45 +98,45 @@ func problemWords(list []policy.Problem) []wire.PolicyProblem {
 	return out
 }
 
-// Apply implements the door's Bundles.
-func (p bundlesPart) Apply(ctx context.Context, who rpc.Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
-	p.d.changing.Lock()
-	defer p.d.changing.Unlock()
+// Apply puts a bundle into force.
+func (d *Bundles) Apply(ctx context.Context, who Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
+	d.changing.Lock()
+	defer d.changing.Unlock()
 	if err := context.Cause(ctx); err != nil { // whoever waited for the one before
 		return wire.PolicyCheck{}, wire.Activation{}, givenUp(err)
 	}
-	author, err := p.author(ctx, who)
+	author, err := d.author(ctx, who)
 	if err != nil {
 		return wire.PolicyCheck{}, wire.Activation{}, err
 	}
-	b, check, lost, err := p.examine(ctx, files)
+	b, check, lost, err := d.examine(ctx, files)
 	if err == nil && b == nil {
 		err = notGood(check)
 	}
 	if err == nil {
-		err = p.bearable(ctx, b, who, lost, force)
+		err = d.bearable(ctx, b, who, lost, force)
 	}
 	if err != nil {
 		return check, wire.Activation{}, err
 	}
-	a, err := p.d.put(ctx, b, author)
+	a, err := d.put(ctx, b, author)
 	if err != nil {
 		return check, wire.Activation{}, err
 	}
-	p.d.Log.Info("other policies are in force", "by", author.By, "bundle", a.Bundle)
+	d.Log.Info("other policies are in force", "by", author.By, "bundle", a.Bundle)
 	return check, activationWords(a, true), nil
 }
 
-// Rollback implements the door's Bundles.
-func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra.Digest, force bool) (wire.Activation, error) {
-	p.d.changing.Lock()
-	defer p.d.changing.Unlock()
-	author, err := p.author(ctx, who)
+// Rollback puts earlier policies back into force: those with the digest, or those before.
+func (d *Bundles) Rollback(ctx context.Context, who Caller, digest palyra.Digest, force bool) (wire.Activation, error) {
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	author, err := d.author(ctx, who)
 	if err != nil {
 		return wire.Activation{}, err
 	}
 	if digest == "" {
-		last, err := p.d.kept.Before(ctx)
+		last, err := d.kept.Before(ctx)
 		if palyra.CodeOf(err) == palyra.NotFound {
 			return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no other policies were in force before").
 				WithRemedy("see 'palyra policy history'")
@@ -136,28 +146,28 @@ func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra
 		}
 		digest = last.Bundle
 	}
-	b, err := p.d.kept.Bundle(ctx, digest)
+	b, err := d.kept.Bundle(ctx, digest)
 	if err != nil {
 		return wire.Activation{}, err
 	}
-	lost, err := p.d.lost(ctx, b)
+	lost, err := d.lost(ctx, b)
 	if err == nil {
-		err = p.bearable(ctx, b, who, lost, force)
+		err = d.bearable(ctx, b, who, lost, force)
 	}
 	if err != nil {
 		return wire.Activation{}, err
 	}
-	a, err := p.d.put(ctx, b, author)
+	a, err := d.put(ctx, b, author)
 	if err != nil {
 		return wire.Activation{}, err
 	}
-	p.d.Log.Info("earlier policies are in force again", "by", author.By, "bundle", a.Bundle)
+	d.Log.Info("earlier policies are in force again", "by", author.By, "bundle", a.Bundle)
 	return activationWords(a, true), nil
 }
 
-// Activations implements the door's Bundles.
-func (p bundlesPart) Activations(ctx context.Context, limit int) ([]wire.Activation, error) {
-	all, err := p.d.kept.History(ctx, limit)
+// Activations lists what was in force, the present first.
+func (d *Bundles) Activations(ctx context.Context, limit int) ([]wire.Activation, error) {
+	all, err := d.kept.History(ctx, limit)
 	out := make([]wire.Activation, len(all))
 	for i, a := range all {
 		out[i] = activationWords(a, i == 0)
@@ -170,12 +180,12 @@ func activationWords(a policy.Activation, inForce bool) wire.Activation {
 }
 
 // author is who answers, if the policies in force let them change policy.
-func (p bundlesPart) author(ctx context.Context, who rpc.Caller) (policy.Author, error) {
+func (d *Bundles) author(ctx context.Context, who Caller) (policy.Author, error) {
 	if !who.Signed {
 		return policy.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
 	}
-	by := who.Operator.Principal
-	if ok, hits := p.d.policy.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", policy.TheBundle); !ok {
+	by := who.Principal
+	if ok, hits := d.engine.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", policy.TheBundle); !ok {
 		var said []string
 		for _, h := range hits {
 			if h.Remedy != "" && !slices.Contains(said, h.Remedy) {
@@ -208,7 +218,7 @@ func abridged(sig palyra.Signature) (palyra.Signature, error) {
 	}
 	raw, err := json.Marshal(sig)
 	if err != nil {
-		return palyra.Signature{}, fmt.Errorf("daemon: signature: %w", err)
+		return palyra.Signature{}, fmt.Errorf("bundle: signature: %w", err)
 	}
 	if len(raw) > maxEvidence {
 		return palyra.Signature{}, palyra.Errorf(palyra.Exhausted, palyra.ReasonInputTooLarge, "the bundle has too many files to be on record").
@@ -242,9 +252,9 @@ const WayBack = "palyra down; palyra policy rollback --offline; palyra up --deta
 
 // bearable refuses what would be lost, to all owners or to who applies it, unless
 // that is meant.
-func (p bundlesPart) bearable(ctx context.Context, b *policy.Bundle, who rpc.Caller, lost []policy.Loss, force bool) (err error) {
+func (d *Bundles) bearable(ctx context.Context, b *policy.Bundle, who Caller, lost []policy.Loss, force bool) (err error) {
 	if len(lost) == 0 {
-		lost, err = policy.LockedOut(ctx, p.d.judging(b), who.Operator.Principal, who.Role)
+		lost, err = policy.LockedOut(ctx, d.Judging(b), who.Principal, who.Role)
 	}
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package daemon
+package bundle
 
 import (
 	"context"
@@ -18,20 +18,20 @@ import (
 // maxProjects bounds how many workspaces' policies are held ready.
 const maxProjects = 256
 
-// projects reads the policies of workspaces, and keeps them while they are the
+// Projects reads the policies of workspaces, and keeps them while they are the
 // same.
-type projects struct {
-	find  func(context.Context, string) (palyra.Workspace, bool, error) // of the registry
+type Projects struct {
+	Find  func(context.Context, string) (palyra.Workspace, bool, error) // of the registry; nil: none is registered
 	mu    sync.Mutex
 	known map[string]*policy.Bundle
 }
 
-// of returns the policies of a workspace; nil when it has none. Where the workspace
+// Of returns the policies of a workspace; nil when it has none. Where the workspace
 // lies in registered ones, theirs count as well, and those of every directory
 // between: whoever names a directory further down is held to them all the same. So
 // is whoever names one further up: those of the places below that a call works in
 // count too, with the directories on the way.
-func (p *projects) of(workspace string, places ...string) (*policy.Bundle, error) {
+func (p *Projects) Of(workspace string, places ...string) (*policy.Bundle, error) {
 	own, err := p.around(workspace)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (p *projects) of(workspace string, places ...string) (*policy.Bundle, error
 		return nil, err
 	}
 	for _, dir := range inner {
-		b, err := p.at(filepath.Join(workspace, dir))
+		b, err := p.At(filepath.Join(workspace, dir))
 		if err != nil {
 			return nil, err
 		}
@@ -52,11 +52,11 @@ func (p *projects) of(workspace string, places ...string) (*policy.Bundle, error
 	return own, nil
 }
 
-// maxBelow bounds the directories below a workspace that are looked into for a call.
-const maxBelow = 4096
+// MaxBelow bounds the directories below a workspace that are looked into for a call.
+const MaxBelow = 4096
 
-// mayHave reports whether a directory may have policies of its own.
-func mayHave(dir string) bool {
+// MayHave reports whether a directory may have policies of its own.
+func MayHave(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, filepath.Dir(policy.ProjectDir)))
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
@@ -72,11 +72,11 @@ func below(workspace string, places []string) ([]string, error) {
 			continue // it is not the workspace's
 		}
 		for dir := rel; dir != "." && !seen[dir]; dir = filepath.Dir(dir) {
-			if seen[dir] = true; len(seen) > maxBelow {
-				return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "the call works in more than %d directories", maxBelow).
+			if seen[dir] = true; len(seen) > MaxBelow {
+				return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "the call works in more than %d directories", MaxBelow).
 					WithRemedy("do it in more than one call")
 			}
-			if mayHave(filepath.Join(workspace, dir)) {
+			if MayHave(filepath.Join(workspace, dir)) {
 				out = append(out, dir)
 			}
 		}
@@ -86,14 +86,14 @@ func below(workspace string, places []string) ([]string, error) {
 }
 
 // around returns the policies of a workspace and of the directories around it.
-func (p *projects) around(workspace string) (*policy.Bundle, error) {
+func (p *Projects) around(workspace string) (*policy.Bundle, error) {
 	places, err := p.above(workspace)
 	if err != nil {
 		return nil, err
 	}
 	levels := make([]*policy.Bundle, len(places))
 	for i, dir := range places {
-		if levels[i], err = p.at(dir); err != nil {
+		if levels[i], err = p.At(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -105,12 +105,12 @@ func (p *projects) around(workspace string) (*policy.Bundle, error) {
 const maxAbove = 64
 
 // above are the directories whose policies a workspace has, its own first.
-func (p *projects) above(workspace string) ([]string, error) {
+func (p *Projects) above(workspace string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	top := workspace
-	for dir := workspace; p.find != nil; dir = filepath.Dir(top) {
-		w, found, err := p.find(ctx, dir)
+	for dir := workspace; p.Find != nil; dir = filepath.Dir(top) {
+		w, found, err := p.Find(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +136,8 @@ func (p *projects) above(workspace string) ([]string, error) {
 	return out, nil
 }
 
-// at returns the policies that stand in one directory.
-func (p *projects) at(dir string) (*policy.Bundle, error) {
+// At returns the policies that stand in one directory.
+func (p *Projects) At(dir string) (*policy.Bundle, error) {
 	if dir == "" {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package past
 
 import (
 	"context"
@@ -17,18 +17,18 @@ import (
 // records goes through the calls that a query picks, in the order of their
 // proposals. The journal says how each was judged first: a row holds what was
 // judged last. While a page is read and judged, the next one is fetched.
-func (p historyPart) records(ctx context.Context, q wire.ReplayQuery) func(func(policy.Record) error) error {
-	r := &pastReader{d: p.d, plans: newMemo(readPlan), tools: newMemo(readTool)}
+func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(policy.Record) error) error {
+	r := &reader{Config: p.Config, plans: newMemo(palyra.ReadJudgedPlan), tools: newMemo(readTool)}
 	return func(yield func(policy.Record) error) error {
-		return ahead(ctx, func(ctx context.Context, hand func(*pastPage) error) error {
-			return p.d.path.ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
+		return ahead(ctx, func(ctx context.Context, hand func(*page) error) error {
+			return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
 				page, err := r.fetch(ctx, rows)
 				if err != nil {
 					return err
 				}
 				return hand(page)
 			})
-		}, func(page *pastPage) error {
+		}, func(page *page) error {
 			for _, one := range r.read(page) {
 				if err := yield(one); err != nil {
 					return err
@@ -70,25 +70,25 @@ func ahead[T any](ctx context.Context, fetch func(ctx context.Context, hand func
 	return <-fetched
 }
 
-// pastReader makes records of rows. Plans and tools that stand there as often as
+// reader makes records of rows. Plans and tools that stand there as often as
 // they were used are read once.
-type pastReader struct {
-	d     *Daemon
+type reader struct {
+	Config
 	plans *memo[palyra.Plan]
 	tools *memo[palyra.Tool]
 
 	own ownPlaces
 }
 
-// pastPage is rows, with what the journal and the desk know of them.
-type pastPage struct {
+// page is rows, with what the journal and the desk know of them.
+type page struct {
 	rows  []run.Past
 	lines map[palyra.ID][]journal.Raw
 	ended map[palyra.ID]approval.Ended
 }
 
 // fetch looks up what belongs to rows.
-func (r *pastReader) fetch(ctx context.Context, rows []run.Past) (*pastPage, error) {
+func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
 	calls, questions := make([]palyra.ID, len(rows)), []palyra.ID{}
 	for i, row := range rows {
 		calls[i] = row.ID
@@ -96,19 +96,19 @@ func (r *pastReader) fetch(ctx context.Context, rows []run.Past) (*pastPage, err
 			questions = append(questions, row.Approval)
 		}
 	}
-	lines, err := r.d.journal.Of(ctx, palyra.CallJudged{}.Kind(), calls)
+	lines, err := r.Journal.Of(ctx, palyra.CallJudged{}.Kind(), calls)
 	if err != nil {
 		return nil, err
 	}
-	ended, err := r.d.desk.Ended(ctx, questions)
+	ended, err := r.Desk.Ended(ctx, questions)
 	if err != nil {
 		return nil, err
 	}
-	return &pastPage{rows: rows, lines: lines, ended: ended}, nil
+	return &page{rows: rows, lines: lines, ended: ended}, nil
 }
 
 // read makes records of a page on every core.
-func (r *pastReader) read(p *pastPage) []policy.Record {
+func (r *reader) read(p *page) []policy.Record {
 	out := make([]policy.Record, len(p.rows))
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-package daemon
+package past
 
 import (
 	"encoding/json"
@@ -17,9 +17,6 @@ const (
 	maxMemo = 16 << 20
 	maxOnce = 1 << 16
 )
-
-// planDomain is what plan digests are made under.
-const planDomain = "plan/v1"
 
 // memo reads JSON texts. What comes by a second time is remembered: where every
 // text is another one, there is nothing to keep.
@@ -61,7 +58,7 @@ func readMembers(raw []byte, wanted func(name string) bool, v any) error {
 	})
 	switch {
 	case !whole:
-		return errors.New("daemon: not an object")
+		return errors.New("past: not an object")
 	case len(some) == 1:
 		return nil
 	}
@@ -85,7 +82,7 @@ func (m *memo[T]) read(raw []byte, s *scratch) (*remembered[T], error) {
 		return nil, err
 	}
 	s.canonical = s.doc.AppendCanonical(s.canonical[:0])
-	r.sum = palyra.Digest(canon.Sum(planDomain, s.canonical))
+	r.sum = palyra.PlanDigest(s.canonical)
 	m.keep(text, r)
 	return r, nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package bundle
 
 import (
 	"context"
@@ -104,19 +104,22 @@ func TestListingsDiffer(t *testing.T) {
 	}
 }
 
-// Whoever gives up gets nothing examined and nothing put into force.
-func TestExaminingEndsWithItsCaller(t *testing.T) {
-	d := testDaemon(t)
-	before := d.policy.Bundle().Digest()
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := (bundlesPart{d}).Check(ctx, with(t, noEcho)); palyra.AsError(err).Reason != palyra.ReasonCancelled || palyra.AsError(err).Remedy == "" {
-		t.Errorf("check: %v", err)
+// layPolicies writes a policy directory.
+func layPolicies(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "a.cedar"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	if _, _, err := (bundlesPart{d}).Apply(ctx, person(t, d, nil), with(t, noEcho), false); palyra.AsError(err).Reason != palyra.ReasonCancelled {
-		t.Errorf("apply: %v", err)
+}
+
+const noEcho = `@id("no-echo") @reason("quiet") forbid (principal, action == Action::"tool.execute", resource == Tool::"palyra.echo");`
+
+func TestEvidenceHasABound(t *testing.T) {
+	files := map[string]any{}
+	for i := range 1000 {
+		files[strings.Repeat("a", 50)+string(rune('a'+i%26))+string(rune('a'+i/26))+".cedar"] = "x"
 	}
-	if d.policy.Bundle().Digest() != before {
-		t.Error("it is in force all the same")
+	if _, err := abridged(palyra.Signature{Fields: map[string]any{"files": files}}); palyra.AsError(err).Reason != palyra.ReasonInputTooLarge {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,100 @@
+package past
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"palyra"
+)
+
+func TestReadProposal(t *testing.T) {
+	want := palyra.Proposal{Principal: "agent:a", Owner: "user:é", Session: "s", Run: "r", Parent: "p", Door: palyra.DoorCLI, CallsUsed: 3, CallsMax: 1 << 60}
+	whole := want
+	whole.Arguments, whole.Labels, whole.Tool = json.RawMessage(`{"a":[1]}`), []string{"x"}, "t"
+	raw, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readProposal(raw, new(scratch))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+}
+
+// What comes by once is not kept; what comes by again is, within bounds.
+func TestMemoKeepsWhatComesAgain(t *testing.T) {
+	m, s := newMemo(palyra.ReadJudgedPlan), new(scratch)
+	read := func(text string) *remembered[palyra.Plan] {
+		t.Helper()
+		r, err := m.read([]byte(text), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if first := read(`{"tool":"a"}`); first.id != 0 || len(m.known) != 0 {
+		t.Errorf("kept at once: %d", first.id)
+	}
+	second, other := read(`{"tool":"a"}`), read(`{"tool":"b"}`)
+	if third := read(`{"tool":"a"}`); second.id == 0 || third != second || other.id != 0 || third.value.Tool != "a" || third.sum == other.sum {
+		t.Errorf("%+v %+v %+v", second, third, other)
+	}
+	for i := range maxOnce + 10 {
+		read(fmt.Sprintf(`{"tool":"%d"}`, i))
+	}
+	if len(m.once) > maxOnce || len(m.known) != 1 {
+		t.Errorf("%d and %d are kept", len(m.once), len(m.known))
+	}
+}
+
+func TestAhead(t *testing.T) {
+	count := func(n int) func(context.Context, func(int) error) error {
+		return func(_ context.Context, hand func(int) error) error {
+			for i := range n {
+				if err := hand(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	var got []int
+	if err := ahead(t.Context(), count(5), func(i int) error { got = append(got, i); return nil }); err != nil || !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("%v %v", got, err)
+	}
+	bad := errors.New("bad")
+	ended := false
+	err := ahead(t.Context(), func(ctx context.Context, hand func(int) error) error {
+		defer func() { ended = true }()
+		return count(1000)(ctx, hand)
+	}, func(i int) error {
+		if i == 2 {
+			return bad
+		}
+		return nil
+	})
+	if !errors.Is(err, bad) || !ended {
+		t.Errorf("an error of the use: %v, and the other has ended: %v", err, ended)
+	}
+	got = nil
+	err = ahead(t.Context(), func(ctx context.Context, hand func(int) error) error { return errors.Join(hand(7), bad) }, func(i int) error { got = append(got, i); return nil })
+	if !errors.Is(err, bad) || !slices.Equal(got, []int{7}) {
+		t.Errorf("an error of the other: %v %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = ahead(ctx, count(1000), func(i int) error {
+		if i == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
