@@ -110,6 +110,7 @@ var touch = agenttest.Call{Name: "palyra_process_run", Args: []string{`{"command
 // A model runs a program that a person must allow, hears what it printed, and
 // ends in its own words; the next run of the session goes on from there.
 func TestAModelIsAllowedALive(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"openai", "anthropic"} {
 		t.Run(kind, func(t *testing.T) {
 			s := agenttest.New(t,
@@ -155,6 +156,7 @@ func TestAModelIsAllowedALive(t *testing.T) {
 // A model that is overloaded, and one whose connection breaks in the middle, is
 // asked again; nothing is lost.
 func TestAModelIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"openai", "anthropic"} {
 		s := agenttest.New(t,
 			agenttest.Reply{Status: 429, Header: map[string]string{"Retry-After": "1"}, Body: `{"error":{"type":"rate_limit_error","message":"slow down ` + modelKey + `"}}`},
@@ -176,6 +178,7 @@ func TestAModelIsAskedAgain(t *testing.T) {
 
 // What cannot be mended is said at once, with what to do, and without the key.
 func TestAModelThatRefuses(t *testing.T) {
+	t.Parallel()
 	s := agenttest.New(t, agenttest.Reply{Status: 401, Body: `{"error":{"message":"Incorrect API key provided: ` + modelKey + `"}}`})
 	d := newDaemon(t)
 	d.withModel("openai", s)

@@ -220,6 +220,7 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 // An older copy of the whole state starts and verifies: only who kept evidence can
 // tell, and the command tells them.
 func TestAnOlderStateIsToldByKeptEvidence(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	agent := d.client(client.AgentDoor)

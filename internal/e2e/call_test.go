@@ -174,6 +174,7 @@ func TestSessionGrant(t *testing.T) {
 }
 
 func TestTimeboxedGrantEndsByItself(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)

@@ -95,6 +95,7 @@ func TestTheConsoleOfASecondDaemon(t *testing.T) {
 
 // The link signs one browser in, once. It looks, and decides nothing.
 func TestTheConsole(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	var link struct {

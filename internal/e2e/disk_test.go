@@ -107,6 +107,7 @@ func TestStopOnAFullDisk(t *testing.T) {
 // The daemon's own user stops it whatever became of the key, the sockets or the
 // directory they are in; the journal says that nobody signed it.
 func TestStopWithoutAKey(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	key := filepath.Join(d.home, "operator.key")
 	for _, c := range []struct {

@@ -15,6 +15,7 @@ import (
 // is signed and verifies without a daemon, and attestations carry its digest. A
 // daemon that demands it refuses before and runs after.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()

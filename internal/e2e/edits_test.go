@@ -42,6 +42,7 @@ func (d *daemon) hookSoon(stdin string) hookSays {
 // Going on editing a workspace is one answer: the next files are written unasked, and
 // whatever the answer does not speak of is asked about as before.
 func TestGoOnEditing(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart(unlimited...)
 	d.inWorkspace()

@@ -126,6 +126,7 @@ func TestHostileSearchEnds(t *testing.T) {
 // Every tool that runs in the daemon itself ends by its limit, whatever it is given.
 // One without a line here is a defect of this test.
 func TestEveryBuiltInToolEnds(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)

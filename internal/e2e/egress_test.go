@@ -122,6 +122,7 @@ func main() {
 // other host, the host's own services and other protocols are not. What went
 // through and what was refused is in the attestation.
 func TestOnlyGrantedHostsAreReached(t *testing.T) {
+	t.Parallel()
 	d, w := newDaemon(t), newWorld(t)
 	d.ownWork()
 	build := exec.Command("go", "build", "-o", filepath.Join(d.work, "fetcher"), d.put("fetcher.go", fetcher))
@@ -192,6 +193,7 @@ print(s.recv(100).decode())'`, host, rawPort), "220 ready"},
 // run's clock stands still; the answer for the session holds for the next run as
 // well.
 func TestAHostIsAskedForOnTheWay(t *testing.T) {
+	t.Parallel()
 	d, w := newDaemon(t), newWorld(t)
 	d.ownWork()
 	d.guarded(w)

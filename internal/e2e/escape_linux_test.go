@@ -18,6 +18,7 @@ import (
 // A workspace that somebody swaps for a link while calls are launched in it: no
 // launch ever sees what the link leads to.
 func TestASwappedWorkspaceLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	owner := d.ownWork()
 	d.mustStart(unlimited...)
@@ -118,6 +119,7 @@ func TestNoSetIDProgramsAreLeft(t *testing.T) {
 
 // Input that is fed while a program runs is asked about every time.
 func TestLiveInputIsAskedEveryTime(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()

@@ -91,6 +91,7 @@ func predicate(t testing.TB, out palyra.Outcome) palyra.Predicate {
 // The command of the issue, on the built binaries: it waits, is allowed, runs as
 // the workspace's owner, and the attestation names what really held.
 func TestExecWaitsRunsAndIsAttested(t *testing.T) {
+	t.Parallel()
 	t.Run("tier b", func(t *testing.T) { execIsAttested(t, "b", "sandbox_tier_b", "no_network") })
 	t.Run("tier c", func(t *testing.T) { execIsAttested(t, "c", "sandbox_tier_c_linux_bubblewrap", "net_namespace") })
 }
@@ -190,6 +191,7 @@ func (d *daemon) palyra(args ...string) *exec.Cmd {
 // What the plan binds and what changes between the answer and the launch: the
 // call does not run.
 func TestChangedBetweenAnswerAndLaunch(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
@@ -284,6 +286,7 @@ func TestAnAnswerCoversNothingElse(t *testing.T) {
 // A program that fails brings back what it said and how it ended, also through
 // palyra exec.
 func TestFailingProgramsExplainThemselves(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
@@ -406,6 +409,7 @@ func TestCancelAndRevokeEndTheTree(t *testing.T) {
 // A daemon that dies takes its programs with it; their calls are unknown at the
 // next start and are not run again.
 func TestKilledDuringRuns(t *testing.T) {
+	t.Parallel()
 	times := 4
 	if os.Getenv("PALYRA_FAULTS") == "full" {
 		times = 100
@@ -455,6 +459,7 @@ func TestKilledDuringRuns(t *testing.T) {
 
 // A pending program resumes after a restart and runs when it is allowed.
 func TestAPendingProgramResumes(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
@@ -487,6 +492,7 @@ func TestAPendingProgramResumes(t *testing.T) {
 
 // Stdin through palyra exec: small, binary, and too long to be bound.
 func TestExecStdin(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
@@ -521,6 +527,7 @@ func TestExecStdin(t *testing.T) {
 
 // Signals reach the program; its exit code comes back.
 func TestExecForwardsSignals(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()
@@ -564,6 +571,7 @@ func TestExecForwardsSignals(t *testing.T) {
 // What is attested of an output is all of it, also where less is delivered, and as
 // much as the settings say is delivered in full.
 func TestDigestsAreOfTheWholeOutput(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()

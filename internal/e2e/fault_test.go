@@ -218,8 +218,10 @@ func check(t testing.TB, d *daemon) {
 // A write that was killed leaves no temporary file once the daemon is back, and no
 // file of anybody else's is taken for one.
 func TestAWriteThatWasKilledLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for point, want := range map[string]string{"file.replaced/lost": "old", "file.replaced/kept": "new"} {
 		t.Run(strings.ReplaceAll(point, "/", "_"), func(t *testing.T) {
+			t.Parallel()
 			d := newDaemon(t)
 			for name, text := range map[string]string{"f": "old", ".palyra-mine.tmp": "mine", ".palyra-01J9Z8Q2V5T6Y7W8X9A0B1C2D3-x.tmp": "mine"} {
 				d.write(filepath.Join(d.work, name), text, 0o644)
@@ -330,6 +332,7 @@ func points(t *testing.T) []string {
 }
 
 func TestKillAtEveryDurableStep(t *testing.T) {
+	t.Parallel()
 	all := points(t)
 	if len(all) < 30 {
 		t.Fatalf("only %d points: %v", len(all), all)
@@ -360,10 +363,11 @@ func kills() int {
 	if os.Getenv("PALYRA_FAULTS") == "full" {
 		return 200
 	}
-	return 12
+	return 6
 }
 
 func TestRandomKillsUnderLoad(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))

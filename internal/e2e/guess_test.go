@@ -79,6 +79,7 @@ func wrongPIN(o *offer) string {
 }
 
 func TestFiveGuessesKillACode(t *testing.T) {
+	t.Parallel()
 	d := attacked(t)
 	o := d.offer("", "")
 	var waited time.Duration

@@ -78,6 +78,7 @@ func TestScriptsNameTheirInterpreter(t *testing.T) {
 // What is piped on is whole up to the limit; beyond it the reader is told to the byte
 // and the command counts as failed.
 func TestPipedOutput(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart()

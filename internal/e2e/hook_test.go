@@ -98,6 +98,7 @@ func (d *daemon) answerNext(ctx context.Context, answer palyra.Answer, scope pal
 // A file of the workspace is read without a question, one outside never; a write is
 // asked about, once for each, and says that nothing holds it.
 func TestHookChecksTheAgentsOwnTools(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.mustStart()
 	d.inWorkspace()

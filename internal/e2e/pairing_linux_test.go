@@ -21,6 +21,7 @@ import (
 // joined by a wire. The other is paired by the PIN at a terminal and by the text of
 // the QR code, and lists, watches and decides what is asked on the first.
 func TestADeviceDecidesFromElsewhere(t *testing.T) {
+	t.Parallel()
 	t.Run("two homes", func(t *testing.T) {
 		d := newDaemon(t)
 		d.mustStart("PALYRA_LIMITS_LOGIN_PER_MINUTE=100")

@@ -183,8 +183,12 @@ var byLimit = []refusal{
 // Whatever refuses a call: why says so in the words of the refusal, and what it
 // says would turn it, done as it says, turns it.
 func TestEveryRefusalCanBeTurned(t *testing.T) {
+	t.Parallel()
 	for _, c := range refusals {
-		t.Run(c.name, func(t *testing.T) { c.turn(t) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.turn(t)
+		})
 	}
 }
 

@@ -106,6 +106,7 @@ for c in todo:
 // Whoever swaps what an approved program reads, at whatever moment: the program that
 // runs is the approved one, or none, and the outcome says that the file changed.
 func TestWhatRunsIsWhatWasApproved(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t)
 	d.ownWork()
 	d.mustStart(append(unlimited, "PALYRA_PROCESS_STAGE_NAMES=500")...)

@@ -104,6 +104,7 @@ var official = map[string]map[string]map[string]any{
 
 // TestOfficialServersBehindTheGate calls every tool of the official servers.
 func TestOfficialServersBehindTheGate(t *testing.T) {
+	t.Parallel()
 	for name, calls := range official {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(t)
