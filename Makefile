@@ -61,11 +61,11 @@ test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
 	@$(MAKE) test-fuzz
 	@$(MAKE) test-go
 
-# lint has vetted everything. Many tests wait more than they work, so four of a package
-# run beside each other where they say that they can.
+# lint has vetted everything. Many tests wait more than they work, so three packages run at
+# once, and four tests of a package where they say that they can.
 .PHONY: test-go
 test-go:
-	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 20m -vet=off -parallel 4 ./...
+	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 20m -vet=off -p 3 -parallel 4 ./...
 
 # Seeds run with the tests; this is a short look beyond them, in the packages
 # that read what comes from outside.

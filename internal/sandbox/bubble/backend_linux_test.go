@@ -19,7 +19,10 @@ import (
 
 // TestBackendAsOrdinaryUser runs the other tests of the backend as somebody who may
 // do nothing special: no cgroups, no other uids.
-func TestBackendAsOrdinaryUser(t *testing.T) { celltest.AsOrdinary(t, "^TestBackend", 40) }
+func TestBackendAsOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	celltest.AsOrdinary(t, "^TestBackend", 40)
+}
 
 func TestBackendFirstProgram(t *testing.T) {
 	eachResident(t, func(t *testing.T, who resident) {

@@ -51,6 +51,7 @@ func eachResident(t *testing.T, f func(t *testing.T, s resident)) {
 
 // TestRoomsAsAnOrdinaryUser runs the other tests a second time without root.
 func TestRoomsAsAnOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return
 	}
