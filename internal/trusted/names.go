@@ -38,9 +38,11 @@ func versionControl() []group {
 		{VersionControl, Held, "Mercurial", known("https://www.mercurial-scm.org/doc/hgrc.5.html"), []string{
 			".hg/", ".hg/hgrc", ".hg/hgrc-not-shared", ".hg/requires", ".hg/sharedpath",
 		}},
-		{VersionControl, Held, "Jujutsu", known("https://jj-vcs.github.io/jj/latest/config/"), []string{
-			".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml",
-		}},
+		{
+			VersionControl, Held, "Jujutsu: settings, which later versions keep outside, and by what they find them",
+			known("https://jj-vcs.github.io/jj/latest/config/"),
+			[]string{".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml"},
+		},
 		{VersionControl, Held, "Sapling", known("https://sapling-scm.com/docs/introduction/"), []string{
 			".sl/", ".sl/config", ".sl/hgrc", ".sl/sharedpath",
 		}},
