@@ -37,6 +37,9 @@ func NewBox(dir int, name string) (*Box, error) {
 // Put moves an entry of a directory into the box.
 func (b *Box) Put(from int, name string) error { return unix.Renameat(from, name, b.fd, ItemName) }
 
+// Descriptor is for what has to be copied into the box, as ItemName.
+func (b *Box) Descriptor() int { return b.fd }
+
 // Shut closes the box to everybody.
 func (b *Box) Shut() error { return errors.Join(unix.Fchmod(b.fd, 0), unix.Close(b.fd)) }
 
@@ -60,6 +63,29 @@ func (b *Box) Measure(most int64) (bytes int64, over bool) {
 	})
 	return bytes, err != nil || bytes > most
 }
+
+// Budget is what the items of a call may take.
+type Budget struct {
+	Most int64 // bytes; 0: there is no limit
+	Used int64
+}
+
+// Weigh finds out what an item takes, and removes one that is more than the budget has
+// left: its size and digest stay.
+func (w *Budget) Weigh(b *Box, i *Item) (over bool) {
+	i.Bytes, over = b.Measure(w.Most - w.Used)
+	if over = over && w.Most > 0; over {
+		i.Digest, i.Hashed = b.Digest()
+		i.Removed = b.Empty() == nil // otherwise it is there, and counts
+	}
+	if !i.Removed {
+		w.Used += i.Bytes
+	}
+	return over
+}
+
+// Loss says of an item that was not kept what it was.
+func (i Item) Loss() string { return fmt.Sprintf("%s (%d bytes, %s)", i.Path, i.Bytes, i.Digest) }
 
 // Digest is the SHA-256 of a file's content, or of a directory's files in order of
 // their paths, each after a line of its path, mode and size. It covers so many bytes.

@@ -3,6 +3,7 @@ package quarantine
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,7 +39,9 @@ func stays(dir string) (out []stay, err error) {
 			continue
 		}
 		s := stay{call: e.Name(), at: fi.ModTime(), bytes: Used(filepath.Join(dir, e.Name()))}
-		if text, err := os.ReadFile(filepath.Join(dir, e.Name(), WorkspaceName)); err == nil {
+		if f, err := plain(filepath.Join(dir, e.Name(), WorkspaceName)); err == nil {
+			text, _ := io.ReadAll(io.LimitReader(f, maxPath))
+			_ = f.Close()
 			s.workspace = string(text)
 		}
 		out = append(out, s)
@@ -50,18 +53,48 @@ func stays(dir string) (out []stay, err error) {
 // Used is what the items of a call take, by its index. Those of an index that tells
 // no sizes, as earlier versions wrote it, count as little.
 func Used(dir string) (bytes int64) {
-	f, err := os.Open(filepath.Join(dir, IndexName))
+	f, err := plain(filepath.Join(dir, IndexName))
 	if err != nil {
 		return 0
 	}
 	defer func() { _ = f.Close() }()
-	items, _ := ReadIndex(f) // what can be read of it counts
+	items, _ := ReadIndex(io.LimitReader(f, maxIndex)) // what can be read of it counts
 	for _, i := range items {
 		if !i.Removed {
 			bytes += max(i.Bytes, entryCost)
 		}
 	}
 	return bytes
+}
+
+// maxIndex is how much of an index counts.
+const maxIndex = 64 << 20
+
+// plain opens a file for reading, whatever somebody put in its place.
+func plain(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(fs.ErrInvalid, err, f.Close())
+	}
+	return f, nil
+}
+
+// NoteWorkspace writes down in the directory of a call which workspace its items come
+// from, once.
+func NoteWorkspace(dir int, workspace string) error {
+	fd, err := unix.Openat(dir, WorkspaceName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(workspace))
+	return errors.Join(err, unix.Close(fd))
 }
 
 // Usage is how many calls have something in a quarantine, and what that takes.

@@ -3,7 +3,6 @@ package seal
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -19,27 +18,26 @@ func (p *pen) bounded(s *Snapshot) *pen {
 
 // known writes down which workspace a call's items come from, and finds what is there
 // of the call already.
-func (p *pen) known(dir int) error {
-	p.used = quarantine.Used(filepath.Join(p.path, p.call))
-	if p.workspace == "" {
+func (p *pen) known(at *corner, dir string) error {
+	at.budget = quarantine.Budget{Most: p.most, Used: quarantine.Used(dir)}
+	if p.workspace == "" || at.own {
 		return nil
 	}
-	fd, err := unix.Openat(dir, quarantine.WorkspaceName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if errors.Is(err, unix.EEXIST) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = unix.Write(fd, []byte(p.workspace))
-	return errors.Join(err, unix.Close(fd))
+	return quarantine.NoteWorkspace(at.fd, p.workspace)
 }
 
-// boxed moves something into a box of its own, under the next free name.
-func (d *corner) boxed(fd int, name string) (string, error) {
+// newBox makes a box for an item.
+func (d *corner) newBox(item string) (box *quarantine.Box, err error) {
+	err = d.as(func() error { box, err = quarantine.NewBox(d.fd, item); return err })
+	return box, err
+}
+
+// take moves something into a box of its own, under the next free name: by another name
+// it may still be a repository.
+func (d *corner) take(fd int, name string) (string, error) {
 	for {
 		item := fmt.Sprintf("%06d", d.n+1)
-		box, err := quarantine.NewBox(d.fd, item)
+		box, err := d.newBox(item)
 		if errors.Is(err, unix.EEXIST) {
 			d.n++
 			continue
@@ -58,26 +56,42 @@ func (d *corner) boxed(fd int, name string) (string, error) {
 	}
 }
 
+// descriptor is the path of an open directory, whatever is at its place now.
+func descriptor(fd int) string { return fmt.Sprintf("/proc/self/fd/%d/.", fd) }
+
+// Trim removes the oldest calls from the quarantine in the workspace itself, until what
+// is left is as much as is kept of a workspace. It returns which.
+func (s *Snapshot) Trim(call palyra.ID, busy func(call string) bool) (gone []string, err error) {
+	if s.limits.Kept <= 0 {
+		return nil, nil
+	}
+	t, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	fd, err := t.open(join(ownDir, penDir), unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
+	defer unix.Close(fd)
+	err = t.asOwner(func() (err error) {
+		gone, err = quarantine.Trim(descriptor(fd), string(call), busy, quarantine.Limits{Total: s.limits.Kept})
+		return err
+	})
+	return gone, err
+}
+
 // store ends what take began: the item is weighed, put into the index and shut.
 func (p *pen) store(at *corner, item string, e entry) error {
 	i := quarantine.Item{Item: item, Path: e.path, Mode: e.mode}
-	if at.box != nil {
-		p.weigh(at.box, &i)
+	box := at.box
+	at.box = nil
+	if at.budget.Weigh(box, &i) {
+		p.stay(palyra.RemnantNotKept, i.Loss())
 	}
-	return errors.Join(p.write(at, i), at.shut(item, e))
-}
-
-// weigh finds out what an item takes, and removes one that is more than is kept: its
-// size and digest stay.
-func (p *pen) weigh(box *quarantine.Box, i *quarantine.Item) {
-	bytes, over := box.Measure(p.most - p.used)
-	i.Bytes = bytes
-	if p.most > 0 && over {
-		i.Digest, i.Hashed = box.Digest()
-		i.Removed = box.Empty() == nil // otherwise it is there, and counts
-		p.stay(palyra.RemnantNotKept, fmt.Sprintf("%s (%d bytes, %s)", i.Path, bytes, i.Digest))
-	}
-	if !i.Removed {
-		p.used += bytes
-	}
+	return errors.Join(p.write(at, i), box.Shut())
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"palyra"
 	"palyra/internal/quarantine"
@@ -63,5 +66,55 @@ func TestWhatIsTooLargeIsNotKept(t *testing.T) {
 		if b.openBoxes(); countFiles(call) != 3+1+2 { // the boxes, the small item, index and workspace
 			t.Errorf("%d files are kept", countFiles(call))
 		}
+	}
+}
+
+// The quarantine in a workspace on another file system is bounded like the daemon's own,
+// also where its owner is somebody else: what is too large is not kept, and the oldest
+// calls go.
+func TestQuarantineInTheWorkspaceIsBounded(t *testing.T) {
+	b := newBox(t)
+	b.pens = other(t, b)
+	b.file("src/")
+	uid := giveAway(t, b)
+	s, err := Scan(t.Context(), b.ws, Default, Limits{Kept: 1 << 20, settle: -1})
+	must(t, err)
+	own := b.in(filepath.Join(ownDir, penDir))
+	sweep := func(call string, bytes int, name string) []string {
+		t.Helper()
+		b.write(name, strings.Repeat("x", bytes))
+		must(t, os.Lchown(b.in(name), uid, uid))
+		made, err := s.Sweep(t.Context(), b.pens, palyra.ID(call))
+		must(t, err)
+		return made
+	}
+	for _, call := range []string{"A1", "A2", "A3"} {
+		if made := sweep(call, 400_000, "src/.envrc"); !slices.Equal(made, []string{"src/.envrc"}) {
+			t.Errorf("made %q", made)
+		}
+		if fi, err := os.Lstat(filepath.Join(own, call, "000001")); err != nil || fi.Mode() != os.ModeDir {
+			t.Errorf("%v, %v", fi, err)
+		}
+		when := time.Now().Add(-time.Hour)
+		must(t, os.Chtimes(filepath.Join(own, call), when, when))
+	}
+	made := sweep("A4", 2<<20, "src/.envrc")
+	if len(made) != 2 || !strings.Contains(made[1], "src/.envrc (2097152 bytes, sha256:") {
+		t.Errorf("made %q", made)
+	}
+	must(t, unix.Mkfifo(filepath.Join(own, "A3", quarantine.WorkspaceName), 0o600))
+	gone, err := s.Trim("A4", func(call string) bool { return call == "A1" })
+	if err != nil || !slices.Equal(gone, []string{"A2"}) {
+		t.Errorf("gone %q, %v", gone, err)
+	}
+	entries, err := os.ReadDir(own)
+	must(t, err)
+	if len(entries) != 3 || entries[0].Name() != "A1" || entries[1].Name() != "A3" || entries[2].Name() != "A4" {
+		t.Errorf("left %v", entries)
+	}
+	must(t, os.Rename(b.in(ownDir), b.in("away")))
+	must(t, os.Symlink("away", b.in(ownDir)))
+	if gone, err := s.Trim("A4", func(string) bool { return false }); len(gone) > 0 {
+		t.Errorf("through a link: %q, %v", gone, err)
 	}
 }

@@ -32,7 +32,7 @@ func (p *pen) loose(before map[string]bool, known bool) map[string]bool {
 // sweep puts there is passed over, and the rest noted.
 func (w *walker) takePen(a at, name string) error {
 	pens := join(ownDir, penDir)
-	ours := a.path == ownDir && name == penDir || a.path == pens && w.out.pens[name]
+	ours := a.path == ownDir && name == penDir || a.path == pens && (w.out.pens[name] || w.pen.inside != nil && name == w.pen.call)
 	if _, in := below("/"+a.path, "/"+pens); in && a.path != pens && (name == quarantine.IndexName || plainItem(name)) {
 		return nil
 	}

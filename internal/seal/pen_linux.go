@@ -26,8 +26,8 @@ type pen struct {
 	made   []string
 	more   int
 
-	workspace  string
-	most, used int64 // bytes of a call's items; no limit: 0
+	workspace string
+	most      int64 // bytes of a call's items; no limit: 0
 
 	restored map[string]bool // what was put back, by path
 	out      map[string]bool // what stays and somebody should know of
@@ -42,10 +42,12 @@ func (p *pen) stay(kind palyra.RemnantKind, path string) {
 
 // corner is one directory of a pen.
 type corner struct {
-	fd  int
-	n   int // items so far
-	own bool
-	box *quarantine.Box // of the item that was taken last, until it is shut
+	fd     int
+	n      int // items so far
+	own    bool
+	box    *quarantine.Box // of the item that was taken last, until it is shut
+	budget quarantine.Budget
+	as     func(func() error) error // who makes directories there
 }
 
 func newPen(t *tree, path string, call palyra.ID) (*pen, error) {
@@ -110,8 +112,8 @@ func (p *pen) atHome() (*corner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)
 	}
-	p.home = &corner{fd: sub}
-	if err := p.known(sub); err != nil {
+	p.home = &corner{fd: sub, as: func(f func() error) error { return f() }}
+	if err := p.known(p.home, filepath.Join(p.path, p.call)); err != nil {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)
 	}
 	return p.home, nil
@@ -151,7 +153,10 @@ func (p *pen) atWorkspace(w *walker) (*corner, error) {
 		return nil, denied("what has to be moved away has no place: %s cannot be made in the workspace", filepath.Join(ownDir, penDir)).
 			WithRemedy("let the owner of the workspace write to it").WithCause(err)
 	}
-	p.inside = &corner{fd: fd, own: true}
+	p.inside = &corner{fd: fd, own: true, as: p.t.asOwner}
+	if err := p.t.asOwner(func() error { return p.known(p.inside, descriptor(fd)) }); err != nil {
+		return nil, fmt.Errorf("seal: quarantine: %w", err)
+	}
 	if known && was.id != p.dir {
 		return nil, denied("%q in the workspace is another directory than before the run", ownDir)
 	}
@@ -251,49 +256,6 @@ func (w *walker) unlockItem(dir int, name string) error {
 	return chmod(fd, st.mode|0o700)
 }
 
-// take moves something in under the next free name.
-func (d *corner) take(fd int, name string) (string, error) {
-	if !d.own {
-		return d.boxed(fd, name)
-	}
-	for {
-		item := fmt.Sprintf("%06d", d.n+1)
-		err := unix.Renameat2(fd, name, d.fd, item, unix.RENAME_NOREPLACE)
-		if errors.Is(err, unix.EINVAL) { // not every file system knows the flag
-			if e := unix.Faccessat(d.fd, item, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW); errors.Is(e, unix.ENOENT) {
-				err = unix.Renameat(fd, name, d.fd, item)
-			}
-		}
-		switch {
-		case errors.Is(err, unix.EEXIST):
-			d.n++
-		case err != nil:
-			return "", err
-		default:
-			d.n++
-			return item, nil
-		}
-	}
-}
-
-// shut closes a directory that stays in the workspace to whatever wanders there:
-// by another name it may still be a repository.
-func (d *corner) shut(item string, e entry) error {
-	if box := d.box; box != nil {
-		d.box = nil
-		return box.Shut()
-	}
-	if !d.own || e.mode&unix.S_IFMT != unix.S_IFDIR {
-		return nil
-	}
-	fd, err := unix.Openat(d.fd, item, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil // not a directory any more, then
-	}
-	defer unix.Close(fd)
-	return chmod(fd, 0)
-}
-
 // note adds to the result.
 func (p *pen) note(path string) {
 	if len(p.made) >= maxMade {
@@ -332,8 +294,5 @@ func (p *pen) write(at *corner, i quarantine.Item) error {
 		_, err = f.Write(line)
 		return errors.Join(err, f.Close())
 	}
-	if at.own {
-		return p.t.asOwner(add)
-	}
-	return add()
+	return at.as(add)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -89,40 +90,45 @@ func (r *reader) away(err error) error {
 }
 
 // SetAside moves what Keep left of a run's files to a quarantine: to the directory of that
-// name below it, which is the daemon's alone. They are there under neutral names, and
-// the index says where each was to go. It returns how many there are. Where somebody else
-// changed the same files, nothing of the run's is lost so.
-func (g *Stage) SetAside(dir, name string) (n int, err error) {
+// name below it, which is the daemon's alone. They are there in boxes, and the index
+// says where each was to go. It returns how many there are. Where somebody else changed
+// the same files, nothing of the run's is lost so, up to most bytes (0: all) of what the
+// quarantine has under that name; lost are those beyond.
+func (g *Stage) SetAside(dir, name string, most int64) (n int, lost []quarantine.Item, err error) {
 	if !quarantine.PlainID(name) {
-		return 0, fmt.Errorf("stage: set aside: %q is no name", name)
+		return 0, nil, fmt.Errorf("stage: set aside: %q is no name", name)
 	}
 	top, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, fmt.Errorf("stage: set aside: %w", err)
+		return 0, nil, fmt.Errorf("stage: set aside: %w", err)
 	}
 	defer func() { _ = unix.Close(top) }()
 	upper, err := g.open(Upper)
 	if err != nil {
-		return 0, fmt.Errorf("stage: set aside: %w", err)
+		return 0, nil, fmt.Errorf("stage: set aside: %w", err)
 	}
 	defer func() { _ = unix.Close(upper) }()
-	a := aside{top: top, name: name, upper: upper}
+	a := aside{top: top, name: name, upper: upper, workspace: g.workspace}
+	a.budget = quarantine.Budget{Most: most, Used: quarantine.Used(filepath.Join(dir, name))}
 	defer a.close()
 	for _, f := range g.files {
 		if err := a.move(f); err != nil {
-			return a.n, fmt.Errorf("stage: set aside: %s: %w", quoted(f.path), err)
+			return a.n, a.lost, fmt.Errorf("stage: set aside: %s: %w", quoted(f.path), err)
 		}
 	}
-	return a.n, nil
+	return a.n, a.lost, nil
 }
 
 // aside is a directory of a quarantine, made with the first file.
 type aside struct {
 	top, upper int
 	name       string
+	workspace  string
+	budget     quarantine.Budget
 	to         *os.File
 	index      *os.File
-	n          int
+	taken, n   int // boxes, and those with something in it
+	lost       []quarantine.Item
 }
 
 func (a *aside) close() {
@@ -150,7 +156,7 @@ func (a *aside) open() error {
 		return err
 	}
 	a.index = os.NewFile(uintptr(fd), quarantine.IndexName)
-	return nil
+	return quarantine.NoteWorkspace(int(a.to.Fd()), a.workspace)
 }
 
 // move takes one file along, unless it was kept.
@@ -163,22 +169,35 @@ func (a *aside) move(f file) error {
 		if err := a.open(); err != nil {
 			return err
 		}
-		item := fmt.Sprintf("run-%06d", a.n+1)
-		to := int(a.to.Fd())
-		err = unix.Renameat2(from, name, to, item, unix.RENAME_NOREPLACE)
+		i := quarantine.Item{Item: fmt.Sprintf("run-%06d", a.taken+1), Path: f.path, Mode: st.Mode}
+		box, err := quarantine.NewBox(int(a.to.Fd()), i.Item)
+		if err != nil {
+			return err
+		}
+		a.taken++
+		err = box.Put(from, name)
 		if errors.Is(err, unix.EXDEV) {
-			k := keeper{from: from, to: to}
-			err = k.copy(name, item, &st)
+			k := keeper{from: from, to: box.Descriptor()}
+			err = k.copy(name, quarantine.ItemName, &st)
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, box.Shut())
 		}
-		line, err := quarantine.Item{Item: item, Path: f.path, Mode: st.Mode}.Line()
-		if err != nil {
-			return err
+		if a.budget.Weigh(box, &i) {
+			a.lost = append(a.lost, i)
+		} else {
+			a.n++
 		}
-		a.n++
-		_, err = a.index.Write(line)
-		return err
+		return errors.Join(a.write(i), box.Shut())
 	})
+}
+
+// write adds a line to the index.
+func (a *aside) write(i quarantine.Item) error {
+	line, err := i.Line()
+	if err != nil {
+		return err
+	}
+	_, err = a.index.Write(line)
+	return err
 }

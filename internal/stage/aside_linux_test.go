@@ -13,8 +13,11 @@ import (
 // setAside is what of a run lies in quarantine: content by the path it was to go to.
 func (b *bench) setAside(g *Stage, dir string) map[string]string {
 	b.t.Helper()
-	n, err := g.SetAside(dir, "call")
+	n, lost, err := g.SetAside(dir, "call", 0)
 	check(b.t, err)
+	if len(lost) > 0 {
+		b.t.Errorf("lost %+v", lost)
+	}
 	f, err := os.Open(filepath.Join(dir, "call", quarantine.IndexName))
 	check(b.t, err)
 	defer func() { _ = f.Close() }()
@@ -22,7 +25,12 @@ func (b *bench) setAside(g *Stage, dir string) map[string]string {
 	check(b.t, err)
 	got := map[string]string{}
 	for _, i := range items {
-		path := filepath.Join(dir, "call", i.Item)
+		box := filepath.Join(dir, "call", i.Item)
+		if fi, err := os.Lstat(box); err != nil || fi.Mode() != os.ModeDir || i.Bytes == 0 {
+			b.t.Errorf("%s: %v, %v, %d bytes", i.Path, fi, err, i.Bytes)
+		}
+		check(b.t, os.Chmod(box, 0o700))
+		path := filepath.Join(box, quarantine.ItemName)
 		fi, err := os.Lstat(path)
 		check(b.t, err)
 		if fi.Mode()&os.ModeSymlink != 0 {
@@ -109,8 +117,33 @@ func TestSetAsideInPart(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, bad := range []string{"", "..", "a/b", "x\xff"} {
-		if _, err := g.SetAside(dir, bad); err == nil {
+		if _, _, err := g.SetAside(dir, bad, 0); err == nil {
 			t.Errorf("%q is taken for a name", bad)
 		}
+	}
+}
+
+// What a staged run could not keep counts in the quarantine, and does not fill it: what
+// is more is named, with its digest.
+func TestSetAsideIsBounded(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "old\n")
+	dir := filepath.Join(filepath.Dir(b.ws), "quarantine")
+	check(t, os.Mkdir(dir, 0o700))
+	g := b.stage()
+	b.run(g, "echo run > f; head -c 300000 /dev/zero > large; echo run > z")
+	b.write("f", "other\n")
+	if e := b.keep(g); len(e.Conflicts) == 0 {
+		t.Errorf("%+v", e)
+	}
+	n, lost, err := g.SetAside(dir, "call", 64<<10)
+	if err != nil || n != 2 || len(lost) != 1 || lost[0].Path != "large" || !lost[0].Removed || lost[0].Hashed != 300_000 {
+		t.Errorf("%d, %+v, %v", n, lost, err)
+	}
+	if used := quarantine.Used(filepath.Join(dir, "call")); used < 8<<10 || used > 64<<10 {
+		t.Errorf("%d bytes are used", used)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "call", quarantine.WorkspaceName)); err != nil || string(text) != b.ws {
+		t.Errorf("of %q, %v", text, err)
 	}
 }

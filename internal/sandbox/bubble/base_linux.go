@@ -220,6 +220,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 	x.Remnants = append(x.Remnants, left(made)...)
 	if len(made) > 0 {
 		x.Remnants = append(x.Remnants, k.b.trim(k.call)...)
+		x.Remnants = append(x.Remnants, k.b.trimIn(k.snapshot, k.call)...)
 	}
 	if shared, ok := k.snapshot.Shared(); ok {
 		x.Remnants = append(x.Remnants, shared)

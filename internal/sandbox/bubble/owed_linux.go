@@ -153,6 +153,10 @@ func (b *Backend) sweepRecord(ctx context.Context, o *base) error {
 	defer b.users.add(call)()
 	made, err := s.Sweep(ctx, b.config.Quarantine, call)
 	b.told(s.Workspace(), call, made)
+	if len(made) > 0 {
+		b.trim(call)
+		b.trimIn(s, call)
+	}
 	if errors.Is(err, seal.ErrGone) {
 		b.fleet.Log.Warn("the workspace of an earlier run is gone; if it comes back, look through it for sealed paths", "workspace", s.Workspace(), "call", call, "err", err)
 		return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/quarantine"
 )
 
 // unsafe makes every sweep that finds something fail, until safe is called.
@@ -100,6 +101,29 @@ func TestBackendRecoverGoesOn(t *testing.T) {
 				t.Errorf("records: %v", left)
 			}
 		})
+	}
+}
+
+// TestBackendRecoverTrims: what is swept after a daemon died makes room for itself in
+// the quarantine, as after a run.
+func TestBackendRecoverTrims(t *testing.T) {
+	c := configOf(t)
+	s := newSite(t, residents()[0])
+	d := startDaemon(t, c, s)
+	_ = d.Process.Kill()
+	_ = d.Wait()
+	c.Kept = 1 << 20
+	old := filepath.Join(c.Quarantine, "old")
+	line, err := quarantine.Item{Item: "000001", Path: ".envrc", Mode: 1, Bytes: 1 << 20}.Line()
+	if err = errors.Join(err, os.MkdirAll(filepath.Join(old, "000001"), 0o700), os.WriteFile(filepath.Join(old, quarantine.IndexName), line, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	b := openBackend(t, c)
+	if err := b.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, bytes := quarantine.Usage(c.Quarantine); n != 1 || bytes > c.Kept || exists(old) {
+		t.Errorf("%d calls, %d bytes", n, bytes)
 	}
 }
 

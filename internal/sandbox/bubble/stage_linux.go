@@ -296,13 +296,24 @@ func (k *keeper) keepStage(x *sandbox.Exit, ran bool) (taken []string, err error
 	return nil, nil
 }
 
+// mostLost is how many files that were not set aside are named.
+const mostLost = 16
+
 // setAside keeps a run's files that somebody else's changes kept out of the workspace.
 func (k *keeper) setAside(x *sandbox.Exit) {
 	if len(x.Effects.Conflicts) == 0 && x.Effects.Lost == "" {
 		return
 	}
-	var err error
-	if x.Effects.Aside, err = k.stage.SetAside(k.b.config.Quarantine, string(k.call)); err != nil {
+	n, lost, err := k.stage.SetAside(k.b.config.Quarantine, string(k.call), k.b.config.kept())
+	x.Effects.Aside = n
+	for _, i := range lost[:min(len(lost), mostLost)] {
+		x.Remnants = append(x.Remnants, palyra.Remnant{Kind: palyra.RemnantNotKept, Path: i.Loss()})
+	}
+	if more := len(lost) - mostLost; more > 0 {
+		x.Remnants[len(x.Remnants)-1].More = int64(more)
+	}
+	x.Remnants = append(x.Remnants, k.b.trim(k.call)...)
+	if err != nil {
 		k.b.fleet.Log.Error("what a run changed and was not kept could not be set aside whole", "call", k.call, "err", err)
 	}
 }

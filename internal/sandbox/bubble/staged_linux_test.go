@@ -212,7 +212,11 @@ func TestBackendStagedConflict(t *testing.T) {
 		if err != nil || x.Effects.Aside != 2 || len(items) != 2 || items[0].Path != "f" || items[1].Path != "g" {
 			t.Errorf("%+v, %v, %+v", items, err, x.Effects)
 		}
-		if got, err := os.ReadFile(filepath.Join(b.config.Quarantine, "call", items[0].Item)); string(got) != "run\n" {
+		box := filepath.Join(b.config.Quarantine, "call", items[0].Item)
+		if err := os.Chmod(box, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(box, quarantine.ItemName)); string(got) != "run\n" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})

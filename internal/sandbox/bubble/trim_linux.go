@@ -5,6 +5,7 @@ import (
 
 	"palyra"
 	"palyra/internal/quarantine"
+	"palyra/internal/seal"
 )
 
 // users are the calls that something may be put into quarantine for at any time:
@@ -43,6 +44,20 @@ func (b *Backend) trim(call palyra.ID) (gone []palyra.Remnant) {
 	b.users.turn.Lock()
 	defer b.users.turn.Unlock()
 	calls, err := quarantine.Trim(b.config.Quarantine, string(call), b.users.has, quarantine.Limits{Total: b.config.Kept, Workspace: b.config.KeptWorkspace})
+	return b.dropped(call, calls, err)
+}
+
+// trimIn makes room in the quarantine that a workspace has of its own, because it is on
+// another file system.
+func (b *Backend) trimIn(s *seal.Snapshot, call palyra.ID) []palyra.Remnant {
+	b.users.turn.Lock()
+	defer b.users.turn.Unlock()
+	calls, err := s.Trim(call, b.users.has)
+	return b.dropped(call, calls, err)
+}
+
+// dropped tells which calls' items went.
+func (b *Backend) dropped(call palyra.ID, calls []string, err error) (gone []palyra.Remnant) {
 	if err != nil {
 		b.fleet.Log.Warn("the quarantine cannot be brought within its limit", "call", call, "err", err)
 	}
