@@ -162,7 +162,7 @@ var environment = []group{
 // to send their user's credentials, before they look at anything of the project.
 // What installing and building writes is not here: .pnp.cjs, lock files.
 var toolchains = []group{
-	{Packages, Held, "npm, pnpm", known("https://docs.npmjs.com/cli/configuring-npm/npmrc"), []string{".npmrc"}},
+	{Packages, Held, "npm, pnpm", read("https://docs.npmjs.com/cli/configuring-npm/npmrc"), []string{".npmrc"}},
 	{Packages, Held, "pnpm", read("https://pnpm.io/pnpmfile"), []string{".pnpmfile.cjs", ".pnpmfile.mjs"}},
 	{Packages, Noted, "pnpm: workspaces, and settings as in .npmrc", known("https://pnpm.io/settings"), []string{
 		"pnpm-workspace.yaml",
@@ -189,11 +189,12 @@ var toolchains = []group{
 		known("https://docs.astral.sh/uv/concepts/python-versions/"),
 		[]string{".python-version", ".python-versions"},
 	},
-	{
-		Packages, Held, "pip in a virtual environment, PDM, pixi",
-		known("https://pip.pypa.io/en/stable/topics/configuration/"),
-		[]string{"pip.conf", "pip.ini", "pdm.toml", ".pdm.toml", ".pdm-python", ".pixi/config.toml"},
-	},
+	{Packages, Held, "pip in a virtual environment", read("https://pip.pypa.io/en/stable/topics/configuration/"), []string{
+		"pip.conf", "pip.ini",
+	}},
+	{Packages, Held, "PDM, pixi", known("https://pdm-project.org/latest/usage/config/"), []string{
+		"pdm.toml", ".pdm.toml", ".pdm-python", ".pixi/config.toml",
+	}},
 	{Packages, Noted, "bundler", known("https://bundler.io/man/bundle-config.1.html"), []string{".bundle/config"}},
 	{Packages, Held, "Maven", read("https://maven.apache.org/configure.html"), []string{
 		".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml",

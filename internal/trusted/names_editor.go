@@ -5,7 +5,7 @@ var editors = []group{
 	{Editor, Held, "VS Code and its kin", known("https://code.visualstudio.com/docs/configure/settings"), []string{
 		".vscode", "*.code-workspace", ".theia",
 	}},
-	{Editor, Held, "development containers", known("https://containers.dev/implementors/spec/"), []string{
+	{Editor, Held, "development containers", seen("https://containers.dev/implementors/spec/"), []string{
 		".devcontainer", ".devcontainer.json",
 	}},
 	{Editor, Held, "Gitpod, Codespaces' like", known("https://www.gitpod.io/docs/references/gitpod-yml"), []string{
@@ -139,7 +139,7 @@ var hooks = []group{
 		".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml",
 	}},
 	{Hooks, Held, "pre-commit", known("https://pre-commit.com"), []string{".pre-commit-hooks.yaml"}},
-	{Hooks, Held, "overcommit", known("https://github.com/sds/overcommit"), []string{
+	{Hooks, Held, "overcommit", read("https://github.com/sds/overcommit"), []string{
 		".overcommit.yml", ".local-overcommit.yml",
 	}},
 	{Hooks, Held, "lefthook", read("https://lefthook.dev/configuration"), append(
