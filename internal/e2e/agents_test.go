@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +46,10 @@ func newAgentStage(t *testing.T, b *table, with tools) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	t.Cleanup(func() {
+		endBelow(home)
+		_ = os.RemoveAll(home)
+	})
 	d.write(filepath.Join(d.work, "small.txt"), "hello world", 0o644)
 	d.write(filepath.Join(d.work, "big.go"), source(), 0o644)
 	if out, err := exec.Command("git", "-C", d.work, "init", "-q").CombinedOutput(); err != nil {
@@ -52,6 +57,21 @@ func newAgentStage(t *testing.T, b *table, with tools) *stage {
 	}
 	way := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
 	return &stage{daemon: d, table: b, way: way, with: with, dir: dir, home: home, record: filepath.Join(home, "sent.jsonl")}
+}
+
+// endBelow ends what an agent started from its home and left: Codex's window has a daemon
+// there that outlives it.
+func endBelow(home string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, exe := range all {
+		to, err := os.Readlink(exe)
+		if err != nil || !strings.HasPrefix(to, home+"/") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(exe))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 func (s *stage) program(name string) string {
