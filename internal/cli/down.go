@@ -156,10 +156,10 @@ func (s *stopping) unproven(err, lost error) error {
 	var u *durable.UnprovenError
 	if errors.As(lost, &u) && u.PID > 0 {
 		return failed(e.Reason, "%s; and it cannot be shown that process %d is the daemon", e.Text, u.PID).
-			WithRemedy("if `ps -p %d` shows palyrad, stop it with: kill -TERM %d", u.PID, u.PID).WithCause(err)
+			WithRemedy("where the daemon was started, if `ps -p %d` shows palyrad, stop it with: kill -TERM %d", u.PID, u.PID).WithCause(err)
 	}
 	return failed(e.Reason, "%s; and the daemon's process was not found", e.Text).
-		WithRemedy("find palyrad with ps, and stop it with: kill -TERM PID").WithCause(err)
+		WithRemedy("find palyrad with ps, where it was started if this is a container, and stop it with: kill -TERM PID").WithCause(err)
 }
 
 // end waits until it is gone, and tells.

@@ -105,7 +105,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	c := rpc.Config{
 		AgentSocket:    filepath.Join(dir, config.AgentSocket),
 		OperatorSocket: filepath.Join(dir, config.OperatorSocket),
-		StateID:        d.stateID, Access: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
+		StateID:        d.stateID, Access: d.access, Agents: d.access, Roles: d.access, Journal: d.journal, Limits: d.limits, Log: d.Log, Now: now,
 	}
 	desk := approvals.New(deskPart{d}, leasesPart{d.desk}, now)
 	c.Services = []rpc.Service{

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,6 +104,40 @@ func TestStopOnAFullDisk(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	<-d.done
+}
+
+// Whoever is in another namespace of processes, with or without a /proc of its own,
+// stops nobody: the daemon's number is another process's there, or nobody's.
+func TestStopFromAnotherNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives a process the number it wants")
+	}
+	d := newDaemon(t)
+	d.mustStart()
+	key := filepath.Join(d.home, "operator.key")
+	if err := os.Rename(key, key+".away"); err != nil {
+		t.Fatal(err)
+	}
+	const down = `echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid
+sleep 600 & twin=$!
+"$2" down --timeout 5s; echo "exit $?"
+kill -0 $twin && echo "$twin lives"
+kill -KILL $twin`
+	for name, script := range map[string]string{"no key": down, "no sockets": `mv "$PALYRA_HOME/run" "$PALYRA_HOME/away"` + "\n" + down + "\n" + `mv "$PALYRA_HOME/away" "$PALYRA_HOME/run"`} {
+		for _, proc := range [][]string{nil, {"--mount-proc"}} {
+			args := append([]string{"--pid", "--fork"}, proc...)
+			cmd := exec.Command("unshare", append(args, "sh", "-c", script, "sh", strconv.Itoa(d.cmd.Process.Pid), bin(t, "palyra"))...)
+			cmd.Env = append(os.Environ(), "PALYRA_HOME="+d.home)
+			out, err := cmd.CombinedOutput()
+			said := string(out)
+			if err != nil || !strings.Contains(said, fmt.Sprintf("%d lives", d.cmd.Process.Pid)) || strings.Contains(said, "exit 0") || !strings.Contains(said, "was started") {
+				t.Errorf("%s, %v: %v\n%s", name, proc, err, said)
+			}
+			if _, err := d.client(client.AgentDoor).Status(t.Context()); err != nil {
+				t.Fatalf("%s, %v: the daemon: %v", name, proc, err)
+			}
+		}
+	}
 }
 
 // The daemon's own user stops it whatever became of the key, the sockets or the

@@ -119,7 +119,7 @@ func newBench(t testing.TB, open maker) *bench {
 
 func (b *bench) config() rpc.Config {
 	return rpc.Config{
-		AgentSocket: b.socket("agent"), OperatorSocket: b.socket("operator"), StateID: rpctest.StateID, Access: b.registry, Roles: b.registry,
+		AgentSocket: b.socket("agent"), OperatorSocket: b.socket("operator"), StateID: rpctest.StateID, Access: b.registry, Agents: b.registry, Roles: b.registry,
 		Journal: b.journal, Services: b.parts.Services(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
 	}
 }

@@ -44,7 +44,7 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 	case r.peer.console:
 		return a.byCookie(ctx, r, h)
 	case r.peer.agent:
-		agent, err := a.Access.LocalAgent(ctx)
+		agent, err := a.Agents.LocalAgent(ctx)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (a *auth) byCommand(ctx context.Context, r *request, h http.Header) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s can only be agent", DoorHeader)
 	}
 	r.signed = false
-	agent, err := a.Access.CommandAgent(ctx, r.peer.uid)
+	agent, err := a.Agents.CommandAgent(ctx, r.peer.uid)
 	if err != nil {
 		return err
 	}

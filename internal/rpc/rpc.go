@@ -79,6 +79,10 @@ type Access interface {
 	Bearer(ctx context.Context, token palyra.Secret) (palyra.Bearer, error)
 	// Device returns a paired device by its id, revoked ones too.
 	Device(ctx context.Context, id string) (palyra.Device, error)
+}
+
+// Agents is the part of the registry about agents that come without a credential.
+type Agents interface {
 	// LocalAgent returns the agent that comes without a token.
 	LocalAgent(ctx context.Context) (palyra.Agent, error)
 	// CommandAgent returns the agent as whom the commands of a user propose calls.
@@ -142,6 +146,7 @@ type Config struct {
 	OperatorSocket string
 	StateID        string // the audience of signatures
 	Access         Access
+	Agents         Agents
 	Roles          Roles
 	Journal        Journal
 	Limits         Limits // nil: none
@@ -174,7 +179,7 @@ type Server struct {
 func New(c Config) (*Server, error) { return newServer(c, usual) }
 
 func newServer(c Config, l limits) (*Server, error) {
-	if c.StateID == "" || c.Access == nil || c.Roles == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
+	if c.StateID == "" || c.Access == nil || c.Agents == nil || c.Roles == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
 		return nil, errors.New("rpc: new: a part is missing")
 	}
 	s := &Server{Config: c, limits: l, live: live{most: l.share()}}

@@ -1,0 +1,78 @@
+package stage
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is one that the run made, or in which it changed something.
+func (r *reader) directory(p string, st, now *unix.Stat_t, there bool, at scope) error {
+	own, err := r.unlock(p, st)
+	if err != nil {
+		return err
+	}
+	_, ours := r.parents[p]
+	whole, had := slices.Contains(own, xattrWhole), slices.Contains(own, xattrFrom) || ours
+	switch {
+	case there && isDir(now) && !whole:
+		return r.merge(p, st, now, at)
+	case there && whole:
+		if err := r.clear(p, now); err != nil {
+			return err
+		}
+	case there || had && !at.fresh: // somebody put something else there, or took it away
+		return r.collide(p, st, at)
+	}
+	mode := st.Mode & modeBits
+	before := len(r.steps)
+	r.add(step{Do: stepDir, Path: []byte(p), Mode: mode | 0o700})
+	if err := r.dir(p, scope{fresh: true, sealed: at.sealed}); errors.Is(err, errRepository) {
+		r.steps = r.steps[:before]
+		r.take(p, st)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if mode != mode|0o700 {
+		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode})
+	}
+	return nil
+}
+
+// modeBits of a directory are kept; whose it is does not change.
+const modeBits = 0o3777
+
+// unlock makes a directory of the stage one that its owner can read and change,
+// and lists what the overlay says of it.
+func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
+	err = in(r.upper, p, func(dir int, name string) error {
+		if st.Mode&0o700 != 0o700 {
+			if err := chmodAt(dir, name, st.Mode&0o777|0o700); err != nil {
+				return err
+			}
+		}
+		own, err = ownXattrs(procName(dir, name))
+		return err
+	})
+	return own, err
+}
+
+// merge is a directory that was there and still is.
+func (r *reader) merge(p string, st, now *unix.Stat_t, at scope) error {
+	mode, was := st.Mode&modeBits, now.Mode&modeBits
+	if made, ours := r.parents[p]; ours && made == mode {
+		mode = was
+	}
+	if mode != was && r.others(now) {
+		r.conflict(p)
+	}
+	if err := r.dir(p, at); err != nil {
+		return err
+	}
+	if mode != was {
+		r.add(step{Do: stepMode, Path: []byte(p), Mode: mode, Was: markOf(now)})
+	}
+	return nil
+}
