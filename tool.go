@@ -58,7 +58,7 @@ const (
 // ForAgents reports whether agents are shown the tool. The others are what Palyra
 // itself proposes, so that it walks the gate; from anybody else they are refused.
 func (t Tool) ForAgents() bool {
-	return t.Source != SourceBuiltin || t.Name != "palyra.egress.allow" && t.Name != "palyra.device.pair"
+	return t.Source != SourceBuiltin || t.Name != ToolAllowHost && t.Name != ToolPairDevice
 }
 
 // Tool describes something callable.

@@ -14,8 +14,8 @@ import (
 // run: whoever may go on editing may use any of them. A yes for ours is none for the
 // agent's own, which nothing holds: the tier of the terms keeps them apart.
 var editTools = map[palyra.Tier][]string{
-	palyra.TierBuiltin:     {"palyra.fs.apply_patch", "palyra.fs.edit", "palyra.fs.write"},
-	palyra.TierUnsandboxed: {"hook.edit", "hook.multiedit", "hook.notebookedit", "hook.write", "palyra.fs.write"},
+	palyra.TierBuiltin:     {palyra.ToolFilePatch, palyra.ToolFileEdit, palyra.ToolFileWrite},
+	palyra.TierUnsandboxed: {"hook.edit", "hook.multiedit", "hook.notebookedit", "hook.write", palyra.ToolFileWrite},
 }
 
 // readTools are the agent's own that read what their one path names, and nothing

@@ -13,6 +13,7 @@ import (
 	"palyra/internal/approval"
 	"palyra/internal/audit"
 	"palyra/internal/catalog"
+	"palyra/internal/explain"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
 	"palyra/internal/rpc"
@@ -273,7 +274,10 @@ func (p statusPart) Shutdown(_ context.Context, by palyra.Principal) error {
 }
 
 // policyPart explains and shows.
-type policyPart struct{ d *Daemon }
+type policyPart struct {
+	*explain.Explainer
+	d *Daemon
+}
 
 func (p policyPart) Policy(context.Context) (wire.Policy, error) {
 	b := p.d.policy.Bundle()

@@ -202,28 +202,6 @@ func verifiers(ring *keyring.Ring, use string) []string {
 	return lines
 }
 
-// snapshot is the security configuration as it is kept with every call.
-func (d *Daemon) snapshot() palyra.Snapshot {
-	c := d.Config.Config
-	return palyra.Snapshot{
-		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Channels,
-		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
-		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
-		RunTimeoutMS: c.ToolCall.RunTimeoutMS, RunOutputBytes: c.ToolCall.RunOutputBytes, ParallelCalls: c.ToolCall.ParallelCalls,
-		ProcessRunner: processRunner(c.Process, c.Egress), WasmRuntime: map[string]any{"enabled": false},
-	}
-}
-
-// processRunner is the part of the snapshot about programs.
-func processRunner(p config.Process, e config.Egress) map[string]any {
-	return map[string]any{
-		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": e.Mode, "allowed_egress_hosts": e.AllowedHosts, "egress": egressSnapshot(e),
-		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
-		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "disk_bytes": p.DiskBytes, "stage_bytes": p.StageBytes, "stage_names": p.StageNames, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
-		"bwrap": p.Bwrap, "tmp_bytes": p.TmpBytes, "posture": p.Posture,
-	}
-}
-
 // openDesk opens the approvals and the attestations.
 func (d *Daemon) openDesk(context.Context) (err error) {
 	a := d.Config.Config.Approvals

@@ -121,22 +121,22 @@ func TestStatusAndPolicy(t *testing.T) {
 	if err != nil || st.StateID == "" || st.Separation != palyra.SeparationNone || st.JournalSize == 0 || !st.Bundle.Valid() {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	p, err := policyPart{d}.Policy(t.Context())
+	p, err := policyPart{d.explainer(), d}.Policy(t.Context())
 	if err != nil || len(p.Files) == 0 || p.Bundle != st.Bundle {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	digest, snap, err := policyPart{d}.Snapshot(t.Context(), st.Snapshot)
+	digest, snap, err := policyPart{d.explainer(), d}.Snapshot(t.Context(), st.Snapshot)
 	if err != nil || digest != st.Snapshot || snap.MaxCallsPerRun != 64 {
 		t.Errorf("%s %+v, %v", digest, snap, err)
 	}
-	if _, _, err := (policyPart{d}).Snapshot(t.Context(), palyra.SumBytes(nil)); palyra.CodeOf(err) != palyra.NotFound {
+	if _, _, err := (policyPart{d.explainer(), d}).Snapshot(t.Context(), palyra.SumBytes(nil)); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("an unknown snapshot: %v", err)
 	}
 }
 
 func TestExplain(t *testing.T) {
 	d := testDaemon(t)
-	part := policyPart{d}
+	part := policyPart{d.explainer(), d}
 	work := t.TempDir()
 	prop := palyra.Proposal{
 		Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: work,

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -16,31 +16,21 @@ import (
 	"palyra/internal/tool/fetch"
 )
 
-// openGuard makes the one way out for everything that runs.
-func (d *Daemon) openGuard(p *path) (*egress.Guard, error) {
-	c := d.Config.Config.Egress
+// guardOf makes the one way out for everything that runs. ask puts hosts to people
+// where the configuration says so; nil: nobody is asked.
+func guardOf(c config.Egress, ask egress.Ask, log *slog.Logger) (*egress.Guard, error) {
 	conf := egress.Config{
-		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream, MaxWildcard: int(c.WildcardNames), Now: now, Log: d.Log,
+		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream,
+		MaxWildcard: int(c.WildcardNames), Now: now, Log: log,
 	}
 	var err error
-	if conf.PrivateRanges, err = privateRanges(c); err != nil {
+	if conf.PrivateRanges, err = c.Prefixes(); err != nil {
 		return nil, err
 	}
 	if c.Ask == "on" {
-		conf.Ask = p.askHost
+		conf.Ask = ask
 	}
 	return egress.New(conf)
-}
-
-func privateRanges(c config.Egress) (out []netip.Prefix, _ error) {
-	for _, r := range c.PrivateRanges {
-		prefix, err := netip.ParsePrefix(r)
-		if err != nil {
-			return nil, fmt.Errorf("daemon: egress: %w", err)
-		}
-		out = append(out, prefix)
-	}
-	return out, nil
 }
 
 // guarded is the guard as the sandbox knows it.
@@ -176,12 +166,4 @@ func (p *path) answer(ctx context.Context, run, id palyra.ID, out palyra.Outcome
 	}
 	a.Until = l.ExpiresAt
 	return a, nil
-}
-
-// egressSnapshot is the part of the snapshot about the way out.
-func egressSnapshot(c config.Egress) map[string]any {
-	return map[string]any{
-		"mode": c.Mode, "allowed_hosts": c.AllowedHosts, "private_ranges": c.PrivateRanges, "host_network": c.HostNetwork, "ask": c.Ask, "wildcard_names": c.WildcardNames,
-		"resolver": c.Resolver, "upstream": c.Upstream,
-	}
 }

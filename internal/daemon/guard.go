@@ -65,7 +65,7 @@ func (d *Daemon) guard(ctx context.Context, c *palyra.Call) {
 func (d *Daemon) alert(ctx context.Context, c *palyra.Call, path string) {
 	d.Log.Error("a program opened a private path to others; it was closed again", "path", path, "call", string(c.ID))
 	_, err := d.journal.Record(context.WithoutCancel(ctx), palyra.AlertRaised{
-		Reason: palyra.ReasonUnsafePermissions, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: "palyra.process.run",
+		Reason: palyra.ReasonUnsafePermissions, Principal: c.Proposal.Principal, PeerUID: c.Proposal.PeerUID, Method: palyra.ToolProcessRun,
 	})
 	if err != nil {
 		d.Log.Error("the alert is not on record", "error", err)

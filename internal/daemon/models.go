@@ -50,7 +50,7 @@ func (d *Daemon) modelGuard(u *url.URL) (*egress.Guard, error) {
 	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && a.IsLoopback() {
 		c.Upstream = ""
 	}
-	ranges, err := privateRanges(c)
+	ranges, err := c.Prefixes()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/config"
 	"palyra/internal/egress"
+	"palyra/internal/profile"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bubble"
 	"palyra/internal/sandbox/confine"
@@ -27,46 +28,54 @@ type native struct {
 	runner   *sandbox.Runner
 	guard    *egress.Guard
 	backends []sandbox.Backend
+	profiles *profile.Set
 	kept     kept
 }
 
 // openNative makes ready what runs programs. A host on which a tier cannot be
 // used still starts: calls that need the tier are refused with the reason.
 func (d *Daemon) openNative(p *path) (err error) {
-	c := d.Config.Config.Process
 	n := &native{}
 	p.native = n
 	if err = d.openBackends(n); err != nil {
 		return err
 	}
-	if n.guard, err = d.openGuard(p); err != nil {
+	if n.guard, err = guardOf(d.Config.Config.Egress, p.askHost, d.Log); err != nil {
 		return err
 	}
-	profiles, err := d.openProfiles()
-	if err != nil {
+	if n.profiles, err = d.openProfiles(); err != nil {
 		return err
 	}
-	n.tool, err = process.New(process.Config{
-		Tiers: p, Stages: p, Enabled: c.Tier != "off", Tier: tierOf(c.Tier), Profiles: rooms{profiles}, Hosts: n.guard, Seals: seal.Default, Agent: agentTools(),
-		Wall: d.Config.Config.ToolCall.ExecutionTimeoutMS, AgentWall: d.Config.Config.ToolCall.RunTimeoutMS,
-		Limits: palyra.Limits{
-			CPUMS: c.CPUMS, MemoryBytes: c.MemoryBytes, Processes: c.Processes, OpenFiles: c.OpenFiles, FileBytes: c.FileBytes,
-			EmittedBytes: c.EmittedBytes, DiskBytes: c.DiskBytes,
-		},
-	})
+	n.tool, err = process.New(programs(process.Config{
+		Tiers: p, Stages: p, Profiles: rooms{n.profiles}, Seals: seal.Default, Agent: agentTools(),
+	}, d.Config.Config, n.guard))
 	return err
+}
+
+// programs fills in what the configuration says about programs.
+func programs(conf process.Config, c config.Config, hosts *egress.Guard) process.Config {
+	p := c.Process
+	conf.Enabled, conf.Tier, conf.Hosts = p.Tier != "off", tierOf(p.Tier), hosts
+	conf.Wall, conf.AgentWall = c.ToolCall.ExecutionTimeoutMS, c.ToolCall.RunTimeoutMS
+	conf.Limits = palyra.Limits{
+		CPUMS: p.CPUMS, MemoryBytes: p.MemoryBytes, Processes: p.Processes, OpenFiles: p.OpenFiles, FileBytes: p.FileBytes,
+		EmittedBytes: p.EmittedBytes, DiskBytes: p.DiskBytes,
+	}
+	return conf
 }
 
 // agentWall is the most time for a call whose program is an agent itself: it may
 // take as long as a run.
-func (d *Daemon) agentWall(p palyra.Proposal) (time.Duration, string) {
-	var args struct {
-		Agent bool `json:"agent_socket"`
+func agentWall(c config.ToolCall) func(palyra.Proposal) (time.Duration, string) {
+	return func(p palyra.Proposal) (time.Duration, string) {
+		var args struct {
+			Agent bool `json:"agent_socket"`
+		}
+		if p.Tool != palyra.ToolProcessRun || json.Unmarshal(p.Arguments, &args) != nil || !args.Agent {
+			return 0, ""
+		}
+		return time.Duration(c.RunTimeoutMS) * time.Millisecond, "tool_call.run_timeout_ms"
 	}
-	if p.Tool != process.Name || json.Unmarshal(p.Arguments, &args) != nil || !args.Agent {
-		return 0, ""
-	}
-	return time.Duration(d.Config.Config.ToolCall.RunTimeoutMS) * time.Millisecond, "tool_call.run_timeout_ms"
 }
 
 func tierOf(setting string) palyra.Tier {

@@ -23,7 +23,7 @@ func TestAgentWall(t *testing.T) {
 		{process.Name, `[`, 0},
 		{"palyra.echo", `{"agent_socket":true}`, 0},
 	} {
-		got, setting := d.agentWall(palyra.Proposal{Tool: c.tool, Arguments: json.RawMessage(c.args)})
+		got, setting := agentWall(d.Config.Config.ToolCall)(palyra.Proposal{Tool: c.tool, Arguments: json.RawMessage(c.args)})
 		if got != c.want || (setting != "") != (c.want > 0) {
 			t.Errorf("%s %s: %v, %q", c.tool, c.args, got, setting)
 		}

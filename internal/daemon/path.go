@@ -9,6 +9,7 @@ import (
 	"palyra/internal/agent"
 	"palyra/internal/artifact"
 	"palyra/internal/catalog"
+	"palyra/internal/config"
 	"palyra/internal/egress"
 	"palyra/internal/gate"
 	"palyra/internal/plan"
@@ -77,18 +78,13 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if p.tools, err = tool.NewSet(append(builtin(d.files, p.native.guard), device.All(d.devices.tool())...)...); err != nil {
 		return err
 	}
-	p.catalog, err = catalog.New(catalog.Config{Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs()), MaxCalls: c.ToolCall.MaxCallsPerRun, Foreign: foreign.Tool})
-	if err != nil {
+	if p.catalog, err = p.catalogOf(c); err != nil {
 		return err
 	}
 	if err = d.openUpstreams(ctx, p); err != nil {
 		return err
 	}
-	p.planner, err = plan.New(plan.Config{
-		Workspaces: d.work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(), OutputBytes: c.ToolCall.OutputBytes,
-		Longer: d.agentWall, Guard: new(guard.Guard),
-	})
-	if err != nil {
+	if p.planner, err = p.plannerOf(c, d.work, new(guard.Guard)); err != nil {
 		return err
 	}
 	if err = d.openRunner(p); err != nil {
@@ -99,6 +95,21 @@ func (d *Daemon) openPath(ctx context.Context) error {
 		return err
 	}
 	return d.openCalls(p)
+}
+
+// catalogOf makes the catalog of the path's own tools and more, under a configuration.
+func (p *path) catalogOf(c config.Config, more ...palyra.Tool) (*catalog.Catalog, error) {
+	return catalog.New(catalog.Config{
+		Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs(), more), MaxCalls: c.ToolCall.MaxCallsPerRun, Foreign: foreign.Tool,
+	})
+}
+
+// plannerOf makes the planner of the path's tools, under a configuration.
+func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.Guard) (*plan.Resolver, error) {
+	return plan.New(plan.Config{
+		Workspaces: work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(),
+		OutputBytes: c.ToolCall.OutputBytes, Longer: agentWall(c.ToolCall), Guard: g,
+	})
 }
 
 // builtin is the list of Palyra's own tools.

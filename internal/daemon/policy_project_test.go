@@ -23,7 +23,7 @@ func TestProjectPolicy(t *testing.T) {
 	dir := filepath.Join(work, policy.ProjectDir)
 	judge := func() palyra.Verdict {
 		t.Helper()
-		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: work,
 			Arguments: json.RawMessage(`{"path":"a","content":"b"}`),
 		})
@@ -102,7 +102,7 @@ func TestProjectPolicyHoldsBelow(t *testing.T) {
 	}
 	judge := func(workspace, tool, arguments string) palyra.Verdict {
 		t.Helper()
-		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
 		})
 		if err != nil {
@@ -157,7 +157,7 @@ func TestHiddenDirectoriesAreNotTheWorkspace(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: dir,
 			Arguments: json.RawMessage(`{"path":"pre-commit","content":"x"}`),
 		})
@@ -203,7 +203,7 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 		{"palyra.fs.list", `{"path":"a"}`, false},
 		{"palyra.fs.write", `{"path":"a/n","content":"b"}`, false},
 	} {
-		why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
 		})
 		if err != nil {

@@ -52,7 +52,7 @@ func person(t *testing.T, d *Daemon, fields map[string]any) rpc.Caller {
 
 func echoes(t *testing.T, d *Daemon) palyra.Verdict {
 	t.Helper()
-	why, err := policyPart{d}.Explain(t.Context(), "", palyra.Proposal{
+	why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
 		Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
 	})
 	if err != nil {

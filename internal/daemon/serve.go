@@ -119,7 +119,7 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 		devicesvc.New(d.devices, d.access, d.devices),
 		keys.New(keysPart{d.ring, d}),
 		journal.New(journalPart{d.journal}),
-		policy.New(policyPart{d}, bundlesPart{d.bundles}, d.history()),
+		policy.New(policyPart{d.explainer(), d}, bundlesPart{d.bundles}, d.history()),
 		attestations.New(d.attester),
 		sandbox.New(d.posture),
 	}

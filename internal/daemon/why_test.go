@@ -3,20 +3,18 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"palyra"
-	"palyra/internal/config"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 )
 
-func explain(t *testing.T, d *Daemon, id palyra.ID, p palyra.Proposal) wire.Explanation {
+func explained(t *testing.T, d *Daemon, id palyra.ID, p palyra.Proposal) wire.Explanation {
 	t.Helper()
-	e, err := policyPart{d}.Explain(t.Context(), id, p)
+	e, err := d.explainer().Explain(t.Context(), id, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +53,7 @@ func TestWhyUsesTheRefusalsWords(t *testing.T) {
 		if err != nil || out.Layer != c.layer || out.ReasonCode != c.reason {
 			t.Fatalf("%s: %+v, %v", name, out, err)
 		}
-		e := explain(t, d, out.CallID, palyra.Proposal{})
+		e := explained(t, d, out.CallID, palyra.Proposal{})
 		if e.Layer != out.Layer || e.ReasonCode != out.ReasonCode || e.Reason != out.Reason || e.Remedy != out.Remedy || e.Call != out.CallID {
 			t.Errorf("%s: %+v\nfor %+v", name, e, out)
 		}
@@ -66,7 +64,7 @@ func TestWhyUsesTheRefusalsWords(t *testing.T) {
 		if !slices.Equal(got, c.flips) {
 			t.Errorf("%s: %v", name, e.Flips)
 		}
-		if imagined := explain(t, d, "", c.p); c.layer != palyra.LayerApproval && (imagined.Reason != out.Reason || imagined.Remedy != out.Remedy || imagined.Layer != out.Layer) {
+		if imagined := explained(t, d, "", c.p); c.layer != palyra.LayerApproval && (imagined.Reason != out.Reason || imagined.Remedy != out.Remedy || imagined.Layer != out.Layer) {
 			t.Errorf("%s, imagined: %+v", name, imagined)
 		}
 	}
@@ -81,7 +79,7 @@ func TestWhyNamesTheQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := explain(t, d, out.ApprovalID, palyra.Proposal{})
+	e := explained(t, d, out.ApprovalID, palyra.Proposal{})
 	want := "palyra approvals decide " + string(out.ApprovalID) + " allow --digest " + string(out.PlanDigest)
 	if len(e.Flips) == 0 || e.Flips[0].Change != want || e.Flips[0].Becomes != palyra.Allow {
 		t.Errorf("%+v", e.Flips)
@@ -100,7 +98,7 @@ func TestWhyOfADenial(t *testing.T) {
 	if err != nil || out.Layer != palyra.LayerPolicy {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	e, imagined := explain(t, d, out.CallID, palyra.Proposal{}), explain(t, d, "", p)
+	e, imagined := explained(t, d, out.CallID, palyra.Proposal{}), explained(t, d, "", p)
 	for _, one := range []wire.Explanation{e, imagined} {
 		if one.Reason != out.Reason || one.Remedy != out.Remedy || one.Layer != palyra.LayerPolicy || one.ReasonCode != palyra.ReasonPolicyDenied || !strings.Contains(one.Remedy, "@id(") {
 			t.Errorf("%+v\nfor %+v", one, out)
@@ -109,7 +107,7 @@ func TestWhyOfADenial(t *testing.T) {
 	if err := d.policy.Swap(d.judging(bundleOf(t, "default"))); err != nil {
 		t.Fatal(err)
 	}
-	if e = explain(t, d, out.CallID, palyra.Proposal{}); e.Verdict.Effect != palyra.Deny || !strings.Contains(strings.Join(e.Lines, "\n"), "judged now, the answer is ask") || len(e.Flips) == 0 {
+	if e = explained(t, d, out.CallID, palyra.Proposal{}); e.Verdict.Effect != palyra.Deny || !strings.Contains(strings.Join(e.Lines, "\n"), "judged now, the answer is ask") || len(e.Flips) == 0 {
 		t.Errorf("after a change: %+v", e)
 	}
 }
@@ -118,117 +116,11 @@ func TestWhyEnds(t *testing.T) {
 	d := testDaemon(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (policyPart{d}).Explain(ctx, "", proposal("palyra.echo", `{"text":"x"}`)); err == nil {
+	if _, err := d.explainer().Explain(ctx, "", proposal("palyra.echo", `{"text":"x"}`)); err == nil {
 		t.Error("explained for nobody")
 	}
-	if _, err := (policyPart{d}).Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{}); !strings.Contains(palyra.AsError(err).Text, "no call, approval or attestation") {
+	if _, err := d.explainer().Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{}); !strings.Contains(palyra.AsError(err).Text, "no call, approval or attestation") {
 		t.Error(err)
-	}
-}
-
-func TestEdits(t *testing.T) {
-	plan := palyra.Plan{Tier: palyra.TierB, Argv: []string{"x"}, Asks: true}
-	for _, c := range []struct{ args, kind, want string }{
-		{`{"command":"sh","args":["-c","git status -s"]}`, "the program itself", `{"args":["status","-s"],"command":"git"}`},
-		{`{"script":"ls -la\n"}`, "the program itself", `{"args":["-la"],"command":"ls"}`},
-		{`{"script":"ls | wc"}`, "the program itself", ""},
-		{`{"script":"A=b ls"}`, "the program itself", ""},
-		{`{"script":"#!/bin/sh\nls"}`, "the program itself", ""},
-		{`{"script":"ls 'a b'"}`, "the program itself", ""},
-		{`{"command":"bash","args":["-c","ls","x"]}`, "the program itself", ""},
-		{`{"command":"x","tier":"b"}`, "--tier c", `{"command":"x","tier":"c"}`},
-		{`{"command":"x","tier":"c"}`, "--tier c", ""},
-		{`{"command":"x","egress":["a:1"]}`, "leave out --egress", `{"command":"x"}`},
-		{`{"command":"x"}`, "leave out --egress", ""},
-		{`{"command":"x","limits":{"cpu_ms":12345678901234567890}}`, "leave out --env", ""},
-		{`{"command":"x","limits":{"cpu_ms":12345678901234567890},"env":{"A":"<b>"}}`, "leave out --env", `{"command":"x","limits":{"cpu_ms":12345678901234567890}}`},
-		{`{"command":"x"}`, "--profile none", `{"command":"x","profile":"none"}`},
-	} {
-		args, ok := object(json.RawMessage(c.args))
-		all := edits(&palyra.Call{Plan: plan}, "")
-		i := slices.IndexFunc(all, func(e edit) bool { return strings.Contains(e.text, c.kind) })
-		if !ok || i < 0 {
-			t.Fatal(c.args)
-		}
-		got := ""
-		if all[i].apply(args) {
-			raw, err := plainJSON(args)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = string(raw)
-		}
-		if got != c.want {
-			t.Errorf("%s %s: %s", c.args, c.kind, got)
-		}
-	}
-}
-
-// Settings are proposed in words that the configuration takes, and what only a run
-// shows is not said to be tried.
-func TestSettings(t *testing.T) {
-	d := testDaemon(t)
-	own := palyra.Call{
-		Plan:     palyra.Plan{Limits: palyra.Limits{WallMS: 10, MemoryBytes: 1 << 40}},
-		Proposal: proposal("palyra.process.run", `{"command":"x","limits":{"memory_bytes":8589934592,"cpu_ms":5},"timeout_ms":600000}`),
-	}
-	for _, c := range []struct {
-		reason palyra.Reason
-		killed string
-		want   string
-		open   string
-	}{
-		{palyra.ReasonQuotaExceeded, "memory", "process.memory_bytes = 2199023255552", openRun},
-		{palyra.ReasonQuotaExceeded, "cpu", "process.cpu_ms = 1200000", openRun},
-		{palyra.ReasonQuotaExceeded, "moon", "", ""},
-		{palyra.ReasonQuotaExceeded, "", "", ""},
-		{palyra.ReasonTimedOut, "", "tool_call.execution_timeout_ms = 240000", openRun},
-		{palyra.ReasonPosture, "", `process.posture = "off"`, ""},
-		{palyra.ReasonDisabled, "", `process.tier = "c"`, ""},
-		{palyra.ReasonTooManyPending, "", "approvals.max_pending = 64", ""},
-		{palyra.ReasonBudgetSpent, "", "tool_call.max_calls_per_run = 128", ""},
-		{palyra.ReasonApprovalExpired, "", "approvals.wait_ms = 600000", openTime},
-		{palyra.ReasonMalformedInput, "", "process.memory_bytes = 8589934592\ntool_call.execution_timeout_ms = 600000", ""},
-		{palyra.ReasonWeakEnforcement, "", "", ""},
-		{palyra.ReasonRecentlyDenied, "", "", ""}, // a hold that is on stays on
-		{palyra.ReasonEgressDenied, "", "", ""},
-		{palyra.ReasonUnknownTool, "", "", ""},
-	} {
-		got := policyPart{d}.thinkable(t.Context(), &own, c.reason, c.killed)
-		if c.want == "" {
-			if len(got) > 0 {
-				t.Errorf("%s %s: %+v", c.reason, c.killed, got)
-			}
-			continue
-		}
-		if len(got) != 1 || strings.Join(got[0].uses, "\n") != c.want || got[0].open != c.open {
-			t.Errorf("%s %s: %+v", c.reason, c.killed, got)
-			continue
-		}
-		flags := map[string]string{}
-		for _, use := range got[0].uses {
-			key, value, _ := strings.Cut(use, " = ")
-			flags[key] = strings.Trim(value, `"`)
-		}
-		want, err := config.Load(config.Options{Home: home(t), Env: []string{}, Flags: flags})
-		if err != nil {
-			t.Fatalf("%v: %v", got[0].uses, err)
-		}
-		conf := d.Config.Config
-		got[0].set(&conf)
-		conf.Process.Dir = ""
-		if !reflect.DeepEqual([]any{conf.Process, conf.ToolCall, conf.Approvals}, []any{want.Process, want.ToolCall, want.Approvals}) {
-			t.Errorf("%v is tried as %+v", got[0].uses, conf)
-		}
-	}
-}
-
-// A run that has fewer calls of its own is not told to raise everybody's.
-func TestSettingsOfARunsOwnBudget(t *testing.T) {
-	d := testDaemon(t)
-	c := palyra.Call{Proposal: palyra.Proposal{CallsMax: 3, CallsUsed: 3}}
-	if got := (policyPart{d}).thinkable(t.Context(), &c, palyra.ReasonBudgetSpent, ""); len(got) > 0 {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -259,7 +151,7 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	} {
 		for _, reason := range c.reasons {
 			call.Outcome.Layer, call.Outcome.ReasonCode = c.layer, reason
-			e, err := policyPart{d}.recorded(t.Context(), call)
+			e, err := d.explainer().Recorded(t.Context(), call)
 			if err != nil || len(e.Flips) == 0 || !e.Flips[0].Verified || e.Flips[0].Becomes == palyra.Deny {
 				t.Errorf("%s %s: %+v, %v", c.layer, reason, e.Flips, err)
 			}
@@ -267,22 +159,34 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	}
 	for _, reason := range []palyra.Reason{palyra.ReasonFileNotFound, palyra.ReasonPathOutside, palyra.ReasonInternal, palyra.ReasonDiskFull} {
 		call.Outcome.Layer, call.Outcome.ReasonCode = palyra.LayerTier, reason
-		if e, err := (policyPart{d}).recorded(t.Context(), call); err != nil || len(e.Flips) > 0 {
+		if e, err := d.explainer().Recorded(t.Context(), call); err != nil || len(e.Flips) > 0 {
 			t.Errorf("%s would be turned by %+v, %v", reason, e.Flips, err)
 		}
 	}
 }
 
-func TestRefusedHosts(t *testing.T) {
-	got := refusedHosts([]palyra.EgressFlow{
-		{Host: "a", Port: 1, Verdict: "deny"},
-		{Host: "a", Port: 1, Verdict: "deny"},
-		{Host: "b", Port: 2, Verdict: "allow"},
-		{Host: "c", Verdict: "deny"},
-		{Host: "::1", Port: 3, Verdict: "deny"},
-	})
-	if !slices.Equal(got, []string{"a:1", "[::1]:3"}) {
-		t.Error(got)
+// Where too many questions are open, the setting that lets one more be asked is named.
+func TestWhyOfTooManyPending(t *testing.T) {
+	d, err := start(t, home(t), "approvals.max_pending=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	p := proposal("palyra.fs.write", `{"path":"a","content":"b"}`)
+	p.Workspace = t.TempDir()
+	var last palyra.Outcome
+	for _, name := range []string{"a", "b"} {
+		p.Arguments = json.RawMessage(`{"path":"` + name + `","content":"b"}`)
+		if last, err = d.path.calls.Call(t.Context(), p, palyra.Watch{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last.ReasonCode != palyra.ReasonTooManyPending {
+		t.Fatalf("%+v", last)
+	}
+	e := explained(t, d, last.CallID, palyra.Proposal{})
+	if !slices.ContainsFunc(e.Flips, func(f wire.Flip) bool { return f.Change == "approvals.max_pending = 2" && f.Verified }) {
+		t.Errorf("%+v", e.Flips)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestTheSameWorldForPrograms(t *testing.T) {
 		p := proposal("palyra.process.run", args)
 		p.Workspace, p.PeerUID = dir, int64(os.Geteuid())
 		same(t, d, w, p)
-		if c := (palyra.Call{Proposal: p}); w.meet(t.Context(), &c) == nil {
+		if c := (palyra.Call{Proposal: p}); w.Meet(t.Context(), &c) == nil {
 			planned++
 		}
 	}
@@ -77,7 +77,7 @@ func TestPostureIsTried(t *testing.T) {
 	d := celled(t, map[string]string{"process.posture": "require"})
 	p := proposal("palyra.process.run", `{"command":"ls","tier":"b"}`)
 	p.Workspace = t.TempDir()
-	e := explain(t, d, "", p)
+	e := explained(t, d, "", p)
 	if e.ReasonCode != palyra.ReasonPosture || len(e.Flips) != 2 || e.Flips[0].Change != `process.posture = "off"` || !e.Flips[0].Verified || e.Flips[1].Verified {
 		t.Fatalf("%s %+v", e.ReasonCode, e.Flips)
 	}
@@ -88,7 +88,7 @@ func TestPostureIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := palyra.Call{Proposal: p}
-	if err := w.meet(t.Context(), &c); err != nil {
+	if err := w.Meet(t.Context(), &c); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := json.Marshal(c.Plan.Enforcement)
@@ -104,7 +104,7 @@ func TestLimitsAreTried(t *testing.T) {
 	d := celled(t, nil)
 	p := proposal("palyra.process.run", `{"command":"ls","tier":"b","limits":{"processes":300,"open_files":2000}}`)
 	p.Workspace = t.TempDir()
-	e := explain(t, d, "", p)
+	e := explained(t, d, "", p)
 	want := "process.processes = 300\nprocess.open_files = 2000"
 	found := false
 	for _, f := range e.Flips {

@@ -6,6 +6,7 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
+	"palyra/internal/explain"
 )
 
 // In a world where no setting is another every call fares as it does here, so that
@@ -35,17 +36,17 @@ func TestTheSameWorld(t *testing.T) {
 }
 
 // same fails unless a call fares alike in two worlds.
-func same(t *testing.T, d *Daemon, w world, p palyra.Proposal) {
+func same(t *testing.T, d *Daemon, w explain.World, p palyra.Proposal) {
 	t.Helper()
 	one, other := palyra.Call{Proposal: p}, palyra.Call{Proposal: p}
-	was, is := policyPart{d}.here().meet(t.Context(), &one), w.meet(t.Context(), &other)
+	was, is := d.explainer().Here.Meet(t.Context(), &one), w.Meet(t.Context(), &other)
 	if (was == nil) != (is == nil) || was != nil && palyra.AsError(was).Text != palyra.AsError(is).Text || one.Digest != other.Digest {
 		t.Fatalf("%s %s: %v and %v, %s and %s", p.Tool, p.Arguments, was, is, one.Digest, other.Digest)
 	}
 	if was != nil {
 		return
 	}
-	if a, b := d.policy.Judge(t.Context(), palyra.RequestOf(&one)), w.policy.Judge(t.Context(), palyra.RequestOf(&other)); a.Effect != b.Effect || a.Snapshot != b.Snapshot || a.Bundle != b.Bundle {
+	if a, b := d.policy.Judge(t.Context(), palyra.RequestOf(&one)), w.Policy.Judge(t.Context(), palyra.RequestOf(&other)); a.Effect != b.Effect || a.Snapshot != b.Snapshot || a.Bundle != b.Bundle {
 		t.Errorf("%s %s: %+v and %+v", p.Tool, p.Arguments, a, b)
 	}
 }
@@ -62,7 +63,7 @@ func TestAnotherWorld(t *testing.T) {
 		set func(*config.Config)
 	}{
 		"more calls":   {p, func(c *config.Config) { c.ToolCall.MaxCallsPerRun = 65 }},
-		"this machine": {fetched, func(c *config.Config) { c.Egress.PrivateRanges = []string{loopback} }},
+		"this machine": {fetched, func(c *config.Config) { c.Egress.PrivateRanges = []string{"127.0.0.0/8"} }},
 	} {
 		conf := d.Config.Config
 		c.set(&conf)
@@ -70,10 +71,10 @@ func TestAnotherWorld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.meet(t.Context(), &palyra.Call{Proposal: c.p}); err != nil {
+		if err := w.Meet(t.Context(), &palyra.Call{Proposal: c.p}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := (policyPart{d}).here().meet(t.Context(), &palyra.Call{Proposal: c.p}); err == nil {
+		if err := d.explainer().Here.Meet(t.Context(), &palyra.Call{Proposal: c.p}); err == nil {
 			t.Errorf("%s: the world itself is another", name)
 		}
 	}
@@ -89,17 +90,17 @@ func TestBudgetIsTried(t *testing.T) {
 	d := testDaemon(t)
 	p := proposal("palyra.echo", `{"text":"x"}`)
 	p.CallsUsed = 64
-	e := explain(t, d, "", p)
+	e := explained(t, d, "", p)
 	if len(e.Flips) != 1 || e.Flips[0].Change != "tool_call.max_calls_per_run = 128" || !e.Flips[0].Verified || e.Flips[0].Becomes != palyra.Allow {
 		t.Errorf("%+v", e.Flips)
 	}
 	p.Tool = "palyra.fs.write" // asks
 	p.Workspace, p.Arguments = t.TempDir(), []byte(`{"path":"a","content":"b"}`)
-	if e = explain(t, d, "", p); len(e.Flips) != 1 || e.Flips[0].Becomes != palyra.Ask {
+	if e = explained(t, d, "", p); len(e.Flips) != 1 || e.Flips[0].Becomes != palyra.Ask {
 		t.Errorf("%+v", e.Flips)
 	}
 	p.Arguments = []byte(`{"path":"../a","content":"b"}`) // refused all the same
-	if e = explain(t, d, "", p); len(e.Flips) != 0 {
+	if e = explained(t, d, "", p); len(e.Flips) != 0 {
 		t.Errorf("%+v", e.Flips)
 	}
 }
@@ -120,8 +121,8 @@ func TestWhyOfAReach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := explain(t, d, out.CallID, palyra.Proposal{})
-	if e.ReasonCode != palyra.ReasonScopeDenied || len(e.Flips) != 1 || !e.Flips[0].Verified || e.Flips[0].Kind != flipAccess ||
+	e := explained(t, d, out.CallID, palyra.Proposal{})
+	if e.ReasonCode != palyra.ReasonScopeDenied || len(e.Flips) != 1 || !e.Flips[0].Verified || e.Flips[0].Kind != "access" ||
 		!strings.Contains(e.Flips[0].Change, "palyra workspace add "+here) || !strings.Contains(e.Flips[0].Change, "palyra access token add") {
 		t.Errorf("%s %+v", e.ReasonCode, e.Flips)
 	}
@@ -136,7 +137,7 @@ func TestWhyNamesSettingsThatFit(t *testing.T) {
 	for timeout, want := range map[int64]int{3600_000: 1, 48 * 3600_000: 0} {
 		p := proposal("palyra.echo", `{"text":"x"}`)
 		p.TimeoutMS = timeout
-		if e := explain(t, d, "", p); e.ReasonCode != palyra.ReasonMalformedInput || len(e.Flips) != want {
+		if e := explained(t, d, "", p); e.ReasonCode != palyra.ReasonMalformedInput || len(e.Flips) != want {
 			t.Errorf("%d: %s %+v", timeout, e.ReasonCode, e.Flips)
 		}
 	}

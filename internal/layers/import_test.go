@@ -23,7 +23,7 @@ var (
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
-	storey = []string{"internal/bundle", "internal/past"}
+	storey = []string{"internal/bundle", "internal/explain", "internal/past"}
 	// support is what tests of several packages share.
 	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.

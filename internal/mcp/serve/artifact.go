@@ -17,7 +17,7 @@ import (
 
 const (
 	artifactScheme = "palyra://artifact/"
-	artifactTool   = "palyra.artifact.read"
+	artifactTool   = palyra.ToolArtifactRead
 )
 
 // artifactURI names a page of an artifact; the first by the artifact alone.

@@ -69,7 +69,7 @@ func pieceOf(o palyra.Outcome) (p piece, ok bool) {
 }
 
 // readTool reads files.
-const readTool = "palyra.fs.read"
+const readTool = palyra.ToolFileRead
 
 // piece shows as much of a piece as there is room for, from its beginning, and says
 // where it stands unless it is the whole. What is shown is what was read, byte for

@@ -39,7 +39,7 @@ const schema = `{
 // Spec implements tool.Tool.
 func (reader) Spec() palyra.Tool {
 	return palyra.Tool{
-		Name: "palyra.artifact.read", Title: "Read artifact", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
+		Name: palyra.ToolArtifactRead, Title: "Read artifact", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
 		Description:  "Reads an output that was too large to deliver, in pages. Returns content, the whole size, whether the end was reached (eof) and next_offset for the next page.",
 		Capabilities: []palyra.Capability{palyra.ArtifactsRead}, InputSchema: json.RawMessage(schema), MaxInput: 4 << 10,
 	}

@@ -34,7 +34,7 @@ const echoSchema = `{
 // Spec implements tool.Tool.
 func (echo) Spec() palyra.Tool {
 	return palyra.Tool{
-		Name: "palyra.echo", Title: "Echo", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
+		Name: palyra.ToolEcho, Title: "Echo", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
 		Description:  "Gives back the text it is given. Touches nothing; use it to check that tool calls get through.",
 		Capabilities: []palyra.Capability{}, InputSchema: json.RawMessage(echoSchema), MaxInput: smallInput,
 	}
@@ -77,7 +77,7 @@ const sleepSchema = `{
 // Spec implements tool.Tool.
 func (sleep) Spec() palyra.Tool {
 	return palyra.Tool{
-		Name: "palyra.sleep", Title: "Sleep", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
+		Name: palyra.ToolSleep, Title: "Sleep", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, ReadOnly: true,
 		Description:  "Waits for the given time and returns. Touches nothing.",
 		Capabilities: []palyra.Capability{}, InputSchema: json.RawMessage(sleepSchema), MaxInput: smallInput,
 	}

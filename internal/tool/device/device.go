@@ -23,7 +23,7 @@ import (
 )
 
 // PairName is the tool's name.
-const PairName = "palyra.device.pair"
+const PairName = palyra.ToolPairDevice
 
 // Pairing is everything that a pairing decides.
 type Pairing struct {

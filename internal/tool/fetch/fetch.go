@@ -32,8 +32,8 @@ import (
 
 // Names of the tools.
 const (
-	Name      = "palyra.http.fetch"
-	AllowName = "palyra.egress.allow"
+	Name      = palyra.ToolFetch
+	AllowName = palyra.ToolAllowHost
 )
 
 // Session is the way out for one call.

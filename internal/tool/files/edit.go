@@ -29,7 +29,7 @@ const editSchema = `{
 
 // Spec implements tool.Tool.
 func (editor) Spec() palyra.Tool {
-	return writing(spec("palyra.fs.edit", "Edit file",
+	return writing(spec(palyra.ToolFileEdit, "Edit file",
 		"Replaces a text in a file of the workspace by another, in one step. Text files only. For changes at several places or in several files use palyra.fs.apply_patch.",
 		editSchema), patchInput)
 }

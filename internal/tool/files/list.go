@@ -31,7 +31,7 @@ const listSchema = `{
 
 // Spec implements tool.Tool.
 func (lister) Spec() palyra.Tool {
-	return spec("palyra.fs.list", "List directory",
+	return spec(palyra.ToolFileList, "List directory",
 		"Lists a directory of the workspace, sorted by name: path, type (file, dir, symlink, other), size of files, target of links.",
 		listSchema)
 }

@@ -26,7 +26,7 @@ const patchSchema = `{
 
 // Spec implements tool.Tool.
 func (patcher) Spec() palyra.Tool {
-	return writing(spec("palyra.fs.apply_patch", "Apply patch",
+	return writing(spec(palyra.ToolFilePatch, "Apply patch",
 		"Applies a unified diff to files of the workspace: all of its changes or none. Text files only; links are not followed.",
 		patchSchema), patchInput)
 }

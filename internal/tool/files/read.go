@@ -28,7 +28,7 @@ const readSchema = `{
 
 // Spec implements tool.Tool.
 func (reader) Spec() palyra.Tool {
-	return spec("palyra.fs.read", "Read file",
+	return spec(palyra.ToolFileRead, "Read file",
 		"Reads a file of the workspace, in pages. Returns content, the file's size, whether its end was reached (eof) and next_offset for the next page.",
 		readSchema)
 }

@@ -54,7 +54,7 @@ const searchSchema = `{
 
 // Spec implements tool.Tool.
 func (searcher) Spec() palyra.Tool {
-	return spec("palyra.fs.search", "Search files",
+	return spec(palyra.ToolFileSearch, "Search files",
 		"Searches the text files of the workspace for a regular expression and returns the matching lines with path, line and column. Passes by links, .git directories, binary files, files over 8 MiB and what is beyond 64 KiB of a line.",
 		searchSchema)
 }

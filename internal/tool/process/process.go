@@ -50,7 +50,7 @@ import (
 )
 
 // Name of the tool.
-const Name = "palyra.process.run"
+const Name = palyra.ToolProcessRun
 
 // Path is where commands without a slash are looked up, and the PATH of a run
 // whose plan names no other.

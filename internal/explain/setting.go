@@ -1,4 +1,4 @@
-package daemon
+package explain
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 // settings are changes of the configuration. Each was tried: the call was planned
 // and judged as a daemon with that setting would, and what does not help is not
 // named. Where a run decides, it is said that the change could not be tried.
-func (p policyPart) settings(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []wire.Flip {
+func (p *Explainer) settings(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []wire.Flip {
 	var out []wire.Flip
 	for _, s := range p.thinkable(ctx, c, reason, killed) {
 		if ctx.Err() != nil {
@@ -48,25 +48,25 @@ func (p policyPart) settings(ctx context.Context, c *palyra.Call, reason palyra.
 }
 
 // under plans and judges a call under another setting.
-func (p policyPart) under(ctx context.Context, c *palyra.Call, s setting) (wire.Flip, bool) {
-	conf := p.d.Config.Config
+func (p *Explainer) under(ctx context.Context, c *palyra.Call, s setting) (wire.Flip, bool) {
+	conf := p.Settings
 	s.set(&conf)
 	if !conf.Fits() { // no daemon starts with that
 		return wire.Flip{}, false
 	}
 	f := wire.Flip{Kind: s.kind, Text: s.text, Change: strings.Join(s.uses, "\n"), Verified: true}
-	w, err := p.d.with(conf)
+	w, err := p.With(conf)
 	if err != nil {
 		return f, false
 	}
 	again := palyra.Call{Proposal: c.Proposal}
-	switch err := w.meet(ctx, &again); {
+	switch err := w.Meet(ctx, &again); {
 	case err != nil && c.ID != "" && (c.Tool.Name == "" || string(c.Proposal.Arguments) == "null"): // on record without its arguments
 		f.Becomes, s.open = palyra.Allow, openArgs
 	case err != nil:
 		return f, false
 	default:
-		f.Becomes = w.policy.Judge(ctx, palyra.RequestOf(&again)).Effect
+		f.Becomes = w.Policy.Judge(ctx, palyra.RequestOf(&again)).Effect
 	}
 	return untried(f, s.open), f.Becomes != palyra.Deny
 }
@@ -80,8 +80,8 @@ func untried(f wire.Flip, why string) wire.Flip {
 }
 
 // thinkable are the settings that may stand behind a refusal.
-func (p policyPart) thinkable(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []setting {
-	conf := p.d.Config.Config
+func (p *Explainer) thinkable(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []setting {
+	conf := p.Settings
 	switch reason {
 	case palyra.ReasonTimedOut:
 		had := max(conf.ToolCall.ExecutionTimeoutMS, c.Plan.Limits.WallMS)
@@ -200,8 +200,8 @@ func demanded(conf config.Config, p palyra.Proposal) []setting {
 }
 
 // morePending lets one more question be open than are now.
-func (p policyPart) morePending(ctx context.Context, conf config.Config) []setting {
-	open, err := p.d.desk.CountPending(ctx)
+func (p *Explainer) morePending(ctx context.Context, conf config.Config) []setting {
+	open, err := p.Desk.CountPending(ctx)
 	if err != nil {
 		return nil
 	}

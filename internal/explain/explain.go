@@ -1,4 +1,8 @@
-package daemon
+// Package explain says why a call is answered as it is, and what would turn that: of
+// a call on record with what became of it, of an imagined one as it would resolve
+// now. Every change that it names was tried, in the world as it is or in one where a
+// setting is another, or it says why it was not. Nothing runs and nothing is recorded.
+package explain
 
 import (
 	"context"
@@ -7,9 +11,38 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/access"
+	"palyra/internal/approval"
+	"palyra/internal/attest"
+	"palyra/internal/config"
 	"palyra/internal/policy"
+	"palyra/internal/profile"
 	"palyra/internal/rpc/wire"
+	"palyra/internal/run"
+	"palyra/internal/workspace"
 )
+
+// Config wires an Explainer.
+type Config struct {
+	Here       World                              // as it is
+	With       func(config.Config) (World, error) // as it would be with other settings
+	Calls      func(context.Context, palyra.ID) (*palyra.Call, error)
+	Upstreams  func(context.Context) ([]palyra.Upstream, error) // nil: there are none
+	Profiles   func() ([]profile.Info, error)
+	Desk       *approval.Desk
+	Attester   *attest.Attester
+	Access     *access.Registry
+	Sessions   *run.Sessions
+	Workspaces *workspace.Registry
+	Settings   config.Config
+	Now        func() time.Time
+}
+
+// Explainer explains calls.
+type Explainer struct{ Config }
+
+// New returns an Explainer.
+func New(c Config) *Explainer { return &Explainer{c} }
 
 // whyTime bounds one explanation: the changes that it tries are many.
 const whyTime = 5 * time.Second
@@ -17,7 +50,7 @@ const whyTime = 5 * time.Second
 // Explain says why a call is answered as it is, and what would turn that: a call on
 // record with what became of it, an imagined one as it would resolve now. Nothing
 // runs and nothing is recorded.
-func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Proposal) (wire.Explanation, error) {
+func (p *Explainer) Explain(ctx context.Context, id palyra.ID, prop palyra.Proposal) (wire.Explanation, error) {
 	ctx, cancel := context.WithTimeout(ctx, whyTime)
 	defer cancel()
 	if id != "" {
@@ -28,7 +61,7 @@ func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 		if err != nil {
 			return wire.Explanation{}, err
 		}
-		return p.recorded(ctx, call)
+		return p.Recorded(ctx, call)
 	}
 	if err := p.known(ctx, prop.Principal); err != nil {
 		return wire.Explanation{}, err
@@ -41,19 +74,19 @@ func (p policyPart) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 }
 
 // onRecord finds a call by its own id, or by that of its approval or attestation.
-func (p policyPart) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
-	call, err := p.d.path.ledger.Get(ctx, id)
+func (p *Explainer) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+	call, err := p.Calls(ctx, id)
 	if palyra.CodeOf(err) != palyra.NotFound {
 		return call, err
 	}
 	of := palyra.ID("")
-	if a, err := p.d.desk.Get(ctx, id); err == nil {
+	if a, err := p.Desk.Get(ctx, id); err == nil {
 		of = a.Call
 	} else if palyra.CodeOf(err) != palyra.NotFound {
 		return nil, err
 	}
 	if of == "" {
-		if att, err := p.d.attester.Get(ctx, string(id)); err == nil {
+		if att, err := p.Attester.Get(ctx, string(id)); err == nil {
 			of = att.Call
 		} else if palyra.CodeOf(err) != palyra.NotFound {
 			return nil, err
@@ -62,7 +95,7 @@ func (p policyPart) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, e
 	if of == "" {
 		return nil, notOnRecord(id)
 	}
-	return p.d.path.ledger.Get(ctx, of)
+	return p.Calls(ctx, of)
 }
 
 func notOnRecord(id palyra.ID) error {
@@ -76,8 +109,8 @@ func reaches(within []string, workspace string) bool {
 }
 
 // imagined explains a call that policy would be asked about.
-func (p policyPart) imagined(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
-	why := p.d.policy.Why(ctx, palyra.RequestOf(c))
+func (p *Explainer) imagined(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
+	why := p.Here.Policy.Why(ctx, palyra.RequestOf(c))
 	e, err := explained(c, why)
 	if err != nil {
 		return e, err
@@ -107,14 +140,14 @@ func reasonOf(v palyra.Verdict) palyra.Reason {
 func explained(c *palyra.Call, why policy.Explanation) (wire.Explanation, error) {
 	detail, err := json.Marshal(why)
 	if err != nil {
-		return wire.Explanation{}, fmt.Errorf("daemon: why: %w", err)
+		return wire.Explanation{}, fmt.Errorf("explain: why: %w", err)
 	}
 	return wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval, Detail: detail}, nil
 }
 
 // turnedAway explains an imagined call that policy would not even see. What is not
 // the call's fault is an error.
-func (p policyPart) turnedAway(ctx context.Context, c *palyra.Call, err error) (wire.Explanation, error) {
+func (p *Explainer) turnedAway(ctx context.Context, c *palyra.Call, err error) (wire.Explanation, error) {
 	if code := palyra.CodeOf(err); code == palyra.Internal || ctx.Err() != nil {
 		return wire.Explanation{}, err
 	}

@@ -1,4 +1,4 @@
-package daemon
+package explain
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ const (
 )
 
 // flips are policy's own, after those that ask less of everybody: other arguments.
-func (p policyPart) flips(ctx context.Context, c *palyra.Call, why policy.Explanation) []wire.Flip {
+func (p *Explainer) flips(ctx context.Context, c *palyra.Call, why policy.Explanation) []wire.Flip {
 	var answers, others []wire.Flip
 	for _, f := range why.Flips {
 		one := wire.Flip(f)
@@ -43,11 +43,11 @@ func (p policyPart) flips(ctx context.Context, c *palyra.Call, why policy.Explan
 }
 
 // question is the command that answers a call's question, while it is open.
-func (p policyPart) question(ctx context.Context, c *palyra.Call) string {
+func (p *Explainer) question(ctx context.Context, c *palyra.Call) string {
 	if c.Approval == "" {
 		return ""
 	}
-	if a, err := p.d.desk.Get(ctx, c.Approval); err != nil || !a.Pending() {
+	if a, err := p.Desk.Get(ctx, c.Approval); err != nil || !a.Pending() {
 		return ""
 	}
 	return fmt.Sprintf("palyra approvals decide %s allow --digest %s", c.Approval, c.Digest)
@@ -61,8 +61,8 @@ type edit struct {
 
 // otherwise tries other arguments: each is planned and judged as if it were
 // proposed, and those that fare better are named.
-func (p policyPart) otherwise(ctx context.Context, c *palyra.Call, reason palyra.Reason, was palyra.Effect) []wire.Flip {
-	if c.Proposal.Tool != "palyra.process.run" {
+func (p *Explainer) otherwise(ctx context.Context, c *palyra.Call, reason palyra.Reason, was palyra.Effect) []wire.Flip {
+	if c.Proposal.Tool != palyra.ToolProcessRun {
 		return nil
 	}
 	var out []wire.Flip
@@ -84,7 +84,7 @@ func (p policyPart) otherwise(ctx context.Context, c *palyra.Call, reason palyra
 }
 
 // tried plans and judges a call with other arguments.
-func (p policyPart) tried(ctx context.Context, c *palyra.Call, args map[string]any) (wire.Flip, bool) {
+func (p *Explainer) tried(ctx context.Context, c *palyra.Call, args map[string]any) (wire.Flip, bool) {
 	raw, err := plainJSON(args)
 	if err != nil {
 		return wire.Flip{}, false
@@ -94,7 +94,7 @@ func (p policyPart) tried(ctx context.Context, c *palyra.Call, args map[string]a
 	if err := p.imagine(ctx, &other); err != nil {
 		return wire.Flip{}, false
 	}
-	return wire.Flip{Change: string(raw), Becomes: p.d.policy.Judge(ctx, palyra.RequestOf(&other)).Effect, Verified: true}, true
+	return wire.Flip{Change: string(raw), Becomes: p.Here.Policy.Judge(ctx, palyra.RequestOf(&other)).Effect, Verified: true}, true
 }
 
 func object(raw json.RawMessage) (map[string]any, bool) {

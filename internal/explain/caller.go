@@ -1,4 +1,4 @@
-package daemon
+package explain
 
 import (
 	"cmp"
@@ -14,14 +14,14 @@ import (
 
 // known refuses to imagine a call of somebody who could make none: an answer about
 // them would be about nobody.
-func (p policyPart) known(ctx context.Context, who palyra.Principal) error {
+func (p *Explainer) known(ctx context.Context, who palyra.Principal) error {
 	if err := policy.CheckPrincipal(who); err != nil {
 		return err
 	}
 	person := cmp.Or(commander(who), who)
 	switch person.Kind() {
 	case "user":
-		u, err := p.d.access.User(ctx, person)
+		u, err := p.Access.User(ctx, person)
 		if palyra.CodeOf(err) != palyra.NotFound && (err != nil || u.RemovedAt.IsZero()) {
 			return err
 		}
@@ -43,9 +43,9 @@ func (p policyPart) known(ctx context.Context, who palyra.Principal) error {
 }
 
 // agents are all that were ever known, the local one first.
-func (p policyPart) agents(ctx context.Context) ([]palyra.Agent, error) {
-	all, err := p.d.access.Agents(ctx)
-	if local, failed := p.d.access.LocalAgent(ctx); failed == nil {
+func (p *Explainer) agents(ctx context.Context) ([]palyra.Agent, error) {
+	all, err := p.Access.Agents(ctx)
+	if local, failed := p.Access.LocalAgent(ctx); failed == nil {
 		all = append([]palyra.Agent{local}, all...)
 	}
 	return all, err
@@ -61,18 +61,18 @@ func commander(agent palyra.Principal) palyra.Principal {
 
 // standing fills in what a door would know of an imagined call: whose agent it is,
 // and what its session has done.
-func (p policyPart) standing(ctx context.Context, prop palyra.Proposal) palyra.Proposal {
+func (p *Explainer) standing(ctx context.Context, prop palyra.Proposal) palyra.Proposal {
 	if prop.Owner == "" && prop.Principal.Kind() == "agent" {
 		prop.Owner = p.owner(ctx, prop.Principal)
 	}
-	if s, ok, err := p.d.sessions.Peek(ctx, prop); err == nil && ok {
+	if s, ok, err := p.Sessions.Peek(ctx, prop); err == nil && ok {
 		prop.Session, prop.Labels = s.ID, s.Labels
 	}
 	return prop
 }
 
 // owner is whose agent a principal is; empty: nobody knows.
-func (p policyPart) owner(ctx context.Context, agent palyra.Principal) palyra.Principal {
+func (p *Explainer) owner(ctx context.Context, agent palyra.Principal) palyra.Principal {
 	if person := commander(agent); person != "" {
 		return person
 	}
@@ -94,22 +94,22 @@ const maxCovering = 100
 // cover notes that a live grant would answer the question, so that nobody would be
 // asked: in the call's own session, or in another one that would have to be named.
 // What cannot be found out is not said: people are then asked.
-func (p policyPart) cover(ctx context.Context, c *palyra.Call, e *wire.Explanation) {
+func (p *Explainer) cover(ctx context.Context, c *palyra.Call, e *wire.Explanation) {
 	asked := *c
 	asked.Verdict = e.Verdict
-	if d, ok, err := p.d.desk.Cover(ctx, &asked); asked.Proposal.Session != "" && err == nil && ok {
+	if d, ok, err := p.Desk.Cover(ctx, &asked); asked.Proposal.Session != "" && err == nil && ok {
 		e.Layer = ""
 		e.Remedy = fmt.Sprintf("nothing: grant %s by %s covers it in session %s, so nobody would be asked", d.Lease, d.By, asked.Proposal.Session)
 		return
 	}
 	live := true
-	leases, _, err := p.d.desk.Leases(ctx, approval.LeaseFilter{Live: &live, Principal: c.Proposal.Principal, Limit: maxCovering})
+	leases, _, err := p.Desk.Leases(ctx, approval.LeaseFilter{Live: &live, Principal: c.Proposal.Principal, Limit: maxCovering})
 	if err != nil {
 		return
 	}
 	for _, l := range leases {
 		asked.Proposal.Session = l.Terms.Session
-		if d, ok, err := p.d.desk.Cover(ctx, &asked); l.Terms.Session != "" && err == nil && ok {
+		if d, ok, err := p.Desk.Cover(ctx, &asked); l.Terms.Session != "" && err == nil && ok {
 			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where grant %s by %s covers it; or %s", l.Terms.Session, d.Lease, d.By, e.Remedy)
 			return
 		}

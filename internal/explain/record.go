@@ -1,4 +1,4 @@
-package daemon
+package explain
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// recorded explains a call on record: what refused it, in the words it was refused
+// Recorded explains a call on record: what refused it, in the words it was refused
 // with, and what would turn that today.
-func (p policyPart) recorded(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
+func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
 	e := wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval}
 	var now policy.Explanation
 	judged := c.Verdict.Bundle != ""
 	if judged {
-		now = p.d.policy.Why(ctx, palyra.RequestOf(c))
+		now = p.Here.Policy.Why(ctx, palyra.RequestOf(c))
 		var err error
 		if e, err = explained(c, now); err != nil {
 			return e, err
@@ -26,7 +26,7 @@ func (p policyPart) recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	}
 	e.Verdict = c.Verdict
 	e.Layer, e.ReasonCode, e.Reason, e.Remedy = p.fate(c)
-	if att, err := p.d.attester.Get(ctx, string(c.ID)); err == nil {
+	if att, err := p.Attester.Get(ctx, string(c.ID)); err == nil {
 		e.Attestation = att.ID
 		p.run(&e, att.Predicate)
 	}
@@ -64,9 +64,9 @@ func became(c *palyra.Call) []string {
 
 // later says of answers that they cannot be asked for yet, while a denied plan is
 // on hold.
-func (p policyPart) later(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
+func (p *Explainer) later(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
 	held := reason == palyra.ReasonRecentlyDenied || reason == palyra.ReasonApprovalDenied
-	if !held || now().After(c.Finished.Add(p.d.Config.Config.Approvals.DenyHold())) {
+	if !held || p.Now().After(c.Finished.Add(p.Settings.Approvals.DenyHold())) {
 		return flips
 	}
 	for i, f := range flips {
@@ -78,7 +78,7 @@ func (p policyPart) later(c *palyra.Call, reason palyra.Reason, flips []wire.Fli
 }
 
 // fate is what became of a call, in the words that were said of it.
-func (policyPart) fate(c *palyra.Call) (palyra.Layer, palyra.Reason, string, string) {
+func (*Explainer) fate(c *palyra.Call) (palyra.Layer, palyra.Reason, string, string) {
 	switch o := c.Outcome; {
 	case o == nil && c.State == palyra.Pending:
 		return palyra.LayerApproval, "", c.Verdict.Reason, c.Verdict.Remedy
@@ -91,7 +91,7 @@ func (policyPart) fate(c *palyra.Call) (palyra.Layer, palyra.Reason, string, str
 
 // run adds what the outcome does not say: hosts that a program was refused, though
 // it ended by itself.
-func (policyPart) run(e *wire.Explanation, ran palyra.Predicate) {
+func (*Explainer) run(e *wire.Explanation, ran palyra.Predicate) {
 	hosts := refusedHosts(ran.Egress)
 	if len(hosts) == 0 || e.Layer != "" {
 		return
@@ -113,7 +113,7 @@ func sinceThen(c *palyra.Call, now policy.Explanation, judged bool) []string {
 }
 
 // turns are the changes that would turn the fate of a call.
-func (p policyPart) turns(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
+func (p *Explainer) turns(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
 	again := *c
 	again.Proposal.CallsUsed, again.Proposal.CallsMax = 0, 0
 	switch e.Layer {
@@ -137,7 +137,7 @@ func (p policyPart) turns(ctx context.Context, c *palyra.Call, e *wire.Explanati
 // ran are the changes for a call that did not come to policy, or came past it and
 // met a wall in its tier. That the same call plans well says nothing of what only a
 // run shows.
-func (p policyPart) ran(ctx context.Context, c, again *palyra.Call, e *wire.Explanation) []wire.Flip {
+func (p *Explainer) ran(ctx context.Context, c, again *palyra.Call, e *wire.Explanation) []wire.Flip {
 	switch reason := e.ReasonCode; {
 	case reason == palyra.ReasonTimedOut || reason == palyra.ReasonQuotaExceeded:
 		return p.longer(ctx, again, reason)
@@ -168,7 +168,7 @@ func passing(r palyra.Reason) bool {
 }
 
 // instead are the changes for a call that cannot be planned as it is.
-func (p policyPart) instead(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+func (p *Explainer) instead(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
 	if p.imagine(ctx, ptr(*c)) == nil {
 		return nil // it can: propose it again
 	}
@@ -176,8 +176,8 @@ func (p policyPart) instead(ctx context.Context, c *palyra.Call, reason palyra.R
 }
 
 // killed is the limit that ended a run.
-func (p policyPart) killed(ctx context.Context, c *palyra.Call) string {
-	att, err := p.d.attester.Get(ctx, string(c.ID))
+func (p *Explainer) killed(ctx context.Context, c *palyra.Call) string {
+	att, err := p.Attester.Get(ctx, string(c.ID))
 	if err != nil {
 		return ""
 	}
@@ -185,7 +185,7 @@ func (p policyPart) killed(ctx context.Context, c *palyra.Call) string {
 }
 
 // anew proposes the same call again, in thought.
-func (p policyPart) anew(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
+func (p *Explainer) anew(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
 	c, text := *again, "propose it again"
 	switch reason {
 	case palyra.ReasonBudgetSpent:
@@ -199,7 +199,7 @@ func (p policyPart) anew(ctx context.Context, again *palyra.Call, reason palyra.
 	case err != nil:
 		return nil
 	}
-	why := p.d.policy.Why(ctx, palyra.RequestOf(&c))
+	why := p.Here.Policy.Why(ctx, palyra.RequestOf(&c))
 	switch why.Verdict {
 	case palyra.Allow:
 		return []wire.Flip{{Kind: flipArguments, Text: text, Change: string(c.Proposal.Arguments), Becomes: palyra.Allow, Verified: true}}

@@ -1,4 +1,4 @@
-package daemon
+package explain
 
 import (
 	"context"
@@ -10,12 +10,11 @@ import (
 	"palyra"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/show"
-	"palyra/internal/tool/process"
 )
 
 // longer are the changes for a run that a limit ended: without the limit that the
 // call gave itself, else with a higher configured one.
-func (p policyPart) longer(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+func (p *Explainer) longer(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
 	name, text, killed := "timeout_ms", "its own time limit (--timeout)", p.killed(ctx, c)
 	if reason == palyra.ReasonQuotaExceeded {
 		for _, l := range limits {
@@ -28,7 +27,7 @@ func (p policyPart) longer(ctx context.Context, c *palyra.Call, reason palyra.Re
 }
 
 // own leaves out a limit that a call gave itself.
-func (p policyPart) own(ctx context.Context, c *palyra.Call, name, text string) []wire.Flip {
+func (p *Explainer) own(ctx context.Context, c *palyra.Call, name, text string) []wire.Flip {
 	args, ok := object(c.Proposal.Arguments)
 	if !ok {
 		return nil
@@ -56,7 +55,7 @@ func (p policyPart) own(ctx context.Context, c *palyra.Call, name, text string) 
 }
 
 // acts are commands of an operator that turn a refusal.
-func (p policyPart) acts(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+func (p *Explainer) acts(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
 	switch reason {
 	case palyra.ReasonScopeDenied:
 		return p.widened(ctx, c)
@@ -74,16 +73,16 @@ func (p policyPart) acts(ctx context.Context, c *palyra.Call, reason palyra.Reas
 // bound closer than its person stays so: another one has to be made. Who imagines a
 // call is held to where they reach themselves, so nothing is tried there for them:
 // whether a call could be planned tells of files that they may not see.
-func (p policyPart) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
+func (p *Explainer) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
 	if c.ID == "" {
 		return []wire.Flip{untried(wire.Flip{Kind: flipAccess, Text: "have an operator widen what you reach", Becomes: palyra.Ask}, openReach)}
 	}
-	at, err := p.d.work.Resolve(ctx, c.Proposal.Workspace, c.Proposal.PeerUID)
+	at, err := p.Workspaces.Resolve(ctx, c.Proposal.Workspace, c.Proposal.PeerUID)
 	owner := c.Proposal.Owner
 	if !c.Proposal.Principal.IsAgent() {
 		owner = c.Proposal.Principal
 	}
-	_, reach, failed := p.d.access.Cap(ctx, owner)
+	_, reach, failed := p.Access.Cap(ctx, owner)
 	if err != nil || failed != nil {
 		return nil
 	}
@@ -92,7 +91,7 @@ func (p policyPart) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
 	if p.imagine(ctx, &other) != nil {
 		return nil
 	}
-	f := wire.Flip{Kind: flipAccess, Becomes: p.d.policy.Judge(ctx, palyra.RequestOf(&other)).Effect, Verified: true}
+	f := wire.Flip{Kind: flipAccess, Becomes: p.Here.Policy.Judge(ctx, palyra.RequestOf(&other)).Effect, Verified: true}
 	var uses []string
 	if !at.Known {
 		uses = append(uses, "palyra workspace add "+show.Arg(at.Path))
@@ -116,11 +115,11 @@ func (p policyPart) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
 }
 
 // offered approves a tool of an upstream that waits for somebody to look at it.
-func (p policyPart) offered(ctx context.Context, tool string) []wire.Flip {
-	if p.d.path.upstreams == nil {
+func (p *Explainer) offered(ctx context.Context, tool string) []wire.Flip {
+	if p.Upstreams == nil {
 		return nil
 	}
-	all, err := p.d.path.upstreams.List(ctx)
+	all, err := p.Upstreams(ctx)
 	if err != nil {
 		return nil
 	}
@@ -139,14 +138,13 @@ func (p policyPart) offered(ctx context.Context, tool string) []wire.Flip {
 
 // unsealed runs a call with a profile that leaves the sealed name open, where there
 // is one. What was said of it begins with the name.
-func (p policyPart) unsealed(ctx context.Context, c *palyra.Call, said string) []wire.Flip {
+func (p *Explainer) unsealed(ctx context.Context, c *palyra.Call, said string) []wire.Flip {
 	name, _, found := strings.Cut(said, " is sealed")
-	profiles, ok := p.d.path.native.tool.Profiles.(rooms)
 	args, isObject := object(c.Proposal.Arguments)
-	if !found || !ok || !isObject || c.Proposal.Tool != process.Name {
+	if !found || !isObject || c.Proposal.Tool != palyra.ToolProcessRun {
 		return nil
 	}
-	all, err := profiles.List()
+	all, err := p.Profiles()
 	if err != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package explain
 
 import (
 	"context"
@@ -15,15 +15,13 @@ import (
 	"palyra/internal/config"
 	"palyra/internal/egress"
 	"palyra/internal/rpc/wire"
-	"palyra/internal/tool/fetch"
-	"palyra/internal/tool/process"
 )
 
 // hosts names the hosts that a run was refused, where its call can name them.
-func (p policyPart) hosts(ctx context.Context, again, c *palyra.Call) []wire.Flip {
-	att, err := p.d.attester.Get(ctx, string(c.ID))
+func (p *Explainer) hosts(ctx context.Context, again, c *palyra.Call) []wire.Flip {
+	att, err := p.Attester.Get(ctx, string(c.ID))
 	args, ok := object(c.Proposal.Arguments)
-	list := map[string]string{process.Name: "egress", fetch.Name: "redirect_to"}[c.Proposal.Tool]
+	list := map[string]string{palyra.ToolProcessRun: "egress", palyra.ToolFetch: "redirect_to"}[c.Proposal.Tool]
 	if err != nil || !ok || list == "" {
 		return nil
 	}
@@ -47,8 +45,8 @@ func (p policyPart) hosts(ctx context.Context, again, c *palyra.Call) []wire.Fli
 }
 
 // ranges let a name lead to an address that is not public, a network at a time.
-func (p policyPart) ranges(ctx context.Context, c *palyra.Call) []wire.Flip {
-	now := p.d.Config.Config.Egress
+func (p *Explainer) ranges(ctx context.Context, c *palyra.Call) []wire.Flip {
+	now := p.Settings.Egress
 	var out []wire.Flip
 	for _, one := range []struct{ text, prefix string }{
 		{"this machine", loopback}, {"a network 10.x", "10.0.0.0/8"}, {"a network 192.168.x", "192.168.0.0/16"}, {"a network 172.16.x to 172.31.x", "172.16.0.0/12"},
@@ -92,7 +90,7 @@ func named(p palyra.Proposal) []string {
 		return nil
 	}
 	switch p.Tool {
-	case fetch.Name:
+	case palyra.ToolFetch:
 		u, err := url.Parse(args.URL)
 		if err != nil || u.Hostname() == "" {
 			return nil
@@ -105,7 +103,7 @@ func named(p palyra.Proposal) []string {
 			port = "443"
 		}
 		return append([]string{net.JoinHostPort(u.Hostname(), port)}, args.RedirectTo...)
-	case fetch.AllowName:
+	case palyra.ToolAllowHost:
 		return []string{net.JoinHostPort(args.Host, fmt.Sprint(args.Port))}
 	}
 	return args.Egress
@@ -140,7 +138,7 @@ const loopback = "127.0.0.0/8"
 
 // takes reports whether a guard with these settings lets plans name the hosts.
 func takes(c config.Egress, hosts []string) bool {
-	ranges, err := privateRanges(c)
+	ranges, err := c.Prefixes()
 	if err != nil {
 		return false
 	}
