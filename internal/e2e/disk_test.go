@@ -110,7 +110,7 @@ func TestStopOnAFullDisk(t *testing.T) {
 // stops nobody: the daemon's number is another process's there, or nobody's.
 func TestStopFromAnotherNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root gives a process the number it wants")
+		t.Skip("UNPROVEN HERE: only root gives a process the number it wants")
 	}
 	d := newDaemon(t)
 	d.mustStart()
