@@ -78,11 +78,11 @@ func (v *approvalView) answers() {
 	case a.Need.Fresh || unshown(a):
 		once += "; it is asked about every time"
 	case !v.once:
-		once += "; the same again unasked with --scope session, or --scope timeboxed --ttl 30m"
+		once += " (--scope session: the same again, unasked)"
 	}
 	v.put("Answer with", once)
 	for _, w := range words {
-		v.put("", w+": "+show.Line(labels[w])+", unasked, for 8 hours (--ttl) and no longer than this session")
+		v.put("", w+": "+show.Line(labels[w])+", for 8h")
 	}
 	if len(words) > 0 {
 		v.paint("", exceptions(words), v.style.calm)
@@ -93,7 +93,7 @@ func (v *approvalView) answers() {
 // exceptions is what the wide answers leave out.
 func exceptions(words []string) string {
 	if slices.Contains(words, "allow-reads") {
-		return "still asked: hidden names, known places of secrets, every other directory, whatever is riskier"
+		return "still asked: hidden names, secrets, other directories, more risk"
 	}
-	return "still asked: names that other programs obey (.envrc, .git and the like) and other hidden ones, anything outside, removals, whatever is riskier"
+	return "still asked: hidden names (.envrc), outside, removals, more risk"
 }

@@ -114,6 +114,10 @@ func (v *approvalView) digest(label string, d palyra.Digest) {
 		v.line(label, string(d))
 		return
 	}
+	if label == "Plan digest" && len("Digest ")+len(d) <= v.width {
+		io.WriteString(v.w, v.style.strong("Digest")+" "+string(d)+"\n")
+		return
+	}
 	if label != "" {
 		v.put(label, "")
 	}
@@ -168,11 +172,14 @@ func ending(a palyra.Approval) string {
 func (v *approvalView) gist() {
 	a := v.approval
 	named := v.short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
-	if !named {
-		v.line("Title", a.Prompt.Title)
+	if !named && !v.short {
+		v.line("Title", a.Prompt.Title) // who asks, by which tool and where stands in the short view anyway
 	}
 	if a.Prompt.Summary != "" && !named {
 		v.put("Summary", safeLine(a.Prompt.Summary))
+	}
+	if v.short {
+		v.where() // right above the question, since a long diff may stand between
 	}
 	v.risk()
 	for _, note := range v.warnings() {
@@ -202,7 +209,7 @@ func (v *approvalView) risk() {
 	}
 	fresh := ws.Path != "" && !ws.Known
 	list := slices.DeleteFunc(slices.Clone(r.Factors), func(f string) bool {
-		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path)
+		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path) || v.short && f == unsandboxedFactor
 	})
 	if words, rest := factors(list); v.short && len(words) > 0 {
 		level, list = level+": "+strings.Join(words, ", "), rest
@@ -221,8 +228,11 @@ func (v *approvalView) risk() {
 	}
 }
 
-// newWorkspace is the risk factor that the view says in its own words.
-const newWorkspace = "new_workspace"
+// newWorkspace and unsandboxedFactor are risk factors that the view says in its own words.
+const (
+	newWorkspace      = "new_workspace"
+	unsandboxedFactor = "no_sandbox: the agent runs it itself"
+)
 
 // warnings names what in the text does not show itself honestly.
 func (v *approvalView) warnings() []string {
@@ -274,7 +284,7 @@ func (v *approvalView) what() {
 		return
 	}
 	v.put("Tool", show.Arg(p.Tool)+readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
-	if v.short && spoken(p) {
+	if v.short && (spoken(p) || v.written()) {
 		return
 	}
 	if l := v.approval.LeftOut; l != nil {

@@ -53,6 +53,47 @@ func spoken(p palyra.Plan) bool {
 	return true
 }
 
+// written reports whether the diff and the summary show every argument of a call that
+// writes one file: its content, and its name.
+func (v *approvalView) written() bool {
+	a := v.approval
+	var args map[string]json.RawMessage
+	if a.LeftOut != nil || a.Prompt.Diff == "" || unshown(a) || !v.oneWrite() || json.Unmarshal(a.Plan.Arguments, &args) != nil {
+		return false
+	}
+	for name := range args {
+		if !slices.Contains([]string{"path", "content", "mode", "make_dirs"}, name) {
+			return false
+		}
+	}
+	return a.Plan.Tool == "palyra.fs.write" && a.Plan.Source == palyra.SourceBuiltin
+}
+
+// oneWrite reports whether a plan writes one file, which the summary names.
+func (v *approvalView) oneWrite() bool {
+	w := v.approval.Plan.Writes
+	if len(w) != 1 || show.Arg(w[0]) != w[0] {
+		return false
+	}
+	return slices.Contains(strings.Fields(strings.ReplaceAll(v.approval.Prompt.Summary, ",", "")), w[0])
+}
+
+// sealedWords are the sealed names that the words of a command speak of.
+func sealedWords(p palyra.Plan) []string {
+	if len(p.Argv) == 0 {
+		return nil
+	}
+	apart := func(r rune) bool { return strings.ContainsRune(" \t\n/'\"=<>|&;()$`", r) }
+	words := strings.FieldsFunc(strings.Join(p.Argv[1:], " "), apart)
+	var out []string
+	for _, s := range p.Seals {
+		if slices.Contains(words, s) {
+			out = append(out, show.Arg(s))
+		}
+	}
+	return out
+}
+
 // command prints argv on one line, in which no two commands look the same. A
 // script stands below, with lines of its own.
 func (v *approvalView) command() {
@@ -80,7 +121,7 @@ func (v *approvalView) variablesShort() {
 	var args struct {
 		Env map[string]string `json:"env"`
 	}
-	if p.Profile == "" || json.Unmarshal(p.Arguments, &args) != nil {
+	if p.Profile == "" && p.Tier != palyra.TierUnsandboxed || json.Unmarshal(p.Arguments, &args) != nil {
 		v.variables(p.Env)
 		return
 	}
@@ -94,7 +135,9 @@ func (v *approvalView) variablesShort() {
 		}
 	}
 	v.variables(own)
-	v.leave(names, "variable of the profile", "variables of the profile")
+	if p.Tier != palyra.TierUnsandboxed { // there it has the agent's, whatever they are
+		v.leave(names, "variable", "variables")
+	}
 }
 
 // programShort prints the file of a program, where its name does not tell it: a program
@@ -109,17 +152,6 @@ func (v *approvalView) programShort() {
 	}
 	v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
 	v.leave(1, "digest of the program", "")
-}
-
-// limitsShort counts the limits.
-func (v *approvalView) limitsShort(l palyra.Limits) {
-	others := 0
-	for _, n := range []int64{l.WallMS, l.CPUMS, l.MemoryBytes, l.Processes, l.OpenFiles, l.FileBytes, l.OutputBytes, l.EmittedBytes, l.DiskBytes} {
-		if n != 0 {
-			others++
-		}
-	}
-	v.leave(others, "limit", "limits")
 }
 
 // factors takes those risk factors that are a plain word out of a list, to stand
@@ -140,6 +172,9 @@ func (v *approvalView) inputsShort() {
 	const shown = 8
 	var names []string
 	for _, in := range v.approval.Plan.Inputs {
+		if v.written() && in.Path == v.approval.Plan.Writes[0] {
+			continue // the summary says whether it is there
+		}
 		name := show.Arg(in.Path) + readable(in.Path)
 		if in.Digest == "" {
 			name += " (does not exist)"
@@ -172,12 +207,16 @@ func (v *approvalView) roomShort() {
 		}
 		label = ""
 	}
-	v.leave(caches, "writable cache of the workspace's own", "writable caches of the workspace's own")
+	v.leave(caches, "writable cache", "writable caches")
 	v.leave(len(p.Files), "generated file", "generated files")
 	if len(p.Seals) <= 6 {
 		v.sealed()
 	} else {
-		v.leave(len(p.Seals), "sealed name", "sealed names (hooks, and settings of editors, CI and agents)")
+		v.leave(len(p.Seals), "sealed name", "sealed names")
+	}
+	if named := sealedWords(p); len(named) > 0 {
+		v.shout("Sealed", strings.Join(named, ", ")+": stays as it is whatever you answer; what it makes there goes to the quarantine when it ends")
+		v.put("", "to have it written: palyra.fs.write, which asks about the content; or the profile git-setup for .git")
 	}
 }
 
@@ -198,7 +237,7 @@ func (v *approvalView) mechanisms(list []string) {
 			held++
 		}
 	}
-	v.leave(held, "mechanism that holds it", "mechanisms that hold it")
+	v.leave(held, "mechanism", "mechanisms")
 }
 
 // private reports whether a host of a plan is an address that is not public.
@@ -222,11 +261,18 @@ func private(hostPort string) bool {
 // of a program are so: in others' the words of whoever asks may stand at either end.
 func (v *approvalView) said(note string) bool {
 	p := v.approval.Plan
+	if note == palyra.UnsandboxedNote && p.Tier == palyra.TierUnsandboxed {
+		return true
+	}
+	if v.written() {
+		w := p.Writes[0]
+		return note == "creates "+w+" with mode 0644" || strings.HasPrefix(note, "overwrites "+w+" (")
+	}
 	if p.Executable.Path == "" {
 		return false
 	}
 	for prefix, shown := range map[string]bool{
-		"what is sealed stays as it is": len(p.Seals) > 0, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
+		"what is sealed stays as it is": len(p.Seals) > 0, "the run itself could change ": p.Executable.Sealed, "may reach: ": len(p.Egress) > 0, "the script has ": len(p.Argv) > 0,
 		"other files that it reads than the inputs listed are not bound": len(p.Inputs) == 0,
 		"keeps between runs of this workspace: ":                         slices.ContainsFunc(p.Mounts, func(m palyra.Mount) bool { return m.Writable }),
 	} {

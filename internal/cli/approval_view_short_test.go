@@ -45,7 +45,7 @@ func TestTheShortViewIsShort(t *testing.T) {
 	}
 	flat := strings.NewReplacer("\n             ┆ ", "").Replace(got)
 	for _, want := range []string{
-		"Command        make all\n", "CI=1\n", "120 sealed names", "Not shown ", "12 writable caches of the workspace's own", "120 sealed names", "13 variables",
+		"Command        make all\n", "CI=1\n", "120 sealed names", "Not shown ", "12 writable caches", "120 sealed names", "13 variables",
 		"see palyra approvals show " + string(a.ID) + " --full\n", string(a.PlanDigest), "input-7, and 4 more",
 	} {
 		if !strings.Contains(flat, want) {
@@ -62,6 +62,45 @@ func TestTheShortViewIsShort(t *testing.T) {
 		if !strings.Contains(full, want) {
 			t.Errorf("no %q in the full view", want)
 		}
+	}
+}
+
+// A small write by the agent's own tools is asked about in twenty lines, and what must be
+// seen stands there once.
+func TestAHooksWriteIsShort(t *testing.T) {
+	a := writeApproval()
+	a.Plan = a.Plan.Unsandboxed()
+	a.Door, a.Plan.Workspace.Known = palyra.DoorHook, true
+	a.Prompt.Explanation, a.Policies = usualHead+": "+usualReason, nil
+	a.Prompt.Title = "agent:local wants to use palyra.fs.write, by its own tools and outside any sandbox"
+	a.Prompt.Summary = "create a.txt, 1 byte (+1 -0 lines)"
+	a.Prompt.Notes = []string{palyra.UnsandboxedNote, "creates a.txt with mode 0644"}
+	a.Prompt.Risk.Factors = append(a.Prompt.Risk.Factors, "no_sandbox: the agent runs it itself")
+	a.Prompt.Options = append(a.Prompt.Options, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in /home/ann/shop"})
+	a = bound(a)
+	got := renderShort(a, 80)
+	if n := strings.Count(got, "\n"); n > 20 {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+	for want, times := range map[string]int{"NO SANDBOX": 1, "SANDBOXED": 0, "no_sandbox": 0, "a.txt": 2, "+x": 1, "allow-edits: ": 1, string(a.PlanDigest): 1, "MEDIUM": 1} {
+		if n := strings.Count(got, want); n != times {
+			t.Errorf("%q stands there %d times, not %d:\n%s", want, n, times, got)
+		}
+	}
+	more := a
+	more.Plan.Arguments = []byte(`{"path":"a.txt","content":"x","else":1}`)
+	if got := renderShort(bound(more), 80); !strings.Contains(got, `"else":1`) {
+		t.Errorf("an argument that the diff does not show is left out:\n%s", got)
+	}
+}
+
+// A command that speaks of a sealed name is told what becomes of it.
+func TestSealedNamesOfACommandAreSaid(t *testing.T) {
+	a := longApproval()
+	a.Plan.Argv = []string{"sh", "-c", "echo x > .envrc"}
+	a.Plan.Seals = append(a.Plan.Seals, ".envrc", "echo-not")
+	if got := renderShort(bound(a), 0); !strings.Contains(got, "Sealed         .envrc: stays as it is") || !strings.Contains(got, "quarantine") || strings.Contains(got, "echo-not") {
+		t.Error(got)
 	}
 }
 

@@ -26,7 +26,7 @@ func (v *approvalView) why() {
 	if needs := need(v.approval.Need); !v.short || needs != need(palyra.Need{}) {
 		v.put("Needs", needs)
 	}
-	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.approval.Pending() && !(v.short && more == usualRemedy) {
+	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.approval.Pending() && !(v.short && slices.Contains(usualRemedies, more)) {
 		v.text("Remedy", more)
 	}
 	if v.approval.Pending() && !v.once && !v.short { // there the answers are named
@@ -54,18 +54,27 @@ func (v *approvalView) why() {
 // after the first.
 const (
 	usualReason = "the call can write, run a program, connect or use a secret, which needs an approval"
-	usualRemedy = "a permit for such calls in the policy bundle would make an approval unnecessary"
+	usualHead   = "needs the approval of one operator"
+	aboutIt     = "about this command: "
 )
+
+// usualRemedies say what the answers that are offered say.
+var usualRemedies = []string{
+	"a permit for such calls in the policy bundle would make an approval unnecessary", "the answer must be for this call only (scope once)",
+}
 
 // reasons is why it is asked; the short view leaves out what is always said, where
 // something else is.
 func (v *approvalView) reasons() string {
 	all := reasons(v.approval.Prompt.Explanation, v.approval.Policies)
-	first, rest, more := strings.Cut(all, "\n")
-	if v.short && more && rest == usualReason {
-		return first
+	if !v.short {
+		return all
 	}
-	return all
+	lines := strings.Split(all, "\n")
+	lines[0] = strings.TrimPrefix(strings.TrimPrefix(lines[0], usualHead), ", for this call only") // the needs say that
+	lines[0] = strings.TrimPrefix(strings.TrimPrefix(lines[0], ": "), aboutIt)
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" || line == usualReason })
+	return strings.Join(lines, "\n")
 }
 
 // newWorkspaceNote is the note that the view says in its own words.
@@ -176,7 +185,11 @@ func (v *approvalView) who() {
 	if a.PeerUID >= 0 {
 		from = fmt.Sprintf("uid %d", a.PeerUID)
 	}
-	v.put("Asked by", fmt.Sprintf("%s (%s) through %s at %s", by, from, show.Arg(string(a.Door)), stamp(a.RequestedAt)))
+	when := " at " + stamp(a.RequestedAt)
+	if v.short && a.Pending() {
+		when = ", " + span(max(v.now.Sub(a.RequestedAt), 0)) + " ago"
+	}
+	v.put("Asked by", fmt.Sprintf("%s (%s) through %s%s", by, from, show.Arg(string(a.Door)), when))
 	if !v.short {
 		v.line("Session", string(a.Session))
 		v.line("Run", string(a.Run))
@@ -195,7 +208,7 @@ func (v *approvalView) who() {
 func separationText(s palyra.Separation) string {
 	switch s {
 	case palyra.SeparationNone:
-		return "separation none: a program of yours could use it; `palyra operator protect` helps"
+		return "separation none: programs of yours can use it (operator protect)"
 	case palyra.SeparationPassphrase:
 		return "separation passphrase"
 	case palyra.SeparationDevice:

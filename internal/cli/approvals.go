@@ -152,7 +152,7 @@ func (a *app) approvalsWatch() *cobra.Command {
 				return err
 			}
 			if !a.asJSON && !a.quiet {
-				fmt.Fprintln(a.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny")
+				fmt.Fprintln(a.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny; allow-edits and allow-reads go on unasked where the question offers them")
 				fmt.Fprintf(a.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
 			}
 			return c.WatchApprovals(ctx, func(p palyra.Approval) error {

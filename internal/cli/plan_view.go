@@ -145,17 +145,19 @@ func nonEmpty(s string) []string {
 func (v *approvalView) reach() {
 	p := v.approval.Plan
 	v.list("Reads", p.Reads)
-	v.list("Writes", p.Writes)
+	if !v.short || !v.written() {
+		v.list("Writes", p.Writes)
+	}
 	v.hosts()
 	v.list("Secrets", p.Bindings)
 	v.room()
-	v.where()
+	if !v.short {
+		v.where()
+	}
 	if p.Asks {
 		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
 	}
-	if v.short {
-		v.limitsShort(p.Limits)
-	} else {
+	if !v.short { // else they are counted as they are held
 		v.put("Limits", limits(p.Limits))
 	}
 	v.enforcement()
@@ -166,7 +168,7 @@ func (v *approvalView) reach() {
 func (v *approvalView) where() {
 	p := v.approval.Plan
 	if p.Tier == palyra.TierUnsandboxed {
-		v.shout("Runs in", "NO SANDBOX: the agent runs it itself, by its own tools; Palyra neither holds it nor sees what it does")
+		v.shout("Runs in", "NO SANDBOX: the agent does it itself, with all its rights; Palyra neither holds it nor sees what it does")
 		return
 	}
 	text := tierText(p.Tier) + inProfile(p.Profile)
@@ -180,6 +182,9 @@ func (v *approvalView) where() {
 func (v *approvalView) enforcement() {
 	p := v.approval.Plan
 	e := p.Enforcement
+	if p.Tier == palyra.TierUnsandboxed && v.short {
+		return // where it runs says it
+	}
 	if p.Tier == palyra.TierUnsandboxed {
 		v.shout("NOT enforced", "anything: files, network, time and memory are what the agent itself may use")
 		return
@@ -215,7 +220,7 @@ func (v *approvalView) enforcement() {
 		v.put("Limits held", orNone(held))
 	}
 	if v.short && slices.Equal(polled, []string{"disk"}) { // as everywhere
-		v.leave(1, "limit that is only polled (disk)", "")
+		v.leave(1, "polled limit (disk)", "")
 	} else if polled != nil {
 		v.shout("Polled", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
 	}

@@ -24,8 +24,10 @@ const (
 	summaryField  = "Summary"
 )
 
-// table prints rows under a header. Every cell goes through show.
+// table prints rows under a header. Every cell goes through show. On a terminal it fits:
+// columns that are needed least are left out, and the longest cells lose their middle.
 func table(w io.Writer, header []string, rows [][]string) {
+	header, rows, widths := fitted(header, rows, width(w))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(header, "\t"))
 	for _, row := range rows {
@@ -34,6 +36,9 @@ func table(w io.Writer, header []string, rows [][]string) {
 			cells[i] = show.Middle(c, cellWidth)
 			if i < len(header) && header[i] == summaryColumn {
 				cells[i] = safeMiddle(c, cellWidth)
+			}
+			if i < len(widths) {
+				cells[i] = narrow(cells[i], widths[i])
 			}
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))

@@ -175,6 +175,7 @@ func (r *reading) command(words []word, at scope, depth int) {
 		return
 	}
 	name := r.program(words[0].text, depth)
+	r.fetch(name, words[1:])
 	s := r.tables.programs[name]
 	if s == nil {
 		r.doubt(name + " is not a known program")

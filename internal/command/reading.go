@@ -20,6 +20,7 @@ type reading struct {
 	sub      string
 	programs []string
 	outside  []string
+	hosts    []string // where programs that fetch are told to go
 	why      []string
 	commands int
 	fed      bool // a pipe brings names of files that were found

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/command"
 	"palyra/internal/config"
 	"palyra/internal/egress"
 	"palyra/internal/profile"
@@ -47,7 +48,7 @@ func (d *Daemon) openNative(p *path) (err error) {
 		return err
 	}
 	n.tool, err = process.New(programs(process.Config{
-		Tiers: p, Stages: p, Profiles: rooms{n.profiles}, Seals: seal.Default, Agent: agentTools(),
+		Tiers: p, Stages: p, Profiles: rooms{n.profiles}, Named: command.Hosts, Seals: seal.Default, Agent: agentTools(),
 	}, d.Config.Config, n.guard))
 	return err
 }

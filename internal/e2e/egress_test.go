@@ -198,7 +198,7 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	d.ownWork()
 	d.guarded(w)
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
-	script := "curl -sS --max-time 60 http://" + w.web + "/"
+	script := "u=http://" + w.web + "/; curl -sS --max-time 60 $u" // no word of it names the host
 	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c"})
 	const wall = 6 * time.Second
 	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI, Timeout: wall}
@@ -246,6 +246,35 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 		t.Fatalf("%v %+v", err, out)
 	}
 	d.verify()
+}
+
+// A command that names its host is asked about once: the host is in the plan that was
+// shown. Any other that it goes to is asked about as ever.
+func TestANamedHostIsAskedForOnce(t *testing.T) {
+	d, w := newDaemon(t), newWorld(t)
+	d.ownWork()
+	d.guarded(w)
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	_, port, _ := net.SplitHostPort(w.web)
+	other := net.JoinHostPort("other.example", port)
+	script := "curl -sS --max-time 60 http://" + w.web + "/ && o=http://" + other + "/ && curl -sS --max-time 60 $o"
+	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c"})
+	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+	var asked [][]string
+	out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
+		if e.ApprovalRequested == nil {
+			return
+		}
+		a := d.approval(person, e.ApprovalRequested.ApprovalID)
+		asked = append(asked, a.Plan.Egress)
+		if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+			t.Error(err)
+		}
+	})
+	want := [][]string{{w.web}, {other}}
+	if err != nil || out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+w.web) || !slices.EqualFunc(asked, want, slices.Equal) {
+		t.Errorf("asked %q, want %q: %v %+v\n%s", asked, want, err, out, d.log)
+	}
 }
 
 // approval looks a question up, whole.

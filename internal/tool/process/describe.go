@@ -12,8 +12,9 @@ import (
 )
 
 // describe writes what people are shown. All of it follows from the plan; notes
-// that the resolving made stand between.
-func (d *Driver) describe(a arguments, p *palyra.Plan) {
+// that the resolving made stand between. Of a call that is only checked nothing is said
+// that a sandbox would hold: the agent runs it, and nothing does.
+func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	input, err := d.Stdin(*p)
 	if err != nil { // the digest is of these very bytes
 		input = nil
@@ -22,9 +23,9 @@ func (d *Driver) describe(a arguments, p *palyra.Plan) {
 	if a.Script != nil {
 		p.Detail.Summary = "run script " + strconv.Quote(shorten(*a.Script, summaryLength)) + fed(input)
 	}
-	notes := []string{
-		"may change any file of the workspace; which ones is not known beforehand (not bound)",
-		"other files that it reads than the inputs listed are not bound",
+	notes := []string{"other files that it reads than the inputs listed are not bound"}
+	if !checked {
+		notes = append([]string{"may change any file of the workspace; which ones is not known beforehand (not bound)"}, notes...)
 	}
 	if a.Script != nil {
 		by, _ := a.command()
@@ -36,6 +37,10 @@ func (d *Driver) describe(a arguments, p *palyra.Plan) {
 	}
 	if p.Stdin == palyra.StdinLive {
 		notes = append(notes, "its input comes while it runs (stdin: live) and is not bound")
+	}
+	if checked {
+		p.Detail.Notes = append(notes, p.Detail.Notes...)
+		return
 	}
 	if p.Executable.Sealed {
 		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+beside(p.Tier))

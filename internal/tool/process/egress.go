@@ -11,9 +11,9 @@ import (
 
 const maxHosts = 96 // of a call and its profile together
 
-// egress is the hosts that a run may reach: the call's and the profile's. One of
-// the profile's that the configuration does not allow is left out and noted, so
-// that a profile is of use where there is no network.
+// egress is the hosts that a run may reach: the call's, those that its command names, and
+// the profile's. One of the profile's that the configuration does not allow is left out
+// and noted, so that a profile is of use where there is no network.
 func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error) {
 	if len(a.Egress) > maxEgress {
 		return nil, malformed("%d hosts are too many", len(a.Egress)).WithRemedy("give at most %d", maxEgress)
@@ -22,6 +22,7 @@ func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error
 	if err != nil {
 		return nil, err
 	}
+	hosts = append(hosts, d.named(p)...)
 	for _, h := range room.Egress {
 		got, err := d.hosts([]string{h})
 		switch {
@@ -38,6 +39,21 @@ func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error
 		return nil, badProfile(room, "%d hosts are too many", len(hosts))
 	}
 	return hosts, nil
+}
+
+// named are the hosts that the command names. They are in the plan like those that the
+// call asks for: whoever decides sees them, and they are what is granted. One that may
+// not be asked for is left out: the guard refuses it when the program goes there.
+func (d *Driver) named(p *palyra.Plan) (hosts []string) {
+	if d.Named == nil || p.Enforcement.Mode != "strict" {
+		return nil
+	}
+	for _, h := range d.Named(p.Argv) {
+		if got, err := d.hosts([]string{h}); err == nil {
+			hosts = append(hosts, got...)
+		}
+	}
+	return hosts
 }
 
 // hosts checks entries and returns them in their one form.

@@ -70,12 +70,17 @@ type Stages interface {
 	Stageable(ctx context.Context, p palyra.Plan) (why string)
 }
 
+// Named tells which hosts the words of a command name, as host:port: a program that is
+// told where to go is asked about once, with the place, and not again when it goes there.
+type Named func(argv []string) []string
+
 // Config wires a Driver. Zero fields get the defaults.
 type Config struct {
 	Tiers     Tiers
 	Stages    Stages   // nil: no plan says where its run writes
 	Profiles  Profiles // nil: there are none
 	Hosts     Hosts    // nil: any host may be asked for by its plain name
+	Named     Named    // nil: no words of a command name a host
 	Wall      int64    // milliseconds that a call has by default; agents may have AgentWall instead
 	AgentWall int64
 	Agent     []palyra.Mount // programs for runs that are agents themselves
@@ -178,6 +183,6 @@ func (d *Driver) Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 		return err
 	}
 	d.staging(ctx, p)
-	d.describe(a, p)
+	d.describe(a, p, c.Proposal.Check)
 	return nil
 }

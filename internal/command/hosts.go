@@ -1,0 +1,62 @@
+package command
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxHosts bounds how many places a command can name.
+const maxHosts = 8
+
+// fetchers are the programs that go where a whole word of theirs says. Others, such as
+// grep, may have the same words and go nowhere.
+var fetchers = []string{"curl", "wget", "aria2c", "http", "https", "lynx", "w3m", "git"}
+
+// Hosts are the places that a command's words tell it to fetch from, as host:port: those
+// of plain http and https URLs with a name, each once. It is what a question can say
+// beforehand, and no more than a guess at where the program will really go.
+func Hosts(argv []string) []string {
+	if !bounded(argv) {
+		return nil
+	}
+	r := &reading{tables: shipped()}
+	r.read(Input{Argv: argv}, nil)
+	return r.hosts
+}
+
+// fetch notes where a program would go.
+func (r *reading) fetch(name string, args []word) {
+	if !slices.Contains(fetchers, name) {
+		return
+	}
+	for _, w := range args {
+		if at := placeOf(w); at != "" && len(r.hosts) < maxHosts && !slices.Contains(r.hosts, at) {
+			r.hosts = append(r.hosts, at)
+		}
+	}
+}
+
+// placeOf is the host:port of a word that is a URL of a public name, else nothing.
+func placeOf(w word) string {
+	u, err := url.Parse(w.text)
+	if err != nil || !w.fixed() || strings.ContainsAny(w.text, "{}[]") { // curl makes several of one word
+		return ""
+	}
+	port := u.Port()
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return ""
+	case port == "" && u.Scheme == "http":
+		port = "80"
+	case port == "":
+		port = "443"
+	}
+	host := strings.ToLower(u.Hostname())
+	if _, err := netip.ParseAddr(host); err == nil || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
