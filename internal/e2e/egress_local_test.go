@@ -78,7 +78,7 @@ func TestAHostIsAskedForAndDenied(t *testing.T) {
 	d.ownWork()
 	d.guarded(w)
 	person := d.client(client.OperatorDoor)
-	cmd := d.palyra("exec", "--no-stdin", "--tier", "c", "--workspace", d.work, "--", "/usr/bin/curl", "-sS", "--max-time", "60", "http://"+w.web+"/")
+	cmd := d.palyra("exec", "--no-stdin", "--tier", "c", "--workspace", d.work, "--", "/usr/bin/curl", "-sS", "--max-time", "60", w.web+"/") // no URL: its words do not tell the host
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {

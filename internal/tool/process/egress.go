@@ -22,7 +22,9 @@ func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	hosts = append(hosts, d.named(p)...)
+	if len(a.Egress) == 0 { // a call that has a list means that list
+		hosts = d.named(p)
+	}
 	for _, h := range room.Egress {
 		got, err := d.hosts([]string{h})
 		switch {
