@@ -277,6 +277,71 @@ func TestANamedHostIsAskedForOnce(t *testing.T) {
 	}
 }
 
+// Two runs of a session that wait for the same host wait for one answer, which says how
+// many do; an answer for one use is taken once, whoever comes first.
+func TestRunsThatWaitForOneHostShareAQuestion(t *testing.T) {
+	d, w := newDaemon(t), newWorld(t)
+	d.ownWork()
+	d.guarded(w)
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	ended := make(chan palyra.Outcome, 2)
+	hosts := map[palyra.ID]int{}
+	asked := make(chan palyra.ID, 8)
+	for _, name := range []string{"one", "two"} {
+		raw, _ := json.Marshal(map[string]any{"script": "echo " + name + "; at=http://" + w.web + "/; curl -sS --max-time 60 $at", "tier": "c"})
+		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+		go func() {
+			out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
+				if e.ApprovalRequested != nil {
+					asked <- e.ApprovalRequested.ApprovalID
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- out
+		}()
+	}
+	for heard := 0; heard < 2; { // both runs are let go, and both wait for the host
+		a := d.approval(person, <-asked)
+		if len(a.Plan.Egress) > 0 {
+			hosts[a.ID]++
+			heard++
+			continue
+		}
+		if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(hosts) != 1 {
+		t.Fatalf("questions about the host: %v", hosts)
+	}
+	for id := range hosts {
+		a := d.approval(person, id)
+		if a.Waiting != 2 || !slices.Equal(a.Plan.Egress, []string{w.web}) {
+			t.Errorf("%d wait for %v", a.Waiting, a.Plan.Egress)
+		}
+		if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reached, spent := 0, 0
+	for range 2 {
+		switch out := <-ended; {
+		case strings.Contains(out.Stdout, "hello"):
+			reached++
+		case strings.Contains(out.Stdout, "has ended: spent"):
+			spent++
+		default:
+			t.Error(out.Stdout, out.Stderr)
+		}
+	}
+	if reached != 1 || spent != 1 {
+		t.Errorf("%d runs reached the host by an answer for one use, %d were told that it is spent", reached, spent)
+	}
+	d.verify()
+}
+
 // approval looks a question up, whole.
 func (d *daemon) approval(person *client.Client, id palyra.ID) palyra.Approval {
 	d.t.Helper()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"palyra"
@@ -44,4 +45,43 @@ func TestFileToolsGuardWhatSealsFollow(t *testing.T) {
 		}
 		<-ch
 	}
+}
+
+// An agent's own Write and Edit of what other programs obey is destructive and asked
+// about each time: no answer covers the next one. A path that is no text is a no.
+func TestHookGuardsWhatOthersObey(t *testing.T) {
+	d := newDaemon(t)
+	d.mustStart()
+	d.put(".git/hooks/pre-commit", "one\n")
+	d.inWorkspace()
+	for path, input := range map[string]map[string]any{
+		".envrc":                {"content": "one\n"},
+		".git/hooks/pre-commit": {"old_string": "one", "new_string": "two"},
+	} {
+		tool := map[bool]string{true: "Write", false: "Edit"}[input["content"] != nil]
+		input["file_path"] = filepath.Join(d.work, path)
+		use := d.preToolUse(tool, input)
+		for range 2 { // the answer to the first is none to the second
+			said := make(chan hookSays, 1)
+			go func() {
+				says, _, _ := d.hook(use)
+				said <- says
+			}()
+			if _, err := d.answerNext(t.Context(), palyra.AnswerAllow, palyra.ScopeSession); err == nil || !strings.Contains(err.Error(), "fresh answer") {
+				t.Errorf("%s: an answer for the session: %v", path, err)
+			}
+			a, err := d.decideNext(t.Context(), palyra.AnswerAllow)
+			if err != nil || !a.Need.Fresh || a.Prompt.Risk.Level != palyra.RiskCritical || !slices.Contains(a.Prompt.Risk.Factors, "guarded_path: "+path) || !slices.Contains(a.Plan.Guarded, path) {
+				t.Errorf("%s: %+v, %+v, %q, %v", path, a.Prompt.Risk, a.Need, a.Plan.Guarded, err)
+			}
+			if says := <-said; says.Specific.Decision != "allow" {
+				t.Errorf("%s, with the answer: %+v", path, says)
+			}
+		}
+	}
+	raw := strings.Replace(d.preToolUse("Write", map[string]any{"file_path": filepath.Join(d.work, "PLACE/.envrc"), "content": "x"}), "PLACE", "a\xff", 1)
+	if says, code, errs := d.hook(raw, "--wait", "1s"); code == 0 && says.Specific.Decision != "deny" {
+		t.Errorf("a path that is no text: %+v %s", says, errs)
+	}
+	d.checkedOnly()
 }
