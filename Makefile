@@ -37,7 +37,7 @@ RACE      ?= ./...
 help: ## list the targets
 	@echo "Palyra, the gate between agents and a machine. Start with 'make run', then read README.md."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## check what building and testing need, and install or name what is missing
@@ -76,9 +76,13 @@ test-fuzz:
 .PHONY: lint
 lint: setup
 	@echo "gofumpt"; bad=$$($(TOOL) gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (run 'make fmt'):" >&2; echo "$$bad" >&2; exit 1; fi
-	$(GO) vet ./...
+	@$(MAKE) vet-targets
 	$(GO) vet -tags faults,agents ./internal/fault ./internal/e2e
 	$(TOOL) staticcheck ./...
+
+.PHONY: vet-targets
+vet-targets: ## build and vet everything for linux, darwin and windows on amd64 and arm64; TARGETS='linux/arm64 …'
+	@scripts/targets.sh $(TARGETS)
 
 .PHONY: check
 check: lint ## linters only: gofumpt, vet, staticcheck, govulncheck (VULNDB=file:///… for an offline database)

@@ -356,3 +356,15 @@ func (x *played) read() string {
 		}
 	}
 }
+
+// A group that has a list shows it when it is called alone.
+func TestGroupsList(t *testing.T) {
+	s := openStage(t, nil)
+	for _, group := range []string{"calls", "tools"} {
+		code, alone, errs := s.main(nil, group)
+		_, listed, _ := s.main(nil, group, "list")
+		if code != exitOK || alone == "" || alone != listed {
+			t.Errorf("%s: %d %q %q, and list %q", group, code, alone, errs, listed)
+		}
+	}
+}

@@ -75,6 +75,7 @@ type Process struct {
 	Bwrap        string // bubblewrap
 	TmpBytes     int64  // of the private home and /tmp in tier C, each
 	Posture      string // require, or off
+	Unproven     string // off, or the tier C of a system on which nobody has run it
 
 	QuarantineDays           int64 // that what was taken out of a workspace is kept
 	QuarantineBytes          int64 // that it may take in all
@@ -165,7 +166,7 @@ func Default() Config {
 		Process: Process{
 			Tier: "c", CPUMS: 600_000, MemoryBytes: 2 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 1 << 30, EmittedBytes: 256 << 20, DiskBytes: 16 << 30,
 			StageBytes: 4 << 30, StageNames: 500_000,
-			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off",
+			GraceMS: 2000, Cgroup: "auto", Warm: 2, Bwrap: "/usr/bin/bwrap", TmpBytes: 1 << 30, Posture: "off", Unproven: "off",
 			QuarantineDays: 30, QuarantineBytes: 4 << 30, QuarantineWorkspaceBytes: 2 << 30, CacheDays: 90,
 		},
 		Egress:  Egress{Mode: "strict", AllowedHosts: []string{}, PrivateRanges: []string{}, HostNetwork: "off", Ask: "on", WildcardNames: 32},

@@ -7,6 +7,7 @@ func TestSandboxValues(t *testing.T) {
 		"process.tier":          {[]string{"b", "c", "off"}, []string{"", "a", "C"}},
 		"process.bwrap":         {[]string{"/usr/bin/bwrap"}, []string{"bwrap", "/usr/../bwrap"}},
 		"process.posture":       {[]string{"off", "require"}, []string{"on", ""}},
+		"process.unproven":      {[]string{"off", "seatbelt", "jobobject"}, []string{"on", "", "bubble"}},
 		"egress.mode":           {[]string{"strict", "preflight", "none"}, []string{"off", ""}},
 		"egress.allowed_hosts":  {[]string{"example.org", "*.example.org:443", "a.b,c.d:80"}, []string{"Example.org", "*", "*.", "a:0", "a:70000", "a:b", "a/b", "a b", ":443"}},
 		"egress.private_ranges": {[]string{"10.0.0.0/8", "fd00::/8"}, []string{"10.0.0.1/8", "10.0.0.0", "x"}},

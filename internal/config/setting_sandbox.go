@@ -84,6 +84,10 @@ var sandboxSettings = []setting{
 		value: func(c *Config) any { return &c.Process.Posture },
 	},
 	{
+		key: "process.unproven", text: "seatbelt (macOS) or jobobject (Windows) uses that tier c, which nobody has shown to hold; off does not",
+		check: oneOf("off", "seatbelt", "jobobject"), value: func(c *Config) any { return &c.Process.Unproven },
+	},
+	{
 		key: "process.quarantine_days", text: "days that what a run made of sealed paths is kept in quarantine", min: 1, max: 36500,
 		value: func(c *Config) any { return &c.Process.QuarantineDays },
 	},

@@ -16,8 +16,6 @@ import (
 	"palyra/internal/egress"
 	"palyra/internal/profile"
 	"palyra/internal/sandbox"
-	"palyra/internal/sandbox/bubble"
-	"palyra/internal/sandbox/confine"
 	"palyra/internal/seal"
 	"palyra/internal/tool/process"
 )
@@ -38,7 +36,7 @@ type native struct {
 func (d *Daemon) openNative(p *path) (err error) {
 	n := &native{}
 	p.native = n
-	if err = d.openBackends(n); err != nil {
+	if n.backends, err = d.drivers(); err != nil {
 		return err
 	}
 	if n.guard, err = guardOf(d.Config.Config.Egress, p.askHost, d.Log); err != nil {
@@ -85,32 +83,6 @@ func tierOf(setting string) palyra.Tier {
 	}
 	return palyra.TierC
 }
-
-// openBackends makes the drivers of the native tiers.
-func (d *Daemon) openBackends(n *native) error {
-	c := d.Config.Config.Process
-	b, err := confine.New(confine.Config{
-		Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), StateID: d.mark(), Log: d.Log,
-	})
-	if err != nil {
-		return err
-	}
-	n.backends = append(n.backends, b)
-	room, err := bubble.New(bubble.Config{
-		Bwrap: c.Bwrap, Cell: cellPath(c), Digest: d.CellDigest, Cgroup: c.Cgroup, Warm: int(c.Warm), WarmBytes: warmBytes, StateID: d.mark(),
-		Dir: filepath.Join(filepath.Dir(d.Config.Config.Paths.State), "seals"), Quarantine: d.Config.Config.Paths.Quarantine, Tmp: c.TmpBytes, Log: d.Log,
-		Closed: d.closed(), Kept: c.QuarantineBytes, KeptWorkspace: c.QuarantineWorkspaceBytes,
-		Stages: d.places().Stages, StageBytes: c.StageBytes, StageNames: int(c.StageNames),
-	})
-	if err != nil {
-		return err
-	}
-	n.backends = append(n.backends, room)
-	return nil
-}
-
-// warmBytes is what rooms that wait for their program may take together.
-const warmBytes = 256 << 20
 
 // openRunner puts the sandbox over its backends.
 func (d *Daemon) openRunner(p *path) (err error) {

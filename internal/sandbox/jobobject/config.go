@@ -8,8 +8,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// executor is the backend's name in attestations.
-const executor = "sandbox_tier_c_windows_job_object"
+// Executor is the backend's name in attestations.
+const Executor = "sandbox_tier_c_windows_job_object"
 
 // Config is what a Backend needs.
 type Config struct {
@@ -35,7 +35,7 @@ func closeFiles(j sandbox.Job) {
 // reach the network.
 func networkRefusal() *palyra.Error {
 	return unavailable("a restricted token does not keep a program from the network").
-		WithRemedy("set egress.host_network = true to accept that programs reach any host, or run palyrad on Linux")
+		WithRemedy("set egress.host_network = \"on\" to accept that programs reach any host, or run palyrad on Linux")
 }
 
 // check refuses a job that no Runner should give, or that this system cannot run.

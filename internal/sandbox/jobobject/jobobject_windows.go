@@ -73,7 +73,7 @@ func (b *Backend) try(v *windows.OsVersionInfoEx) *palyra.Error {
 }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return executor }
+func (*Backend) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
 func (*Backend) Tier() palyra.Tier { return palyra.TierC }

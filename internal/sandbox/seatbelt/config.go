@@ -11,8 +11,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// executor is the backend's name in attestations.
-const executor = "sandbox_tier_c_macos_sandbox_exec"
+// Executor is the backend's name in attestations.
+const Executor = "sandbox_tier_c_macos_sandbox_exec"
 
 // Config is what a Backend needs.
 type Config struct {

@@ -60,7 +60,7 @@ func New(c Config) (*Backend, error) {
 }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return executor }
+func (*Backend) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
 func (*Backend) Tier() palyra.Tier { return palyra.TierC }

@@ -22,7 +22,7 @@ var _ interface {
 func New(Config) (*Backend, error) { return &Backend{}, nil }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return executor }
+func (*Backend) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
 func (*Backend) Tier() palyra.Tier { return palyra.TierC }
