@@ -205,7 +205,7 @@ func (r *Registry) Close() {
 	r.closed = true
 	r.mu.Unlock()
 	for _, s := range r.all() {
-		s.stop("daemon_stopping")
+		s.stop(string(palyra.ReasonStopping))
 	}
 	r.work.Wait()
 }

@@ -215,7 +215,7 @@ func (b *Backend) Close() error {
 	running := slices.Collect(maps.Keys(b.live))
 	b.mu.Unlock()
 	for _, p := range running {
-		p.Stop("daemon_stopping", 0)
+		p.Stop(string(palyra.ReasonStopping), 0)
 	}
 	b.work.Wait()
 	return nil
