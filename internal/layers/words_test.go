@@ -1,0 +1,137 @@
+package layers
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// collisions are words that more than one package declares as a type, with the number of packages: a
+// list that only falls. A package that gives the word its meaning counts as well.
+var collisions = map[string]int{
+	"agent":    2,
+	"backend":  6,
+	"call":     5,
+	"door":     6,
+	"entry":    7,
+	"event":    2,
+	"flow":     2,
+	"grant":    2,
+	"guard":    6,
+	"hook":     2,
+	"journal":  3,
+	"launch":   3,
+	"lease":    3,
+	"plan":     2,
+	"reach":    2,
+	"role":     3,
+	"room":     5,
+	"run":      4,
+	"session":  8,
+	"stage":    3,
+	"tape":     2,
+	"tool":     3,
+	"upstream": 2,
+	"verdict":  2,
+}
+
+var defined = regexp.MustCompile(`\*\*([a-z]+)\*\*: `)
+
+// glossary returns the words of docs/words.md.
+func glossary(doc string) []string {
+	var out []string
+	for _, m := range defined.FindAllStringSubmatch(doc, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// homes finds the packages that declare a word as a type. An alias is the same type, and the
+// independent checker shares nothing with anybody.
+func homes(t *tree, words []string) map[string][]string {
+	out := map[string][]string{}
+	for _, f := range t.code() {
+		if f.suite() || f.dir == "cmd/palyra-verify" {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.TYPE {
+				continue
+			}
+			for _, s := range g.Specs {
+				ts := s.(*ast.TypeSpec)
+				word := strings.ToLower(ts.Name.Name)
+				if !ts.Assign.IsValid() && slices.Contains(words, word) && !slices.Contains(out[word], f.dir) {
+					out[word] = append(out[word], f.dir)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// collide finds words that are declared as a type in more places than they may be.
+func collide(t *tree, doc string, most map[string]int) []string {
+	words := glossary(doc)
+	var bad []string
+	found := homes(t, words)
+	for _, w := range slices.Sorted(maps.Keys(found)) {
+		dirs := found[w]
+		switch ceiling := max(1, most[w]); {
+		case len(dirs) > ceiling:
+			bad = append(bad, fmt.Sprintf("%s is a type in %d packages, at most %d: %v", w, len(dirs), ceiling, dirs))
+		case len(dirs) < ceiling:
+			bad = append(bad, fmt.Sprintf("%s is a type in %d packages: lower its %d", w, len(dirs), ceiling))
+		}
+	}
+	for _, w := range slices.Sorted(maps.Keys(most)) {
+		if found[w] == nil {
+			bad = append(bad, w+" collides no more: take it off the list")
+		}
+	}
+	return bad
+}
+
+func TestAWordIsOneType(t *testing.T) {
+	doc := read(t, "docs/words.md")
+	words := glossary(doc)
+	if len(words) < 40 {
+		t.Errorf("only %d words", len(words))
+	}
+	if sorted := slices.Sorted(slices.Values(words)); len(slices.Compact(sorted)) != len(words) {
+		t.Error("a word is explained twice")
+	}
+	hold(t, func(tr *tree) []string { return collide(tr, doc, collisions) })
+	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		if !strings.Contains(read(t, name), "docs/words.md") {
+			t.Errorf("%s does not lead to the words", name)
+		}
+	}
+}
+
+func TestAWordIsOneTypeFires(t *testing.T) {
+	doc := "# Words\n\n- **room**: namespaces. **door**: a listener.\n- **plan**: what decides.\n"
+	src := func(name string) string { return "package x\n\ntype " + name + " struct{}\n" }
+	rule := func(tr *tree) []string { return collide(tr, doc, map[string]int{"door": 2}) }
+	door := map[string]string{"internal/a/a.go": src("Door"), "internal/b/b.go": src("door")}
+	with := func(more map[string]string) map[string]string {
+		all := maps.Clone(door)
+		maps.Copy(all, more)
+		return all
+	}
+	fires(t, rule,
+		plant{"as listed", door, nil},
+		plant{"a second room", with(map[string]string{"internal/c/c.go": src("Room"), "internal/d/d.go": src("room")}), []string{"room is a type in 2 packages"}},
+		plant{"a third door", with(map[string]string{"internal/c/c.go": src("door")}), []string{"door is a type in 3 packages, at most 2"}},
+		plant{"a door that went", map[string]string{"internal/a/a.go": src("Door")}, []string{"lower its 2"}},
+		plant{"no door at all", map[string]string{"internal/a/a.go": src("Plan")}, []string{"take it off the list"}},
+		plant{"an alias", with(map[string]string{"plan.go": src("Plan"), "client/c.go": "package client\n\ntype Plan = int\n"}), nil},
+		plant{"a test's", with(map[string]string{"plan.go": src("Plan"), "internal/c/c_test.go": src("plan")}), nil},
+	)
+}
