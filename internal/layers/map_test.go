@@ -89,3 +89,17 @@ func TestTheMapIsTheTreeFires(t *testing.T) {
 		plant{"one that went", gone, []string{"the map names d"}},
 	)
 }
+
+// The layers that the page shows are those of the import table.
+func TestTheLayersAreTheTable(t *testing.T) {
+	text := section(t, read(t, "ARCHITECTURE.md"), "The layers")
+	named := map[string]bool{}
+	for _, w := range regexp.MustCompile(`[a-z][a-z0-9/]*`).FindAllString(text, -1) {
+		named[w] = true
+	}
+	for _, dir := range slices.Concat(small, parts, storey) {
+		if !named[dir] && !named[strings.TrimPrefix(dir, "internal/")] {
+			t.Errorf("%s is in the table of imports and not in ARCHITECTURE.md's layers", dir)
+		}
+	}
+}
