@@ -4,7 +4,8 @@
 // The words are data with their own small rules (digests, state table, the one
 // constructor of a Grant). The package does no input or output and knows no
 // part of the daemon; every part, the doors and the client speak in these
-// words. It uses the standard library and internal/canon, nothing else.
+// words. It uses the standard library and internal/canon, nothing else. What each
+// of them means stands in docs/words.md.
 package palyra
 
 import (
