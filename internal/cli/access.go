@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -29,12 +30,12 @@ func (a *app) userList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.User{"users": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.User{"users": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, u := range list {
-					rows = append(rows, []string{string(u.Principal), string(u.Role), everywhere(u.Workspaces), stamp(u.AddedAt), stamp(u.RemovedAt)})
+					rows = append(rows, []string{string(u.Principal), string(u.Role), everywhere(u.Workspaces), screen.Stamp(u.AddedAt), screen.Stamp(u.RemovedAt)})
 				}
-				table(w, []string{"PRINCIPAL", "ROLE", "WORKSPACES", "ADDED", "REMOVED"}, rows)
+				screen.Table(w, []string{"PRINCIPAL", "ROLE", "WORKSPACES", "ADDED", "REMOVED"}, rows)
 			})
 		}),
 	}
@@ -162,7 +163,7 @@ func (a *app) roles() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]client.RoleInfo{"roles": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]client.RoleInfo{"roles": screen.Some(list)}, func(w io.Writer) {
 				for _, r := range list {
 					fmt.Fprintf(w, "%s\n  %s\n", show.Line(string(r.Role)), show.Line(strings.Join(r.Permissions, " ")))
 				}
@@ -195,9 +196,11 @@ func (a *app) whoami() *cobra.Command {
 				return err
 			}
 			return a.emit(me, func(w io.Writer) {
-				fields(w, pair{"Principal", string(me.Principal)}, pair{"Owner", string(me.Owner)}, pair{"Role", string(me.Role)},
-					pair{"Known by", strings.TrimSpace(me.Credential + " " + me.CredentialID)}, pair{"Workspaces", everywhere(me.Workspaces)},
-					pair{"Permissions", strings.Join(me.Permissions, " ")})
+				screen.Fields(w, screen.Pair{"Principal", string(me.Principal)},
+					screen.Pair{"Owner", string(me.Owner)}, screen.Pair{"Role", string(me.Role)},
+					screen.Pair{"Known by", strings.TrimSpace(me.Credential + " " + me.CredentialID)},
+					screen.Pair{"Workspaces", everywhere(me.Workspaces)},
+					screen.Pair{"Permissions", strings.Join(me.Permissions, " ")})
 			})
 		},
 	}
@@ -218,10 +221,10 @@ func (a *app) console() *cobra.Command {
 			return a.emit(map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
 				fmt.Fprintln(w, show.Line(url))
 				if name := a.remoteName(); name != "" {
-					a.say("palyra: good for one browser on the machine of %s, until %s", show.Line(name), stamp(ends))
+					a.say("palyra: good for one browser on the machine of %s, until %s", show.Line(name), screen.Stamp(ends))
 					return
 				}
-				a.say("palyra: good for one browser, until %s", stamp(ends))
+				a.say("palyra: good for one browser, until %s", screen.Stamp(ends))
 			})
 		}),
 	}

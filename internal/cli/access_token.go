@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
@@ -27,12 +28,12 @@ func (a *app) tokenList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Token{"tokens": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Token{"tokens": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, t := range list {
-					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), stamp(t.UsedAt), a.tokenEnd(t)})
+					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), a.tokenEnd(t)})
 				}
-				table(w, []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"}, rows)
+				screen.Table(w, []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"}, rows)
 			})
 		}),
 	}
@@ -42,17 +43,17 @@ func (a *app) tokenList() *cobra.Command {
 func (a *app) tokenEnd(t palyra.Token) string {
 	switch {
 	case !t.RevokedAt.IsZero():
-		return "revoked " + stamp(t.RevokedAt)
+		return "revoked " + screen.Stamp(t.RevokedAt)
 	case !a.Now().Before(t.ExpiresAt):
-		return "ended " + stamp(t.ExpiresAt)
+		return "ended " + screen.Stamp(t.ExpiresAt)
 	}
-	return "until " + stamp(t.ExpiresAt)
+	return "until " + screen.Stamp(t.ExpiresAt)
 }
 
 func (a *app) tokenAdd() *cobra.Command {
 	var t palyra.Token
 	var principal, out string
-	ttl := spanFlag(30 * 24 * time.Hour)
+	ttl := screen.SpanFlag(30 * 24 * time.Hour)
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Make a token; it is shown once", Args: takes("NAME"),
 		Long: "A token speaks for a person, who then may look and nothing else, or for an agent. It can\n" +
@@ -132,7 +133,7 @@ func (a *app) tokenOver(entry palyra.Token, token []byte, out string) error {
 			return
 		}
 		fmt.Fprintln(w, show.Line(shown.Token))
-		a.say("palyra: %s, good until %s; it is not shown again", show.Line(entry.ID), stamp(entry.ExpiresAt))
+		a.say("palyra: %s, good until %s; it is not shown again", show.Line(entry.ID), screen.Stamp(entry.ExpiresAt))
 	})
 }
 

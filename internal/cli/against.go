@@ -8,6 +8,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -95,7 +96,7 @@ func (a *app) printCompared(r client.Report, all []comparison) error {
 	}
 	worst := evidence.ClaimHeld
 	err := a.emit(compared{r, all}, func(w io.Writer) {
-		fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(joined(r.KeyIDs)))
+		fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(screen.Joined(r.KeyIDs)))
 		for _, c := range all {
 			said := map[string]string{
 				evidence.ClaimHeld: "it is in the journal", evidence.ClaimOlder: "THE JOURNAL IS OLDER", evidence.ClaimOther: "THE JOURNAL HAS SOMETHING ELSE THERE",

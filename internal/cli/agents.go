@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
@@ -87,12 +88,12 @@ func (a *app) agentList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Agent{"agents": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Agent{"agents": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, x := range list {
-					rows = append(rows, []string{string(x.Principal), string(x.Owner), stamp(x.AddedAt), stamp(x.RemovedAt)})
+					rows = append(rows, []string{string(x.Principal), string(x.Owner), screen.Stamp(x.AddedAt), screen.Stamp(x.RemovedAt)})
 				}
-				table(w, []string{"AGENT", "OWNER", "ADDED", "REMOVED"}, rows)
+				screen.Table(w, []string{"AGENT", "OWNER", "ADDED", "REMOVED"}, rows)
 			})
 		}),
 	}

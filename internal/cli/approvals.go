@@ -10,6 +10,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -68,10 +70,10 @@ func (f *approvalFilter) filter(now time.Time) (client.ApprovalFilter, error) {
 		return out, usage("--pending and --decision exclude each other")
 	}
 	var err error
-	if out.Since, err = parseWhen(f.since, now); err != nil {
+	if out.Since, err = when(f.since, now); err != nil {
 		return out, err
 	}
-	out.Until, err = parseWhen(f.until, now)
+	out.Until, err = when(f.until, now)
 	return out, err
 }
 
@@ -105,7 +107,7 @@ func (a *app) printApprovals(page client.ApprovalPage) error {
 		rows = append(rows, []string{string(p.ID), a.stateOf(p), string(p.Prompt.Risk.Level), string(p.Principal), p.Prompt.Summary})
 	}
 	return a.emit(out, func(w io.Writer) {
-		table(w, []string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"}, rows)
+		screen.Table(w, []string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"}, rows)
 		a.more(page.Next)
 	})
 }
@@ -113,9 +115,9 @@ func (a *app) printApprovals(page client.ApprovalPage) error {
 // stateOf is an approval's state in a word or two.
 func (a *app) stateOf(p palyra.Approval) string {
 	if !p.Pending() {
-		return ending(p)
+		return question.Ending(p)
 	}
-	return "pending " + left(p.ExpiresAt, a.Now())
+	return "pending " + screen.Left(p.ExpiresAt, a.Now())
 }
 
 func (a *app) approvalsShow() *cobra.Command {
@@ -132,9 +134,9 @@ func (a *app) approvalsShow() *cobra.Command {
 				return err
 			}
 			return a.emit(approvalOf(p), func(w io.Writer) {
-				v := a.approvalView(w, p, a.separation())
-				v.short = !full
-				v.print()
+				v := a.viewOf(w, p, a.separation())
+				v.Short = !full
+				v.Print()
 			})
 		}),
 	}
@@ -172,8 +174,8 @@ func (a *app) printWatched(w io.Writer, p palyra.Approval) {
 	if !p.Pending() {
 		at = p.Decision.At
 	}
-	fmt.Fprintf(w, watchLine, stamp(at), show.Line(string(p.ID)), show.Line(a.stateOf(p)), show.Line(string(p.Prompt.Risk.Level)),
-		show.Line(string(p.Principal)), safeMiddle(p.Prompt.Summary, cellWidth))
+	fmt.Fprintf(w, watchLine, screen.Stamp(at), show.Line(string(p.ID)), show.Line(a.stateOf(p)), show.Line(string(p.Prompt.Risk.Level)),
+		show.Line(string(p.Principal)), screen.SafeMiddle(p.Prompt.Summary, screen.CellWidth))
 }
 
 func (a *app) approvalsExport() *cobra.Command {

@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -59,14 +60,19 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 	if p.Decision != nil {
 		decided = fmt.Sprintf("%s, scope %s, by %s", p.Decision.Answer, p.Decision.Scope, p.Decision.By)
 	}
-	fields(w,
-		pair{"Attestation", string(at.ID)}, pair{"Digest", string(at.Digest)}, pair{"Call", string(p.CallID)}, pair{"Session", string(p.SessionID)},
-		pair{"Tool", p.Tool}, pair{"Principal", string(p.Principal)}, pair{"Door", string(p.Door)}, pair{"Plan digest", string(p.PlanDigest)},
-		pair{"Verdict", p.Verdict.String()}, pair{"Policies", joined(p.Policies)}, pair{"Decided", decided}, pair{"Separation", string(p.Separation)},
-		pair{"Tier", string(p.Tier)}, pair{"Executor", p.Executor}, pair{"Network", p.Enforcement.Mode}, pair{"Held by", joined(p.Enforcement.Mechanisms)},
-		pair{"Limits", heldLimits(p.Enforcement.Limits)}, pair{"NOT enforced", looseLimits(p.Enforcement.Limits)}, pair{"Outcome", string(p.Outcome)},
-		pair{"Exit code", fmt.Sprint(p.ExitCode)}, pair{"Signal", p.Signal}, pair{"Started", second(p.StartedAt)}, pair{"Finished", second(p.FinishedAt)},
-		pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
+	screen.Fields(w, screen.Pair{"Attestation", string(at.ID)}, screen.Pair{"Digest", string(at.Digest)},
+		screen.Pair{"Call", string(p.CallID)}, screen.Pair{"Session", string(p.SessionID)},
+		screen.Pair{"Tool", p.Tool}, screen.Pair{"Principal", string(p.Principal)},
+		screen.Pair{"Door", string(p.Door)}, screen.Pair{"Plan digest", string(p.PlanDigest)},
+		screen.Pair{"Verdict", p.Verdict.String()}, screen.Pair{"Policies", screen.Joined(p.Policies)},
+		screen.Pair{"Decided", decided}, screen.Pair{"Separation", string(p.Separation)},
+		screen.Pair{"Tier", string(p.Tier)}, screen.Pair{"Executor", p.Executor},
+		screen.Pair{"Network", p.Enforcement.Mode}, screen.Pair{"Held by", screen.Joined(p.Enforcement.Mechanisms)},
+		screen.Pair{"Limits", heldLimits(p.Enforcement.Limits)},
+		screen.Pair{"NOT enforced", looseLimits(p.Enforcement.Limits)}, screen.Pair{"Outcome", string(p.Outcome)},
+		screen.Pair{"Exit code", fmt.Sprint(p.ExitCode)}, screen.Pair{"Signal", p.Signal},
+		screen.Pair{"Started", screen.Second(p.StartedAt)}, screen.Pair{"Finished", screen.Second(p.FinishedAt)},
+		screen.Pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
 	printFlows(w, p)
 	for _, path := range p.Quarantined {
 		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path.Raw()))
@@ -113,7 +119,7 @@ func printFlows(w io.Writer, p palyra.Predicate) {
 		rows = append(rows, []string{endpoint(f), verdict, f.Door, f.Address, fmt.Sprint(f.In), fmt.Sprint(f.Out)})
 	}
 	fmt.Fprintln(w)
-	table(w, []string{"HOST", "VERDICT", "DOOR", "ADDRESS", "BYTES IN", "BYTES OUT"}, rows)
+	screen.Table(w, []string{"HOST", "VERDICT", "DOOR", "ADDRESS", "BYTES IN", "BYTES OUT"}, rows)
 	if p.EgressOmitted > 0 {
 		fmt.Fprintf(w, "and %d connections that are not listed\n", p.EgressOmitted)
 	}
@@ -161,13 +167,16 @@ type goodAttestation struct {
 
 func printAttestReport(w io.Writer, r evidence.AttestationReport) {
 	fmt.Fprintf(w, "good: the %s is what %s signed\n", show.Line(r.Form), show.Line(r.KeyID))
-	decided := joined(r.DecidedBy)
+	decided := screen.Joined(r.DecidedBy)
 	if decided == "" {
 		decided = "policy alone"
 	}
-	fields(w, pair{"Call", string(r.CallID)}, pair{"Tool", r.Tool}, pair{"Principal", string(r.Principal)}, pair{"Plan digest", string(r.PlanDigest)},
-		pair{"Decided by", decided}, pair{"Separation", string(r.Separation)}, pair{"Tier", string(r.Tier)}, pair{"Outcome", string(r.Outcome)},
-		pair{"Started", second(r.StartedAt)}, pair{"Finished", second(r.FinishedAt)}, pair{"Checked", joined(r.Checked)})
+	screen.Fields(w, screen.Pair{"Call", string(r.CallID)}, screen.Pair{"Tool", r.Tool},
+		screen.Pair{"Principal", string(r.Principal)}, screen.Pair{"Plan digest", string(r.PlanDigest)},
+		screen.Pair{"Decided by", decided}, screen.Pair{"Separation", string(r.Separation)},
+		screen.Pair{"Tier", string(r.Tier)}, screen.Pair{"Outcome", string(r.Outcome)},
+		screen.Pair{"Started", screen.Second(r.StartedAt)}, screen.Pair{"Finished", screen.Second(r.FinishedAt)},
+		screen.Pair{"Checked", screen.Joined(r.Checked)})
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", show.Line(warning))
 	}

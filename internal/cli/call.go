@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -23,7 +24,7 @@ const maxInput = 64 << 20
 func (a *app) toolsCall() *cobra.Command {
 	var r client.CallRequest
 	var input string
-	var limit spanFlag
+	var limit screen.SpanFlag
 	cmd := &cobra.Command{
 		Use: "call NAME", Short: "Call a tool, as an agent would", Args: takes("NAME"), ValidArgsFunction: a.completeTools,
 		Long: "Proposes the call on the agent's door and waits for its outcome. Where policy asks,\n" +
@@ -231,17 +232,17 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 	}
 	id := show.Line(string(r.ApprovalID))
 	if !w.person() { // an agent may read it: one line, and nothing that answers its own question
-		w.must("palyra: waiting for a person to answer %s in another terminal: %s", id, safeMiddle(r.Summary, 200))
+		w.must("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
 		return
 	}
 	// Also to those who want little said: nothing goes on without it.
-	w.must("palyra: waiting for an answer to %s: %s", id, safeMiddle(r.Summary, 200))
+	w.must("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
 	if w.interactive() && (w.elsewhere == nil || !w.elsewhere()) {
 		w.askInPlace(ctx, r)
 		return
 	}
 	if !r.ExpiresAt.IsZero() {
-		w.say("  until   %s (%s)", stamp(r.ExpiresAt), left(r.ExpiresAt, w.Now()))
+		w.say("  until   %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, w.Now()))
 	}
 	w.say("  look    %s approvals show %s", w.own(), show.Arg(string(r.ApprovalID)))
 	w.say("  allow   %s approvals decide %s allow", w.own(), show.Arg(string(r.ApprovalID)))
@@ -286,7 +287,7 @@ func (w *waiter) notHere(r client.ApprovalRequested, err error) {
 	}
 	until := ""
 	if !r.ExpiresAt.IsZero() {
-		until = fmt.Sprintf(" until %s (%s)", stamp(r.ExpiresAt), left(r.ExpiresAt, w.Now()))
+		until = fmt.Sprintf(" until %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, w.Now()))
 	}
 	w.say("palyra: still waiting%s; answer with `%s approvals decide %s allow`", until, w.own(), show.Arg(string(r.ApprovalID)))
 }
@@ -318,7 +319,7 @@ func (a *app) printOutcome(o palyra.Outcome) error {
 	a.printStream(a.Stdout, o.Stdout, o.StdoutB64)
 	a.printStream(a.Stderr, o.Stderr, o.StderrB64)
 	if len(o.Output) > 0 && string(o.Output) != "null" {
-		a.printStream(a.Stdout, indented(o.Output)+"\n", "")
+		a.printStream(a.Stdout, screen.Indented(o.Output)+"\n", "")
 	}
 	if o.Truncated {
 		a.say("palyra: the output was longer than the limit and is not whole")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 )
 
 // recorded has one call on record, or none.
@@ -66,7 +67,7 @@ func TestOfProject(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	if got := strings.Join([]string{size(0), size(1), size(2), size(1024), count(1, "call")}, ", "); got != "0 bytes, 1 byte, 2 bytes, 1 KiB, 1 call" {
+	if got := strings.Join([]string{screen.Size(0), screen.Size(1), screen.Size(2), screen.Size(1024), screen.Count(1, "call")}, ", "); got != "0 bytes, 1 byte, 2 bytes, 1 KiB, 1 call" {
 		t.Error(got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -30,16 +32,16 @@ func (a *app) callsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			page.Calls = some(page.Calls)
+			page.Calls = screen.Some(page.Calls)
 			for i := range page.Calls {
 				page.Calls[i] = whole(page.Calls[i])
 			}
 			return a.emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, x := range page.Calls {
-					rows = append(rows, []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), stamp(x.Proposed), x.Detail.Summary})
+					rows = append(rows, []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary})
 				}
-				table(w, []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, rows)
+				screen.Table(w, []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, rows)
 				a.more(page.Next)
 			})
 		}),
@@ -77,10 +79,10 @@ func (a *app) callsShow() *cobra.Command {
 
 // whole gives a call's lists their JSON form.
 func whole(x palyra.Call) palyra.Call {
-	x.Tool.Capabilities = some(x.Tool.Capabilities)
+	x.Tool.Capabilities = screen.Some(x.Tool.Capabilities)
 	if x.Outcome != nil {
 		o := *x.Outcome
-		o.Policies = some(o.Policies)
+		o.Policies = screen.Some(o.Policies)
 		x.Outcome = &o
 	}
 	return x
@@ -111,14 +113,18 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	if o.Outcome == palyra.OutcomeFinished {
 		exit = strconv.Itoa(o.ExitCode)
 	}
-	fields(w,
-		pair{"Call", string(x.ID)}, pair{"State", string(x.State)}, pair{"Tool", x.Proposal.Tool}, pair{"Summary", x.Detail.Summary},
-		pair{"Principal", string(x.Proposal.Principal)}, pair{"Owner", string(x.Proposal.Owner)}, pair{"Door", string(x.Proposal.Door)},
-		pair{"Session", string(x.Proposal.Session)}, pair{"Run", string(x.Proposal.Run)}, pair{"Workspace", x.Proposal.Workspace}, pair{"Verdict", verdict(x)},
-		pair{"Plan digest", string(x.Digest)}, pair{"Approval", string(x.Approval)}, pair{"Decision", string(x.Decision.Answer)},
-		pair{"Grant", string(x.Grant)}, pair{"Proposed", stamp(x.Proposed)}, pair{"Finished", stamp(x.Finished)},
-		pair{"Outcome", string(o.Outcome)}, pair{"Exit code", exit}, pair{"Signal", o.Signal}, pair{"Reason code", string(o.ReasonCode)},
-		pair{"Reason", o.Reason}, pair{"Remedy", o.Remedy}, pair{"Attestation", string(attestation)})
+	screen.Fields(w, screen.Pair{"Call", string(x.ID)}, screen.Pair{"State", string(x.State)},
+		screen.Pair{"Tool", x.Proposal.Tool}, screen.Pair{"Summary", x.Detail.Summary},
+		screen.Pair{"Principal", string(x.Proposal.Principal)}, screen.Pair{"Owner", string(x.Proposal.Owner)},
+		screen.Pair{"Door", string(x.Proposal.Door)}, screen.Pair{"Session", string(x.Proposal.Session)},
+		screen.Pair{"Run", string(x.Proposal.Run)}, screen.Pair{"Workspace", x.Proposal.Workspace},
+		screen.Pair{"Verdict", verdict(x)}, screen.Pair{"Plan digest", string(x.Digest)},
+		screen.Pair{"Approval", string(x.Approval)}, screen.Pair{"Decision", string(x.Decision.Answer)},
+		screen.Pair{"Grant", string(x.Grant)}, screen.Pair{"Proposed", screen.Stamp(x.Proposed)},
+		screen.Pair{"Finished", screen.Stamp(x.Finished)}, screen.Pair{"Outcome", string(o.Outcome)},
+		screen.Pair{"Exit code", exit}, screen.Pair{"Signal", o.Signal},
+		screen.Pair{"Reason code", string(o.ReasonCode)}, screen.Pair{"Reason", o.Reason},
+		screen.Pair{"Remedy", o.Remedy}, screen.Pair{"Attestation", string(attestation)})
 	for _, n := range x.Detail.Notes {
 		if strings.HasPrefix(n, "over tool_call.daily_bytes") {
 			fmt.Fprintln(w, show.Line(n))
@@ -131,7 +137,7 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	block(w, "Stdout", bounded(o.Stdout))
 	block(w, "Stderr", bounded(o.Stderr))
 	if len(o.Output) > 0 && string(o.Output) != "null" {
-		block(w, "Output", bounded(indented(o.Output)))
+		block(w, "Output", bounded(screen.Indented(o.Output)))
 	}
 	if o.StdoutB64 != "" || o.StderrB64 != "" {
 		fmt.Fprintln(w, "The output is not text; --json has it as base64.")
@@ -145,10 +151,8 @@ func printPlan(w io.Writer, p palyra.Plan) {
 		return
 	}
 	fmt.Fprintln(w, "Plan")
-	v := approvalView{w: w, approval: palyra.Approval{Plan: p}, width: width(w), brief: true}
-	v.what()
-	v.process()
-	v.reach()
+	v := question.View{W: w, Approval: palyra.Approval{Plan: p}, Width: screen.Width(w), Brief: true}
+	v.Plan()
 }
 
 // bounded keeps the start of a long output and says how much is left out.
@@ -157,7 +161,7 @@ func bounded(text string) string {
 		return text
 	}
 	head := palyra.Clip(text, shownOutput)
-	return head + fmt.Sprintf("\n(of %s; --json has it whole)", size(int64(len(text))))
+	return head + fmt.Sprintf("\n(of %s; --json has it whole)", screen.Size(int64(len(text))))
 }
 
 // verdict is policy's answer; none before it was asked.

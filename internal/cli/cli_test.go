@@ -16,6 +16,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 )
 
@@ -210,7 +212,7 @@ func TestDownWithoutADaemon(t *testing.T) {
 }
 
 func TestNoDaemon(t *testing.T) {
-	digest := string(sampleDigest)
+	digest := string(questiontest.SampleDigest)
 	for _, args := range []string{
 		"status", "tools list", "tools show x", "tools call x", "approvals list", "approvals show x", "approvals decide x allow --digest " + digest,
 		"approvals watch", "approvals export", "grants list", "grants show x", "grants revoke x", "sessions list", "sessions show x", "sessions close x",
@@ -319,7 +321,7 @@ func TestColours(t *testing.T) {
 	if a.colours(&bytes.Buffer{}) {
 		t.Error("a buffer got colours")
 	}
-	if style(false).alarm("x") != "x" || style(true).strong("") != "" || style(true).calm("x") == "x" {
+	if screen.Style(false).Alarm("x") != "x" || screen.Style(true).Strong("") != "" || screen.Style(true).Calm("x") == "x" {
 		t.Error("style")
 	}
 }

@@ -16,9 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
-	profiles "palyra/internal/profile"
 	"palyra/internal/show"
+
+	profiles "palyra/internal/profile"
 )
 
 func (a *app) configuration() *cobra.Command {
@@ -37,7 +39,7 @@ func (a *app) configCheck() *cobra.Command {
 			result := struct {
 				OK       bool             `json:"ok"`
 				Problems []config.Problem `json:"problems"`
-			}{len(problems) == 0, some(problems)}
+			}{len(problems) == 0, screen.Some(problems)}
 			err := a.emit(result, func(w io.Writer) {
 				for _, p := range problems {
 					fmt.Fprintln(w, show.Line(p.String()))
@@ -116,7 +118,7 @@ func (a *app) configShow() *cobra.Command {
 					}
 					rows = append(rows, row)
 				}
-				table(w, header, rows)
+				screen.Table(w, header, rows)
 			})
 		},
 	}
@@ -158,9 +160,12 @@ func (a *app) configPath() *cobra.Command {
 			}{c.Paths, c.Places(a.stateID(cmd.Context())), agent, operator}
 			return a.emit(result, func(w io.Writer) {
 				p, at := c.Paths, result.Places
-				fields(w, pair{"Home", p.Home}, pair{"Configuration", p.Config}, pair{"System's", p.System}, pair{"State", p.State}, pair{"Keys", p.Keys},
-					pair{"Operator key", p.OperatorKey}, pair{"Agent's door", agent}, pair{"Operator's door", operator}, pair{"Cache", p.Cache}, pair{"Quarantine", p.Quarantine},
-					pair{"Runs", at.Cells}, pair{"Runs' caches", at.Caches}, pair{"Trials", at.Posture})
+				screen.Fields(w, screen.Pair{"Home", p.Home}, screen.Pair{"Configuration", p.Config},
+					screen.Pair{"System's", p.System}, screen.Pair{"State", p.State}, screen.Pair{"Keys", p.Keys},
+					screen.Pair{"Operator key", p.OperatorKey}, screen.Pair{"Agent's door", agent},
+					screen.Pair{"Operator's door", operator}, screen.Pair{"Cache", p.Cache},
+					screen.Pair{"Quarantine", p.Quarantine}, screen.Pair{"Runs", at.Cells},
+					screen.Pair{"Runs' caches", at.Caches}, screen.Pair{"Trials", at.Posture})
 			})
 		},
 	}

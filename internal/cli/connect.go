@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 	"palyra/internal/show"
 )
@@ -215,7 +216,7 @@ func (a *app) readInput(arg string, limit int64) ([]byte, error) {
 		return nil, failed(palyra.ReasonMalformedInput, "cannot read the input: %v", err)
 	}
 	if int64(len(raw)) > limit {
-		return nil, failed(palyra.ReasonInputTooLarge, "the input is larger than %s", size(limit))
+		return nil, failed(palyra.ReasonInputTooLarge, "the input is larger than %s", screen.Size(limit))
 	}
 	return raw, nil
 }

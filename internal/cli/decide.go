@@ -12,13 +12,15 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
 func (a *app) approvalsDecide() *cobra.Command {
 	var r client.DecideRequest
 	var scope, digest string
-	var ttl spanFlag
+	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
 		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: takes("ID", "ANSWER"), ValidArgsFunction: a.completeDecide,
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
@@ -36,11 +38,11 @@ func (a *app) approvalsDecide() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.ID, r.Answer = palyra.ID(args[0]), palyra.Answer(args[1])
 			r.Scope, r.TTL, r.Digest, r.Method = palyra.Scope(scope), time.Duration(ttl), palyra.Digest(digest), palyra.MethodCLI
-			r, err := widely(r)
-			if err == nil {
-				err = checkDecision(r)
-			}
+			r, err := question.Widely(r)
 			if err != nil {
+				return usage("%v", err)
+			}
+			if err := checkDecision(r); err != nil {
 				return err
 			}
 			return a.decide(cmd.Context(), r)
@@ -120,11 +122,11 @@ func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.Decide
 	}
 	a.viewApproval(a.Stderr, p, a.separation())
 	drain() // what was typed before this was on the screen is no answer to it
-	typed, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", word(r), r.Answer, reachText(r)))
+	typed, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))
 	if err != nil {
 		return "", err
 	}
-	if typed != word(r) {
+	if typed != question.Word(r) {
 		return "", failed(palyra.ReasonCancelled, "nothing was decided")
 	}
 	return p.PlanDigest, nil
@@ -147,7 +149,7 @@ func settled(p palyra.Approval) string {
 	if p.Pending() {
 		return fmt.Sprintf("%s: your answer is recorded; %d of %d so far", show.Line(string(p.ID)), len(p.Votes), max(p.Need.Votes, 1))
 	}
-	text := fmt.Sprintf("%s: %s", show.Line(string(p.ID)), show.Line(ending(p)))
+	text := fmt.Sprintf("%s: %s", show.Line(string(p.ID)), show.Line(question.Ending(p)))
 	if p.Decision.Scope != "" {
 		text += ", scope " + show.Line(string(p.Decision.Scope))
 	}
@@ -167,7 +169,7 @@ func reachText(r client.DecideRequest) string {
 	case palyra.ScopeSession:
 		text = "for the session"
 	case palyra.ScopeTimeboxed:
-		text = "for " + span(r.TTL)
+		text = "for " + screen.Span(r.TTL)
 	}
 	switch r.Widen {
 	case "":
@@ -189,9 +191,9 @@ func (a *app) pendingApproval(ctx context.Context, c *client.Client, id palyra.I
 		return p, err
 	}
 	if !p.Pending() {
-		return p, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s is already decided: %s", id, ending(p))
+		return p, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s is already decided: %s", id, question.Ending(p))
 	}
-	return p, seen(p)
+	return p, question.Seen(p)
 }
 
 // decideHere shows the plan of a waiting call at this terminal and takes the
@@ -206,9 +208,9 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 	if err != nil {
 		return err
 	}
-	v := w.approvalView(w.Stderr, p, w.separation())
-	v.short, v.once = true, true
-	v.print()
+	v := w.viewOf(w.Stderr, p, w.separation())
+	v.Short, v.Once = true, true
+	v.Print()
 	drain() // what was typed before this was on the screen is no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
@@ -216,7 +218,7 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 			if r.Answer == palyra.AnswerAllow {
 				r.Scope = palyra.ScopeOnce
 			}
-			if r, err = widely(r); err == nil {
+			if r, err = question.Widely(r); err == nil {
 				_, err = c.Decide(ctx, r)
 			}
 		}
@@ -233,7 +235,7 @@ func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.Re
 
 // askAnswer asks until one of the words is typed that the question takes.
 func (w *waiter) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
-	words, _ := offered(p)
+	words, _ := question.Offered(p)
 	more := ""
 	for _, one := range words {
 		more += ", " + one + " to go on unasked"
@@ -248,4 +250,15 @@ func (w *waiter) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answe
 		}
 		w.say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
 	}
+}
+
+// viewApproval prints the short view, which is that of whoever is asked.
+func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) {
+	v := a.viewOf(w, p, s)
+	v.Short = true
+	v.Print()
+}
+
+func (a *app) viewOf(w io.Writer, p palyra.Approval, s palyra.Separation) *question.View {
+	return &question.View{W: w, Approval: p, Separation: s, Now: a.Now(), Style: screen.Style(a.colours(w)), Width: screen.Width(w), Own: a.own()}
 }

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -93,7 +94,7 @@ func (w *pairWatch) offer(p palyra.Pairing) {
 	if len(p.Addresses) > 1 {
 		fmt.Fprintf(w.Stderr, "It can also be reached at %s.\n", show.Line(strings.Join(p.Addresses[1:], ", ")))
 	}
-	w.say("Good until %s. Waiting; Ctrl-C withdraws it.", stamp(p.ExpiresAt))
+	w.say("Good until %s. Waiting; Ctrl-C withdraws it.", screen.Stamp(p.ExpiresAt))
 }
 
 // quiet is the empty border of a QR code, in modules.
@@ -106,7 +107,7 @@ func (w *pairWatch) showQR(code string) {
 	if len(lines) == 0 {
 		return
 	}
-	if columns := width(w.Stderr); columns > 0 && columns < len([]rune(lines[0])) {
+	if columns := screen.Width(w.Stderr); columns > 0 && columns < len([]rune(lines[0])) {
 		w.say("The terminal is too narrow for the QR code: %d columns are needed.", len([]rune(lines[0])))
 		return
 	}

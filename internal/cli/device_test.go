@@ -15,6 +15,8 @@ import (
 
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
+
+	"palyra/internal/cli/questiontest"
 )
 
 // openFar is a house whose daemon other machines can reach, and a second home that
@@ -234,7 +236,7 @@ func useElsewhere(t *testing.T, there, here *house) {
 		t.Errorf("%v\n%s", err, said)
 	}
 	writeShape(t, &shapes, "device show (revoked)", there.palyra("device", "show", "laptop", "--json"))
-	golden(t, "shapes-device.txt", shapes.String())
+	questiontest.Golden(t, "shapes-device.txt", shapes.String())
 	if list := there.palyra("device", "list"); !strings.Contains(list, "revoked 2") {
 		t.Errorf("%s", list)
 	}

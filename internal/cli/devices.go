@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -25,12 +26,12 @@ func (a *app) deviceList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Device{"devices": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Device{"devices": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, d := range list {
-					rows = append(rows, []string{d.Name, d.ID, string(d.Principal), string(d.Role), stamp(d.PairedAt), stamp(d.SeenAt), a.deviceEnd(d)})
+					rows = append(rows, []string{d.Name, d.ID, string(d.Principal), string(d.Role), screen.Stamp(d.PairedAt), screen.Stamp(d.SeenAt), a.deviceEnd(d)})
 				}
-				table(w, []string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"}, rows)
+				screen.Table(w, []string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"}, rows)
 			})
 		}),
 	}
@@ -40,11 +41,11 @@ func (a *app) deviceList() *cobra.Command {
 func (a *app) deviceEnd(d palyra.Device) string {
 	switch {
 	case !d.Live():
-		return "revoked " + stamp(d.RevokedAt)
+		return "revoked " + screen.Stamp(d.RevokedAt)
 	case !a.Now().Before(d.ExpiresAt):
-		return "certificate ended " + stamp(d.ExpiresAt)
+		return "certificate ended " + screen.Stamp(d.ExpiresAt)
 	}
-	return "certificate until " + stamp(d.ExpiresAt)
+	return "certificate until " + screen.Stamp(d.ExpiresAt)
 }
 
 func (a *app) deviceShow() *cobra.Command {
@@ -57,10 +58,14 @@ func (a *app) deviceShow() *cobra.Command {
 				return err
 			}
 			return a.emit(d, func(w io.Writer) {
-				fields(w, pair{"Device", d.ID}, pair{"Name", d.Name}, pair{"Principal", string(d.Principal)}, pair{"Role", string(d.Role)},
-					pair{"Key", d.KeyID}, pair{"Public key", d.PublicKey}, pair{"Certificate", string(d.Certificate)}, pair{"Serial", d.Serial},
-					pair{"State", a.deviceEnd(d)}, pair{"Paired", stamp(d.PairedAt) + " by " + string(d.PairedBy) + " from " + d.Address},
-					pair{"Call", string(d.Call)}, pair{"Seen", stamp(d.SeenAt)}, pair{"Revoked by", string(d.RevokedBy)})
+				screen.Fields(w, screen.Pair{"Device", d.ID}, screen.Pair{"Name", d.Name},
+					screen.Pair{"Principal", string(d.Principal)}, screen.Pair{"Role", string(d.Role)},
+					screen.Pair{"Key", d.KeyID}, screen.Pair{"Public key", d.PublicKey},
+					screen.Pair{"Certificate", string(d.Certificate)}, screen.Pair{"Serial", d.Serial},
+					screen.Pair{"State", a.deviceEnd(d)},
+					screen.Pair{"Paired", screen.Stamp(d.PairedAt) + " by " + string(d.PairedBy) + " from " + d.Address},
+					screen.Pair{"Call", string(d.Call)}, screen.Pair{"Seen", screen.Stamp(d.SeenAt)},
+					screen.Pair{"Revoked by", string(d.RevokedBy)})
 			})
 		}),
 	}
@@ -142,7 +147,9 @@ func (a *app) deviceRenew() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(d, func(w io.Writer) { fmt.Fprintf(w, "%s: certificate until %s\n", show.Line(name), stamp(d.ExpiresAt)) })
+			return a.emit(d, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: certificate until %s\n", show.Line(name), screen.Stamp(d.ExpiresAt))
+			})
 		},
 	}
 }
@@ -159,13 +166,13 @@ func (a *app) deviceRemotes() *cobra.Command {
 				return err
 			}
 			list, bad := client.Remotes(c.Paths.Remotes)
-			err = a.emit(map[string][]*client.Remote{"remotes": some(list)}, func(w io.Writer) {
+			err = a.emit(map[string][]*client.Remote{"remotes": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, r := range list {
 					ends, _ := r.Expires()
-					rows = append(rows, []string{r.Name, r.Address, r.Device.Name, string(r.Device.Role), a.certificateEnd(r), stamp(ends), r.StateID})
+					rows = append(rows, []string{r.Name, r.Address, r.Device.Name, string(r.Device.Role), a.certificateEnd(r), screen.Stamp(ends), r.StateID})
 				}
-				table(w, []string{"NAME", "ADDRESS", "AS", "ROLE", "CERTIFICATE", "UNTIL", "STATE"}, rows)
+				screen.Table(w, []string{"NAME", "ADDRESS", "AS", "ROLE", "CERTIFICATE", "UNTIL", "STATE"}, rows)
 			})
 			if err != nil {
 				return err

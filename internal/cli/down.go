@@ -12,12 +12,13 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
 func (a *app) down() *cobra.Command {
-	s := stopping{app: a, patience: spanFlag(30 * time.Second)}
+	s := stopping{app: a, patience: screen.SpanFlag(30 * time.Second)}
 	cmd := &cobra.Command{
 		Use: "down", Short: "Stop the daemon in good order", Args: takes(),
 		Long: "Asks the daemon to stop, signed with your operator key, and waits until it has.\n" +
@@ -37,7 +38,7 @@ func (a *app) down() *cobra.Command {
 // stopping is one stop of a daemon.
 type stopping struct {
 	*app
-	patience spanFlag
+	patience screen.SpanFlag
 }
 
 // How a daemon was stopped.
@@ -186,7 +187,7 @@ func gone(ctx context.Context, c *client.Client, pid int, patience time.Duration
 		}
 		select {
 		case <-ctx.Done():
-			return palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not stop within %s", span(patience)).
+			return palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not stop within %s", screen.Span(patience)).
 				WithRemedy("look at `palyra status` and its log; kill -KILL %d ends it at once, and what ran is then told as unknown", pid)
 		case <-tick.C:
 		}

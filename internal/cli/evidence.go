@@ -15,6 +15,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -115,7 +116,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, failed(palyra.ReasonMalformedInput, "%v", err)
 	}
 	if int64(len(raw)) > limit {
-		return nil, failed(palyra.ReasonFileTooLarge, "%s is larger than %s", path, size(limit))
+		return nil, failed(palyra.ReasonFileTooLarge, "%s is larger than %s", path, screen.Size(limit))
 	}
 	return raw, nil
 }
@@ -140,7 +141,7 @@ func (a *app) approvalsVerify() *cobra.Command {
 			}
 			return a.emit(goodExport{true, report}, func(w io.Writer) {
 				fmt.Fprintf(w, "good: %d approvals, %d of them pending, exported by %s at %s, signed by %s\n", report.Count, report.Pending,
-					show.Line(string(report.By)), second(report.ExportedAt), show.Line(report.KeyID))
+					show.Line(string(report.By)), screen.Second(report.ExportedAt), show.Line(report.KeyID))
 			})
 		},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/client/evidence"
+	"palyra/internal/cli/questiontest"
 )
 
 // A public key, and the same as a verifier line.
@@ -77,8 +78,8 @@ func TestReadTrust(t *testing.T) {
 }
 
 func TestReportOf(t *testing.T) {
-	r, err := reportOf(evidence.JournalReport{From: 2, To: 4, Root: sampleDigest, Key: "k"}, nil)
-	if err != nil || !r.OK || r.Entries != 3 || r.KeyIDs[0] != "k" || r.Root != sampleDigest {
+	r, err := reportOf(evidence.JournalReport{From: 2, To: 4, Root: questiontest.SampleDigest, Key: "k"}, nil)
+	if err != nil || !r.OK || r.Entries != 3 || r.KeyIDs[0] != "k" || r.Root != questiontest.SampleDigest {
 		t.Errorf("%+v %v", r, err)
 	}
 	bad := evidence.JournalReport{Problem: &evidence.JournalProblem{Seq: 7, Why: "the hash differs"}}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 )
 
 // execTool is the tool that exec calls.
@@ -20,8 +21,8 @@ type execOptions struct {
 	profile, script                    string
 	egress, env                        []string
 	within                             []string // workspaces that an agent reaches beside its own
-	timeout, cpu                       spanFlag
-	memory, disk                       sizeFlag
+	timeout, cpu                       screen.SpanFlag
+	memory, disk                       screen.SizeFlag
 	processes                          int64
 	noWait, noStdin, terminal, limits  bool
 	agent                              bool // the command is an agent itself

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -182,16 +183,16 @@ func TestParseSize(t *testing.T) {
 	for in, want := range map[string]int64{
 		"1": 1, "512": 512, "64K": 64 << 10, "64k": 64 << 10, "512M": 512 << 20, "512MB": 512 << 20, "2GiB": 2 << 30, "1T": 1 << 40, "10B": 10, "8388607T": 8388607 << 40,
 	} {
-		if got, err := parseSize(in); err != nil || got != want {
+		if got, err := screen.ParseSize(in); err != nil || got != want {
 			t.Errorf("%s: %d %v", in, got, err)
 		}
 	}
 	for _, in := range []string{"", "0", "-1", "+1", "K", "1.5G", "1KK", "1i", "1iB", "1 G", "1P", "8388608T", "99999999999999999999", "0x10", "1BK"} {
-		if got, err := parseSize(in); err == nil {
+		if got, err := screen.ParseSize(in); err == nil {
 			t.Errorf("%s: %d", in, got)
 		}
 	}
-	var f sizeFlag
+	var f screen.SizeFlag
 	if f.String() != "" || f.Set("1K") != nil || f.String() != "1024" || f.Type() != "size" {
 		t.Error("sizeFlag")
 	}

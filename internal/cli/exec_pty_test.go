@@ -16,7 +16,7 @@ import (
 )
 
 // mode is how the terminal treats what is typed.
-func (s *screen) mode() unix.Termios {
+func (s *atTerminal) mode() unix.Termios {
 	s.t.Helper()
 	raw, err := s.pty.SyscallConn()
 	fatal(s.t, err)
@@ -26,7 +26,7 @@ func (s *screen) mode() unix.Termios {
 	return *m
 }
 
-func (s *screen) resize(rows, cols uint16) {
+func (s *atTerminal) resize(rows, cols uint16) {
 	s.t.Helper()
 	raw, err := s.pty.SyscallConn()
 	fatal(s.t, err)
@@ -53,7 +53,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 // The person at the terminal sees what the plan binds and answers in place; the
 // command's output follows, made safe.
 func TestExecAsksInPlace(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	s := openStage(t, func(x *played) palyra.Outcome {
 		x.print("stdout", "caf\xc3")
 		x.print("stdout", "\xa9 \x1b[2J\x1b]0;owned\x07\tok")
@@ -64,7 +64,7 @@ func TestExecAsksInPlace(t *testing.T) {
 	c.expect("Type allow to allow once, deny to deny (Ctrl-C cancels the call): ")
 	for _, want := range []string{
 		"/home/ann/shop/check.sh", "sealed copy", "Command        ./check.sh --all \"a b\"", "CI=1", "Stdin          5 bytes, sha256:", "Makefile (does not exist)",
-		"memory, processes: only looked at from time to time", "NOT enforced   disk", "network: none (strict)", "3 mechanisms that hold it",
+		"memory, processes: only looked at from time to time", "NOT enforced   disk", "network: none (strict)", "3 mechanisms, 2 held limits",
 	} {
 		if !strings.Contains(strings.ReplaceAll(c.seen.String(), "\r\n", "\n"), want) {
 			t.Errorf("no %q on the screen:\n%s", want, c.seen.String())
@@ -86,7 +86,7 @@ func TestExecAsksInPlace(t *testing.T) {
 }
 
 func TestExecDeniedInPlace(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	s := openStage(t, nil)
 	s.asks()
 	c := s.at("exec", "--", "x")
@@ -106,7 +106,7 @@ func TestExecDeniedInPlace(t *testing.T) {
 // With -t the command has the terminal: keys as they are, sizes as they change.
 // The question comes first, and afterwards all is as it was.
 func TestExecOnATerminal(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	const screen = "\x1b[2Jhello\r\n"
 	s := openStage(t, nil)
 	resized := make(chan palyra.Feed, 1)
@@ -156,12 +156,12 @@ func TestExecOnATerminal(t *testing.T) {
 // However a command with a terminal ends, the terminal is given back.
 func TestExecGivesTheTerminalBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(*screen, *played)
+		end  func(*atTerminal, *played)
 		code int
 		says string
 	}{
-		"failed":    {func(_ *screen, x *played) { x.cancel() }, 126, "palyra: call C1 refused: no room (quota_exceeded)"},
-		"signalled": {func(c *screen, x *played) { _ = c.cmd.Process.Signal(syscall.SIGTERM) }, 126, "(quota_exceeded)"},
+		"failed":    {func(_ *atTerminal, x *played) { x.cancel() }, 126, "palyra: call C1 refused: no room (quota_exceeded)"},
+		"signalled": {func(c *atTerminal, x *played) { _ = c.cmd.Process.Signal(syscall.SIGTERM) }, 126, "(quota_exceeded)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStage(t, func(x *played) palyra.Outcome {

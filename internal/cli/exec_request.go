@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 )
 
 // execArguments is the input of the tool.
@@ -69,7 +70,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes, int64(o.disk)}); l != (execLimits{}) {
 		args.Limits = &l
 	}
-	raw, err := encodePlain(args)
+	raw, err := screen.EncodePlain(args)
 	if err != nil {
 		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
 	}
@@ -83,7 +84,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 // none or would be too long as JSON: control characters take six bytes each there.
 func textOr64(b []byte) (text, b64 string) {
 	const most = 3 << 20 // of the 4 MiB that the tool takes
-	if raw, err := encodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {
+	if raw, err := screen.EncodePlain(string(b)); utf8.Valid(b) && err == nil && len(raw) <= most {
 		return string(b), ""
 	}
 	return "", base64.StdEncoding.EncodeToString(b)

@@ -116,7 +116,7 @@ func TestExecStreamsMoreThanIsKept(t *testing.T) {
 // With --json stdout has the outcome's own bytes and nothing else, and while an
 // answer is awaited stderr has one line.
 func TestExecJSON(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	o := finished(3, "out\x1b[2J\n", "err")
 	s := openStage(t, func(x *played) palyra.Outcome {
 		x.print("stdout", "out\x1b[2J\n")
@@ -365,7 +365,7 @@ func TestExecInterrupted(t *testing.T) {
 // While an answer is awaited a signal cancels the call; one that means nothing
 // yet is let go.
 func TestExecInterruptedWhileWaiting(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	s := openStage(t, nil)
 	s.asks()
 	cmd := s.command("exec", "--", "x")
@@ -387,7 +387,7 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 // A signal that comes when nobody knows yet that an answer will be needed counts
 // as one that came later: nobody waits for the answer.
 func TestExecInterruptedBeforeTheQuestion(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	s := openStage(t, nil)
 	told := make(chan palyra.Feed, 1)
 	s.before = func(x *played) {

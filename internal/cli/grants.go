@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -29,13 +30,13 @@ func (a *app) grantsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			page.Leases = some(page.Leases)
+			page.Leases = screen.Some(page.Leases)
 			return a.emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, l := range page.Leases {
 					rows = append(rows, []string{string(l.ID), string(l.Scope), a.leaseState(l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)})
 				}
-				table(w, []string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
+				screen.Table(w, []string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
 				a.more(page.Next)
 			})
 		}),
@@ -54,7 +55,7 @@ func (a *app) leaseState(l palyra.Lease) string {
 	case l.Ended != "":
 		return l.Ended
 	case !l.ExpiresAt.IsZero():
-		return "live " + left(l.ExpiresAt, a.Now())
+		return "live " + screen.Left(l.ExpiresAt, a.Now())
 	}
 	return "live"
 }
@@ -93,13 +94,17 @@ func covers(t palyra.Terms) string {
 
 func (a *app) printLease(l palyra.Lease) error {
 	return a.emit(l, func(w io.Writer) {
-		fields(w,
-			pair{"Grant", string(l.ID)}, pair{"State", a.leaseState(l)}, pair{"Scope", string(l.Scope)}, pair{"Uses left", uses(l.UsesLeft)},
-			pair{"Granted by", string(l.By)}, pair{"Approval", string(l.Approval)}, pair{"Created", stamp(l.CreatedAt)}, pair{"Expires", stamp(l.ExpiresAt)},
-			pair{"Revoked", stamp(l.RevokedAt)}, pair{"Revoked by", string(l.RevokedBy)},
-			pair{"Principal", string(l.Terms.Principal)}, pair{"Session", string(l.Terms.Session)}, pair{"Tool", l.Terms.Tool},
-			pair{"Plan digest", string(l.Terms.PlanDigest)}, pair{"Workspace", l.Terms.Workspace}, pair{"Program", l.Terms.Program},
-			pair{"Tools", joined(l.Terms.Tools)}, pair{"Path root", l.Terms.PathRoot}, pair{"Read root", l.Terms.ReadRoot}, pair{"Tier at least", string(l.Terms.TierFloor)}, pair{"Hosts", joined(l.Terms.Hosts)})
+		screen.Fields(w, screen.Pair{"Grant", string(l.ID)}, screen.Pair{"State", a.leaseState(l)},
+			screen.Pair{"Scope", string(l.Scope)}, screen.Pair{"Uses left", uses(l.UsesLeft)},
+			screen.Pair{"Granted by", string(l.By)}, screen.Pair{"Approval", string(l.Approval)},
+			screen.Pair{"Created", screen.Stamp(l.CreatedAt)}, screen.Pair{"Expires", screen.Stamp(l.ExpiresAt)},
+			screen.Pair{"Revoked", screen.Stamp(l.RevokedAt)}, screen.Pair{"Revoked by", string(l.RevokedBy)},
+			screen.Pair{"Principal", string(l.Terms.Principal)}, screen.Pair{"Session", string(l.Terms.Session)},
+			screen.Pair{"Tool", l.Terms.Tool}, screen.Pair{"Plan digest", string(l.Terms.PlanDigest)},
+			screen.Pair{"Workspace", l.Terms.Workspace}, screen.Pair{"Program", l.Terms.Program},
+			screen.Pair{"Tools", screen.Joined(l.Terms.Tools)}, screen.Pair{"Path root", l.Terms.PathRoot},
+			screen.Pair{"Read root", l.Terms.ReadRoot}, screen.Pair{"Tier at least", string(l.Terms.TierFloor)},
+			screen.Pair{"Hosts", screen.Joined(l.Terms.Hosts)})
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/hook"
 )
 
@@ -31,7 +32,7 @@ const (
 type hookOptions struct {
 	agent            hook.Agent
 	mode, shell, own string
-	wait             spanFlag
+	wait             screen.SpanFlag
 }
 
 func (a *app) hook() *cobra.Command {
@@ -47,7 +48,7 @@ func (a *app) hook() *cobra.Command {
 }
 
 func (a *app) hookClaude() *cobra.Command {
-	o := hookOptions{wait: spanFlag(45 * time.Second)}
+	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
 	o.agent, _ = hook.Find("claude-code")
 	cmd := &cobra.Command{
 		Use: "claude-code", Short: "Answer Claude Code's PreToolUse hook", Args: takes(),
@@ -68,7 +69,7 @@ func (a *app) hookClaude() *cobra.Command {
 }
 
 func (a *app) hookCodex() *cobra.Command {
-	o := hookOptions{wait: spanFlag(45 * time.Second)}
+	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
 	o.agent, _ = hook.Find(codexAgent)
 	cmd := &cobra.Command{
 		Use: "codex", Short: "Answer Codex's PreToolUse hook", Args: takes(),
@@ -229,7 +230,7 @@ func (a *app) readAll(ctx context.Context, most int64) ([]byte, error) {
 		case g.err != nil:
 			return nil, badHook("it cannot be read: %v", g.err)
 		case int64(len(g.raw)) > most:
-			return nil, badHook("it is larger than %s", size(most))
+			return nil, badHook("it is larger than %s", screen.Size(most))
 		}
 		return g.raw, nil
 	}
@@ -274,7 +275,7 @@ func (a *app) rewrite(h *hookCall, o hookOptions) (hookDecision, error) {
 	if err != nil {
 		return hookDecision{}, err
 	}
-	quoted, err := encodePlain(line)
+	quoted, err := screen.EncodePlain(line)
 	if err != nil {
 		return hookDecision{}, err
 	}

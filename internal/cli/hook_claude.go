@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/hook"
 )
 
@@ -142,7 +143,7 @@ func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
 }
 
 func (h *hookCall) as(name string, args any) (client.CallRequest, error) {
-	raw, err := encodePlain(args)
+	raw, err := screen.EncodePlain(args)
 	return client.CallRequest{Tool: name, Arguments: raw, Workspace: h.root, Session: h.session, Door: palyra.DoorHook}, err
 }
 

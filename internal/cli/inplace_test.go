@@ -5,6 +5,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"palyra/internal/cli/questiontest"
 )
 
 // checkInPlace answers calls in place with a key behind a passphrase.
@@ -115,7 +117,7 @@ func TestDecideWithADigestOnATerminal(t *testing.T) {
 	h := openHouse(t)
 	call := h.stream("tools", "call", "palyra.fs.write", "--input", aWrite, "--json")
 	id, digest := h.pendingID()
-	s := h.at("approvals", "decide", id, "allow", "--digest", string(sampleDigest))
+	s := h.at("approvals", "decide", id, "allow", "--digest", string(questiontest.SampleDigest))
 	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "not about the one of --digest") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}

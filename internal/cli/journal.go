@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -90,7 +91,7 @@ func (a *app) verifyLive(ctx context.Context, keys, against []string) error {
 func (a *app) printReport(r client.Report) error {
 	err := a.emit(r, func(w io.Writer) {
 		if r.OK {
-			fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(joined(r.KeyIDs)))
+			fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(screen.Joined(r.KeyIDs)))
 			for _, n := range r.Notes {
 				fmt.Fprintf(w, "note: %s\n", show.Line(n))
 			}

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/questiontest"
 )
 
 // shown runs f with an app that prints JSON and returns what it printed,
@@ -18,7 +19,7 @@ import (
 func shown(t *testing.T, asJSON bool, f func(*app) error) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return sampleNow }}, asJSON: asJSON}
+	a := &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}, asJSON: asJSON}
 	if err := f(a); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func shown(t *testing.T, asJSON bool, f func(*app) error) string {
 
 func sampleLease() palyra.Lease {
 	return palyra.Lease{
-		ID: sampleID, Approval: sampleID, Scope: palyra.ScopeTimeboxed, By: "user:ann", CreatedAt: sampleNow, ExpiresAt: sampleNow.Add(30 * time.Minute), UsesLeft: -1,
+		ID: questiontest.SampleID, Approval: questiontest.SampleID, Scope: palyra.ScopeTimeboxed, By: "user:ann", CreatedAt: questiontest.SampleNow, ExpiresAt: questiontest.SampleNow.Add(30 * time.Minute), UsesLeft: -1,
 		Terms: palyra.Terms{Principal: "agent:local", Tool: "palyra.fs.write", Workspace: "/home/ann/shop", PathRoot: "src"},
 	}
 }
@@ -45,23 +46,23 @@ func sampleLease() palyra.Lease {
 func sampleOutcome() palyra.Outcome {
 	return palyra.Outcome{
 		Outcome: palyra.OutcomeFinished, Tool: "palyra.echo", Policies: []string{"allow-echo"}, Output: json.RawMessage(`{"text":"<hi> & \u202e"}`),
-		SessionID: sampleID, CallID: sampleID, GrantID: sampleID, PlanDigest: sampleDigest, JournalPosition: 7,
+		SessionID: questiontest.SampleID, CallID: questiontest.SampleID, GrantID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, JournalPosition: 7,
 		Attestation: &palyra.Envelope{PayloadType: palyra.PayloadType, Payload: "e30=", Signatures: []palyra.EnvelopeSignature{{KeyID: "k", Sig: "s"}}},
 	}
 }
 
 func TestShapes(t *testing.T) {
-	page := client.ApprovalPage{Approvals: []palyra.Approval{writeApproval(), decidedApproval()}, Next: "next"}
+	page := client.ApprovalPage{Approvals: []palyra.Approval{questiontest.WriteApproval(), questiontest.DecidedApproval()}, Next: "next"}
 	for name, f := range map[string]func(*app) error{
 		"approvals-list": func(a *app) error { return a.printApprovals(page) },
 		"approvals-none": func(a *app) error { return a.printApprovals(client.ApprovalPage{}) },
 		"grant":          func(a *app) error { return a.printLease(sampleLease()) },
 		"report": func(a *app) error {
-			return a.printReport(client.Report{OK: true, Entries: 3, Root: sampleDigest, KeyIDs: []string{"k1"}})
+			return a.printReport(client.Report{OK: true, Entries: 3, Root: questiontest.SampleDigest, KeyIDs: []string{"k1"}})
 		},
 	} {
-		golden(t, name+".json", shown(t, true, f))
-		golden(t, name+".txt", shown(t, false, f))
+		questiontest.Golden(t, name+".json", shown(t, true, f))
+		questiontest.Golden(t, name+".txt", shown(t, false, f))
 	}
 }
 
@@ -95,11 +96,11 @@ func TestOutcomeInWords(t *testing.T) {
 	}
 	out.Reset()
 	errs.Reset()
-	o = palyra.Outcome{Outcome: palyra.OutcomeRefused, CallID: sampleID, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no\x1b", Remedy: "ask", StdoutB64: "//8="}
+	o = palyra.Outcome{Outcome: palyra.OutcomeRefused, CallID: questiontest.SampleID, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no\x1b", Remedy: "ask", StdoutB64: "//8="}
 	if err := a.printOutcome(o); err != nil {
 		t.Fatal(err)
 	}
-	want := "palyra: the output is not text; --json has it as base64\npalyra: call " + string(sampleID) + " refused: no\\x1b (policy_denied)\n  remedy: ask\n"
+	want := "palyra: the output is not text; --json has it as base64\npalyra: call " + string(questiontest.SampleID) + " refused: no\\x1b (policy_denied)\n  remedy: ask\n"
 	if out.Len() != 0 || errs.String() != want {
 		t.Errorf("stdout %q\nstderr %q", out.String(), errs.String())
 	}
@@ -119,29 +120,29 @@ func TestBadReportFails(t *testing.T) {
 
 func TestApprovalEvent(t *testing.T) {
 	var errs bytes.Buffer
-	w := &waiter{app: &app{Process: Process{Stderr: &errs, Now: func() time.Time { return sampleNow }}, asJSON: true}}
-	r := client.ApprovalRequested{ApprovalID: sampleID, PlanDigest: sampleDigest, ExpiresAt: sampleNow, Summary: "write"}
+	w := &waiter{app: &app{Process: Process{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}, asJSON: true}}
+	r := client.ApprovalRequested{ApprovalID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, ExpiresAt: questiontest.SampleNow, Summary: "write"}
 	w.requested(t.Context(), r)
-	want := `{"event":"approval_requested","approval_id":"` + string(sampleID) + `","plan_digest":"` + string(sampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
+	want := `{"event":"approval_requested","approval_id":"` + string(questiontest.SampleID) + `","plan_digest":"` + string(questiontest.SampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
 	if errs.String() != want {
 		t.Errorf("got  %s\nwant %s", errs.String(), want)
 	}
 	errs.Reset()
 	w.asJSON = false
 	w.requested(t.Context(), r)
-	if got := errs.String(); !strings.Contains(got, string(sampleID)) || strings.Contains(got, "approvals decide") {
+	if got := errs.String(); !strings.Contains(got, string(questiontest.SampleID)) || strings.Contains(got, "approvals decide") {
 		t.Errorf("whoever reads this may be an agent:\n%s", got)
 	}
 }
 
 func TestSettled(t *testing.T) {
-	a := writeApproval()
+	a := questiontest.WriteApproval()
 	a.Need.Votes, a.Votes = 2, make([]palyra.Vote, 1)
-	if got := settled(a); got != string(sampleID)+": your answer is recorded; 1 of 2 so far" {
+	if got := settled(a); got != string(questiontest.SampleID)+": your answer is recorded; 1 of 2 so far" {
 		t.Error(got)
 	}
 	a.Decision = palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "L"}
-	if got := settled(a); got != string(sampleID)+": allow, scope once, grant L" {
+	if got := settled(a); got != string(questiontest.SampleID)+": allow, scope once, grant L" {
 		t.Error(got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -26,12 +27,12 @@ func (a *app) keysList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Key{"keys": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Key{"keys": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, k := range list {
-					rows = append(rows, []string{k.ID, k.Use, stamp(k.CreatedAt), stamp(k.RetiredAt), k.PublicKey})
+					rows = append(rows, []string{k.ID, k.Use, screen.Stamp(k.CreatedAt), screen.Stamp(k.RetiredAt), k.PublicKey})
 				}
-				table(w, []string{"KEY", "USE", "CREATED", "RETIRED", "PUBLIC KEY"}, rows)
+				screen.Table(w, []string{"KEY", "USE", "CREATED", "RETIRED", "PUBLIC KEY"}, rows)
 			})
 		}),
 	}

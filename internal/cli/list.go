@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
@@ -54,6 +55,6 @@ func (a *app) writeTo(ctx context.Context, path string, f func(context.Context, 
 	if err := durable.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		return failed(palyra.ReasonInternal, "cannot write %s: %v", path, err)
 	}
-	a.say("palyra: wrote %s to %s", size(int64(b.Len())), show.Arg(path))
+	a.say("palyra: wrote %s to %s", screen.Size(int64(b.Len())), show.Arg(path))
 	return nil
 }

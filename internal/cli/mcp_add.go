@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -121,13 +122,13 @@ func (a *app) added(w io.Writer, u palyra.Upstream) {
 	fmt.Fprintf(w, "%s: added (%s)\n", show.Line(u.Name), show.Line(u.Server))
 	printUpstreamTools(w, u)
 	if n := len(waitingTools(u, nil)); n > 0 {
-		a.say("%s will be offered once approved: palyra mcp approve %s", count(int64(n), "tool"), show.Arg(u.Name))
+		a.say("%s will be offered once approved: palyra mcp approve %s", screen.Count(int64(n), "tool"), show.Arg(u.Name))
 	}
 }
 
 // wholeUpstream has lists where others would see null.
 func wholeUpstream(u palyra.Upstream) palyra.Upstream {
-	u.Tools = some(u.Tools)
+	u.Tools = screen.Some(u.Tools)
 	return u
 }
 
@@ -137,7 +138,7 @@ func printUpstreamTools(w io.Writer, u palyra.Upstream) {
 		rows = append(rows, []string{t.Name, string(t.State), t.Why})
 	}
 	if len(rows) > 0 {
-		table(w, []string{"TOOL", "STATE", "WHY"}, rows)
+		screen.Table(w, []string{"TOOL", "STATE", "WHY"}, rows)
 	}
 }
 

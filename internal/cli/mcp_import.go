@@ -16,6 +16,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -63,7 +64,7 @@ func (a *app) mcpImport() *cobra.Command {
 					addImported(ctx, c, &list[i], approve)
 				}
 			}
-			if err := a.emit(map[string][]imported{"servers": some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil || printOnly {
+			if err := a.emit(map[string][]imported{"servers": screen.Some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil || printOnly {
 				return err
 			}
 			return a.afterImport(list)
@@ -136,7 +137,7 @@ func (a *app) afterImport(list []imported) error {
 			added++
 		}
 		if s.waits > 0 {
-			a.say("%s of %s will be offered once approved: palyra mcp approve %s", count(int64(s.waits), "tool"), show.Line(s.Name), show.Arg(s.Name))
+			a.say("%s of %s will be offered once approved: palyra mcp approve %s", screen.Count(int64(s.waits), "tool"), show.Line(s.Name), show.Arg(s.Name))
 		}
 	}
 	if added == 0 {
@@ -152,7 +153,7 @@ func printImported(w io.Writer, list []imported) {
 	for _, s := range list {
 		rows = append(rows, []string{s.Name, s.Outcome, placeOf(palyra.Upstream{UpstreamDefinition: s.Definition})})
 	}
-	table(w, []string{"NAME", "OUTCOME", "SERVER"}, rows)
+	screen.Table(w, []string{"NAME", "OUTCOME", "SERVER"}, rows)
 	for _, s := range list {
 		if s.Why != "" {
 			fmt.Fprintf(w, "%s: %s\n", show.Line(s.Name), show.Line(s.Why))

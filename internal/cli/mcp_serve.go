@@ -17,6 +17,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 	"palyra/internal/mcp/serve"
 	"palyra/internal/show"
@@ -24,8 +25,8 @@ import (
 
 type mcpServeOptions struct {
 	address, tokenFile, workspace string
-	pending                       spanFlag
-	result                        sizeFlag
+	pending                       screen.SpanFlag
+	result                        screen.SizeFlag
 }
 
 func (a *app) mcpServe() *cobra.Command {
@@ -71,7 +72,7 @@ func (a *app) serveMCP(ctx context.Context, c *client.Client, o mcpServeOptions)
 		if err != nil {
 			return err
 		}
-		o.pending = spanFlag(c.MCP.PendingAfter())
+		o.pending = screen.SpanFlag(c.MCP.PendingAfter())
 	}
 	s, err := serve.New(ctx, serve.Config{
 		Backend: c, Version: a.Version, Workspace: place, PendingAfter: time.Duration(o.pending), ResultBytes: int(min(int64(o.result), maxResult)),

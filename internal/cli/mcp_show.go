@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -35,12 +36,12 @@ func (a *app) mcpList() *cobra.Command {
 			for i := range list {
 				list[i] = wholeUpstream(list[i])
 			}
-			return a.emit(map[string][]palyra.Upstream{"upstreams": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Upstream{"upstreams": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, u := range list {
 					rows = append(rows, []string{u.Name, string(u.Transport), string(u.State), toolCounts(u), placeOf(u)})
 				}
-				table(w, []string{"NAME", "TRANSPORT", "STATE", "TOOLS", "SERVER"}, rows)
+				screen.Table(w, []string{"NAME", "TRANSPORT", "STATE", "TOOLS", "SERVER"}, rows)
 			})
 		}),
 	}
@@ -99,10 +100,12 @@ func printUpstream(w io.Writer, u palyra.Upstream) {
 	if len(u.Command) > 0 {
 		command = show.Argv(u.Command)
 	}
-	fields(w,
-		pair{"Name", u.Name}, pair{"State", string(u.State)}, pair{"Fault", u.Fault}, pair{"Server", u.Server}, pair{"Command", command}, pair{"URL", u.URL},
-		pair{"Environment", strings.TrimSpace(env)}, pair{"Workspace", u.Workspace}, pair{"Profile", u.Profile}, pair{"Egress", strings.Join(u.Egress, ", ")},
-		pair{"Timeout", timeout}, pair{"Definition", string(u.Digest)}, pair{"Added", stamp(u.AddedAt) + " by " + string(u.AddedBy)})
+	screen.Fields(w, screen.Pair{"Name", u.Name}, screen.Pair{"State", string(u.State)}, screen.Pair{"Fault", u.Fault},
+		screen.Pair{"Server", u.Server}, screen.Pair{"Command", command}, screen.Pair{"URL", u.URL},
+		screen.Pair{"Environment", strings.TrimSpace(env)}, screen.Pair{"Workspace", u.Workspace},
+		screen.Pair{"Profile", u.Profile}, screen.Pair{"Egress", strings.Join(u.Egress, ", ")},
+		screen.Pair{"Timeout", timeout}, screen.Pair{"Definition", string(u.Digest)},
+		screen.Pair{"Added", screen.Stamp(u.AddedAt) + " by " + string(u.AddedBy)})
 	for _, t := range u.Tools {
 		fmt.Fprintln(w)
 		printUpstreamTool(w, t)
@@ -116,12 +119,13 @@ func printUpstreamTool(w io.Writer, t palyra.UpstreamTool) {
 	if t.Pinned == t.Digest {
 		pinned = ""
 	}
-	fields(w,
-		pair{"Tool", t.Name}, pair{"State", string(t.State)}, pair{"Why", t.Why}, pair{"Title", t.Title}, pair{"Digest", string(t.Digest)},
-		pair{"Approved", pinned}, pair{"Server says", strings.Join(t.Claims, ", ")}, pair{"Operator says", operatorSays(t)}, pair{"Unusual", strings.Join(show.Notes(t.Title+"\n"+t.Description), "; ")})
+	screen.Fields(w, screen.Pair{"Tool", t.Name}, screen.Pair{"State", string(t.State)}, screen.Pair{"Why", t.Why},
+		screen.Pair{"Title", t.Title}, screen.Pair{"Digest", string(t.Digest)}, screen.Pair{"Approved", pinned},
+		screen.Pair{"Server says", strings.Join(t.Claims, ", ")}, screen.Pair{"Operator says", operatorSays(t)},
+		screen.Pair{"Unusual", strings.Join(show.Notes(t.Title+"\n"+t.Description), "; ")})
 	block(w, "Description", t.Description)
 	if t.State != palyra.UpstreamToolRefused {
-		block(w, "Input schema", indented(t.InputSchema))
+		block(w, "Input schema", screen.Indented(t.InputSchema))
 	}
 }
 

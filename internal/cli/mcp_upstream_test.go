@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/questiontest"
 )
 
 func TestUpstreamUsage(t *testing.T) {
@@ -62,7 +63,7 @@ func TestUpstreamCommands(t *testing.T) {
 	if said = run(exitOK, "mcp", "approve", "files", "read", "--digest", digest); !strings.Contains(said, "active") {
 		t.Error(said)
 	}
-	run(exitFailure, "mcp", "approve", "files", "read", "--digest", string(sampleDigest))
+	run(exitFailure, "mcp", "approve", "files", "read", "--digest", string(questiontest.SampleDigest))
 	if said = run(exitOK, "mcp", "show", "files"); !strings.Contains(said, "Server says") || strings.Contains(said, "Operator says") {
 		t.Error(said)
 	}
@@ -91,7 +92,7 @@ func TestUpstreamCommands(t *testing.T) {
 	} {
 		writeShape(t, &shapes, c.name, run(exitOK, strings.Fields(c.args)...))
 	}
-	golden(t, "shapes-mcp.txt", shapes.String())
+	questiontest.Golden(t, "shapes-mcp.txt", shapes.String())
 }
 
 func TestImport(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 )
 
 // A summary in which the daemon escaped outside text is not escaped again; where
@@ -33,17 +34,17 @@ func TestSummaryIsEscapedOnce(t *testing.T) {
 		"":                                  "",
 		`write "caf` + "\u00e9" + `\n.txt"`: `write "caf` + "\u00e9" + `\n.txt"`,
 	} {
-		if got := safeLine(text); got != want {
+		if got := screen.SafeLine(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 	long := `run "` + strings.Repeat(`a\n`, 100) + `"`
-	if got := safeMiddle(long, 60); strings.Contains(got, `\\n`) || !strings.Contains(got, "left out") {
+	if got := screen.SafeMiddle(long, 60); strings.Contains(got, `\\n`) || !strings.Contains(got, "left out") {
 		t.Error(got)
 	}
 	var out bytes.Buffer
-	table(&out, []string{"TOOL", summaryColumn}, [][]string{{`"a\nb"`, `"a\nb"`}})
-	fields(&out, pair{"Tool", `"a\nb"`}, pair{summaryField, `"a\nb"`})
+	screen.Table(&out, []string{"TOOL", screen.SummaryColumn}, [][]string{{`"a\nb"`, `"a\nb"`}})
+	screen.Fields(&out, screen.Pair{"Tool", `"a\nb"`}, screen.Pair{screen.SummaryField, `"a\nb"`})
 	if strings.Count(out.String(), `"a\nb"`) != 2 || strings.Count(out.String(), `"a\\nb"`) != 2 {
 		t.Error(out.String())
 	}

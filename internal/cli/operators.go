@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -28,12 +29,12 @@ func (a *app) operatorList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Operator{"operators": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Operator{"operators": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, o := range list {
-					rows = append(rows, []string{o.KeyID, string(o.Principal), string(o.Role), string(o.Separation), stamp(o.AddedAt), stamp(o.RemovedAt)})
+					rows = append(rows, []string{o.KeyID, string(o.Principal), string(o.Role), string(o.Separation), screen.Stamp(o.AddedAt), screen.Stamp(o.RemovedAt)})
 				}
-				table(w, []string{"KEY", "PRINCIPAL", "ROLE", "SEPARATION", "ADDED", "REMOVED"}, rows)
+				screen.Table(w, []string{"KEY", "PRINCIPAL", "ROLE", "SEPARATION", "ADDED", "REMOVED"}, rows)
 			})
 		}),
 	}
@@ -63,7 +64,8 @@ func (a *app) operatorShow() *cobra.Command {
 			defer s.Close()
 			key := ownKey{c.Paths.OperatorKey, s.KeyID(), s.Public(), s.Separation()}
 			return a.emit(key, func(w io.Writer) {
-				fields(w, pair{"Key", key.KeyID}, pair{"File", key.Path}, pair{"Public key", key.PublicKey}, pair{"Separation", string(key.Separation)})
+				screen.Fields(w, screen.Pair{"Key", key.KeyID}, screen.Pair{"File", key.Path},
+					screen.Pair{"Public key", key.PublicKey}, screen.Pair{"Separation", string(key.Separation)})
 			})
 		},
 	}

@@ -64,7 +64,7 @@ func (h *house) palyra(args ...string) string {
 }
 
 // at starts palyra at a terminal.
-func (h *house) at(args ...string) *screen {
+func (h *house) at(args ...string) *atTerminal {
 	h.t.Helper()
 	return onTerminal(h.t, h.work, append(h.env, "TERM=xterm"), "palyra", args...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -29,12 +30,13 @@ func (a *app) policyShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p.Files = some(p.Files)
+			p.Files = screen.Some(p.Files)
 			if file != "" {
 				return a.printPolicyFile(p, file)
 			}
 			return a.emit(p, func(w io.Writer) {
-				fields(w, pair{"Preset", p.Preset}, pair{"Bundle", string(p.Bundle)}, pair{"Snapshot", string(p.Snapshot)})
+				screen.Fields(w, screen.Pair{"Preset", p.Preset}, screen.Pair{"Bundle", string(p.Bundle)},
+					screen.Pair{"Snapshot", string(p.Snapshot)})
 				for _, f := range p.Files {
 					fmt.Fprintf(w, "\n%s  %s\n", show.Line(f.Name), show.Line(string(f.Digest)))
 					block(w, "", f.Text)
@@ -71,7 +73,7 @@ func printHits(w io.Writer, v palyra.Verdict) {
 		header = append(header, "REASON")
 	}
 	if rows != nil {
-		table(w, header, rows)
+		screen.Table(w, header, rows)
 	}
 }
 
@@ -113,7 +115,7 @@ func (a *app) policySnapshot() *cobra.Command {
 			return a.emit(s, func(w io.Writer) {
 				b, err := encode(s)
 				if err == nil {
-					fmt.Fprintln(w, show.Block(indented(b)))
+					fmt.Fprintln(w, show.Block(screen.Indented(b)))
 				}
 			})
 		}),

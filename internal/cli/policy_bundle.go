@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/bundle"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -114,7 +115,7 @@ func (a *app) policyApply() *cobra.Command {
 				printCheck(w, check)
 				if len(before) == 1 && before[0].Number == done.Number {
 					fmt.Fprintf(w, "already in force, nothing changed: %s (since %s, activation %d, by %s)\n",
-						show.Line(string(done.Bundle)), stamp(done.At), done.Number, show.Line(string(done.By)))
+						show.Line(string(done.Bundle)), screen.Stamp(done.At), done.Number, show.Line(string(done.By)))
 					return
 				}
 				printActivation(w, done)
@@ -145,16 +146,16 @@ func (a *app) policyHistory() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string]any{"activations": some(list)}, func(w io.Writer) {
+			return a.emit(map[string]any{"activations": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, x := range list {
 					now := ""
 					if x.InForce {
 						now = "in force"
 					}
-					rows = append(rows, []string{strconv.FormatInt(x.Number, 10), stamp(x.At), string(x.By), string(x.Bundle), now})
+					rows = append(rows, []string{strconv.FormatInt(x.Number, 10), screen.Stamp(x.At), string(x.By), string(x.Bundle), now})
 				}
-				table(w, []string{"NUMBER", "SINCE", "BY", "BUNDLE", ""}, rows)
+				screen.Table(w, []string{"NUMBER", "SINCE", "BY", "BUNDLE", ""}, rows)
 			})
 		}),
 	}

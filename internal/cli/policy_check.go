@@ -12,6 +12,7 @@ import (
 
 	"palyra/client"
 	"palyra/client/bundle"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -99,7 +100,8 @@ func printCheck(w io.Writer, c client.PolicyCheck) {
 		if len(c.Tests) > 0 {
 			tests = fmt.Sprintf("%d of %d good", len(c.Tests)-bad, len(c.Tests))
 		}
-		fields(w, pair{"Bundle", string(c.Bundle)}, pair{"Policies", strconv.FormatInt(c.Policies, 10)}, pair{"Tests", tests})
+		screen.Fields(w, screen.Pair{"Bundle", string(c.Bundle)},
+			screen.Pair{"Policies", strconv.FormatInt(c.Policies, 10)}, screen.Pair{"Tests", tests})
 	}
 }
 

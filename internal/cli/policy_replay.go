@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -24,10 +25,10 @@ func (s *period) flags(cmd *cobra.Command) {
 
 func (s *period) query() (q client.ReplayQuery, err error) {
 	now := time.Now()
-	if q.Since, err = parseWhen(s.since, now); err != nil {
+	if q.Since, err = when(s.since, now); err != nil {
 		return q, err
 	}
-	if q.Until, err = parseWhen(s.until, now); err != nil {
+	if q.Until, err = when(s.until, now); err != nil {
 		return q, err
 	}
 	if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
@@ -89,9 +90,9 @@ func (a *app) counting(verb string) (tell func(int64), done func()) {
 
 // wholeReport is a report whose lists are lists, also where they are empty.
 func wholeReport(r client.ReplayReport) client.ReplayReport {
-	r.Transitions, r.Gaps, r.Short.Calls = some(r.Transitions), some(r.Gaps), some(r.Short.Calls)
+	r.Transitions, r.Gaps, r.Short.Calls = screen.Some(r.Transitions), screen.Some(r.Gaps), screen.Some(r.Short.Calls)
 	for i := range r.Transitions {
-		r.Transitions[i].Calls = some(r.Transitions[i].Calls)
+		r.Transitions[i].Calls = screen.Some(r.Transitions[i].Calls)
 	}
 	return r
 }
@@ -108,13 +109,14 @@ func printReplay(w io.Writer, r client.ReplayReport) {
 		return
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	lines := []pair{{"Bundle", string(r.Bundle)}, {"Calls", number(r.Records)}, {"Same answer", number(r.Same)}}
+	lines := []screen.Pair{{"Bundle", string(r.Bundle)}, {"Calls", number(r.Records)}, {"Same answer", number(r.Same)}}
 	for _, t := range r.Transitions {
-		lines = append(lines, pair{t.From.String() + "→" + t.To.String(), number(t.Count)})
+		lines = append(lines, screen.Pair{t.From.String() + "→" + t.To.String(), number(t.Count)})
 	}
 	p := r.Prompts
-	fields(w, append(lines, pair{"Questions", fmt.Sprintf("%d then, %d now: %d saved, %d added", p.Before, p.After, p.Saved, p.Added)},
-		pair{"Unreplayable", number(r.Unreplayable)})...)
+	screen.Fields(w, append(lines,
+		screen.Pair{"Questions", fmt.Sprintf("%d then, %d now: %d saved, %d added", p.Before, p.After, p.Saved, p.Added)},
+		screen.Pair{"Unreplayable", number(r.Unreplayable)})...)
 	if r.Short.Count > 0 {
 		fmt.Fprintf(w, "%d asked then and now, but the answer that was given would not do\n", r.Short.Count)
 	}
@@ -140,7 +142,7 @@ func firstOf(calls []palyra.ID) string {
 	if len(calls) > most {
 		out = append(out, "...")
 	}
-	return joined(out)
+	return screen.Joined(out)
 }
 
 // printChanges lists the first calls of a kind.
@@ -155,9 +157,9 @@ func printChanges(w io.Writer, t client.ReplayTransition, title string) {
 		if what == "" {
 			what = c.Tool
 		}
-		rows = append(rows, []string{string(c.Call), string(c.Principal), what, joined(c.Policies)})
+		rows = append(rows, []string{string(c.Call), string(c.Principal), what, screen.Joined(c.Policies)})
 	}
-	table(w, []string{"CALL", "BY", "COMMAND", "POLICIES"}, rows)
+	screen.Table(w, []string{"CALL", "BY", "COMMAND", "POLICIES"}, rows)
 	if left := t.Count - int64(len(rows)); left > 0 {
 		fmt.Fprintf(w, "… and %d more\n", left)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -48,7 +49,7 @@ func (a *app) policySuggest() *cobra.Command {
 					return err
 				}
 			}
-			s.Rules, s.Report = some(s.Rules), wholeReport(s.Report)
+			s.Rules, s.Report = screen.Some(s.Rules), wholeReport(s.Report)
 			return a.emit(s, func(w io.Writer) {
 				printSuggestion(w, s)
 				if wrote {
@@ -68,20 +69,19 @@ func (a *app) policySuggest() *cobra.Command {
 func printSuggestion(w io.Writer, s client.PolicySuggestion) {
 	p := s.Report.Prompts
 	if len(s.Rules) == 0 {
-		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, and no narrow rule would have saved a question\n", count(s.Report.Records, "call"), p.Before)
+		fmt.Fprintf(w, "nothing to suggest: of %s, %d were asked about, and no narrow rule would have saved a question\n", screen.Count(s.Report.Records, "call"), p.Before)
 		return
 	}
 	saved := int64(0)
 	for _, r := range s.Rules {
 		saved += r.Saves
-		fmt.Fprintf(w, "// saves %s (%s)\n", count(r.Saves, "question"), show.Line(firstOf(r.Calls)))
+		fmt.Fprintf(w, "// saves %s (%s)\n", screen.Count(r.Saves, "question"), show.Line(firstOf(r.Calls)))
 		fmt.Fprintf(w, "%s\n\n", show.Block(r.Text))
 	}
 	// Other policies may have been in force when the calls were made, so what the
 	// rules save is counted from what those in force would ask today.
-	fmt.Fprintf(w, "%s looked at: today's policies would ask %s of them, with these rules %d (%d fewer)\n",
-		count(s.Report.Records, "call"), count(p.After+saved, "question"), p.After, saved)
+	fmt.Fprintf(w, "%s looked at: today's policies would ask %s of them, with these rules %d (%d fewer)\n", screen.Count(s.Report.Records, "call"), screen.Count(p.After+saved, "question"), p.After, saved)
 	if p.Before != p.After+saved {
-		fmt.Fprintf(w, "when they were made, people were asked %s\n", count(p.Before, "question"))
+		fmt.Fprintf(w, "when they were made, people were asked %s\n", screen.Count(p.Before, "question"))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 )
 
 // Limits of a batch.
@@ -141,7 +142,7 @@ func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) 
 		var problem error
 		switch {
 		case long:
-			problem = failed(palyra.ReasonInputTooLarge, "the line is longer than %s", size(maxWhyLine))
+			problem = failed(palyra.ReasonInputTooLarge, "the line is longer than %s", screen.Size(maxWhyLine))
 		case len(line) == 0: // behind the last line
 			return nil
 		case len(bytes.TrimSpace(line)) == 0:

@@ -9,6 +9,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -49,7 +51,7 @@ func whyOf(e client.Explanation, full bool) whyAnswer {
 	v := e.Verdict
 	out := whyAnswer{
 		Verdict: v.Effect, Need: v.Need, Layer: e.Layer, ReasonCode: e.ReasonCode, Reason: e.Reason, Remedy: e.Remedy,
-		Policies: some(v.Policies), Flips: some(e.Flips), Context: detail.Context, Errors: some(v.Errors), Pairs: some(v.Pairs), Risk: v.Risk, Notes: []string{},
+		Policies: screen.Some(v.Policies), Flips: screen.Some(e.Flips), Context: detail.Context, Errors: screen.Some(v.Errors), Pairs: screen.Some(v.Pairs), Risk: v.Risk, Notes: []string{},
 		Call: e.Call, Approval: e.Approval, Attestation: e.Attestation, PlanDigest: e.PlanDigest, Bundle: v.Bundle, Snapshot: v.Snapshot,
 	}
 	for _, line := range e.Lines {
@@ -71,11 +73,14 @@ func printWhy(w io.Writer, v whyAnswer) {
 	}
 	needs := ""
 	if v.Verdict == palyra.Ask {
-		needs = need(v.Need)
+		needs = question.Need(v.Need)
 	}
-	fields(w, pair{"Verdict", v.Verdict.String()}, pair{"Layer", layer}, pair{"Reason", v.Reason}, pair{"Remedy", v.Remedy}, pair{"Needs", needs},
-		pair{"Risk", string(v.Risk.Level)}, pair{"Factors", joined(v.Risk.Factors)}, pair{"Call", string(v.Call)}, pair{"Approval", string(v.Approval)},
-		pair{"Attestation", string(v.Attestation)}, pair{"Plan digest", string(v.PlanDigest)}, pair{"Bundle", string(v.Bundle)})
+	screen.Fields(w, screen.Pair{"Verdict", v.Verdict.String()}, screen.Pair{"Layer", layer},
+		screen.Pair{"Reason", v.Reason}, screen.Pair{"Remedy", v.Remedy}, screen.Pair{"Needs", needs},
+		screen.Pair{"Risk", string(v.Risk.Level)}, screen.Pair{"Factors", screen.Joined(v.Risk.Factors)},
+		screen.Pair{"Call", string(v.Call)}, screen.Pair{"Approval", string(v.Approval)},
+		screen.Pair{"Attestation", string(v.Attestation)}, screen.Pair{"Plan digest", string(v.PlanDigest)},
+		screen.Pair{"Bundle", string(v.Bundle)})
 	for _, line := range v.Notes {
 		fmt.Fprintf(w, "  %s\n", show.Line(line))
 	}
@@ -101,7 +106,7 @@ func printContext(w io.Writer, v whyAnswer) {
 			raw  json.RawMessage
 		}{{"Context", v.Context}, {"Entities", v.Entities}, {"Evaluations", v.Rungs}} {
 			if len(part.raw) > 0 {
-				block(w, "\n"+part.name, indented(part.raw))
+				block(w, "\n"+part.name, screen.Indented(part.raw))
 			}
 		}
 		return
@@ -111,17 +116,17 @@ func printContext(w io.Writer, v whyAnswer) {
 		return
 	}
 	fmt.Fprintln(w, "\nContext")
-	var lines []pair
+	var lines []screen.Pair
 	for _, name := range usualContext {
 		if raw := string(context[name]); !slices.Contains([]string{"", "[]", `""`, "false"}, raw) {
-			lines = append(lines, pair{"  " + name, show.Middle(raw, cellWidth)})
+			lines = append(lines, screen.Pair{"  " + name, show.Middle(raw, screen.CellWidth)})
 		}
 	}
 	var command struct{ Class string }
 	if json.Unmarshal(context["command"], &command) == nil && command.Class != "" {
-		lines = append(lines, pair{"  command.class", command.Class})
+		lines = append(lines, screen.Pair{"  command.class", command.Class})
 	}
-	fields(w, lines...)
+	screen.Fields(w, lines...)
 }
 
 // printFlips prints what would turn the answer.
@@ -137,7 +142,7 @@ func printFlips(w io.Writer, flips []client.Flip) {
 		}
 		fmt.Fprintf(w, "%d. %s (%s%s)\n", i+1, show.Line(f.Text), tried, f.Becomes)
 		if f.Change != "" {
-			fmt.Fprint(w, show.Frame{Prefix: "   ", Width: width(w)}.Block(strings.TrimSuffix(f.Change, "\n")))
+			fmt.Fprint(w, show.Frame{Prefix: "   ", Width: screen.Width(w)}.Block(strings.TrimSuffix(f.Change, "\n")))
 		}
 	}
 }

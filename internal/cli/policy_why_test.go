@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 )
 
 // oracle answers with what it was asked, the later ones first.
@@ -171,7 +172,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // What the daemon does not say is empty, and never missing.
 func TestWhyOfNothing(t *testing.T) {
-	raw, err := encodePlain(whyOf(client.Explanation{}, false))
+	raw, err := screen.EncodePlain(whyOf(client.Explanation{}, false))
 	if err != nil {
 		t.Fatal(err)
 	}

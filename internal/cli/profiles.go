@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/screen"
+
 	profiles "palyra/internal/profile"
 )
 
@@ -60,7 +62,7 @@ func printProfiles(w io.Writer, list []profiles.Info) {
 	for _, p := range list {
 		rows = append(rows, []string{p.Name, strings.Join(p.Commands, " "), p.Source, p.Description})
 	}
-	table(w, []string{"PROFILE", "FOR", "FROM", "DESCRIPTION"}, rows)
+	screen.Table(w, []string{"PROFILE", "FOR", "FROM", "DESCRIPTION"}, rows)
 }
 
 func printProfile(w io.Writer, p profiles.Info) {
@@ -75,22 +77,14 @@ func printProfile(w io.Writer, p profiles.Info) {
 	if p.UnixSockets {
 		flags = append(flags, "may use unix sockets")
 	}
-	fields(
-		w,
-		pair{"profile", p.Name},
-		pair{"description", p.Description},
-		pair{"from", p.Source},
-		pair{"commands", strings.Join(p.Commands, " ")},
-		pair{"includes", strings.Join(p.Includes, " ")},
-		pair{"mounts", strings.Join(p.Mounts, " ")},
-		pair{"caches", strings.Join(p.Caches, " ")},
-		pair{"variables", strings.Join(p.Env, " ")},
-		pair{"path", strings.Join(p.Path, " ")},
-		pair{"hosts", strings.Join(p.Egress, " ")},
-		pair{"seals", strings.Join(p.Seals, " ")},
-		pair{"unseals", strings.Join(p.Unseal, " ")},
-		pair{"files", strings.Join(p.Files, " ")},
-		pair{"git", git},
-		pair{"flags", strings.Join(flags, ", ")},
+	screen.Fields(
+		w, screen.Pair{"profile", p.Name}, screen.Pair{"description", p.Description}, screen.Pair{"from", p.Source},
+		screen.Pair{"commands", strings.Join(p.Commands, " ")},
+		screen.Pair{"includes", strings.Join(p.Includes, " ")}, screen.Pair{"mounts", strings.Join(p.Mounts, " ")},
+		screen.Pair{"caches", strings.Join(p.Caches, " ")}, screen.Pair{"variables", strings.Join(p.Env, " ")},
+		screen.Pair{"path", strings.Join(p.Path, " ")}, screen.Pair{"hosts", strings.Join(p.Egress, " ")},
+		screen.Pair{"seals", strings.Join(p.Seals, " ")}, screen.Pair{"unseals", strings.Join(p.Unseal, " ")},
+		screen.Pair{"files", strings.Join(p.Files, " ")}, screen.Pair{"git", git},
+		screen.Pair{"flags", strings.Join(flags, ", ")},
 	)
 }

@@ -16,8 +16,8 @@ import (
 	"palyra/internal/cli/ptytest"
 )
 
-// screen is a program at a terminal.
-type screen struct {
+// atTerminal is a program at a terminal.
+type atTerminal struct {
 	*ptytest.Terminal
 	t    *testing.T
 	pty  *os.File
@@ -26,20 +26,20 @@ type screen struct {
 }
 
 // onTerminal starts a program at a terminal of its own.
-func onTerminal(t *testing.T, dir string, env []string, name string, args ...string) *screen {
+func onTerminal(t *testing.T, dir string, env []string, name string, args ...string) *atTerminal {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	s := ptytest.Start(t, cmd, ptytest.Options{Rows: 50, Cols: 100, Patience: patience})
-	return &screen{Terminal: s, t: t, pty: s.PTY, cmd: cmd, seen: &s.Seen}
+	return &atTerminal{Terminal: s, t: t, pty: s.PTY, cmd: cmd, seen: &s.Seen}
 }
 
-func (s *screen) expect(text string)         { s.t.Helper(); s.Expect(text) }
-func (s *screen) expectSecret(prompt string) { s.t.Helper(); s.Secret(regexp.QuoteMeta(prompt)) }
-func (s *screen) end() int                   { s.t.Helper(); return s.End() }
+func (s *atTerminal) expect(text string)         { s.t.Helper(); s.Expect(text) }
+func (s *atTerminal) expectSecret(prompt string) { s.t.Helper(); s.Secret(regexp.QuoteMeta(prompt)) }
+func (s *atTerminal) end() int                   { s.t.Helper(); return s.End() }
 
 // send types a text. What was seen so far is forgotten.
-func (s *screen) send(text string) {
+func (s *atTerminal) send(text string) {
 	s.t.Helper()
 	s.seen.Reset()
 	s.Type(text)

@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -94,7 +95,7 @@ func (a *app) renewInTime(r *client.Remote) {
 		return
 	}
 	ends, _ := r.Expires()
-	a.say("palyra: the certificate for %s ends %s and could not be renewed: %s", show.Line(r.Name), stamp(ends), show.Line(palyra.AsError(err).Text))
+	a.say("palyra: the certificate for %s ends %s and could not be renewed: %s", show.Line(r.Name), screen.Stamp(ends), show.Line(palyra.AsError(err).Text))
 }
 
 // ownMachine are the commands about this machine; another one cannot be meant.

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -20,7 +21,7 @@ const maxScript = 1 << 20
 type runOptions struct {
 	script, workspace, session, key string
 	maxCalls                        int64
-	wall                            spanFlag
+	wall                            screen.SpanFlag
 	noWait, detach                  bool
 	modelOptions
 }

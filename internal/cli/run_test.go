@@ -218,7 +218,7 @@ func TestRunsCommands(t *testing.T) {
 // At a terminal the questions of a run are asked one after the other, and what
 // is printed meanwhile waits.
 func TestRunAsksInPlace(t *testing.T) {
-	rpctest.Question = question()
+	rpctest.Question = pendingQuestion()
 	s := openStage(t, nil)
 	asked := func(id palyra.ID) palyra.TapeEntry {
 		return palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Call: "C1", Approval: id, Plan: rpctest.Question.PlanDigest, Summary: "run it"}}
@@ -249,7 +249,7 @@ func TestRunAsksInPlace(t *testing.T) {
 func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
 	s := openStage(t, nil)
 	var said strings.Builder
-	a := &app{Process: Process{Stdout: &said, Stderr: &said, Now: question().RequestedAt.UTC}}
+	a := &app{Process: Process{Stdout: &said, Stderr: &said, Now: pendingQuestion().RequestedAt.UTC}}
 	tp := a.newTape(nil, palyra.Run{ID: "R1", LastSeq: 3})
 	for i, e := range []palyra.TapeEntry{
 		{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Summary: "first"}},

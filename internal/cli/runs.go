@@ -10,6 +10,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -51,15 +53,15 @@ func wordsOfStates() []string {
 
 // printRuns prints a page of runs.
 func (a *app) printRuns(page client.RunPage) error {
-	page.Runs = some(page.Runs)
+	page.Runs = screen.Some(page.Runs)
 	return a.emit(page, func(w io.Writer) {
 		var rows [][]string
 		for _, r := range page.Runs {
 			rows = append(rows, []string{
-				string(r.ID), string(r.State), r.Provider, string(r.Principal), strconv.FormatInt(r.Calls, 10), stamp(r.CreatedAt), stamp(r.EndedAt), r.Title,
+				string(r.ID), string(r.State), r.Provider, string(r.Principal), strconv.FormatInt(r.Calls, 10), screen.Stamp(r.CreatedAt), screen.Stamp(r.EndedAt), r.Title,
 			})
 		}
-		table(w, []string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, rows)
+		screen.Table(w, []string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, rows)
 		a.more(page.Next)
 	})
 }
@@ -80,13 +82,17 @@ func (a *app) runsShow() *cobra.Command {
 
 // printRun describes a run.
 func printRun(w io.Writer, r palyra.Run) {
-	fields(w,
-		pair{"Run", string(r.ID)}, pair{"State", string(r.State)}, pair{"Title", r.Title}, pair{"Provider", r.Provider}, pair{"Model", r.Model},
-		pair{"Principal", string(r.Principal)}, pair{"Owner", string(r.Owner)}, pair{"Door", string(r.Door)}, pair{"Session", string(r.Session)},
-		pair{"Workspace", r.Workspace}, pair{"Key", r.Key}, pair{"Input digest", string(r.Input)}, pair{"Budget", budget(r.Budget)},
-		pair{"Calls", strconv.FormatInt(r.Calls, 10)}, pair{"Tokens", tokens(r.Tokens)}, pair{"Output", size(r.Output)}, pair{"Asks", asks(r.NoWait)},
-		pair{"Started", stamp(r.CreatedAt)}, pair{"Ended", stamp(r.EndedAt)}, pair{"Reason code", string(r.ReasonCode)},
-		pair{"Reason", r.Reason}, pair{"Remedy", r.Remedy}, pair{"Tape", strconv.FormatInt(r.LastSeq, 10) + " entries"})
+	screen.Fields(w, screen.Pair{"Run", string(r.ID)}, screen.Pair{"State", string(r.State)},
+		screen.Pair{"Title", r.Title}, screen.Pair{"Provider", r.Provider}, screen.Pair{"Model", r.Model},
+		screen.Pair{"Principal", string(r.Principal)}, screen.Pair{"Owner", string(r.Owner)},
+		screen.Pair{"Door", string(r.Door)}, screen.Pair{"Session", string(r.Session)},
+		screen.Pair{"Workspace", r.Workspace}, screen.Pair{"Key", r.Key}, screen.Pair{"Input digest", string(r.Input)},
+		screen.Pair{"Budget", budget(r.Budget)}, screen.Pair{"Calls", strconv.FormatInt(r.Calls, 10)},
+		screen.Pair{"Tokens", tokens(r.Tokens)}, screen.Pair{"Output", screen.Size(r.Output)},
+		screen.Pair{"Asks", asks(r.NoWait)}, screen.Pair{"Started", screen.Stamp(r.CreatedAt)},
+		screen.Pair{"Ended", screen.Stamp(r.EndedAt)}, screen.Pair{"Reason code", string(r.ReasonCode)},
+		screen.Pair{"Reason", r.Reason}, screen.Pair{"Remedy", r.Remedy},
+		screen.Pair{"Tape", strconv.FormatInt(r.LastSeq, 10) + " entries"})
 }
 
 // asks says what becomes of a call that policy asks about.
@@ -99,7 +105,7 @@ func asks(noWait bool) string {
 
 // budget puts the bounds of a run on one line.
 func budget(b palyra.Budget) string {
-	return limits(palyra.Limits{WallMS: b.WallMS, OutputBytes: b.OutputBytes}) + fmt.Sprintf(", calls %d, at once %d", b.Calls, b.Parallel)
+	return question.Limits(palyra.Limits{WallMS: b.WallMS, OutputBytes: b.OutputBytes}) + fmt.Sprintf(", calls %d, at once %d", b.Calls, b.Parallel)
 }
 
 func (a *app) runsAttach() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/questiontest"
 )
 
 // hostile is a text that nobody should see as it is.
@@ -31,7 +32,7 @@ func poison(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
-			v.Set(reflect.ValueOf(sampleNow))
+			v.Set(reflect.ValueOf(questiontest.SampleNow))
 			return
 		}
 		for i := range v.NumField() {
@@ -122,7 +123,7 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			a = &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return sampleNow }}}
+			a = &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}}
 			if err := print(&out); err != nil {
 				a.finish(err)
 			}
@@ -134,7 +135,7 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 // The same for what is said while a call waits and when it ends.
 func TestEveryWordOfACallIsSafe(t *testing.T) {
 	var errs bytes.Buffer
-	w := &waiter{app: &app{Process: Process{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return sampleNow }}}}
+	w := &waiter{app: &app{Process: Process{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return questiontest.SampleNow }}}}
 	w.news(t.Context(), client.CallEvent{Accepted: &client.CallAccepted{CallID: hostile}})
 	r, s := poisoned[client.ApprovalRequested](), poisoned[client.ApprovalResolved]()
 	w.news(t.Context(), client.CallEvent{ApprovalRequested: &r})

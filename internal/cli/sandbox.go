@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -81,7 +82,7 @@ func printPosture(w io.Writer, p palyra.SignedPosture) {
 			fmt.Fprintf(w, "%s: %s\n", show.Line(name), show.Line(value))
 		}
 	}
-	fmt.Fprintf(w, "at: %s\n", second(p.Posture.At))
+	fmt.Fprintf(w, "at: %s\n", screen.Second(p.Posture.At))
 	if !p.Current {
 		fmt.Fprintln(w, "NOT CURRENT: the machine has changed since; run palyra sandbox doctor")
 	}
@@ -110,12 +111,13 @@ func printTier(w io.Writer, t palyra.TierPosture) {
 		}
 		rows = append(rows, []string{pr.Name, held, pr.Detail})
 	}
-	table(w, []string{"PROBE", "RESULT", "DETAIL"}, rows)
+	screen.Table(w, []string{"PROBE", "RESULT", "DETAIL"}, rows)
 	var limits []string
 	for _, limit := range slices.Sorted(maps.Keys(t.Limits)) {
 		limits = append(limits, limit+" "+t.Limits[limit])
 	}
-	fields(w, pair{"Network", t.Mode}, pair{"Limits", joined(limits)}, pair{"Mechanisms", joined(t.Mechanisms)})
+	screen.Fields(w, screen.Pair{"Network", t.Mode}, screen.Pair{"Limits", screen.Joined(limits)},
+		screen.Pair{"Mechanisms", screen.Joined(t.Mechanisms)})
 	var said []string
 	for _, pr := range t.Probes {
 		if !pr.Held && !slices.Contains(said, pr.Remedy) {
@@ -151,7 +153,7 @@ func (a *app) sandboxPosture() *cobra.Command {
 			if envelope {
 				return a.printEnvelope(list)
 			}
-			return a.emit(map[string][]palyra.SignedPosture{"postures": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.SignedPosture{"postures": screen.Some(list)}, func(w io.Writer) {
 				for _, p := range list {
 					printPosture(w, p)
 				}

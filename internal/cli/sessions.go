@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -29,13 +30,13 @@ func (a *app) sessionsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			page.Sessions = some(page.Sessions)
+			page.Sessions = screen.Some(page.Sessions)
 			return a.emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, s := range page.Sessions {
-					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Door), s.Name, strconv.FormatInt(s.Calls, 10), stamp(s.UsedAt), stamp(s.ClosedAt), s.Workspace})
+					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Door), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace})
 				}
-				table(w, []string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
+				screen.Table(w, []string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
 				a.more(page.Next)
 			})
 		}),
@@ -56,10 +57,12 @@ func (a *app) sessionsShow() *cobra.Command {
 				return err
 			}
 			return a.emit(s, func(w io.Writer) {
-				fields(w,
-					pair{"Session", string(s.ID)}, pair{"Principal", string(s.Principal)}, pair{"Name", s.Name}, pair{"Door", string(s.Door)},
-					pair{"Workspace", s.Workspace}, pair{"Labels", joined(s.Labels)}, pair{"Calls", strconv.FormatInt(s.Calls, 10)},
-					pair{"Opened", stamp(s.OpenedAt)}, pair{"Last used", stamp(s.UsedAt)}, pair{"Closed", stamp(s.ClosedAt)})
+				screen.Fields(w, screen.Pair{"Session", string(s.ID)}, screen.Pair{"Principal", string(s.Principal)},
+					screen.Pair{"Name", s.Name}, screen.Pair{"Door", string(s.Door)},
+					screen.Pair{"Workspace", s.Workspace}, screen.Pair{"Labels", screen.Joined(s.Labels)},
+					screen.Pair{"Calls", strconv.FormatInt(s.Calls, 10)},
+					screen.Pair{"Opened", screen.Stamp(s.OpenedAt)}, screen.Pair{"Last used", screen.Stamp(s.UsedAt)},
+					screen.Pair{"Closed", screen.Stamp(s.ClosedAt)})
 			})
 		}),
 	}

@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 	"palyra/internal/durable"
-	profiles "palyra/internal/profile"
 	"palyra/internal/show"
+
+	profiles "palyra/internal/profile"
 )
 
 func (a *app) setup() *cobra.Command {
@@ -69,7 +71,7 @@ func (s *setting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Toolchains = some(list); len(list) == 0 {
+	if s.Toolchains = screen.Some(list); len(list) == 0 {
 		return s.emit(s, func(w io.Writer) {
 			fmt.Fprintln(w, "no toolchains were found in your home directory; those of the system are visible anyway")
 		})
@@ -133,7 +135,7 @@ func (s *setting) list(w io.Writer) {
 	for _, t := range s.Toolchains {
 		rows = append(rows, []string{t.What, strings.Join(t.Mounts, ", ")})
 	}
-	table(w, []string{"TOOLCHAIN", "VISIBLE, READ-ONLY"}, rows)
+	screen.Table(w, []string{"TOOLCHAIN", "VISIBLE, READ-ONLY"}, rows)
 }
 
 // agree asks the person.

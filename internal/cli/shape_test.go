@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"palyra/internal/cli/questiontest"
 )
 
 // shapeOf lists every field of a JSON value with its type. Entries of a list
@@ -137,7 +139,7 @@ func TestShapesOfEveryCommand(t *testing.T) {
 	writeShape(t, &got, "tools call", outcome)
 	writeShape(t, &got, "exec", string(refused))
 	writeShape(t, &got, "run", tape)
-	golden(t, "shapes.txt", got.String())
+	questiontest.Golden(t, "shapes.txt", got.String())
 }
 
 func writeShape(t *testing.T, w *bytes.Buffer, name, text string) {

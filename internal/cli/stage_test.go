@@ -19,13 +19,15 @@ import (
 
 	"palyra"
 	"palyra/internal/access"
+	"palyra/internal/cli/questiontest"
 	"palyra/internal/identity"
 	"palyra/internal/rpc"
-	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/rpc/tools"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
+
+	rpcaccess "palyra/internal/rpc/access"
 )
 
 // stage is a daemon that only pretends: real doors and real people, and behind
@@ -96,7 +98,7 @@ func (s *stage) serve(reg *access.Registry) {
 	services[1] = tools.New(oneTool{}, s, s)
 	srv, err := rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(s.home, "run", "agent.sock"), OperatorSocket: filepath.Join(s.home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: reg, Roles: reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: reg, Agents: reg, Roles: reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	fatal(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,9 +148,9 @@ func (oneTool) Tools(context.Context) ([]palyra.Tool, error) { return []palyra.T
 
 func (oneTool) Tool(context.Context, string) (palyra.Tool, error) { return rpctest.Echo, nil }
 
-// question is the one approval of the stage.
-func question() palyra.Approval {
-	a := processApproval()
+// pendingQuestion is the one approval of the stage.
+func pendingQuestion() palyra.Approval {
+	a := questiontest.ProcessApproval()
 	a.ID, a.Call, a.ExpiresAt = "A1", "C1", time.Now().Add(time.Hour)
 	return a
 }
@@ -303,7 +305,7 @@ func (s *stage) command(args ...string) *exec.Cmd {
 }
 
 // at starts palyra at a terminal.
-func (s *stage) at(args ...string) *screen {
+func (s *stage) at(args ...string) *atTerminal {
 	s.t.Helper()
 	return onTerminal(s.t, s.work, []string{"PALYRA_HOME=" + s.home, "NO_COLOR=1", "TERM=xterm"}, "palyra", args...)
 }

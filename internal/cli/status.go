@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -34,9 +35,9 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 	if !s.JournalOK {
 		journal += ", NOT GOOD: run palyra journal verify"
 	}
-	list := []pair{
+	list := []screen.Pair{
 		{"Version", s.Version},
-		{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, stamp(s.StartedAt), span(max(a.Now().Sub(s.StartedAt), 0)))},
+		{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, screen.Stamp(s.StartedAt), screen.Span(max(a.Now().Sub(s.StartedAt), 0)))},
 		{"Home", s.Home},
 		{"Keys", s.KeysDir},
 		{"Agent's door", s.AgentSocket},
@@ -53,9 +54,9 @@ func (a *app) printStatus(w io.Writer, s client.Status) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Features)) {
 		name := strings.ReplaceAll(show.Line(key), "_", " ")
-		list = append(list, pair{strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):], s.Features[key]})
+		list = append(list, screen.Pair{strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):], s.Features[key]})
 	}
-	fields(w, list...)
+	screen.Fields(w, list...)
 	printProblems(w, s)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -194,11 +195,11 @@ func entryLine(e palyra.Entry) string {
 	var words []string
 	for _, f := range entryFields {
 		if text := fieldText(e.Body, f.path); text != "" && (f.name != "exit" || text != "0") {
-			words = append(words, f.name+"="+show.Arg(palyra.Clip(text, cellWidth)))
+			words = append(words, f.name+"="+show.Arg(palyra.Clip(text, screen.CellWidth)))
 		}
 	}
 	if text := fieldText(e.Body, "reason"); text != "" {
-		words = append(words, "because "+show.Middle(text, cellWidth))
+		words = append(words, "because "+show.Middle(text, screen.CellWidth))
 	}
 	return fmt.Sprintf("%6d  %s  %-20s  %s", e.Seq, entryTime(e.Time), show.Line(e.Kind), strings.Join(words, " "))
 }

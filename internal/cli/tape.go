@@ -10,6 +10,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -38,7 +40,7 @@ type tape struct {
 // only when they turn out to be open.
 func (a *app) newTape(c tracker, run palyra.Run) *tape {
 	return &tape{
-		waiter: &waiter{app: a}, runs: c, run: run, marks: a.marks(a.Stdout), frame: show.Frame{Width: width(a.Stdout)},
+		waiter: &waiter{app: a}, runs: c, run: run, marks: a.marks(a.Stdout), frame: show.Frame{Width: screen.Width(a.Stdout)},
 		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
 	}
 }
@@ -46,8 +48,8 @@ func (a *app) newTape(c tracker, run palyra.Run) *tape {
 // marks are a tick and a cross where they can be shown, else words.
 func (a *app) marks(w io.Writer) [2]string {
 	if a.colours(w) && utf8Locale(a.Env) {
-		s := style(true)
-		return [2]string{"✓", s.alarm("✗")}
+		s := screen.Style(true)
+		return [2]string{"✓", s.Alarm("✗")}
 	}
 	return [2]string{"ok", "FAILED"}
 }
@@ -96,7 +98,7 @@ func (t *tape) tell(e palyra.TapeEntry) {
 		t.spoken(string(e.ToolOutput.Call)+e.ToolOutput.Stream, "  ", string(e.ToolOutput.Data), false)
 	case e.ToolAttested != nil:
 		for _, f := range e.ToolAttested.Egress {
-			t.put("  network %s %s:%d, %s in, %d out\n", show.Line(f.Verdict), show.Line(f.Host), f.Port, count(f.In, "byte"), f.Out)
+			t.put("  network %s %s:%d, %s in, %d out\n", show.Line(f.Verdict), show.Line(f.Host), f.Port, screen.Count(f.In, "byte"), f.Out)
 		}
 	case e.ToolFinished != nil:
 		t.finished(*e.ToolFinished)
@@ -150,7 +152,7 @@ func (t *tape) proposed(p palyra.TapeProposed) {
 	t.tools[p.Call] = p.Tool
 	args := "(large arguments)"
 	if len(p.Arguments) > 0 {
-		args = show.MiddleOf(arguments(p.Arguments), shownProposal)
+		args = show.MiddleOf(question.Arguments(p.Arguments), shownProposal)
 	}
 	t.put("%s", t.frame.Text("> ", show.Arg(p.Tool)+" "+args))
 }

@@ -34,19 +34,6 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width is how many columns w has; 0 when it is no terminal.
-func width(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return columns
-}
-
 // colours reports whether w should get any.
 func (a *app) colours(w io.Writer) bool {
 	if a.noColor || a.asJSON || !isTerminal(w) {
@@ -59,21 +46,6 @@ func (a *app) colours(w io.Writer) bool {
 	}
 	return true
 }
-
-// style colours Palyra's own words; outside text is never styled, so that a
-// colour always means that Palyra speaks.
-type style bool
-
-func (s style) wrap(code, text string) string {
-	if !s || text == "" {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-func (s style) strong(text string) string { return s.wrap("1", text) }
-func (s style) alarm(text string) string  { return s.wrap("1;31", text) }
-func (s style) calm(text string) string   { return s.wrap("2", text) }
 
 // maxAnswer is the longest line a person may type.
 const maxAnswer = 4096

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -28,10 +29,10 @@ func (a *app) toolsList() *cobra.Command {
 				return err
 			}
 			for i := range tools {
-				tools[i].Capabilities = some(tools[i].Capabilities)
+				tools[i].Capabilities = screen.Some(tools[i].Capabilities)
 			}
-			return a.emit(map[string][]palyra.Tool{"tools": some(tools)}, func(w io.Writer) {
-				printTools(w, tools, width(w))
+			return a.emit(map[string][]palyra.Tool{"tools": screen.Some(tools)}, func(w io.Writer) {
+				printTools(w, tools, screen.Width(w))
 			})
 		}),
 	}
@@ -46,14 +47,16 @@ func (a *app) toolsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t.Capabilities = some(t.Capabilities)
+			t.Capabilities = screen.Some(t.Capabilities)
 			return a.emit(t, func(w io.Writer) {
-				fields(w,
-					pair{"Name", t.Name}, pair{"Title", t.Title}, pair{"Source", string(t.Source)}, pair{"Tier", string(t.Tier)},
-					pair{"Capabilities", joined(t.Capabilities)}, pair{"Read only", yes(t.ReadOnly)}, pair{"Workspace", yes(t.Workspace)},
-					pair{"Largest input", size(t.MaxInput)})
+				screen.Fields(w, screen.Pair{"Name", t.Name}, screen.Pair{"Title", t.Title},
+					screen.Pair{"Source", string(t.Source)}, screen.Pair{"Tier", string(t.Tier)},
+					screen.Pair{"Capabilities", screen.Joined(t.Capabilities)},
+					screen.Pair{"Read only", screen.Yes(t.ReadOnly)},
+					screen.Pair{"Workspace", screen.Yes(t.Workspace)},
+					screen.Pair{"Largest input", screen.Size(t.MaxInput)})
 				block(w, "Description", t.Description)
-				block(w, "Input schema", indented(t.InputSchema))
+				block(w, "Input schema", screen.Indented(t.InputSchema))
 			})
 		}),
 	}
@@ -64,15 +67,7 @@ func block(w io.Writer, heading, text string) {
 	if text == "" {
 		return
 	}
-	fmt.Fprintf(w, "%s\n%s", heading, show.Frame{Prefix: "  ", Width: width(w)}.Block(strings.TrimSuffix(text, "\n")))
-}
-
-func joined[S ~string](list []S) string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = string(s)
-	}
-	return strings.Join(out, ", ")
+	fmt.Fprintf(w, "%s\n%s", heading, show.Frame{Prefix: "  ", Width: screen.Width(w)}.Block(strings.TrimSuffix(text, "\n")))
 }
 
 // printTools lists tools on lines of at most columns characters; 0 is no limit
@@ -82,23 +77,23 @@ func printTools(w io.Writer, tools []palyra.Tool, columns int) {
 	used := 0
 	rows := make([][]string, len(tools))
 	for i, t := range tools {
-		rows[i] = []string{t.Name, string(t.Tier), joined(t.Capabilities), ""}
+		rows[i] = []string{t.Name, string(t.Tier), screen.Joined(t.Capabilities), ""}
 	}
 	for column := range header[:3] {
 		wide := len(header[column])
 		for _, row := range rows {
-			wide = max(wide, utf8.RuneCountInString(show.Middle(row[column], cellWidth)))
+			wide = max(wide, utf8.RuneCountInString(show.Middle(row[column], screen.CellWidth)))
 		}
 		used += wide + 2
 	}
-	room := cellWidth
+	room := screen.CellWidth
 	if columns > 0 {
-		room = min(max(columns-used, 20), cellWidth)
+		room = min(max(columns-used, 20), screen.CellWidth)
 	}
 	for i, t := range tools {
-		rows[i][3] = fit(firstSentence(t.Description), room)
+		rows[i][3] = screen.Fit(firstSentence(t.Description), room)
 	}
-	table(w, header, rows)
+	screen.Table(w, header, rows)
 }
 
 // firstSentence is what a list says about a tool.

@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 )
 
@@ -39,7 +40,7 @@ func (a *app) up() *cobra.Command {
 	cmd.Flags().BoolVarP(&u.detach, "detach", "d", false, "leave the daemon running in the background")
 	cmd.Flags().StringArrayVar(&u.settings, "set", nil, "KEY=VALUE: a setting of this start, stronger than any file")
 	cmd.Flags().BoolVar(&u.anew, "new-state", false, "put the state that is there, or what is left of one, aside and begin a new one")
-	u.patience = spanFlag(30 * time.Second)
+	u.patience = screen.SpanFlag(30 * time.Second)
 	cmd.Flags().Var(&u.patience, "timeout", "how long to wait until it serves")
 	return cmd
 }
@@ -52,7 +53,7 @@ type launch struct {
 	anew     bool
 	keyless  bool // there is no operator key when it serves
 	settings []string
-	patience spanFlag
+	patience screen.SpanFlag
 	log      string // where a detached daemon writes
 }
 
@@ -126,7 +127,7 @@ func (u *launch) alone(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "a daemon is already running here: pid %d, since %s", s.PID, stamp(s.StartedAt)).
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonSecondDaemon, "a daemon is already running here: pid %d, since %s", s.PID, screen.Stamp(s.StartedAt)).
 		WithRemedy("use it, or stop it with `palyra down`")
 }
 
@@ -220,12 +221,12 @@ func (u *launch) ready(ctx context.Context, child *child) (client.Status, error)
 			if context.Cause(ctx) != context.DeadlineExceeded {
 				return client.Status{}, ctx.Err()
 			}
-			return client.Status{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not serve within %s", span(patience)).
+			return client.Status{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTimedOut, "the daemon did not serve within %s", screen.Span(patience)).
 				WithRemedy("%s", u.lookAt())
 		case <-tick.C:
 		}
 		if !told {
-			u.say("palyra: starting %s, waiting up to %s", daemonName, span(patience))
+			u.say("palyra: starting %s, waiting up to %s", daemonName, screen.Span(patience))
 			told = true
 		}
 	}
@@ -291,7 +292,9 @@ func (u *launch) greet(s client.Status, first bool) error {
 		if u.quiet {
 			return
 		}
-		fields(w, pair{"  Agent's door", s.AgentSocket}, pair{"  Operator's door", s.OperatorSocket}, pair{"  Operator key", u.paths.OperatorKey}, pair{"  Log", u.log})
+		screen.Fields(w, screen.Pair{"  Agent's door", s.AgentSocket},
+			screen.Pair{"  Operator's door", s.OperatorSocket}, screen.Pair{"  Operator key", u.paths.OperatorKey},
+			screen.Pair{"  Log", u.log})
 		switch {
 		case u.keyless:
 			fmt.Fprintf(w, "\nThere is no operator key in that place: nothing can be signed from here.\n"+

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -58,7 +59,7 @@ func (a *app) version() *cobra.Command {
 			b := a.thisBuild()
 			return a.emit(b, func(w io.Writer) {
 				fmt.Fprintln(w, b)
-				fields(w, pair{"revision", b.Revision}, pair{"built from", b.Time})
+				screen.Fields(w, screen.Pair{"revision", b.Revision}, screen.Pair{"built from", b.Time})
 			})
 		},
 	}

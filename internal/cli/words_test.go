@@ -13,24 +13,26 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/questiontest"
 	"palyra/internal/config"
 )
 
 func sampleCall() palyra.Call {
 	o := sampleOutcome()
 	return palyra.Call{
-		ID: sampleID, State: palyra.Finished, Digest: sampleDigest, Grant: sampleID, Approval: sampleID, Proposed: sampleNow, Finished: sampleNow.Add(time.Second),
-		Proposal: palyra.Proposal{Tool: "palyra.fs.write", Principal: "agent:local", Owner: "user:ann", Door: palyra.DoorCLI, Session: sampleID, Workspace: "/home/ann/shop"},
-		Detail:   palyra.Detail{Summary: "write a.txt"}, Verdict: palyra.Verdict{Effect: palyra.Ask, Bundle: sampleDigest},
+		ID: questiontest.SampleID, State: palyra.Finished, Digest: questiontest.SampleDigest, Grant: questiontest.SampleID, Approval: questiontest.SampleID, Proposed: questiontest.SampleNow, Finished: questiontest.SampleNow.Add(time.Second),
+		Proposal: palyra.Proposal{Tool: "palyra.fs.write", Principal: "agent:local", Owner: "user:ann", Door: palyra.DoorCLI, Session: questiontest.SampleID, Workspace: "/home/ann/shop"},
+		Detail:   palyra.Detail{Summary: "write a.txt"}, Verdict: palyra.Verdict{Effect: palyra.Ask, Bundle: questiontest.SampleDigest},
 		Decision: palyra.Decision{Answer: palyra.AnswerAllow}, Outcome: &o,
 	}
 }
 
 func sampleAttestation() palyra.Attestation {
 	return palyra.Attestation{
-		ID: sampleID, Call: sampleID, Digest: sampleDigest,
+		ID: questiontest.SampleID, Call: questiontest.SampleID, Digest: questiontest.SampleDigest,
 		Predicate: palyra.Predicate{
-			CallID: sampleID, SessionID: sampleID, Principal: "agent:local", Door: palyra.DoorCLI, Tool: "palyra.fs.write", PlanDigest: sampleDigest, Verdict: palyra.Ask,
+			CallID: questiontest.SampleID, SessionID: questiontest.SampleID, Principal: "agent:local", Door: palyra.DoorCLI, Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest, Verdict: palyra.Ask,
 			Policies: []string{"ask-write"}, Decision: &palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:ann"},
 			Separation: palyra.SeparationPassphrase, Tier: palyra.TierBuiltin, Executor: "builtin", Enforcement: palyra.Enforcement{Mode: "none"},
 			Outcome: palyra.OutcomeFinished, StartedAt: "2026-11-15T12:00:00Z", FinishedAt: "2026-11-15T12:00:01Z", Granted: palyra.Position{Seq: 9},
@@ -40,23 +42,23 @@ func sampleAttestation() palyra.Attestation {
 
 func sampleStatus() client.Status {
 	return client.Status{
-		Version: "1.2.3", StateID: "01KA3V3Q6M5D8W0Z1Y2X3C4STA", PID: 42, UID: 1000, StartedAt: sampleNow.Add(-26 * time.Hour), Home: "/home/ann/.palyra", KeysDir: "/home/ann/.palyra/keys",
-		AgentSocket: "/run/agent.sock", OperatorSocket: "/run/operator.sock", JournalSize: 12, JournalOK: false, Bundle: sampleDigest, Preset: "default",
+		Version: "1.2.3", StateID: "01KA3V3Q6M5D8W0Z1Y2X3C4STA", PID: 42, UID: 1000, StartedAt: questiontest.SampleNow.Add(-26 * time.Hour), Home: "/home/ann/.palyra", KeysDir: "/home/ann/.palyra/keys",
+		AgentSocket: "/run/agent.sock", OperatorSocket: "/run/operator.sock", JournalSize: 12, JournalOK: false, Bundle: questiontest.SampleDigest, Preset: "default",
 		Separation: palyra.SeparationNone, Pending: 3, Running: 1, Problems: []string{"the disk is nearly full"}, Features: map[string]string{"tier_c": "off", "tier_b": "off"},
 	}
 }
 
 func sampleWhy() client.Explanation {
 	return client.Explanation{
-		PlanDigest: sampleDigest, Lines: []string{"a person must agree", "ask one", "a grant for the session covers it"},
-		Layer: palyra.LayerApproval, ReasonCode: palyra.ReasonApprovalNotAwaited, Reason: "a person must agree", Remedy: "ask one", Call: sampleID, Approval: sampleID,
+		PlanDigest: questiontest.SampleDigest, Lines: []string{"a person must agree", "ask one", "a grant for the session covers it"},
+		Layer: palyra.LayerApproval, ReasonCode: palyra.ReasonApprovalNotAwaited, Reason: "a person must agree", Remedy: "ask one", Call: questiontest.SampleID, Approval: questiontest.SampleID,
 		Detail: json.RawMessage(`{"context":{"tool":"palyra.fs.write","writes":["a.txt"],"reads":[],"command":{"class":"unknown"}},"entities":[],"rungs":[]}`),
 		Flips: []client.Flip{
 			{Kind: "answer", Text: "an approval by one operator", Change: "palyra approvals decide X allow", Becomes: palyra.Allow, Verified: true},
 			{Kind: "limit", Text: "raise process.memory_bytes in the configuration", Change: "process.memory_bytes = 2", Becomes: palyra.Allow},
 		},
 		Verdict: palyra.Verdict{
-			Effect: palyra.Ask, Reason: "a person must agree", Remedy: "ask one", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write"}}, Bundle: sampleDigest,
+			Effect: palyra.Ask, Reason: "a person must agree", Remedy: "ask one", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write"}}, Bundle: questiontest.SampleDigest,
 			Policies: []palyra.PolicyHit{{ID: "ask-write", Effect: "permit", File: "approval.cedar", Line: 4, Reason: "writes ask"}, {ID: "bare", Effect: "forbid"}},
 			Errors:   []string{"attribute x is missing"},
 		},
@@ -66,11 +68,11 @@ func sampleWhy() client.Explanation {
 // What commands print for people, page by page.
 func TestWords(t *testing.T) {
 	words := map[string]func(*app, io.Writer) error{
-		"call": func(_ *app, w io.Writer) error { printCall(w, sampleCall(), sampleID); return nil },
+		"call": func(_ *app, w io.Writer) error { printCall(w, sampleCall(), questiontest.SampleID); return nil },
 		"call-process": func(_ *app, w io.Writer) error {
 			x := sampleCall()
-			x.Plan = processApproval().Plan
-			printCall(w, x, sampleID)
+			x.Plan = questiontest.ProcessApproval().Plan
+			printCall(w, x, questiontest.SampleID)
 			return nil
 		},
 		"run": func(_ *app, w io.Writer) error { printRun(w, sampleRun()); return nil },
@@ -79,7 +81,7 @@ func TestWords(t *testing.T) {
 		},
 		"tape": func(a *app, _ io.Writer) error { return tellAll(a, sampleTape()) },
 		"call-early": func(_ *app, w io.Writer) error {
-			printCall(w, palyra.Call{ID: sampleID, State: palyra.Proposed}, "")
+			printCall(w, palyra.Call{ID: questiontest.SampleID, State: palyra.Proposed}, "")
 			return nil
 		},
 		"attestation": func(_ *app, w io.Writer) error { printPredicate(w, sampleAttestation()); return nil },
@@ -87,7 +89,7 @@ func TestWords(t *testing.T) {
 		"why":         func(_ *app, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), false)); return nil },
 		"why-full":    func(_ *app, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), true)); return nil },
 		"attest-good": func(_ *app, w io.Writer) error {
-			printAttestReport(w, evidence.AttestationReport{Form: "outcome", KeyID: "k1", CallID: sampleID, Tool: "palyra.echo", Checked: []string{"signature", "ids"}, Warnings: []string{"whose key it is was not checked"}})
+			printAttestReport(w, evidence.AttestationReport{Form: "outcome", KeyID: "k1", CallID: questiontest.SampleID, Tool: "palyra.echo", Checked: []string{"signature", "ids"}, Warnings: []string{"whose key it is was not checked"}})
 			return nil
 		},
 		"greeting": func(a *app, _ io.Writer) error {
@@ -97,9 +99,9 @@ func TestWords(t *testing.T) {
 		"greeting-again": func(a *app, _ io.Writer) error { return (&launch{app: a}).greet(sampleStatus(), false) },
 	}
 	for name, f := range words {
-		golden(t, name+".txt", shown(t, false, func(a *app) error { return f(a, a.Stdout) }))
+		questiontest.Golden(t, name+".txt", shown(t, false, func(a *app) error { return f(a, a.Stdout) }))
 	}
-	golden(t, "greeting.json", shown(t, true, func(a *app) error { return (&launch{app: a}).greet(sampleStatus(), true) }))
+	questiontest.Golden(t, "greeting.json", shown(t, true, func(a *app) error { return (&launch{app: a}).greet(sampleStatus(), true) }))
 }
 
 func TestPredicateWithoutAPerson(t *testing.T) {
@@ -119,10 +121,10 @@ func TestPredicateWithoutAPerson(t *testing.T) {
 
 func TestCovers(t *testing.T) {
 	for want, terms := range map[string]palyra.Terms{
-		"palyra.fs.write, exactly one plan":                 {Tool: "palyra.fs.write", PlanDigest: sampleDigest},
+		"palyra.fs.write, exactly one plan":                 {Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest},
 		"palyra.fs.write, writes under src, in /w":          {Tool: "palyra.fs.write", PathRoot: "src", Workspace: "/w"},
 		"edits of files under src, in /w":                   {Tool: "palyra.fs.write", Tools: []string{"palyra.fs.edit", "palyra.fs.write"}, PathRoot: "src", Workspace: "/w"},
-		"palyra.process.run /usr/bin/git, exactly one plan": {Tool: "palyra.process.run", Program: "/usr/bin/git", PlanDigest: sampleDigest},
+		"palyra.process.run /usr/bin/git, exactly one plan": {Tool: "palyra.process.run", Program: "/usr/bin/git", PlanDigest: questiontest.SampleDigest},
 	} {
 		if got := covers(terms); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -131,12 +133,12 @@ func TestCovers(t *testing.T) {
 }
 
 func TestLeaseState(t *testing.T) {
-	a := &app{Process: Process{Now: func() time.Time { return sampleNow }}}
+	a := &app{Process: Process{Now: func() time.Time { return questiontest.SampleNow }}}
 	for want, l := range map[string]palyra.Lease{
 		"live":      {},
-		"live 2m0s": {ExpiresAt: sampleNow.Add(2 * time.Minute)},
-		"live now":  {ExpiresAt: sampleNow},
-		"revoked":   {Ended: "revoked", ExpiresAt: sampleNow.Add(time.Hour)},
+		"live 2m0s": {ExpiresAt: questiontest.SampleNow.Add(2 * time.Minute)},
+		"live now":  {ExpiresAt: questiontest.SampleNow},
+		"revoked":   {Ended: "revoked", ExpiresAt: questiontest.SampleNow.Add(time.Hour)},
 	} {
 		if got := a.leaseState(l); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -158,7 +160,7 @@ func TestNeed(t *testing.T) {
 		`1 person, separation \x1b or better`:    {Votes: 1, Separation: "\x1b"},
 		"3 different people, for this call only": {Votes: 3, Fresh: true},
 	} {
-		if got := need(n); got != want {
+		if got := question.Need(n); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -167,7 +169,7 @@ func TestNeed(t *testing.T) {
 func TestTiers(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tier := range []palyra.Tier{palyra.TierBuiltin, palyra.TierA, palyra.TierB, palyra.TierC, palyra.TierNode, "z"} {
-		text := tierText(tier)
+		text := question.TierText(tier)
 		if text == "" || seen[text] {
 			t.Errorf("%s: %q", tier, text)
 		}
@@ -176,10 +178,10 @@ func TestTiers(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	if got := limits(palyra.Limits{}); got != "those of the tier" {
+	if got := question.Limits(palyra.Limits{}); got != "those of the tier" {
 		t.Error(got)
 	}
-	got := limits(palyra.Limits{WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5, EmittedBytes: 6, DiskBytes: 7})
+	got := question.Limits(palyra.Limits{WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5, EmittedBytes: 6, DiskBytes: 7})
 	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes, printed in all 6 bytes, written to disk 7 bytes"; got != want {
 		t.Error(got)
 	}
@@ -196,7 +198,7 @@ func TestArguments(t *testing.T) {
 		`{"a":`:                    `{"a":`,
 		"not\x1bjson":              `not\x1bjson`,
 	} {
-		if got := arguments(json.RawMessage(in)); got != want {
+		if got := question.Arguments(json.RawMessage(in)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -206,7 +208,7 @@ func TestReadable(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "", "a b": "", "tab\t": "", "caf\u00e9": "  reads: café", "\u202e": "", "文件 x": "  reads: 文件 x", "\xff": "",
 	} {
-		if got := readable(in); got != want {
+		if got := question.Readable(in); got != want {
 			t.Errorf("readable(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -230,16 +232,16 @@ func TestReachText(t *testing.T) {
 func TestApprovalFilter(t *testing.T) {
 	f := approvalFilter{subject: "tool", principal: "agent:local", answer: "deny", since: "1h", until: "2026-11-15T11:30:00Z"}
 	f.Limit, f.OldestFirst, f.SubjectID = 5, true, "x"
-	got, err := f.filter(sampleNow)
+	got, err := f.filter(questiontest.SampleNow)
 	want := client.ApprovalFilter{
-		SubjectType: palyra.SubjectTool, SubjectID: "x", Principal: "agent:local", Answer: palyra.AnswerDeny, Since: sampleNow.Add(-time.Hour),
-		Until: sampleNow.Add(-30 * time.Minute), OldestFirst: true, Limit: 5,
+		SubjectType: palyra.SubjectTool, SubjectID: "x", Principal: "agent:local", Answer: palyra.AnswerDeny, Since: questiontest.SampleNow.Add(-time.Hour),
+		Until: questiontest.SampleNow.Add(-30 * time.Minute), OldestFirst: true, Limit: 5,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	for _, bad := range []approvalFilter{{answer: "x"}, {since: "x"}, {until: "x"}} {
-		if _, err := bad.filter(sampleNow); exitOf(err) != exitUsage {
+		if _, err := bad.filter(questiontest.SampleNow); exitOf(err) != exitUsage {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -47,12 +48,12 @@ func (a *app) workspaceList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Workspace{"workspaces": some(list)}, func(w io.Writer) {
+			return a.emit(map[string][]palyra.Workspace{"workspaces": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, ws := range list {
-					rows = append(rows, []string{ws.Path, ws.Name, strconv.FormatInt(ws.Owner, 10), string(ws.AddedBy), stamp(ws.AddedAt)})
+					rows = append(rows, []string{ws.Path, ws.Name, strconv.FormatInt(ws.Owner, 10), string(ws.AddedBy), screen.Stamp(ws.AddedAt)})
 				}
-				table(w, []string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"}, rows)
+				screen.Table(w, []string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"}, rows)
 			})
 		}),
 	}

@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"encoding/json"
@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/questiontest"
 )
 
 // roomApproval is a question about a script in a furnished room.
 func roomApproval() palyra.Approval {
-	a := processApproval()
+	a := questiontest.ProcessApproval()
 	script := "set -e\nnpm ci\n\tnpm test # all of it\n"
 	raw := json.RawMessage(`{"profile":"node","script":"set -e\nnpm ci\n\tnpm test # all of it\n"}`)
 	a.Prompt.Title, a.Prompt.Summary = "Run a script", "run script \"set -e\\nnpm ci\""
 	p := &a.Plan
 	p.Arguments, p.Argv = raw, []string{"/bin/sh", "-c", script}
-	p.Executable, p.Inputs, p.Stdin = palyra.Executable{Path: "/usr/bin/dash", Digest: sampleDigest}, nil, ""
+	p.Executable, p.Inputs, p.Stdin = palyra.Executable{Path: "/usr/bin/dash", Digest: questiontest.SampleDigest}, nil, ""
 	p.Tier, p.Profile, p.Asks, p.UnixSockets = palyra.TierC, "node", true, true
 	p.Mounts = []palyra.Mount{
 		{Source: "/home/ann/.nvm", Target: "/home/ann/.nvm"}, {Source: "/var/lib/palyra/caches/x/npm", Target: "/home/agent/.cache/npm", Writable: true},
@@ -26,7 +27,7 @@ func roomApproval() palyra.Approval {
 	p.Egress = []string{"*.packages.example:443", "npm.packages.example:443"}
 	p.Enforcement.Mechanisms = []string{"bubblewrap", "net_namespace", "sealed_paths"}
 	p.Enforcement.Limits = map[string]string{"memory": "cgroup", "processes": "cgroup", "wall": "timer"}
-	return bound(a)
+	return questiontest.Bound(a)
 }
 
 // Everything that a room is made of stands on the screen.
@@ -69,13 +70,13 @@ func TestScriptOf(t *testing.T) {
 func TestARoomThatHoldsLittle(t *testing.T) {
 	a := roomApproval()
 	a.Plan.Seals, a.Plan.Enforcement.Mode = nil, "none"
-	got := render(bound(a), "", 0, false)
+	got := render(questiontest.Bound(a), "", 0, false)
 	for _, want := range []string{"Sealed         nothing", "any public host"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	a = processApproval() // tier B has no seals to miss
+	a = questiontest.ProcessApproval() // tier B has no seals to miss
 	if got := render(a, "", 0, false); strings.Contains(got, "Sealed ") {
 		t.Error(got)
 	}
@@ -89,7 +90,7 @@ func TestRoomTextIsChecked(t *testing.T) {
 	} {
 		a := roomApproval()
 		change(&a.Plan)
-		if got := render(bound(a), "", 0, false); !strings.Contains(got, "WARNING: there are") {
+		if got := render(questiontest.Bound(a), "", 0, false); !strings.Contains(got, "WARNING: there are") {
 			t.Errorf("%s: no warning", name)
 		}
 	}

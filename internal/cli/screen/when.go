@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"fmt"
@@ -43,11 +43,11 @@ func parseSpan(s string) (time.Duration, error) {
 	return total, nil
 }
 
-// spanFlag is a duration on the command line.
-type spanFlag time.Duration
+// SpanFlag is a duration on the command line.
+type SpanFlag time.Duration
 
 // String implements pflag.Value.
-func (f *spanFlag) String() string {
+func (f *SpanFlag) String() string {
 	if *f == 0 {
 		return ""
 	}
@@ -58,22 +58,22 @@ func (f *spanFlag) String() string {
 }
 
 // Set implements pflag.Value.
-func (f *spanFlag) Set(s string) error {
+func (f *SpanFlag) Set(s string) error {
 	d, err := parseSpan(s)
-	*f = spanFlag(d)
+	*f = SpanFlag(d)
 	return err
 }
 
 // Type implements pflag.Value.
-func (*spanFlag) Type() string { return "duration" }
+func (*SpanFlag) Type() string { return "duration" }
 
 // moments are the forms of a time. One without a zone is in UTC, as everything that
 // is printed.
 var moments = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
 
-// parseWhen reads a moment: a time, a date, or a duration ago. A duration of
+// ParseWhen reads a moment: a time, a date, or a duration ago. A duration of
 // nothing is now.
-func parseWhen(s string, now time.Time) (time.Time, error) {
+func ParseWhen(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
@@ -87,7 +87,7 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 	}
 	d, err := parseSpan(s)
 	if err != nil {
-		return time.Time{}, usage("%q is neither a time like 2026-01-02T15:04:05Z, nor a date like 2026-01-02, nor a duration ago like 2h, 7d or 1w", s)
+		return time.Time{}, fmt.Errorf("%q is neither a time like 2026-01-02T15:04:05Z, nor a date like 2026-01-02, nor a duration ago like 2h, 7d or 1w", s)
 	}
 	return now.Add(-d).UTC(), nil
 }

@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 // are never among those.
 
 // leave notes that n things of a kind are not shown.
-func (v *approvalView) leave(n int, one, many string) {
+func (v *View) leave(n int, one, many string) {
 	switch {
 	case n == 1:
 		v.left = append(v.left, "1 "+one)
@@ -31,7 +31,7 @@ func (v *approvalView) leave(n int, one, many string) {
 }
 
 // details says what was left out.
-func (v *approvalView) details() {
+func (v *View) details() {
 	if len(v.left) > 0 {
 		v.put("Not shown", strings.Join(v.left, ", ")+"; see "+v.whole())
 	}
@@ -55,8 +55,8 @@ func spoken(p palyra.Plan) bool {
 
 // written reports whether the diff and the summary show every argument of a call that
 // writes one file: its content, and its name.
-func (v *approvalView) written() bool {
-	a := v.approval
+func (v *View) written() bool {
+	a := v.Approval
 	var args map[string]json.RawMessage
 	if a.LeftOut != nil || a.Prompt.Diff == "" || unshown(a) || !v.oneWrite() || json.Unmarshal(a.Plan.Arguments, &args) != nil {
 		return false
@@ -70,12 +70,12 @@ func (v *approvalView) written() bool {
 }
 
 // oneWrite reports whether a plan writes one file, which the summary names.
-func (v *approvalView) oneWrite() bool {
-	w := v.approval.Plan.Writes
+func (v *View) oneWrite() bool {
+	w := v.Approval.Plan.Writes
 	if len(w) != 1 || show.Arg(w[0]) != w[0] {
 		return false
 	}
-	return slices.Contains(strings.Fields(strings.ReplaceAll(v.approval.Prompt.Summary, ",", "")), w[0])
+	return slices.Contains(strings.Fields(strings.ReplaceAll(v.Approval.Prompt.Summary, ",", "")), w[0])
 }
 
 // sealedWords are the sealed names that the words of a command speak of.
@@ -96,8 +96,8 @@ func sealedWords(p palyra.Plan) []string {
 
 // command prints argv on one line, in which no two commands look the same. A
 // script stands below, with lines of its own.
-func (v *approvalView) command() {
-	p := v.approval.Plan
+func (v *View) command() {
+	p := v.Approval.Plan
 	if len(p.Argv) == 0 {
 		return
 	}
@@ -108,7 +108,7 @@ func (v *approvalView) command() {
 	}
 	v.put("Command", show.Argv(p.Argv))
 	for i, arg := range p.Argv {
-		if text := readable(arg); text != "" {
+		if text := Readable(arg); text != "" {
 			v.put("", fmt.Sprintf("argument %d%s", i, text))
 		}
 	}
@@ -116,8 +116,8 @@ func (v *approvalView) command() {
 
 // variablesShort prints the variables that the call itself sets, and secrets;
 // those that come with the profile by their names.
-func (v *approvalView) variablesShort() {
-	p := v.approval.Plan
+func (v *View) variablesShort() {
+	p := v.Approval.Plan
 	var args struct {
 		Env map[string]string `json:"env"`
 	}
@@ -142,15 +142,15 @@ func (v *approvalView) variablesShort() {
 
 // programShort prints the file of a program, where its name does not tell it: a program
 // of the system that is called by its name is the one that people expect.
-func (v *approvalView) programShort() {
-	p := v.approval.Plan
+func (v *View) programShort() {
+	p := v.Approval.Plan
 	dir, base := path.Split(p.Executable.Path)
 	expected := len(p.Argv) > 0 && p.Argv[0] == base && slices.Contains([]string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"}, dir)
 	if expected {
 		v.leave(1, "path and digest of the program", "")
 		return
 	}
-	v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
+	v.put("Program", show.Arg(p.Executable.Path)+Readable(p.Executable.Path))
 	v.leave(1, "digest of the program", "")
 }
 
@@ -168,14 +168,14 @@ func factors(list []string) (words, rest []string) {
 }
 
 // inputsShort prints the paths of the files that the plan binds.
-func (v *approvalView) inputsShort() {
+func (v *View) inputsShort() {
 	const shown = 8
 	var names []string
-	for _, in := range v.approval.Plan.Inputs {
-		if v.written() && in.Path == v.approval.Plan.Writes[0] {
+	for _, in := range v.Approval.Plan.Inputs {
+		if v.written() && in.Path == v.Approval.Plan.Writes[0] {
 			continue // the summary says whether it is there
 		}
-		name := show.Arg(in.Path) + readable(in.Path)
+		name := show.Arg(in.Path) + Readable(in.Path)
 		if in.Digest == "" {
 			name += " (does not exist)"
 		}
@@ -192,8 +192,8 @@ func (v *approvalView) inputsShort() {
 
 // roomShort prints what a run sees beyond its workspace. What it may write there
 // is its own caches, whatever the plan says: the sandbox refuses anything else.
-func (v *approvalView) roomShort() {
-	p := v.approval.Plan
+func (v *View) roomShort() {
+	p := v.Approval.Plan
 	label, caches := "Mounts", 0
 	for _, m := range p.Mounts {
 		switch {
@@ -228,7 +228,7 @@ var opened = map[string]string{
 }
 
 // mechanisms counts what holds a run, and names what does not hold it.
-func (v *approvalView) mechanisms(list []string) {
+func (v *View) mechanisms(list []string) {
 	held := 0
 	for _, m := range list {
 		if text := opened[m]; text != "" {
@@ -259,8 +259,8 @@ func private(hostPort string) bool {
 
 // said reports whether a note only repeats what the short view shows. Only the notes
 // of a program are so: in others' the words of whoever asks may stand at either end.
-func (v *approvalView) said(note string) bool {
-	p := v.approval.Plan
+func (v *View) said(note string) bool {
+	p := v.Approval.Plan
 	if note == palyra.UnsandboxedNote && p.Tier == palyra.TierUnsandboxed {
 		return true
 	}

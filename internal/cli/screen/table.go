@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"slices"
@@ -83,7 +83,7 @@ func natural(header []string, rows [][]string) []int {
 	for _, row := range rows {
 		for i, c := range row {
 			if i < len(out) {
-				out[i] = max(out[i], utf8.RuneCountInString(show.Middle(c, cellWidth)))
+				out[i] = max(out[i], utf8.RuneCountInString(show.Middle(c, CellWidth)))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestParseSpan(t *testing.T) {
 }
 
 func TestSpanFlag(t *testing.T) {
-	var f spanFlag
+	var f SpanFlag
 	if f.String() != "" || f.Type() != "duration" {
 		t.Errorf("empty: %q %q", f.String(), f.Type())
 	}
@@ -47,12 +47,12 @@ func TestParseWhen(t *testing.T) {
 		"2026-01-02T03:04:05Z":      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		"2026-01-02T03:04:05+02:00": time.Date(2026, 1, 2, 1, 4, 5, 0, time.UTC),
 	} {
-		if got, err := parseWhen(in, now); err != nil || !got.Equal(want) {
+		if got, err := ParseWhen(in, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v", in, got, err)
 		}
 	}
-	if _, err := parseWhen("yesterday", now); exitOf(err) != exitUsage {
-		t.Errorf("got %v", err)
+	if _, err := ParseWhen("yesterday", now); err == nil {
+		t.Error("yesterday is a moment")
 	}
 }
 
@@ -60,12 +60,12 @@ func TestSpanAndLeft(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		250 * time.Millisecond: "250ms", 5 * time.Second: "5s", 90 * time.Second: "1m30s", 3*time.Hour + 61*time.Second: "3h1m", 50 * time.Hour: "2d2h", 0: "0ms",
 	} {
-		if got := span(d); got != want {
+		if got := Span(d); got != want {
 			t.Errorf("span(%v) = %s, want %s", d, got, want)
 		}
 	}
 	now := time.Unix(1000, 0)
-	if got := left(now.Add(-time.Second), now); got != "now" {
+	if got := Left(now.Add(-time.Second), now); got != "now" {
 		t.Errorf("past: %s", got)
 	}
 }
@@ -83,7 +83,7 @@ func FuzzParseSpan(f *testing.F) {
 // What a flag shows as its default is what a person would type.
 func TestSpanFlagText(t *testing.T) {
 	for text, d := range map[string]time.Duration{"30d": 30 * 24 * time.Hour, "": 0, "36h0m0s": 36 * time.Hour, "1d": 24 * time.Hour} {
-		f := spanFlag(d)
+		f := SpanFlag(d)
 		if f.String() != text {
 			t.Errorf("%v: %q, want %q", d, f.String(), text)
 		}

@@ -1,16 +1,15 @@
-package cli
+package question
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/cli/questiontest"
 )
 
 // longApproval is a question of tier C with everything that makes it long.
@@ -25,10 +24,10 @@ func longApproval() palyra.Approval {
 	for i := range 12 {
 		p.Mounts = append(p.Mounts, palyra.Mount{Source: fmt.Sprintf("/caches/%d", i), Target: fmt.Sprintf("/home/agent/.cache/%d", i), Writable: true})
 		p.Env = append(p.Env, palyra.EnvVar{Name: fmt.Sprintf("OF_THE_PROFILE_%d", i), Value: "x"})
-		p.Inputs = append(p.Inputs, palyra.Input{Path: fmt.Sprintf("input-%d", i), Digest: sampleDigest})
+		p.Inputs = append(p.Inputs, palyra.Input{Path: fmt.Sprintf("input-%d", i), Digest: questiontest.SampleDigest})
 		p.Enforcement.Mechanisms = append(p.Enforcement.Mechanisms, fmt.Sprintf("mechanism-%d", i))
 	}
-	return bound(a)
+	return questiontest.Bound(a)
 }
 
 // Who is asked sees one screen of what matters, and how much more there is.
@@ -40,8 +39,8 @@ func TestTheShortViewIsShort(t *testing.T) {
 	}
 	plain := a
 	plain.Plan.Argv, plain.Plan.Inputs, plain.Plan.Workspace.Known = []string{"sed", "-i", "s/a/b/", "a.txt"}, nil, true
-	if n := strings.Count(renderShort(bound(plain), 120), "\n"); n > 22 {
-		t.Errorf("an ordinary question has %d lines:\n%s", n, renderShort(bound(plain), 120))
+	if n := strings.Count(renderShort(questiontest.Bound(plain), 120), "\n"); n > 22 {
+		t.Errorf("an ordinary question has %d lines:\n%s", n, renderShort(questiontest.Bound(plain), 120))
 	}
 	flat := strings.NewReplacer("\n             ┆ ", "").Replace(got)
 	for _, want := range []string{
@@ -68,7 +67,7 @@ func TestTheShortViewIsShort(t *testing.T) {
 // A small write by the agent's own tools is asked about in twenty lines, and what must be
 // seen stands there once.
 func TestAHooksWriteIsShort(t *testing.T) {
-	a := writeApproval()
+	a := questiontest.WriteApproval()
 	a.Plan = a.Plan.Unsandboxed()
 	a.Door, a.Plan.Workspace.Known = palyra.DoorHook, true
 	a.Prompt.Explanation, a.Policies = usualHead+": "+usualReason, nil
@@ -77,7 +76,7 @@ func TestAHooksWriteIsShort(t *testing.T) {
 	a.Prompt.Notes = []string{palyra.UnsandboxedNote, "creates a.txt with mode 0644"}
 	a.Prompt.Risk.Factors = append(a.Prompt.Risk.Factors, "no_sandbox: the agent runs it itself")
 	a.Prompt.Options = append(a.Prompt.Options, palyra.Widening{Name: palyra.WidenWorkspace, Label: "any edit of files in /home/ann/shop"})
-	a = bound(a)
+	a = questiontest.Bound(a)
 	got := renderShort(a, 80)
 	if n := strings.Count(got, "\n"); n > 20 {
 		t.Errorf("%d lines:\n%s", n, got)
@@ -89,7 +88,7 @@ func TestAHooksWriteIsShort(t *testing.T) {
 	}
 	more := a
 	more.Plan.Arguments = []byte(`{"path":"a.txt","content":"x","else":1}`)
-	if got := renderShort(bound(more), 80); !strings.Contains(got, `"else":1`) {
+	if got := renderShort(questiontest.Bound(more), 80); !strings.Contains(got, `"else":1`) {
 		t.Errorf("an argument that the diff does not show is left out:\n%s", got)
 	}
 }
@@ -99,7 +98,7 @@ func TestSealedNamesOfACommandAreSaid(t *testing.T) {
 	a := longApproval()
 	a.Plan.Argv = []string{"sh", "-c", "echo x > .envrc"}
 	a.Plan.Seals = append(a.Plan.Seals, ".envrc", "echo-not")
-	if got := renderShort(bound(a), 0); !strings.Contains(got, "Sealed         .envrc: stays as it is") || !strings.Contains(got, "quarantine") || strings.Contains(got, "echo-not") {
+	if got := renderShort(questiontest.Bound(a), 0); !strings.Contains(got, "Sealed         .envrc: stays as it is") || !strings.Contains(got, "quarantine") || strings.Contains(got, "echo-not") {
 		t.Error(got)
 	}
 }
@@ -136,11 +135,11 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 		"loose":           {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]string{"disk": "none"} }, "NOT enforced   disk"},
 		"live input":      {func(a *palyra.Approval) { a.Plan.Stdin = palyra.StdinLive }, "LIVE"},
 		"bound input": {func(a *palyra.Approval) {
-			a.Plan.Stdin, a.Plan.Arguments = string(sampleDigest), json.RawMessage(`{"command":"sh","stdin":"rm -rf x"}`)
+			a.Plan.Stdin, a.Plan.Arguments = string(questiontest.SampleDigest), json.RawMessage(`{"command":"sh","stdin":"rm -rf x"}`)
 		}, `"stdin":"rm -rf x"`},
 		"new arguments": {func(a *palyra.Approval) { a.Plan.Arguments = json.RawMessage(`{"command":"make","nobody_knows":1}`) }, `"nobody_knows":1`},
 		"secrets": {func(a *palyra.Approval) {
-			a.Plan.Env = []palyra.EnvVar{{Name: "TOKEN", Secret: true, Digest: sampleDigest}}
+			a.Plan.Env = []palyra.EnvVar{{Name: "TOKEN", Secret: true, Digest: questiontest.SampleDigest}}
 		}, "TOKEN (secret"},
 		"bindings":        {func(a *palyra.Approval) { a.Plan.Bindings = []string{"deploy-key"} }, "deploy-key"},
 		"sealed copy":     {func(a *palyra.Approval) { a.Plan.Executable.Sealed = true }, "sealed copy"},
@@ -150,7 +149,7 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 	} {
 		a := longApproval()
 		c.change(&a)
-		if got := renderShort(bound(a), 0); !strings.Contains(got, c.want) {
+		if got := renderShort(questiontest.Bound(a), 0); !strings.Contains(got, c.want) {
 			t.Errorf("%s: no %q in\n%s", name, c.want, got)
 		}
 	}
@@ -165,7 +164,7 @@ func TestTheShortViewTellsCommandsApart(t *testing.T) {
 		for _, argv := range [][]string{one, two} {
 			a := longApproval()
 			a.Plan.Argv = argv
-			a.PlanDigest = sampleDigest // or that would tell them apart
+			a.PlanDigest = questiontest.SampleDigest // or that would tell them apart
 			views = append(views, renderShort(a, 0))
 		}
 		if same := fmt.Sprintf("%q", one) == fmt.Sprintf("%q", two); same != (views[0] == views[1]) {
@@ -183,25 +182,5 @@ func TestPrivateHosts(t *testing.T) {
 		if got := private(host); got != want {
 			t.Errorf("%s: %v", host, got)
 		}
-	}
-}
-
-// Another machine has no uid here, and the command that shows more reaches the
-// daemon that asks.
-func TestAnApprovalFromAnotherMachine(t *testing.T) {
-	a := longApproval()
-	a.PeerUID = -1
-	app := &app{Process: Process{Now: func() time.Time { return sampleNow }}, remote: farFlag{name: "work", given: true}}
-	var b bytes.Buffer
-	v := app.approvalView(&b, a, palyra.SeparationDevice)
-	v.short = true
-	v.print()
-	for _, want := range []string{"(from another machine) through", "palyra --remote work approvals show"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q:\n%s", want, b.String())
-		}
-	}
-	if strings.Contains(b.String(), "uid -1") {
-		t.Error(b.String())
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"encoding/json"
@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
 // script prints a shell script with lines of its own. It stands among the
 // arguments as well, in escapes: there it is exact, here it can be read.
-func (v *approvalView) script() {
-	if s, ok := scriptOf(v.approval.Plan); ok {
-		v.block("Script", count(int64(len(s)), "byte")+":", s)
+func (v *View) script() {
+	if s, ok := scriptOf(v.Approval.Plan); ok {
+		v.block("Script", screen.Count(int64(len(s)), "byte")+":", s)
 	}
 }
 
@@ -32,17 +33,17 @@ func scriptOf(p palyra.Plan) (string, bool) {
 
 // block prints a labelled line that is already safe and below it outside text,
 // every line behind the gutter.
-func (v *approvalView) block(label, safe, text string) {
+func (v *View) block(label, safe, text string) {
 	v.put(label, safe)
-	frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.width}
-	io.WriteString(v.w, frame.Block(strings.TrimSuffix(text, "\n")))
+	frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.Width}
+	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
 }
 
 // room prints what a run sees and may change beyond its workspace, and what it
 // may not change there.
-func (v *approvalView) room() {
-	p := v.approval.Plan
-	if v.short {
+func (v *View) room() {
+	p := v.Approval.Plan
+	if v.Short {
 		v.roomShort()
 	} else {
 		v.roomWhole()
@@ -63,8 +64,8 @@ func (v *approvalView) room() {
 }
 
 // roomWhole prints every mount, file and seal.
-func (v *approvalView) roomWhole() {
-	p := v.approval.Plan
+func (v *View) roomWhole() {
+	p := v.Approval.Plan
 	label := "Mounts"
 	for _, m := range p.Mounts {
 		how := "read only"
@@ -75,14 +76,14 @@ func (v *approvalView) roomWhole() {
 		label = ""
 	}
 	for _, f := range p.Files {
-		v.block("File", fmt.Sprintf("%s%s (read only), %s:", show.Arg(f.Target), readable(f.Target), count(int64(len(f.Text)), "byte")), f.Text)
+		v.block("File", fmt.Sprintf("%s%s (read only), %s:", show.Arg(f.Target), Readable(f.Target), screen.Count(int64(len(f.Text)), "byte")), f.Text)
 	}
 	v.sealed()
 }
 
 // sealed prints what of the workspace stays as it is.
-func (v *approvalView) sealed() {
-	p := v.approval.Plan
+func (v *View) sealed() {
+	p := v.Approval.Plan
 	switch {
 	case len(p.Seals) > 0:
 		names := make([]string, len(p.Seals))
@@ -96,10 +97,10 @@ func (v *approvalView) sealed() {
 }
 
 // hosts prints where a run may connect to.
-func (v *approvalView) hosts() {
+func (v *View) hosts() {
 	label := "Hosts"
-	for _, h := range v.approval.Plan.Egress {
-		text := show.Arg(h) + readable(h)
+	for _, h := range v.Approval.Plan.Egress {
+		text := show.Arg(h) + Readable(h)
 		if strings.HasPrefix(h, "*.") {
 			text += " (every name that ends so" + v.bounded() + ")"
 		}
@@ -114,8 +115,8 @@ func (v *approvalView) hosts() {
 
 // bounded says how many names below a suffix the run may reach, where they are
 // counted. The names themselves tell whoever has the domain what is in them.
-func (v *approvalView) bounded() string {
-	for _, m := range v.approval.Plan.Enforcement.Mechanisms {
+func (v *View) bounded() string {
+	for _, m := range v.Approval.Plan.Enforcement.Mechanisms {
 		if n, ok := strings.CutPrefix(m, "wildcard_names:"); ok {
 			return "; at most " + show.Arg(n) + " different ones in a run, and what it writes into them is sent"
 		}

@@ -1,6 +1,7 @@
-package cli
+package question
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,15 +24,15 @@ var wideAnswers = []wideAnswer{
 // session at the latest.
 const wideTime = 8 * time.Hour
 
-// widely turns the word of a wide answer into what it stands for; others stay as they
+// Widely turns the word of a wide answer into what it stands for; others stay as they
 // are.
-func widely(r client.DecideRequest) (client.DecideRequest, error) {
+func Widely(r client.DecideRequest) (client.DecideRequest, error) {
 	i := slices.IndexFunc(wideAnswers, func(w wideAnswer) bool { return w.word == string(r.Answer) })
 	if i < 0 {
 		return r, nil
 	}
 	if r.Widen != "" || r.Scope == palyra.ScopeOnce {
-		return r, usage("%s goes further than once already and takes no --widen", wideAnswers[i].word)
+		return r, fmt.Errorf("%s goes further than once already and takes no --widen", wideAnswers[i].word)
 	}
 	r.Answer, r.Widen = palyra.AnswerAllow, wideAnswers[i].widen
 	if r.Scope == "" {
@@ -43,8 +44,8 @@ func widely(r client.DecideRequest) (client.DecideRequest, error) {
 	return r, nil
 }
 
-// offered are the wide answers that a question has, each with what it covers.
-func offered(a palyra.Approval) (words []string, labels map[string]string) {
+// Offered are the wide answers that a question has, each with what it covers.
+func Offered(a palyra.Approval) (words []string, labels map[string]string) {
 	labels = map[string]string{}
 	for _, w := range wideAnswers {
 		i := slices.IndexFunc(a.Prompt.Options, func(o palyra.Widening) bool { return o.Name == w.widen })
@@ -56,8 +57,8 @@ func offered(a palyra.Approval) (words []string, labels map[string]string) {
 	return words, labels
 }
 
-// word is what a person types for an answer.
-func word(r client.DecideRequest) string {
+// Word is what a person types for an answer.
+func Word(r client.DecideRequest) string {
 	for _, w := range wideAnswers {
 		if r.Answer == palyra.AnswerAllow && r.Widen == w.widen {
 			return w.word
@@ -67,17 +68,17 @@ func word(r client.DecideRequest) string {
 }
 
 // answers prints what can be answered, each with what it does.
-func (v *approvalView) answers() {
-	a := v.approval
-	words, labels := offered(a)
-	if !a.Pending() || v.once && len(words) == 0 { // there the question itself names both
+func (v *View) answers() {
+	a := v.Approval
+	words, labels := Offered(a)
+	if !a.Pending() || v.Once && len(words) == 0 { // there the question itself names both
 		return
 	}
 	once := "allow: this call, once"
 	switch {
 	case a.Need.Fresh || unshown(a):
 		once += "; it is asked about every time"
-	case !v.once:
+	case !v.Once:
 		once += " (--scope session: the same again, unasked)"
 	}
 	v.put("Answer with", once)
@@ -85,7 +86,7 @@ func (v *approvalView) answers() {
 		v.put("", w+": "+show.Line(labels[w])+", for 8h")
 	}
 	if len(words) > 0 {
-		v.paint("", exceptions(words), v.style.calm)
+		v.paint("", exceptions(words), v.Style.Calm)
 	}
 	v.put("", "deny: not at all; the same is not asked again for a while")
 }

@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// sizeFlag is a number of bytes on the command line: 4096, 64K, 512M, 2GiB. The
+// SizeFlag is a number of bytes on the command line: 4096, 64K, 512M, 2GiB. The
 // units are powers of 1024.
-type sizeFlag int64
+type SizeFlag int64
 
-// parseSize reads a size as people write it. It must be more than nothing.
-func parseSize(s string) (int64, error) {
+// ParseSize reads a size as people write it. It must be more than nothing.
+func ParseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "KMGTkmgtiIBb")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	times := unitOf(strings.ToUpper(s[len(digits):]))
@@ -35,7 +35,7 @@ func unitOf(unit string) int64 {
 }
 
 // String implements pflag.Value.
-func (f *sizeFlag) String() string {
+func (f *SizeFlag) String() string {
 	if *f == 0 {
 		return ""
 	}
@@ -43,11 +43,11 @@ func (f *sizeFlag) String() string {
 }
 
 // Set implements pflag.Value.
-func (f *sizeFlag) Set(s string) error {
-	n, err := parseSize(s)
-	*f = sizeFlag(n)
+func (f *SizeFlag) Set(s string) error {
+	n, err := ParseSize(s)
+	*f = SizeFlag(n)
 	return err
 }
 
 // Type implements pflag.Value.
-func (*sizeFlag) Type() string { return "size" }
+func (*SizeFlag) Type() string { return "size" }

@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"encoding/base64"
@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -21,11 +23,11 @@ func unshownApproval(t *testing.T, name, value string) palyra.Approval {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := writeApproval()
+	a := questiontest.WriteApproval()
 	a.Plan.Arguments, a.Plan.Unshown = raw, true
 	a.Prompt.Diff = "--- /dev/null\n+++ b/run.sh\n(NOT SHOWN here: it is not text)\n"
 	a.Prompt.Risk = palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write", "content_not_shown"}}
-	return bound(a)
+	return questiontest.Bound(a)
 }
 
 // What the diff does not show is said first and last in the short view, and stands
@@ -52,7 +54,7 @@ func TestWhatTheDiffDoesNotShow(t *testing.T) {
 func TestAnOldDiffThatShowsNothing(t *testing.T) {
 	a := unshownApproval(t, "content", strings.Repeat("x", 3000)+hiddenLine)
 	a.Plan.Unshown, a.Prompt.Diff = false, "--- /dev/null\n+++ b/run.sh\n(not shown line by line: it is not text)\n"
-	a = bound(a)
+	a = questiontest.Bound(a)
 	if short := renderShort(a, 0); !strings.HasPrefix(short, "NOT SHOWN ") || strings.Contains(short, "the diff below shows") {
 		t.Errorf("%s", short)
 	}
@@ -63,9 +65,9 @@ func TestAnOldDiffThatShowsNothing(t *testing.T) {
 
 // Input that comes in base64 is read by whoever approves it, not only by the program.
 func TestEncodedInputIsShown(t *testing.T) {
-	a := processApproval()
+	a := questiontest.ProcessApproval()
 	a.Plan.Arguments = json.RawMessage(`{"command":"sh","stdin_b64":"` + base64.StdEncoding.EncodeToString([]byte(hiddenLine+"\n\x1b[2J")) + `"}`)
-	a = bound(a)
+	a = questiontest.Bound(a)
 	for _, got := range []string{render(a, palyra.SeparationNone, 0, false), renderShort(a, 0)} {
 		if !strings.Contains(got, "│ "+hiddenLine+"\n             │ \\x1b[2J\n") {
 			t.Errorf("%s", got)
@@ -86,14 +88,14 @@ func TestTheFullViewIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := writeApproval()
+		a := questiontest.WriteApproval()
 		a.Plan.Arguments, a.Plan.Unshown = raw, true
-		full := render(bound(a), palyra.SeparationNone, 0, false)
-		if !strings.Contains(full, "\nArguments      "+arguments(raw)+"\n") {
+		full := render(questiontest.Bound(a), palyra.SeparationNone, 0, false)
+		if !strings.Contains(full, "\nArguments      "+Arguments(raw)+"\n") {
 			t.Fatalf("the arguments are not whole:\n%s", full)
 		}
 		block := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2)}.Block(strings.TrimSuffix(string(content), "\n"))
-		if !strings.Contains(full, "content_b64, decoded, "+count(int64(len(content)), "byte")+":\n"+block) {
+		if !strings.Contains(full, "content_b64, decoded, "+screen.Count(int64(len(content)), "byte")+":\n"+block) {
 			t.Fatalf("%q is not shown:\n%s", content, full)
 		}
 	})

@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"bytes"
@@ -14,28 +14,28 @@ import (
 	"palyra/internal/show"
 )
 
-// cellWidth is where a cell of a table loses its middle; `show` and --json have
+// CellWidth is where a cell of a table loses its middle; `show` and --json have
 // it whole.
-const cellWidth = 120
+const CellWidth = 120
 
-// summaryColumn and summaryField hold a call's summary, which is the daemon's own text.
+// SummaryColumn and summaryField hold a call's summary, which is the daemon's own text.
 const (
-	summaryColumn = "SUMMARY"
-	summaryField  = "Summary"
+	SummaryColumn = "SUMMARY"
+	SummaryField  = "Summary"
 )
 
-// table prints rows under a header. Every cell goes through show. On a terminal it fits:
+// Table prints rows under a header. Every cell goes through show. On a terminal it fits:
 // columns that are needed least are left out, and the longest cells lose their middle.
-func table(w io.Writer, header []string, rows [][]string) {
-	header, rows, widths := fitted(header, rows, width(w))
+func Table(w io.Writer, header []string, rows [][]string) {
+	header, rows, widths := fitted(header, rows, Width(w))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(header, "\t"))
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
-			cells[i] = show.Middle(c, cellWidth)
-			if i < len(header) && header[i] == summaryColumn {
-				cells[i] = safeMiddle(c, cellWidth)
+			cells[i] = show.Middle(c, CellWidth)
+			if i < len(header) && header[i] == SummaryColumn {
+				cells[i] = SafeMiddle(c, CellWidth)
 			}
 			if i < len(widths) {
 				cells[i] = narrow(cells[i], widths[i])
@@ -46,27 +46,27 @@ func table(w io.Writer, header []string, rows [][]string) {
 	_ = t.Flush()
 }
 
-// safeLine is text of the daemon's own on one line. The daemon has made outside text in
+// SafeLine is text of the daemon's own on one line. The daemon has made outside text in
 // it safe already, so that its backslashes are escapes: escaped again they would say
 // something else. Where anything in it is not safe all of it is shown as outside text.
-func safeLine(s string) string {
-	if escaped(s) {
+func SafeLine(s string) string {
+	if Escaped(s) {
 		return s
 	}
 	return show.Line(s)
 }
 
-// safeMiddle is safeLine of about n characters.
-func safeMiddle(s string, n int) string {
-	if escaped(s) {
+// SafeMiddle is safeLine of about n characters.
+func SafeMiddle(s string, n int) string {
+	if Escaped(s) {
 		return show.MiddleOf(s, n)
 	}
 	return show.Middle(s, n)
 }
 
-// escaped reports whether s can be shown as it is: its backslashes are all inside of
+// Escaped reports whether s can be shown as it is: its backslashes are all inside of
 // quoted text, which they cannot end early, and all else shows itself honestly.
-func escaped(s string) bool {
+func Escaped(s string) bool {
 	var bare strings.Builder
 	for rest := s; rest != ""; {
 		if quoted, err := strconv.QuotedPrefix(rest); err == nil && rest[0] == '"' {
@@ -80,9 +80,9 @@ func escaped(s string) bool {
 	return !strings.Contains(bare.String(), `\`) && show.Line(bare.String()) == bare.String()
 }
 
-// fit shortens prose to n columns: after its last whole sentence or, when none
+// Fit shortens prose to n columns: after its last whole sentence or, when none
 // fits, after a word with a mark.
-func fit(s string, n int) string {
+func Fit(s string, n int) string {
 	line, _, _ := strings.Cut(s, "\n")
 	safe := show.Line(line)
 	if utf8.RuneCountInString(safe) <= n {
@@ -98,56 +98,56 @@ func fit(s string, n int) string {
 	return strings.TrimRight(head, " ,;:") + "..." // a mark of the frame would be escaped in a table
 }
 
-// pair is one line of a description.
-type pair struct{ name, value string }
+// Pair is one line of a description.
+type Pair [2]string
 
-// fields prints a description; lines without a value are left out.
-func fields(w io.Writer, pairs ...pair) {
+// Fields prints a description; lines without a value are left out.
+func Fields(w io.Writer, pairs ...Pair) {
 	wide := 0
 	for _, p := range pairs {
-		if p.value != "" {
-			wide = max(wide, len(p.name))
+		if p[1] != "" {
+			wide = max(wide, len(p[0]))
 		}
 	}
 	for _, p := range pairs {
-		if p.value != "" {
-			text := show.Line(p.value)
-			if p.name == summaryField {
-				text = safeLine(p.value)
+		if p[1] != "" {
+			text := show.Line(p[1])
+			if p[0] == SummaryField {
+				text = SafeLine(p[1])
 			}
-			fmt.Fprintf(w, "%-*s  %s\n", wide, p.name, text)
+			fmt.Fprintf(w, "%-*s  %s\n", wide, p[0], text)
 		}
 	}
 }
 
-// stamp is a moment as people read it here: to the second, UTC.
-func stamp(t time.Time) string {
+// Stamp is a moment as people read it here: to the second, UTC.
+func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
 }
 
-// second is a moment in a document, to the second; what is none stays as it is.
-func second(text string) string {
+// Second is a moment in a document, to the second; what is none stays as it is.
+func Second(text string) string {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return show.Line(text)
 	}
-	return stamp(t)
+	return Stamp(t)
 }
 
-// left says how long it is until t.
-func left(t, now time.Time) string {
+// Left says how long it is until t.
+func Left(t, now time.Time) string {
 	d := t.Sub(now)
 	if d <= 0 {
 		return "now"
 	}
-	return span(d)
+	return Span(d)
 }
 
-// span is a duration in the two units that matter.
-func span(d time.Duration) string {
+// Span is a duration in the two units that matter.
+func Span(d time.Duration) string {
 	switch {
 	case d >= 24*time.Hour:
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
@@ -161,8 +161,8 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dms", d/time.Millisecond)
 }
 
-// size is a number of bytes.
-func size(n int64) string {
+// Size is a number of bytes.
+func Size(n int64) string {
 	switch {
 	case n >= 1<<30 && n%(1<<30) == 0:
 		return fmt.Sprintf("%d GiB", n>>30)
@@ -171,35 +171,35 @@ func size(n int64) string {
 	case n >= 1<<10 && n%(1<<10) == 0:
 		return fmt.Sprintf("%d KiB", n>>10)
 	}
-	return count(n, "byte")
+	return Count(n, "byte")
 }
 
-// count is a number of things, which have a plain plural.
-func count(n int64, thing string) string {
+// Count is a number of things, which have a plain plural.
+func Count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return strconv.FormatInt(n, 10) + " " + thing + "s"
 }
 
-// yes is a flag in a table.
-func yes(b bool) string {
+// Yes is a flag in a table.
+func Yes(b bool) string {
 	if b {
 		return "yes"
 	}
 	return "no"
 }
 
-// some makes a nil list an empty one: JSON has no null lists.
-func some[T any](list []T) []T {
+// Some makes a nil list an empty one: JSON has no null lists.
+func Some[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
 	return list
 }
 
-// indented is a JSON document for people.
-func indented(raw json.RawMessage) string {
+// Indented is a JSON document for people.
+func Indented(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
@@ -207,8 +207,8 @@ func indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-// encodePlain is JSON with HTML characters as they are, without a newline.
-func encodePlain(v any) ([]byte, error) {
+// EncodePlain is JSON with HTML characters as they are, without a newline.
+func EncodePlain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

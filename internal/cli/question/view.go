@@ -1,4 +1,7 @@
-package cli
+// Package question shows an approval to the person who decides it: everything that
+// decides what will happen, whole, with text from outside escaped behind a gutter, and
+// the answers that can be given.
+package question
 
 import (
 	"bytes"
@@ -12,43 +15,40 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
-// approvalView shows an approval to the person who decides. Everything that
+// View shows an approval to the person who decides. Everything that
 // decides what will happen is in it, whole; outside text is escaped and stands
 // behind a gutter, so that it cannot pass for a line of the view itself. What
 // matters most stands last: it is still on the screen, right above the question,
 // when the plan or the diff was longer than the screen.
-type approvalView struct {
-	w          io.Writer
-	approval   palyra.Approval
-	separation palyra.Separation // of the key that would decide; "" when unknown
-	now        time.Time
-	style      style
-	width      int    // columns; 0: no terminal
-	brief      bool   // long arguments lose their middle: nothing is decided here
-	short      bool   // long lists of what is always so are counted
-	once       bool   // no wider answer can be given here
-	own        string // how a command about the approval begins
+type View struct {
+	W          io.Writer
+	Approval   palyra.Approval
+	Separation palyra.Separation // of the key that would decide; "" when unknown
+	Now        time.Time
+	Style      screen.Style
+	Width      int    // columns; 0: no terminal
+	Brief      bool   // long arguments lose their middle: nothing is decided here
+	Short      bool   // long lists of what is always so are counted
+	Once       bool   // no wider answer can be given here
+	Own        string // how a command about the approval begins
 	left       []string
 }
 
-// viewApproval prints the short view, which is that of whoever is asked.
-func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) {
-	v := a.approvalView(w, p, s)
-	v.short = true
-	v.print()
-}
-
-func (a *app) approvalView(w io.Writer, p palyra.Approval, s palyra.Separation) *approvalView {
-	return &approvalView{w: w, approval: p, separation: s, now: a.Now(), style: style(a.colours(w)), width: width(w), own: a.own()}
+// Plan prints what a plan alone says.
+func (v *View) Plan() {
+	v.what()
+	v.process()
+	v.reach()
 }
 
 // labelWidth is the room for a label and the space after it.
 const labelWidth = 15
 
-func (v *approvalView) print() {
+func (v *View) Print() {
 	v.head()
 	v.who()
 	v.what()
@@ -63,7 +63,7 @@ func (v *approvalView) print() {
 }
 
 // line prints a labelled line of outside text; nothing when there is none.
-func (v *approvalView) line(label, text string) {
+func (v *View) line(label, text string) {
 	if text != "" {
 		v.put(label, show.Line(text))
 	}
@@ -71,69 +71,69 @@ func (v *approvalView) line(label, text string) {
 
 // text prints labelled outside text that may have several lines; those after
 // the first stand behind the gutter.
-func (v *approvalView) text(label, s string) {
+func (v *View) text(label, s string) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(s, "\n"), "\n")
 	if first != "" {
-		v.put(label, safeLine(first))
+		v.put(label, screen.SafeLine(first))
 	}
 	if more {
-		frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.width}
-		io.WriteString(v.w, frame.Block(rest))
+		frame := show.Frame{Prefix: strings.Repeat(" ", labelWidth-2), Width: v.Width}
+		io.WriteString(v.W, frame.Block(rest))
 	}
 }
 
 // put prints a labelled line of text that is already safe.
-func (v *approvalView) put(label, safe string) {
+func (v *View) put(label, safe string) {
 	v.paint(label, safe, func(s string) string { return s })
 }
 
 // shout prints a line in the colour of alarm.
-func (v *approvalView) shout(label, safe string) { v.paint(label, safe, v.style.alarm) }
+func (v *View) shout(label, safe string) { v.paint(label, safe, v.Style.Alarm) }
 
 // paint prints a labelled line. It is broken first and coloured then, so that
 // no colour is cut in half.
-func (v *approvalView) paint(label, safe string, colour func(string) string) {
+func (v *View) paint(label, safe string, colour func(string) string) {
 	if len(label) >= labelWidth {
-		io.WriteString(v.w, v.style.strong(label)+"\n")
+		io.WriteString(v.W, v.Style.Strong(label)+"\n")
 		label = ""
 	}
 	margin := strings.Repeat(" ", labelWidth)
-	frame := show.Frame{Prefix: margin[2:], Width: v.width}
+	frame := show.Frame{Prefix: margin[2:], Width: v.Width}
 	text := strings.TrimSuffix(frame.Text(margin, safe), "\n")
 	first, rest, broken := strings.Cut(strings.TrimPrefix(text, margin), "\n")
-	io.WriteString(v.w, v.style.strong(label)+margin[len(label):]+colour(first)+"\n")
+	io.WriteString(v.W, v.Style.Strong(label)+margin[len(label):]+colour(first)+"\n")
 	if broken {
-		io.WriteString(v.w, colour(rest)+"\n")
+		io.WriteString(v.W, colour(rest)+"\n")
 	}
 }
 
 // digest prints a digest on one line, below its label where both do not fit:
 // people copy it.
-func (v *approvalView) digest(label string, d palyra.Digest) {
-	if !d.Valid() || v.width < len(d)+2 || labelWidth+len(d) <= v.width {
+func (v *View) digest(label string, d palyra.Digest) {
+	if !d.Valid() || v.Width < len(d)+2 || labelWidth+len(d) <= v.Width {
 		v.line(label, string(d))
 		return
 	}
-	if label == "Plan digest" && len("Digest ")+len(d) <= v.width {
-		io.WriteString(v.w, v.style.strong("Digest")+" "+string(d)+"\n")
+	if label == "Plan digest" && len("Digest ")+len(d) <= v.Width {
+		io.WriteString(v.W, v.Style.Strong("Digest")+" "+string(d)+"\n")
 		return
 	}
 	if label != "" {
 		v.put(label, "")
 	}
-	io.WriteString(v.w, "  "+string(d)+"\n")
+	io.WriteString(v.W, "  "+string(d)+"\n")
 }
 
 // list prints one labelled line per entry.
-func (v *approvalView) list(label string, entries []string) {
+func (v *View) list(label string, entries []string) {
 	for _, e := range entries {
-		v.put(label, show.Arg(e)+readable(e))
+		v.put(label, show.Arg(e)+Readable(e))
 		label = ""
 	}
 }
 
-// readable adds the letters of a text whose exact form is all escapes.
-func readable(s string) string {
+// Readable adds the letters of a text whose exact form is all escapes.
+func Readable(s string) string {
 	line := show.Line(s)
 	if exact := show.Arg(s); exact == line || exact == `"`+line+`"` || !strings.Contains(exact, `\u{`) {
 		return ""
@@ -141,29 +141,26 @@ func readable(s string) string {
 	return "  reads: " + line
 }
 
-func (v *approvalView) head() {
-	a := v.approval
-	if unshown(a) && v.short {
+func (v *View) head() {
+	a := v.Approval
+	if unshown(a) && v.Short {
 		v.shout("NOT SHOWN", "what it would write is not all in this view; "+v.whole()+" shows all of it")
 	}
 	state := "pending"
 	switch {
 	case !a.Pending():
-		state = ending(a)
+		state = Ending(a)
 	case !a.ExpiresAt.IsZero():
-		state = "pending, expires in " + left(a.ExpiresAt, v.now)
+		state = "pending, expires in " + screen.Left(a.ExpiresAt, v.Now)
 	}
 	v.put("Approval", fmt.Sprintf("%s (%s)", show.Line(string(a.ID)), show.Line(state)))
-	if !v.short {
+	if !v.Short {
 		v.line("Title", a.Prompt.Title)
 	}
 }
 
-// ending is how a settled question ended, in a word or two.
-func ending(a palyra.Approval) string {
-	if a.Decision.Overtaken() {
-		return "covered"
-	}
+// Ending is how a settled question ended, in a word or two.
+func Ending(a palyra.Approval) string {
 	if a.Decision.Answer == palyra.AnswerError && slices.Contains([]string{"withdrawn", "session closed"}, a.Decision.Reason) {
 		return a.Decision.Reason
 	}
@@ -172,16 +169,16 @@ func ending(a palyra.Approval) string {
 
 // gist is the block above the question: what is asked, how risky it is, and
 // where.
-func (v *approvalView) gist() {
-	a := v.approval
-	named := v.short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
-	if !named && !v.short {
+func (v *View) gist() {
+	a := v.Approval
+	named := v.Short && spoken(a.Plan) && len(a.Plan.Argv) > 0 // the command says it
+	if !named && !v.Short {
 		v.line("Title", a.Prompt.Title) // who asks, by which tool and where stands in the short view anyway
 	}
 	if a.Prompt.Summary != "" && !named {
-		v.put("Summary", safeLine(a.Prompt.Summary))
+		v.put("Summary", screen.SafeLine(a.Prompt.Summary))
 	}
-	if v.short {
+	if v.Short {
 		v.where() // right above the question, since a long diff may stand between
 	}
 	v.risk()
@@ -189,32 +186,32 @@ func (v *approvalView) gist() {
 		v.shout("", "WARNING: "+note)
 	}
 	if ws := a.Plan.Workspace; ws.Path != "" {
-		text := fmt.Sprintf("%s%s (as uid %d)", show.Arg(ws.Path), readable(ws.Path), ws.Owner)
+		text := fmt.Sprintf("%s%s (as uid %d)", show.Arg(ws.Path), Readable(ws.Path), ws.Owner)
 		if !ws.Known {
 			text += " NEW"
 		}
 		v.put("Workspace", text)
 	}
-	if v.separation != "" {
-		v.put("Your key", separationText(v.separation))
+	if v.Separation != "" {
+		v.put("Your key", separationText(v.Separation))
 	}
-	if a.Pending() && !v.short {
-		v.line("Expires", stamp(a.ExpiresAt))
+	if a.Pending() && !v.Short {
+		v.line("Expires", screen.Stamp(a.ExpiresAt))
 	}
 }
 
 // risk prints the level and what it is made of.
-func (v *approvalView) risk() {
-	r, ws := v.approval.Prompt.Risk, v.approval.Plan.Workspace
+func (v *View) risk() {
+	r, ws := v.Approval.Prompt.Risk, v.Approval.Plan.Workspace
 	level := strings.ToUpper(string(r.Level))
 	if level == "" {
 		level = "UNKNOWN"
 	}
 	fresh := ws.Path != "" && !ws.Known
 	list := slices.DeleteFunc(slices.Clone(r.Factors), func(f string) bool {
-		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path) || v.short && f == unsandboxedFactor
+		return fresh && (f == newWorkspace || f == newWorkspace+": "+ws.Path) || v.Short && f == unsandboxedFactor
 	})
-	if words, rest := factors(list); v.short && len(words) > 0 {
+	if words, rest := factors(list); v.Short && len(words) > 0 {
 		level, list = level+": "+strings.Join(words, ", "), rest
 	}
 	switch r.Level {
@@ -238,12 +235,12 @@ const (
 )
 
 // warnings names what in the text does not show itself honestly.
-func (v *approvalView) warnings() []string {
-	a := v.approval
+func (v *View) warnings() []string {
+	a := v.Approval
 	texts := slices.Concat([]string{a.Prompt.Title, a.Prompt.Summary, string(a.Plan.Arguments), a.Plan.Executable.Path, a.Plan.Cwd, a.Plan.Workspace.Path},
 		a.Plan.Argv, a.Plan.Reads, a.Plan.Writes, a.Plan.Egress, a.Plan.Bindings, []string{a.Prompt.Diff}, environment(a.Plan), inputs(a.Plan), furniture(a.Plan))
 	var out []string
-	if err := seen(a); err != nil {
+	if err := Seen(a); err != nil {
 		out = append(out, err.Error())
 	}
 	if unshown(a) {
@@ -262,9 +259,9 @@ func (v *approvalView) warnings() []string {
 	return out
 }
 
-// seen makes sure that the digest an answer echoes is that of the plan on the
+// Seen makes sure that the digest an answer echoes is that of the plan on the
 // screen.
-func seen(a palyra.Approval) error {
+func Seen(a palyra.Approval) error {
 	if a.LeftOut != nil && !a.Pending() { // the view says so
 		return nil
 	}
@@ -277,24 +274,24 @@ func seen(a palyra.Approval) error {
 }
 
 // what prints the tool and its arguments.
-func (v *approvalView) what() {
-	p := v.approval.Plan
+func (v *View) what() {
+	p := v.Approval.Plan
 	source := string(p.Source)
 	if source == "" {
 		source = "unknown source"
 	}
-	if v.short && spoken(p) && p.Source == palyra.SourceBuiltin {
+	if v.Short && spoken(p) && p.Source == palyra.SourceBuiltin {
 		return
 	}
-	v.put("Tool", show.Arg(p.Tool)+readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
-	if v.short && (spoken(p) || v.written()) {
+	v.put("Tool", show.Arg(p.Tool)+Readable(p.Tool)+" ("+show.Line(source)+capabilities(p.Capabilities)+")")
+	if v.Short && (spoken(p) || v.written()) {
 		return
 	}
-	if l := v.approval.LeftOut; l != nil {
-		v.put("Arguments", fmt.Sprintf("%s, %s: not kept, because nobody allowed it", size(l.ArgumentsBytes), show.Line(string(l.Arguments))))
+	if l := v.Approval.LeftOut; l != nil {
+		v.put("Arguments", fmt.Sprintf("%s, %s: not kept, because nobody allowed it", screen.Size(l.ArgumentsBytes), show.Line(string(l.Arguments))))
 		return
 	}
-	args := arguments(p.Arguments)
+	args := Arguments(p.Arguments)
 	if !v.cut() || len(args) <= shownArguments {
 		v.put("Arguments", args)
 		v.decoded()
@@ -302,19 +299,19 @@ func (v *approvalView) what() {
 	}
 	v.put("Arguments", show.MiddleOf(args, shownArguments))
 	switch {
-	case v.brief:
-		v.paint("", "--json has them whole", v.style.calm)
-	case unshown(v.approval):
+	case v.Brief:
+		v.paint("", "--json has them whole", v.Style.Calm)
+	case unshown(v.Approval):
 		v.shout("", "what they write is not all shown; "+v.whole()+" shows it")
 	default:
-		v.paint("", "the diff below shows what they do; "+v.whole()+" has them whole", v.style.calm)
+		v.paint("", "the diff below shows what they do; "+v.whole()+" has them whole", v.Style.Calm)
 	}
 }
 
-// arguments is a JSON document on one line in its own escapes, which say what
+// Arguments is a JSON document on one line in its own escapes, which say what
 // they mean without a second layer of ours: one backslash always, whatever else
 // the document holds. What is not JSON is shown in our escapes.
-func arguments(raw json.RawMessage) string {
+func Arguments(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil || !utf8.Valid(raw) {
 		return show.Line(string(raw))
@@ -329,32 +326,32 @@ const shownArguments = 2000
 // cut reports whether long arguments lose their middle: where nothing is decided, and
 // in the short view of a call whose diff says the same in full or whose first line
 // says that it is not shown. The full view cuts nothing.
-func (v *approvalView) cut() bool {
-	return v.brief || v.short && (v.approval.Prompt.Diff != "" || unshown(v.approval))
+func (v *View) cut() bool {
+	return v.Brief || v.Short && (v.Approval.Prompt.Diff != "" || unshown(v.Approval))
 }
 
 // whole names the command that shows everything.
-func (v *approvalView) whole() string {
-	return cmp.Or(v.own, "palyra") + " approvals show " + show.Arg(string(v.approval.ID)) + " --full"
+func (v *View) whole() string {
+	return cmp.Or(v.Own, "palyra") + " approvals show " + show.Arg(string(v.Approval.ID)) + " --full"
 }
 
 // decoded prints arguments that are not readable as they stand in a document, byte for
 // byte in our escapes, unless the diff shows them.
-func (v *approvalView) decoded() {
-	a := v.approval
-	if v.brief || a.Prompt.Diff != "" && !unshown(a) {
+func (v *View) decoded() {
+	a := v.Approval
+	if v.Brief || a.Prompt.Diff != "" && !unshown(a) {
 		return
 	}
-	for _, m := range show.Members(a.Plan.Arguments, !v.short && unshown(a), shownArguments) {
+	for _, m := range show.Members(a.Plan.Arguments, !v.Short && unshown(a), shownArguments) {
 		label, what := "Argument", show.Arg(m.Name)
 		if m.Encoded {
 			what += ", decoded"
 		}
-		if v.short && show.Opaque(m.Data) {
-			v.shout(label, what+": "+count(int64(len(m.Data)), "byte")+" that are not text are not shown; "+v.whole()+" shows them")
+		if v.Short && show.Opaque(m.Data) {
+			v.shout(label, what+": "+screen.Count(int64(len(m.Data)), "byte")+" that are not text are not shown; "+v.whole()+" shows them")
 			continue
 		}
-		v.block(label, what+", "+count(int64(len(m.Data)), "byte")+":", string(m.Data))
+		v.block(label, what+", "+screen.Count(int64(len(m.Data)), "byte")+":", string(m.Data))
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"encoding/base64"
@@ -10,34 +10,35 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
 // process prints what would be executed, element by element, nothing cut.
-func (v *approvalView) process() {
-	p := v.approval.Plan
+func (v *View) process() {
+	p := v.Approval.Plan
 	switch {
-	case p.Executable.Path != "" && v.short && !p.Executable.Sealed:
+	case p.Executable.Path != "" && v.Short && !p.Executable.Sealed:
 		v.programShort()
 	case p.Executable.Path != "":
-		v.put("Program", show.Arg(p.Executable.Path)+readable(p.Executable.Path))
+		v.put("Program", show.Arg(p.Executable.Path)+Readable(p.Executable.Path))
 		v.digest("", p.Executable.Digest)
 		if p.Executable.Sealed {
 			v.put("", "sealed copy: the command could change this file, so a copy that nothing can change is run")
 		}
 	}
-	if v.short {
+	if v.Short {
 		v.command()
 	} else {
 		for i, arg := range p.Argv {
-			v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+readable(arg))
+			v.put("Argument "+strconv.Itoa(i), show.Arg(arg)+Readable(arg))
 		}
 		v.script()
 	}
-	if !v.short || p.Cwd != p.Workspace.Path {
+	if !v.Short || p.Cwd != p.Workspace.Path {
 		v.list("Directory", nonEmpty(p.Cwd))
 	}
-	if v.short {
+	if v.Short {
 		v.variablesShort()
 	} else {
 		v.variables(p.Env)
@@ -50,27 +51,27 @@ func (v *approvalView) process() {
 }
 
 // inputs prints the files that a plan binds, with their digests.
-func (v *approvalView) inputs() {
-	if v.short {
+func (v *View) inputs() {
+	if v.Short {
 		v.inputsShort()
 		return
 	}
 	label := "Input file"
-	for _, in := range v.approval.Plan.Inputs {
+	for _, in := range v.Approval.Plan.Inputs {
 		digest := string(in.Digest)
 		if digest == "" {
 			digest = "does not exist"
 		}
-		v.put(label, show.Arg(in.Path)+readable(in.Path)+"  "+show.Line(digest))
+		v.put(label, show.Arg(in.Path)+Readable(in.Path)+"  "+show.Line(digest))
 		label = ""
 	}
 }
 
 // variables prints the environment; of a secret only what it is called.
-func (v *approvalView) variables(env []palyra.EnvVar) {
+func (v *View) variables(env []palyra.EnvVar) {
 	label := "Environment"
 	for _, e := range env {
-		value := show.Arg(e.Name) + "=" + show.Arg(e.Value) + readable(e.Value)
+		value := show.Arg(e.Name) + "=" + show.Arg(e.Value) + Readable(e.Value)
 		if e.Secret {
 			value = show.Arg(e.Name) + " (secret, " + show.Line(string(e.Digest)) + ")"
 		}
@@ -99,18 +100,18 @@ func inputs(p palyra.Plan) []string {
 
 // stdin says what the program reads. Live input is not part of the plan, and
 // whoever approves must know it.
-func (v *approvalView) stdin() {
-	p := v.approval.Plan
+func (v *View) stdin() {
+	p := v.Approval.Plan
 	switch {
 	case p.Stdin == palyra.StdinLive:
 		v.shout("Stdin", "LIVE: fed while it runs; nobody has seen it, and no digest binds it")
 	case p.Stdin != "":
 		text := show.Line(p.Stdin)
 		if n, ok := stdinSize(p.Arguments); ok {
-			text = size(n) + ", " + text
+			text = screen.Size(n) + ", " + text
 		}
 		v.put("Stdin", text)
-	case p.Executable.Path != "" && !v.short:
+	case p.Executable.Path != "" && !v.Short:
 		v.put("Stdin", "none")
 	}
 }
@@ -142,47 +143,47 @@ func nonEmpty(s string) []string {
 }
 
 // reach prints what the call can touch and how it is held.
-func (v *approvalView) reach() {
-	p := v.approval.Plan
+func (v *View) reach() {
+	p := v.Approval.Plan
 	v.list("Reads", p.Reads)
-	if !v.short || !v.written() {
+	if !v.Short || !v.written() {
 		v.list("Writes", p.Writes)
 	}
 	v.hosts()
 	v.list("Secrets", p.Bindings)
 	v.room()
-	if !v.short {
+	if !v.Short {
 		v.where()
 	}
 	if p.Asks {
 		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
 	}
-	if !v.short { // else they are counted as they are held
-		v.put("Limits", limits(p.Limits))
+	if !v.Short { // else they are counted as they are held
+		v.put("Limits", Limits(p.Limits))
 	}
 	v.enforcement()
 }
 
 // where says in what the call runs. One that the agent runs itself is held by
 // nothing, and whoever answers must see that first.
-func (v *approvalView) where() {
-	p := v.approval.Plan
+func (v *View) where() {
+	p := v.Approval.Plan
 	if p.Tier == palyra.TierUnsandboxed {
 		v.shout("Runs in", "NO SANDBOX: the agent does it itself, with all its rights; Palyra neither holds it nor sees what it does")
 		return
 	}
-	text := tierText(p.Tier) + inProfile(p.Profile)
-	if v.short && p.Enforcement.Mode == "strict" && len(p.Egress) == 0 {
+	text := TierText(p.Tier) + inProfile(p.Profile)
+	if v.Short && p.Enforcement.Mode == "strict" && len(p.Egress) == 0 {
 		text += "; network: " + v.strictNetwork("none")
 	}
 	v.put("Runs in", text)
 }
 
 // enforcement prints what the tier promises to hold, and what it does not.
-func (v *approvalView) enforcement() {
-	p := v.approval.Plan
+func (v *View) enforcement() {
+	p := v.Approval.Plan
 	e := p.Enforcement
-	if p.Tier == palyra.TierUnsandboxed && v.short {
+	if p.Tier == palyra.TierUnsandboxed && v.Short {
 		return // where it runs says it
 	}
 	if p.Tier == palyra.TierUnsandboxed {
@@ -195,13 +196,13 @@ func (v *approvalView) enforcement() {
 		}
 		return
 	}
-	if !v.short || e.Mode != "strict" || len(p.Egress) > 0 { // else it stands with where it runs
+	if !v.Short || e.Mode != "strict" || len(p.Egress) > 0 { // else it stands with where it runs
 		v.network(e.Mode, p)
 	}
-	if v.short {
+	if v.Short {
 		v.mechanisms(e.Mechanisms)
 	} else {
-		v.line("Held by", joined(e.Mechanisms))
+		v.line("Held by", screen.Joined(e.Mechanisms))
 	}
 	var held, polled, loose []string
 	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
@@ -214,12 +215,12 @@ func (v *approvalView) enforcement() {
 			held = append(held, show.Line(name)+" by "+show.Line(how))
 		}
 	}
-	if v.short {
+	if v.Short {
 		v.leave(len(held), "held limit", "held limits")
 	} else {
 		v.put("Limits held", orNone(held))
 	}
-	if v.short && slices.Equal(polled, []string{"disk"}) { // as everywhere
+	if v.Short && slices.Equal(polled, []string{"disk"}) { // as everywhere
 		v.leave(1, "polled limit (disk)", "")
 	} else if polled != nil {
 		v.shout("Polled", strings.Join(polled, ", ")+": only looked at from time to time, not held by the kernel")
@@ -230,7 +231,7 @@ func (v *approvalView) enforcement() {
 }
 
 // network says how the network is kept away.
-func (v *approvalView) network(mode string, p palyra.Plan) {
+func (v *View) network(mode string, p palyra.Plan) {
 	switch {
 	case mode == "strict" && len(p.Egress) == 0:
 		v.put("Network", v.strictNetwork("none"))
@@ -261,7 +262,7 @@ func inProfile(name string) string {
 	return ", profile " + show.Arg(name)
 }
 
-func tierText(t palyra.Tier) string {
+func TierText(t palyra.Tier) string {
 	switch t {
 	case palyra.TierBuiltin:
 		return "the daemon itself (trusted code of Palyra)"
@@ -277,23 +278,23 @@ func tierText(t palyra.Tier) string {
 	return "tier " + show.Arg(string(t))
 }
 
-// limits puts the bounds of a run on one line.
-func limits(l palyra.Limits) string {
+// Limits puts the bounds of a run on one line.
+func Limits(l palyra.Limits) string {
 	var out []string
 	add := func(name string, n int64, text string) {
 		if n != 0 {
 			out = append(out, name+" "+text)
 		}
 	}
-	add("time", l.WallMS, span(time.Duration(l.WallMS)*time.Millisecond))
-	add("CPU", l.CPUMS, span(time.Duration(l.CPUMS)*time.Millisecond))
-	add("memory", l.MemoryBytes, size(l.MemoryBytes))
+	add("time", l.WallMS, screen.Span(time.Duration(l.WallMS)*time.Millisecond))
+	add("CPU", l.CPUMS, screen.Span(time.Duration(l.CPUMS)*time.Millisecond))
+	add("memory", l.MemoryBytes, screen.Size(l.MemoryBytes))
 	add("processes", l.Processes, strconv.FormatInt(l.Processes, 10))
 	add("open files", l.OpenFiles, strconv.FormatInt(l.OpenFiles, 10))
-	add("file size", l.FileBytes, size(l.FileBytes))
-	add("output", l.OutputBytes, size(l.OutputBytes))
-	add("printed in all", l.EmittedBytes, size(l.EmittedBytes))
-	add("written to disk", l.DiskBytes, size(l.DiskBytes))
+	add("file size", l.FileBytes, screen.Size(l.FileBytes))
+	add("output", l.OutputBytes, screen.Size(l.OutputBytes))
+	add("printed in all", l.EmittedBytes, screen.Size(l.EmittedBytes))
+	add("written to disk", l.DiskBytes, screen.Size(l.DiskBytes))
 	if out == nil {
 		return "those of the tier"
 	}
@@ -302,11 +303,11 @@ func limits(l palyra.Limits) string {
 
 // strictNetwork says what a run reaches beyond what its plan names: in tier C a
 // host may be asked for on the way, and an answer for the session holds for it.
-func (v *approvalView) strictNetwork(named string) string {
+func (v *View) strictNetwork(named string) string {
 	switch {
-	case v.approval.Plan.Tier != palyra.TierC:
+	case v.Approval.Plan.Tier != palyra.TierC:
 		return named + " (strict)"
-	case v.short:
+	case v.Short:
 		return named + ", and hosts that an answer of their own allows (strict)"
 	}
 	return named + ", and others only by an answer of their own: asked on the way, or given for this session before (strict)"

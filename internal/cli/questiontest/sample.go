@@ -1,4 +1,5 @@
-package cli
+// Package questiontest holds approvals of every kind, for tests of what shows them.
+package questiontest
 
 import (
 	"encoding/json"
@@ -16,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden compares got with a file in testdata/golden.
-func golden(t *testing.T, name, got string) {
+// Golden compares got with a file in testdata/golden.
+func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name)
 	if *update {
@@ -34,28 +35,28 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-var sampleNow = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+var SampleNow = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 const (
-	sampleID     palyra.ID     = "01KA3V3Q6M5D8W0Z1Y2X3C4B5A"
-	sampleDigest palyra.Digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	SampleID     palyra.ID     = "01KA3V3Q6M5D8W0Z1Y2X3C4B5A"
+	SampleDigest palyra.Digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
-// bound gives an approval the digest of its plan.
-func bound(a palyra.Approval) palyra.Approval {
+// Bound gives an approval the digest of its plan.
+func Bound(a palyra.Approval) palyra.Approval {
 	d, err := a.Plan.Digest()
 	if err != nil {
-		d = sampleDigest // a plan that cannot be: the view says so
+		d = SampleDigest // a plan that cannot be: the view says so
 	}
 	a.PlanDigest, a.SubjectID = d, "tool:"+a.Plan.Tool+"#"+string(d)
 	return a
 }
 
-// writeApproval is a question about an ordinary write.
-func writeApproval() palyra.Approval {
-	return bound(palyra.Approval{
-		ID: sampleID, Session: "01KA3V3Q6M5D8W0Z1Y2X3C4SES", Call: "01KA3V3Q6M5D8W0Z1Y2X3C4CAL", Principal: "agent:local", Owner: "user:ann", PeerUID: 1000,
-		Door: palyra.DoorCLI, RequestedAt: sampleNow.Add(-30 * time.Second), ExpiresAt: sampleNow.Add(270 * time.Second),
+// WriteApproval is a question about an ordinary write.
+func WriteApproval() palyra.Approval {
+	return Bound(palyra.Approval{
+		ID: SampleID, Session: "01KA3V3Q6M5D8W0Z1Y2X3C4SES", Call: "01KA3V3Q6M5D8W0Z1Y2X3C4CAL", Principal: "agent:local", Owner: "user:ann", PeerUID: 1000,
+		Door: palyra.DoorCLI, RequestedAt: SampleNow.Add(-30 * time.Second), ExpiresAt: SampleNow.Add(270 * time.Second),
 		SubjectType: palyra.SubjectTool,
 		Plan: palyra.Plan{
 			Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`), Capabilities: []palyra.Capability{palyra.FilesystemWrite},
@@ -67,13 +68,13 @@ func writeApproval() palyra.Approval {
 			Diff: "--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n", Explanation: "needs the approval of one operator: writes ask\npolicy ask-write (write.cedar:4): writes ask",
 			Covers: "session: the same write again in this session; timeboxed: the same until the time is up", Options: []palyra.Widening{{Name: "path_root", Label: "any write under ."}},
 		},
-		Need: palyra.Need{Votes: 1}, Bundle: sampleDigest, Snapshot: sampleDigest, Policies: []string{"ask-write"}, Waiting: 1,
+		Need: palyra.Need{Votes: 1}, Bundle: SampleDigest, Snapshot: SampleDigest, Policies: []string{"ask-write"}, Waiting: 1,
 	})
 }
 
-// hostileApproval tries what outside text can try.
-func hostileApproval() palyra.Approval {
-	a := writeApproval()
+// HostileApproval tries what outside text can try.
+func HostileApproval() palyra.Approval {
+	a := WriteApproval()
 	a.Principal = "agent:\x1b[2Jlocal"
 	a.Prompt.Title = "Read a.txt\nRisk           LOW\x1b[8m"
 	a.Prompt.Summary = "harmless \u202etxt.exe\u202c; p\u0430ypal"
@@ -81,65 +82,65 @@ func hostileApproval() palyra.Approval {
 	a.Prompt.Diff = "--- a\n+++ b\n+ok\x1b[1A\x1b[2K" + strings.Repeat(" ", 60) + "Plan digest    sha256:feed\nApproval       decided\n+\tzero\u200bwidth\n"
 	a.Prompt.Notes = []string{"note\nTool  palyra.echo"}
 	a.Prompt.Risk = palyra.Risk{Level: palyra.RiskCritical, Factors: []string{"a\tb"}}
-	a.Plan.Executable = palyra.Executable{Path: "/usr/bin/gi\u0442", Digest: sampleDigest}
+	a.Plan.Executable = palyra.Executable{Path: "/usr/bin/gi\u0442", Digest: SampleDigest}
 	a.Plan.Argv = []string{"git", "a b", "a", "b", "", "\"", `\`, "caf\u00e9", "cafe\u0301", "\xff", "-\u2010rf", "x" + strings.Repeat("y", 200) + "; rm -rf ~"}
 	a.Plan.Cwd = "/home/ann/\u202eshop"
-	a.Plan.Env = []palyra.EnvVar{{Name: "A", Value: "1 2", Digest: sampleDigest}, {Name: "TOKEN", Secret: true, Digest: sampleDigest}}
+	a.Plan.Env = []palyra.EnvVar{{Name: "A", Value: "1 2", Digest: SampleDigest}, {Name: "TOKEN", Secret: true, Digest: SampleDigest}}
 	a.Plan.Stdin = "live"
-	a.Plan.Inputs = []palyra.Input{{Path: "run.sh", Digest: sampleDigest}, {Path: "Makefile"}}
+	a.Plan.Inputs = []palyra.Input{{Path: "run.sh", Digest: SampleDigest}, {Path: "Makefile"}}
 	a.Plan.Reads, a.Plan.Egress, a.Plan.Bindings = []string{"../up"}, []string{"ex\u0430mple.org:443"}, []string{"github"}
 	a.Plan.Mounts = []palyra.Mount{{Source: "/", Target: "/host", Writable: true}}
 	a.Plan.Tier, a.Plan.Profile = "B\n", "strict"
 	a.Plan.Limits = palyra.Limits{CPUMS: 1500, MemoryBytes: 512 << 20, Processes: 8, OpenFiles: 64, FileBytes: 1000}
 	a.Need = palyra.Need{Votes: 2, OtherPerson: true, Device: true, Separation: palyra.SeparationPassphrase, Fresh: true}
 	a.Waiting = 3
-	return bound(a)
+	return Bound(a)
 }
 
-// decidedApproval is one that was answered.
-func decidedApproval() palyra.Approval {
-	a := writeApproval()
+// DecidedApproval is one that was answered.
+func DecidedApproval() palyra.Approval {
+	a := WriteApproval()
 	a.Plan.Workspace.Known = true
-	a = bound(a)
+	a = Bound(a)
 	vote := palyra.Vote{
-		ID: "01KA3V3Q6M5D8W0Z1Y2X3C4VOT", Approval: a.ID, Answer: palyra.AnswerDeny, By: "user:ann", Method: palyra.MethodCLI, At: sampleNow,
-		Digest: sampleDigest, Separation: palyra.SeparationPassphrase, Reason: "not\x07 today", PeerUID: 1000,
+		ID: "01KA3V3Q6M5D8W0Z1Y2X3C4VOT", Approval: a.ID, Answer: palyra.AnswerDeny, By: "user:ann", Method: palyra.MethodCLI, At: SampleNow,
+		Digest: SampleDigest, Separation: palyra.SeparationPassphrase, Reason: "not\x07 today", PeerUID: 1000,
 	}
 	a.Votes = []palyra.Vote{vote}
 	a.Decision = palyra.Decision{
-		Approval: a.ID, Answer: palyra.AnswerDeny, Reason: "not\x07 today", By: "user:ann", Method: palyra.MethodCLI, At: sampleNow, Digest: sampleDigest,
+		Approval: a.ID, Answer: palyra.AnswerDeny, Reason: "not\x07 today", By: "user:ann", Method: palyra.MethodCLI, At: SampleNow, Digest: SampleDigest,
 		Separation: palyra.SeparationPassphrase,
 	}
 	return a
 }
 
-// processApproval is a question about a program.
-func processApproval() palyra.Approval {
-	a := writeApproval()
+// ProcessApproval is a question about a program.
+func ProcessApproval() palyra.Approval {
+	a := WriteApproval()
 	a.Prompt = palyra.Prompt{
 		Title: "Run ./check.sh", Summary: "run ./check.sh --all", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"process_exec"}},
 		Explanation: "programs ask", Covers: "session: the same again in this session", Notes: []string{"other files it reads are not bound"},
 	}
 	a.Plan = palyra.Plan{
-		Tool: execTool, Arguments: json.RawMessage(`{"command":"./check.sh","args":["--all","a b"],"stdin":"hello"}`), Source: palyra.SourceBuiltin,
+		Tool: palyra.ToolProcessRun, Arguments: json.RawMessage(`{"command":"./check.sh","args":["--all","a b"],"stdin":"hello"}`), Source: palyra.SourceBuiltin,
 		Capabilities: []palyra.Capability{palyra.ProcessExec}, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000, Known: true},
-		Executable: palyra.Executable{Path: "/home/ann/shop/check.sh", Digest: sampleDigest, Sealed: true}, Argv: []string{"./check.sh", "--all", "a b"},
+		Executable: palyra.Executable{Path: "/home/ann/shop/check.sh", Digest: SampleDigest, Sealed: true}, Argv: []string{"./check.sh", "--all", "a b"},
 		Cwd: "/home/ann/shop", Env: []palyra.EnvVar{{Name: "CI", Value: "1"}, {Name: "PATH", Value: "/usr/bin:/bin"}}, Stdin: string(palyra.SumBytes([]byte("hello"))),
-		Inputs: []palyra.Input{{Path: "/bin/sh", Digest: sampleDigest}, {Path: "Makefile"}}, Tier: palyra.TierB,
+		Inputs: []palyra.Input{{Path: "/bin/sh", Digest: SampleDigest}, {Path: "Makefile"}}, Tier: palyra.TierB,
 		Limits: palyra.Limits{WallMS: 120_000, CPUMS: 60_000, MemoryBytes: 512 << 20, Processes: 64, OutputBytes: 1 << 20, EmittedBytes: 256 << 20},
 		Enforcement: palyra.Enforcement{
 			Mode: "strict", Mechanisms: []string{"landlock_abi_7", "no_network", "seccomp"},
 			Limits: map[string]string{"wall": "timer", "memory": "polled", "processes": "polled", "cpu": "rlimit+polled", "disk": "none"},
 		},
 	}
-	return bound(a)
+	return Bound(a)
 }
 
-// looseApproval is one about a program that little holds.
-func looseApproval() palyra.Approval {
-	a := processApproval()
+// LooseApproval is one about a program that little holds.
+func LooseApproval() palyra.Approval {
+	a := ProcessApproval()
 	a.Plan.Executable.Sealed, a.Plan.Stdin, a.Plan.Terminal = false, palyra.StdinLive, true
 	a.Plan.Arguments = json.RawMessage(`{"command":"top","stdin_live":true,"terminal":{"rows":24,"cols":80}}`)
 	a.Plan.Enforcement = palyra.Enforcement{}
-	return bound(a)
+	return Bound(a)
 }

@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"bytes"
@@ -10,36 +10,38 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/screen"
 )
 
-func render(a palyra.Approval, s palyra.Separation, width int, colour style) string {
+func render(a palyra.Approval, s palyra.Separation, width int, colour screen.Style) string {
 	var b bytes.Buffer
-	v := approvalView{w: &b, approval: a, separation: s, now: sampleNow, style: colour, width: width}
-	v.print()
+	v := View{W: &b, Approval: a, Separation: s, Now: questiontest.SampleNow, Style: colour, Width: width}
+	v.Print()
 	return b.String()
 }
 
 // renderShort is what a person sees who is asked.
 func renderShort(a palyra.Approval, width int) string {
 	var b bytes.Buffer
-	v := approvalView{w: &b, approval: a, separation: palyra.SeparationNone, now: sampleNow, width: width, short: true}
-	v.print()
+	v := View{W: &b, Approval: a, Separation: palyra.SeparationNone, Now: questiontest.SampleNow, Width: width, Short: true}
+	v.Print()
 	return b.String()
 }
 
 func TestApprovalView(t *testing.T) {
-	golden(t, "approval-write.txt", render(writeApproval(), palyra.SeparationNone, 0, false))
-	golden(t, "approval-hostile.txt", render(hostileApproval(), palyra.SeparationPassphrase, 0, false))
-	golden(t, "approval-hostile-80.txt", render(hostileApproval(), palyra.SeparationDevice, 80, false))
-	golden(t, "approval-decided.txt", render(decidedApproval(), palyra.SeparationOtherUID, 0, false))
-	golden(t, "approval-process.txt", render(processApproval(), palyra.SeparationNone, 0, false))
-	golden(t, "approval-process-80.txt", render(looseApproval(), palyra.SeparationNone, 80, false))
-	golden(t, "approval-room.txt", render(roomApproval(), palyra.SeparationNone, 80, false))
-	golden(t, "approval-short-room.txt", renderShort(roomApproval(), 80))
-	golden(t, "approval-short-process.txt", renderShort(processApproval(), 80))
-	golden(t, "approval-short-hostile.txt", renderShort(hostileApproval(), 80))
-	golden(t, "approval-short-write.txt", renderShort(writeApproval(), 0))
-	golden(t, "approval-colour.txt", render(writeApproval(), "strange\x1b", 80, true))
+	questiontest.Golden(t, "approval-write.txt", render(questiontest.WriteApproval(), palyra.SeparationNone, 0, false))
+	questiontest.Golden(t, "approval-hostile.txt", render(questiontest.HostileApproval(), palyra.SeparationPassphrase, 0, false))
+	questiontest.Golden(t, "approval-hostile-80.txt", render(questiontest.HostileApproval(), palyra.SeparationDevice, 80, false))
+	questiontest.Golden(t, "approval-decided.txt", render(questiontest.DecidedApproval(), palyra.SeparationOtherUID, 0, false))
+	questiontest.Golden(t, "approval-process.txt", render(questiontest.ProcessApproval(), palyra.SeparationNone, 0, false))
+	questiontest.Golden(t, "approval-process-80.txt", render(questiontest.LooseApproval(), palyra.SeparationNone, 80, false))
+	questiontest.Golden(t, "approval-room.txt", render(roomApproval(), palyra.SeparationNone, 80, false))
+	questiontest.Golden(t, "approval-short-room.txt", renderShort(roomApproval(), 80))
+	questiontest.Golden(t, "approval-short-process.txt", renderShort(questiontest.ProcessApproval(), 80))
+	questiontest.Golden(t, "approval-short-hostile.txt", renderShort(questiontest.HostileApproval(), 80))
+	questiontest.Golden(t, "approval-short-write.txt", renderShort(questiontest.WriteApproval(), 0))
+	questiontest.Golden(t, "approval-colour.txt", render(questiontest.WriteApproval(), "strange\x1b", 80, true))
 }
 
 // labels are how the view's own lines start.
@@ -47,7 +49,7 @@ func labels() []string {
 	return []string{
 		"NOT SHOWN", "Approval", "Title", "Summary", "Risk", "Tool", "Arguments", "Program", "Argument", "Directory", "Environment", "Stdin", "Terminal", "Input file", "Network", "Held by", "Limits held", "NOT enforced", "Workspace", "Reads",
 		"Writes", "Hosts", "Secrets", "Mounts", "Runs in", "Run", "Limits", "Why asked", "Policies", "Needs", "Wider scopes", "Widen to", "Notes", "Diff", "Asked by", "Session", "Call",
-		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Answers", "Answer with", "Decided", "Reason", "Grant",
+		"Command", "Not shown", "Script", "File", "Sealed", "Agent", "Sockets", "Waiting", "Subject", "Your key", "Expires", "Plan digest", "Digest", "Answers", "Answer with", "Decided", "Reason", "Grant",
 	}
 }
 
@@ -62,7 +64,7 @@ func TestOutsideTextStaysInItsPlace(t *testing.T) {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, "pieces"), " ")
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		a := hostileApproval()
+		a := questiontest.HostileApproval()
 		a.Prompt.Title, a.Prompt.Diff, a.Prompt.Explanation = text.Draw(t, "title"), text.Draw(t, "diff"), text.Draw(t, "why")
 		a.Plan.Argv = rapid.SliceOfN(text, 0, 4).Draw(t, "argv")
 		a.Plan.Tool, a.Plan.Writes = text.Draw(t, "tool"), []string{text.Draw(t, "path")}
@@ -106,9 +108,9 @@ func checkLine(t *rapid.T, line string, width int) {
 // A line of the view's own can be told by the number of such lines: outside
 // text cannot add one.
 func TestOutsideTextAddsNoLabel(t *testing.T) {
-	a := hostileApproval()
+	a := questiontest.HostileApproval()
 	count := func(s string) int {
-		return strings.Count("\n"+s, "\nPlan digest ") + strings.Count("\n"+s, "\nApproval ")
+		return strings.Count("\n"+s, "\nPlan digest ") + strings.Count("\n"+s, "\nDigest ") + strings.Count("\n"+s, "\nApproval ")
 	}
 	if got := count(render(a, palyra.SeparationNone, 80, false)); got != 2 {
 		t.Errorf("%d lines claim to be ours", got)
@@ -117,7 +119,7 @@ func TestOutsideTextAddsNoLabel(t *testing.T) {
 
 // Nothing that decides what happens is left out, however long.
 func TestNothingIsCut(t *testing.T) {
-	a := writeApproval()
+	a := questiontest.WriteApproval()
 	a.Prompt.Diff = strings.Repeat("+line of a long file\n", 5000) + "+the very end\n"
 	a.Plan.Argv = []string{strings.Repeat("a", 10000) + "TAIL"}
 	got := render(a, palyra.SeparationNone, 0, false)
@@ -125,7 +127,7 @@ func TestNothingIsCut(t *testing.T) {
 		t.Error("something is missing")
 	}
 	// Arguments that the diff shows in full are shortened in the short view, and say so.
-	long, err := json.Marshal(map[string]string{"content": strings.Repeat("c", 5000), "path": "z.txt"})
+	long, err := json.Marshal(map[string]string{"patch": strings.Repeat("c", 5000), "path": "z.txt"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +146,7 @@ func TestNothingIsCut(t *testing.T) {
 }
 
 func TestManyArgumentsKeepTheirPlace(t *testing.T) {
-	a := writeApproval()
+	a := questiontest.WriteApproval()
 	a.Plan.Argv = make([]string, 1_000_001)
 	got := render(a, palyra.SeparationNone, 40, false)
 	for line := range strings.SplitSeq(got, "\n") {
@@ -156,12 +158,12 @@ func TestManyArgumentsKeepTheirPlace(t *testing.T) {
 
 // A digest that is not the plan's is not asked about, and the view says so.
 func TestDigestOfAnotherPlan(t *testing.T) {
-	a := writeApproval()
-	if err := seen(a); err != nil || strings.Contains(render(a, "", 0, false), "does not belong") {
+	a := questiontest.WriteApproval()
+	if err := Seen(a); err != nil || strings.Contains(render(a, "", 0, false), "does not belong") {
 		t.Errorf("%v", err)
 	}
 	a.Plan.Writes = []string{"b.txt"}
-	if err := seen(a); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
+	if err := Seen(a); palyra.AsError(err).Reason != palyra.ReasonStaleDigest {
 		t.Errorf("%v", err)
 	}
 	if got := render(a, "", 0, false); !strings.Contains(got, "WARNING: the plan digest does not belong to this plan") {
@@ -171,7 +173,7 @@ func TestDigestOfAnotherPlan(t *testing.T) {
 
 // However long the plan is, what decides stands on the last screen.
 func TestTheGistIsOnTheLastScreen(t *testing.T) {
-	a := writeApproval()
+	a := questiontest.WriteApproval()
 	a.Prompt.Diff = strings.Repeat("+line of a long file\n", 500)
 	lines := strings.Split(strings.TrimSuffix(render(a, palyra.SeparationNone, 80, false), "\n"), "\n")
 	screen := strings.Join(lines[len(lines)-23:], "\n")
@@ -216,7 +218,7 @@ func TestEnding(t *testing.T) {
 		"withdrawn": {Answer: palyra.AnswerError, Reason: "withdrawn"}, "session closed": {Answer: palyra.AnswerError, Reason: "session closed"},
 		"error": {Answer: palyra.AnswerError, Reason: "allow"}, "deny": {Answer: palyra.AnswerDeny, Reason: "withdrawn"},
 	} {
-		if got := ending(palyra.Approval{Decision: d}); got != want {
+		if got := Ending(palyra.Approval{Decision: d}); got != want {
 			t.Errorf("%+v: %s", d, got)
 		}
 	}
@@ -224,14 +226,14 @@ func TestEnding(t *testing.T) {
 
 // Everything that a plan of a program binds stands on the screen.
 func TestNothingOfAProcessIsLeftOut(t *testing.T) {
-	a := processApproval()
+	a := questiontest.ProcessApproval()
 	a.Plan.Argv = append(a.Plan.Argv, strings.Repeat("x", 5000)+"END")
 	a.Plan.Env = append(a.Plan.Env, palyra.EnvVar{Name: "LONG", Value: strings.Repeat("v", 3000) + "TAIL"})
-	got := render(bound(a), palyra.SeparationNone, 0, false)
+	got := render(questiontest.Bound(a), palyra.SeparationNone, 0, false)
 	p := a.Plan
 	want := []string{
 		p.Executable.Path, string(p.Executable.Digest), "sealed copy", p.Cwd, "CI=1", "PATH=/usr/bin:/bin", "xEND", "vTAIL", p.Stdin, "5 bytes",
-		"/bin/sh  " + string(sampleDigest), "Makefile  does not exist", "tier B", "time 2m0s", "CPU 1m0s", "memory 512 MiB", "processes 64", "output 1 MiB", "printed in all 256 MiB",
+		"/bin/sh  " + string(questiontest.SampleDigest), "Makefile  does not exist", "tier B", "time 2m0s", "CPU 1m0s", "memory 512 MiB", "processes 64", "output 1 MiB", "printed in all 256 MiB",
 		"landlock_abi_7, no_network, seccomp", "cpu by rlimit+polled, wall by timer", "memory, processes: only looked at", "NOT enforced   disk", "other files it reads are not bound",
 	}
 	for _, w := range want {
@@ -255,9 +257,9 @@ func TestStdinSize(t *testing.T) {
 
 func TestNetworkOfAPlan(t *testing.T) {
 	for mode, want := range map[string]string{"strict": "the hosts above", "preflight": "NOT enforced while it runs", "none": "NOT enforced", "": "NOT enforced", "odd\x1b": `odd\x1b`} {
-		a := processApproval()
+		a := questiontest.ProcessApproval()
 		a.Plan.Egress, a.Plan.Enforcement.Mode = []string{"a.org:443"}, mode
-		if got := render(bound(a), "", 0, false); !strings.Contains(got, want) {
+		if got := render(questiontest.Bound(a), "", 0, false); !strings.Contains(got, want) {
 			t.Errorf("%s: no %q in\n%s", mode, want, got)
 		}
 	}

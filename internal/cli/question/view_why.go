@@ -1,4 +1,4 @@
-package cli
+package question
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -17,31 +18,31 @@ const answerIt = "have an operator answer the approval"
 
 // why prints policy's reasons and, while they can be chosen, what a wider
 // answer would also cover.
-func (v *approvalView) why() {
-	p := v.approval.Prompt
+func (v *View) why() {
+	p := v.Approval.Prompt
 	v.text("Why asked", v.reasons())
-	if !v.short {
-		v.line("Policies", joined(v.approval.Policies))
+	if !v.Short {
+		v.line("Policies", screen.Joined(v.Approval.Policies))
 	}
-	if needs := need(v.approval.Need); !v.short || needs != need(palyra.Need{}) {
+	if needs := Need(v.Approval.Need); !v.Short || needs != Need(palyra.Need{}) {
 		v.put("Needs", needs)
 	}
-	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.approval.Pending() && !(v.short && slices.Contains(usualRemedies, more)) {
+	if more := strings.TrimPrefix(strings.TrimPrefix(p.Remedy, answerIt), "; "); more != "" && v.Approval.Pending() && !(v.Short && slices.Contains(usualRemedies, more)) {
 		v.text("Remedy", more)
 	}
-	if v.approval.Pending() && !v.once && !v.short { // there the answers are named
+	if v.Approval.Pending() && !v.Once && !v.Short { // there the answers are named
 		v.text("Wider scopes", wider(p.Covers))
 		v.widenings()
 	}
 	label := "Notes"
 	for _, n := range p.Notes {
-		if n == newWorkspaceNote && !v.approval.Plan.Workspace.Known {
+		if n == newWorkspaceNote && !v.Approval.Plan.Workspace.Known {
 			continue // said above the question
 		}
-		if v.short && v.said(n) {
+		if v.Short && v.said(n) {
 			continue
 		}
-		if escaped(n) {
+		if screen.Escaped(n) {
 			v.put(label, n)
 		} else {
 			v.text(label, n)
@@ -65,9 +66,9 @@ var usualRemedies = []string{
 
 // reasons is why it is asked; the short view leaves out what is always said, where
 // something else is.
-func (v *approvalView) reasons() string {
-	all := reasons(v.approval.Prompt.Explanation, v.approval.Policies)
-	if !v.short {
+func (v *View) reasons() string {
+	all := reasons(v.Approval.Prompt.Explanation, v.Approval.Policies)
+	if !v.Short {
 		return all
 	}
 	lines := strings.Split(all, "\n")
@@ -81,9 +82,9 @@ func (v *approvalView) reasons() string {
 const newWorkspaceNote = "the workspace is NEW: no operator registered it"
 
 // widenings prints the generalisations there are; exactly this plan is none.
-func (v *approvalView) widenings() {
+func (v *View) widenings() {
 	label := "Widen to"
-	for _, o := range v.approval.Prompt.Options {
+	for _, o := range v.Approval.Prompt.Options {
 		if o.Name == "exact" {
 			continue
 		}
@@ -140,8 +141,8 @@ func wider(covers string) string {
 	return covers
 }
 
-// need says what an allow takes.
-func need(n palyra.Need) string {
+// Need says what an allow takes.
+func Need(n palyra.Need) string {
 	votes := max(n.Votes, 1)
 	out := []string{fmt.Sprintf("%d person", votes)}
 	if votes > 1 {
@@ -163,20 +164,20 @@ func need(n palyra.Need) string {
 }
 
 // diff prints the whole change.
-func (v *approvalView) diff() {
-	text := v.approval.Prompt.Diff
+func (v *View) diff() {
+	text := v.Approval.Prompt.Diff
 	if text == "" {
 		return
 	}
-	io.WriteString(v.w, v.style.strong("Diff")+"\n")
-	frame := show.Frame{Prefix: "  ", Width: v.width}
-	io.WriteString(v.w, frame.Block(strings.TrimSuffix(text, "\n")))
+	io.WriteString(v.W, v.Style.Strong("Diff")+"\n")
+	frame := show.Frame{Prefix: "  ", Width: v.Width}
+	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
 }
 
 // who prints the requester and the names of everything, the digest that a
 // decision echoes among them.
-func (v *approvalView) who() {
-	a := v.approval
+func (v *View) who() {
+	a := v.Approval
 	by := show.Arg(string(a.Principal))
 	if a.Owner != "" {
 		by += " of " + show.Arg(string(a.Owner))
@@ -185,12 +186,12 @@ func (v *approvalView) who() {
 	if a.PeerUID >= 0 {
 		from = fmt.Sprintf("uid %d", a.PeerUID)
 	}
-	when := " at " + stamp(a.RequestedAt)
-	if v.short && a.Pending() {
-		when = ", " + span(max(v.now.Sub(a.RequestedAt), 0)) + " ago"
+	when := " at " + screen.Stamp(a.RequestedAt)
+	if v.Short && a.Pending() {
+		when = ", " + screen.Span(max(v.Now.Sub(a.RequestedAt), 0)) + " ago"
 	}
 	v.put("Asked by", fmt.Sprintf("%s (%s) through %s%s", by, from, show.Arg(string(a.Door)), when))
-	if !v.short {
+	if !v.Short {
 		v.line("Session", string(a.Session))
 		v.line("Run", string(a.Run))
 		v.line("Call", string(a.Call))
@@ -198,7 +199,7 @@ func (v *approvalView) who() {
 	if a.Waiting > 1 {
 		v.put("Waiting", strconv.FormatInt(a.Waiting, 10)+" calls wait for this answer")
 	}
-	if a.SubjectID != "tool:"+a.Plan.Tool+"#"+string(a.PlanDigest) && (!v.short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
+	if a.SubjectID != "tool:"+a.Plan.Tool+"#"+string(a.PlanDigest) && (!v.Short || a.SubjectID != "tool:"+a.Plan.Executable.Path+"#"+string(a.PlanDigest)) { // else it says nothing that does not stand here
 		v.line("Subject", a.SubjectID)
 	}
 	v.digest("Plan digest", a.PlanDigest)
@@ -220,12 +221,12 @@ func separationText(s palyra.Separation) string {
 }
 
 // votes prints the answers so far and how it ended.
-func (v *approvalView) votes() {
-	a := v.approval
+func (v *View) votes() {
+	a := v.Approval
 	label := "Answers"
 	for _, vote := range a.Votes {
 		text := fmt.Sprintf("%s by %s (%s, separation %s) at %s", show.Arg(string(vote.Answer)), show.Arg(string(vote.By)),
-			show.Arg(string(vote.Method)), show.Arg(string(vote.Separation)), stamp(vote.At))
+			show.Arg(string(vote.Method)), show.Arg(string(vote.Separation)), screen.Stamp(vote.At))
 		if vote.Reason != "" {
 			text += ": " + show.Line(vote.Reason)
 		}
@@ -236,15 +237,15 @@ func (v *approvalView) votes() {
 	if a.Pending() {
 		return
 	}
-	text := show.Line(ending(a))
+	text := show.Line(Ending(a))
 	if d.Scope != "" {
 		text += ", scope " + show.Arg(string(d.Scope))
 	}
 	if d.By != "" {
 		text += ", by " + show.Arg(string(d.By))
 	}
-	v.put("Decided", text+" at "+stamp(d.At))
-	if d.Reason != ending(a) {
+	v.put("Decided", text+" at "+screen.Stamp(d.At))
+	if d.Reason != Ending(a) {
 		v.line("Reason", d.Reason)
 	}
 	v.line("Grant", string(d.Lease))

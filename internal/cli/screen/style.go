@@ -1,0 +1,46 @@
+package screen
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Width is how many columns w has; 0 when it is no terminal.
+func Width(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// Style colours Palyra's own words; outside text is never styled, so that a
+// colour always means that Palyra speaks.
+type Style bool
+
+func (s Style) wrap(code, text string) string {
+	if !s || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s Style) Strong(text string) string { return s.wrap("1", text) }
+func (s Style) Alarm(text string) string  { return s.wrap("1;31", text) }
+func (s Style) Calm(text string) string   { return s.wrap("2", text) }
+
+// Joined puts words of any kind on one line.
+func Joined[S ~string](list []S) string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return strings.Join(out, ", ")
+}
