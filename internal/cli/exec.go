@@ -46,7 +46,9 @@ func (a *app) exec() *cobra.Command {
 			"its #! line names; whoever approves it sees it.\n\n" +
 			"In tier C the command sees the system's programs, the workspace and what its profile\n" +
 			"mounts, and nothing else of your home: see 'palyra setup' and 'palyra sandbox\n" +
-			"profiles'. It reaches the hosts of --egress and of its profile and no others. Hooks,\n" +
+			"profiles'. It reaches the hosts of its profile and of --egress or, without that, those\n" +
+			"whose URLs one plain command of curl, wget or git goes to. Any other host is asked\n" +
+			"about when it is reached for, where the guard may ask, and refused elsewhere. Hooks,\n" +
 			"CI and editor settings of the workspace stay as they are; new ones are taken away.\n" +
 			"In tier B it has no network, and a script of the workspace that is run by its own\n" +
 			"name does not find files beside itself: call it by its interpreter.\n\n" +

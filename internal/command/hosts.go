@@ -11,28 +11,26 @@ import (
 // maxHosts bounds how many places a command can name.
 const maxHosts = 8
 
-// fetchers are the programs that go where a whole word of theirs says. Others, such as
-// grep, may have the same words and go nowhere.
-var fetchers = []string{"curl", "wget", "aria2c", "http", "https", "lynx", "w3m", "git"}
-
 // Hosts are the places that a command's words tell it to fetch from, as host:port: those
-// of plain http and https URLs with a name, each once. It is what a question can say
-// beforehand, and no more than a guess at where the program will really go.
+// of plain http and https URLs with a name, each once. What is told here is granted with
+// the command, so a word counts only where it is certainly what the program goes to: in
+// one simple command, with no option whose values are not known. Anything else is asked
+// about when the program goes there.
 func Hosts(argv []string) []string {
 	if !bounded(argv) {
 		return nil
 	}
 	r := &reading{tables: shipped()}
 	r.read(Input{Argv: argv}, nil)
+	if r.several {
+		return nil
+	}
 	return r.hosts
 }
 
 // fetch notes where a program would go.
 func (r *reading) fetch(name string, args []word) {
-	if !slices.Contains(fetchers, name) {
-		return
-	}
-	for _, w := range args {
+	for _, w := range repositories(name, args) {
 		if at := placeOf(w); at != "" && len(r.hosts) < maxHosts && !slices.Contains(r.hosts, at) {
 			r.hosts = append(r.hosts, at)
 		}

@@ -14,7 +14,7 @@ func TestHosts(t *testing.T) {
 		{[]string{"wget", "http://example.org:8080/"}, []string{"example.org:8080"}},
 		{[]string{"git", "clone", "https://me@example.org/x.git"}, []string{"example.org:443"}},
 		{[]string{"timeout", "5", "curl", "http://a.example"}, []string{"a.example:80"}},
-		{[]string{"sh", "-c", "curl -s https://a.example/x | head; curl http://b.example"}, []string{"a.example:443", "b.example:80"}},
+		{[]string{"sh", "-c", "curl -s https://a.example/x http://b.example >f"}, []string{"a.example:443", "b.example:80"}},
 		{[]string{"bash", "-c", "u=https://a.example; curl $u"}, nil},
 		{[]string{"grep", "-r", "https://example.org/"}, nil},
 		{[]string{"echo", "curl", "https://example.org/"}, nil},
@@ -25,6 +25,64 @@ func TestHosts(t *testing.T) {
 	} {
 		if got := Hosts(c.argv); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.argv, got, c.want)
+		}
+	}
+}
+
+// A URL among the data of a command is no place that it goes to: what is told here is
+// granted to the whole run.
+func TestHostsOfDataAreNone(t *testing.T) {
+	const u = "https://evil.example/x"
+	for _, argv := range [][]string{
+		{"git", "commit", "-m", u},
+		{"git", "remote", "add", "origin", u},
+		{"git", "log", "-S", u},
+		{"git", "clone", "-b", u, "."},
+		{"git", "clone", ".", u},
+		{"git", "push", "origin", u},
+		{"git", "-c", u, "fetch", "origin"},
+		{"git", "fetch", "--unknown", u},
+		{"git", "submodule", "update", u},
+		{"curl", "-e", u},
+		{"curl", "-sSe", u},
+		{"curl", "-H", u},
+		{"curl", "-d", u},
+		{"curl", "--data-binary", u},
+		{"curl", "--referer", u},
+		{"curl", "--user-agent", u},
+		{"curl", "-o", u},
+		{"curl", "--proxy", u},
+		{"curl", "--unknown", u},
+		{"curl", "-%", u},
+		{"wget", "--header", u},
+		{"wget", "-qU", u},
+		{"wget", "--referer=" + u},
+		{"lynx", "-dump", u},
+		{"xargs", "curl", u},
+		{"sh", "-c", "false && git clone " + u + "; make test"},
+		{"sh", "-c", "false && curl " + u},
+		{"sh", "-c", "if false; then curl " + u + "; fi"},
+		{"sh", "-c", "true | curl " + u},
+		{"sh", "-c", "f() { curl " + u + "; }"},
+		{"sh", "-c", "curl $o " + u},
+		{"sh", "-c", "make test $(curl " + u + ")"},
+		{"sh", "-c", "sh -c 'curl " + u + "; make'"},
+	} {
+		if got := Hosts(argv); len(got) != 0 {
+			t.Errorf("%q: %q", argv, got)
+		}
+	}
+	for _, argv := range [][]string{
+		{"git", "-C", "d", "--no-pager", "fetch", "--depth", "1", "-q", u, "main"},
+		{"git", "clone", "--depth=1", "-bmain", "--", u, "d"},
+		{"git", "submodule", "add", "-b", "main", u},
+		{"curl", "-sSLo", "f", "-H", "a: b", "--url", u},
+		{"wget", "-qO-", "-nv", u},
+		{"env", "LANG=C", "nice", "curl", u},
+		{"sh", "-c", "timeout 5 curl " + u + " >f"},
+	} {
+		if got := Hosts(argv); !slices.Equal(got, []string{"evil.example:443"}) {
+			t.Errorf("%q: %q", argv, got)
 		}
 	}
 }

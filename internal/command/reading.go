@@ -21,6 +21,7 @@ type reading struct {
 	programs []string
 	outside  []string
 	hosts    []string // where programs that fetch are told to go
+	several  bool     // more than one simple command may run, or none
 	why      []string
 	commands int
 	fed      bool // a pipe brings names of files that were found

@@ -40,10 +40,20 @@ func (r *reading) shellLine(text string, at scope, depth int) {
 		return
 	}
 	l := &line{reading: r, at: at, depth: depth}
+	r.several = r.several || !single(file)
 	if len(file.Stmts) == 0 {
 		r.doubt("the line runs nothing")
 	}
 	l.stmts(file.Stmts)
+}
+
+// single tells of one simple command that runs whatever else happens.
+func single(file *syntax.File) bool {
+	if len(file.Stmts) != 1 {
+		return false
+	}
+	_, ok := file.Stmts[0].Cmd.(*syntax.CallExpr)
+	return ok
 }
 
 func unprintable(c rune) bool { return c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c == '\uFFFD' }
@@ -119,6 +129,7 @@ func (l *line) timed(c *syntax.TimeClause) {
 
 // search looks for destructive commands in what is not understood.
 func (l *line) search(n syntax.Node) {
+	l.several = true // words of what is found here are no operands of a command that is known to run
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok {
 			l.simple(c) // which goes on into its words

@@ -18,6 +18,7 @@ const (
 
 // unwrap looks at the command that a program runs.
 func (c *call) unwrap(s *spec) {
+	c.several = c.several || s.Wrap.Feeds != "" || s.Wrap.Kind == wrapCmd
 	if s.Wrap.Feeds != "" && c.fedHarmlessly(s) {
 		c.wrapped(s)
 		return

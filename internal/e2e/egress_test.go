@@ -259,23 +259,29 @@ func TestANamedHostIsAskedForOnce(t *testing.T) {
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	_, port, _ := net.SplitHostPort(w.web)
 	other := net.JoinHostPort("other.example", port)
-	script := "curl -sS --max-time 60 http://" + w.web + "/ && o=http://" + other + "/ && curl -sS --max-time 60 $o"
-	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c"})
-	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
-	var asked [][]string
-	out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
-		if e.ApprovalRequested == nil {
-			return
+	for _, c := range []struct {
+		script, host string
+		want         [][]string
+	}{
+		{"curl -sS --max-time 60 http://" + w.web + "/", w.web, [][]string{{w.web}}},
+		{"o=http://" + other + "/ && curl -sS --max-time 60 $o", other, [][]string{nil, {other}}},
+	} {
+		raw, _ := json.Marshal(map[string]any{"script": c.script, "tier": "c"})
+		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+		var asked [][]string
+		out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
+			if e.ApprovalRequested == nil {
+				return
+			}
+			a := d.approval(person, e.ApprovalRequested.ApprovalID)
+			asked = append(asked, a.Plan.Egress)
+			if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil || out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+c.host) || !slices.EqualFunc(asked, c.want, slices.Equal) {
+			t.Errorf("%s: asked %q, want %q: %v %+v\n%s", c.script, asked, c.want, err, out, d.log)
 		}
-		a := d.approval(person, e.ApprovalRequested.ApprovalID)
-		asked = append(asked, a.Plan.Egress)
-		if _, err := person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0)); err != nil {
-			t.Error(err)
-		}
-	})
-	want := [][]string{{w.web}, {other}}
-	if err != nil || out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+w.web) || !slices.EqualFunc(asked, want, slices.Equal) {
-		t.Errorf("asked %q, want %q: %v %+v\n%s", asked, want, err, out, d.log)
 	}
 }
 

@@ -22,7 +22,7 @@ func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	if len(a.Egress) == 0 { // a call that has a list means that list
+	if a.Egress == nil { // a call that has a list, be it an empty one, means that list
 		hosts = d.named(p)
 	}
 	for _, h := range room.Egress {

@@ -107,6 +107,24 @@ func TestRoomIsInThePlan(t *testing.T) {
 	}
 }
 
+// Hosts that a command names are in its plan, unless the call has a list of its own: an
+// empty one means none.
+func TestAListOfHostsIsMeant(t *testing.T) {
+	d := driver(t, Config{
+		Tiers: everywhere{}, Tier: palyra.TierC, Hosts: allowed{"named.example:443", "mine.example:80"},
+		Named: func([]string) []string { return []string{"named.example:443"} },
+	})
+	for args, want := range map[string][]string{
+		`{"command":"x"}`:                              {"named.example:443"},
+		`{"command":"x","egress":[]}`:                  nil,
+		`{"command":"x","egress":["mine.example:80"]}`: {"mine.example:80"},
+	} {
+		if p, err := filled(t, d, args); err != nil || !slices.Equal(p.Egress, want) {
+			t.Errorf("%s: %q, want %q, %v", args, p.Egress, want, err)
+		}
+	}
+}
+
 // Whoever wants no profile, or has none, is held to what is sealed everywhere.
 func TestNoProfile(t *testing.T) {
 	with := profiles{"go": full(), "dev": {Seals: []string{".dev"}}}
