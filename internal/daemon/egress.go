@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
-	"sync/atomic"
 
 	"palyra"
 	"palyra/internal/config"
@@ -88,82 +86,19 @@ func fetching(g *egress.Guard) fetch.Config {
 	}
 }
 
-// askHost puts a host that a running call wants to reach, and was not granted, to
-// the gate as a call of its own: judged, asked, answered, recorded and attested
-// like any other. The run's clock stands still meanwhile. When ctx ends first, or
-// the run does, the question is withdrawn.
+// askHost has a running call ask for a host that it wants to reach and was not granted.
 func (p *path) askHost(ctx context.Context, c *palyra.Call, host string, port int) (egress.Answer, error) {
-	from := c.Proposal
-	denied := func(why, remedy string) error {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s:%d was not allowed: %s", host, port, why).WithRemedy("%s", remedy)
-	}
-	if from.NoWait {
-		return egress.Answer{}, denied("the caller does not wait for answers", "name the host in the call's egress")
-	}
 	args, err := json.Marshal(map[string]any{"host": host, "port": port})
 	if err != nil {
 		return egress.Answer{}, err
 	}
-	var resume func()
-	var id atomic.Value
-	out, err := p.calls.Call(ctx, palyra.Proposal{
-		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
-		Workspace: from.Workspace, Tool: fetch.AllowName, Arguments: args, CallsUsed: from.CallsUsed, CallsMax: from.CallsMax,
-		Within: from.Within, Room: from.Room, Line: append(slices.Clone(from.Line), c.ID), Origin: from.Origin, Credential: from.Credential,
-		Inside: c.Plan.AgentSocket || from.Inside,
-		Parent: c.ID, Purpose: cmp.Or(c.Detail.Summary, c.Proposal.Tool),
-	}, palyra.Watch{Event: func(asks *palyra.Call, e palyra.Event) {
-		id.Store(asks.ID)
-		if resume == nil && putToPeople(e) { // what policy answers by itself is the run's own time
-			resume = p.leases.pause(c.ID)
+	a, err := p.calls.Ask(ctx, c, fetch.AllowName, args, cmp.Or(c.Detail.Summary, c.Proposal.Tool))
+	if palyra.CodeOf(err) == palyra.Denied {
+		no := palyra.AsError(err)
+		if c.Proposal.NoWait {
+			no = no.WithRemedy("name the host in the call's egress")
 		}
-		p.calls.Relay(c.ID, asks, e)
-	}})
-	if resume != nil {
-		resume()
+		err = palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "%s:%d was not allowed: %s", host, port, no.Text).WithRemedy("%s", no.Remedy)
 	}
-	call, known := id.Load().(palyra.ID)
-	if known && ctx.Err() != nil {
-		_ = p.calls.Cancel(context.WithoutCancel(ctx), call) // it has ended: nothing is left to withdraw
-	}
-	switch {
-	case err != nil:
-		return egress.Answer{}, err
-	case out.Outcome != palyra.OutcomeFinished || out.ReasonCode != "":
-		return egress.Answer{}, denied(out.Reason, out.Remedy)
-	}
-	return p.answer(ctx, c.ID, call, out)
-}
-
-// putToPeople reports whether an event says that somebody is asked.
-func putToPeople(e palyra.Event) bool {
-	switch e.(type) {
-	case palyra.ApprovalRequested, palyra.ApprovalJoined:
-		return true
-	}
-	return false
-}
-
-// answer says how long the yes holds: that of a lease until the lease ends, any
-// other for this run.
-func (p *path) answer(ctx context.Context, run, id palyra.ID, out palyra.Outcome) (egress.Answer, error) {
-	a := egress.Answer{Grant: out.GrantID}
-	call, err := p.calls.Get(ctx, id)
-	if err != nil {
-		return egress.Answer{}, err
-	}
-	lease := call.Decision.Lease
-	if lease == "" || call.Decision.Scope == palyra.ScopeOnce {
-		return a, nil
-	}
-	a.Revoked = p.leases.watch(lease, run)
-	l, err := p.lease(ctx, lease)
-	if err != nil {
-		return egress.Answer{}, err
-	}
-	if l.Ended != "" && l.Ended != "spent" {
-		return egress.Answer{}, palyra.Errorf(palyra.Denied, palyra.ReasonGrantRevoked, "the grant has ended already")
-	}
-	a.Until = l.ExpiresAt
-	return a, nil
+	return egress.Answer(a), err
 }

@@ -165,9 +165,7 @@ func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.
 
 // runNative runs a program and looks after what it may have left.
 func (p *path) runNative(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
-	defer p.leases.enter(ctx, c.ID)()
 	res := p.native.runner.Run(ctx, l, c)
-	p.calls.EndChildren(c.ID)
 	if l.Plan().Workspace.Owner == int64(os.Geteuid()) {
 		p.guard(ctx, c)
 	}

@@ -38,8 +38,6 @@ type path struct {
 	calls     *run.Calls
 	runs      *run.Runs
 	models    *agent.Models
-	leases    leases
-	lease     func(context.Context, palyra.ID) (palyra.Lease, error)
 	guard     func(context.Context, *palyra.Call) // looks after a program of our own user
 }
 
@@ -156,24 +154,15 @@ func (d *Daemon) openCalls(p *path) (err error) {
 		return err
 	}
 	p.calls, err = run.NewCalls(run.CallsConfig{
-		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, LeaseEnded: d.leaseEnded, CutOff: d.sweep, Held: heldCall(d.journal),
+		Gate: g, Ledger: p.ledger, Sessions: d.sessions, Now: now, Log: d.Log, Lease: d.desk.Lease, CutOff: d.sweep, Held: heldCall(d.journal),
 	})
 	if err != nil {
 		return err
 	}
 	d.desk.OnLeaseEnd(p.calls.LeaseEnded)
-	d.desk.OnLeaseEnd(p.leases.ended)
-	p.lease = d.desk.Lease
 	d.desk.OnSettled(p.calls.ApprovalSettled)
 	d.path = p
 	return d.openRuns(p)
-}
-
-// leaseEnded reports whether a lease ended other than by being used up. One that
-// cannot be looked at has ended.
-func (d *Daemon) leaseEnded(ctx context.Context, id palyra.ID) bool {
-	l, err := d.desk.Lease(ctx, id)
-	return err != nil || (l.Ended != "" && l.Ended != "spent")
 }
 
 // closed lists the directories with what runs made, to which no link in a workspace

@@ -25,8 +25,6 @@ type clock struct {
 // that asks again and again does not live for ever.
 const mostWaiting = 30 * time.Minute
 
-type clockKey struct{}
-
 // startClock returns the context of a run that has wall, and what ends it.
 func startClock(ctx context.Context, wall time.Duration) (*clock, func()) {
 	c := &clock{Context: ctx, done: make(chan struct{}), left: wall, spare: mostWaiting, since: time.Now()}
@@ -40,14 +38,8 @@ func startClock(ctx context.Context, wall time.Duration) (*clock, func()) {
 	}
 }
 
-// Pause stops the clock of the run that ctx is of, or comes from, until resume
-// is called, which may be done more than once. The clock stands still for half an
-// hour of a run at most. Without such a run it does nothing.
-func Pause(ctx context.Context) (resume func()) {
-	c, ok := ctx.Value(clockKey{}).(*clock)
-	if !ok {
-		return func() {}
-	}
+// pause stops the clock until resume is called, which may be done more than once.
+func (c *clock) pause() (resume func()) {
 	c.wait(1)
 	return sync.OnceFunc(func() { c.wait(-1) })
 }
@@ -130,12 +122,4 @@ func (c *clock) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
-}
-
-// Value implements context.Context.
-func (c *clock) Value(key any) any {
-	if key == (clockKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"palyra"
 )
 
 // after reports how long it takes until ctx ends.
@@ -33,10 +35,8 @@ func TestClockStandsStillForAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := startClock(context.Background(), time.Minute)
 		defer end()
-		below, cancel := context.WithCancel(ctx)
-		defer cancel()
 		time.AfterFunc(10*time.Second, func() {
-			first, second := Pause(below), Pause(ctx)
+			first, second := ctx.pause(), ctx.pause()
 			time.AfterFunc(2*time.Minute, first)
 			time.AfterFunc(5*time.Minute, second)
 			time.AfterFunc(6*time.Minute, first) // a second time: it changes nothing
@@ -52,11 +52,11 @@ func TestClockDoesNotStandStillForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := startClock(context.Background(), time.Minute)
 		defer end()
-		Pause(ctx)
+		ctx.pause()
 		if d := after(ctx); d != mostWaiting+time.Minute {
 			t.Errorf("after %v", d)
 		}
-		Pause(ctx)() // a run that is over takes no harm
+		ctx.pause()() // a run that is over takes no harm
 	})
 }
 
@@ -67,7 +67,7 @@ func TestClockIsCancelled(t *testing.T) {
 		parent, cancel := context.WithCancelCause(context.Background())
 		ctx, end := startClock(parent, time.Minute)
 		defer end()
-		defer Pause(ctx)()
+		defer ctx.pause()()
 		time.AfterFunc(time.Second, func() { cancel(stopping) })
 		if d := after(ctx); d != time.Second || !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), stopping) {
 			t.Errorf("after %v: %v, %v", d, ctx.Err(), context.Cause(ctx))
@@ -82,7 +82,7 @@ func TestClockDeadlineIsTheLatest(t *testing.T) {
 		begun := time.Now()
 		ctx, end := startClock(context.Background(), time.Minute)
 		defer end()
-		defer Pause(ctx)()
+		defer ctx.pause()()
 		if d, ok := ctx.Deadline(); !ok || d.Sub(begun) != time.Minute+mostWaiting {
 			t.Errorf("%v, %v", d.Sub(begun), ok)
 		}
@@ -101,4 +101,43 @@ func TestClockDeadlineIsTheLatest(t *testing.T) {
 	})
 }
 
-func TestPauseWithoutARun(t *testing.T) { Pause(context.Background())() }
+// Whoever watches a call can stop its clock while it runs, and hears when that is over,
+// also of a tool that panics.
+func TestWatcherOfARun(t *testing.T) {
+	for name, c := range map[string]struct {
+		result palyra.Result
+		panics bool
+	}{"it ends": {}, "it fails": {result: palyra.Result{ExitCode: 1}}, "it panics": {panics: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var pause func() (resume func())
+				running := false
+				w.execute = func(ctx context.Context, _ palyra.Launch) palyra.Result {
+					if !running {
+						t.Error("it runs, and nobody was told")
+					}
+					resume := pause()
+					time.Sleep(5 * time.Second) // five times what the plan gives it
+					if ctx.Err() != nil {
+						t.Error("the clock went on")
+					}
+					resume()
+					if c.panics {
+						panic("tool")
+					}
+					return c.result
+				}
+				_, err := w.gate().Do(t.Context(), callID, palyra.Proposal{Tool: "t"}, Watcher{
+					Running: func(c *palyra.Call, stop func() func()) func() {
+						pause, running = stop, c.ID == callID && c.State == palyra.Running
+						return func() { running = false }
+					},
+				})
+				if err != nil || running || pause == nil {
+					t.Errorf("running: %v, %v", running, err)
+				}
+			})
+		})
+	}
+}

@@ -418,7 +418,7 @@ func (w *world) do(ctx context.Context) (palyra.Outcome, error) {
 
 func (w *world) doWith(ctx context.Context, p palyra.Proposal) (palyra.Outcome, error) {
 	w.t.Helper()
-	out, err := w.gate().Do(ctx, callID, p, w.watch)
+	out, err := w.gate().Do(ctx, callID, p, Watcher{Event: w.watch})
 	w.checkEnd(out, err)
 	return out, err
 }

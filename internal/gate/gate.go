@@ -75,8 +75,16 @@ type Attester interface {
 	Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestation, error)
 }
 
-// Watcher is told what became durable, in order, for streams and tapes.
-type Watcher func(c *palyra.Call, e palyra.Event)
+// Watcher is told of one call on its way. What is nil of it is told nothing.
+type Watcher struct {
+	// Event is told what became durable, in order, for streams and tapes.
+	Event func(c *palyra.Call, e palyra.Event)
+	// Running is told that the call is about to run, and what it returns that nothing
+	// of it runs any more. Until then pause stops the run's clock, for time that is not
+	// the run's own, until resume is called, which may be done more than once. The clock
+	// stands still for half an hour of a run at most.
+	Running func(c *palyra.Call, pause func() (resume func())) (over func())
+}
 
 // ErrStopping is the cause of a context that ends because the daemon stops: a
 // question stays open and the call resumes at the next start.
@@ -111,7 +119,7 @@ func New(c Config) (*Gate, error) {
 	return &Gate{c}, nil
 }
 
-// Do takes a proposal all the way. watch may be nil.
+// Do takes a proposal all the way.
 func (g *Gate) Do(ctx context.Context, id palyra.ID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
 	w := &walk{Gate: g, watch: watch, call: &palyra.Call{ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now(), Input: palyra.SumBytes(p.Arguments)}}
 	w.note(proposed(w.call)) // durable together with the next barrier; nothing runs before that
@@ -224,15 +232,15 @@ func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
 	}
 	w.call.Granted = pos
 
-	runCtx, end := startClock(ctx, wallOf(w.call.Plan))
+	clock, end := startClock(ctx, wallOf(w.call.Plan))
 	defer end()
-	launch, err := w.confirm(runCtx, grant) // what would run now is what was judged, or nothing runs
+	launch, err := w.confirm(clock, grant) // what would run now is what was judged, or nothing runs
 	if err != nil {
 		w.Log.Warn("a call was not launched", "call", w.call.ID, "err", err)
 		return w.refuse(ctx, palyra.LayerTier, err)
 	}
 	w.to(palyra.Running)
-	res := w.run(ctx, runCtx, launch)
+	res := w.run(ctx, clock, launch)
 	if res.Refusal != nil {
 		w.call.State = palyra.Granted // the runner did not start
 		return w.refused(ctx, *res.Refusal)

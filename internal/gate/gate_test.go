@@ -380,7 +380,7 @@ func TestStoppingLeavesTheQuestionPending(t *testing.T) {
 		t.Error("what the approver should see is lost")
 	}
 	w.desk = answers(palyra.AnswerAllow)
-	out, err := w.gate().Resume(t.Context(), &row, w.watch)
+	out, err := w.gate().Resume(t.Context(), &row, Watcher{Event: w.watch})
 	w.checkEnd(out, err)
 	if err != nil || out.Outcome != palyra.OutcomeFinished || w.runs != 1 {
 		t.Errorf("resumed to %+v, %v", out, err)
@@ -394,7 +394,7 @@ func TestResumeTakesOnlyPendingCalls(t *testing.T) {
 				continue
 			}
 			w := newWorld(t)
-			out, err := w.gate().Resume(t.Context(), &palyra.Call{ID: callID, State: s, Approval: id}, nil)
+			out, err := w.gate().Resume(t.Context(), &palyra.Call{ID: callID, State: s, Approval: id}, Watcher{})
 			if palyra.CodeOf(err) != palyra.Conflict || out.Outcome != "" || w.records+w.runs != 0 {
 				t.Errorf("%s with approval %q: %+v, %v", s, id, out, err)
 			}
@@ -413,7 +413,7 @@ func TestResumeOfAnAlteredRow(t *testing.T) {
 		Tool: palyra.Tool{Name: "palyra.fs.write"}, Proposal: palyra.Proposal{Tool: "palyra.fs.write"}, Stored: palyra.Pending,
 	}
 	w.rows[callID] = row
-	out, err := w.gate().Resume(t.Context(), &row, w.watch)
+	out, err := w.gate().Resume(t.Context(), &row, Watcher{Event: w.watch})
 	if err != nil || out.Outcome != palyra.OutcomeRefused || out.Layer != palyra.LayerGrant || w.runs != 0 {
 		t.Errorf("got %+v, %v", out, err)
 	}
@@ -596,7 +596,7 @@ func TestNewWantsEveryPart(t *testing.T) {
 
 func TestAGateWithoutAWatcher(t *testing.T) {
 	w := newWorld(t)
-	if out, err := w.gate().Do(t.Context(), callID, palyra.Proposal{Tool: "t"}, nil); err != nil || out.Outcome != palyra.OutcomeFinished {
+	if out, err := w.gate().Do(t.Context(), callID, palyra.Proposal{Tool: "t"}, Watcher{}); err != nil || out.Outcome != palyra.OutcomeFinished {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }

@@ -38,9 +38,9 @@ func (w *walk) record(ctx context.Context, e palyra.Event) (palyra.Position, err
 		return palyra.Position{}, fmt.Errorf("gate: record %s: %w", e.Kind(), err)
 	}
 	w.pending = nil
-	if w.watch != nil {
+	if w.watch.Event != nil {
 		for _, e := range events {
-			w.watch(w.call, e)
+			w.watch.Event(w.call, e)
 		}
 	}
 	return pos, nil
@@ -197,9 +197,8 @@ func (w *walk) confirm(ctx context.Context, g palyra.Grant) (l palyra.Launch, er
 	return g.Confirm(now)
 }
 
-// run runs the launch within runCtx, whose clock bounds it, and keeps apart why it
-// ended.
-func (w *walk) run(ctx, runCtx context.Context, l palyra.Launch) (res palyra.Result) {
+// run runs the launch while the clock goes, and keeps apart why it ended.
+func (w *walk) run(ctx context.Context, c *clock, l palyra.Launch) (res palyra.Result) {
 	started := w.Now()
 	defer func() {
 		if r := recover(); r != nil { // it may have done something: finished, failed, attested
@@ -210,14 +209,17 @@ func (w *walk) run(ctx, runCtx context.Context, l palyra.Launch) (res palyra.Res
 			res.Started, res.Finished = started, w.Now()
 		}
 	}()
-	res = w.Runner.Run(runCtx, l, w.call)
+	if w.watch.Running != nil {
+		defer w.watch.Running(w.call, c.pause)()
+	}
+	res = w.Runner.Run(c, l, w.call)
 	switch {
 	case ctx.Err() != nil:
 		res.Cancelled = res.Cancelled || (res.Refusal == nil && res.Failure != nil)
 		if res.Cancelled {
 			res.KillReason = string(endedBy(context.Cause(ctx)))
 		}
-	case runCtx.Err() != nil && res.Failure != nil:
+	case c.Err() != nil && res.Failure != nil:
 		res.TimedOut = true
 	}
 	return res

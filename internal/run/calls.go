@@ -38,7 +38,7 @@ type Calls struct {
 	sessions *Sessions
 	now      func() time.Time
 	log      *slog.Logger
-	ended    func(context.Context, palyra.ID) bool
+	lease    func(context.Context, palyra.ID) (palyra.Lease, error)
 	cutOff   func(context.Context, *palyra.Call)
 	isHeld   func(context.Context, palyra.ID) error
 	rest     time.Duration // of a stranded call
@@ -68,9 +68,8 @@ type CallsConfig struct {
 	Sessions *Sessions
 	Now      func() time.Time
 	Log      *slog.Logger
-	// LeaseEnded reports whether a lease was revoked, expired or closed; not
-	// whether it is spent. Nil: none ever is.
-	LeaseEnded func(context.Context, palyra.ID) bool
+	// Lease finds a lease, to see whether it has ended. Nil: none ever does.
+	Lease func(context.Context, palyra.ID) (palyra.Lease, error)
 	// CutOff is told of a call that an earlier daemon died in, before it is on record
 	// as unknown: what it left behind is taken away. Nil: nothing is.
 	CutOff func(context.Context, *palyra.Call)
@@ -84,8 +83,8 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 	if c.Gate == nil || c.Ledger == nil || c.Sessions == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("run: calls: incomplete config")
 	}
-	if c.LeaseEnded == nil {
-		c.LeaseEnded = func(context.Context, palyra.ID) bool { return false }
+	if c.Lease == nil {
+		c.Lease = func(_ context.Context, id palyra.ID) (palyra.Lease, error) { return palyra.Lease{ID: id}, nil }
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	if c.CutOff == nil {
@@ -95,7 +94,7 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 		c.Held = func(context.Context, palyra.ID) error { return nil }
 	}
 	calls := &Calls{
-		isHeld: c.Held, cutOff: c.CutOff, ended: c.LeaseEnded, rest: strandedFor,
+		isHeld: c.Held, cutOff: c.CutOff, lease: c.Lease, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
 		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
 		left: map[palyra.ID]bool{}, held: map[string]holding{},
@@ -109,16 +108,21 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 // prints while it runs. When ctx ends Call returns its error and the call goes
 // on; only Cancel stops it.
 func (c *Calls) Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
-	session, err := c.sessions.Resolve(ctx, p)
-	if err != nil {
-		return palyra.Outcome{}, err
-	}
-	p.Session, p.Labels = session.ID, nil // the gate finds them, each time it judges
-	f, err := c.start(p)
+	f, err := c.startInSession(ctx, p)
 	if err != nil {
 		return palyra.Outcome{}, err
 	}
 	return c.follow(ctx, f, w)
+}
+
+// startInSession starts a call in the session that it belongs to.
+func (c *Calls) startInSession(ctx context.Context, p palyra.Proposal) (*flight, error) {
+	session, err := c.sessions.Resolve(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	p.Session, p.Labels = session.ID, nil // the gate finds them, each time it judges
+	return c.start(p)
 }
 
 // Check is Call for a caller that runs what it asks about by its own tools: the
@@ -169,7 +173,7 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 // earlier finds the call a key was used for: its outcome if it ended, else the
 // call goes on here and is followed to its end, and f passes on what it prints.
 func (c *Calls) earlier(ctx context.Context, f *flight, p palyra.Proposal, watch gate.Watcher) (palyra.Outcome, bool, error) {
-	w := palyra.Watch{Event: watch, Output: func(x palyra.Chunk) { c.show(f, x) }}
+	w := palyra.Watch{Event: watch.Event, Output: func(x palyra.Chunk) { c.show(f, x) }}
 	for {
 		call, err := c.ledger.byKey(ctx, p.Session, p.Key)
 		if err != nil || call == nil {

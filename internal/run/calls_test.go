@@ -209,13 +209,13 @@ func TestStaleResumeDoesNotRunTwice(t *testing.T) {
 
 	// While it runs, another walk tries with the stale copy.
 	w2 := stale
-	if _, err := w.calls.gate.Resume(t.Context(), &w2, nil); palyra.CodeOf(err) != palyra.Conflict {
+	if _, err := w.calls.gate.Resume(t.Context(), &w2, gate.Watcher{}); palyra.CodeOf(err) != palyra.Conflict {
 		t.Errorf("resume of a running call: %v", err)
 	}
 	close(w.parts.proceed)
 	<-ch
 	w3 := stale
-	if _, err := w.calls.gate.Resume(t.Context(), &w3, nil); palyra.CodeOf(err) != palyra.Conflict {
+	if _, err := w.calls.gate.Resume(t.Context(), &w3, gate.Watcher{}); palyra.CodeOf(err) != palyra.Conflict {
 		t.Errorf("resume of a finished call: %v", err)
 	}
 	if len(w.parts.started) != 0 {
@@ -327,7 +327,7 @@ func TestEachPrincipalIsBounded(t *testing.T) {
 // stops the run all the same.
 func TestLeaseEndedBeforeTheRunIsKnown(t *testing.T) {
 	w := newWorld(t)
-	w.calls.ended = func(context.Context, palyra.ID) bool { return true }
+	w.calls.lease = func(context.Context, palyra.ID) (palyra.Lease, error) { return palyra.Lease{Ended: "revoked"}, nil }
 	ch := w.call(t.Context(), w.proposal(`{"ask":true,"hold":true}`))
 	id := <-w.parts.asked
 	calls, _ := w.ledger.waitingFor(t.Context(), id)

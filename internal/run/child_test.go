@@ -35,9 +35,11 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 	child.Parent = w.parent()
 	id, done := w.asked(child)
 	otherID, otherDone := w.asked(other)
-	w.calls.EndChildren("")
-	w.calls.EndChildren("P2")
-	w.calls.EndChildren(child.Parent)
+	w.calls.endChildren(&palyra.Call{})
+	w.calls.endChildren(&palyra.Call{ID: "P2"})
+	if err := w.calls.Cancel(t.Context(), child.Parent); err != nil {
+		t.Error(err)
+	}
 	if r := <-done; r.err != nil || r.out.Outcome != palyra.OutcomeCancelled {
 		t.Errorf("%+v", r)
 	}
@@ -85,9 +87,9 @@ func TestRelayedQuestions(t *testing.T) {
 		done <- result{out, err}
 	}()
 	id := <-ids
-	w.calls.Relay(id, &palyra.Call{ID: "C9"}, palyra.CallGranted{Call: "C9", Lease: "L9"})
-	w.calls.Relay(id, &palyra.Call{ID: "C9"}, palyra.ApprovalRequested{Approval: "A9"})
-	w.calls.Relay("nobody", &palyra.Call{ID: "C9"}, palyra.ApprovalRequested{Approval: "A9"})
+	w.calls.relay(id, &palyra.Call{ID: "C9"}, palyra.CallGranted{Call: "C9", Lease: "L9"})
+	w.calls.relay(id, &palyra.Call{ID: "C9"}, palyra.ApprovalRequested{Approval: "A9"})
+	w.calls.relay("nobody", &palyra.Call{ID: "C9"}, palyra.ApprovalRequested{Approval: "A9"})
 	for e := range heard {
 		if _, ok := e.(palyra.CallGranted); ok {
 			t.Error("a grant was relayed")

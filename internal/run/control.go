@@ -44,10 +44,14 @@ func (c *Calls) Cancel(ctx context.Context, id palyra.ID) error {
 	}
 }
 
-// LeaseEnded stops what runs under a lease that was revoked or expired.
+// LeaseEnded is told of every lease that ends other than by being used up: what runs
+// under it is stopped, what a run was answered by it is taken back.
 func (c *Calls) LeaseEnded(lease palyra.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, f := range c.byID {
+		f.underway.tell(lease)
+	}
 	for id := range c.leases[lease] {
 		if f := c.byID[id]; f != nil {
 			f.cancel(ErrLeaseEnded)
@@ -123,25 +127,6 @@ func (c *Calls) endRun(ctx context.Context, run palyra.ID) (open int, err error)
 	}
 	ids, err = c.ledger.openOf(look, run)
 	return len(ids), err
-}
-
-// EndChildren ends what came out of a call that is over: questions about hosts
-// that it wanted to reach, calls and sessions of the agent that it was.
-func (c *Calls) EndChildren(of palyra.ID) {
-	c.endFlights(of)
-	if err := c.sessions.CloseRoom(c.ctx, of); err != nil && c.ctx.Err() == nil { // nobody can join them; they are closed when idle
-		c.log.Warn("the sessions of a room that is over are not closed yet", "call", of, "error", err)
-	}
-}
-
-func (c *Calls) endFlights(of palyra.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range c.byID {
-		if f.parent == of && of != "" {
-			f.cancel(ErrCancelled)
-		}
-	}
 }
 
 // Between two looks at a call that ended as it was looked at; the record is mostly

@@ -23,6 +23,8 @@ type flight struct {
 	cancel  context.CancelCauseFunc
 	feed    chan palyra.Feed // nil: nobody can feed it
 
+	underway *underway // nil: nothing runs
+
 	log      []logged // what its followers hear, in order
 	watchers map[*watcher]bool
 	printed  int64         // bytes its output takes up here
@@ -125,7 +127,10 @@ func (c *Calls) launch(f *flight, walk func(context.Context, gate.Watcher) (paly
 	f.cancel = cancel
 	c.wg.Go(func() {
 		defer cancel(nil)
-		out, err := walk(ctx, func(call *palyra.Call, e palyra.Event) { c.publish(f, call, e) })
+		out, err := walk(ctx, gate.Watcher{
+			Event:   func(call *palyra.Call, e palyra.Event) { c.publish(f, call, e) },
+			Running: func(call *palyra.Call, pause func() func()) func() { return c.running(f, call, pause) },
+		})
 		if err != nil {
 			err = fmt.Errorf("run: call %s: %w", f.id, err)
 			c.strand(f.id)
@@ -158,7 +163,7 @@ func (c *Calls) land(f *flight, out palyra.Outcome, err error) {
 // was told to nobody: it is looked at once more.
 func (c *Calls) publish(f *flight, call *palyra.Call, e palyra.Event) {
 	c.keep(f, call, e)
-	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.ended(c.ctx, g.Lease) {
+	if g, ok := e.(palyra.CallGranted); ok && g.Lease != "" && c.leaseEnded(g.Lease) {
 		f.cancel(ErrLeaseEnded)
 	}
 }
@@ -176,23 +181,6 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 			c.leases[g.Lease] = map[palyra.ID]bool{}
 		}
 		c.leases[g.Lease][f.id] = true
-	}
-}
-
-// Relay lets those who follow a call hear of a question that it waits for and that
-// belongs to a call of its own: a host that it wants to reach. Nothing is kept
-// beyond the flight.
-func (c *Calls) Relay(to palyra.ID, of *palyra.Call, e palyra.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.byID[to]
-	if f == nil {
-		return
-	}
-	switch e.(type) {
-	case palyra.ApprovalRequested, palyra.ApprovalJoined, palyra.CallJudged, palyra.CallRefused:
-		f.log = append(f.log, logged{event: &watched{*of, e}})
-		f.wake()
 	}
 }
 

@@ -193,7 +193,7 @@ func TestSessionsAreTheirRooms(t *testing.T) {
 			t.Errorf("%s joins: %v", name, err)
 		}
 	}
-	w.calls.EndChildren("01ROOM")
+	w.calls.endChildren(&palyra.Call{ID: "01ROOM", Plan: palyra.Plan{AgentSocket: true}})
 	if s, err := w.sessions.Get(t.Context(), mine.ID); err != nil || s.ClosedAt.IsZero() {
 		t.Errorf("%+v %v", s, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,11 +52,18 @@ func TestFollowersHearOutputInItsPlace(t *testing.T) {
 
 	// One that joins late hears everything from the first line on.
 	var late heard
-	joined := make(chan error, 1)
+	joined, hears := make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := w.calls.Call(t.Context(), p, late.watch())
+		watch := late.watch()
+		hear, once := watch.Event, sync.OnceFunc(func() { close(hears) })
+		watch.Event = func(c *palyra.Call, e palyra.Event) {
+			hear(c, e)
+			once()
+		}
+		_, err := w.calls.Call(t.Context(), p, watch)
 		joined <- err
 	}()
+	<-hears // or the call may be over first
 	close(w.parts.proceed)
 	for _, ch := range []chan error{done, joined} {
 		if err := <-ch; err != nil {
