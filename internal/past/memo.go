@@ -8,7 +8,6 @@ import (
 
 	"palyra"
 	"palyra/internal/canon"
-	"palyra/internal/run"
 )
 
 // Bounds of a memo: the texts that it holds, and those that it knows to have come
@@ -47,7 +46,7 @@ func readTool(v canon.Value, t *palyra.Tool) error { return json.Unmarshal([]byt
 // readMembers reads some members of an object.
 func readMembers(raw []byte, wanted func(name string) bool, v any) error {
 	some := []byte{'{'}
-	whole := run.Members(raw, func(name string, value []byte) {
+	whole := canon.Members(raw, func(name string, value []byte) {
 		if !wanted(name) {
 			return
 		}
