@@ -116,13 +116,24 @@ func (k *personalKey) Sign(i palyra.Intent) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.Separation() == palyra.SeparationPassphrase {
+		defer hush()()
+	}
 	for try := 1; ; try++ {
 		sig, err := s.Sign(i)
 		if err == nil || !k.asked || try == maxTries || palyra.AsError(err).Reason != palyra.ReasonBadCredential {
 			return sig, err
 		}
-		fmt.Fprintf(k.Stderr, "palyra: the passphrase is wrong; %d of %d tries are left\n", maxTries-try, maxTries)
+		fmt.Fprintf(k.Stderr, "palyra: the passphrase is wrong; %d of %d tries are left%s", maxTries-try, maxTries, k.lineEnd())
 	}
+}
+
+// lineEnd ends a line on a terminal that is silent, where a line feed is no more than that.
+func (a *app) lineEnd() string {
+	if isTerminal(a.Stderr) {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 func (k *personalKey) open() (*client.OperatorKey, error) {

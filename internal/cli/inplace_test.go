@@ -37,8 +37,13 @@ func checkInPlace(t *testing.T, h *house, pass string) {
 	s.send("allow\n")
 	s.expectSecret("Passphrase of the operator key")
 	s.send("wrong horse battery\n")
+	s.expect("\r\n")
+	s.Type("typed too early\n") // while the first is looked at: not shown, and no try
 	s.expect("2 of 3 tries are left")
 	s.expectSecret("Passphrase of the operator key")
+	if strings.Contains(s.seen.String(), "early") {
+		t.Errorf("a passphrase was shown:\n%s", s.seen.String())
+	}
 	s.send(pass + "\n")
 	if code := s.end(); code != exitOK || !h.wrote("a.txt") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())

@@ -107,6 +107,7 @@ func registered(ctx context.Context, c *client.Client, keyID string) (palyra.Ope
 
 // newPassphrase asks twice.
 func (a *app) newPassphrase(ctx context.Context) (palyra.Secret, error) {
+	defer hush()()
 	first, err := a.secret(ctx, fmt.Sprintf("New passphrase, %d characters or more: ", client.MinPassphrase))
 	if err != nil {
 		return first, err

@@ -91,6 +91,7 @@ func askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 		return palyra.Secret{}, fmt.Errorf("cli: ask: %w", err)
 	}
 	defer loud()
+	discard(tty) // it was typed to another question, or to none
 	if _, err := io.WriteString(tty, prompt); err != nil {
 		return palyra.Secret{}, fmt.Errorf("cli: ask: %w", err)
 	}
@@ -135,8 +136,35 @@ func drain() {
 		return
 	}
 	defer loud()
+	discard(tty)
+}
+
+// discard throws away what was typed to a silent terminal so far.
+func discard(tty *os.File) {
 	_ = tty.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 	_, _ = io.CopyN(io.Discard, tty, maxDrain)
+	_ = tty.SetReadDeadline(time.Time{})
+}
+
+// hush keeps the terminal silent between the prompts of one secret, so that a passphrase
+// is not shown that is typed while an earlier one is still looked at. What was typed to
+// no prompt is gone when it speaks again: the shell would take it for a command. Without
+// a terminal it does nothing.
+func hush() (loud func()) {
+	tty, err := openTTY()
+	if err != nil {
+		return func() {}
+	}
+	restore, err := silence(tty)
+	if err != nil {
+		_ = tty.Close()
+		return func() {}
+	}
+	return func() {
+		discard(tty)
+		restore()
+		_ = tty.Close()
+	}
 }
 
 // silence makes the terminal give every key at once and show none. The function
