@@ -18,6 +18,7 @@ const (
 	RemnantNotMoved   RemnantKind = "quarantine_failed"     // what was to go to quarantine, could not be moved, and went with the stage that it was made on
 	RemnantDropped    RemnantKind = "quarantine_dropped"    // an earlier call whose items were removed to make room
 	RemnantCache      RemnantKind = "repository_in_cache"   // a repository that was made or changed in a cache of the run's; the path begins with the cache's name
+	RemnantUnsearched RemnantKind = "cache_not_searched"    // a cache of the run's that could not be looked through for those, or not to its end
 	maxRemnantsBytes              = 8 << 10
 	maxRemnantBytes               = 768
 	remnantsMoreFirst             = "…"

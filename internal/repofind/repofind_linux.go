@@ -2,6 +2,7 @@ package repofind
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ const maxPath = 4_000
 // Search is for one goroutine.
 type Search struct {
 	Since   time.Time // what changed before is not told
-	Entries int       // that are looked at in one directory given to In, with all below; to open one counts as several
+	Entries int       // that are looked at in all directories given to In, with all below; to open one counts as several
 	Most    int       // that are told of one
 
 	buf, fold []byte
@@ -31,51 +32,98 @@ func Clock() time.Time {
 	return time.Unix(now.Unix())
 }
 
-// look is the search of one directory.
+// Found is what a search found below one directory.
+type Found struct {
+	Paths  []string // in the order of the search
+	More   int      // than are named
+	Partly bool     // the search ended before everything that changed was looked at
+	Err    error    // the directory itself could not be opened
+}
+
+// place is a directory that waits.
+type place struct {
+	*root
+	path string
+}
+
+// root is one of the directories that were given to In.
+type root struct {
+	Found
+	top int
+}
+
+// look is one search.
 type look struct {
 	*Search
-	top         int
-	left        int
-	first, then []string // directories that wait: those that changed, and the others
-	found       []string
-	more        int
+	*root // the one that is looked at
+	left  int
+	wait  [3][]place // those called .git, others that changed, and the rest
 }
+
+// Ranks of what waits.
+const (
+	rankGit = iota
+	rankChanged
+	rankRest
+)
 
 // errEnough ends a look.
 var errEnough = errors.New("repofind: enough")
 
-// In returns what it found below a directory, in the order of the search, and how many
-// more than it names. Directories that changed and cannot be read are among them: what
-// is in them is for their owner to open.
-func (s *Search) In(dir string) (found []string, more int, err error) {
-	top, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = unix.Close(top) }()
+// In returns what it found below each of the directories. Directories that changed and
+// cannot be read are among it: what is in them is for their owner to open. All share one
+// bound, so that those in which nothing changed leave it to the others.
+func (s *Search) In(dirs ...string) []Found {
 	if s.buf == nil {
 		s.buf = make([]byte, 32<<10)
 	}
-	l := &look{Search: s, top: top, left: s.Entries, then: []string{""}}
-	for {
-		at, ok := l.next()
-		if !ok || l.directory(at) != nil {
-			return l.found, l.more, nil
+	l := &look{Search: s, left: s.Entries}
+	roots := make([]*root, len(dirs))
+	for i, dir := range dirs {
+		roots[i] = &root{}
+		top, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if roots[i].Err = err; err != nil {
+			continue
 		}
+		defer func() { _ = unix.Close(top) }()
+		roots[i].top = top
+		l.wait[rankChanged] = append(l.wait[rankChanged], place{roots[i], ""})
+	}
+	for {
+		at, rank, ok := l.next()
+		if !ok {
+			break
+		}
+		l.root = at.root
+		if l.directory(at.path) != nil {
+			l.ended(rank)
+			break
+		}
+	}
+	out := make([]Found, len(roots))
+	for i, r := range roots {
+		out[i] = r.Found
+	}
+	return out
+}
+
+// ended notes where something that changed was not looked at.
+func (l *look) ended(rank int) {
+	l.Partly = l.Partly || rank != rankRest
+	for _, at := range append(l.wait[rankGit], l.wait[rankChanged]...) {
+		at.Partly = true
 	}
 }
 
 // next is the directory to look at.
-func (l *look) next() (at string, ok bool) {
-	from := &l.first
-	if len(l.first) == 0 {
-		from = &l.then
+func (l *look) next() (at place, rank int, ok bool) {
+	for rank := range l.wait {
+		if from := &l.wait[rank]; len(*from) > 0 {
+			at, *from = (*from)[0], (*from)[1:]
+			return at, rank, true
+		}
 	}
-	if len(*from) == 0 {
-		return "", false
-	}
-	at, *from = (*from)[0], (*from)[1:]
-	return at, true
+	return place{}, 0, false
 }
 
 // Entries by which a directory is known for a repository, or for part of one.
@@ -84,6 +132,7 @@ const (
 	hasObjects
 	hasRefs
 	hasCommon
+	hasInside // what git heeds is in it
 )
 
 // openCosts is how many entries the opening of a directory counts for, by time.
@@ -103,7 +152,7 @@ func (l *look) directory(at string) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	have, fresh := 0, false
-	var below []string
+	var below, inside []string
 	err = dirents.List(fd, l.buf, func(name []byte, typ byte) error {
 		if l.left--; l.left < 0 {
 			return errEnough
@@ -111,6 +160,9 @@ func (l *look) directory(at string) error {
 		bit, settles := l.mark(name)
 		have |= bit
 		fresh = fresh || settles && l.changed(fd, string(name))
+		if bit == hasInside {
+			inside = append(inside, string(name))
+		}
 		path := join(at, string(name))
 		switch typ {
 		case unix.DT_DIR:
@@ -126,13 +178,39 @@ func (l *look) directory(at string) error {
 		return nil
 	})
 	if have&(hasHead|hasObjects|hasRefs) == hasHead|hasObjects|hasRefs || have&(hasHead|hasCommon) == hasHead|hasCommon {
+		for _, name := range inside {
+			if !fresh && err == nil {
+				fresh, err = l.freshIn(fd, name)
+			}
+		}
 		if fresh {
 			l.tell(at)
 		}
 		return err // what it consists of is nobody's repository
 	}
-	l.wait(below)
+	l.later(below)
 	return err
+}
+
+// freshIn reports whether an entry of a directory of a repository changed: a file that is
+// written over in its place leaves the directory as it was.
+func (l *look) freshIn(repo int, name string) (fresh bool, err error) {
+	if l.left -= openCosts; l.left < 0 {
+		return false, errEnough
+	}
+	fd, err := unix.Openat(repo, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil { // one that was shut changed, and one that is no directory settled it by itself
+		return false, nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	err = dirents.List(fd, l.buf, func(name []byte, _ byte) error {
+		if l.left--; l.left < 0 {
+			return errEnough
+		}
+		fresh = fresh || l.changed(fd, string(name))
+		return nil
+	})
+	return fresh, err
 }
 
 // open opens a directory of the tree, through no link.
@@ -147,7 +225,8 @@ func (l *look) open(at string) (int, error) {
 }
 
 // mark says what an entry makes of the directory it is in, and whether a change of it
-// changes what git does there. Names are folded as the file systems do that git minds.
+// changes what git does there: that of a part without which it is none may have completed
+// it, whenever the others were made. Names are folded as the file systems do that git minds.
 func (l *look) mark(name []byte) (bit int, settles bool) {
 	if len(name) < 3 || len(name) > 32 {
 		l.fold = l.fold[:0]
@@ -158,12 +237,14 @@ func (l *look) mark(name []byte) (bit int, settles bool) {
 	case "head":
 		return hasHead, true
 	case "objects":
-		return hasObjects, false
+		return hasObjects, true
 	case "refs":
-		return hasRefs, false
+		return hasRefs, true
 	case "commondir":
 		return hasCommon, true
-	case "config", "config.worktree", "hooks":
+	case "hooks", "info":
+		return hasInside, true
+	case "config", "config.worktree":
 		return 0, true
 	}
 	return 0, false
@@ -181,16 +262,21 @@ func (l *look) isOwn(typ byte) bool {
 	return false
 }
 
-// wait has directories looked at later.
-func (l *look) wait(below []string) {
+// later has directories looked at later.
+func (l *look) later(below []string) {
 	for _, path := range below {
-		switch {
-		case len(path) > maxPath:
-		case l.changed(l.top, path):
-			l.first = append(l.first, path)
-		default:
-			l.then = append(l.then, path)
+		rank := rankRest
+		if l.changed(l.top, path) {
+			rank = rankChanged
 		}
+		if len(path) > maxPath {
+			l.Partly = l.Partly || rank == rankChanged
+			continue
+		}
+		if l.fold = trusted.Fold(l.fold[:0], []byte(path[strings.LastIndexByte(path, '/')+1:])); string(l.fold) == ".git" {
+			rank = rankGit
+		}
+		l.wait[rank] = append(l.wait[rank], place{l.root, path})
 	}
 }
 
@@ -212,11 +298,11 @@ func (l *look) tell(path string) {
 	if path == "" {
 		path = "."
 	}
-	if len(l.found) >= l.Most {
-		l.more++
+	if len(l.Paths) >= l.Most {
+		l.More++
 		return
 	}
-	l.found = append(l.found, path)
+	l.Paths = append(l.Paths, path)
 }
 
 func join(dir, name string) string {

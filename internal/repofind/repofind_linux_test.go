@@ -28,6 +28,12 @@ func plant(t testing.TB, dir, at string) {
 	must(t, os.WriteFile(filepath.Join(dir, at, "config"), nil, 0o600))
 }
 
+// in searches one directory.
+func in(s *Search, dir string) (found []string, more int, err error) {
+	f := s.In(dir)[0]
+	return f.Paths, f.More, f.Err
+}
+
 // ticked waits until what changes next gets a later time than all before.
 func ticked(t testing.TB) time.Time {
 	t.Helper()
@@ -69,20 +75,20 @@ func TestIn(t *testing.T) {
 		want = append(want, "shut")
 		slices.Sort(want)
 	}
-	found, more, err := s.In(dir)
+	found, more, err := in(&s, dir)
 	slices.Sort(found)
 	if err != nil || more != 0 || !slices.Equal(found, want) {
 		t.Errorf("found %q and %d more, %v", found, more, err)
 	}
 	s.Most = 2
-	if found, more, err := s.In(dir); err != nil || len(found) != 2 || more != len(want)-2 {
+	if found, more, err := in(&s, dir); err != nil || len(found) != 2 || more != len(want)-2 {
 		t.Errorf("found %q and %d more, %v", found, more, err)
 	}
 	plant(t, dir, ".")
-	if found, _, err := s.In(dir); err != nil || !slices.Equal(found, []string{"."}) {
+	if found, _, err := in(&s, dir); err != nil || !slices.Equal(found, []string{"."}) {
 		t.Errorf("the directory itself: %q, %v", found, err)
 	}
-	if _, _, err := s.In(filepath.Join(dir, "out")); err == nil {
+	if _, _, err := in(&s, filepath.Join(dir, "out")); err == nil {
 		t.Error("a link was followed")
 	}
 }
@@ -95,12 +101,74 @@ func TestBounds(t *testing.T) {
 	since := ticked(t)
 	plant(t, dir, "zz/r/deeper/still/.git")
 	s := Search{Since: since, Entries: 100, Most: 10}
-	if found, _, err := s.In(dir); err != nil || !slices.Equal(found, []string{"zz/r/deeper/still/.git"}) {
+	if found, _, err := in(&s, dir); err != nil || !slices.Equal(found, []string{"zz/r/deeper/still/.git"}) {
 		t.Errorf("found %q, %v", found, err)
 	}
 	s.Entries = 1
-	if found, more, err := s.In(dir); err != nil || len(found)+more > 0 {
+	if found, more, err := in(&s, dir); err != nil || len(found)+more > 0 {
 		t.Errorf("found %q, %v", found, err)
+	}
+}
+
+// A repository is told whichever part completes it, and when a file that git heeds is
+// written over in its place; a fetch is not.
+func TestParts(t *testing.T) {
+	for _, last := range []string{"HEAD", "objects", "refs"} {
+		dir := t.TempDir()
+		plant(t, dir, "r")
+		at, aside := filepath.Join(dir, "r", last), filepath.Join(dir, "aside")
+		must(t, os.Rename(at, aside))
+		since := ticked(t)
+		must(t, os.Rename(aside, at))
+		s := Search{Since: since, Entries: 1_000, Most: 10}
+		if found, _, err := in(&s, dir); err != nil || !slices.Equal(found, []string{"r"}) {
+			t.Errorf("%s came last: %q, %v", last, found, err)
+		}
+	}
+	for _, file := range []string{"hooks/post-checkout", "info/attributes"} {
+		dir := t.TempDir()
+		plant(t, dir, "r/.git")
+		path := filepath.Join(dir, "r/.git", file)
+		must(t, os.Mkdir(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o700))
+		s := Search{Since: ticked(t), Entries: 1_000, Most: 10}
+		if found, _, err := in(&s, dir); err != nil || len(found) > 0 {
+			t.Errorf("nothing changed: %q, %v", found, err)
+		}
+		must(t, os.WriteFile(path, []byte("#!"), 0o700))
+		if found, _, err := in(&s, dir); err != nil || !slices.Equal(found, []string{"r/.git"}) {
+			t.Errorf("%s was written over: %q, %v", file, found, err)
+		}
+	}
+}
+
+// One bound counts for all directories: those in which nothing changed leave it to the
+// others. A .git comes before what is beside it, and what was not looked at is told.
+func TestShared(t *testing.T) {
+	dirs := make([]string, 10)
+	for i := range dirs {
+		dirs[i] = t.TempDir()
+	}
+	many(t, dirs[0], 20, 20)
+	full, last := t.TempDir(), len(dirs)-1
+	since := ticked(t)
+	for i := range 30 {
+		must(t, os.MkdirAll(filepath.Join(dirs[last], "p", fmt.Sprintf("%03d", i)), 0o700))
+	}
+	plant(t, dirs[last], "p/zz/.git")
+	s := Search{Since: since, Entries: 500, Most: 10}
+	found := s.In(append(dirs, filepath.Join(full, "none"))...)
+	if got := found[last]; !slices.Equal(got.Paths, []string{"p/zz/.git"}) || got.Partly {
+		t.Errorf("found %+v", got)
+	}
+	if found[0].Partly || found[last+1].Err == nil {
+		t.Errorf("found %+v", found)
+	}
+	many(t, full, 20, 20)
+	plant(t, full, ".git")
+	s.Entries = 100
+	if got := s.In(full)[0]; !slices.Equal(got.Paths, []string{".git"}) || !got.Partly {
+		t.Errorf("found %+v", got)
 	}
 }
 
@@ -120,7 +188,7 @@ func BenchmarkIn(b *testing.B) {
 	many(b, dir, 200, 100)
 	s := Search{Since: ticked(b), Entries: 4_000, Most: 10}
 	for b.Loop() {
-		if found, _, err := s.In(dir); err != nil || len(found) > 0 {
+		if found, _, err := in(&s, dir); err != nil || len(found) > 0 {
 			b.Fatal(found, err)
 		}
 	}

@@ -82,25 +82,26 @@ func (l *launch) planted() (out []palyra.Remnant) {
 	if len(l.caches.dirs) == 0 {
 		return nil
 	}
-	s := repofind.Search{Since: l.caches.since, Entries: cacheEntries / len(l.caches.dirs), Most: mostPlanted}
-	err := as(l.who, func() error {
-		for _, dir := range l.caches.dirs {
-			found, more, err := s.In(dir)
-			if err != nil {
-				return err
-			}
-			for i, path := range found {
-				r := palyra.Remnant{Kind: palyra.RemnantCache, Path: filepath.Join(filepath.Base(dir), path)}
-				if i == len(found)-1 {
-					r.More = int64(more)
-				}
-				out = append(out, r)
-			}
+	s := repofind.Search{Since: l.caches.since, Entries: cacheEntries, Most: mostPlanted}
+	var all []repofind.Found
+	err := as(l.who, func() error { all = s.In(l.caches.dirs...); return nil })
+	for i, dir := range l.caches.dirs {
+		name, found := filepath.Base(dir), repofind.Found{Err: err}
+		if err == nil {
+			found = all[i]
 		}
-		return nil
-	})
-	if err != nil {
-		l.Log.Warn("the caches of a run could not be looked through", "call", string(l.call), "err", err)
+		for _, path := range found.Paths {
+			out = append(out, palyra.Remnant{Kind: palyra.RemnantCache, Path: filepath.Join(name, path)})
+		}
+		switch {
+		case found.Err != nil: // a run may shut a cache of its own; the others are looked at all the same
+			l.Log.Warn("a cache of a run could not be looked through", "call", string(l.call), "cache", name, "err", found.Err)
+			fallthrough
+		case found.Partly:
+			out = append(out, palyra.Remnant{Kind: palyra.RemnantUnsearched, Path: name})
+		case found.More > 0:
+			out[len(out)-1].More = int64(found.More)
+		}
 	}
 	return out
 }

@@ -183,6 +183,24 @@ func TestARepositoryInACache(t *testing.T) {
 	}
 }
 
+// A cache that a run shuts is told, and hides nothing of the others.
+func TestACacheThatIsShut(t *testing.T) {
+	b, _ := walledBox(t)
+	at := func(name string) string { return filepath.Join(b.r.Caches, "abc", name) }
+	for _, name := range []string{"cargo", "go"} {
+		b.plan.Mounts = append(b.plan.Mounts, palyra.Mount{Source: at(name), Target: "/" + name, Writable: true})
+	}
+	b.back.onStart = func(Job) {
+		b.ok(os.Remove(at("cargo"))) // as root no mode shuts it
+		b.ok(os.WriteFile(at("cargo"), nil, 0))
+		b.ok(os.Mkdir(filepath.Join(at("go"), ".hg"), 0o755))
+	}
+	left := b.finished().Left
+	want(t, "left", left, []palyra.Remnant{
+		{Kind: palyra.RemnantUnsearched, Path: "cargo"}, {Kind: palyra.RemnantCache, Path: "go/.hg"},
+	})
+}
+
 // Nothing that a run of the cache's owner could put there leads the daemon away.
 func TestACacheThatIsALink(t *testing.T) {
 	b, _ := walledBox(t)
