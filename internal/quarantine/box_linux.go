@@ -174,6 +174,7 @@ func (b *Box) Empty() error { return remove(b.fd, ItemName) }
 // remove removes an entry with all that is in it. Directories in it are moved up
 // before they are emptied, so that no depth costs anything.
 func remove(dir int, name string) error {
+	r := removal{passes: mostPasses}
 	for try := 0; ; try++ {
 		err := unix.Unlinkat(dir, name, 0)
 		if err == nil || errors.Is(err, unix.ENOENT) {
@@ -185,14 +186,32 @@ func remove(dir int, name string) error {
 		if try == 16 { // somebody has it open and goes on filling it
 			return err
 		}
-		if err := clearOut(dir, name); err != nil {
+		if err := r.clearOut(dir, name); err != nil {
 			return err
 		}
 	}
 }
 
+// mostPasses is how many times a removal reads a directory: whoever has one open can fill
+// it for ever.
+const mostPasses = 1 << 22
+
+// removal is the work of one.
+type removal struct {
+	passes int // that are left
+	moved  int // directories that came up
+}
+
+// pass counts one.
+func (r *removal) pass() error {
+	if r.passes--; r.passes < 0 {
+		return errMuch
+	}
+	return nil
+}
+
 // clearOut empties a directory.
-func clearOut(dir int, name string) error {
+func (r *removal) clearOut(dir int, name string) error {
 	top, err := enter(dir, name)
 	if err != nil {
 		return err
@@ -201,8 +220,10 @@ func clearOut(dir int, name string) error {
 	if err := unix.Fchmod(int(top.Fd()), 0o700); err != nil {
 		return err
 	}
-	moved := 0
 	for {
+		if err := r.pass(); err != nil {
+			return err
+		}
 		names, err := top.Readdirnames(batch / 256)
 		if len(names) == 0 {
 			if errors.Is(err, io.EOF) {
@@ -214,7 +235,7 @@ func clearOut(dir int, name string) error {
 			if unix.Unlinkat(int(top.Fd()), n, 0) == nil || unix.Unlinkat(int(top.Fd()), n, unix.AT_REMOVEDIR) == nil {
 				continue
 			}
-			if err := raise(int(top.Fd()), n, &moved); err != nil {
+			if err := r.raise(int(top.Fd()), n); err != nil {
 				return err
 			}
 		}
@@ -225,7 +246,7 @@ func clearOut(dir int, name string) error {
 }
 
 // raise empties a directory in top: files go, directories come up into top.
-func raise(top int, name string, moved *int) error {
+func (r *removal) raise(top int, name string) error {
 	sub, err := enter(top, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -238,6 +259,9 @@ func raise(top int, name string, moved *int) error {
 		return err
 	}
 	for {
+		if err := r.pass(); err != nil {
+			return err
+		}
 		names, err := sub.Readdirnames(batch / 256)
 		if len(names) == 0 {
 			if !errors.Is(err, io.EOF) {
@@ -252,7 +276,7 @@ func raise(top int, name string, moved *int) error {
 			if unix.Unlinkat(int(sub.Fd()), n, 0) == nil || unix.Unlinkat(int(sub.Fd()), n, unix.AT_REMOVEDIR) == nil {
 				continue
 			}
-			if err := up(top, int(sub.Fd()), n, moved); err != nil {
+			if err := r.up(top, int(sub.Fd()), n); err != nil {
 				return err
 			}
 		}
@@ -263,10 +287,13 @@ func raise(top int, name string, moved *int) error {
 }
 
 // up moves a directory into top, under a name that is free.
-func up(top, sub int, name string, moved *int) error {
+func (r *removal) up(top, sub int, name string) error {
 	for {
-		*moved++
-		err := unix.Renameat2(sub, name, top, ".up-"+strconv.Itoa(*moved), unix.RENAME_NOREPLACE)
+		if err := r.pass(); err != nil {
+			return err
+		}
+		r.moved++
+		err := unix.Renameat2(sub, name, top, ".up-"+strconv.Itoa(r.moved), unix.RENAME_NOREPLACE)
 		switch {
 		case errors.Is(err, unix.EEXIST):
 		case errors.Is(err, unix.EACCES):

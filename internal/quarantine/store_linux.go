@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +29,8 @@ type stay struct {
 	at              time.Time
 }
 
-// stays are the calls of a quarantine, the oldest first.
-func stays(dir string) (out []stay, err error) {
+// stays are the calls of a quarantine, the oldest first, with what used says of each.
+func stays(dir string, used func(dir string) int64) (out []stay, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -38,7 +40,7 @@ func stays(dir string) (out []stay, err error) {
 		if no != nil || !e.IsDir() || !PlainID(e.Name()) {
 			continue
 		}
-		s := stay{call: e.Name(), at: fi.ModTime(), bytes: Used(filepath.Join(dir, e.Name()))}
+		s := stay{call: e.Name(), at: fi.ModTime(), bytes: used(filepath.Join(dir, e.Name()))}
 		if f, err := plain(filepath.Join(dir, e.Name(), WorkspaceName)); err == nil {
 			text, _ := io.ReadAll(io.LimitReader(f, maxPath))
 			_ = f.Close()
@@ -61,10 +63,57 @@ func Used(dir string) (bytes int64) {
 	items, _ := ReadIndex(io.LimitReader(f, maxIndex)) // what can be read of it counts
 	for _, i := range items {
 		if !i.Removed {
-			bytes += max(i.Bytes, entryCost)
+			bytes = sum(bytes, max(i.Bytes, entryCost))
 		}
 	}
 	return bytes
+}
+
+// Measured is what the directory of a call takes on the disk, whatever its index says:
+// where others can write that, it is no evidence. Once it is more than most, how much more
+// is not looked for; what cannot be looked at to its end is taken for that.
+func Measured(dir string, most int64) (bytes int64) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer func() { _ = f.Close() }()
+	for bytes <= most {
+		names, _ := f.Readdirnames(batch / 256)
+		if len(names) == 0 {
+			break
+		}
+		for _, name := range names {
+			err := walk(fd, name, "", 0, func(_ int, _, _ string, st *unix.Stat_t) error {
+				if bytes = sum(bytes, max(st.Blocks*512, entryCost)); bytes > most {
+					return errMuch
+				}
+				return nil
+			})
+			if shut(fd, name); err != nil && !errors.Is(err, unix.ENOENT) && bytes <= most {
+				bytes = sum(most, 1)
+			}
+		}
+	}
+	return bytes
+}
+
+// shut closes the box of an item, which a look opened.
+func shut(dir int, name string) {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0)
+		_ = unix.Close(fd)
+	}
+}
+
+// sum adds sizes, none of which is negative; it ends at the greatest there is.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // maxIndex is how much of an index counts.
@@ -99,9 +148,9 @@ func NoteWorkspace(dir int, workspace string) error {
 
 // Usage is how many calls have something in a quarantine, and what that takes.
 func Usage(dir string) (calls int, bytes int64) {
-	all, _ := stays(dir) // what cannot be seen is not told
+	all, _ := stays(dir, Used) // what cannot be seen is not told
 	for _, s := range all {
-		bytes += s.bytes
+		bytes = sum(bytes, s.bytes)
 	}
 	return len(all), bytes
 }
@@ -110,13 +159,18 @@ func Usage(dir string) (calls int, bytes int64) {
 type Limits struct {
 	Total     int64 // bytes of everything
 	Workspace int64 // of what comes from one workspace
+	Measure   bool  // sizes are measured: others can write the index
 }
 
 // Trim removes the oldest calls until a quarantine is within its limits: those of the
 // workspace of a call first, then whosever. Its own items stay, and those of calls that
 // are busy. It returns which calls it removed.
 func Trim(dir, call string, busy func(call string) bool, l Limits) (gone []string, err error) {
-	all, err := stays(dir)
+	used := Used
+	if l.Measure {
+		used = func(dir string) int64 { return Measured(dir, l.Total) }
+	}
+	all, err := stays(dir, used)
 	if err != nil {
 		return nil, err
 	}
@@ -126,21 +180,21 @@ func Trim(dir, call string, busy func(call string) bool, l Limits) (gone []strin
 	}
 	var errs []error
 	drop := func(limit int64, of func(stay) bool) {
-		sum := int64(0)
+		total := int64(0)
 		for _, s := range all {
 			if of(s) {
-				sum += s.bytes
+				total = sum(total, s.bytes)
 			}
 		}
 		all = slices.DeleteFunc(all, func(s stay) bool {
-			if limit <= 0 || sum <= limit || s.call == call || !of(s) || busy(s.call) {
+			if limit <= 0 || total <= limit || s.call == call || !of(s) || busy(s.call) {
 				return false
 			}
 			if err := Remove(dir, s.call); err != nil {
 				errs = append(errs, err)
 				return false
 			}
-			sum -= s.bytes
+			total -= s.bytes
 			gone = append(gone, s.call)
 			return true
 		})

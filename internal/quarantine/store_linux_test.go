@@ -1,7 +1,9 @@
 package quarantine
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +83,48 @@ func TestTrim(t *testing.T) {
 	if gone, err := Trim(filepath.Join(dir, "none"), "A3", busy, Limits{Total: 1}); gone != nil || err != nil {
 		t.Errorf("%q, %v", gone, err)
 	}
+}
+
+// Where others can write an index, sizes are measured: a line that says more evicts
+// nobody, one that says less does not switch the bound off, and boxes stay shut.
+func TestTrimMeasures(t *testing.T) {
+	dir := t.TempDir()
+	for i, call := range []string{"A1", "A2", "A3"} {
+		fill(t, dir, call, "/a", 1<<62, time.Duration(9-i)*time.Hour)
+	}
+	must(t, Shut(dir))
+	if n, bytes := Usage(dir); n != 3 || bytes != math.MaxInt64 {
+		t.Errorf("%d calls, %d bytes", n, bytes)
+	}
+	nobody := func(string) bool { return false }
+	gone, err := Trim(dir, "A3", nobody, Limits{Total: 1 << 20, Measure: true})
+	if err != nil || len(gone) > 0 {
+		t.Errorf("gone %q, %v", gone, err)
+	}
+	if fi, err := os.Lstat(filepath.Join(dir, "A1/000001")); err != nil || fi.Mode().Perm() != 0 {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "A1", "beside"), make([]byte, 2<<20), 0o600))
+	when := time.Now().Add(-9 * time.Hour)
+	must(t, os.Chtimes(filepath.Join(dir, "A1"), when, when))
+	must(t, os.WriteFile(filepath.Join(dir, "A1", IndexName), nil, 0o600))
+	gone, err = Trim(dir, "A3", nobody, Limits{Total: 1 << 20, Measure: true})
+	if err != nil || !slices.Equal(gone, []string{"A1"}) {
+		t.Errorf("gone %q, %v", gone, err)
+	}
+}
+
+// A removal ends, whoever goes on filling what it empties.
+func TestRemovalEnds(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "x/1/2/3/4/5/6/7"), 0o700))
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	if err := (&removal{passes: 3}).clearOut(fd, "x"); !errors.Is(err, errMuch) {
+		t.Error(err)
+	}
+	must(t, remove(fd, "x"))
 }
 
 // A tree is removed however deep, wide or shut it is, and no link is followed.

@@ -19,7 +19,13 @@ func (p *pen) bounded(s *Snapshot) *pen {
 // known writes down which workspace a call's items come from, and finds what is there
 // of the call already.
 func (p *pen) known(at *corner, dir string) error {
-	at.budget = quarantine.Budget{Most: p.most, Used: quarantine.Used(dir)}
+	at.budget = quarantine.Budget{Most: p.most}
+	switch {
+	case !at.own:
+		at.budget.Used = quarantine.Used(dir)
+	case p.most > 0: // runs beside can write its index
+		at.budget.Used = quarantine.Measured(dir, p.most)
+	}
 	if p.workspace == "" || at.own {
 		return nil
 	}
@@ -79,7 +85,7 @@ func (s *Snapshot) Trim(call palyra.ID, busy func(call string) bool) (gone []str
 	}
 	defer unix.Close(fd)
 	err = t.asOwner(func() (err error) {
-		gone, err = quarantine.Trim(descriptor(fd), string(call), busy, quarantine.Limits{Total: s.limits.Kept})
+		gone, err = quarantine.Trim(descriptor(fd), string(call), busy, quarantine.Limits{Total: s.limits.Kept, Measure: true})
 		return err
 	})
 	return gone, err

@@ -103,6 +103,9 @@ func TestQuarantineInTheWorkspaceIsBounded(t *testing.T) {
 		t.Errorf("made %q", made)
 	}
 	must(t, unix.Mkfifo(filepath.Join(own, "A3", quarantine.WorkspaceName), 0o600))
+	forged, err := quarantine.Item{Item: "000002", Path: ".envrc", Bytes: 1 << 62}.Line() // by a run beside
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(own, "A1", quarantine.IndexName), append(forged, forged...), 0o600))
 	gone, err := s.Trim("A4", func(call string) bool { return call == "A1" })
 	if err != nil || !slices.Equal(gone, []string{"A2"}) {
 		t.Errorf("gone %q, %v", gone, err)
