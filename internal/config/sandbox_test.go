@@ -27,3 +27,16 @@ func TestSandboxValues(t *testing.T) {
 		}
 	}
 }
+
+// A tier that nobody has shown to hold is in the snapshot of every call that it counts
+// for; without it snapshots are as they were before there was the setting.
+func TestUnprovenIsInTheSnapshot(t *testing.T) {
+	c := Default()
+	if v, ok := c.Snapshot().ProcessRunner["unproven"]; ok {
+		t.Errorf("off is told as %v", v)
+	}
+	c.Process.Unproven = "seatbelt"
+	if v := c.Snapshot().ProcessRunner["unproven"]; v != "seatbelt" {
+		t.Errorf("it is told as %v", v)
+	}
+}

@@ -20,13 +20,17 @@ func (c Config) Snapshot() palyra.Snapshot {
 
 // snapshot is the part about programs.
 func (p Process) snapshot(e Egress) map[string]any {
-	return map[string]any{
+	out := map[string]any{
 		"enabled": p.Tier != "off", "tier": p.Tier, "egress_mode": e.Mode, "allowed_egress_hosts": e.AllowedHosts, "egress": e.snapshot(),
 		"cpu_ms": p.CPUMS, "memory_bytes": p.MemoryBytes, "processes": p.Processes, "open_files": p.OpenFiles,
 		"file_bytes": p.FileBytes, "emitted_bytes": p.EmittedBytes, "disk_bytes": p.DiskBytes,
 		"stage_bytes": p.StageBytes, "stage_names": p.StageNames, "grace_ms": p.GraceMS, "cgroup": p.Cgroup,
 		"bwrap": p.Bwrap, "tmp_bytes": p.TmpBytes, "posture": p.Posture,
 	}
+	if p.Unproven != "" && p.Unproven != "off" { // left out otherwise: snapshots from before it have the same digest
+		out["unproven"] = p.Unproven
+	}
+	return out
 }
 
 // snapshot is the part about the way out.
