@@ -397,7 +397,7 @@ func TestWhyOfARefusedHost(t *testing.T) {
 			d.ownWork()
 			d.mustStart(append(c.env, "PALYRA_EGRESS_RESOLVER="+world.dns, "PALYRA_EGRESS_ASK=off")...)
 			at := world.web
-			r := d.inRoom(c.args(at), "/usr/bin/curl", "-sS", "--max-time", "20", "http://"+at+"/")
+			r := d.inRoom(c.args(at), "/bin/sh", "-c", "at=http://"+at+"/; curl -sS --max-time 20 $at") // words that name a host put it into the plan
 			out := d.willing(r)
 			if out.Outcome != palyra.OutcomeFinished || strings.Contains(out.Stdout, "hello") {
 				t.Fatalf("%+v", out)
