@@ -120,6 +120,9 @@ func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.Decide
 		return "", palyra.Errorf(palyra.Conflict, palyra.ReasonStaleDigest, "%s is about the plan %s, not about the one of --digest", r.ID, p.PlanDigest).
 			WithRemedy("leave --digest out and look at the plan")
 	}
+	if err := question.CheckOffered(p, r); err != nil {
+		return "", err
+	}
 	a.viewApproval(a.Stderr, p, a.separation())
 	drain() // what was typed before this was on the screen is no answer to it
 	typed, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))

@@ -170,7 +170,7 @@ func (a *app) sayHooked(w io.Writer, done install.Result, o hookInstallOptions) 
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	}
 	a.say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
-	a.say("  what it asks you, you answer with `palyra approvals watch`, in another terminal")
+	a.say("  what it asks you, `palyra approvals watch` shows in another terminal; `palyra approvals decide ID` answers")
 	a.say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
 }
 

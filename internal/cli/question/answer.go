@@ -3,6 +3,7 @@ package question
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"palyra"
@@ -55,6 +56,18 @@ func Offered(a palyra.Approval) (words []string, labels map[string]string) {
 		}
 	}
 	return words, labels
+}
+
+// CheckOffered refuses a wide answer that a question does not have, and names what it has.
+func CheckOffered(a palyra.Approval, r client.DecideRequest) error {
+	word := Word(r)
+	words, _ := Offered(a)
+	if word == string(r.Answer) || slices.Contains(words, word) {
+		return nil
+	}
+	can := strings.Join(slices.Concat([]string{"allow"}, words, []string{"deny"}), ", ")
+	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%s is not offered here; nothing was decided", word).
+		WithRemedy("answer one of: %s", can)
 }
 
 // Word is what a person types for an answer.
