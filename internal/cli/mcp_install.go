@@ -166,14 +166,21 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 	}
 	command := undo("hook install "+c.Name+" --own-server palyra", o.workspace)
 	wanted := o.hook
-	if hooked, leaves := a.hooked(agent, o.workspace); hooked && !wanted {
+	found := a.hooked(agent, o.workspace)
+	if found.Command != "" && !found.Off && !wanted {
 		a.say("  its own tools are behind the gate already: the hook is installed")
-		if !leaves {
+		if ownServer(found.Command) != "palyra" {
 			a.say("  note: the hook asks about Palyra's own tools as well; to have the gate alone ask: %s", command)
 		}
 		return nil
 	}
 	if !wanted {
+		switch {
+		case found.Off:
+			a.say("  note: the settings switch all hooks off (disableAllHooks), or cannot be read: no hook counts until that is mended")
+		case found.Other:
+			a.say("  note: there is an entry that names the hook and is not the one that this program writes for you: it does not count")
+		}
 		a.say("  note: what %s's own tools do (its shell, its editor) does not pass Palyra by this", c.Title)
 		if a.interactive() && !a.asJSON {
 			word, err := askLine(ctx, "  put them behind the gate as well? [y/N] ")
@@ -187,16 +194,35 @@ func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptio
 	return a.installHook(ctx, ownHook(agent, o))
 }
 
-// hooked reports whether the hook is installed, for the person or for the workspace, and
-// leaves Palyra's own tools alone.
-func (a *app) hooked(agent hook.Agent, workspace string) (hooked, leaves bool) {
-	for _, at := range []string{workspace, ""} {
-		hooked, leaves = install.Hooked(hookInstallOptions{agent: agent, workspace: at}.settings(a.places()), "palyra")
-		if hooked || at == "" {
-			break
+// hooked is what is installed of the hook. Only the person's own settings tell: those of a
+// workspace may have come with it, and can take the hook away but not stand for it.
+func (a *app) hooked(agent hook.Agent, workspace string) install.Hooked {
+	o := hookInstallOptions{agent: agent}
+	ours := func(command string) bool { return a.isHookCommand(agent, command) }
+	found := install.FindHook(o.settings(a.places()), ours)
+	if o.workspace = workspace; workspace != "" {
+		there := install.FindHook(o.settings(a.places()), ours)
+		found.Other = found.Other || there.Other || there.Command != ""
+		found.Off = found.Off || agent.Name == claudeCode && install.HooksOff(workspace)
+	}
+	return found
+}
+
+// isHookCommand reports whether a line is one that hook install writes.
+func (a *app) isHookCommand(agent hook.Agent, command string) bool {
+	for _, mode := range []string{hookRewrite, hookCheck} {
+		line, err := a.hookCommand(hookInstallOptions{agent: agent, mode: mode, own: ownServer(command)})
+		if err == nil && line == command {
+			return true
 		}
 	}
-	return hooked, leaves
+	return false
+}
+
+// ownServer is the server whose tools a line of ours leaves to the gate.
+func ownServer(command string) string {
+	_, own, _ := strings.Cut(strings.TrimSuffix(command, orBlock), " --own-server ")
+	return own
 }
 
 // ownHook is the hook beside Palyra's own server.

@@ -67,6 +67,53 @@ func TestMCPInstallRefuses(t *testing.T) {
 	}
 }
 
+// TestMCPInstallBelievesNoOtherHook: what a project's own file says, and what only looks
+// like the hook, does not take the warning away.
+func TestMCPInstallBelievesNoOtherHook(t *testing.T) {
+	home, work := t.TempDir(), t.TempDir()
+	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state"), "PATH=/nowhere"}
+	mine, theirs := filepath.Join(home, ".claude", "settings.json"), filepath.Join(work, ".claude", "settings.json")
+	fatal(t, os.MkdirAll(filepath.Dir(mine), 0o700))
+	fatal(t, os.MkdirAll(filepath.Dir(theirs), 0o700))
+	code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", "palyra")
+	real, err := os.ReadFile(mine)
+	if code != exitOK || err != nil {
+		t.Fatal(said, err)
+	}
+	like := `{"hooks":{"PreToolUse":[{"matcher":"NoSuchTool","hooks":[{"type":"command",` +
+		`"command":"true # hook claude-code --own-server palyra "}]}]}}`
+	with := func(old, by string) string {
+		t.Helper()
+		if !strings.Contains(string(real), old) {
+			t.Fatalf("no %s in %s", old, real)
+		}
+		return strings.Replace(string(real), old, by, 1)
+	}
+	const other, off = "is not the one that this program writes", "switch all hooks off"
+	for name, test := range map[string]struct{ mine, theirs, want string }{
+		"a project's that looks like it":   {"{}", like, other},
+		"a project's that is it":           {"{}", string(real), other},
+		"the person's that looks like it":  {like, "{}", other},
+		"for another tool":                 {with(`"*"`, `"Nothing"`), "{}", other},
+		"of another kind":                  {with(`"command",`, `"prompt",`), "{}", other},
+		"that starts another program":      {with(`"command": "/`, `"command": "/tmp/`), "{}", other},
+		"that lets a failure pass":         {with(" || exit 2", ""), "{}", other},
+		"that does not wait":               {with(`"type":`, `"async": true, "type":`), "{}", other},
+		"with all hooks off":               {with("{", `{"disableAllHooks": true,`), "{}", off},
+		"with all hooks off in a project":  {string(real), `{"disableAllHooks": true}`, off},
+		"the person's, beside a project's": {string(real), like, ""},
+	} {
+		fatal(t, os.WriteFile(mine, []byte(test.mine), 0o600))
+		fatal(t, os.WriteFile(theirs, []byte(test.theirs), 0o600))
+		code, _, said := alone(t, env, "mcp", "install", "claude-code", "--workspace", work)
+		already := strings.Contains(said, "behind the gate already")
+		warned := strings.Contains(said, "does not pass Palyra") && strings.Contains(said, "to put them behind the gate:")
+		if code != exitOK || already != (test.want == "") || warned == already || !strings.Contains(said, test.want) {
+			t.Errorf("%s: %d %s", name, code, said)
+		}
+	}
+}
+
 // TestMCPInstallSaysWhatItSets: clients that would ask by themselves are told not to, and
 // people are told that, and that the client's own tools do not pass Palyra; uninstall
 // takes back all of it.

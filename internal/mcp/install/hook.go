@@ -190,27 +190,6 @@ func numbers(v any) any {
 	}
 }
 
-// Hooked reports whether a settings file has our hook, and whether that one leaves the
-// tools of the server of the given name to the gate. A file that cannot be read has none.
-func Hooked(path, server string) (hooked, leaves bool) {
-	doc, _, err := read(path, unreadable)
-	if err != nil {
-		return false, false
-	}
-	settings, err := jsonForm{}.decode(doc)
-	if err != nil {
-		return false, false
-	}
-	list, _ := hookList(settings)
-	for _, e := range list {
-		if ourHook(e) {
-			command, _ := e.(map[string]any)["hooks"].([]any)[0].(map[string]any)["command"].(string)
-			return true, strings.Contains(command+" ", " --own-server "+server+" ")
-		}
-	}
-	return false, false
-}
-
 // WriteHook merges the hook into a settings file, which need not exist.
 func WriteHook(path string, h Hook) (Result, error) {
 	return rewrite(path, private, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
