@@ -95,7 +95,7 @@ func TestMCPInstallBelievesNoOtherHook(t *testing.T) {
 		"a project's that is it":           {"{}", string(real), other},
 		"the person's that looks like it":  {like, "{}", other},
 		"for another tool":                 {with(`"*"`, `"Nothing"`), "{}", other},
-		"of another kind":                  {with(`"command",`, `"prompt",`), "{}", other},
+		"of another kind":                  {with(`"type": "command"`, `"type": "prompt"`), "{}", other},
 		"that starts another program":      {with(`"command": "/`, `"command": "/tmp/`), "{}", other},
 		"that lets a failure pass":         {with(" || exit 2", ""), "{}", other},
 		"that does not wait":               {with(`"type":`, `"async": true, "type":`), "{}", other},
