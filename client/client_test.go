@@ -69,7 +69,7 @@ func newBench(t *testing.T) *bench {
 	b.parts = &rpctest.Parts{Registry: rpcaccess.Registry{Keys: reg, People: reg, Tokens: reg, Roles: reg}}
 	srv, err := rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(home, "run", "agent.sock"), OperatorSocket: filepath.Join(home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: reg, Roles: reg, Journal: nowhere{}, Services: b.parts.Services(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: reg, Agents: reg, Roles: reg, Journal: nowhere{}, Services: b.parts.Services(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

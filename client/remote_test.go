@@ -97,7 +97,7 @@ func (f *far) serve() {
 	var err error
 	f.server, err = rpc.New(rpc.Config{
 		AgentSocket: filepath.Join(f.home, "run", "agent.sock"), OperatorSocket: filepath.Join(f.home, "run", "operator.sock"),
-		StateID: rpctest.StateID, Access: f.reg, Roles: f.reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateID: rpctest.StateID, Access: f.reg, Agents: f.reg, Roles: f.reg, Journal: nowhere{}, Services: services, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	must(f.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
