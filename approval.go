@@ -30,7 +30,7 @@ const (
 	AnswerAllow   Answer = "allow"
 	AnswerDeny    Answer = "deny"
 	AnswerTimeout Answer = "timeout"
-	AnswerError   Answer = "error" // the waiter or the store failed, or the caller withdrew
+	AnswerError   Answer = "error" // the waiter or the store failed, the caller withdrew, or a lease overtook it
 )
 
 // Scope is how far an allow reaches.
@@ -189,7 +189,7 @@ type Decision struct {
 	Approval   ID         `json:"approval_id,omitempty"`
 	Answer     Answer     `json:"answer,omitempty"`
 	Scope      Scope      `json:"scope,omitempty"`
-	Lease      ID         `json:"grant_id,omitempty"` // the lease that an allow made, or that covered the plan
+	Lease      ID         `json:"grant_id,omitempty"` // the lease that an allow made, that covered the plan, or that overtook the question
 	Reused     bool       `json:"reused,omitempty"`   // an earlier lease covered the plan; nobody was asked
 	Reason     string     `json:"reason,omitempty"`
 	By         Principal  `json:"by,omitempty"`
@@ -200,6 +200,11 @@ type Decision struct {
 	Votes      []Vote     `json:"votes,omitempty"`
 	Terms      *Terms     `json:"terms,omitempty"` // of the lease; nil when there is none
 }
+
+// Overtaken reports whether the question was closed because the answer to another one
+// left a lease that covers its plan. It is no answer: that lease permits the call, or
+// nothing does.
+func (d Decision) Overtaken() bool { return d.Answer == AnswerError && d.Lease != "" }
 
 // Lease is a durable grant: what a decision of scope once, session or timeboxed
 // permits, with explicit terms.

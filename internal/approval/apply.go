@@ -64,6 +64,9 @@ func (d *Desk) open(tx *store.Tx, c *palyra.Call, e palyra.ApprovalRequested) er
 	default:
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "approval %s already asks about this plan", old.ID)
 	}
+	if err := d.overtaken(tx, c); err != nil {
+		return err
+	}
 	if err := d.mayAsk(tx, c, m); err != nil {
 		return err
 	}

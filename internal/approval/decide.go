@@ -128,7 +128,8 @@ func (d *Desk) count(tx *store.Tx, r record, v palyra.Vote, m moment) error {
 	return d.journal(tx, palyra.ApprovalVoted{Vote: v})
 }
 
-// allow settles with an allow and makes the lease, in that order in the journal.
+// allow settles with an allow, makes the lease and closes what that covers besides, in
+// that order in the journal.
 func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) error {
 	g := narrowest(r.Votes)
 	terms, ok := termsFor(r.Approval, g.widen)
@@ -156,9 +157,14 @@ func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) erro
 	if err := d.clock.stamp(tx, m); err != nil {
 		return err
 	}
-	return d.journal(tx, palyra.GrantCreated{
+	err := d.journal(tx, palyra.GrantCreated{
 		Lease: l.ID, Approval: r.ID, Scope: l.Scope, Terms: terms, Expires: l.ExpiresAt, Uses: l.UsesLeft,
 	})
+	if err != nil {
+		return err
+	}
+	dec.Votes = r.Votes
+	return d.overtake(tx, l, dec, m)
 }
 
 // extent is how far an allow reaches.

@@ -8,7 +8,8 @@
 //
 // Promises:
 //   - A question is settled exactly once, by compare-and-set: at the first deny,
-//     when policy's need is met, at its deadline, or when nobody waits any more.
+//     when policy's need is met, at its deadline, when nobody waits any more, or
+//     when the answer to another leaves a lease that covers it.
 //   - An answer counts only for the plan whose digest the approver echoed.
 //   - Every change is journaled in the transaction that makes it.
 //   - Waiters and watchers hear of a change after it is durable, never before,

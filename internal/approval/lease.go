@@ -91,27 +91,33 @@ func (d *Desk) Cover(ctx context.Context, c *palyra.Call) (dec palyra.Decision, 
 		return palyra.Decision{}, false, nil
 	}
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		live, err := d.candidates(tx, c)
-		if err != nil {
-			return err
-		}
-		for _, l := range live {
-			r, err := withVotes(tx, l.Approval)
-			if err != nil {
-				return err
-			}
-			dec = r.Decision
-			dec.Reused, dec.Lease, dec.Scope, dec.Terms = true, l.ID, l.Scope, &l.Terms
-			if ok = met(c.Verdict.Need, d.Facts(c, dec)); ok {
-				return nil
-			}
-		}
-		return nil
+		dec, ok, err = d.behind(tx, c, func(lease) bool { return true })
+		return err
 	})
-	if err != nil || !ok {
-		return palyra.Decision{}, false, wrap("cover", err)
+	return dec, ok, wrap("cover", err)
+}
+
+// behind returns the decision behind the best of some leases that cover the call.
+func (d *Desk) behind(tx *store.Tx, c *palyra.Call, some func(lease) bool) (palyra.Decision, bool, error) {
+	live, err := d.candidates(tx, c)
+	if err != nil {
+		return palyra.Decision{}, false, err
 	}
-	return dec, true, nil
+	for _, l := range live {
+		if !some(l) {
+			continue
+		}
+		r, err := withVotes(tx, l.Approval)
+		if err != nil {
+			return palyra.Decision{}, false, err
+		}
+		dec := r.Decision
+		dec.Reused, dec.Lease, dec.Scope, dec.Terms = true, l.ID, l.Scope, &l.Terms
+		if d.suits(l, dec, c) {
+			return dec, true, nil
+		}
+	}
+	return palyra.Decision{}, false, nil
 }
 
 // candidates returns the leases that cover the call, the best first: those that

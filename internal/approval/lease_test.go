@@ -88,6 +88,11 @@ func TestAUseIsNotLostWithItsTransaction(t *testing.T) {
 func TestCoverPrefersLeasesThatAUseDoesNotEnd(t *testing.T) {
 	w := newWorld(t)
 	c := call(t, "src/a.txt")
+	asked := func(risk palyra.RiskLevel) palyra.Approval { // what is riskier than a wide lease's question is asked about again
+		return w.ask(call(t, "src/a.txt", func(c *palyra.Call) { c.Verdict.Risk.Level = risk }))
+	}
+	risks := []palyra.RiskLevel{palyra.RiskLow, palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskHigh, palyra.RiskCritical}
+	c.Verdict.Risk.Level = palyra.RiskLow
 	var want palyra.ID
 	for i, options := range [][]voteOption{
 		{scoped(palyra.ScopeOnce)},
@@ -97,14 +102,14 @@ func TestCoverPrefersLeasesThatAUseDoesNotEnd(t *testing.T) {
 		{scoped(palyra.ScopeSession), widened("path_root")},
 		{scoped(palyra.ScopeSession)},
 	} {
-		want = w.decide(w.ask(c), palyra.AnswerAllow, options...).Decision.Lease
+		want = w.decide(asked(risks[i]), palyra.AnswerAllow, options...).Decision.Lease
 		w.pass(time.Second)
 		if got, ok := w.covered(c); !ok || got.Lease != want || got.Scope != options0(options) {
 			t.Errorf("%d: covered by %+v, want %s", i, got, want)
 		}
 	}
 	older := want
-	w.decide(w.ask(c), palyra.AnswerAllow, scoped(palyra.ScopeSession))
+	w.decide(asked(palyra.RiskCritical), palyra.AnswerAllow, scoped(palyra.ScopeSession))
 	if got, _ := w.covered(c); got.Lease != older {
 		t.Error("a younger lease is preferred")
 	}

@@ -43,7 +43,11 @@ func became(c *palyra.Call) []string {
 	switch d := c.Decision; {
 	case d.Answer == "" || d.By == "":
 	case d.Reused:
-		out = append(out, fmt.Sprintf("grant %s by %s covered it; nobody was asked", d.Lease, d.By))
+		asked := "nobody was asked"
+		if c.Approval != "" {
+			asked = fmt.Sprintf("it was made while approval %s was open and took its place", c.Approval)
+		}
+		out = append(out, fmt.Sprintf("grant %s by %s covered it; %s", d.Lease, d.By, asked))
 	case d.At.IsZero():
 		out = append(out, fmt.Sprintf("answered %s by %s", d.Answer, d.By))
 	default:

@@ -7,8 +7,12 @@ import (
 // What the agent is told, made from the call and what happened.
 
 func blank(c *palyra.Call) palyra.Outcome {
+	asked := c.Approval
+	if asked != "" && c.Decision.Reused { // its own question was overtaken: the one that was answered permits it
+		asked = c.Decision.Approval
+	}
 	return palyra.Outcome{
-		Tool: palyra.Clip(c.Proposal.Tool, 512), SessionID: c.Proposal.Session, CallID: c.ID, ApprovalID: c.Approval,
+		Tool: palyra.Clip(c.Proposal.Tool, 512), SessionID: c.Proposal.Session, CallID: c.ID, ApprovalID: asked,
 		GrantID: c.Grant, PlanDigest: c.Digest, JournalPosition: c.Granted.Seq,
 		Quarantined: []palyra.PathText{},
 	}
@@ -124,6 +128,10 @@ func notAllowed(d palyra.Decision) error {
 		}
 		return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalDenied, "%s", text).
 			WithRemedy("talk to the approver; the same plan cannot be asked again for a while")
+	}
+	if d.Overtaken() {
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "grant %s, which took the place of an answer, does not cover the call any more", d.Lease).
+			WithRemedy("propose the call again")
 	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "the approval ended without an answer").
 		WithRemedy("propose the call again")

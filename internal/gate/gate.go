@@ -153,7 +153,7 @@ func (g *Gate) Resume(ctx context.Context, c *palyra.Call, watch Watcher) (palyr
 
 // ask looks for a lease, else opens the question and waits for its answer.
 func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
-	if !w.call.Verdict.Need.Fresh {
+	for try := 1; w.call.State != palyra.Pending; try++ {
 		d, ok, err := w.cover(ctx)
 		if err != nil {
 			return w.refuse(ctx, palyra.LayerApproval, err)
@@ -162,12 +162,13 @@ func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
 			w.call.Decision = d
 			return w.settle(ctx)
 		}
-	}
-	switch kept, err := w.question(ctx); { // barrier: proposed, judged, the open question
-	case err != nil && !kept: // the record failed: nothing may follow it, not even a refusal
-		return palyra.Outcome{}, err
-	case err != nil:
-		return w.refuse(ctx, palyra.LayerApproval, err)
+		switch kept, err := w.question(ctx); { // barrier: proposed, judged, the open question
+		case err == nil:
+		case !kept: // the record failed: nothing may follow it, not even a refusal
+			return palyra.Outcome{}, err
+		case palyra.CodeOf(err) != palyra.Conflict || try == questionTries: // Conflict: the world moved, look again
+			return w.refuse(ctx, palyra.LayerApproval, err)
+		}
 	}
 	if w.call.Proposal.NoWait { // the question stays open: an allow covers the same call when it comes again
 		return w.refuse(ctx, palyra.LayerApproval, notAwaited(w.call))
@@ -189,6 +190,11 @@ func (w *walk) await(ctx context.Context) (palyra.Outcome, error) {
 		return w.cancel(ctx)
 	default:
 		return w.refuse(ctx, palyra.LayerApproval, err)
+	}
+	if d.Overtaken() { // the answer to another question left a lease that covers this call: look for it
+		if d, err = w.overtaken(ctx, d); err != nil {
+			return w.refuse(ctx, palyra.LayerApproval, err)
+		}
 	}
 	w.call.Decision = d
 	if d.Answer != palyra.AnswerAllow {

@@ -80,7 +80,19 @@ func (w *walk) resolve(ctx context.Context) (err error) {
 
 func (w *walk) cover(ctx context.Context) (d palyra.Decision, ok bool, err error) {
 	defer guard(&err)
+	if w.call.Verdict.Need.Fresh { // only an answer of its own will do
+		return palyra.Decision{}, false, nil
+	}
 	return w.Desk.Cover(ctx, w.call)
+}
+
+// overtaken returns the decision behind the lease that closed the call's question. Where
+// that has ended meanwhile there is none, and d says that nobody answered.
+func (w *walk) overtaken(ctx context.Context, d palyra.Decision) (palyra.Decision, error) {
+	if by, ok, err := w.cover(ctx); ok || err != nil {
+		return by, err
+	}
+	return d, nil
 }
 
 func (w *walk) prepare(ctx context.Context) (a palyra.Approval, joined bool, err error) {
@@ -147,35 +159,28 @@ func (w *walk) judgeSafely(ctx context.Context, r palyra.Request) (v palyra.Verd
 	return w.Judge.Judge(ctx, r)
 }
 
-// questionTries bounds how often a question that others settle while we join
-// it is prepared anew.
+// questionTries bounds how often a question is prepared that others settle while we
+// join it, or that a lease comes to cover before it is open.
 const questionTries = 3
 
 // question makes the pending approval durable, together with proposed and
 // judged. kept false means that the ledger failed and nobody knows what it holds;
 // any other error is the desk's no, and the ledger holds nothing. Conflict means
-// that the question we wanted to join was settled first: it is prepared anew.
+// that the question we wanted to join was settled first, or need not be asked.
 func (w *walk) question(ctx context.Context) (kept bool, err error) {
 	before := w.call.State
-	for try := 1; ; try++ {
-		a, joined, err := w.prepare(ctx)
-		if err != nil {
-			return true, err
-		}
-		w.call.Approval = a.ID
-		w.to(palyra.Pending)
-		_, err = w.record(ctx, requested(w.call, a, joined))
-		if err == nil {
-			return true, nil
-		}
-		w.call.State, w.call.Approval = before, ""
-		switch code := palyra.CodeOf(err); {
-		case code == palyra.Unavailable || code == palyra.Internal:
-			return false, err
-		case code != palyra.Conflict || try == questionTries:
-			return true, err
-		}
+	a, joined, err := w.prepare(ctx)
+	if err != nil {
+		return true, err
 	}
+	w.call.Approval = a.ID
+	w.to(palyra.Pending)
+	if _, err = w.record(ctx, requested(w.call, a, joined)); err == nil {
+		return true, nil
+	}
+	w.call.State, w.call.Approval = before, ""
+	code := palyra.CodeOf(err)
+	return code != palyra.Unavailable && code != palyra.Internal, err
 }
 
 // wallOf is how long a plan may run.

@@ -106,10 +106,10 @@ func requestedEntry(c *palyra.Call, approval palyra.ID, q palyra.TapeRequested) 
 }
 
 // resolved tells the answer a call waited for, if now is the time and there was
-// a question of its own: a lease that covered it was nobody's answer to it.
+// a question of its own. Where a lease took its place that is the answer behind it.
 func resolved(c *palyra.Call, now bool) []palyra.TapeEntry {
 	d := c.Decision
-	if !now || c.Approval == "" || d.Answer == palyra.AnswerPending || d.Reused {
+	if !now || c.Approval == "" || d.Answer == palyra.AnswerPending {
 		return nil
 	}
 	return []palyra.TapeEntry{{ApprovalResolved: &palyra.TapeResolved{

@@ -161,6 +161,9 @@ func (v *View) head() {
 
 // Ending is how a settled question ended, in a word or two.
 func Ending(a palyra.Approval) string {
+	if a.Decision.Overtaken() {
+		return "covered"
+	}
 	if a.Decision.Answer == palyra.AnswerError && slices.Contains([]string{"withdrawn", "session closed"}, a.Decision.Reason) {
 		return a.Decision.Reason
 	}

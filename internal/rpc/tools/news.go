@@ -34,10 +34,10 @@ func (n *news) tell(c *palyra.Call, e palyra.Event) {
 		})
 	case palyra.CallJudged:
 		if e.Again {
-			n.resolve(c.Decision)
+			n.resolve(c)
 		}
 	case palyra.CallRefused:
-		n.resolve(c.Decision)
+		n.resolve(c)
 	}
 }
 
@@ -70,13 +70,16 @@ func (n *news) ask(m *v1.CallApprovalRequested) {
 }
 
 // resolve tells once how the question was settled that the client was told of.
-func (n *news) resolve(d palyra.Decision) {
-	if n.resolved || n.asked == "" || d.Approval != n.asked || d.Answer == palyra.AnswerPending {
+// One that a lease took the place of is settled by the answer behind that.
+func (n *news) resolve(c *palyra.Call) {
+	d := c.Decision
+	mine := d.Approval == n.asked || d.Reused && c.Approval == n.asked
+	if !mine || n.resolved || n.asked == "" || d.Answer == palyra.AnswerPending {
 		return
 	}
 	n.resolved = true
 	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_ApprovalResolved{ApprovalResolved: &v1.CallApprovalResolved{
-		ApprovalId: string(d.Approval), Answer: string(d.Answer), Scope: string(d.Scope), By: string(d.By), Reason: d.Reason,
+		ApprovalId: string(n.asked), Answer: string(d.Answer), Scope: string(d.Scope), By: string(d.By), Reason: d.Reason,
 	}}})
 }
 

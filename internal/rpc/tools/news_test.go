@@ -25,7 +25,7 @@ func told(decision palyra.Decision, events ...palyra.Event) (out []string) {
 		}
 		return nil
 	}}
-	c := &palyra.Call{ID: "C", Digest: "d", Decision: decision}
+	c := &palyra.Call{ID: "C", Digest: "d", Approval: "A", Decision: decision}
 	for _, e := range events {
 		n.tell(c, e)
 	}
@@ -72,6 +72,11 @@ func TestNews(t *testing.T) {
 		"joined":           {by(palyra.AnswerAllow), []palyra.Event{joined, again}, []string{"asked A d joined", "resolved allow user:x"}},
 		"by an old lease":  {by(palyra.AnswerAllow), []palyra.Event{proposed, again}, []string{"accepted C"}},
 		"another question": {palyra.Decision{Approval: "B", Answer: palyra.AnswerAllow}, []palyra.Event{asked, again}, []string{"asked A d"}},
+		"overtaken": {
+			palyra.Decision{Approval: "B", Answer: palyra.AnswerAllow, By: "user:x", Reused: true},
+			[]palyra.Event{asked, again},
+			[]string{"asked A d", "resolved allow user:x"},
+		},
 		"refused unasked":  {palyra.Decision{}, []palyra.Event{proposed, refused}, []string{"accepted C"}},
 		"not waited for":   {palyra.Decision{}, []palyra.Event{asked, refused}, []string{"asked A d"}},
 	} {

@@ -1,0 +1,67 @@
+package approval
+
+import (
+	"palyra"
+	"palyra/internal/store"
+)
+
+// stands reports whether a lease is for calls to come, as many as there are: no plan
+// is named, which its own question was about, and nothing is counted.
+func (l lease) stands() bool { return l.Terms.PlanDigest == "" && l.UsesLeft < 0 }
+
+// overtake closes the open questions that a new lease covers, in the transaction that
+// makes it: nobody has to say the same thing twice, and whoever waits goes on under the
+// lease. That is no answer to them, which would take a signature: each is settled
+// without a vote, by the desk, and names the lease. The check is Cover's, so that a
+// question stays open that wants a fresh answer, or more than was given here.
+func (d *Desk) overtake(tx *store.Tx, l lease, dec palyra.Decision, m moment) error {
+	if !l.stands() {
+		return nil
+	}
+	open, err := ids(tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
+		l.Terms.Session, l.Terms.Principal)
+	if err != nil {
+		return err
+	}
+	dec.Reused = true
+	for _, id := range open {
+		r, _, err := withDocuments(tx, id)
+		if err != nil {
+			return err
+		}
+		if d.clock.passed(r.ends, m) || !d.suits(l, dec, r.about()) {
+			continue
+		}
+		err = d.settle(tx, r, palyra.Decision{
+			Answer: palyra.AnswerError, Reason: "covered by grant " + string(l.ID), Lease: l.ID, By: bySystem, Method: palyra.MethodSystem, At: m.time(),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// suits reports whether a lease covers a call, and the answer behind it is all that
+// policy needs for it.
+func (d *Desk) suits(l lease, dec palyra.Decision, c *palyra.Call) bool {
+	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && met(c.Verdict.Need, d.Facts(c, dec))
+}
+
+// about is the call that a question is about, as far as a lease looks at it.
+func (r record) about() *palyra.Call {
+	return &palyra.Call{
+		Proposal: palyra.Proposal{Principal: r.Principal, Session: r.Session, Owner: r.Owner, Room: r.Room},
+		Plan:     r.Plan, Digest: r.PlanDigest, Verdict: palyra.Verdict{Need: r.Need, Risk: r.Prompt.Risk},
+	}
+}
+
+// overtaken refuses to open a question that a lease has come to cover since the desk
+// was asked for one: Cover finds it now.
+func (d *Desk) overtaken(tx *store.Tx, c *palyra.Call) error {
+	dec, ok, err := d.behind(tx, c, lease.stands)
+	if err != nil || !ok {
+		return err
+	}
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "grant %s covers this plan already", dec.Lease)
+}
