@@ -77,8 +77,8 @@ func TestNews(t *testing.T) {
 			[]palyra.Event{asked, again},
 			[]string{"asked A d", "resolved allow user:x"},
 		},
-		"refused unasked":  {palyra.Decision{}, []palyra.Event{proposed, refused}, []string{"accepted C"}},
-		"not waited for":   {palyra.Decision{}, []palyra.Event{asked, refused}, []string{"asked A d"}},
+		"refused unasked": {palyra.Decision{}, []palyra.Event{proposed, refused}, []string{"accepted C"}},
+		"not waited for":  {palyra.Decision{}, []palyra.Event{asked, refused}, []string{"asked A d"}},
 	} {
 		got := told(c.decision, c.events...)
 		if len(got) != len(c.want) {
