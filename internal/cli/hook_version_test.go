@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"palyra/internal/exetest"
 )
 
 func TestClaudeVersions(t *testing.T) {
@@ -43,7 +45,7 @@ func TestHookInstallByVersion(t *testing.T) {
 			s := openStage(t, nil)
 			bin := filepath.Join(s.home, "bin")
 			fatal(t, os.Mkdir(bin, 0o700))
-			fatal(t, os.WriteFile(filepath.Join(bin, "claude"), []byte("#!/bin/sh\n"+c.says+"\n"), 0o700))
+			fatal(t, exetest.Write(filepath.Join(bin, "claude"), []byte("#!/bin/sh\n"+c.says+"\n")))
 			s.env = append(s.env, "PATH="+bin+":/usr/bin:/bin")
 			code, _, errs := s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", c.mode)
 			doc, err := os.ReadFile(filepath.Join(s.work, ".claude", "settings.json"))

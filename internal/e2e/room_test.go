@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/exetest"
 )
 
 // inRoom proposes a program for tier C; more holds further arguments of the tool.
@@ -36,7 +37,7 @@ func (d *daemon) put(name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		d.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := exetest.Write(path, []byte(text)); err != nil {
 		d.t.Fatal(err)
 	}
 	d.give(path)

@@ -25,7 +25,7 @@ var (
 	// storey is what puts several parts together and is no door: the daemon only wires.
 	storey = []string{"internal/bundle", "internal/explain", "internal/past"}
 	// support is what tests of several packages share.
-	support = []string{"internal/*/*test", "internal/sandbox/sandboxtest/probe"}
+	support = []string{"internal/exetest", "internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.
 	mains = []string{"cmd/*"}
 )
@@ -48,6 +48,7 @@ func edges() []edge {
 		{[]string{"**"}, mains, false, "nothing imports a program"},
 		{[]string{"**"}, []string{"internal/layers"}, false, "it has no code"},
 		{[]string{"internal/sandbox/sandboxtest"}, []string{"internal/sandbox/celltest"}, true, "the suite needs people and directories too"},
+		{support, []string{"internal/exetest"}, true, "a program that a test just wrote must be able to run"},
 		{[]string{"**"}, support, false, "what only tests use is no part of the product"},
 
 		{words, []string{"internal/canon"}, true, "digests are made of canonical bytes"},

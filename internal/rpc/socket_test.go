@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/exetest"
 	"palyra/internal/rpc"
 )
 
@@ -146,12 +147,8 @@ func TestForeignUser(t *testing.T) {
 // copyOfTest puts this test binary where everybody may run it.
 func copyOfTest(t *testing.T, dir string) string {
 	t.Helper()
-	raw, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
 	exe := filepath.Join(dir, "rpc.test")
-	if err := os.WriteFile(exe, raw, 0o755); err != nil {
+	if err := exetest.Copy(exe, "/proc/self/exe"); err != nil {
 		t.Fatal(err)
 	}
 	return exe

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/exetest"
 	"palyra/internal/owner"
 	"palyra/internal/quarantine"
 )
@@ -215,10 +216,8 @@ func role(t *testing.T, attr *syscall.SysProcAttr) bool {
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must(t, os.Chmod(dir, 0o777))
-	exe, err := os.ReadFile("/proc/self/exe")
-	must(t, err)
 	bin := filepath.Join(dir, "test")
-	must(t, os.WriteFile(bin, exe, 0o755))
+	must(t, exetest.Copy(bin, "/proc/self/exe"))
 	cmd := exec.Command(bin, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Dir, cmd.SysProcAttr = dir, attr
 	cmd.Env = append(os.Environ(), roleEnv+"="+t.Name(), "TMPDIR="+dir)

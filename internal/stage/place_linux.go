@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -281,8 +282,39 @@ func (p *placer) file(ctx context.Context, b Bound) error {
 		if err := errors.Join(err, to.Close()); err != nil {
 			return err
 		}
+		if source.Mode&0o111 != 0 {
+			if err := letGo(ctx, dir, name); err != nil {
+				return err
+			}
+		}
 		return p.note(dir, name, b, source)
 	})
+}
+
+// letGo waits until nobody has a file open for writing. A process forked while
+// a copy was written holds it open until it execs, and nobody can run the file
+// meanwhile. The kernel gives a read lease only on a file without writers; a
+// file system without leases is not waited for.
+func letGo(ctx context.Context, dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case err == unix.EACCES: // its mode lets a group run it, and not its owner
+		return nil
+	case err != nil:
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+		if err != unix.EAGAIN {
+			return nil // closing it gives the lease back
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Microsecond):
+		}
+	}
 }
 
 func futimes(fd int, st *unix.Stat_t) error {

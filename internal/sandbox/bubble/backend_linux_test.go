@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/exetest"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
@@ -294,7 +295,7 @@ func TestBackendBwrapReplaced(t *testing.T) {
 	path := filepath.Join(dir, "bwrap")
 	put := func(mode os.FileMode) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(path), celltest.Copy(path, bwrapDefault), os.Chmod(path, mode), os.Chmod(dir, 0o755)); err != nil {
+		if err := errors.Join(os.RemoveAll(path), exetest.Copy(path, bwrapDefault), os.Chmod(path, mode), os.Chmod(dir, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

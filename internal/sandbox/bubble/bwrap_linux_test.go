@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
-	"palyra/internal/sandbox/celltest"
+	"palyra/internal/exetest"
 )
 
 func TestBwrapFound(t *testing.T) {
@@ -88,7 +88,7 @@ func TestBwrapRefused(t *testing.T) {
 			if c.change != nil && os.Geteuid() != 0 {
 				return // root's run covers it
 			}
-			if err := errors.Join(os.Chmod(dir, 0o755), celltest.Copy(bin, bwrapDefault), os.Chmod(bin, 0o755)); err != nil {
+			if err := errors.Join(os.Chmod(dir, 0o755), exetest.Copy(bin, bwrapDefault), os.Chmod(bin, 0o755)); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = errors.Join(os.Chown(dir, 0, 0), os.RemoveAll(bin)) })
@@ -115,7 +115,7 @@ func TestBwrapRefused(t *testing.T) {
 	}
 	if os.Geteuid() != 0 { // what a user made is not root's
 		mine := filepath.Join(t.TempDir(), "bwrap")
-		if err := errors.Join(celltest.Copy(mine, bwrapDefault), os.Chmod(mine, 0o755)); err != nil {
+		if err := errors.Join(exetest.Copy(mine, bwrapDefault), os.Chmod(mine, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		if b, no := findBwrap(mine); no == nil {
@@ -138,7 +138,7 @@ func TestBwrapChanged(t *testing.T) {
 	bin := filepath.Join(ours(t), "bwrap")
 	install := func() {
 		t.Helper()
-		if err := errors.Join(celltest.Copy(bin+".new", bwrapDefault), os.Chmod(bin+".new", 0o755), os.Rename(bin+".new", bin)); err != nil {
+		if err := errors.Join(exetest.Copy(bin+".new", bwrapDefault), os.Chmod(bin+".new", 0o755), os.Rename(bin+".new", bin)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"palyra/internal/exetest"
 	"palyra/internal/sandbox/celltest"
 )
 
@@ -68,7 +69,7 @@ func roomAgain(t *testing.T, run string, attr *syscall.SysProcAttr, env ...strin
 	t.Helper()
 	dir := openDir(t, 0o755)
 	bin := filepath.Join(dir, "bubble.test")
-	if err := errors.Join(celltest.Copy(bin, os.Args[0]), os.Chmod(bin, 0o755)); err != nil {
+	if err := errors.Join(exetest.Copy(bin, os.Args[0]), os.Chmod(bin, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	tmp := filepath.Join(dir, "tmp")

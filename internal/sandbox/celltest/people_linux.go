@@ -3,7 +3,6 @@ package celltest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"palyra/internal/exetest"
 )
 
 // Ordinary is the user palyra-test, for whom tests run what root would not be
@@ -57,7 +58,7 @@ func AsOrdinary(t *testing.T, run string, least int) {
 	uid, gid := Whom(t)
 	dir := TempDir(t)
 	bin, work := filepath.Join(dir, "again.test"), filepath.Join(dir, "work")
-	if err := errors.Join(Copy(bin, "/proc/self/exe"), os.Chmod(bin, 0o755), os.Mkdir(work, 0o755), os.Chown(work, uid, gid)); err != nil {
+	if err := errors.Join(exetest.Copy(bin, "/proc/self/exe"), os.Chmod(bin, 0o755), os.Mkdir(work, 0o755), os.Chown(work, uid, gid)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, "-test.run", run, "-test.v", "-test.timeout=8m", "-test.short="+strconv.FormatBool(testing.Short()))
@@ -73,19 +74,4 @@ func AsOrdinary(t *testing.T, run string, least int) {
 			t.Logf("as uid %d: %s", uid, strings.TrimSpace(line))
 		}
 	}
-}
-
-// Copy copies a file's content.
-func Copy(to, from string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/exetest"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/celltest"
@@ -77,11 +78,11 @@ func TestImageIsTheCopy(t *testing.T) {
 	c := config(t)
 	built := c.Cell
 	c.Cell = filepath.Join(t.TempDir(), "cell")
-	if err := celltest.Copy(c.Cell, built); err != nil {
+	if err := exetest.Copy(c.Cell, built); err != nil {
 		t.Fatal(err)
 	}
 	backend := open(t, c)
-	if err := os.WriteFile(c.Cell, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+	if err := exetest.Write(c.Cell, []byte("#!/bin/sh\nexit 1\n")); err != nil {
 		t.Fatal(err)
 	}
 	s := newStage(t)

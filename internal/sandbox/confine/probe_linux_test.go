@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/exetest"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/celltest"
 )
@@ -150,12 +151,8 @@ func probe(what string) int {
 // inside puts the test binary into the workspace as a program that probes.
 func (s *stage) inside(what string) sandbox.Job {
 	s.t.Helper()
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	prog := filepath.Join(s.workspace, "probe")
-	if err := os.WriteFile(prog, self, 0o755); err != nil {
+	if err := exetest.Copy(prog, "/proc/self/exe"); err != nil {
 		s.t.Fatal(err)
 	}
 	j := s.job(prog)

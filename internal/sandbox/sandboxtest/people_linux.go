@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"palyra/internal/exetest"
 	"palyra/internal/sandbox/celltest"
 )
 
@@ -107,7 +108,7 @@ func passable(t *testing.T) string {
 
 func copyFile(t *testing.T, from, to string, mode os.FileMode) {
 	t.Helper()
-	check(t, celltest.Copy(to, from))
+	check(t, exetest.Copy(to, from))
 	check(t, os.Chmod(to, mode))
 }
 

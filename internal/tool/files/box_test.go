@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/exetest"
 	"palyra/internal/tool"
 )
 
@@ -53,7 +53,7 @@ func again(how string) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	bin := filepath.Join(dir, "files.test")
-	if err := errors.Join(copyFile(os.Args[0], bin), os.Chmod(dir, 0o755), os.Chmod(bin, 0o755)); err != nil {
+	if err := errors.Join(exetest.Copy(bin, os.Args[0]), os.Chmod(dir, 0o755), os.Chmod(bin, 0o755)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -78,20 +78,6 @@ func again(how string) int {
 		return 1
 	}
 	return 0
-}
-
-func copyFile(from, to string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
 }
 
 // box is a workspace of some owner, with an outside beside it.

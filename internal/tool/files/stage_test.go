@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/exetest"
 )
 
 func TestFail(t *testing.T) {
@@ -236,7 +237,7 @@ func TestDirectoriesMadeByTwo(t *testing.T) {
 // A program that runs can be replaced; the running one is left alone.
 func TestReplaceARunningProgram(t *testing.T) {
 	b := newBox(t, os.Geteuid())
-	b.ok(copyFile("/bin/sleep", b.path("prog")), os.Chmod(b.path("prog"), 0o755))
+	b.ok(exetest.Copy(b.path("prog"), "/bin/sleep"), os.Chmod(b.path("prog"), 0o755))
 	b.own(b.path("prog"))
 	p, err := os.StartProcess(b.path("prog"), []string{"sleep", "60"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil}})
 	b.ok(err)
