@@ -89,7 +89,7 @@ type Approval struct {
 	Principal   Principal   `json:"principal"`
 	Owner       Principal   `json:"owner,omitempty"`
 	PeerUID     int64       `json:"peer_uid"`
-	Door        Door        `json:"door"`
+	Surface     Surface     `json:"door"`
 	Room        ID          `json:"-"` // the running call at whose own door the call was proposed
 	Payer       string      `json:"-"` // in whose share of open questions it is counted
 	RequestedAt time.Time   `json:"requested_at"`

@@ -43,7 +43,7 @@ type Predicate struct {
 	RunID           ID           `json:"run_id"`
 	SessionID       ID           `json:"session_id"`
 	Principal       Principal    `json:"principal"`
-	Door            Door         `json:"door"`
+	Surface         Surface      `json:"door"`
 	Tool            string       `json:"tool"`
 	PlanDigest      Digest       `json:"plan_digest"`
 	InputDigest     Digest       `json:"input_digest"`

@@ -6,7 +6,7 @@ import (
 )
 
 // Proposal is what an agent sent: nothing in it is trusted but what the door took from
-// the credential: Principal, Owner, PeerUID, Within and the fields about reach. Door is
+// the credential: Principal, Owner, PeerUID, Within and the fields about reach. Surface is
 // taken from there too, except that api and mcp are told apart by what the client says
 // of itself. Session is a claim until it is resolved, and then one that the credential
 // may join.
@@ -15,7 +15,7 @@ type Proposal struct {
 	Principal Principal       `json:"principal"`
 	Owner     Principal       `json:"owner,omitempty"` // whose agent it is
 	PeerUID   int64           `json:"peer_uid"`
-	Door      Door            `json:"door"`
+	Surface   Surface         `json:"door"`
 	Session   ID              `json:"session"`
 	Run       ID              `json:"run,omitempty"`
 	Workspace string          `json:"workspace,omitempty"` // directory asked for; resolved by the planner

@@ -21,7 +21,7 @@ var snake = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 // Reasons and codes are protocol: one name each, one spelling each.
 func TestReasonsAndCodesAreDistinct(t *testing.T) {
-	for _, typ := range []string{"Reason", "Code", "Layer", "State", "OutcomeKind", "SubjectType", "Scope", "Door", "Method", "Capability"} {
+	for _, typ := range []string{"Reason", "Code", "Layer", "State", "OutcomeKind", "SubjectType", "Scope", "Surface", "Method", "Capability"} {
 		seen := map[string]string{}
 		for name, value := range declared(t, typ) {
 			if value == "" || !snake.MatchString(value) {

@@ -7,7 +7,7 @@ type CallProposed struct {
 	Session    ID        `json:"session_id"`
 	Run        ID        `json:"run_id,omitempty"`
 	Principal  Principal `json:"principal"`
-	Door       Door      `json:"door"`
+	Surface    Surface   `json:"door"`
 	Tool       string    `json:"tool"`
 	Workspace  string    `json:"workspace,omitempty"`
 	InputBytes int64     `json:"input_bytes"`

@@ -5,7 +5,7 @@ type RunStarted struct {
 	Run       ID        `json:"run_id"`
 	Session   ID        `json:"session_id"`
 	Principal Principal `json:"principal"`
-	Door      Door      `json:"door"`
+	Surface   Surface   `json:"door"`
 	Provider  string    `json:"provider"`
 	Input     Digest    `json:"input_digest"`
 	Budget    Budget    `json:"budget"`
@@ -34,7 +34,7 @@ type SessionOpened struct {
 	Session   ID        `json:"session_id"`
 	Principal Principal `json:"principal"`
 	Workspace string    `json:"workspace"`
-	Door      Door      `json:"door"`
+	Surface   Surface   `json:"door"`
 	Room      ID        `json:"room,omitempty"` // the running call at whose own door it was opened
 }
 

@@ -45,19 +45,19 @@ func (p Principal) Name() string {
 // IsAgent reports whether p may propose and must never decide.
 func (p Principal) IsAgent() bool { return p.Kind() == "agent" }
 
-// Door is the way a call came in. Which it is comes from the credential, the socket
+// Surface is the way a call came in; records call it "door". Which it is comes from the credential, the socket
 // and the method, but for one choice: a client at the agent's socket, with a token or
 // on a paired device says itself whether it serves MCP, and that is a claim.
-type Door string
+type Surface string
 
-// The doors.
+// The surfaces.
 const (
-	DoorCLI  Door = "cli"  // a person's own command, at the operator's socket
-	DoorAPI  Door = "api"  // any client that says nothing else
-	DoorMCP  Door = "mcp"  // one that says that it serves MCP
-	DoorCron Door = "cron" // the daemon's own
-	DoorHook Door = "hook" // a call that is only to be judged
-	DoorRoom Door = "room" // a run's own door
+	SurfaceCLI  Surface = "cli"  // a person's own command, at the operator's socket
+	SurfaceAPI  Surface = "api"  // any client that says nothing else
+	SurfaceMCP  Surface = "mcp"  // one that says that it serves MCP
+	SurfaceCron Surface = "cron" // the daemon's own
+	SurfaceHook Surface = "hook" // a call that is only to be judged
+	SurfaceRoom Surface = "room" // a run's own door
 )
 
 // Position is where an entry stands in the journal. The zero Position is

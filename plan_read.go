@@ -235,7 +235,7 @@ func (r *recordReader) caller(name string, v canon.Value, p *Proposal) {
 	case "parent":
 		readWord(r, v, &p.Parent)
 	case "door":
-		readWord(r, v, &p.Door)
+		readWord(r, v, &p.Surface)
 	case "calls_used":
 		r.whole(v, &p.CallsUsed)
 	case "calls_max":

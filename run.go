@@ -56,7 +56,7 @@ type Run struct {
 	Principal  Principal `json:"principal"`
 	Owner      Principal `json:"owner,omitempty"`
 	PeerUID    int64     `json:"peer_uid"`
-	Door       Door      `json:"door"`
+	Surface    Surface   `json:"door"`
 	Workspace  string    `json:"workspace,omitempty"`
 	Provider   string    `json:"provider"` // scripted, or a provider of models by its name in the configuration
 	Title      string    `json:"title,omitempty"`

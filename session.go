@@ -2,13 +2,13 @@ package palyra
 
 import "time"
 
-// Session is a conversation of a principal, in one workspace through one door.
+// Session is a conversation of a principal, in one workspace on one surface.
 // A closed session's id is never used again.
 type Session struct {
 	ID        ID        `json:"session_id"`
 	Principal Principal `json:"principal"`
 	Workspace string    `json:"workspace"`
-	Door      Door      `json:"door"`
+	Surface   Surface   `json:"door"`
 	Name      string    `json:"name,omitempty"` // given by the client, else the default session
 	Labels    []string  `json:"labels,omitempty"`
 	OpenedAt  time.Time `json:"opened_at"`

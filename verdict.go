@@ -124,7 +124,7 @@ type Request struct {
 	Session   ID
 	Run       ID
 	Parent    ID // the running call that this one came out of
-	Door      Door
+	Surface   Surface
 	Tool      Tool
 	Plan      Plan
 	Labels    []string
@@ -140,7 +140,7 @@ type Request struct {
 func RequestOf(c *Call) Request {
 	p := c.Proposal
 	return Request{
-		Principal: p.Principal, Owner: p.Owner, Call: c.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Door: p.Door,
+		Principal: p.Principal, Owner: p.Owner, Call: c.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Surface: p.Surface,
 		Tool: c.Tool, Plan: c.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax,
 	}
 }

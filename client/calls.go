@@ -46,7 +46,7 @@ func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)
 func (r CallRequest) wire() *v1.CallToolRequest {
 	req := &v1.CallToolRequest{
 		Tool: r.Tool, Arguments: string(r.Arguments), Workspace: r.Workspace, Session: r.Session, Key: r.Key,
-		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Door), StreamOutput: r.StreamOutput,
+		NoWait: r.NoWait, TimeoutMs: r.Timeout.Milliseconds(), Door: string(r.Surface), StreamOutput: r.StreamOutput,
 	}
 	if !utf8.Valid(r.Arguments) { // the daemon, not the wire, refuses them
 		req.Arguments, req.RawArguments = "", r.Arguments

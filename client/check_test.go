@@ -13,14 +13,14 @@ func TestCheck(t *testing.T) {
 	b := newBench(t)
 	b.parts.OnCheck = func(_ context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error) {
 		w.Event(&palyra.Call{}, palyra.CallProposed{Call: "C7", Session: "S"})
-		if p.TimeoutMS != 0 || p.Door != palyra.DoorHook || !p.NoWait || string(p.Arguments) != `{"path":"a"}` {
+		if p.TimeoutMS != 0 || p.Surface != palyra.SurfaceHook || !p.NoWait || string(p.Arguments) != `{"path":"a"}` {
 			t.Errorf("proposed %+v", p)
 		}
 		return palyra.Outcome{Outcome: palyra.OutcomeAllowed, CallID: "C7", Tool: p.Tool}, nil
 	}
 	var heard palyra.ID
 	out, err := b.agent().Check(t.Context(), client.CallRequest{
-		Tool: "palyra.fs.read", Arguments: []byte(`{"path":"a"}`), Door: palyra.DoorHook, NoWait: true, Timeout: 5,
+		Tool: "palyra.fs.read", Arguments: []byte(`{"path":"a"}`), Surface: palyra.SurfaceHook, NoWait: true, Timeout: 5,
 	}, func(e client.CallEvent) {
 		if e.Accepted != nil {
 			heard = e.Accepted.CallID

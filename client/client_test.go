@@ -393,7 +393,7 @@ func TestCall(t *testing.T) {
 	var events []client.CallEvent
 	out, err := b.agent().Call(t.Context(), client.CallRequest{
 		Tool: "palyra.echo", Arguments: json.RawMessage(`{"a": 1}`), Workspace: "/w", Session: "mine", Key: "k", NoWait: true,
-		Timeout: time.Second, Door: palyra.DoorCLI,
+		Timeout: time.Second, Surface: palyra.SurfaceCLI,
 	}, func(e client.CallEvent) { events = append(events, e) })
 	same(t, "outcome", err, out, want)
 	sent, _ := want.Marshal()
@@ -401,7 +401,7 @@ func TestCall(t *testing.T) {
 		t.Errorf("the outcome's bytes changed:\n%s\n%s", sent, had)
 	}
 	same(t, "proposal", nil, got, palyra.Proposal{
-		Key: "k", Credential: "agent:local", Principal: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Door: palyra.DoorAPI, Session: "mine",
+		Key: "k", Credential: "agent:local", Principal: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Session: "mine",
 		Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(`{"a": 1}`), NoWait: true, TimeoutMS: 1000,
 	})
 	same(t, "events", nil, events, []client.CallEvent{
@@ -413,7 +413,7 @@ func TestCall(t *testing.T) {
 
 func TestCallIsRefusedAtTheDoor(t *testing.T) {
 	b := newBench(t)
-	for _, r := range []client.CallRequest{{Door: palyra.DoorCron}, {Door: "moon"}, {Timeout: -time.Second}} {
+	for _, r := range []client.CallRequest{{Surface: palyra.SurfaceCron}, {Surface: "moon"}, {Timeout: -time.Second}} {
 		if _, err := b.agent().Call(t.Context(), r, nil); reason(err) != palyra.ReasonMalformedInput {
 			t.Errorf("%+v: %v", r, err)
 		}

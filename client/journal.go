@@ -89,7 +89,7 @@ func (c *Client) Policy(ctx context.Context) (Policy, error) {
 func (c *Client) Why(ctx context.Context, r WhyRequest) (Explanation, error) {
 	res, err := c.policy.ExplainCall(ctx, &v1.ExplainCallRequest{
 		CallId: string(r.Call), Principal: string(r.Principal), Tool: r.Tool, Arguments: string(r.Arguments),
-		Workspace: r.Workspace, Door: string(r.Door),
+		Workspace: r.Workspace, Door: string(r.Surface),
 	})
 	return word[Explanation](res.GetExplanation(), err)
 }

@@ -33,7 +33,7 @@ func (r RunRequest) message() (*v1.StartRunRequest, error) {
 	}
 	req := &v1.StartRunRequest{
 		Provider: r.Provider, Input: r.Input, Title: r.Title, Workspace: r.Workspace, Session: r.Session, Key: r.Key,
-		NoWait: r.NoWait, Door: string(r.Door),
+		NoWait: r.NoWait, Door: string(r.Surface),
 	}
 	if r.Budget != (palyra.Budget{}) {
 		req.Budget = &v1.Budget{}

@@ -86,10 +86,10 @@ func TestRuns(t *testing.T) {
 	ctx := t.Context()
 	req := client.RunRequest{
 		Provider: "scripted", Input: "turns: [<é>]\n", Title: "t", Workspace: "/w", Session: "mine", Key: "k", NoWait: true,
-		Budget: palyra.Budget{Calls: 3, WallMS: 4, OutputBytes: 5, Parallel: 6}, Door: palyra.DoorCLI,
+		Budget: palyra.Budget{Calls: 3, WallMS: 4, OutputBytes: 5, Parallel: 6}, Surface: palyra.SurfaceCLI,
 	}
 	want := runs.StartRequest{
-		Principal: "agent:local", Credential: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Door: palyra.DoorAPI, Provider: "scripted",
+		Principal: "agent:local", Credential: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Provider: "scripted",
 		Input: "turns: [<é>]\n", Title: "t", Workspace: "/w", Session: "mine", Key: "k", Budget: req.Budget, NoWait: true,
 	}
 	run, err := b.agent().StartRun(ctx, req)
@@ -97,7 +97,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%+v %v", run, err)
 	}
 	same(t, "request", nil, b.parts.Started(), want)
-	want.Principal, want.Owner, want.Door = "user:alice", "", palyra.DoorCLI
+	want.Principal, want.Owner, want.Surface = "user:alice", "", palyra.SurfaceCLI
 	if _, err := b.operator().StartRun(ctx, req); err != nil || !b.parts.Who().Signed {
 		t.Errorf("%v %+v", err, b.parts.Who())
 	}
@@ -137,7 +137,7 @@ func TestBadRuns(t *testing.T) {
 		"a huge title":      {client.RunRequest{Title: strings.Repeat("x", 2<<10)}, palyra.ReasonInputTooLarge},
 		"a huge workspace":  {client.RunRequest{Workspace: strings.Repeat("x", 8<<10)}, palyra.ReasonInputTooLarge},
 		"not text":          {client.RunRequest{Input: "\xff"}, palyra.ReasonMalformedInput},
-		"cron":              {client.RunRequest{Door: palyra.DoorCron}, palyra.ReasonMalformedInput},
+		"cron":              {client.RunRequest{Surface: palyra.SurfaceCron}, palyra.ReasonMalformedInput},
 		"a negative budget": {client.RunRequest{Budget: palyra.Budget{Calls: -1}}, palyra.ReasonMalformedInput},
 	} {
 		if _, err := ag.StartRun(ctx, c.req); reason(err) != c.want {

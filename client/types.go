@@ -55,7 +55,7 @@ type CallRequest struct {
 	Key       string          // idempotency key, unique in the session
 	NoWait    bool            // refuse at once where policy asks
 	Timeout   time.Duration   // may only lower the execution limit; 0: the daemon's
-	Door      palyra.Door     // cli, api, mcp or hook; empty: api
+	Surface   palyra.Surface  // cli, api, mcp or hook; empty: api
 
 	StreamOutput bool // tell what the call prints while it runs; the outcome holds it again
 }
@@ -94,15 +94,15 @@ type ApprovalResolved struct {
 
 // RunRequest is a run to start.
 type RunRequest struct {
-	Provider  string        // what takes the turns: scripted, or a model as provider/model; empty: the default one
-	Input     string        // what drives the run, such as a script; ≤ 1 MiB
-	Title     string        // for people
-	Workspace string        // directory to work in; the daemon resolves it
-	Session   string        // a session's id, or a name of the client's own; empty: the default one
-	Key       string        // idempotency key, unique for the principal: a repeat returns the first run
-	Budget    palyra.Budget // may only lower the configured one
-	NoWait    bool          // refuse a call at once where policy asks
-	Door      palyra.Door   // cli, api, mcp or hook; empty: api
+	Provider  string         // what takes the turns: scripted, or a model as provider/model; empty: the default one
+	Input     string         // what drives the run, such as a script; ≤ 1 MiB
+	Title     string         // for people
+	Workspace string         // directory to work in; the daemon resolves it
+	Session   string         // a session's id, or a name of the client's own; empty: the default one
+	Key       string         // idempotency key, unique for the principal: a repeat returns the first run
+	Budget    palyra.Budget  // may only lower the configured one
+	NoWait    bool           // refuse a call at once where policy asks
+	Surface   palyra.Surface // cli, api, mcp or hook; empty: api
 }
 
 // DecideRequest is an operator's answer to an approval.
@@ -126,7 +126,7 @@ type WhyRequest struct {
 	Tool      string
 	Arguments json.RawMessage
 	Workspace string
-	Door      palyra.Door
+	Surface   palyra.Surface
 }
 
 // TailRequest selects journal entries to follow.

@@ -73,7 +73,7 @@ func texts(n int) (inCedar, inRego string) {
 
 func request(tool string) palyra.Request {
 	return palyra.Request{
-		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Door: palyra.DoorCLI,
+		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceCLI,
 		Tool: palyra.Tool{Name: tool, Source: palyra.SourceBuiltin, ReadOnly: true, Tier: palyra.TierBuiltin},
 		Plan: palyra.Plan{Tool: tool, Arguments: []byte(`{"text":"hi"}`), ReadOnly: true, Tier: palyra.TierBuiltin},
 	}

@@ -24,7 +24,7 @@ func TestQuestionSaysWhatItIsAbout(t *testing.T) {
 		t.Errorf("subject %s %s, want %s", a.SubjectType, a.SubjectID, want)
 	}
 	if a.Call != c.ID || a.Session != session1 || a.Run != "01JRUN" || a.Principal != "agent:local" || a.Owner != "user:alice" ||
-		a.PeerUID != 1000 || a.Door != palyra.DoorCLI || a.PlanDigest != c.Digest || a.Waiting != 1 || !a.Pending() {
+		a.PeerUID != 1000 || a.Surface != palyra.SurfaceCLI || a.PlanDigest != c.Digest || a.Waiting != 1 || !a.Pending() {
 		t.Errorf("record %+v", a)
 	}
 	if !a.RequestedAt.Equal(epoch) || !a.ExpiresAt.Equal(epoch.Add(5*time.Minute)) {

@@ -31,7 +31,7 @@ func scanRecord(scan func(...any) error) (record, error) {
 		requested, expires, decidedAt int64
 	)
 	a, d := &r.Approval, &r.Decision
-	err := scan(&a.ID, &r.seq, &a.Session, &a.Run, &a.Call, &a.Principal, &a.Owner, &a.PeerUID, &a.Door, &requested, &expires,
+	err := scan(&a.ID, &r.seq, &a.Session, &a.Run, &a.Call, &a.Principal, &a.Owner, &a.PeerUID, &a.Surface, &requested, &expires,
 		&r.ends.boot, &r.ends.since, &a.SubjectType, &a.SubjectID, &a.PlanDigest, &need, &a.Bundle, &a.Snapshot, &policies,
 		&a.Waiting, &d.Answer, &d.Scope, &d.Lease, &d.Reason, &d.By, &d.Method, &decidedAt, &d.Separation, &a.Room, &a.Payer)
 	if err != nil {
@@ -148,7 +148,7 @@ func putRecord(tx *store.Tx, a palyra.Approval, ends deadline) (int64, error) {
 		return 0, err
 	}
 	_, err := tx.Exec(`INSERT INTO approvals (`+recordColumns+`) VALUES (`+recordMarks+`)`,
-		a.ID, seq, a.Session, a.Run, a.Call, a.Principal, a.Owner, a.PeerUID, a.Door, nanos(a.RequestedAt), ends.wall, ends.boot,
+		a.ID, seq, a.Session, a.Run, a.Call, a.Principal, a.Owner, a.PeerUID, a.Surface, nanos(a.RequestedAt), ends.wall, ends.boot,
 		ends.since, a.SubjectType, a.SubjectID, a.PlanDigest, need, a.Bundle, a.Snapshot, policies, a.Waiting,
 		"", "", "", "", "", "", 0, "", a.Room, a.Payer)
 	if err != nil {

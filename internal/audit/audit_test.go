@@ -244,7 +244,7 @@ func (b *bench) called(id palyra.ID, wall time.Duration) {
 	plan := palyra.Plan{Tool: "palyra.echo", Arguments: json.RawMessage(`{}`), Tier: palyra.TierBuiltin}
 	digest, err := plan.Digest()
 	b.must(err)
-	b.say(palyra.SessionOpened{Session: "S" + id, Principal: "agent:local", Workspace: "/w", Door: "api"},
+	b.say(palyra.SessionOpened{Session: "S" + id, Principal: "agent:local", Workspace: "/w", Surface: "api"},
 		palyra.CallProposed{Call: id, Session: "S" + id, Principal: "agent:local", Tool: "palyra.echo", Input: "sha256:1"},
 		palyra.CallJudged{Call: id, Plan: digest, Effect: palyra.Allow}, palyra.CallGranted{Call: id, Plan: digest, WallMS: wall.Milliseconds()})
 	doc, err := json.Marshal(palyra.Call{ID: id, Proposal: palyra.Proposal{Principal: "agent:local", Session: "S" + id, Arguments: json.RawMessage(`{}`)}, Plan: plan, Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")}})
@@ -307,7 +307,7 @@ func TestDocumentsThatWereShrunk(t *testing.T) {
 	sum := func(s string) palyra.Digest { return palyra.SumBytes([]byte(s)) }
 	for i, kept := range []palyra.Digest{sum("{}\x00{}\x00{\"diff_bytes\":9}"), ""} {
 		id, call := palyra.ID(fmt.Sprintf("Q%d", i)), palyra.ID(fmt.Sprintf("C%d", i))
-		b.say(palyra.SessionOpened{Session: "S" + call, Principal: "agent:local", Door: "api"},
+		b.say(palyra.SessionOpened{Session: "S" + call, Principal: "agent:local", Surface: "api"},
 			palyra.CallProposed{Call: call, Session: "S" + call, Principal: "agent:local", Tool: "t", Input: "sha256:1"}, palyra.CallJudged{Call: call, Plan: digest},
 			palyra.ApprovalRequested{Approval: id, Call: call, Principal: "agent:local", Plan: digest, Need: palyra.Need{Votes: 1}, ExpiresAt: began},
 			palyra.ApprovalDecided{Approval: id, Call: call, Answer: palyra.AnswerDeny, Plan: digest, By: "user:alice", Kept: kept}, palyra.CallRefused{Call: call, Layer: "approval", Reason: "approval_denied"})

@@ -66,7 +66,7 @@ func (a *Audit) holdPlaces(tx *store.Tx) (*palyra.Finding, error) {
 func (a *Audit) holdSessions(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, s := range a.sessions {
-		want["text:"+str(id)] = row{seq: s.seq, values: []any{str(s.Principal), str(s.Door), str(s.Room), s.closed, s.calls}}
+		want["text:"+str(id)] = row{seq: s.seq, values: []any{str(s.Principal), str(s.Surface), str(s.Room), s.closed, s.calls}}
 	}
 	f, err := table{"sessions", "id", []string{"principal", "door", "room", "closed_at<>0", "calls"}}.hold(tx, want)
 	if f != nil || err != nil {

@@ -63,7 +63,7 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 	screen.Fields(w, screen.Pair{"Attestation", string(at.ID)}, screen.Pair{"Digest", string(at.Digest)},
 		screen.Pair{"Call", string(p.CallID)}, screen.Pair{"Session", string(p.SessionID)},
 		screen.Pair{"Tool", p.Tool}, screen.Pair{"Principal", string(p.Principal)},
-		screen.Pair{"Door", string(p.Door)}, screen.Pair{"Plan digest", string(p.PlanDigest)},
+		screen.Pair{"Surface", string(p.Surface)}, screen.Pair{"Plan digest", string(p.PlanDigest)},
 		screen.Pair{"Verdict", p.Verdict.String()}, screen.Pair{"Policies", screen.Joined(p.Policies)},
 		screen.Pair{"Decided", decided}, screen.Pair{"Separation", string(p.Separation)},
 		screen.Pair{"Tier", string(p.Tier)}, screen.Pair{"Executor", p.Executor},

@@ -38,7 +38,7 @@ func (a *app) toolsCall() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r.Tool, r.Arguments, r.Timeout, r.Door = args[0], raw, time.Duration(limit), palyra.DoorCLI
+			r.Tool, r.Arguments, r.Timeout, r.Surface = args[0], raw, time.Duration(limit), palyra.SurfaceCLI
 			if r.Workspace, err = a.workspaceOf(r.Workspace); err != nil {
 				return err
 			}

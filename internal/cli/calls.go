@@ -116,7 +116,7 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 	screen.Fields(w, screen.Pair{"Call", string(x.ID)}, screen.Pair{"State", string(x.State)},
 		screen.Pair{"Tool", x.Proposal.Tool}, screen.Pair{"Summary", x.Detail.Summary},
 		screen.Pair{"Principal", string(x.Proposal.Principal)}, screen.Pair{"Owner", string(x.Proposal.Owner)},
-		screen.Pair{"Door", string(x.Proposal.Door)}, screen.Pair{"Session", string(x.Proposal.Session)},
+		screen.Pair{"Surface", string(x.Proposal.Surface)}, screen.Pair{"Session", string(x.Proposal.Session)},
 		screen.Pair{"Run", string(x.Proposal.Run)}, screen.Pair{"Workspace", x.Proposal.Workspace},
 		screen.Pair{"Verdict", verdict(x)}, screen.Pair{"Plan digest", string(x.Digest)},
 		screen.Pair{"Approval", string(x.Approval)}, screen.Pair{"Decision", string(x.Decision.Answer)},

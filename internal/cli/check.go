@@ -27,7 +27,7 @@ type checkOptions struct {
 }
 
 func (a *app) check() *cobra.Command {
-	o := checkOptions{call: client.CallRequest{Door: palyra.DoorHook}}
+	o := checkOptions{call: client.CallRequest{Surface: palyra.SurfaceHook}}
 	cmd := &cobra.Command{
 		Use: "check [flags] [--tool NAME --input JSON | --script FILE | -- CMD [ARG]...]", Short: "Ask whether a call may be made, and run nothing",
 		Args: o.check,

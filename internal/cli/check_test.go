@@ -66,7 +66,7 @@ func TestCheckProposes(t *testing.T) {
 		_ = json.Unmarshal([]byte(args), &want)
 		a, _ := json.Marshal(got)
 		b, _ := json.Marshal(want)
-		if x.p.Tool != name || string(a) != string(b) || !x.p.Check || x.p.Door != palyra.DoorHook || x.p.Workspace != s.work {
+		if x.p.Tool != name || string(a) != string(b) || !x.p.Check || x.p.Surface != palyra.SurfaceHook || x.p.Workspace != s.work {
 			t.Errorf("%v: %s %s, %+v", c.args, x.p.Tool, a, x.p)
 		}
 	}

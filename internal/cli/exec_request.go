@@ -76,7 +76,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 	}
 	return client.CallRequest{
 		Tool: execTool, Arguments: raw, Workspace: o.workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
-		Timeout: time.Duration(o.timeout), Door: palyra.DoorCLI,
+		Timeout: time.Duration(o.timeout), Surface: palyra.SurfaceCLI,
 	}, nil
 }
 

@@ -37,7 +37,7 @@ func TestExecProposes(t *testing.T) {
 	if diff := cmp.Diff(want, x.args); diff != "" {
 		t.Error(diff)
 	}
-	if x.p.Tool != execTool || x.p.Workspace != s.work || x.p.Session != "mine" || x.p.Key != "k" || x.p.TimeoutMS != 30_000 || x.p.NoWait || x.p.Door != palyra.DoorCLI {
+	if x.p.Tool != execTool || x.p.Workspace != s.work || x.p.Session != "mine" || x.p.Key != "k" || x.p.TimeoutMS != 30_000 || x.p.NoWait || x.p.Surface != palyra.SurfaceCLI {
 		t.Errorf("%+v", x.p)
 	}
 	s.main(nil, "exec", "--no-wait", "-w", "..", "--", "true")

@@ -144,7 +144,7 @@ func (h *hookCall) request(o hookOptions) (client.CallRequest, error) {
 
 func (h *hookCall) as(name string, args any) (client.CallRequest, error) {
 	raw, err := screen.EncodePlain(args)
-	return client.CallRequest{Tool: name, Arguments: raw, Workspace: h.root, Session: h.session, Door: palyra.DoorHook}, err
+	return client.CallRequest{Tool: name, Arguments: raw, Workspace: h.root, Session: h.session, Surface: palyra.SurfaceHook}, err
 }
 
 func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {

@@ -156,7 +156,7 @@ func TestHookWritesToTrustedNames(t *testing.T) {
 			h, err := readHook(claude, []byte(hookJSON(t, dir, tool, input)), "")
 			fatal(t, err)
 			r, err := h.request(hookOptions{shell: "/bin/sh"})
-			if err != nil || r.Tool != "palyra.fs.write" || !strings.Contains(string(r.Arguments), `"path":"`+path+`"`) || r.Door != palyra.DoorHook {
+			if err != nil || r.Tool != "palyra.fs.write" || !strings.Contains(string(r.Arguments), `"path":"`+path+`"`) || r.Surface != palyra.SurfaceHook {
 				t.Errorf("%s: %s is %s %s (%v)", n.Name, tool, r.Tool, r.Arguments, err)
 			}
 		}

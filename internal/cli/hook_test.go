@@ -156,7 +156,7 @@ func TestHookMapsTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := h.request(hookOptions{shell: "/bin/sh"})
-		if got := r.Tool + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir || r.Door != palyra.DoorHook {
+		if got := r.Tool + " " + string(r.Arguments); err != nil || got != c.want || r.Workspace != dir || r.Surface != palyra.SurfaceHook {
 			t.Errorf("%s: %s (%v), want %s", c.tool, got, err, c.want)
 		}
 	}
@@ -315,7 +315,7 @@ func TestHookDecides(t *testing.T) {
 			t.Errorf("%s: %d %q %q", c.kind, code, out, errs)
 		}
 		x := s.running()
-		if !x.p.Check || x.p.Door != palyra.DoorHook || x.p.Workspace != s.work || x.p.Session != "claude-code-0c3e-51" {
+		if !x.p.Check || x.p.Surface != palyra.SurfaceHook || x.p.Workspace != s.work || x.p.Session != "claude-code-0c3e-51" {
 			t.Errorf("proposed %+v", x.p)
 		}
 	}

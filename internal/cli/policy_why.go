@@ -161,7 +161,7 @@ func (a *app) settle(ctx context.Context, o *whyOptions) (err error) {
 // of is a question about a tool.
 func (o whyOptions) of(tool string, input json.RawMessage) client.WhyRequest {
 	return client.WhyRequest{
-		Tool: tool, Arguments: input, Principal: palyra.Principal(o.principal), Workspace: o.workspace, Door: palyra.DoorCLI,
+		Tool: tool, Arguments: input, Principal: palyra.Principal(o.principal), Workspace: o.workspace, Surface: palyra.SurfaceCLI,
 	}
 }
 

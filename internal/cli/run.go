@@ -98,7 +98,7 @@ func (a *app) runRequest(o runOptions, prompt []string) (client.RunRequest, erro
 	workspace, err := a.workspaceOf(o.workspace)
 	return client.RunRequest{
 		Provider: provider, Input: input, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
-		Budget: palyra.Budget{Calls: o.maxCalls, WallMS: time.Duration(o.wall).Milliseconds()}, Door: palyra.DoorCLI,
+		Budget: palyra.Budget{Calls: o.maxCalls, WallMS: time.Duration(o.wall).Milliseconds()}, Surface: palyra.SurfaceCLI,
 	}, err
 }
 

@@ -48,7 +48,7 @@ func TestRunStartsAndFollows(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	r := s.parts.Started()
-	if r.Provider != "scripted" || string(r.Input) != aScript || r.Workspace != s.work || r.Session != "mine" || r.Key != "k" || !r.NoWait || r.Door != palyra.DoorAPI ||
+	if r.Provider != "scripted" || string(r.Input) != aScript || r.Workspace != s.work || r.Session != "mine" || r.Key != "k" || !r.NoWait || r.Surface != palyra.SurfaceAPI ||
 		r.Budget != (palyra.Budget{Calls: 7, WallMS: 60_000}) {
 		t.Errorf("%+v", r)
 	}

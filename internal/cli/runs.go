@@ -85,7 +85,7 @@ func printRun(w io.Writer, r palyra.Run) {
 	screen.Fields(w, screen.Pair{"Run", string(r.ID)}, screen.Pair{"State", string(r.State)},
 		screen.Pair{"Title", r.Title}, screen.Pair{"Provider", r.Provider}, screen.Pair{"Model", r.Model},
 		screen.Pair{"Principal", string(r.Principal)}, screen.Pair{"Owner", string(r.Owner)},
-		screen.Pair{"Door", string(r.Door)}, screen.Pair{"Session", string(r.Session)},
+		screen.Pair{"Surface", string(r.Surface)}, screen.Pair{"Session", string(r.Session)},
 		screen.Pair{"Workspace", r.Workspace}, screen.Pair{"Key", r.Key}, screen.Pair{"Input digest", string(r.Input)},
 		screen.Pair{"Budget", budget(r.Budget)}, screen.Pair{"Calls", strconv.FormatInt(r.Calls, 10)},
 		screen.Pair{"Tokens", tokens(r.Tokens)}, screen.Pair{"Output", screen.Size(r.Output)},

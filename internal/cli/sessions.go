@@ -34,7 +34,7 @@ func (a *app) sessionsList() *cobra.Command {
 			return a.emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, s := range page.Sessions {
-					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Door), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace})
+					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace})
 				}
 				screen.Table(w, []string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
 				a.more(page.Next)
@@ -58,7 +58,7 @@ func (a *app) sessionsShow() *cobra.Command {
 			}
 			return a.emit(s, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Session", string(s.ID)}, screen.Pair{"Principal", string(s.Principal)},
-					screen.Pair{"Name", s.Name}, screen.Pair{"Door", string(s.Door)},
+					screen.Pair{"Name", s.Name}, screen.Pair{"Surface", string(s.Surface)},
 					screen.Pair{"Workspace", s.Workspace}, screen.Pair{"Labels", screen.Joined(s.Labels)},
 					screen.Pair{"Calls", strconv.FormatInt(s.Calls, 10)},
 					screen.Pair{"Opened", screen.Stamp(s.OpenedAt)}, screen.Pair{"Last used", screen.Stamp(s.UsedAt)},

@@ -14,7 +14,7 @@ import (
 
 func sampleRun() palyra.Run {
 	return palyra.Run{
-		ID: questiontest.SampleID, Key: "k1", Session: questiontest.SampleID, Principal: "agent:local", Owner: "user:ann", Door: palyra.DoorCLI, Workspace: "/home/ann/shop", Provider: "scripted",
+		ID: questiontest.SampleID, Key: "k1", Session: questiontest.SampleID, Principal: "agent:local", Owner: "user:ann", Surface: palyra.SurfaceCLI, Workspace: "/home/ann/shop", Provider: "scripted",
 		Title: "first steps", Input: questiontest.SampleDigest, NoWait: true, State: palyra.RunFailed, Budget: palyra.Budget{Calls: 10, WallMS: 60_000, OutputBytes: 1 << 20, Parallel: 4},
 		Calls: 3, Output: 2048, ReasonCode: palyra.ReasonBudgetSpent, Reason: "10 calls are enough", Remedy: "raise --max-calls", CreatedAt: questiontest.SampleNow,
 		EndedAt: questiontest.SampleNow.Add(time.Minute), LastSeq: 17,

@@ -22,7 +22,7 @@ func sampleCall() palyra.Call {
 	o := sampleOutcome()
 	return palyra.Call{
 		ID: questiontest.SampleID, State: palyra.Finished, Digest: questiontest.SampleDigest, Grant: questiontest.SampleID, Approval: questiontest.SampleID, Proposed: questiontest.SampleNow, Finished: questiontest.SampleNow.Add(time.Second),
-		Proposal: palyra.Proposal{Tool: "palyra.fs.write", Principal: "agent:local", Owner: "user:ann", Door: palyra.DoorCLI, Session: questiontest.SampleID, Workspace: "/home/ann/shop"},
+		Proposal: palyra.Proposal{Tool: "palyra.fs.write", Principal: "agent:local", Owner: "user:ann", Surface: palyra.SurfaceCLI, Session: questiontest.SampleID, Workspace: "/home/ann/shop"},
 		Detail:   palyra.Detail{Summary: "write a.txt"}, Verdict: palyra.Verdict{Effect: palyra.Ask, Bundle: questiontest.SampleDigest},
 		Decision: palyra.Decision{Answer: palyra.AnswerAllow}, Outcome: &o,
 	}
@@ -32,7 +32,7 @@ func sampleAttestation() palyra.Attestation {
 	return palyra.Attestation{
 		ID: questiontest.SampleID, Call: questiontest.SampleID, Digest: questiontest.SampleDigest,
 		Predicate: palyra.Predicate{
-			CallID: questiontest.SampleID, SessionID: questiontest.SampleID, Principal: "agent:local", Door: palyra.DoorCLI, Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest, Verdict: palyra.Ask,
+			CallID: questiontest.SampleID, SessionID: questiontest.SampleID, Principal: "agent:local", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest, Verdict: palyra.Ask,
 			Policies: []string{"ask-write"}, Decision: &palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:ann"},
 			Separation: palyra.SeparationPassphrase, Tier: palyra.TierBuiltin, Executor: "builtin", Enforcement: palyra.Enforcement{Mode: "none"},
 			Outcome: palyra.OutcomeFinished, StartedAt: "2026-11-15T12:00:00Z", FinishedAt: "2026-11-15T12:00:01Z", Granted: palyra.Position{Seq: 9},

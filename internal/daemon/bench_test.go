@@ -54,7 +54,7 @@ func BenchmarkGate(b *testing.B) {
 			bare := bareCommit(b, d.db)
 			call := func(ctx context.Context) error {
 				_, err := d.path.calls.Call(ctx, palyra.Proposal{
-					Principal: "agent:bench", Owner: "user:bench", Door: palyra.DoorAPI, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
+					Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
 				}, palyra.Watch{})
 				return err
 			}
@@ -82,7 +82,7 @@ func BenchmarkProgram(b *testing.B) {
 	call := func(tool, args string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			out, err := d.path.calls.Call(ctx, palyra.Proposal{
-				Principal: "agent:bench", Owner: "user:bench", Door: palyra.DoorAPI, Tool: tool, Arguments: json.RawMessage(args), Workspace: work,
+				Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, Tool: tool, Arguments: json.RawMessage(args), Workspace: work,
 				PeerUID: int64(os.Geteuid()),
 			}, palyra.Watch{})
 			if err == nil && (out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0) {

@@ -68,7 +68,7 @@ func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 	calls := v.d.path.calls
 	var id atomic.Value
 	out, err := calls.Call(ctx, palyra.Proposal{
-		Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Door: palyra.DoorAPI,
+		Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Surface: palyra.SurfaceAPI,
 		Tool: device.PairName, Arguments: args, Purpose: "pairing " + string(c.Pairing),
 	}, palyra.Watch{Event: func(call *palyra.Call, e palyra.Event) {
 		id.Store(call.ID)

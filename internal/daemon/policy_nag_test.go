@@ -14,7 +14,7 @@ import (
 func inRoom(argv []string) palyra.Request {
 	caps := []palyra.Capability{palyra.ProcessExec, palyra.FilesystemWrite, palyra.FilesystemRead}
 	return palyra.Request{
-		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Door: palyra.DoorMCP,
+		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceMCP,
 		Tool: palyra.Tool{Name: "palyra.process.run", Source: palyra.SourceBuiltin, Capabilities: caps, Workspace: true, Tier: palyra.TierC},
 		Plan: palyra.Plan{
 			Tool: "palyra.process.run", Capabilities: caps, Tier: palyra.TierC, Argv: argv, Cwd: "/w",

@@ -24,7 +24,7 @@ func TestProjectPolicy(t *testing.T) {
 	judge := func() palyra.Verdict {
 		t.Helper()
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: work,
+			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", Workspace: work,
 			Arguments: json.RawMessage(`{"path":"a","content":"b"}`),
 		})
 		if err != nil {
@@ -103,7 +103,7 @@ func TestProjectPolicyHoldsBelow(t *testing.T) {
 	judge := func(workspace, tool, arguments string) palyra.Verdict {
 		t.Helper()
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
+			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestHiddenDirectoriesAreNotTheWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.fs.write", Workspace: dir,
+			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", Workspace: dir,
 			Arguments: json.RawMessage(`{"path":"pre-commit","content":"x"}`),
 		})
 		if err != nil || why.Plan.Workspace.Known || why.Verdict.Effect != palyra.Ask || !why.Verdict.Need.Fresh {
@@ -204,7 +204,7 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 		{"palyra.fs.write", `{"path":"a/n","content":"b"}`, false},
 	} {
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
+			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func newPast(tb testing.TB, d *Daemon) *recordedPast {
 func (p *recordedPast) resolve(tb testing.TB, name, tool, args string) {
 	tb.Helper()
 	c := palyra.Call{Proposal: palyra.Proposal{
-		Principal: "agent:local", Owner: "user:me", PeerUID: int64(os.Geteuid()), Door: palyra.DoorCLI, Tool: tool, Workspace: p.work,
+		Principal: "agent:local", Owner: "user:me", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceCLI, Tool: tool, Workspace: p.work,
 		Arguments: json.RawMessage(args),
 	}}
 	session, err := p.d.sessions.Resolve(tb.Context(), c.Proposal)
@@ -120,7 +120,7 @@ func (p *recordedPast) call(tb testing.TB, e ending, n int) (*palyra.Call, []pal
 	c.ID, c.State, c.Proposed = newID(), e.state, now()
 	c.Finished = c.Proposed
 	pr := c.Proposal
-	v := p.d.policy.Judge(ctx, palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Door: pr.Door, Tool: c.Tool, Plan: c.Plan})
+	v := p.d.policy.Judge(ctx, palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface, Tool: c.Tool, Plan: c.Plan})
 	if e.deny {
 		v.Effect = palyra.Deny
 	}
@@ -132,7 +132,7 @@ func (p *recordedPast) call(tb testing.TB, e ending, n int) (*palyra.Call, []pal
 	for _, h := range v.Policies {
 		judged.Policies = append(judged.Policies, h.ID)
 	}
-	return &c, []palyra.Event{palyra.CallProposed{Call: c.ID, Session: pr.Session, Principal: pr.Principal, Door: pr.Door, Tool: pr.Tool}, judged}
+	return &c, []palyra.Event{palyra.CallProposed{Call: c.ID, Session: pr.Session, Principal: pr.Principal, Surface: pr.Surface, Tool: pr.Tool}, judged}
 }
 
 // lay puts n calls on record.
@@ -433,7 +433,7 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := p.d.path.calls.Call(ctx, palyra.Proposal{Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: "palyra.none", Arguments: json.RawMessage(`{}`)}, palyra.Watch{})
+	out, err := p.d.path.calls.Call(ctx, palyra.Proposal{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.none", Arguments: json.RawMessage(`{}`)}, palyra.Watch{})
 	if err != nil || out.Layer != palyra.LayerCatalog {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -551,7 +551,7 @@ func TestReadPlanLeavesOutNothingJudged(t *testing.T) {
 	}
 	context := func(plan palyra.Plan) string {
 		pr := c.Proposal
-		why := p.d.policy.Why(t.Context(), palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Door: pr.Door, Tool: c.Tool, Plan: plan})
+		why := p.d.policy.Why(t.Context(), palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface, Tool: c.Tool, Plan: plan})
 		return string(why.Context)
 	}
 	if whole, some := context(c.Plan), context(read); whole != some || whole == "" {

@@ -63,7 +63,7 @@ func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Ru
 			WithRemedy("the operator can add it to models.principals in the configuration")
 	}
 	return p.Runs.Start(ctx, run.StartRequest{
-		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Door: r.Door, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
+		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
 		Workspace: r.Workspace, Session: palyra.ID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within, Credential: r.Credential,
 	})
 }

@@ -61,7 +61,7 @@ func TestWhyKnowsGrants(t *testing.T) {
 	if e := explained(t, d, "", p); e.Layer != "" || !strings.Contains(e.Remedy, "nobody would be asked") || !slices.Contains(e.Lines, e.Remedy) || e.Verdict.Effect != palyra.Ask {
 		t.Errorf("%q %q", e.Layer, e.Remedy)
 	}
-	p.Door = palyra.DoorAPI
+	p.Surface = palyra.SurfaceAPI
 	if e := explained(t, d, "", p); e.Layer != palyra.LayerApproval || !strings.HasPrefix(e.Remedy, "propose it in session ") {
 		t.Errorf("%q %q", e.Layer, e.Remedy)
 	}

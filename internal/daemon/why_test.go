@@ -22,7 +22,7 @@ func explained(t *testing.T, d *Daemon, id palyra.ID, p palyra.Proposal) wire.Ex
 }
 
 func proposal(tool, args string) palyra.Proposal {
-	return palyra.Proposal{Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
+	return palyra.Proposal{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
 }
 
 // A call on record is explained in the words it was refused with, whatever refused

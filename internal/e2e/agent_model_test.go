@@ -71,7 +71,7 @@ func (d *daemon) askModel(prompt string) palyra.Run {
 	if _, err := d.client(client.OperatorDoor).AddWorkspace(d.t.Context(), d.work, ""); err != nil && palyra.AsError(err).Reason != palyra.ReasonExists {
 		d.t.Fatal(err)
 	}
-	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{Input: fmt.Sprintf(`{"prompt":%q}`, prompt), Workspace: d.work, Door: palyra.DoorCLI})
+	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{Input: fmt.Sprintf(`{"prompt":%q}`, prompt), Workspace: d.work, Surface: palyra.SurfaceCLI})
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.log)
 	}
@@ -200,7 +200,7 @@ func TestAModelThatRefuses(t *testing.T) {
 	d.stop()
 	d.discreet(string(out))
 	d.mustStart("PALYRA_MODELS_PRINCIPALS=agent:trusted")
-	_, err = d.client(client.AgentDoor).StartRun(t.Context(), client.RunRequest{Input: `{"prompt":"go"}`, Workspace: d.work, Door: palyra.DoorCLI})
+	_, err = d.client(client.AgentDoor).StartRun(t.Context(), client.RunRequest{Input: `{"prompt":"go"}`, Workspace: d.work, Surface: palyra.SurfaceCLI})
 	if palyra.AsError(err).Reason != palyra.ReasonPermission || len(s.Seen()) != 1 {
 		t.Errorf("an agent that may not: %v", err)
 	}

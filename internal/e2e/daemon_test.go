@@ -225,12 +225,12 @@ func (d *daemon) client(door client.Door) *client.Client {
 // write proposes a file, which asks under the default policy.
 func write(work, name, content string) client.CallRequest {
 	args, _ := json.Marshal(map[string]string{"path": name, "content": content})
-	return client.CallRequest{Tool: "palyra.fs.write", Arguments: args, Workspace: work, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: "palyra.fs.write", Arguments: args, Workspace: work, Surface: palyra.SurfaceCLI}
 }
 
 func echo(text string) client.CallRequest {
 	args, _ := json.Marshal(map[string]string{"text": text})
-	return client.CallRequest{Tool: "palyra.echo", Arguments: args, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: "palyra.echo", Arguments: args, Surface: palyra.SurfaceCLI}
 }
 
 // verify fails the test unless the journal is whole.

@@ -34,7 +34,7 @@ func request(d *daemon, tool string, args map[string]any) client.CallRequest {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return client.CallRequest{Tool: tool, Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: tool, Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
 // begin proposes a call and returns when it is on record.

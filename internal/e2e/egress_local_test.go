@@ -28,7 +28,7 @@ s = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandle
 threading.Thread(target=s.serve_forever, daemon=True).start()
 print(urllib.request.urlopen("http://127.0.0.1:%d/" % s.server_address[1]).status)'`
 	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c", "egress": []string{at}})
-	out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI})
+	out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
 	if out.ExitCode != 0 || !strings.Contains(out.Stdout, "hello from "+at) || !strings.HasSuffix(strings.TrimSpace(out.Stdout), "200") {
 		t.Fatalf("%d %s\nstdout: %s\nstderr: %s", out.ExitCode, out.Reason, out.Stdout, out.Stderr)
 	}
@@ -48,8 +48,8 @@ func TestLocalhostIsNotAskedFor(t *testing.T) {
 	run, _ := json.Marshal(map[string]any{"script": "curl -sS --max-time 20 http://" + at + "/", "tier": "c", "egress": []string{at}})
 	fetch, _ := json.Marshal(map[string]any{"url": "http://" + at + "/"})
 	calls := []client.CallRequest{
-		{Tool: "palyra.process.run", Arguments: run, Workspace: d.work, Door: palyra.DoorCLI},
-		{Tool: "palyra.http.fetch", Arguments: fetch, Door: palyra.DoorCLI},
+		{Tool: "palyra.process.run", Arguments: run, Workspace: d.work, Surface: palyra.SurfaceCLI},
+		{Tool: "palyra.http.fetch", Arguments: fetch, Surface: palyra.SurfaceCLI},
 	}
 	agent := d.client(client.AgentDoor)
 	for _, c := range calls {
@@ -66,7 +66,7 @@ func TestLocalhostIsNotAskedFor(t *testing.T) {
 	run, _ = json.Marshal(map[string]any{"script": "curl -sS --max-time 20 http://" + at + "/", "tier": "c", "egress": []string{at}})
 	fetch, _ = json.Marshal(map[string]any{"url": "http://" + at + "/"})
 	for tool, args := range map[string]json.RawMessage{"palyra.process.run": run, "palyra.http.fetch": fetch} {
-		out, _ := open.allowed(client.CallRequest{Tool: tool, Arguments: args, Workspace: open.work, Door: palyra.DoorCLI})
+		out, _ := open.allowed(client.CallRequest{Tool: tool, Arguments: args, Workspace: open.work, Surface: palyra.SurfaceCLI})
 		if out.ExitCode != 0 || !strings.Contains(out.Stdout+string(out.Output), "hello from "+at) {
 			t.Errorf("%s: %+v", tool, out)
 		}

@@ -151,7 +151,7 @@ print(s.recv(100).decode())'`, host, rawPort), "220 ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw, _ := json.Marshal(map[string]any{"script": c.script, "tier": "c", "egress": grant["egress"]})
-			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI})
+			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
 			if out.ExitCode != 0 || !strings.Contains(out.Stdout, c.want) {
 				t.Fatalf("%d %s %s\nstdout: %s\nstderr: %s", out.ExitCode, out.ReasonCode, out.Reason, out.Stdout, out.Stderr)
 			}
@@ -176,7 +176,7 @@ print(s.recv(100).decode())'`, host, rawPort), "220 ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw, _ := json.Marshal(map[string]any{"script": c.script + " | grep -v egress_denied | grep -i hello", "tier": "c", "egress": grant["egress"]})
-			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI})
+			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
 			if out.Outcome != palyra.OutcomeFinished || out.ExitCode == 0 || strings.Contains(out.Stdout, "hello") {
 				t.Fatalf("it got through: %+v", out)
 			}
@@ -203,7 +203,7 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 	script := "u=http://" + w.web + "/; curl -sS --max-time 60 $u" // no word of it names the host
 	raw, _ := json.Marshal(map[string]any{"script": script, "tier": "c"})
 	const wall = 6 * time.Second
-	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI, Timeout: wall}
+	r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI, Timeout: wall}
 	type ending struct {
 		out palyra.Outcome
 		err error
@@ -267,7 +267,7 @@ func TestANamedHostIsAskedForOnce(t *testing.T) {
 		{"o=http://" + other + "/ && curl -sS --max-time 60 $o", other, [][]string{nil, {other}}},
 	} {
 		raw, _ := json.Marshal(map[string]any{"script": c.script, "tier": "c"})
-		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 		var asked [][]string
 		out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
 			if e.ApprovalRequested == nil {
@@ -297,7 +297,7 @@ func TestRunsThatWaitForOneHostShareAQuestion(t *testing.T) {
 	asked := make(chan palyra.ID, 8)
 	for _, name := range []string{"one", "two"} {
 		raw, _ := json.Marshal(map[string]any{"script": "echo " + name + "; at=http://" + w.web + "/; curl -sS --max-time 60 $at", "tier": "c"})
-		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 		go func() {
 			out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
 				if e.ApprovalRequested != nil {
@@ -365,7 +365,7 @@ func TestFetchGoesThroughTheGuard(t *testing.T) {
 	d, w := newDaemon(t), newWorld(t)
 	d.guarded(w)
 	raw, _ := json.Marshal(map[string]any{"url": "http://" + w.web + "/x"})
-	out, _ := d.allowed(client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Door: palyra.DoorCLI})
+	out, _ := d.allowed(client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Surface: palyra.SurfaceCLI})
 	var got struct {
 		Status int    `json:"status"`
 		Body   string `json:"body"`

@@ -42,7 +42,7 @@ func (d *daemon) ownWork() int {
 // program proposes a program.
 func (d *daemon) program(command string, args ...string) client.CallRequest {
 	raw, _ := json.Marshal(map[string]any{"command": command, "args": append([]string{}, args...)})
-	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
 // shell proposes a line for /bin/sh.

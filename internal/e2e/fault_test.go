@@ -65,7 +65,7 @@ const ranScript = `turns: [{say: one, calls: [{tool: palyra.process.run, with: {
 // twoRuns is a run that comes to its end and one that is cancelled.
 func twoRuns(ctx context.Context, d *daemon, agent, person *client.Client) error {
 	for _, end := range []string{"done", "cancelled"} {
-		r, err := agent.StartRun(ctx, client.RunRequest{Provider: "scripted", Input: ranScript, Workspace: d.work, Door: palyra.DoorCLI, Session: "runs-" + end})
+		r, err := agent.StartRun(ctx, client.RunRequest{Provider: "scripted", Input: ranScript, Workspace: d.work, Surface: palyra.SurfaceCLI, Session: "runs-" + end})
 		if err != nil {
 			return err
 		}
@@ -422,7 +422,7 @@ func TestRepeatAfterACrash(t *testing.T) {
 	d.ownWork()
 	d.mustStart()
 	args := "{ \"command\" : \"/bin/sh\",\t\"args\": [\"-c\", \"echo x >> ran; until [ -e go ]; do sleep 0.05; done # a < b & c > d\"] }"
-	r := client.CallRequest{Tool: "palyra.process.run", Arguments: []byte(args), Workspace: d.work, Door: palyra.DoorCLI, Key: "e1"}
+	r := client.CallRequest{Tool: "palyra.process.run", Arguments: []byte(args), Workspace: d.work, Surface: palyra.SurfaceCLI, Key: "e1"}
 	lost := propose(t.Context(), d.client(client.AgentDoor), r)
 	a := d.pending(d.client(client.OperatorDoor))
 	d.kill()

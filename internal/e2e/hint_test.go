@@ -18,7 +18,7 @@ import (
 // scripted proposes a script for tier C.
 func (d *daemon) scripted(text string) client.CallRequest {
 	raw, _ := json.Marshal(map[string]any{"script": text, "tier": "c"})
-	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
 // A program that meets a wall without knowing it is explained, and what it said and

@@ -136,7 +136,7 @@ func TestHookChecksTheAgentsOwnTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Door != palyra.DoorHook || a.Plan.Tier != palyra.TierUnsandboxed || !strings.Contains(a.Prompt.Title, "outside any sandbox") || a.Prompt.Notes[0] != palyra.UnsandboxedNote ||
+	if a.Surface != palyra.SurfaceHook || a.Plan.Tier != palyra.TierUnsandboxed || !strings.Contains(a.Prompt.Title, "outside any sandbox") || a.Prompt.Notes[0] != palyra.UnsandboxedNote ||
 		!strings.Contains(a.Prompt.Diff, "-one") || !strings.Contains(a.Prompt.Diff, "+two") {
 		t.Errorf("the question reads %+v", a.Prompt)
 	}
@@ -201,7 +201,7 @@ func TestHookTakesNoAnswerOfTheSandbox(t *testing.T) {
 	d.inWorkspace()
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	r := write(d.work, "b.txt", "x")
-	r.Session, r.Door = "both", palyra.DoorHook
+	r.Session, r.Surface = "both", palyra.SurfaceHook
 	a, _, ch, err := question(t.Context(), agent, person, r)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ when { context.labels.contains("untrusted-input") } unless { context.approval.gr
 		t.Fatalf("%+v", before)
 	}
 	raw, _ := json.Marshal(map[string]any{"url": "http://" + w.web + "/x"})
-	out, _ := d.allowed(client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Door: palyra.DoorCLI, Session: "pages"})
+	out, _ := d.allowed(client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Surface: palyra.SurfaceCLI, Session: "pages"})
 	if out.Outcome != palyra.OutcomeFinished || out.SessionID != before.SessionID {
 		t.Fatalf("%+v", out)
 	}
@@ -99,7 +99,7 @@ when { context.labels.contains("untrusted-input") } unless { context.approval.gr
 		}
 	}
 	check()
-	sleep := client.CallRequest{Tool: "palyra.sleep", Arguments: json.RawMessage(`{"duration_ms":1}`), Door: palyra.DoorCLI, Session: "pages", NoWait: true}
+	sleep := client.CallRequest{Tool: "palyra.sleep", Arguments: json.RawMessage(`{"duration_ms":1}`), Surface: palyra.SurfaceCLI, Session: "pages", NoWait: true}
 	if got, err := agent.Call(t.Context(), sleep, nil); err != nil || got.ReasonCode != palyra.ReasonApprovalNotAwaited {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -125,7 +125,7 @@ func TestAKilledCallLabelsItsSession(t *testing.T) {
 	d.guarded(w, "PALYRA_FAULT=call.finished/lost")
 	raw, _ := json.Marshal(map[string]any{"url": "http://" + w.web + "/x"})
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
-	ch := propose(t.Context(), agent, client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Door: palyra.DoorCLI})
+	ch := propose(t.Context(), agent, client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Surface: palyra.SurfaceCLI})
 	a := d.pending(person)
 	_, _ = person.Decide(t.Context(), allow(a, palyra.ScopeOnce, 0))
 	<-ch

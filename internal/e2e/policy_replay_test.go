@@ -86,7 +86,7 @@ func (d *daemon) lived() {
 	if _, err := person.RollbackPolicy(t.Context(), "", false); err != nil {
 		t.Fatal(err)
 	}
-	if out := d.atOnce(client.CallRequest{Tool: "palyra.none", Door: palyra.DoorCLI}); out.Layer != palyra.LayerCatalog {
+	if out := d.atOnce(client.CallRequest{Tool: "palyra.none", Surface: palyra.SurfaceCLI}); out.Layer != palyra.LayerCatalog {
 		t.Fatalf("%+v", out)
 	}
 }

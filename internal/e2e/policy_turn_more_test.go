@@ -377,7 +377,7 @@ func fetches(path string) func(*daemon) client.CallRequest {
 			}
 		})
 		raw, _ := json.Marshal(map[string]string{"url": url + path})
-		return client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Door: palyra.DoorCLI}
+		return client.CallRequest{Tool: "palyra.http.fetch", Arguments: raw, Surface: palyra.SurfaceCLI}
 	}
 }
 

@@ -40,7 +40,7 @@ func shellIn(tier string, more map[string]any, line string) func(*daemon) client
 		all := map[string]any{"command": "/bin/sh", "args": []string{"-c", line}, "tier": tier}
 		maps.Copy(all, more)
 		raw, _ := json.Marshal(all)
-		return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+		return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 	}
 }
 
@@ -96,7 +96,7 @@ var byPlan = []refusal{
 		name: "a script in tier b", known: true, layer: palyra.LayerPlan, reason: palyra.ReasonTierUnavailable, flip: "tier",
 		call: func(d *daemon) client.CallRequest {
 			raw, _ := json.Marshal(map[string]any{"script": "ls", "tier": "b"})
-			return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+			return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 		},
 	},
 	{
@@ -123,7 +123,7 @@ var byPlan = []refusal{
 		name: "instructions while it runs", known: true, layer: palyra.LayerPlan, reason: palyra.ReasonStdinDenied, flip: "arguments",
 		call: func(d *daemon) client.CallRequest { // with nothing to read the shell ends at once
 			raw, _ := json.Marshal(map[string]any{"command": "/bin/sh", "stdin_live": true, "tier": "b"})
-			return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+			return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 		},
 	},
 	{

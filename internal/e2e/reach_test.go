@@ -122,7 +122,7 @@ func (d *daemon) fedLive(by *client.Client, r client.CallRequest, scope palyra.S
 
 func processRun(workspace string, args map[string]any) client.CallRequest {
 	raw, _ := json.Marshal(args)
-	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: workspace, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: workspace, Surface: palyra.SurfaceCLI}
 }
 
 // An agent in a room knows the ids of everything beside it, and reaches none of it:
@@ -144,11 +144,11 @@ func (d *daemon) besideARoom(t *testing.T, person, by *client.Client, b string) 
 	victim := d.fedLive(by, processRun(b, map[string]any{
 		"command": "sh", "agent_socket": true, "stdin_live": true, "terminal": map[string]int{"rows": 24, "cols": 80}, "tier": "c",
 	}), palyra.ScopeOnce)
-	read, err := by.Call(t.Context(), client.CallRequest{Tool: "palyra.fs.read", Arguments: json.RawMessage(`{"path":"secret.txt"}`), Workspace: b, Door: palyra.DoorCLI}, nil)
+	read, err := by.Call(t.Context(), client.CallRequest{Tool: "palyra.fs.read", Arguments: json.RawMessage(`{"path":"secret.txt"}`), Workspace: b, Surface: palyra.SurfaceCLI}, nil)
 	if err != nil || read.Outcome != palyra.OutcomeFinished {
 		t.Fatal(read, err)
 	}
-	write := client.CallRequest{Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"src/ok.txt","content":"x"}`), Workspace: b, Door: palyra.DoorCLI}
+	write := client.CallRequest{Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"src/ok.txt","content":"x"}`), Workspace: b, Surface: palyra.SurfaceCLI}
 	a, _, ch, err := question(t.Context(), by, person, write)
 	if err != nil {
 		t.Fatal(err)

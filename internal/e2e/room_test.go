@@ -24,7 +24,7 @@ func (d *daemon) inRoom(more map[string]any, command string, args ...string) cli
 		all[k] = v
 	}
 	raw, _ := json.Marshal(all)
-	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI}
+	return client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
 }
 
 // put makes a file of the workspace's owner.
@@ -120,7 +120,7 @@ func TestEverydayWorkInARoom(t *testing.T) {
 	for _, c := range everyday {
 		t.Run(c.name, func(t *testing.T) {
 			raw, _ := json.Marshal(map[string]any{"script": c.shell, "tier": "c"})
-			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Door: palyra.DoorCLI})
+			out, _ := d.allowed(client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI})
 			if out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0 || !strings.Contains(out.Stdout, c.want) {
 				t.Fatalf("%s %d %s %s\nstdout: %s\nstderr: %s\n%s", out.Outcome, out.ExitCode, out.ReasonCode, out.Reason, out.Stdout, out.Stderr, d.log)
 			}

@@ -40,7 +40,7 @@ func (d *daemon) startRun(text string) palyra.Run {
 	if _, err := d.client(client.OperatorDoor).AddWorkspace(d.t.Context(), d.work, ""); err != nil && palyra.AsError(err).Reason != palyra.ReasonExists {
 		d.t.Fatal(err)
 	}
-	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{Provider: "scripted", Input: text, Workspace: d.work, Door: palyra.DoorCLI})
+	r, err := d.client(client.AgentDoor).StartRun(d.t.Context(), client.RunRequest{Provider: "scripted", Input: text, Workspace: d.work, Surface: palyra.SurfaceCLI})
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.log)
 	}

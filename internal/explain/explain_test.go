@@ -15,7 +15,7 @@ import (
 )
 
 func proposal(tool, args string) palyra.Proposal {
-	return palyra.Proposal{Principal: "agent:local", Owner: "user:me", Door: palyra.DoorCLI, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
+	return palyra.Proposal{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
 }
 
 // loaded is the configuration where nobody chose.

@@ -63,7 +63,7 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 	}
 	p := palyra.Predicate{
 		AttestationID: id, CallID: c.ID, RunID: c.Proposal.Run, SessionID: c.Proposal.Session,
-		Principal: c.Proposal.Principal, Door: c.Proposal.Door, Tool: c.Plan.Tool, PlanDigest: c.Digest,
+		Principal: c.Proposal.Principal, Surface: c.Proposal.Surface, Tool: c.Plan.Tool, PlanDigest: c.Digest,
 		InputDigest: c.Input, Verdict: c.Verdict.Effect, Policies: policyIDs(c.Verdict),
 		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,

@@ -22,7 +22,7 @@ func checks(a palyra.Answer) func(context.Context) (palyra.Decision, error) {
 
 func (w *world) check(ctx context.Context, p palyra.Proposal) (palyra.Outcome, error) {
 	w.t.Helper()
-	p.Principal, p.Owner, p.Door, p.Session, p.Tool = "agent:local", "user:alice", palyra.DoorHook, "S1", "palyra.fs.write"
+	p.Principal, p.Owner, p.Surface, p.Session, p.Tool = "agent:local", "user:alice", palyra.SurfaceHook, "S1", "palyra.fs.write"
 	p.Arguments = json.RawMessage(`{"path":"a.txt"}`)
 	out, err := w.gate().Check(ctx, callID, p, Watcher{Event: w.watch})
 	w.checkEnd(out, err)

@@ -411,7 +411,7 @@ func (w *world) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestat
 func (w *world) do(ctx context.Context) (palyra.Outcome, error) {
 	w.t.Helper()
 	return w.doWith(ctx, palyra.Proposal{
-		Principal: "agent:local", Owner: "user:alice", Door: palyra.DoorCLI, Session: "S1", Tool: "palyra.fs.write",
+		Principal: "agent:local", Owner: "user:alice", Surface: palyra.SurfaceCLI, Session: "S1", Tool: "palyra.fs.write",
 		Arguments: json.RawMessage(`{"path":"a.txt"}`),
 	})
 }

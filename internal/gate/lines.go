@@ -10,7 +10,7 @@ func proposed(c *palyra.Call) palyra.Event {
 	p := c.Proposal
 	return palyra.CallProposed{
 		Parent: c.Proposal.Parent, Origin: c.Proposal.Origin,
-		Call: c.ID, Session: p.Session, Run: p.Run, Principal: p.Principal, Door: p.Door, Tool: clip(p.Tool),
+		Call: c.ID, Session: p.Session, Run: p.Run, Principal: p.Principal, Surface: p.Surface, Tool: clip(p.Tool),
 		Workspace: clip(p.Workspace), InputBytes: int64(len(p.Arguments)), Input: c.Input, Key: clip(p.Key),
 	}
 }

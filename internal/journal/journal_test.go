@@ -125,7 +125,7 @@ func event(i int) palyra.Event {
 	call := palyra.ID(fmt.Sprintf("01JCQ0000000000000%08d", i/4))
 	switch i % 4 {
 	case 0:
-		return palyra.CallProposed{Call: call, Session: "01JCQ0000000000000SESSION0", Principal: "agent:local", Door: palyra.DoorMCP, Tool: "palyra.fs.read", Workspace: "/home/alice/project", InputBytes: 120, Input: palyra.SumBytes([]byte{byte(i)})}
+		return palyra.CallProposed{Call: call, Session: "01JCQ0000000000000SESSION0", Principal: "agent:local", Surface: palyra.SurfaceMCP, Tool: "palyra.fs.read", Workspace: "/home/alice/project", InputBytes: 120, Input: palyra.SumBytes([]byte{byte(i)})}
 	case 1:
 		return palyra.CallJudged{Call: call, Plan: palyra.SumBytes([]byte{1}), Effect: palyra.Allow, Policies: []string{"base.read"}, Bundle: palyra.SumBytes([]byte{2}), Snapshot: palyra.SumBytes([]byte{3})}
 	case 2:

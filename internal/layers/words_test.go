@@ -17,7 +17,7 @@ var collisions = map[string]int{
 	"agent":    2,
 	"backend":  6,
 	"call":     5,
-	"door":     6,
+	"door":     5,
 	"entry":    7,
 	"event":    2,
 	"flow":     2,

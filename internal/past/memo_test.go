@@ -14,7 +14,7 @@ import (
 )
 
 func TestReadProposal(t *testing.T) {
-	want := palyra.Proposal{Principal: "agent:a", Owner: "user:é", Session: "s", Run: "r", Parent: "p", Door: palyra.DoorCLI, CallsUsed: 3, CallsMax: 1 << 60}
+	want := palyra.Proposal{Principal: "agent:a", Owner: "user:é", Session: "s", Run: "r", Parent: "p", Surface: palyra.SurfaceCLI, CallsUsed: 3, CallsMax: 1 << 60}
 	whole := want
 	whole.Arguments, whole.Labels, whole.Tool = json.RawMessage(`{"a":[1]}`), []string{"x"}, "t"
 	raw, err := json.Marshal(whole)

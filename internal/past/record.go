@@ -82,7 +82,7 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
 		return out, ""
 	}
-	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Door,
+	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Surface,
 		first.Labels, pr.CallsUsed, pr.CallsMax, first.Roles, first.Owner, first.Device)
 	return out, ""
 }

@@ -214,7 +214,7 @@ func anyRequest(t *rapid.T) palyra.Request {
 	r := palyra.Request{
 		Principal: rapid.SampledFrom([]palyra.Principal{"agent:a", "user:u", "device:d", "system:s"}).Draw(t, "principal"),
 		Owner:     rapid.SampledFrom([]palyra.Principal{"", "user:ada", "agent:x"}).Draw(t, "owner"),
-		Session:   "01S", Door: rapid.SampledFrom([]palyra.Door{"cli", "mcp", ""}).Draw(t, "door"),
+		Session:   "01S", Surface: rapid.SampledFrom([]palyra.Surface{"cli", "mcp", ""}).Draw(t, "door"),
 		Labels: list("labels", "untrusted-input", "secret-read", "external-write"), CallsUsed: rapid.Int64().Draw(t, "used"),
 		Tool: palyra.Tool{
 			Name: rapid.SampledFrom([]string{"palyra.x", "mcp.y"}).Draw(t, "tool"), ReadOnly: rapid.Bool().Draw(t, "tool reads"),

@@ -52,7 +52,7 @@ func engine(t testing.TB, b *Bundle) *Engine {
 // echo is the most harmless request there is.
 func echo() palyra.Request {
 	return palyra.Request{
-		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Door: palyra.DoorCLI,
+		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceCLI,
 		Tool: palyra.Tool{Name: "palyra.echo", Source: palyra.SourceBuiltin, ReadOnly: true, Tier: palyra.TierBuiltin},
 		Plan: palyra.Plan{Tool: "palyra.echo", Arguments: []byte(`{"text":"hi"}`), ReadOnly: true, Tier: palyra.TierBuiltin},
 	}
@@ -62,7 +62,7 @@ func echo() palyra.Request {
 func write(paths ...string) palyra.Request {
 	caps := []palyra.Capability{palyra.FilesystemWrite}
 	return palyra.Request{
-		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Door: palyra.DoorMCP,
+		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceMCP,
 		Tool: palyra.Tool{Name: "palyra.fs.write", Source: palyra.SourceBuiltin, Capabilities: caps, Workspace: true, Tier: palyra.TierBuiltin},
 		Plan: palyra.Plan{
 			Tool: "palyra.fs.write", Capabilities: caps, Writes: paths, Tier: palyra.TierBuiltin,

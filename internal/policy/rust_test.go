@@ -232,7 +232,7 @@ func everyCall(t *rapid.T) palyra.Request {
 	}
 	r.Principal = rapid.SampledFrom([]palyra.Principal{"agent:local", "agent:local", "user:ada", "device:phone", "system:cron"}).Draw(t, "who")
 	r.Owner = rapid.SampledFrom([]palyra.Principal{"user:ada", "user:bob", ""}).Draw(t, "owner")
-	r.Door = rapid.SampledFrom([]palyra.Door{palyra.DoorCLI, palyra.DoorAPI, palyra.DoorMCP, palyra.DoorCron}).Draw(t, "door")
+	r.Surface = rapid.SampledFrom([]palyra.Surface{palyra.SurfaceCLI, palyra.SurfaceAPI, palyra.SurfaceMCP, palyra.SurfaceCron}).Draw(t, "door")
 	r.Tool.Source = rapid.SampledFrom([]palyra.Source{palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP}).Draw(t, "source")
 	r.Tool.ReadOnly, r.Plan.ReadOnly = rapid.Bool().Draw(t, "tool reads"), rapid.Bool().Draw(t, "plan reads")
 	r.Tool.Tier = rapid.SampledFrom([]palyra.Tier{palyra.TierBuiltin, palyra.TierB, palyra.TierC, palyra.TierC}).Draw(t, "tier")

@@ -17,7 +17,7 @@ import (
 func aProgram(argv ...string) palyra.Request {
 	caps := []palyra.Capability{palyra.ProcessExec}
 	return palyra.Request{
-		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Door: palyra.DoorMCP,
+		Principal: "agent:local", Owner: "user:ada", Session: "01SESSION", Surface: palyra.SurfaceMCP,
 		Tool: palyra.Tool{Name: "palyra.process.run", Source: palyra.SourceBuiltin, Capabilities: caps, Workspace: true, Tier: palyra.TierC},
 		Plan: palyra.Plan{
 			Tool: "palyra.process.run", Capabilities: caps, Argv: argv, Executable: palyra.Executable{Path: "/usr/bin/" + argv[0]}, Tier: palyra.TierC, Cwd: ".",

@@ -26,7 +26,7 @@ type tableDraft struct {
 // workspace, in the tool's own tier, which was tried out and guards its network.
 func (r *tableReader) request(n *yaml.Node) (palyra.Request, bool) {
 	d := &tableDraft{tableReader: r}
-	d.Principal, d.Door, d.Session, d.ownerless = "agent:local", palyra.DoorCLI, "test", true
+	d.Principal, d.Surface, d.Session, d.ownerless = "agent:local", palyra.SurfaceCLI, "test", true
 	keys := d.callKeys()
 	for name, read := range d.planKeys() {
 		keys[name] = read
@@ -46,7 +46,7 @@ func (d *tableDraft) callKeys() map[string]func(*yaml.Node) {
 		"principal":   func(n *yaml.Node) { d.Principal = d.person(n) },
 		"owner":       func(n *yaml.Node) { d.Owner, d.ownerless = d.person(n), false },
 		"tool":        func(n *yaml.Node) { d.Tool = d.tool(n) },
-		"door":        func(n *yaml.Node) { d.Door = pick(d.tableReader, n, tableDoors) },
+		"door":        func(n *yaml.Node) { d.Surface = pick(d.tableReader, n, tableDoors) },
 		"labels":      func(n *yaml.Node) { d.Labels = d.list(n) },
 		"roles":       func(n *yaml.Node) { d.standing().Roles = d.roles(n) },
 		"owner_roles": func(n *yaml.Node) { d.standing().Owner = d.roles(n) },

@@ -354,13 +354,13 @@ func TestTableRequest(t *testing.T) {
 
 func TestTableCaller(t *testing.T) {
 	for text, want := range map[string]palyra.Request{
-		"{tool: palyra.echo}":                                       {Principal: "agent:local", Owner: "user:owner", Door: palyra.DoorCLI},
-		"{tool: palyra.echo, principal: user:ada}":                  {Principal: "user:ada", Door: palyra.DoorCLI},
-		"{tool: palyra.echo, principal: device:x, owner: user:ada}": {Principal: "device:x", Owner: "user:ada", Door: palyra.DoorCLI},
-		"{tool: palyra.echo, principal: system:cron, door: cron}":   {Principal: "system:cron", Door: palyra.DoorCron},
+		"{tool: palyra.echo}":                                       {Principal: "agent:local", Owner: "user:owner", Surface: palyra.SurfaceCLI},
+		"{tool: palyra.echo, principal: user:ada}":                  {Principal: "user:ada", Surface: palyra.SurfaceCLI},
+		"{tool: palyra.echo, principal: device:x, owner: user:ada}": {Principal: "device:x", Owner: "user:ada", Surface: palyra.SurfaceCLI},
+		"{tool: palyra.echo, principal: system:cron, door: cron}":   {Principal: "system:cron", Surface: palyra.SurfaceCron},
 	} {
 		got := tabled(t, text).ask
-		if got.Principal != want.Principal || got.Owner != want.Owner || got.Door != want.Door {
+		if got.Principal != want.Principal || got.Owner != want.Owner || got.Surface != want.Surface {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}

@@ -22,8 +22,8 @@ func TestTrustedNamesAreGuarded(t *testing.T) {
 			if f := examine(r); !f.destructive || !strings.Contains(strings.Join(f.risk().Factors, "\n"), "guarded_path") {
 				t.Errorf("%s: writing %q is not guarded", n.Name, p)
 			}
-			for _, door := range []palyra.Door{palyra.DoorMCP, palyra.DoorHook} { // an agent's own tool is judged as ours
-				r.Door = door
+			for _, door := range []palyra.Surface{palyra.SurfaceMCP, palyra.SurfaceHook} { // an agent's own tool is judged as ours
+				r.Surface = door
 				if v := e.Judge(t.Context(), r); v.Effect != palyra.Ask {
 					t.Errorf("%s: %q at %s: %s", n.Name, p, door, v.Effect)
 				}

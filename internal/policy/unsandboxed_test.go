@@ -29,7 +29,7 @@ func TestUnsandboxedIsAskedAbout(t *testing.T) {
 		{"a tool of its own", palyra.Command{}, foreign(), "ask ask deny deny"},
 	} {
 		r := c.request
-		r.Door, r.Plan = palyra.DoorHook, r.Plan.Unsandboxed()
+		r.Surface, r.Plan = palyra.SurfaceHook, r.Plan.Unsandboxed()
 		var got []string
 		for _, preset := range Presets() {
 			v := engineOf(t, preset, c.command).Judge(t.Context(), r)

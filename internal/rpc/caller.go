@@ -46,16 +46,16 @@ func (c Caller) IsAgent() bool { return c.Role == palyra.RoleAgent || c.Principa
 // Door is the door that the caller's calls come by. A claim decides between api and
 // mcp, since nobody can tell which program is behind a socket; a person, who signs,
 // is believed.
-func (c Caller) Door(claimed palyra.Door) palyra.Door {
+func (c Caller) Door(claimed palyra.Surface) palyra.Surface {
 	switch {
 	case c.Credential == ByCommand:
-		return palyra.DoorCLI
+		return palyra.SurfaceCLI
 	case c.Credential == ByRoom:
-		return palyra.DoorRoom
-	case claimed == palyra.DoorMCP || claimed == palyra.DoorCLI && !c.IsAgent():
+		return palyra.SurfaceRoom
+	case claimed == palyra.SurfaceMCP || claimed == palyra.SurfaceCLI && !c.IsAgent():
 		return claimed
 	}
-	return palyra.DoorAPI
+	return palyra.SurfaceAPI
 }
 
 // Reach is how far the caller's credential reaches.

@@ -60,7 +60,7 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool string, args 
 func childOf(parent *palyra.Call, tool string, args json.RawMessage, purpose string) palyra.Proposal {
 	from := parent.Proposal
 	return palyra.Proposal{
-		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Door: from.Door, Session: from.Session, Run: from.Run,
+		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Surface: from.Surface, Session: from.Session, Run: from.Run,
 		Workspace: from.Workspace, Tool: tool, Arguments: args, CallsUsed: from.CallsUsed, CallsMax: from.CallsMax,
 		Within: from.Within, Room: from.Room, Line: append(slices.Clone(from.Line), parent.ID), Origin: from.Origin, Credential: from.Credential,
 		Inside: parent.Plan.AgentSocket || from.Inside,

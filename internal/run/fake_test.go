@@ -376,7 +376,7 @@ func (w *world) close() {
 }
 
 func (w *world) proposal(args string) palyra.Proposal {
-	return palyra.Proposal{Principal: "agent:test", Door: palyra.DoorCLI, Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(args)}
+	return palyra.Proposal{Principal: "agent:test", Surface: palyra.SurfaceCLI, Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(args)}
 }
 
 // allow settles an approval.
@@ -407,7 +407,7 @@ func (w *world) approve(ctx context.Context) (stop func()) {
 
 // request is a plain request for a run.
 func (w *world) request(input string) StartRequest {
-	return StartRequest{Principal: "agent:test", Owner: "user:me", PeerUID: 7, Door: palyra.DoorCLI, Workspace: "/w", Provider: "fake", Input: []byte(input)}
+	return StartRequest{Principal: "agent:test", Owner: "user:me", PeerUID: 7, Surface: palyra.SurfaceCLI, Workspace: "/w", Provider: "fake", Input: []byte(input)}
 }
 
 // start starts a run.

@@ -72,7 +72,7 @@ func (r *Runs) insert(tx *store.Tx, run palyra.Run, input []byte) error {
 		return fmt.Errorf("run: encode run: %w", err)
 	}
 	pos, err := r.Journal.Append(tx, palyra.RunStarted{
-		Run: run.ID, Session: run.Session, Principal: run.Principal, Door: run.Door, Provider: run.Provider, Input: run.Input, Budget: run.Budget,
+		Run: run.ID, Session: run.Session, Principal: run.Principal, Surface: run.Surface, Provider: run.Provider, Input: run.Input, Budget: run.Budget,
 	})
 	if err != nil {
 		return err

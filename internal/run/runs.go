@@ -98,7 +98,7 @@ type StartRequest struct {
 	Principal palyra.Principal
 	Owner     palyra.Principal
 	PeerUID   int64
-	Door      palyra.Door
+	Surface   palyra.Surface
 	Session   palyra.ID // an id or a name; empty: the default one
 	Workspace string
 	Key       string // a repeat with the same key returns the first run
@@ -128,13 +128,13 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	if run, found, err := r.repeated(ctx, q); found || err != nil {
 		return run, err
 	}
-	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Principal: q.Principal, Door: q.Door, Session: q.Session, Workspace: q.Workspace, Within: q.Within})
+	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Principal: q.Principal, Surface: q.Surface, Session: q.Session, Workspace: q.Workspace, Within: q.Within})
 	if err != nil {
 		return palyra.Run{}, err
 	}
 	now := r.Now().UTC()
 	run := palyra.Run{
-		ID: palyra.ID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Door: q.Door,
+		ID: palyra.ID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Surface: q.Surface,
 		Workspace: q.Workspace, Provider: q.Provider, Title: palyra.Clip(q.Title, maxTitle), Input: palyra.SumBytes(q.Input), NoWait: q.NoWait,
 		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within, Credential: q.Credential,
 	}
@@ -162,7 +162,7 @@ func (q StartRequest) check() error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, what, args...).WithRemedy("see 'palyra run --help'")
 	}
 	switch b := q.Budget; {
-	case q.Principal == "" || q.Door == "":
+	case q.Principal == "" || q.Surface == "":
 		return bad("a run needs a principal and a door")
 	case len(q.Key) > maxKey || !plain(q.Key):
 		return bad("bad idempotency key")

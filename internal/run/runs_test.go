@@ -299,7 +299,7 @@ func TestBadStart(t *testing.T) {
 	w := newWorldWith(t, calls())
 	for name, change := range map[string]func(*StartRequest){
 		"no principal":    func(q *StartRequest) { q.Principal = "" },
-		"no door":         func(q *StartRequest) { q.Door = "" },
+		"no door":         func(q *StartRequest) { q.Surface = "" },
 		"no provider":     func(q *StartRequest) { q.Provider = "" },
 		"provider":        func(q *StartRequest) { q.Provider = strings.Repeat("x", 65) },
 		"key":             func(q *StartRequest) { q.Key = "a\x00" },

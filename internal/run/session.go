@@ -39,7 +39,7 @@ type Sessions struct {
 type place struct {
 	principal palyra.Principal
 	workspace string
-	door      palyra.Door
+	door      palyra.Surface
 	name      string
 	room      palyra.ID
 	bounds    string // as the table has them
@@ -114,7 +114,7 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 		}
 	}
 	s.Room = palyra.ID(room)
-	s.ID, s.Principal, s.Door = palyra.ID(id), palyra.Principal(principal), palyra.Door(door)
+	s.ID, s.Principal, s.Surface = palyra.ID(id), palyra.Principal(principal), palyra.Surface(door)
 	s.OpenedAt, s.UsedAt, s.ClosedAt = moment(opened), moment(used), moment(closed)
 	return s, json.Unmarshal([]byte(labels), &s.Labels)
 }
@@ -166,7 +166,7 @@ func (s *Sessions) Peek(ctx context.Context, p palyra.Proposal) (palyra.Session,
 // followed, so that one directory has one session. Credentials that reach differently
 // far have different ones: what was granted or kept under the one is not the other's.
 func at(p palyra.Proposal) (place, error) {
-	a := place{principal: p.Principal, workspace: p.Workspace, door: p.Door, name: string(p.Session), room: p.Room}
+	a := place{principal: p.Principal, workspace: p.Workspace, door: p.Surface, name: string(p.Session), room: p.Room}
 	if real, err := filepath.EvalSymlinks(a.workspace); err == nil && a.workspace != "" {
 		a.workspace = real
 	}
@@ -222,7 +222,7 @@ func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool,
 func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 	now := s.now()
 	x := palyra.Session{
-		ID: palyra.ID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Door: at.door, Name: at.name, OpenedAt: now, UsedAt: now,
+		ID: palyra.ID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.door, Name: at.name, OpenedAt: now, UsedAt: now,
 	}
 	err := s.db.Write(ctx, "session.opened", func(tx *store.Tx) error {
 		var open int64
@@ -240,7 +240,7 @@ func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 			return err // n == 0: someone else opened it just now
 		}
 		_, err = s.journal.Append(tx, palyra.SessionOpened{
-			Session: x.ID, Principal: at.principal, Workspace: palyra.Clip(at.workspace, 512), Door: at.door, Room: at.room,
+			Session: x.ID, Principal: at.principal, Workspace: palyra.Clip(at.workspace, 512), Surface: at.door, Room: at.room,
 		})
 		return err
 	})

@@ -24,7 +24,7 @@ func TestDefaultSessionPerPrincipalWorkspaceDoor(t *testing.T) {
 	for name, change := range map[string]func(*palyra.Proposal){
 		"principal": func(p *palyra.Proposal) { p.Principal = "agent:other" },
 		"workspace": func(p *palyra.Proposal) { p.Workspace = "/v" },
-		"door":      func(p *palyra.Proposal) { p.Door = palyra.DoorMCP },
+		"door":      func(p *palyra.Proposal) { p.Surface = palyra.SurfaceMCP },
 		"name":      func(p *palyra.Proposal) { p.Session = "mine" },
 	} {
 		p := base

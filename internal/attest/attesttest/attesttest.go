@@ -86,7 +86,7 @@ func NewRun() *Run {
 	}
 	at := time.Date(2026, 11, 15, 12, 0, 0, 123456789, time.UTC)
 	r.Predicate = palyra.Predicate{
-		AttestationID: "01JCATTEST0000000000000000", StateID: StateID, CallID: r.Outcome.CallID, SessionID: r.Outcome.SessionID, Principal: "agent:local", Door: palyra.DoorCLI,
+		AttestationID: "01JCATTEST0000000000000000", StateID: StateID, CallID: r.Outcome.CallID, SessionID: r.Outcome.SessionID, Principal: "agent:local", Surface: palyra.SurfaceCLI,
 		Tool: r.Outcome.Tool, PlanDigest: plan, InputDigest: palyra.SumBytes([]byte("input")), Verdict: palyra.Ask, Policies: []string{"ask-writes"},
 		BundleDigest: palyra.SumBytes([]byte("bundle")), SnapshotDigest: palyra.SumBytes([]byte("snapshot")), Separation: palyra.SeparationPassphrase,
 		GrantID: r.Outcome.GrantID, LeaseID: "01JCLEASE00000000000000000", Tier: palyra.TierC, Executor: "sandbox_tier_c_linux_bubblewrap",

@@ -69,7 +69,7 @@ func TestTheShortViewIsShort(t *testing.T) {
 func TestAHooksWriteIsShort(t *testing.T) {
 	a := questiontest.WriteApproval()
 	a.Plan = a.Plan.Unsandboxed()
-	a.Door, a.Plan.Workspace.Known = palyra.DoorHook, true
+	a.Surface, a.Plan.Workspace.Known = palyra.SurfaceHook, true
 	a.Prompt.Explanation, a.Policies = usualHead+": "+usualReason, nil
 	a.Prompt.Title = "agent:local wants to use palyra.fs.write, by its own tools and outside any sandbox"
 	a.Prompt.Summary = "create a.txt, 1 byte (+1 -0 lines)"

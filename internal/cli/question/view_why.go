@@ -190,7 +190,7 @@ func (v *View) who() {
 	if v.Short && a.Pending() {
 		when = ", " + screen.Span(max(v.Now.Sub(a.RequestedAt), 0)) + " ago"
 	}
-	v.put("Asked by", fmt.Sprintf("%s (%s) through %s%s", by, from, show.Arg(string(a.Door)), when))
+	v.put("Asked by", fmt.Sprintf("%s (%s) through %s%s", by, from, show.Arg(string(a.Surface)), when))
 	if !v.Short {
 		v.line("Session", string(a.Session))
 		v.line("Run", string(a.Run))

@@ -56,7 +56,7 @@ func Bound(a palyra.Approval) palyra.Approval {
 func WriteApproval() palyra.Approval {
 	return Bound(palyra.Approval{
 		ID: SampleID, Session: "01KA3V3Q6M5D8W0Z1Y2X3C4SES", Call: "01KA3V3Q6M5D8W0Z1Y2X3C4CAL", Principal: "agent:local", Owner: "user:ann", PeerUID: 1000,
-		Door: palyra.DoorCLI, RequestedAt: SampleNow.Add(-30 * time.Second), ExpiresAt: SampleNow.Add(270 * time.Second),
+		Surface: palyra.SurfaceCLI, RequestedAt: SampleNow.Add(-30 * time.Second), ExpiresAt: SampleNow.Add(270 * time.Second),
 		SubjectType: palyra.SubjectTool,
 		Plan: palyra.Plan{
 			Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`), Capabilities: []palyra.Capability{palyra.FilesystemWrite},

@@ -86,7 +86,7 @@ func (s *Server) readPage(ctx context.Context, session string, id palyra.ID, off
 		return palyra.Outcome{}, err
 	}
 	return s.Backend.Call(ctx, client.CallRequest{
-		Tool: artifactTool, Arguments: args, Workspace: s.Workspace, Session: session, Door: palyra.DoorMCP,
+		Tool: artifactTool, Arguments: args, Workspace: s.Workspace, Session: session, Surface: palyra.SurfaceMCP,
 		Key: "mcp/" + rand.Text(), NoWait: true,
 	}, nil)
 }

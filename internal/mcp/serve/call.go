@@ -21,7 +21,7 @@ func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool string
 	f := &flight{
 		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1), known: make(chan struct{}),
 		request: client.CallRequest{
-			Tool: tool, Arguments: arguments(req.Params.Arguments), Workspace: s.Workspace, Session: session, Door: palyra.DoorMCP,
+			Tool: tool, Arguments: arguments(req.Params.Arguments), Workspace: s.Workspace, Session: session, Surface: palyra.SurfaceMCP,
 			Key: "mcp/" + rand.Text(), // so that a repeat after a lost connection finds the first
 		},
 	}

@@ -146,7 +146,7 @@ func TestCallIsProposedAndAnswered(t *testing.T) {
 		t.Error("the attestation is for people, not for models")
 	}
 	made := d.made()
-	if len(made) != 1 || made[0].Tool != "palyra.echo" || made[0].Door != palyra.DoorMCP || made[0].Workspace != "/w" || made[0].Key == "" {
+	if len(made) != 1 || made[0].Tool != "palyra.echo" || made[0].Surface != palyra.SurfaceMCP || made[0].Workspace != "/w" || made[0].Key == "" {
 		t.Fatalf("calls %+v", made)
 	}
 	if !strings.HasPrefix(made[0].Session, "mcp/test-client/") {

@@ -98,14 +98,14 @@ func imagined(req *v1.ExplainCallRequest) (palyra.Proposal, error) {
 		return palyra.Proposal{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "name a call on record or a tool, not both")
 	}
 	p := palyra.Proposal{
-		Principal: "agent:local", Door: palyra.DoorAPI, Tool: req.GetTool(), Workspace: req.GetWorkspace(),
+		Principal: "agent:local", Surface: palyra.SurfaceAPI, Tool: req.GetTool(), Workspace: req.GetWorkspace(),
 		Arguments: json.RawMessage("{}"),
 	}
 	if v := req.GetPrincipal(); v != "" {
 		p.Principal = palyra.Principal(v)
 	}
 	if v := req.GetDoor(); v != "" {
-		p.Door = palyra.Door(v)
+		p.Surface = palyra.Surface(v)
 	}
 	if v := req.GetArguments(); v != "" {
 		p.Arguments = json.RawMessage(v)

@@ -116,7 +116,7 @@ func (r runsPart) Start(ctx context.Context, s runs.StartRequest) (palyra.Run, e
 	r.started = s
 	r.mu.Unlock()
 	return palyra.Run{
-		ID: "R1", Session: "S1", Principal: s.Principal, Owner: s.Owner, Door: s.Door, Provider: s.Provider, Title: s.Title,
+		ID: "R1", Session: "S1", Principal: s.Principal, Owner: s.Owner, Surface: s.Surface, Provider: s.Provider, Title: s.Title,
 		State: palyra.RunPending, Budget: s.Budget, CreatedAt: At,
 	}, nil
 }

@@ -24,8 +24,8 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 	if err := bounded(req); err != nil {
 		return StartRequest{}, err
 	}
-	switch palyra.Door(req.GetDoor()) {
-	case "", palyra.DoorAPI, palyra.DoorCLI, palyra.DoorMCP, palyra.DoorHook:
+	switch palyra.Surface(req.GetDoor()) {
+	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
 	default:
 		return StartRequest{}, invalid("the door must be api, cli, mcp or hook")
 	}
@@ -35,7 +35,7 @@ func start(c rpc.Caller, req *v1.StartRunRequest) (StartRequest, error) {
 		return StartRequest{}, invalid("the budget is negative")
 	}
 	return StartRequest{
-		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: c.Door(palyra.Door(req.GetDoor())), Provider: req.GetProvider(), Input: req.GetInput(),
+		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(palyra.Surface(req.GetDoor())), Provider: req.GetProvider(), Input: req.GetInput(),
 		Title: req.GetTitle(), Workspace: req.GetWorkspace(), Session: req.GetSession(), Key: req.GetKey(), Budget: budget,
 		NoWait: req.GetNoWait(), Within: c.Within, Credential: c.CredentialID,
 	}, nil

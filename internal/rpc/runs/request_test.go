@@ -15,7 +15,7 @@ var agent = rpc.Caller{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, R
 // Who starts a run comes from the credential, whatever the request says.
 func TestStart(t *testing.T) {
 	got, err := start(agent, &v1.StartRunRequest{Provider: "scripted", Input: "x"})
-	want := StartRequest{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, Door: palyra.DoorAPI, Provider: "scripted", Input: "x"}
+	want := StartRequest{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, Surface: palyra.SurfaceAPI, Provider: "scripted", Input: "x"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}

@@ -30,7 +30,7 @@ type StartRequest struct {
 	Principal palyra.Principal
 	Owner     palyra.Principal // whose agent it is
 	PeerUID   int64
-	Door      palyra.Door
+	Surface   palyra.Surface
 	Provider  string
 	Input     string
 	Title     string

@@ -20,7 +20,7 @@ func (s *Service) CheckCall(ctx context.Context, req *v1.CheckCallRequest, strea
 	if err != nil {
 		return err
 	}
-	p.TimeoutMS, p.Door = 0, palyra.DoorHook // whoever runs it has limits of its own
+	p.TimeoutMS, p.Surface = 0, palyra.SurfaceHook // whoever runs it has limits of its own
 	n := &news{send: func(m *v1.CallToolResponse) error { return stream.Send(&v1.CheckCallResponse{News: m}) }}
 	return n.end(s.calls.Check(ctx, p, palyra.Watch{Event: n.tell}))
 }

@@ -17,24 +17,24 @@ func TestDoorsAreNotClaimed(t *testing.T) {
 	for _, c := range []struct {
 		who  rpc.Caller
 		says string
-		want palyra.Door
+		want palyra.Surface
 	}{
-		{agent(rpc.ByAgentSocket), "", palyra.DoorAPI},
-		{agent(rpc.ByAgentSocket), "cli", palyra.DoorAPI},
-		{agent(rpc.ByAgentSocket), "hook", palyra.DoorAPI},
-		{agent(rpc.ByAgentSocket), "mcp", palyra.DoorMCP}, // its word
-		{agent(rpc.ByToken), "cli", palyra.DoorAPI},
-		{agent(rpc.ByDevice), "cli", palyra.DoorAPI},
-		{agent(rpc.ByDevice), "mcp", palyra.DoorMCP},
-		{agent(rpc.ByRoom), "cli", palyra.DoorRoom},
-		{agent(rpc.ByRoom), "mcp", palyra.DoorRoom},
-		{agent(rpc.ByCommand), "", palyra.DoorCLI},
-		{agent(rpc.ByCommand), "mcp", palyra.DoorCLI},
-		{agent(""), "cli", palyra.DoorAPI},
+		{agent(rpc.ByAgentSocket), "", palyra.SurfaceAPI},
+		{agent(rpc.ByAgentSocket), "cli", palyra.SurfaceAPI},
+		{agent(rpc.ByAgentSocket), "hook", palyra.SurfaceAPI},
+		{agent(rpc.ByAgentSocket), "mcp", palyra.SurfaceMCP}, // its word
+		{agent(rpc.ByToken), "cli", palyra.SurfaceAPI},
+		{agent(rpc.ByDevice), "cli", palyra.SurfaceAPI},
+		{agent(rpc.ByDevice), "mcp", palyra.SurfaceMCP},
+		{agent(rpc.ByRoom), "cli", palyra.SurfaceRoom},
+		{agent(rpc.ByRoom), "mcp", palyra.SurfaceRoom},
+		{agent(rpc.ByCommand), "", palyra.SurfaceCLI},
+		{agent(rpc.ByCommand), "mcp", palyra.SurfaceCLI},
+		{agent(""), "cli", palyra.SurfaceAPI},
 	} {
 		p, err := proposal(c.who, &v1.CallToolRequest{Tool: "t", Door: c.says})
-		if err != nil || p.Door != c.want {
-			t.Errorf("%s says %q: %s, want %s (%v)", c.who.Credential, c.says, p.Door, c.want, err)
+		if err != nil || p.Surface != c.want {
+			t.Errorf("%s says %q: %s, want %s (%v)", c.who.Credential, c.says, p.Surface, c.want, err)
 		}
 	}
 }

@@ -124,8 +124,8 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 
 // proposal fills in what comes from the credential.
 func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
-	switch palyra.Door(req.GetDoor()) {
-	case "", palyra.DoorAPI, palyra.DoorCLI, palyra.DoorMCP, palyra.DoorHook:
+	switch palyra.Surface(req.GetDoor()) {
+	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
 	default:
 		return palyra.Proposal{}, invalid("the door must be api, cli, mcp or hook")
 	}
@@ -143,7 +143,7 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 		args = json.RawMessage("{}")
 	}
 	p := palyra.Proposal{
-		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Door: c.Door(palyra.Door(req.GetDoor())),
+		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(palyra.Surface(req.GetDoor())),
 		Session: palyra.ID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
 		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Within: c.Within,
 		Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Scopes: c.Scopes,
