@@ -136,11 +136,13 @@ type Feed struct {
 	Cols   int
 }
 
-// Watch is how somebody follows a call. Either function may be nil; both are
-// called on the follower's own goroutine, events after they are durable.
+// Watch is how somebody follows a call. Any function may be nil; all are called
+// in order on the follower's own goroutine, events after they are durable, and
+// Running once, before any output: the call was handed to what runs it.
 type Watch struct {
-	Event  func(*Call, Event)
-	Output func(Chunk)
+	Event   func(*Call, Event)
+	Running func(*Call)
+	Output  func(Chunk)
 }
 
 // Usage is what a run cost.

@@ -65,8 +65,9 @@ func (c *Client) WatchCall(ctx context.Context, id palyra.ID, watch func(CallEve
 
 // follower hears what becomes of a call.
 type follower struct {
-	watch func(CallEvent)
-	out   *palyra.Outcome
+	watch   func(CallEvent)
+	running bool // it was said
+	out     *palyra.Outcome
 }
 
 func (f *follower) hear(m *v1.CallToolResponse) error {
@@ -77,9 +78,20 @@ func (f *follower) hear(m *v1.CallToolResponse) error {
 	}
 	e, ok, err := event(m)
 	if ok && f.watch != nil {
-		f.watch(e)
+		f.tell(e)
 	}
 	return err
+}
+
+// tell passes an event on. A daemon of an earlier version does not say that a call
+// runs: what the call prints does.
+func (f *follower) tell(e CallEvent) {
+	if e.Output != nil && !f.running {
+		f.running = true
+		f.watch(CallEvent{Running: new(CallRunning)})
+	}
+	f.running = f.running || e.Running != nil
+	f.watch(e)
 }
 
 // end is the outcome; a stream that ended without one was cut.
@@ -105,6 +117,8 @@ func event(m *v1.CallToolResponse) (e CallEvent, ok bool, err error) {
 	case m.GetApprovalResolved() != nil:
 		e.ApprovalResolved = new(ApprovalResolved)
 		err = wire.ToWord(m.GetApprovalResolved(), e.ApprovalResolved)
+	case m.GetRunning() != nil:
+		e.Running = new(CallRunning)
 	case m.GetOutput() != nil:
 		o := m.GetOutput() // not by way of JSON: there may be much of it
 		e.Output = &palyra.Chunk{Stream: o.GetStream(), Offset: o.GetOffset(), Data: o.GetData()}

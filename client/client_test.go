@@ -388,6 +388,7 @@ func TestCall(t *testing.T) {
 		c.Decision = palyra.Decision{Approval: "A1", Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:alice"}
 		w.Event(c, palyra.CallJudged{Call: "C1", Again: true})
 		w.Event(c, palyra.CallRefused{Call: "C1"}) // told once
+		w.Running(c)
 		return want, nil
 	}
 	var events []client.CallEvent
@@ -408,6 +409,7 @@ func TestCall(t *testing.T) {
 		{Accepted: &client.CallAccepted{CallID: "C1", SessionID: "S1"}},
 		{ApprovalRequested: &client.ApprovalRequested{ApprovalID: "A1", PlanDigest: "sha256:01", ExpiresAt: rpctest.At, Summary: "sum"}},
 		{ApprovalResolved: &client.ApprovalResolved{ApprovalID: "A1", Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:alice"}},
+		{Running: &client.CallRunning{}},
 	})
 }
 

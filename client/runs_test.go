@@ -32,7 +32,11 @@ func TestCallTellsItsOutput(t *testing.T) {
 		return palyra.Outcome{Outcome: palyra.OutcomeFinished}, nil
 	}
 	var got []palyra.Chunk
-	watch := func(e client.CallEvent) { got = append(got, *e.Output) }
+	watch := func(e client.CallEvent) {
+		if e.Output != nil {
+			got = append(got, *e.Output)
+		}
+	}
 	if _, err := b.agent().Call(t.Context(), client.CallRequest{Tool: "x", StreamOutput: true}, watch); err != nil {
 		t.Fatal(err)
 	}

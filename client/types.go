@@ -65,8 +65,13 @@ type CallEvent struct {
 	Accepted          *CallAccepted
 	ApprovalRequested *ApprovalRequested
 	ApprovalResolved  *ApprovalResolved
+	Running           *CallRunning
 	Output            *palyra.Chunk // with CallRequest.StreamOutput
 }
+
+// CallRunning says that the call runs: its own questions are answered. It comes
+// before any output, also to whoever attaches later.
+type CallRunning struct{}
 
 // CallAccepted says that the call is on record.
 type CallAccepted struct {

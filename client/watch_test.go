@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"palyra"
@@ -16,6 +17,7 @@ func TestWatchCall(t *testing.T) {
 		w.Event(c, palyra.ApprovalJoined{Approval: "A1", Call: id})
 		c.Decision = palyra.Decision{Approval: "A1", Answer: palyra.AnswerAllow, By: "user:ann"}
 		w.Event(c, palyra.CallJudged{Call: id, Again: true})
+		w.Running(c)
 		return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id, Stdout: "late"}, nil
 	}
 	var got []string
@@ -27,12 +29,14 @@ func TestWatchCall(t *testing.T) {
 			got = append(got, "asked "+string(e.ApprovalRequested.ApprovalID))
 		case e.ApprovalResolved != nil:
 			got = append(got, "resolved "+string(e.ApprovalResolved.Answer))
+		case e.Running != nil:
+			got = append(got, "running")
 		}
 	})
 	if err != nil || out.CallID != "C7" || out.Stdout != "late" {
 		t.Fatalf("%+v %v", out, err)
 	}
-	if want := []string{"accepted C7", "asked A1", "resolved allow"}; len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+	if want := []string{"accepted C7", "asked A1", "resolved allow", "running"}; !slices.Equal(got, want) {
 		t.Errorf("heard %v", got)
 	}
 	if out, err := b.operator().WatchCall(t.Context(), "other", nil); err != nil || out.CallID != "other" {

@@ -186,6 +186,8 @@ func (w *waiter) news(ctx context.Context, e client.CallEvent) {
 	switch {
 	case e.Accepted != nil:
 		w.accepted(e.Accepted.CallID)
+	case e.Running != nil:
+		w.stopAsking() // it was answered, whoever said so
 	case e.ApprovalRequested != nil:
 		w.hear(e)
 		w.requested(ctx, *e.ApprovalRequested)

@@ -151,6 +151,9 @@ func TestExecOnATerminal(t *testing.T) {
 	if c.mode() != before {
 		t.Error("the terminal is not as it was")
 	}
+	if n := s.looked.Load(); n != 0 {
+		t.Errorf("the call was looked at %d times; that it runs is told", n)
+	}
 }
 
 // However a command with a terminal ends, the terminal is given back.

@@ -83,10 +83,10 @@ func (t *rawTerminal) restore() {
 	}
 }
 
-// takeOver waits until the command runs; by then every question is answered.
-// Only then the person's terminal is the command's.
+// takeOver gives the person's terminal to the command that runs now: every
+// question of its own is answered, and one that it leads to comes after this.
 func (x *execution) takeOver(ctx context.Context) {
-	if !x.begun(ctx) {
+	if x.raw == nil {
 		return
 	}
 	if x.forgetTyped() {
@@ -96,7 +96,7 @@ func (x *execution) takeOver(ctx context.Context) {
 		x.tell("the terminal stays as it is: %s", show.Line(err.Error()))
 	}
 	x.unveil()
-	x.feed(ctx)
+	x.pending.Go(func() { x.feed(ctx) })
 }
 
 // feed is the size as a call takes it.

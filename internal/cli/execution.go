@@ -18,7 +18,7 @@ type caller interface {
 	Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
 	// CancelCall ends it.
 	CancelCall(ctx context.Context, id palyra.ID) error
-	// GetCall looks at it.
+	// GetCall looks at it; after its end, to say more of it.
 	GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error)
 	// SendInput feeds it. It waits while the call does not read.
 	SendInput(ctx context.Context, id palyra.ID, f palyra.Feed) error
@@ -113,6 +113,8 @@ func (x *execution) event(ctx context.Context, e client.CallEvent) {
 		}
 	case e.ApprovalResolved != nil: // a no to the command itself ends the call anyway; a no to a host does not
 		x.state.answered()
+	case e.Running != nil:
+		x.takeOver(ctx)
 	case e.Output != nil:
 		x.spool.add(*e.Output)
 	}
@@ -143,11 +145,10 @@ func (x *execution) print(c palyra.Chunk) {
 	}
 }
 
-// begin starts what feeds the call, as soon as it has an id.
+// begin starts what feeds the call, as soon as it has an id. A command with a
+// terminal is fed when it runs.
 func (x *execution) begin(ctx context.Context) {
-	if x.raw != nil {
-		x.pending.Go(func() { x.takeOver(ctx) })
-	} else if x.input.live {
+	if x.raw == nil && x.input.live {
 		x.pending.Go(func() { x.feed(ctx) })
 	}
 }
@@ -191,32 +192,6 @@ func outcomeStream(text, b64 string) []byte {
 		return nil
 	}
 	return raw
-}
-
-// lookEvery is how often it is looked whether the call runs yet.
-const lookEvery = 25 * time.Millisecond
-
-// begun waits until the call runs, and reports false when it never will. There
-// is no news of that moment, so the call is looked at.
-func (x *execution) begun(ctx context.Context) bool {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		if id := x.state.running(); id != "" {
-			call, err := x.client.GetCall(ctx, id)
-			if err != nil || call.State.Ended() {
-				return false
-			}
-			if call.State == palyra.Granted || call.State == palyra.Running {
-				return true
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
 }
 
 // send feeds the call; it waits while the command does not read. An error means

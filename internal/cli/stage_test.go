@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +42,8 @@ type stage struct {
 	play       func(*played) palyra.Outcome // the command
 	ask        bool                         // policy asks about it
 	before     func(*played)                // happens before that; set before anything is called
+
+	looked atomic.Int64 // how often a call was looked at
 
 	mu      sync.Mutex
 	calls   map[palyra.ID]*played
@@ -208,6 +211,9 @@ func (s *stage) walk(x *played) palyra.Outcome {
 		}
 	}
 	x.become(palyra.Running)
+	if x.watch.Running != nil {
+		x.watch.Running(&palyra.Call{})
+	}
 	s.started <- x
 	return play(x)
 }
@@ -287,7 +293,11 @@ func (s *stage) List(context.Context, tools.Filter) ([]*palyra.Call, palyra.ID, 
 	return nil, "", nil
 }
 
-func (s *stage) Held(context.Context, palyra.ID) error { return nil }
+// Held implements tools.Record. Only GetCall asks.
+func (s *stage) Held(context.Context, palyra.ID) error {
+	s.looked.Add(1)
+	return nil
+}
 
 // finished is an outcome with what the command printed.
 func finished(code int, stdout, stderr string) palyra.Outcome {

@@ -188,10 +188,11 @@ func (u *underway) tell(lease palyra.ID) {
 	delete(u.leases, lease)
 }
 
-// running keeps what a run needs to ask, until it is over: then what came out of it
-// ends.
+// running tells those who follow the call, and keeps what a run needs to ask, until
+// it is over: then what came out of it ends.
 func (c *Calls) running(f *flight, call *palyra.Call, pause func() (resume func())) (over func()) {
 	c.setUnderway(f, &underway{pause: pause, leases: map[palyra.ID]chan struct{}{}})
+	c.runsNow(f, call)
 	return func() {
 		c.setUnderway(f, nil) // first: no further question begins
 		c.endChildren(call)

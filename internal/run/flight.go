@@ -46,9 +46,10 @@ type logged struct {
 	out   palyra.Chunk
 }
 
+// watched is an event and the call as it then stood.
 type watched struct {
 	call  palyra.Call
-	event palyra.Event
+	event palyra.Event // nil: the call runs from here on
 }
 
 // watcher hears a flight's log in order, on its caller's goroutine.
@@ -184,6 +185,15 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 	}
 }
 
+// runsNow lets those who follow a call, now and later, hear that it runs. That is
+// not durable: a call that a daemon died in does not run any more.
+func (c *Calls) runsNow(f *flight, call *palyra.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.log = append(f.log, logged{event: &watched{call: *call}})
+	f.wake()
+}
+
 // wake tells the followers that there is something to hear. The lock is held.
 func (f *flight) wake() {
 	for w := range f.watchers {
@@ -232,7 +242,10 @@ func (c *Calls) deliver(f *flight, me *watcher, w palyra.Watch) {
 		switch {
 		case x.event == nil && w.Output != nil:
 			w.Output(x.out)
-		case x.event != nil && w.Event != nil:
+		case x.event == nil:
+		case x.event.event == nil && w.Running != nil:
+			w.Running(&x.event.call)
+		case x.event.event != nil && w.Event != nil:
 			w.Event(&x.event.call, x.event.event)
 		}
 	}

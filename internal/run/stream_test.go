@@ -27,7 +27,8 @@ type heard struct {
 
 func (h *heard) watch() palyra.Watch {
 	return palyra.Watch{
-		Event: func(_ *palyra.Call, e palyra.Event) { h.kinds = append(h.kinds, e.Kind()) },
+		Event:   func(_ *palyra.Call, e palyra.Event) { h.kinds = append(h.kinds, e.Kind()) },
+		Running: func(*palyra.Call) { h.kinds = append(h.kinds, "running") },
 		Output: func(c palyra.Chunk) {
 			h.kinds = append(h.kinds, "output")
 			if c.Offset != int64(len(h.text)) {
@@ -36,6 +37,23 @@ func (h *heard) watch() palyra.Watch {
 			h.text += string(c.Data)
 		},
 	}
+}
+
+// joins follows a call that is under way, and returns when something was heard.
+func (h *heard) joins(follow func(palyra.Watch) (palyra.Outcome, error)) <-chan error {
+	done, hears := make(chan error, 1), make(chan struct{})
+	watch := h.watch()
+	hear, once := watch.Event, sync.OnceFunc(func() { close(hears) })
+	watch.Event = func(c *palyra.Call, e palyra.Event) {
+		hear(c, e)
+		once()
+	}
+	go func() {
+		_, err := follow(watch)
+		done <- err
+	}()
+	<-hears // or the call may be over first
+	return done
 }
 
 func TestFollowersHearOutputInItsPlace(t *testing.T) {
@@ -48,31 +66,21 @@ func TestFollowersHearOutputInItsPlace(t *testing.T) {
 		_, err := w.calls.Call(t.Context(), p, first.watch())
 		done <- err
 	}()
-	<-w.parts.started
+	id := <-w.parts.started
 
-	// One that joins late hears everything from the first line on.
-	var late heard
-	joined, hears := make(chan error, 1), make(chan struct{})
-	go func() {
-		watch := late.watch()
-		hear, once := watch.Event, sync.OnceFunc(func() { close(hears) })
-		watch.Event = func(c *palyra.Call, e palyra.Event) {
-			hear(c, e)
-			once()
-		}
-		_, err := w.calls.Call(t.Context(), p, watch)
-		joined <- err
-	}()
-	<-hears // or the call may be over first
+	// Those that join late hear everything from the first line on.
+	var late, watching heard
+	joined := late.joins(func(w2 palyra.Watch) (palyra.Outcome, error) { return w.calls.Call(t.Context(), p, w2) })
+	watched := watching.joins(func(w2 palyra.Watch) (palyra.Outcome, error) { return w.calls.Watch(t.Context(), id, w2) })
 	close(w.parts.proceed)
-	for _, ch := range []chan error{done, joined} {
+	for _, ch := range []<-chan error{done, joined, watched} {
 		if err := <-ch; err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, h := range map[string]heard{"first": first, "late": late} {
+	for name, h := range map[string]heard{"first": first, "late": late, "watching": watching} {
 		got := slices.Compact(h.kinds)
-		want := []string{"call.proposed", "call.judged", "call.granted", "output", "call.finished"}
+		want := []string{"call.proposed", "call.judged", "call.granted", "running", "output", "call.finished"}
 		if !slices.Equal(got, want) || h.text != "abc" {
 			t.Errorf("%s heard %v and %q", name, got, h.text)
 		}

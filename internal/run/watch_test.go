@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,6 +91,32 @@ func TestWatchOverARestart(t *testing.T) {
 	}
 	if len(w.parts.started) != 1 {
 		t.Errorf("ran %d times", len(w.parts.started))
+	}
+}
+
+// One who proposes a call of an earlier daemon again, by its key, hears that it runs.
+func TestRunsIsHeardByKeyOverARestart(t *testing.T) {
+	w := newWorld(t)
+	p := w.proposal(`{"ask":true}`)
+	p.Key = "k"
+	ch := w.call(t.Context(), p)
+	approval := <-w.parts.asked
+	calls, _ := w.ledger.waitingFor(t.Context(), approval)
+	w.close()
+	<-ch
+	w.open()
+	if err := w.calls.Recover(t.Context(), no); err != nil {
+		t.Fatal(err)
+	}
+	var again heard
+	done := again.joins(func(x palyra.Watch) (palyra.Outcome, error) { return w.calls.Call(t.Context(), p, x) })
+	w.allow(approval, calls[0].Digest)
+	w.calls.ApprovalSettled(approval)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.Index(again.kinds, "running"); i < 0 || i < slices.Index(again.kinds, "call.granted") {
+		t.Errorf("heard %v", again.kinds)
 	}
 }
 

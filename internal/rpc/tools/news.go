@@ -83,6 +83,11 @@ func (n *news) resolve(c *palyra.Call) {
 	}}})
 }
 
+// run tells that the call runs.
+func (n *news) run(*palyra.Call) {
+	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_Running{Running: &v1.CallRunning{}}})
+}
+
 // print tells what the call printed.
 func (n *news) print(c palyra.Chunk) {
 	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_Output{

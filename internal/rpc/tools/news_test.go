@@ -2,6 +2,9 @@ package tools
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"palyra"
@@ -30,6 +33,22 @@ func told(decision palyra.Decision, events ...palyra.Event) (out []string) {
 		n.tell(c, e)
 	}
 	return out
+}
+
+// That a call runs is told in its place.
+func TestNewsOfRunning(t *testing.T) {
+	var got []string
+	n := &news{send: func(m *v1.CallToolResponse) error {
+		got = append(got, strings.TrimPrefix(fmt.Sprintf("%T", m.GetEvent()), "*palyrav1.CallToolResponse_"))
+		return nil
+	}}
+	c := &palyra.Call{ID: "C"}
+	n.tell(c, palyra.CallProposed{Call: "C"})
+	n.run(c)
+	n.print(palyra.Chunk{Stream: "stdout", Data: []byte("x")})
+	if want := []string{"Accepted", "Running", "Output"}; !slices.Equal(got, want) {
+		t.Errorf("told %v, want %v", got, want)
+	}
 }
 
 // A client that is gone is tried once, and nobody cares.

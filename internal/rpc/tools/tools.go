@@ -115,7 +115,7 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 		return err
 	}
 	n := &news{send: stream.Send}
-	w := palyra.Watch{Event: n.tell}
+	w := palyra.Watch{Event: n.tell, Running: n.run}
 	if req.GetStreamOutput() {
 		w.Output = n.print
 	}

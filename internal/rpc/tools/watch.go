@@ -18,5 +18,5 @@ func (s *Service) WatchCall(ctx context.Context, req *v1.WatchCallRequest, strea
 	}
 	n := &news{send: func(m *v1.CallToolResponse) error { return stream.Send(&v1.WatchCallResponse{News: m}) }}
 	n.accept(c.ID, c.Proposal.Session)
-	return n.end(s.calls.Watch(ctx, c.ID, palyra.Watch{Event: n.tell}))
+	return n.end(s.calls.Watch(ctx, c.ID, palyra.Watch{Event: n.tell, Running: n.run}))
 }

@@ -503,6 +503,7 @@ type CallToolResponse struct {
 	//	*CallToolResponse_ApprovalResolved
 	//	*CallToolResponse_Outcome
 	//	*CallToolResponse_Output
+	//	*CallToolResponse_Running
 	Event         isCallToolResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -590,6 +591,15 @@ func (x *CallToolResponse) GetOutput() *CallOutput {
 	return nil
 }
 
+func (x *CallToolResponse) GetRunning() *CallRunning {
+	if x != nil {
+		if x, ok := x.Event.(*CallToolResponse_Running); ok {
+			return x.Running
+		}
+	}
+	return nil
+}
+
 type isCallToolResponse_Event interface {
 	isCallToolResponse_Event()
 }
@@ -614,6 +624,11 @@ type CallToolResponse_Output struct {
 	Output *CallOutput `protobuf:"bytes,5,opt,name=output,proto3,oneof"`
 }
 
+type CallToolResponse_Running struct {
+	// Comes once, before any output. Clients pass over events that they do not know.
+	Running *CallRunning `protobuf:"bytes,6,opt,name=running,proto3,oneof"`
+}
+
 func (*CallToolResponse_Accepted) isCallToolResponse_Event() {}
 
 func (*CallToolResponse_ApprovalRequested) isCallToolResponse_Event() {}
@@ -623,6 +638,47 @@ func (*CallToolResponse_ApprovalResolved) isCallToolResponse_Event() {}
 func (*CallToolResponse_Outcome) isCallToolResponse_Event() {}
 
 func (*CallToolResponse_Output) isCallToolResponse_Event() {}
+
+func (*CallToolResponse_Running) isCallToolResponse_Event() {}
+
+// CallRunning says that the call runs: every question of its own is answered, what
+// would run is still what was granted, and it was handed to its runner. One who
+// attaches later is told again. A call that never runs never says it.
+type CallRunning struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallRunning) Reset() {
+	*x = CallRunning{}
+	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallRunning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallRunning) ProtoMessage() {}
+
+func (x *CallRunning) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallRunning.ProtoReflect.Descriptor instead.
+func (*CallRunning) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{10}
+}
 
 // CallOutput is a piece of what a running call printed: stdout or stderr, from
 // offset on.
@@ -637,7 +693,7 @@ type CallOutput struct {
 
 func (x *CallOutput) Reset() {
 	*x = CallOutput{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	mi := &file_palyra_v1_tool_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +705,7 @@ func (x *CallOutput) String() string {
 func (*CallOutput) ProtoMessage() {}
 
 func (x *CallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[10]
+	mi := &file_palyra_v1_tool_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +718,7 @@ func (x *CallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallOutput.ProtoReflect.Descriptor instead.
 func (*CallOutput) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{10}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CallOutput) GetStream() string {
@@ -697,7 +753,7 @@ type CallAccepted struct {
 
 func (x *CallAccepted) Reset() {
 	*x = CallAccepted{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	mi := &file_palyra_v1_tool_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +765,7 @@ func (x *CallAccepted) String() string {
 func (*CallAccepted) ProtoMessage() {}
 
 func (x *CallAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[11]
+	mi := &file_palyra_v1_tool_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +778,7 @@ func (x *CallAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallAccepted.ProtoReflect.Descriptor instead.
 func (*CallAccepted) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{11}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallAccepted) GetCallId() string {
@@ -754,7 +810,7 @@ type CallApprovalRequested struct {
 
 func (x *CallApprovalRequested) Reset() {
 	*x = CallApprovalRequested{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[12]
+	mi := &file_palyra_v1_tool_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +822,7 @@ func (x *CallApprovalRequested) String() string {
 func (*CallApprovalRequested) ProtoMessage() {}
 
 func (x *CallApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[12]
+	mi := &file_palyra_v1_tool_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +835,7 @@ func (x *CallApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallApprovalRequested.ProtoReflect.Descriptor instead.
 func (*CallApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{12}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallApprovalRequested) GetApprovalId() string {
@@ -831,7 +887,7 @@ type CallApprovalResolved struct {
 
 func (x *CallApprovalResolved) Reset() {
 	*x = CallApprovalResolved{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[13]
+	mi := &file_palyra_v1_tool_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +899,7 @@ func (x *CallApprovalResolved) String() string {
 func (*CallApprovalResolved) ProtoMessage() {}
 
 func (x *CallApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[13]
+	mi := &file_palyra_v1_tool_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +912,7 @@ func (x *CallApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallApprovalResolved.ProtoReflect.Descriptor instead.
 func (*CallApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{13}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CallApprovalResolved) GetApprovalId() string {
@@ -912,7 +968,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[14]
+	mi := &file_palyra_v1_tool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +980,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[14]
+	mi := &file_palyra_v1_tool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +993,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{14}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SendInputRequest) GetCallId() string {
@@ -990,7 +1046,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[15]
+	mi := &file_palyra_v1_tool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1058,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[15]
+	mi := &file_palyra_v1_tool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1071,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{15}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{16}
 }
 
 type CancelCallRequest struct {
@@ -1027,7 +1083,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[16]
+	mi := &file_palyra_v1_tool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1095,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[16]
+	mi := &file_palyra_v1_tool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1108,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{16}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -1070,7 +1126,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[17]
+	mi := &file_palyra_v1_tool_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1138,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[17]
+	mi := &file_palyra_v1_tool_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1151,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{17}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{18}
 }
 
 type GetCallRequest struct {
@@ -1107,7 +1163,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[18]
+	mi := &file_palyra_v1_tool_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1175,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[18]
+	mi := &file_palyra_v1_tool_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1188,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{18}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -1151,7 +1207,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[19]
+	mi := &file_palyra_v1_tool_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1219,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[19]
+	mi := &file_palyra_v1_tool_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1232,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{19}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -1199,7 +1255,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[20]
+	mi := &file_palyra_v1_tool_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1267,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[20]
+	mi := &file_palyra_v1_tool_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1280,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{20}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListCallsRequest) GetPrincipal() string {
@@ -1272,7 +1328,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_palyra_v1_tool_proto_msgTypes[21]
+	mi := &file_palyra_v1_tool_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1340,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_tool_proto_msgTypes[21]
+	mi := &file_palyra_v1_tool_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1353,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{21}
+	return file_palyra_v1_tool_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1346,14 +1402,16 @@ const file_palyra_v1_tool_proto_rawDesc = "" +
 	"\x10WatchCallRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\"D\n" +
 	"\x11WatchCallResponse\x12/\n" +
-	"\x04news\x18\x01 \x01(\v2\x1b.palyra.v1.CallToolResponseR\x04news\"\xd6\x02\n" +
+	"\x04news\x18\x01 \x01(\v2\x1b.palyra.v1.CallToolResponseR\x04news\"\x8a\x03\n" +
 	"\x10CallToolResponse\x125\n" +
 	"\baccepted\x18\x01 \x01(\v2\x17.palyra.v1.CallAcceptedH\x00R\baccepted\x12Q\n" +
 	"\x12approval_requested\x18\x02 \x01(\v2 .palyra.v1.CallApprovalRequestedH\x00R\x11approvalRequested\x12N\n" +
 	"\x11approval_resolved\x18\x03 \x01(\v2\x1f.palyra.v1.CallApprovalResolvedH\x00R\x10approvalResolved\x12.\n" +
 	"\aoutcome\x18\x04 \x01(\v2\x12.palyra.v1.OutcomeH\x00R\aoutcome\x12/\n" +
-	"\x06output\x18\x05 \x01(\v2\x15.palyra.v1.CallOutputH\x00R\x06outputB\a\n" +
-	"\x05event\"P\n" +
+	"\x06output\x18\x05 \x01(\v2\x15.palyra.v1.CallOutputH\x00R\x06output\x122\n" +
+	"\arunning\x18\x06 \x01(\v2\x16.palyra.v1.CallRunningH\x00R\arunningB\a\n" +
+	"\x05event\"\r\n" +
+	"\vCallRunning\"P\n" +
 	"\n" +
 	"CallOutput\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x16\n" +
@@ -1443,7 +1501,7 @@ func file_palyra_v1_tool_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_tool_proto_rawDescData
 }
 
-var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_palyra_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_palyra_v1_tool_proto_goTypes = []any{
 	(*ListToolsRequest)(nil),      // 0: palyra.v1.ListToolsRequest
 	(*ListToolsResponse)(nil),     // 1: palyra.v1.ListToolsResponse
@@ -1455,60 +1513,62 @@ var file_palyra_v1_tool_proto_goTypes = []any{
 	(*WatchCallRequest)(nil),      // 7: palyra.v1.WatchCallRequest
 	(*WatchCallResponse)(nil),     // 8: palyra.v1.WatchCallResponse
 	(*CallToolResponse)(nil),      // 9: palyra.v1.CallToolResponse
-	(*CallOutput)(nil),            // 10: palyra.v1.CallOutput
-	(*CallAccepted)(nil),          // 11: palyra.v1.CallAccepted
-	(*CallApprovalRequested)(nil), // 12: palyra.v1.CallApprovalRequested
-	(*CallApprovalResolved)(nil),  // 13: palyra.v1.CallApprovalResolved
-	(*SendInputRequest)(nil),      // 14: palyra.v1.SendInputRequest
-	(*SendInputResponse)(nil),     // 15: palyra.v1.SendInputResponse
-	(*CancelCallRequest)(nil),     // 16: palyra.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),    // 17: palyra.v1.CancelCallResponse
-	(*GetCallRequest)(nil),        // 18: palyra.v1.GetCallRequest
-	(*GetCallResponse)(nil),       // 19: palyra.v1.GetCallResponse
-	(*ListCallsRequest)(nil),      // 20: palyra.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),     // 21: palyra.v1.ListCallsResponse
-	(*Tool)(nil),                  // 22: palyra.v1.Tool
-	(*Outcome)(nil),               // 23: palyra.v1.Outcome
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Call)(nil),                  // 25: palyra.v1.Call
+	(*CallRunning)(nil),           // 10: palyra.v1.CallRunning
+	(*CallOutput)(nil),            // 11: palyra.v1.CallOutput
+	(*CallAccepted)(nil),          // 12: palyra.v1.CallAccepted
+	(*CallApprovalRequested)(nil), // 13: palyra.v1.CallApprovalRequested
+	(*CallApprovalResolved)(nil),  // 14: palyra.v1.CallApprovalResolved
+	(*SendInputRequest)(nil),      // 15: palyra.v1.SendInputRequest
+	(*SendInputResponse)(nil),     // 16: palyra.v1.SendInputResponse
+	(*CancelCallRequest)(nil),     // 17: palyra.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),    // 18: palyra.v1.CancelCallResponse
+	(*GetCallRequest)(nil),        // 19: palyra.v1.GetCallRequest
+	(*GetCallResponse)(nil),       // 20: palyra.v1.GetCallResponse
+	(*ListCallsRequest)(nil),      // 21: palyra.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),     // 22: palyra.v1.ListCallsResponse
+	(*Tool)(nil),                  // 23: palyra.v1.Tool
+	(*Outcome)(nil),               // 24: palyra.v1.Outcome
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*Call)(nil),                  // 26: palyra.v1.Call
 }
 var file_palyra_v1_tool_proto_depIdxs = []int32{
-	22, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
-	22, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
+	23, // 0: palyra.v1.ListToolsResponse.tools:type_name -> palyra.v1.Tool
+	23, // 1: palyra.v1.GetToolResponse.tool:type_name -> palyra.v1.Tool
 	4,  // 2: palyra.v1.CheckCallRequest.call:type_name -> palyra.v1.CallToolRequest
 	9,  // 3: palyra.v1.CheckCallResponse.news:type_name -> palyra.v1.CallToolResponse
 	9,  // 4: palyra.v1.WatchCallResponse.news:type_name -> palyra.v1.CallToolResponse
-	11, // 5: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
-	12, // 6: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
-	13, // 7: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
-	23, // 8: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
-	10, // 9: palyra.v1.CallToolResponse.output:type_name -> palyra.v1.CallOutput
-	24, // 10: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
-	25, // 11: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
-	25, // 12: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
-	0,  // 13: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
-	2,  // 14: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
-	4,  // 15: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
-	5,  // 16: palyra.v1.ToolService.CheckCall:input_type -> palyra.v1.CheckCallRequest
-	7,  // 17: palyra.v1.ToolService.WatchCall:input_type -> palyra.v1.WatchCallRequest
-	14, // 18: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
-	16, // 19: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
-	18, // 20: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
-	20, // 21: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
-	1,  // 22: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
-	3,  // 23: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
-	9,  // 24: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
-	6,  // 25: palyra.v1.ToolService.CheckCall:output_type -> palyra.v1.CheckCallResponse
-	8,  // 26: palyra.v1.ToolService.WatchCall:output_type -> palyra.v1.WatchCallResponse
-	15, // 27: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
-	17, // 28: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
-	19, // 29: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
-	21, // 30: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 5: palyra.v1.CallToolResponse.accepted:type_name -> palyra.v1.CallAccepted
+	13, // 6: palyra.v1.CallToolResponse.approval_requested:type_name -> palyra.v1.CallApprovalRequested
+	14, // 7: palyra.v1.CallToolResponse.approval_resolved:type_name -> palyra.v1.CallApprovalResolved
+	24, // 8: palyra.v1.CallToolResponse.outcome:type_name -> palyra.v1.Outcome
+	11, // 9: palyra.v1.CallToolResponse.output:type_name -> palyra.v1.CallOutput
+	10, // 10: palyra.v1.CallToolResponse.running:type_name -> palyra.v1.CallRunning
+	25, // 11: palyra.v1.CallApprovalRequested.expires_at:type_name -> google.protobuf.Timestamp
+	26, // 12: palyra.v1.GetCallResponse.call:type_name -> palyra.v1.Call
+	26, // 13: palyra.v1.ListCallsResponse.calls:type_name -> palyra.v1.Call
+	0,  // 14: palyra.v1.ToolService.ListTools:input_type -> palyra.v1.ListToolsRequest
+	2,  // 15: palyra.v1.ToolService.GetTool:input_type -> palyra.v1.GetToolRequest
+	4,  // 16: palyra.v1.ToolService.CallTool:input_type -> palyra.v1.CallToolRequest
+	5,  // 17: palyra.v1.ToolService.CheckCall:input_type -> palyra.v1.CheckCallRequest
+	7,  // 18: palyra.v1.ToolService.WatchCall:input_type -> palyra.v1.WatchCallRequest
+	15, // 19: palyra.v1.ToolService.SendInput:input_type -> palyra.v1.SendInputRequest
+	17, // 20: palyra.v1.ToolService.CancelCall:input_type -> palyra.v1.CancelCallRequest
+	19, // 21: palyra.v1.ToolService.GetCall:input_type -> palyra.v1.GetCallRequest
+	21, // 22: palyra.v1.ToolService.ListCalls:input_type -> palyra.v1.ListCallsRequest
+	1,  // 23: palyra.v1.ToolService.ListTools:output_type -> palyra.v1.ListToolsResponse
+	3,  // 24: palyra.v1.ToolService.GetTool:output_type -> palyra.v1.GetToolResponse
+	9,  // 25: palyra.v1.ToolService.CallTool:output_type -> palyra.v1.CallToolResponse
+	6,  // 26: palyra.v1.ToolService.CheckCall:output_type -> palyra.v1.CheckCallResponse
+	8,  // 27: palyra.v1.ToolService.WatchCall:output_type -> palyra.v1.WatchCallResponse
+	16, // 28: palyra.v1.ToolService.SendInput:output_type -> palyra.v1.SendInputResponse
+	18, // 29: palyra.v1.ToolService.CancelCall:output_type -> palyra.v1.CancelCallResponse
+	20, // 30: palyra.v1.ToolService.GetCall:output_type -> palyra.v1.GetCallResponse
+	22, // 31: palyra.v1.ToolService.ListCalls:output_type -> palyra.v1.ListCallsResponse
+	23, // [23:32] is the sub-list for method output_type
+	14, // [14:23] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_tool_proto_init() }
@@ -1524,6 +1584,7 @@ func file_palyra_v1_tool_proto_init() {
 		(*CallToolResponse_ApprovalResolved)(nil),
 		(*CallToolResponse_Outcome)(nil),
 		(*CallToolResponse_Output)(nil),
+		(*CallToolResponse_Running)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1531,7 +1592,7 @@ func file_palyra_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_tool_proto_rawDesc), len(file_palyra_v1_tool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
