@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"palyra/internal/canon"
+	"palyra/internal/subpath"
 )
 
 const planDomain = "plan/v1"
@@ -133,7 +134,7 @@ type Mount struct {
 func InWritableMount(mounts []Mount, path string) bool {
 	at, writable := "", false
 	for _, m := range mounts {
-		if (path == m.Target || strings.HasPrefix(path, m.Target+"/")) && len(m.Target) > len(at) {
+		if subpath.Within(m.Target, path) && len(m.Target) > len(at) {
 			at, writable = m.Target, m.Writable
 		}
 	}

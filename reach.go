@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"palyra/internal/subpath"
 )
 
 // Act is what somebody wants to do with a call, a run, a session, a lease or an
@@ -97,8 +99,9 @@ func Within(workspace string, bounds []string) bool {
 		if workspace == top {
 			return top != ""
 		}
-		below, ok := strings.CutPrefix(workspace, top+"/")
-		return ok && top != "" && top != "/" && below != "" && filepath.Clean(workspace) == workspace && !strings.HasPrefix(below, ".") && !strings.Contains(below, "/.")
+		below, ok := subpath.Rel(top, workspace)
+		return ok && top != "/" && below != "." && filepath.Clean(workspace) == workspace &&
+			!strings.HasPrefix(below, ".") && !strings.Contains(below, "/.")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 	"palyra/internal/trusted"
 )
 
@@ -129,7 +130,7 @@ func pathRoot(p palyra.Plan) (string, bool) {
 	}
 	root := path.Dir(p.Writes[0])
 	for _, w := range p.Writes[1:] {
-		for root != wholeWorkspace && root != "/" && !strings.HasPrefix(w, root+"/") {
+		for root != wholeWorkspace && root != "/" && !subpath.Below(root, w) {
 			root = path.Dir(root)
 		}
 	}
@@ -140,11 +141,8 @@ func pathRoot(p palyra.Plan) (string, bool) {
 // nothing that no directory's answer covers.
 func allUnder(root string, p palyra.Plan) bool {
 	for _, f := range slices.Concat(p.Writes, p.Reads) {
-		below, ok := f, true
-		if root != wholeWorkspace {
-			below, ok = strings.CutPrefix(f, root+"/")
-		}
-		if _, obeyed := trusted.Write(f); !ok || obeyed || !local(f) || below == "" || hidden(below) {
+		below, ok := subpath.Rel(root, f)
+		if _, obeyed := trusted.Write(f); !ok || obeyed || !local(f) || below == "." || hidden(below) {
 			return false
 		}
 	}
@@ -170,6 +168,6 @@ func readable(root, p string) bool {
 	if !path.IsAbs(root) || path.Clean(root) != root || path.Clean(p) != p || trusted.Secret(root) || trusted.Secret(p) {
 		return false
 	}
-	below, ok := strings.CutPrefix(p+"/", strings.TrimSuffix(root, "/")+"/")
-	return ok && !hidden(below) && !strings.ContainsAny(p, "\x00")
+	below, ok := subpath.Rel(root, p)
+	return ok && (below == "." || !hidden(below)) && !strings.ContainsAny(p, "\x00")
 }

@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
+	"palyra/internal/subpath"
 )
 
 // maxProjects bounds how many workspaces' policies are held ready.
@@ -67,8 +68,8 @@ func below(workspace string, places []string) ([]string, error) {
 	seen := map[string]bool{}
 	var out []string
 	for _, place := range places {
-		rel, err := filepath.Rel(workspace, place)
-		if err != nil || !filepath.IsLocal(rel) {
+		rel, ok := subpath.Rel(workspace, place)
+		if !ok {
 			continue // it is not the workspace's
 		}
 		for dir := rel; dir != "." && !seen[dir]; dir = filepath.Dir(dir) {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"path"
 	"strings"
+
+	"palyra/internal/subpath"
 )
 
 // Most of what a Room may list.
@@ -92,7 +94,7 @@ func (r *Room) Check() error {
 		return fmt.Errorf("cell: room: version %d, this cell speaks %d", r.Version, Version)
 	case !inRoom(r.Workspace):
 		return errors.New("cell: room: the workspace is not a clean absolute path")
-	case r.Stage != "" && (!inRoom(r.Stage) || touch(r.Stage, r.Workspace)):
+	case r.Stage != "" && (!inRoom(r.Stage) || subpath.Touch(r.Stage, r.Workspace)):
 		return errors.New("cell: room: the stage is not a clean absolute path beside the workspace")
 	case len(r.Filter)%filterSize != 0 || len(r.Filter) > maxFilter:
 		return fmt.Errorf("cell: room: a filter of %d bytes", len(r.Filter))
@@ -138,7 +140,7 @@ func (r *Room) checkPrivate() error {
 			return fmt.Errorf("cell: room: %d things kept in private place %d, more than %d", len(p.Keep), i, maxKeep)
 		}
 		for j := range r.Private[:i] {
-			if touch(p.Path, r.Private[j].Path) {
+			if subpath.Touch(p.Path, r.Private[j].Path) {
 				return fmt.Errorf("cell: room: private place %d lies in another, or another in it", i)
 			}
 		}
@@ -151,21 +153,16 @@ func (r *Room) checkPrivate() error {
 
 func (p *Private) checkKeep() error {
 	for i, k := range p.Keep {
-		if !inRoom(k) || !strings.HasPrefix(k, p.Path+"/") {
+		if !inRoom(k) || !subpath.Below(p.Path, k) {
 			return fmt.Errorf("what is kept as %d is not a clean path in it", i)
 		}
 		for _, other := range p.Keep[:i] {
-			if touch(k, other) {
+			if subpath.Touch(k, other) {
 				return fmt.Errorf("what is kept as %d lies in another, or another in it", i)
 			}
 		}
 	}
 	return nil
-}
-
-// touch: two clean paths are the same, or one lies in the other.
-func touch(a, b string) bool {
-	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
 // checkSeals also holds the promise that makes seals worth something: whatever

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/screen"
+	"palyra/internal/subpath"
 )
 
 // execArguments is the input of the tool.
@@ -115,8 +115,8 @@ func (a *app) nearest(ctx context.Context, o *execOptions) {
 		return
 	}
 	for _, w := range known {
-		if strings.HasPrefix(here, w.Path+"/") && len(w.Path) > len(o.workspace) {
-			o.workspace, o.cwd = w.Path, strings.TrimPrefix(here, w.Path+"/")
+		if rel, ok := subpath.Rel(w.Path, here); ok && len(w.Path) > len(o.workspace) {
+			o.workspace, o.cwd = w.Path, rel
 		}
 	}
 }

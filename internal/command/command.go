@@ -105,7 +105,7 @@ func searched(p palyra.Plan) []string {
 // anybodys tells of directories that the workspace or anybody else fills.
 func anybodys(workspace, dir string) bool {
 	clean := path.Clean(dir)
-	return !path.IsAbs(dir) || within(workspace, clean) || scratch(clean)
+	return !path.IsAbs(dir) || anchors(workspace, clean) || scratch(clean)
 }
 
 func (r *reading) read(in Input, exe *palyra.Executable) {

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"palyra/internal/subpath"
 )
 
 const maxDirs = 8
@@ -29,23 +31,18 @@ func newScope(in Input) scope {
 	return scope{workspace: ws, dirs: []string{path.Clean(cwd)}}
 }
 
-// within tells whether a clean path is the directory or below it. Nothing is
-// within an unknown one, and a workspace of / anchors nothing.
-func within(dir, p string) bool {
-	if dir == "" || dir == "/" {
-		return false
-	}
-	return p == dir || strings.HasPrefix(p, dir+"/")
-}
+// anchors tells whether a clean path is the directory or below it. Nothing is below
+// an unknown one, and a workspace of / anchors nothing.
+func anchors(dir, p string) bool { return dir != "/" && subpath.Within(dir, p) }
 
 func scratch(p string) bool {
-	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev/shm"}, func(d string) bool { return within(d, p) })
+	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev/shm"}, func(d string) bool { return anchors(d, p) })
 }
 
 // inside tells whether every directory the command may stand in is the
 // workspace's.
 func (s scope) inside() bool {
-	return !slices.ContainsFunc(s.dirs, func(d string) bool { return !within(s.workspace, d) })
+	return !slices.ContainsFunc(s.dirs, func(d string) bool { return !anchors(s.workspace, d) })
 }
 
 // from returns where paths of the word lead, as seen from each directory.
@@ -156,7 +153,7 @@ func (r *reading) anchor(w word, at scope) place {
 	}
 	for _, abs := range at.from(p) {
 		out.see(abs, p, at.workspace)
-		if winding(w.text) || !within(at.workspace, abs) {
+		if winding(w.text) || !anchors(at.workspace, abs) {
 			out.outside = true
 			r.stray(abs)
 		}
@@ -167,20 +164,20 @@ func (r *reading) anchor(w word, at scope) place {
 // dotted tells of paths with a name on the way from the workspace that a dot hides:
 // whoever stands there already need not say it.
 func dotted(workspace, abs string) bool {
-	return within(workspace, abs) && strings.Contains(abs[len(workspace):], "/.")
+	return anchors(workspace, abs) && strings.Contains(abs[len(workspace):], "/.")
 }
 
 // inRepository tells that the command may stand in a repository's own files.
 func (s scope) inRepository() bool {
-	return slices.ContainsFunc(s.dirs, func(d string) bool { return within(s.workspace, d) && repository(d[len(s.workspace):]) })
+	return slices.ContainsFunc(s.dirs, func(d string) bool { return anchors(s.workspace, d) && repository(d[len(s.workspace):]) })
 }
 
 func repository(p string) bool { return slices.Contains(strings.Split(p, "/"), ".git") }
 
 func (o *place) see(abs, as, workspace string) {
-	o.root = o.root || within(abs, workspace) || abs == "/"
+	o.root = o.root || anchors(abs, workspace) || abs == "/"
 	o.scratch = scratch(abs) && !winding(as)
 	o.hidden = o.hidden || strings.HasPrefix(as, ".") && !strings.HasPrefix(as, "./") || strings.Contains(as, "/.") || dotted(workspace, abs)
-	o.device = o.device || within("/dev", abs)
+	o.device = o.device || anchors("/dev", abs)
 	o.git = o.git || repository(abs)
 }

@@ -14,7 +14,7 @@ var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
 		"internal/address", "internal/canon", "internal/cell", "internal/dirents", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
-		"internal/pack", "internal/pattern", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/symlink", "internal/toolname", "internal/trusted",
+		"internal/pack", "internal/pattern", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/subpath", "internal/symlink", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
@@ -51,7 +51,7 @@ func edges() []edge {
 		{support, []string{"internal/exetest"}, true, "a program that a test just wrote must be able to run"},
 		{[]string{"**"}, support, false, "what only tests use is no part of the product"},
 
-		{words, []string{"internal/canon"}, true, "digests are made of canonical bytes"},
+		{words, []string{"internal/canon", "internal/subpath"}, true, "digests are made of canonical bytes; where a path lies is text"},
 		{words, []string{"**"}, false, "the words know no part"},
 		{small, small, true, "small tools may lean on each other"},
 		{small, []string{"**"}, false, "a small tool uses the standard library only"},
@@ -109,7 +109,7 @@ func edges() []edge {
 		{[]string{"internal/hook"}, []string{"**"}, false, "what is known of other agents needs nothing of ours"},
 		{[]string{"internal/cli/**"}, []string{"internal/hook"}, true, "the command answers the hooks of other agents"},
 		{[]string{"internal/cli/**"}, []string{"internal/profile"}, true, "toolchains are looked for and profiles shown without a daemon"},
-		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable"}, true, "a command speaks through the client"},
+		{[]string{"internal/cli/**"}, []string{".", "client/**", "internal/cli/**", "internal/config", "internal/show", "internal/durable", "internal/subpath"}, true, "a command speaks through the client"},
 		{[]string{"internal/cli/**"}, []string{"**"}, false, "a command speaks through the client"},
 
 		{[]string{"internal/daemon"}, []string{"internal/cli/**"}, false, "the daemon knows no command"},

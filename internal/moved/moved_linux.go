@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/subpath"
 )
 
 // Bounds of one Watch.
@@ -68,8 +70,8 @@ func (w *Watch) Close() {
 func (w *Watch) Add(root, path string) int {
 	a, n := &way{}, len(w.ways)
 	w.ways = append(w.ways, a)
-	rest, err := filepath.Rel(root, path)
-	if err != nil || rest == ".." || strings.HasPrefix(rest, "../") {
+	rest, ok := subpath.Rel(root, path)
+	if !ok {
 		a.moved = true // whoever asks this is mistaken, and relies on nothing
 		return n
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // permit is the narrowest policy that permits a pair: this principal, this action,
@@ -32,7 +33,7 @@ func (c *call) particulars() []string {
 	out := []string{"context.tier == " + quoted(string(p.Tier))}
 	if p.Executable.Path != "" {
 		out = append(out, "context has executable && context.executable.path == "+quoted(p.Executable.Path))
-		if e := p.Executable; e.Sealed || strings.HasPrefix(e.Path, p.Workspace.Path+"/") { // whoever works there can put another in its place
+		if e := p.Executable; e.Sealed || subpath.Below(p.Workspace.Path, e.Path) { // whoever works there can put another in its place
 			out = append(out, "context.executable.digest == "+quoted(string(e.Digest)))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // ProjectDir is where a workspace keeps policies of its own.
@@ -160,7 +161,7 @@ func PlacesOf(p palyra.Plan) []string {
 		if !path.IsAbs(place) {
 			place = path.Join(top, place)
 		}
-		if place = path.Clean(place); strings.HasPrefix(place, strings.TrimSuffix(top, "/")+"/") {
+		if place = path.Clean(place); subpath.Below(top, place) {
 			out = append(out, place)
 		}
 	}

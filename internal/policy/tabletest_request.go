@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // tableDraft is a request while its keys are read.
@@ -145,7 +146,7 @@ func (d *tableDraft) place() {
 	if !path.IsAbs(p.Cwd) {
 		p.Cwd = path.Join(root, p.Cwd)
 	}
-	if p.Cwd = path.Clean(p.Cwd); root == "" || p.Cwd != root && !strings.HasPrefix(p.Cwd, strings.TrimSuffix(root, "/")+"/") {
+	if p.Cwd = path.Clean(p.Cwd); !subpath.Within(root, p.Cwd) {
 		d.fault(d.cwd, "a call works below its workspace, and nowhere else")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/seal"
+	"palyra/internal/subpath"
 )
 
 // builder puts together what a chain of profiles means in a workspace.
@@ -213,7 +214,7 @@ func (b *builder) path(d *definition) error {
 
 func (b *builder) files(d *definition) error {
 	for _, f := range d.file.Files {
-		if below(f.Target, b.ws.Path) || f.Target == b.ws.Path {
+		if subpath.Within(b.ws.Path, f.Target) {
 			return bad("the profile %s lays the file %s into the workspace", d.name, f.Target)
 		}
 		b.lay(palyra.RoomFile{Target: f.Target, Text: f.Text})

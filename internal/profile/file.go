@@ -14,6 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/seal"
+	"palyra/internal/subpath"
 )
 
 // Bounds of a profile.
@@ -178,7 +179,7 @@ func (f *file) checkPlaces() string {
 		}
 	}
 	for _, c := range f.Caches {
-		if !plainName(c.Name) || (c.Target != "" && (!whole(c.Target) || !below(c.Target, RoomHome))) {
+		if !plainName(c.Name) || (c.Target != "" && (!whole(c.Target) || !subpath.Below(RoomHome, c.Target))) {
 			return fmt.Sprintf("the cache %q needs a plain name, and %q as its target must be below %s", c.Name, c.Target, RoomHome)
 		}
 		if c.Env != "" && !envName(c.Env) {
@@ -238,9 +239,6 @@ func place(p string) bool {
 	}
 	return whole(p)
 }
-
-// below reports whether p lies in dir.
-func below(p, dir string) bool { return strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 
 // fits ranks how well a command fits: the operator's word counts more, and so
 // does a plain name.

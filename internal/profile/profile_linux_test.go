@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/internal/seal"
+	"palyra/internal/subpath"
 )
 
 // stage is a machine with a home, a workspace and Palyra's own directories.
@@ -103,7 +104,7 @@ func TestShippedProfiles(t *testing.T) {
 			t.Errorf("%s: %+v", i.Name, r)
 		}
 		for _, m := range r.Mounts {
-			if m.Writable && !below(m.Source, s.cache) {
+			if m.Writable && !subpath.Below(s.cache, m.Source) {
 				t.Errorf("%s: %s is writable", i.Name, m.Source)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // secrets of a home: neither they nor what contains them is ever mounted.
@@ -67,7 +68,7 @@ func (b *builder) mayMount(d *definition, source, real, target string) error {
 			}
 		}
 	}
-	if !whole(target) || overlap(target, b.ws.Path) || target == RoomHome || target == "/tmp" || below(RoomHome, target) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
+	if !whole(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, RoomHome) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
 		return fail(target, "something else lies there in the sandbox")
 	}
 	return nil
@@ -89,11 +90,11 @@ func (b *builder) homes() ([]string, error) {
 // homeAbove is the home of whoever p would belong to by its path.
 func homeAbove(p string) []string {
 	for _, homes := range []string{"/home", "/Users", "/var/home", "/export/home"} {
-		if rest, ok := strings.CutPrefix(p, homes+"/"); ok {
+		if rest, ok := subpath.Rel(homes, p); ok && rest != "." {
 			user, _, _ := strings.Cut(rest, "/")
 			return []string{homes + "/" + user}
 		}
-		if p == homes || below(homes, p) {
+		if subpath.Within(p, homes) {
 			return []string{p}
 		}
 	}
@@ -102,7 +103,7 @@ func homeAbove(p string) []string {
 
 // secretIn says why p cannot be shown, for a home.
 func secretIn(p, home string) string {
-	if p == home || below(home, p) {
+	if subpath.Within(p, home) {
 		return "it has the whole home directory " + home
 	}
 	for _, s := range secrets {
@@ -116,6 +117,5 @@ func secretIn(p, home string) string {
 // overlap reports whether one of the paths is the other or in it. Case does not
 // count: on some file systems it does not.
 func overlap(a, b string) bool {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	return a == b || below(a, b) || below(b, a)
+	return subpath.Touch(strings.ToLower(a), strings.ToLower(b))
 }

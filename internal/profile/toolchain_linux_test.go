@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"palyra/internal/subpath"
 )
 
 func TestFind(t *testing.T) {
@@ -39,7 +41,7 @@ func TestFind(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range r.Mounts {
 		seen[m.Target] = true
-		if m.Writable != below(m.Source, s.cache) {
+		if m.Writable != subpath.Below(s.cache, m.Source) {
 			t.Errorf("%+v", m)
 		}
 	}

@@ -13,14 +13,15 @@ import (
 	"palyra"
 	"palyra/internal/repofind"
 	"palyra/internal/stage"
+	"palyra/internal/subpath"
 )
 
 // makeCache makes a directory below root that a run may write, with what leads to
 // it, and gives it to who runs. Everything above it stays the daemon's, so that
 // nothing of a run can put a link in the way. One that is there is left as it is.
 func makeCache(root, path string, who identity) error {
-	rel, err := filepath.Rel(root, path)
-	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+	rel, ok := subpath.Rel(root, path)
+	if !ok || rel == "." {
 		return fmt.Errorf("%q is not below %q", path, root)
 	}
 	switch err := os.Mkdir(root, 0o700); {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // check returns the backend when the launch is real, is for this call, and the tier
@@ -52,7 +53,7 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 		return bad("it has no argv")
 	case !filepath.IsAbs(p.Workspace.Path):
 		return bad("it has no workspace")
-	case !within(p.Workspace.Path, p.Cwd):
+	case p.Cwd != filepath.Clean(p.Cwd) || !subpath.Within(p.Workspace.Path, p.Cwd):
 		return bad("its working directory is not in the workspace")
 	case strings.ContainsRune(strings.Join(p.Argv, ""), 0):
 		return bad("an argument has a NUL byte")
@@ -79,16 +80,12 @@ func (r *Runner) runnable(p palyra.Plan, b Backend) error {
 // workspace, which the daemon keeps for it.
 func (r *Runner) mountable(p palyra.Plan) error {
 	for _, m := range p.Mounts {
-		if m.Writable && (r.Caches == "" || m.Source == r.Caches || !within(r.Caches, m.Source)) {
+		if m.Writable && (m.Source != filepath.Clean(m.Source) || !subpath.Below(r.Caches, m.Source)) {
 			return palyra.Errorf(palyra.Denied, palyra.ReasonBadProfile, "%s would be writable, and is not a cache that Palyra keeps", show(m.Source)).
 				WithRemedy("make it a cache of the profile, or mount it read-only")
 		}
 	}
 	return nil
-}
-
-func within(dir, path string) bool {
-	return path == filepath.Clean(path) && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
 }
 
 func executableChanged(path string, cause error) error {

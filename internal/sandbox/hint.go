@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // What a program says of a wall it met is often not what the matter is: "device
@@ -115,5 +116,5 @@ func partOfName(c byte) bool {
 func lostRepository(workspace, line string) bool {
 	_, dir, found := strings.Cut(line, "not a git repository: ")
 	dir = strings.TrimRight(dir, "\r\n")
-	return found && path.IsAbs(dir) && !within(workspace, path.Clean(dir))
+	return found && path.IsAbs(dir) && !subpath.Within(workspace, path.Clean(dir))
 }

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/moved"
+	"palyra/internal/subpath"
 )
 
 // input is a file that a run reads where others could change it, as it was when the
@@ -36,7 +37,7 @@ func (l *launch) noteInputs(ctx context.Context) error {
 			l.inputs = append(l.inputs, input{Input: in, host: host})
 		}
 	}
-	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) && !(l.job.Staged && within(l.plan.Workspace.Path, exe.Path)) {
+	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) && !(l.job.Staged && subpath.Within(l.plan.Workspace.Path, exe.Path)) {
 		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: outside(l.plan.Mounts, exe.Path)})
 	}
 	for _, link := range l.plan.Links {
@@ -69,11 +70,11 @@ func (l *launch) noteInputs(ctx context.Context) error {
 
 // rootOf is the directory below which others can move what leads to a file.
 func (l *launch) rootOf(host string) string {
-	if within(l.plan.Workspace.Path, host) {
+	if subpath.Within(l.plan.Workspace.Path, host) {
 		return l.plan.Workspace.Path
 	}
 	for _, m := range l.plan.Mounts {
-		if m.Writable && within(m.Source, host) {
+		if m.Writable && subpath.Within(m.Source, host) {
 			return m.Source
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	"palyra/internal/subpath"
 )
 
 // launch is one run on its way. Until the job is handed to the backend every
@@ -195,7 +196,7 @@ func (l *launch) bindStdin() error {
 func (l *launch) openProgram(ctx context.Context) (err error) {
 	exe := l.plan.Executable
 	exe.Path = outside(l.plan.Mounts, exe.Path)
-	if l.job.Staged && exe.Sealed && within(l.plan.Workspace.Path, exe.Path) { // the copy lies in the room's own layer
+	if l.job.Staged && exe.Sealed && subpath.Within(l.plan.Workspace.Path, exe.Path) { // the copy lies in the room's own layer
 		return nil
 	}
 	if !exe.Sealed {
@@ -216,7 +217,7 @@ func (l *launch) openProgram(ctx context.Context) (err error) {
 func outside(mounts []palyra.Mount, path string) string {
 	at, real := "", path
 	for _, m := range mounts {
-		if within(m.Target, path) && len(m.Target) > len(at) {
+		if subpath.Within(m.Target, path) && len(m.Target) > len(at) {
 			at, real = m.Target, m.Source+strings.TrimPrefix(path, m.Target)
 		}
 	}

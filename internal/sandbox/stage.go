@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"palyra"
 	"palyra/internal/stage"
+	"palyra/internal/subpath"
 )
 
 // Stageable says why what a run of the plan writes cannot be kept apart from its
@@ -43,9 +43,10 @@ func (l *launch) stage() {
 	for _, link := range l.plan.Links {
 		l.job.Bound = append(l.job.Bound, stage.Bound{Path: filepath.Clean(link.Path), Link: link.Target})
 	}
-	if exe := l.plan.Executable; exe.Sealed && within(l.plan.Workspace.Path, exe.Path) {
-		rel := strings.TrimPrefix(exe.Path, l.plan.Workspace.Path+"/")
-		l.job.Bound = append(l.job.Bound, stage.Bound{Path: rel, Digest: string(exe.Digest)})
+	if exe := l.plan.Executable; exe.Sealed {
+		if rel, ok := subpath.Rel(l.plan.Workspace.Path, exe.Path); ok {
+			l.job.Bound = append(l.job.Bound, stage.Bound{Path: rel, Digest: string(exe.Digest)})
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/gitfile"
+	"palyra/internal/subpath"
 )
 
 // errOther: what the names lead to is not what it was, and some of it not at all
@@ -163,7 +164,7 @@ func (s *Snapshot) inWorkspace(t *tree, from []string, path string) (out []strin
 		return nil
 	}
 	if filepath.IsAbs(path) {
-		if rel, in := below(filepath.Clean(path), s.workspace); in {
+		if rel, in := subpath.Rel(s.workspace, filepath.Clean(path)); in {
 			out = append(out, rel)
 		}
 		return out

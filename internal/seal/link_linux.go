@@ -126,7 +126,7 @@ func (t *tree) follow(workspace, path string) (links []string, end string, in bo
 			return links, "", false
 		}
 		if filepath.IsAbs(to) {
-			inside, ok := within(to, workspace)
+			inside, ok := unclean(workspace, to)
 			if !ok {
 				return links, strings.Join(append([]string{to}, rest...), "/"), false
 			}

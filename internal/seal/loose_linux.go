@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra/internal/quarantine"
+	"palyra/internal/subpath"
 )
 
 // A quarantine that has to be made in the workspace while other runs are under
@@ -33,7 +34,7 @@ func (p *pen) loose(before map[string]bool, known bool) map[string]bool {
 func (w *walker) takePen(a at, name string) error {
 	pens := join(ownDir, penDir)
 	ours := a.path == ownDir && name == penDir || a.path == pens && (w.out.pens[name] || w.pen.inside != nil && name == w.pen.call)
-	if _, in := below("/"+a.path, "/"+pens); in && a.path != pens && (name == quarantine.IndexName || plainItem(name)) {
+	if _, in := subpath.Rel("/"+pens, "/"+a.path); in && a.path != pens && (name == quarantine.IndexName || plainItem(name)) {
 		return nil
 	}
 	st, err := w.t.look(a.fd, name)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"palyra/internal/subpath"
 	"palyra/internal/trusted"
 )
 
@@ -47,7 +48,7 @@ func (s *Snapshot) Share(with *Snapshot) error {
 	c := cover{m: m, top: with.workspace, start: with.start, repos: s.repositories(), bare: with.bare}
 	known, odd := with.known(), map[string]entry{}
 	for _, e := range s.entries {
-		rel, inside := below(filepath.Join(s.workspace, e.path), with.workspace)
+		rel, inside := subpath.Rel(with.workspace, filepath.Join(s.workspace, e.path))
 		was, ok := known[rel]
 		switch {
 		case !inside || with.old && (e.kind == link || e.kind == midway):
@@ -111,7 +112,7 @@ func inModules(path string) bool {
 func (s *Snapshot) Forget(paths []string) {
 	odd := map[string]entry{}
 	for _, p := range paths {
-		if rel, ok := below(p, s.workspace); ok && rel != "." {
+		if rel, ok := subpath.Rel(s.workspace, p); ok && rel != "." {
 			odd[rel] = entry{}
 		}
 	}
@@ -213,19 +214,11 @@ func (c cover) follow(rel string) (what hit, state int32) {
 			next = c.m.store(next)
 		}
 		state, dir, modules = next, filepath.Join(dir, name), modules || string(folded) == modulesDir
-		if in, ok := below(dir, c.top); ok && c.bare[in] {
+		if in, ok := subpath.Rel(c.top, dir); ok && c.bare[in] {
 			modules = false
 		}
 	}
 	return what, state
-}
-
-// below returns an absolute path as one relative to top, if it is that or in it.
-func below(path, top string) (string, bool) {
-	if path == top {
-		return ".", true
-	}
-	return strings.CutPrefix(path, strings.TrimSuffix(top, "/")+"/")
 }
 
 // Same reports whether s and o know the same things, because one is a copy of the

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 	"palyra/internal/symlink"
 )
 
@@ -57,7 +58,7 @@ func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 	if !in {
 		to := w.resolve(end)
 		through := !known || slices.ContainsFunc(links, inModules)
-		end, in = below(to.Path, w.out.workspace)
+		end, in = subpath.Rel(w.out.workspace, to.Path)
 		switch {
 		case to.Closed || through && to.Proc || !known && to.Missing && !in:
 			return true, w.away(p, e)
@@ -65,7 +66,7 @@ func (w *walker) settleLink(p *pen, e entry) (bool, error) {
 			p.stay(palyra.RemnantLink, e.path)
 		}
 	}
-	if _, own := below(end, ownDir); in && own && !known {
+	if _, own := subpath.Rel(ownDir, end); in && own && !known {
 		return true, w.away(p, e)
 	}
 	if in && inModules(end) && !(known && w.out.looksInto(end)) {
@@ -90,7 +91,7 @@ func (w *walker) takeStray(a at, path string, st status) error {
 		return nil
 	}
 	to := w.resolve(end)
-	if _, back := below(to.Path, w.out.workspace); back {
+	if _, back := subpath.Rel(w.out.workspace, to.Path); back {
 		return nil
 	}
 	if !w.sweeps || end == "" || !to.Closed && !to.Proc {
@@ -107,9 +108,9 @@ func (s *Snapshot) amongPackages(path string) bool {
 	return inModules(dir) && !s.looksInto(dir)
 }
 
-// within is what an absolute path is below a directory, as far as its words tell: no
-// part before that leads up. What follows may.
-func within(path, top string) (string, bool) {
+// unclean is what an absolute path, as somebody wrote it, is below a directory: no part
+// before that leads up. What follows may, so it is not cleaned.
+func unclean(top, path string) (string, bool) {
 	rest := strings.Split(path, "/")
 	for part := range strings.SplitSeq(strings.Trim(filepath.Clean(top), "/"), "/") {
 		for len(rest) > 0 && (rest[0] == "" || rest[0] == ".") {

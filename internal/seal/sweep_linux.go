@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // errDeleted: the workspace itself was deleted, which only an empty one can be.
@@ -129,7 +130,7 @@ func (w *walker) settle(p *pen, e entry) (bool, error) {
 		}
 		return true, w.putBack(p, was, e)
 	}
-	if _, own := below("/"+e.path, "/"+ownDir); own && e.kind == inner && len(w.out.pens) > 0 {
+	if _, own := subpath.Rel("/"+ownDir, "/"+e.path); own && e.kind == inner && len(w.out.pens) > 0 {
 		return true, w.away(p, e)
 	}
 	switch e.kind {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/subpath"
 	"palyra/internal/trusted"
 )
 
@@ -93,7 +94,7 @@ func (w *walker) unseen(a at, name string, what hit, err error) error {
 // but not a second name of it elsewhere.
 func (w *walker) takeInside(a at, name string, typ byte) error {
 	if w.sweeps && len(w.out.pens) > 0 {
-		if _, own := below("/"+a.path, "/"+ownDir); own {
+		if _, own := subpath.Rel("/"+ownDir, "/"+a.path); own {
 			return w.takePen(a, name)
 		}
 	}

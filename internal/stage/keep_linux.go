@@ -15,6 +15,7 @@ import (
 
 	"palyra/internal/fault"
 	"palyra/internal/owner"
+	"palyra/internal/subpath"
 )
 
 // list is what is to be done, as it is written down before the first step.
@@ -224,7 +225,7 @@ func (k *keeper) try(s *step, i int, again bool) error {
 
 // below reports whether a path is, or lies in, the one that was left last.
 func (k *keeper) below(p string) bool {
-	return k.shut != "" && (p == k.shut || strings.HasPrefix(p, k.shut+"/"))
+	return subpath.Within(k.shut, p)
 }
 
 // enter opens the directory of a step in both trees.

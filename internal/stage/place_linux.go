@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/subpath"
 )
 
 // placed is a bound file as it lies in the stage, and what it was copied from.
@@ -116,7 +118,7 @@ type placer struct {
 }
 
 func (p *placer) place(ctx context.Context, b Bound) error {
-	if b.Path == "" || b.Path != path.Clean(b.Path) || strings.HasPrefix(b.Path, "/") || strings.HasPrefix(b.Path, "../") || b.Path == ".." || len(b.Path) > mostPath {
+	if b.Path == "" || b.Path != path.Clean(b.Path) || !subpath.Within(".", b.Path) || len(b.Path) > mostPath {
 		return fmt.Errorf("%q is no path below a workspace", b.Path)
 	}
 	at, missing, err := p.way(path.Dir(b.Path))

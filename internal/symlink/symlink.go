@@ -11,6 +11,8 @@ package symlink
 import (
 	"path/filepath"
 	"strings"
+
+	"palyra/internal/subpath"
 )
 
 // maxHops bounds the links on one way, as the kernel does.
@@ -60,7 +62,7 @@ func (s *Set) Resolve(path string) End {
 // has reports whether a clean path is, or is in, a directory of the set.
 func (s *Set) has(path string) bool {
 	for _, top := range s.tops {
-		if path == top || strings.HasPrefix(path, strings.TrimSuffix(top, "/")+"/") {
+		if subpath.Within(top, path) {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"palyra/internal/subpath"
 )
 
 // secretNames are files and directories in which people and programs keep keys,
@@ -55,7 +57,7 @@ func Secret(p string) bool {
 	p = fold(path.Clean(p))
 	for _, place := range secretPlaces {
 		place = fold(place)
-		if p == place || strings.HasPrefix(p, place+"/") {
+		if subpath.Within(place, p) {
 			return true
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
+
+	"palyra/internal/subpath"
 )
 
 // trees are never workspaces, nor is anything in them: they belong to the
@@ -41,11 +42,11 @@ func (r *Registry) refuse(g *glance, dir string, owner int64) error {
 		return denied("%s is a home directory", show(dir)).WithRemedy(remedy, filepath.Join(dir, "project"))
 	}
 	for _, home := range homes(r.euid, owner) {
-		if g.within(home, dir) {
+		if g.within(dir, home) {
 			return denied("%s is a home directory, or contains one", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
 		}
 		for _, c := range credentials {
-			if g.within(dir, filepath.Join(home, c)) {
+			if g.within(filepath.Join(home, c), dir) {
 				return denied("%s holds credentials", show(dir)).WithRemedy(remedy, filepath.Join(home, "project"))
 			}
 		}
@@ -64,12 +65,12 @@ func system(dir string) bool {
 		}
 	}
 	for _, o := range open {
-		if under(dir, o) {
+		if subpath.Within(o, dir) {
 			return false
 		}
 	}
 	for _, t := range trees {
-		if under(dir, t) {
+		if subpath.Within(t, dir) {
 			return true
 		}
 	}
@@ -124,13 +125,13 @@ func (g *glance) resolve(path string) string {
 }
 
 // touches reports whether one directory contains the other, or they are one.
-func (g *glance) touches(a, b string) bool { return g.within(a, b) || g.within(b, a) }
+func (g *glance) touches(a, b string) bool { return g.within(b, a) || g.within(a, b) }
 
 // within reports whether dir is top or lies in it, by name and by what the names
 // stand for: links, bind mounts and file systems that ignore case give one
 // directory several names.
-func (g *glance) within(dir, top string) bool {
-	if under(dir, top) {
+func (g *glance) within(top, dir string) bool {
+	if subpath.Within(top, dir) {
 		return true
 	}
 	want := g.stat(top)
@@ -145,9 +146,4 @@ func (g *glance) within(dir, top string) bool {
 			return false
 		}
 	}
-}
-
-// under is within by name alone.
-func under(dir, top string) bool {
-	return dir == top || strings.HasPrefix(dir, strings.TrimSuffix(top, "/")+"/")
 }

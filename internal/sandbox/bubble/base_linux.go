@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/seal"
+	"palyra/internal/subpath"
 )
 
 // base is what a workspace had before the first of the runs that are under way in
@@ -45,14 +45,6 @@ const (
 	keyLeft = "left "
 	keyOwed = "owed "
 )
-
-// overlap reports whether one directory is the other, or in it.
-func overlap(a, b string) bool {
-	in := func(path, top string) bool {
-		return path == top || strings.HasPrefix(path, strings.TrimSuffix(top, "/")+"/")
-	}
-	return in(a, b) || in(b, a)
-}
 
 // now is what is known by a base. The caller has Backend.mu.
 func (s *base) now() *seal.Snapshot {
@@ -97,7 +89,7 @@ func (b *Backend) near(workspace string, since time.Time) (near []*base, left bo
 		switch {
 		case o.runs == 0 && o.owed == "" && now.Sub(o.left) >= leftFor:
 			delete(b.bases, key)
-		case !overlap(o.workspace, workspace):
+		case !subpath.Touch(o.workspace, workspace):
 		case o.owed != "":
 			return nil, false, errOwed
 		case o.runs == 0:
@@ -192,7 +184,7 @@ func (b *Backend) estrange(but *base, swept *seal.Snapshot) {
 		paths = append(paths, filepath.Join(swept.Workspace(), p))
 	}
 	for _, o := range b.bases {
-		if o != but && o.runs > 0 && overlap(o.workspace, swept.Workspace()) {
+		if o != but && o.runs > 0 && subpath.Touch(o.workspace, swept.Workspace()) {
 			o.strange = append(o.strange, paths...)
 		}
 	}

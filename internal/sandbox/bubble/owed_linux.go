@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/seal"
+	"palyra/internal/subpath"
 )
 
 // A record of a run that was not swept closes its workspace, and every directory
@@ -40,7 +41,7 @@ func (b *Backend) settle(workspace string) error {
 	b.mu.Lock()
 	var owed []*base
 	for _, o := range b.bases {
-		if o.owed != "" && overlap(o.workspace, workspace) {
+		if o.owed != "" && subpath.Touch(o.workspace, workspace) {
 			owed = append(owed, o)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"palyra/internal/subpath"
 )
 
 // hide adds to items what of them no run may see, by the paths that the room has
@@ -16,7 +18,7 @@ func hide(items []roomItem, hidden []string) []roomItem {
 			continue
 		}
 		for _, h := range hidden {
-			if !roomUnder(h, i.text) {
+			if !subpath.Within(i.text, h) {
 				continue
 			}
 			kind := itemHideFile
@@ -41,7 +43,7 @@ func (i roomItem) hides() bool { return i.kind == itemHideDir || i.kind == itemH
 // replaced reports whether the plan itself puts something in the place of what an
 // item hides.
 func (r room) replaced(i roomItem) bool {
-	return slices.ContainsFunc(r.targets(), func(t string) bool { return roomUnder(i.target, t) })
+	return slices.ContainsFunc(r.targets(), func(t string) bool { return subpath.Within(t, i.target) })
 }
 
 // cover lays something empty over what is hidden. It comes before all that the plan

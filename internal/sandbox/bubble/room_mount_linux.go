@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -87,7 +88,7 @@ func mountsBelow(info, dir string) (below []string) {
 		if len(fields) < 5 {
 			continue
 		}
-		if m := unescape(fields[4]); m != dir && roomUnder(m, dir) && !slices.Contains(below, m) {
+		if m := unescape(fields[4]); m != dir && subpath.Within(dir, m) && !slices.Contains(below, m) {
 			below = append(below, m)
 		}
 	}
@@ -184,14 +185,14 @@ func (r room) resolve(m palyra.Mount) (string, error) {
 		return "", mountClosed(r, m, err)
 	}
 	for _, p := range []string{"/proc", "/sys", "/dev"} {
-		if roomUnder(real, p) {
+		if subpath.Within(p, real) {
 			return "", badProfile("%s cannot be mounted: it lies in %s", roomShow(m.Source), p)
 		}
 	}
 	if why := badTarget(real); why != "" {
 		return "", badProfile("%s cannot be mounted: %s", roomShow(m.Source), why)
 	}
-	if m.Writable && r.workspace != "" && (roomUnder(real, r.workspace) || roomUnder(r.workspace, real)) {
+	if m.Writable && r.workspace != "" && subpath.Touch(real, r.workspace) {
 		return "", badProfile("%s cannot be mounted to be written: it would be a second way into the workspace, past its seals", roomShow(m.Source))
 	}
 	return real, nil

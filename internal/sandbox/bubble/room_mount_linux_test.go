@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 func TestRoomMounts(t *testing.T) {
@@ -178,16 +179,16 @@ func TestRoomPlacesAreApart(t *testing.T) {
 			}
 		}
 		for i, a := range taken {
-			if filepath.Clean(a) != a || roomUnder(a, "/proc") || roomUnder(a, "/sys") || roomUnder(a, "/bin") || (roomUnder(a, "/dev") && !roomUnder(a, "/dev/shm/")) {
+			if filepath.Clean(a) != a || subpath.Within("/proc", a) || subpath.Within("/sys", a) || subpath.Within("/bin", a) || (subpath.Within("/dev", a) && !subpath.Within("/dev/shm/", a)) {
 				t.Fatalf("%q was taken", a)
 			}
 			for _, p := range before {
-				if roomUnder(p.path, a) || (p.kind == placeTaken && roomUnder(a, p.path) && !roomUnder(a, roomShm)) {
+				if subpath.Within(a, p.path) || (p.kind == placeTaken && subpath.Within(p.path, a) && !subpath.Within(roomShm, a)) {
 					t.Fatalf("%q was taken beside %q", a, p.path)
 				}
 			}
 			for _, b := range taken[:i] {
-				if roomUnder(a, b) || roomUnder(b, a) {
+				if subpath.Within(b, a) || subpath.Within(a, b) {
 					t.Fatalf("%q and %q were taken", a, b)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // What a place of the room is, for what may be put into it.
@@ -66,12 +67,12 @@ func (ps *roomPlaces) take(target string, dir bool) (why string) {
 	in := roomPlace{path: "/", kind: placeOwn}
 	for _, p := range *ps {
 		switch {
-		case p.kind == placeHidden && roomUnder(p.path, target): // it is covered by this
+		case p.kind == placeHidden && subpath.Within(target, p.path): // it is covered by this
 		case p.path == target:
 			return "something else is there already"
-		case roomUnder(p.path, target):
+		case subpath.Within(target, p.path):
 			return "it would cover " + roomShow(p.path)
-		case roomUnder(target, p.path) && len(p.path) >= len(in.path): // the innermost decides, or what was put over it
+		case subpath.Within(p.path, target) && len(p.path) >= len(in.path): // the innermost decides, or what was put over it
 			in = p
 		}
 	}
@@ -119,11 +120,6 @@ func badTarget(path string) string {
 		return "its path has a NUL byte"
 	}
 	return ""
-}
-
-// roomUnder reports whether path is dir or lies in it.
-func roomUnder(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // roomShow quotes a name where it has anything that does not show as itself.

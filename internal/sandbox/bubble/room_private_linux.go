@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"palyra/internal/cell"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -37,7 +38,7 @@ func (r room) private() []cell.Private {
 		p := &out[i]
 		p.Inodes = max(roomFewNames, p.Bytes/roomNameBytes)
 		for _, target := range r.targets() {
-			if roomUnder(target, p.Path) {
+			if subpath.Within(p.Path, target) {
 				p.Keep = append(p.Keep, target)
 			}
 		}
@@ -51,7 +52,7 @@ func unsettable() []string { return []string{"/proc/sys"} }
 
 // inPrivate reports whether a path lies in a place that the cell makes.
 func inPrivate(path string) bool {
-	return slices.ContainsFunc(writable(), func(p string) bool { return roomUnder(path, p) })
+	return slices.ContainsFunc(writable(), func(p string) bool { return subpath.Within(p, path) })
 }
 
 // targets are where the room shows something that its plan names, each once.

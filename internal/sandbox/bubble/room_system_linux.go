@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // systemDirs are what programs are in. Where one is a link into another, as on
@@ -200,7 +201,7 @@ func (s *systemView) each(dir *os.File, path string) bool {
 // path.
 func (s *systemView) visible(path string) bool {
 	return slices.ContainsFunc(s.items, func(i roomItem) bool {
-		return i.kind == itemBind && i.target == i.text && roomUnder(path, i.target)
+		return i.kind == itemBind && i.target == i.text && subpath.Within(i.target, path)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // hierarchy is where a cgroup hierarchy is mounted and where in it we are.
@@ -56,8 +57,8 @@ func hierarchies(cgroup, mountinfo string) map[string]hierarchy {
 // on. A path outside of what is mounted cannot be seen: the mount itself is then
 // the nearest.
 func below(mount, root, path string) string {
-	rel, err := filepath.Rel(root, path)
-	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+	rel, ok := subpath.Rel(root, path)
+	if !ok {
 		return mount
 	}
 	return filepath.Join(mount, rel)

@@ -12,6 +12,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
 	"palyra/internal/sandbox/local"
+	"palyra/internal/subpath"
 )
 
 // grant is a row of the table: what every run may do with paths of the system.
@@ -104,7 +105,7 @@ func identities(rules []cell.Rule) []identity {
 // covered reports whether some rule already gives access below path.
 func covered(rules []cell.Rule, path string, access uint64) bool {
 	for _, r := range rules {
-		if access&^r.Access == 0 && (path == r.Path || strings.HasPrefix(path, r.Path+"/")) {
+		if access&^r.Access == 0 && subpath.Within(r.Path, path) {
 			return true
 		}
 	}

@@ -3,12 +3,12 @@ package confine
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -66,7 +66,7 @@ func (b *Backend) check(j sandbox.Job) error {
 		return bad("the program is not an absolute path")
 	case !clean(j.Workspace) || !clean(j.Private):
 		return bad("the workspace or the private directory is not an absolute path")
-	case j.Cwd != j.Workspace && !strings.HasPrefix(j.Cwd, j.Workspace+"/"):
+	case j.Cwd != filepath.Clean(j.Cwd) || !subpath.Within(j.Workspace, j.Cwd):
 		return bad("the working directory is outside the workspace")
 	case len(j.Argv) == 0:
 		return bad("no arguments, not even the program's name")

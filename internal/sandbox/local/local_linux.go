@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/subpath"
 )
 
 // packaged are the directories of /usr that package managers fill. What is in them
@@ -285,21 +287,18 @@ func loose(st *unix.Stat_t) bool {
 // outermost drops what lies below another of the sorted paths.
 func outermost(paths []string) (out []string) {
 	for _, p := range paths {
-		if !slices.ContainsFunc(out, func(o string) bool { return under(p, o) }) {
+		if !slices.ContainsFunc(out, func(o string) bool { return subpath.Within(o, p) }) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// under reports whether path is dir or lies in it.
-func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
-
 // below returns those of the hidden paths that are tree, or lie in it, or it in
 // them.
 func below(hidden []string, tree string) (out []string) {
 	for _, h := range hidden {
-		if under(h, tree) || under(tree, h) {
+		if subpath.Touch(h, tree) {
 			out = append(out, h)
 		}
 	}
@@ -324,7 +323,7 @@ func rest(tree string, hidden []string) (out []string) {
 	if len(hidden) == 0 {
 		return []string{tree}
 	}
-	if slices.ContainsFunc(hidden, func(h string) bool { return under(tree, h) }) {
+	if slices.ContainsFunc(hidden, func(h string) bool { return subpath.Within(h, tree) }) {
 		return nil
 	}
 	entries, err := os.ReadDir(tree)

@@ -9,6 +9,7 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 	"palyra/internal/sandbox"
+	"palyra/internal/subpath"
 )
 
 // Executor is the backend's name in attestations.
@@ -109,4 +110,4 @@ func clean(p string) bool {
 }
 
 // below reports whether a clean path lies in dir.
-func below(dir, p string) bool { return clean(p) && strings.HasPrefix(p, dir+"/") }
+func below(dir, p string) bool { return clean(p) && subpath.Below(dir, p) }

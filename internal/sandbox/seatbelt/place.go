@@ -2,12 +2,12 @@ package seatbelt
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"palyra"
 	"palyra/internal/sandbox"
+	"palyra/internal/subpath"
 )
 
 // place is what a run has on disk besides its workspace, and where its way out
@@ -71,7 +71,7 @@ func (p place) program(j sandbox.Job) string {
 func (p place) links(j sandbox.Job) map[string]string {
 	out := map[string]string{}
 	for _, m := range j.Mounts {
-		if rel, err := filepath.Rel(sandbox.RoomHome, m.Target); err == nil && filepath.IsLocal(rel) {
+		if rel, ok := subpath.Rel(sandbox.RoomHome, m.Target); ok {
 			out[rel] = p.real(m)
 		}
 	}
@@ -107,7 +107,7 @@ func (p place) environment(env []string, door string) []string {
 func (p place) moveHome(value string) string {
 	parts := strings.Split(value, ":")
 	for i, part := range parts {
-		if part == sandbox.RoomHome || strings.HasPrefix(part, sandbox.RoomHome+"/") {
+		if subpath.Within(sandbox.RoomHome, part) {
 			parts[i] = p.inHome(part)
 		}
 	}

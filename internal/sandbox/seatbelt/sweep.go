@@ -13,6 +13,7 @@ import (
 
 	"palyra"
 	"palyra/internal/seal"
+	"palyra/internal/subpath"
 )
 
 // sweepFactor is how much more a run may leave than it was allowed to start with.
@@ -79,7 +80,7 @@ func none(ctx context.Context, workspace string, names *seal.Matcher, before map
 // under reports whether a path lies below one that will be moved as a whole.
 func under(moved []mark, p string) bool {
 	for _, m := range moved {
-		if strings.HasPrefix(p, m.Path+"/") {
+		if subpath.Below(m.Path, p) {
 			return true
 		}
 	}

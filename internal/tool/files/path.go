@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -33,7 +34,7 @@ func clean(asked string, spellings ...string) (string, error) {
 			return "", outside(asked)
 		}
 	}
-	if rel == ".." || strings.HasPrefix(rel, "../") {
+	if !subpath.Within(".", rel) {
 		return "", outside(asked)
 	}
 	for name := range strings.SplitSeq(rel, "/") {
@@ -47,14 +48,7 @@ func clean(asked string, spellings ...string) (string, error) {
 // under strips the first root that contains abs.
 func under(abs string, roots []string) (string, bool) {
 	for _, root := range roots {
-		if !path.IsAbs(root) {
-			continue
-		}
-		root = path.Clean(root)
-		if abs == root {
-			return ".", true
-		}
-		if rel, ok := strings.CutPrefix(abs, strings.TrimSuffix(root, "/")+"/"); ok {
+		if rel, ok := subpath.Rel(root, abs); ok {
 			return rel, true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/internal/show"
+	"palyra/internal/subpath"
 )
 
 const maxMaybe = 16 // arguments that are looked at when it is not certain which one is the script
@@ -86,7 +87,7 @@ func (w *world) regular(base, name string) (bool, error) {
 		return false, err
 	}
 	defer at.close()
-	return at.st.Mode&unix.S_IFMT == unix.S_IFREG && within(at.real, w.workspace), nil
+	return at.st.Mode&unix.S_IFMT == unix.S_IFREG && subpath.Within(w.workspace, at.real), nil
 }
 
 // state is what an input turned out to be.
@@ -195,7 +196,7 @@ func (w *world) usual(r rule, base string, p *palyra.Plan) error {
 				return err
 			}
 		}
-		if !r.up || !within(path.Dir(dir), w.workspace) || dir == "/" {
+		if !r.up || !subpath.Within(w.workspace, path.Dir(dir)) || dir == "/" {
 			return nil
 		}
 	}

@@ -2,25 +2,17 @@ package process
 
 import (
 	"path"
-	"strings"
 
 	"palyra"
 	"palyra/internal/show"
+	"palyra/internal/subpath"
 )
-
-// within reports whether a clean path is top or lies in it.
-func within(p, top string) bool {
-	return p == top || strings.HasPrefix(p, strings.TrimSuffix(top, "/")+"/")
-}
 
 // relative returns a path as plans have it: relative to the workspace when it
 // lies there, else absolute.
 func relative(abs, workspace string) string {
-	if abs == workspace {
-		return "."
-	}
-	if within(abs, workspace) {
-		return strings.TrimPrefix(abs, strings.TrimSuffix(workspace, "/")+"/")
+	if rel, ok := subpath.Rel(workspace, abs); ok {
+		return rel
 	}
 	return abs
 }
@@ -34,14 +26,14 @@ func directory(cwd, workspace, asked string) (string, error) {
 	}
 	if !path.IsAbs(cwd) {
 		abs := path.Join(workspace, cwd)
-		if !within(abs, workspace) {
+		if !subpath.Within(workspace, abs) {
 			return "", outside(cwd)
 		}
 		return abs, nil
 	}
 	cwd = path.Clean(cwd)
 	for _, top := range []string{workspace, path.Clean(asked)} {
-		if path.IsAbs(top) && within(cwd, top) {
+		if path.IsAbs(top) && subpath.Within(top, cwd) {
 			return path.Join(workspace, relative(cwd, top)), nil
 		}
 	}

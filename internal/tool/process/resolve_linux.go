@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // resolve looks at the file system: the working directory, the program, its
@@ -67,7 +68,7 @@ func (w *world) enter(ref palyra.WorkspaceRef, asked, cwd string) error {
 	switch {
 	case at.st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fail("enter", abs, unix.ENOTDIR)
-	case !within(at.real, ref.Path):
+	case !subpath.Within(ref.Path, at.real):
 		return outside(cwd)
 	case !w.user.may(mayExecute, &at.st):
 		return fail("enter", abs, unix.EACCES)

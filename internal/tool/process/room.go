@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/internal/show"
+	"palyra/internal/subpath"
 )
 
 // Profiles knows what rooms of tier C are furnished with.
@@ -122,7 +123,7 @@ func (r Room) check(workspace string) error {
 		switch {
 		case !plain(m.Source) || !plain(m.Target):
 			return badProfile(r, "a mount needs two whole paths: %s at %s", quote(m.Source), quote(m.Target))
-		case within(m.Target, workspace):
+		case subpath.Within(workspace, m.Target):
 			return badProfile(r, "the mount %s lies in the workspace", quote(m.Target))
 		case taken(m.Target):
 			return badProfile(r, "two things lie at %s", quote(m.Target))
@@ -131,7 +132,7 @@ func (r Room) check(workspace string) error {
 	for _, f := range r.Files {
 		size += len(f.Text)
 		switch {
-		case !plain(f.Target) || within(f.Target, workspace):
+		case !plain(f.Target) || subpath.Within(workspace, f.Target):
 			return badProfile(r, "the file %s needs a whole path outside the workspace", quote(f.Target))
 		case taken(f.Target):
 			return badProfile(r, "two things lie at %s", quote(f.Target))

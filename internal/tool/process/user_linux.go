@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // who is the run's user, as far as file permissions are concerned.
@@ -88,7 +89,7 @@ var readOnlyInside = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64
 func (w who) couldWrite(real string, st *unix.Stat_t) bool {
 	if w.uid == 0 {
 		for _, dir := range readOnlyInside {
-			if within(real, dir) {
+			if subpath.Within(dir, real) {
 				return false
 			}
 		}

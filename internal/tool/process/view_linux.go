@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // view is what a room shows of the file system, by paths of the room.
@@ -72,7 +73,7 @@ func (v *view) hold(target string) {
 
 // writable reports whether a run can change what lies at a path outside.
 func (v *view) writable(host string) bool {
-	return slices.ContainsFunc(v.write, func(top string) bool { return within(host, top) })
+	return slices.ContainsFunc(v.write, func(top string) bool { return subpath.Within(top, host) })
 }
 
 // bare is a directory that is only there in the room.
@@ -97,7 +98,7 @@ func (w *world) shown(here step, real, name string) (s step, found bool, err err
 		return bare(real), true, nil
 	case real == "/proc" || real == "/dev" || real == "/sys":
 		return step{}, false, errShifting
-	case within(real, "/etc"):
+	case subpath.Within("/etc", real):
 		return step{}, false, errSelected
 	}
 	return step{}, false, errHidden

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 // furnished makes the box one of tier C, with a profile for every command.
@@ -344,7 +345,7 @@ func FuzzRoom(f *testing.F) {
 			t.Fatalf("%q: %+v", p, at)
 		}
 		for _, ok := range append([]string{ws, out + "/x"}, system...) {
-			if at.host == "" || within(at.host, ok) {
+			if at.host == "" || subpath.Within(ok, at.host) {
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 const (
@@ -103,7 +104,7 @@ func (w *world) writable(open []step) bool {
 			return true
 		}
 	}
-	return within(last.real, w.workspace)
+	return subpath.Within(w.workspace, last.real)
 }
 
 // root is where every walk begins.
@@ -186,7 +187,7 @@ func (w *world) leave(p *place) (target string, err error) {
 	if target, err = readlink(p.open[keep].fd); err != nil {
 		return "", err
 	}
-	if real := p.open[keep].real; within(real, w.workspace) {
+	if real := p.open[keep].real; subpath.Within(w.workspace, real) {
 		p.links = append(p.links, palyra.Link{Path: relative(real, w.workspace), Target: target})
 	}
 	p.shaky = p.shaky || w.writable(p.open[:keep]) // who can write the directory can replace the link

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/subpath"
 )
 
 func TestCwd(t *testing.T) {
@@ -186,7 +187,7 @@ func TestSwapping(t *testing.T) {
 				continue
 			}
 			good++
-			if !within(p.Cwd, b.dir) {
+			if !subpath.Within(b.dir, p.Cwd) {
 				b.Fatalf("cwd %s", p.Cwd)
 			}
 			for _, in := range p.Inputs {

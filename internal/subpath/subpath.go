@@ -1,0 +1,50 @@
+// Package subpath says whether one path lies in another, by their text alone: it looks at no
+// file and follows no link. Paths have slashes, and their names are bytes.
+//
+// The directory is always the first argument. Both are cleaned before they are compared, so
+// that "/ws/../etc" does not pass for something in "/ws", nor "/ws//x" for something outside.
+// What cannot be told lies outside: an empty path, a relative one beside an absolute one.
+package subpath
+
+import (
+	"path"
+	"strings"
+)
+
+// Within reports whether a path is dir or lies in it.
+func Within(dir, p string) bool {
+	_, ok := Rel(dir, p)
+	return ok
+}
+
+// Below reports whether a path lies in dir and is not dir itself.
+func Below(dir, p string) bool {
+	rest, ok := Rel(dir, p)
+	return ok && rest != "."
+}
+
+// Touch reports whether two paths are one, or one of them lies in the other.
+func Touch(a, b string) bool { return Within(a, b) || Within(b, a) }
+
+// Rel returns a path as it is called in dir: "." for dir itself. False: it does not lie there.
+func Rel(dir, p string) (string, bool) {
+	if dir == "" || p == "" {
+		return "", false
+	}
+	dir, p = path.Clean(dir), path.Clean(p)
+	switch {
+	case dir == p:
+		return ".", true
+	case dir == ".":
+		return p, !path.IsAbs(p) && !up(p)
+	case dir == "/":
+		return p[1:], path.IsAbs(p)
+	case len(p) <= len(dir) || p[len(dir)] != '/' || !strings.HasPrefix(p, dir) || up(p[len(dir)+1:]):
+		return "", false
+	}
+	return p[len(dir)+1:], true
+}
+
+// up reports whether a clean relative path begins by leaving where it starts. After a directory
+// that is called ".." more of that leads further out, not in.
+func up(rest string) bool { return rest == ".." || strings.HasPrefix(rest, "../") }
