@@ -104,6 +104,7 @@ func TestBadJobs(t *testing.T) {
 		"no arguments":      func(j *sandbox.Job) { j.Argv = nil },
 		"cwd outside":       func(j *sandbox.Job) { j.Cwd = "/usr" },
 		"cwd beside":        func(j *sandbox.Job) { j.Cwd = j.Workspace + "-2" },
+		"cwd climbs":        func(j *sandbox.Job) { j.Cwd = j.Workspace + "/../x" },
 		"workspace is root": func(j *sandbox.Job) { j.Workspace, j.Cwd = "/", "/" },
 		"dots":              func(j *sandbox.Job) { j.Workspace += "/../x"; j.Cwd = j.Workspace },
 		"no private":        func(j *sandbox.Job) { j.Private = "" },
