@@ -51,11 +51,9 @@ func document() string {
 			tables[n.Category] = table
 			order = append(order, n.Category)
 		}
-		var quoted []string
-		for _, n := range names[:row] {
-			quoted = append(quoted, "`"+n.Name+"`")
+		for _, cell := range cells(names[:row]) {
+			fmt.Fprintf(table, "| %s | %s | %s | %s, %s |\n", cell, n.By, words[n.Care], link(n.Source), n.Basis)
 		}
-		fmt.Fprintf(table, "| %s | %s | %s | %s, %s |\n", strings.Join(quoted, " "), n.By, words[n.Care], link(n.Source), n.Basis)
 		names = names[row:]
 	}
 	for _, c := range order {
@@ -63,6 +61,37 @@ func document() string {
 		b.WriteString("| names | obeyed by | care | source |\n|---|---|---|---|\n" + tables[c].String())
 	}
 	return b.String()
+}
+
+// maxCell is how long a cell of a table may be: longer ones nobody reads.
+const maxCell = 400
+
+// cells are names as the cells of one row, or of as many as it takes.
+func cells(names []Name) []string {
+	var out []string
+	for _, n := range names {
+		quoted := "`" + n.Name + "`"
+		if last := len(out) - 1; last >= 0 && len(out[last])+1+len(quoted) <= maxCell {
+			out[last] += " " + quoted
+			continue
+		}
+		out = append(out, quoted)
+	}
+	return out
+}
+
+// Nobody reads a cell that fills a screen.
+func TestCellsAreShort(t *testing.T) {
+	for line := range strings.Lines(document()) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for cell := range strings.SplitSeq(line, "|") {
+			if len(cell) > maxCell+2 {
+				t.Errorf("a cell has %d characters: %.60s…", len(cell), cell)
+			}
+		}
+	}
 }
 
 // same reports whether two names are of one group.

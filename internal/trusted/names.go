@@ -20,36 +20,78 @@ func versionControl() []group {
 			inRepository("safe"),
 		},
 		{
-			VersionControl, Held, "git, where a configuration includes it",
-			known("https://git-scm.com/docs/git-config#_includes"),
+			VersionControl, Held, "git: a user's own, where a home is kept as a project or a configuration includes it",
+			read("https://git-scm.com/docs/git-config#FILES"),
 			[]string{".gitconfig"},
 		},
-		{VersionControl, Held, "git on file systems with short names", known(layout), []string{"git~1"}},
-		{VersionControl, Noted, "git", known("https://git-scm.com/docs/gitattributes"), []string{".gitattributes"}},
-		{VersionControl, Noted, "git", known("https://git-scm.com/docs/gitmodules"), []string{".gitmodules"}},
 		{
-			VersionControl, Held, "git-lfs: where credentials go",
-			known("https://github.com/git-lfs/git-lfs/blob/main/docs/man/git-lfs-config.adoc"),
+			VersionControl, Held, "git on file systems with short names",
+			read("https://git-scm.com/docs/git-config#Documentation/git-config.txt-coreprotectNTFS"),
+			[]string{"git~1"},
+		},
+		{
+			VersionControl, Noted, "git: which filter, diff and merge programs of its configuration it starts",
+			read("https://git-scm.com/docs/gitattributes"),
+			[]string{".gitattributes"},
+		},
+		{
+			VersionControl, Noted, "git: where submodules are fetched from",
+			read("https://git-scm.com/docs/gitmodules"),
+			[]string{".gitmodules"},
+		},
+		{
+			VersionControl, Held, "git-lfs: which server it talks to",
+			read("https://github.com/git-lfs/git-lfs/blob/main/docs/api/server-discovery.md"),
 			[]string{".lfsconfig"},
 		},
 		{VersionControl, Asked, "git: a directory becomes a repository by it", read(layout), []string{
 			"HEAD", "commondir",
 		}},
-		{VersionControl, Held, "Mercurial", known("https://www.mercurial-scm.org/doc/hgrc.5.html"), []string{
-			".hg/", ".hg/hgrc", ".hg/hgrc-not-shared", ".hg/requires", ".hg/sharedpath",
+		{VersionControl, Held, "Mercurial", read("https://www.mercurial-scm.org/doc/hgrc.5.html"), []string{
+			".hg/", ".hg/hgrc", ".hg/hgrc-not-shared",
 		}},
+		{
+			VersionControl, Held, "Mercurial: where the store and the settings of a shared repository are",
+			read("https://www.mercurial-scm.org/help/topics/internals.requirements"),
+			[]string{".hg/requires", ".hg/sharedpath"},
+		},
 		{
 			VersionControl, Held, "Jujutsu: settings, which later versions keep outside, and by what they find them",
-			known("https://jj-vcs.github.io/jj/latest/config/"),
-			[]string{".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml"},
+			read("https://github.com/jj-vcs/jj/blob/main/docs/design/secure-config.md"),
+			[]string{
+				".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml",
+				".jj/workspace-config-id",
+			},
 		},
-		{VersionControl, Held, "Sapling", known("https://sapling-scm.com/docs/introduction/"), []string{
-			".sl/", ".sl/config", ".sl/hgrc", ".sl/sharedpath",
-		}},
 		{
-			VersionControl, Held, "git-review, Arcanist, Review Board, Perforce: where changes go, and what is loaded",
-			known("https://www.reviewboard.org/docs/rbtools/latest/rbt/configuration/"),
-			[]string{".gitreview", ".arcconfig", ".reviewboardrc", ".p4config"},
+			VersionControl, Held, "Sapling: the settings of a repository (its own tests say which)",
+			read("https://sapling-scm.com/docs/commands/config"),
+			append([]string{".sl/", ".sl/config"}, inRepository("sl/config")...),
+		},
+		{
+			VersionControl, Held, "Sapling: further files of a repository, by its own tests",
+			seen("https://github.com/facebook/sapling"),
+			[]string{".sl/requires", ".sl/sharedpath", ".sl/hgrc.dynamic"},
+		},
+		{
+			VersionControl, Held, "git-review: which Gerrit changes go to",
+			read("https://docs.opendev.org/opendev/git-review/latest/installation.html"),
+			[]string{".gitreview"},
+		},
+		{
+			VersionControl, Held, "Arcanist: which libraries it loads",
+			read("https://manpages.debian.org/bookworm/arcanist/arcanist.1.en.html"),
+			[]string{".arcconfig"},
+		},
+		{
+			VersionControl, Held, "Review Board's rbt, which runs it as Python",
+			read("https://www.reviewboard.org/docs/rbtools/latest/rbt/configuration/"),
+			[]string{".reviewboardrc"},
+		},
+		{
+			VersionControl, Held, "Perforce, where P4CONFIG names it so: which server and user",
+			read("https://www.perforce.com/manuals/cmdref/Content/CmdRef/P4CONFIG.html"),
+			[]string{".p4config", ".p4config.txt"},
 		},
 		{VersionControl, Asked, "Subversion", known("https://svnbook.red-bean.com"), []string{".svn/"}},
 	}
@@ -58,104 +100,6 @@ func versionControl() []group {
 // inRepository is a file of every kind of repository.
 func inRepository(name string) []string {
 	return []string{".git/" + name, ".git/modules/**/" + name, ".git/worktrees/**/" + name, Repository + "/" + name}
-}
-
-// environment is what shells, or programs hooked into them, read on entering a
-// directory.
-var environment = []group{
-	{Shell, Held, "direnv", read("https://direnv.net/man/direnv.1.html"), []string{".envrc", ".config/direnv"}},
-	{
-		Shell, Held, "direnv, nix-direnv: what .envrc calls, and what they keep",
-		known("https://github.com/nix-community/nix-direnv"),
-		[]string{".envrc.*", ".direnv/*.rc", ".direnv/bin"},
-	},
-	{Shell, Held, "mise", read("https://mise.jdx.dev/configuration.html"), []string{
-		"mise.toml", "mise.*.toml", ".mise.toml", ".mise.*.toml", ".mise", "mise/config.toml",
-		"mise/config.*.toml", "mise/conf.d", ".config/mise.toml", ".config/mise.*.toml", ".config/mise",
-		".rtx.toml", ".rtx.*.toml", ".rtx", ".miserc.toml", ".config/miserc.toml",
-	}},
-	{Shell, Held, "asdf, mise", read("https://mise.jdx.dev/configuration.html#tool-versions"), []string{
-		".tool-versions",
-	}},
-	{Shell, Held, "proto", read("https://moonrepo.dev/docs/proto/commands/activate"), []string{".prototools"}},
-	{Shell, Held, "vfox", known("https://vfox.dev"), []string{".vfox.toml"}},
-	{
-		Shell, Held, "aqua, which installs what is called",
-		read("https://aquaproj.github.io/docs/reference/config/"),
-		[]string{"aqua.yaml", "aqua.yml", ".aqua.yaml", ".aqua.yml"},
-	},
-	{Shell, Held, "Hermit, through its shell hooks", read("https://cashapp.github.io/hermit/usage/shell"), []string{
-		"hermit.hcl", "activate-hermit", "activate-hermit.fish",
-	}},
-	{
-		Shell, Asked, "Hermit: what is run instead of the system's",
-		read("https://cashapp.github.io/hermit/usage/get-started"),
-		[]string{"bin/hermit"},
-	},
-	{Shell, Held, "autoenv", read("https://github.com/hyperupcall/autoenv"), []string{".env.leave"}},
-	{Shell, Held, "autoenv, zsh-autoenv, smartcd", known("https://github.com/hyperupcall/autoenv"), []string{
-		".autoenv.zsh", ".autoenv_leave.zsh", ".autoenv", ".autoenv.leave", ".bash_enter", ".bash_leave",
-	}},
-	{Shell, Held, "RVM", read("https://rvm.io/workflow/projects"), []string{".rvmrc", ".versions.conf"}},
-	{Shell, Held, "rbenv-vars", known("https://github.com/rbenv/rbenv-vars"), []string{".rbenv-vars"}},
-	{
-		Shell, Noted, "version managers: which of the installed is run",
-		read("https://mise.jdx.dev/configuration.html#idiomatic-version-files"),
-		[]string{
-			".ruby-version", ".ruby-gemset", ".node-version", ".nvmrc", ".java-version", ".sdkmanrc",
-			".go-version", ".crystal-version", ".exenv-version", ".terraform-version", ".packer-version",
-		},
-	},
-	{Shell, Held, "shadowenv", known("https://shopify.github.io/shadowenv/"), []string{".shadowenv.d"}},
-	{Shell, Held, "devenv, through its shell hook or direnv", read("https://devenv.sh/auto-activation/"), []string{
-		"devenv.nix", "devenv.yaml", "devenv.local.nix", "devenv.local.yaml",
-	}},
-	{Shell, Held, "flox", read("https://flox.dev/docs/concepts/auto-activation"), []string{
-		".flox/env", ".flox/env.json",
-	}},
-	{
-		Shell, Noted, "autoenv, dotenv plugins, compose, editors",
-		read("https://github.com/hyperupcall/autoenv"),
-		[]string{".env"},
-	},
-	{Shell, Noted, "nix: through direnv", read("https://nix.dev/guides/recipes/direnv"), []string{"shell.nix"}},
-	{
-		Shell, Noted, "nix, devbox: through direnv",
-		known("https://www.jetify.com/docs/devbox/ide_configuration/direnv/"),
-		[]string{"flake.nix", "devbox.json"},
-	},
-	{Shell, Noted, "pkgx dev, where it was switched on", read("https://github.com/pkgxdev/dev"), []string{"pkgx.yaml"}},
-	{
-		Shell, Held, "tmuxinator: the windows of a session and what runs in them",
-		read("https://github.com/tmuxinator/tmuxinator"),
-		[]string{".tmuxinator.yml"},
-	},
-	{Shell, Held, "tmuxp: the same", read("https://tmuxp.git-pull.com"), []string{
-		".tmuxp.yaml", ".tmuxp.yml", ".tmuxp.json", ".tmuxp.py",
-	}},
-	{
-		Shell, Held, "git, where a home is kept as a project",
-		known("https://git-scm.com/docs/git-config#FILES"),
-		[]string{".config/git"},
-	},
-	{
-		Shell, Held, "husky, where a home is kept as a project",
-		read("https://typicode.github.io/husky/how-to.html"),
-		[]string{".config/husky"},
-	},
-	{
-		Shell, Held, "shells, where a home is kept as a project",
-		known("https://www.gnu.org/software/bash/manual/html_node/Bash-Startup-Files.html"),
-		[]string{
-			".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc",
-			".zshenv", ".zprofile", ".zlogin", ".zlogout", ".inputrc", ".config/fish",
-		},
-	},
-	{
-		Shell, Held, "the desktop and tmux, where a home is kept as a project",
-		known("https://specifications.freedesktop.org/autostart/latest/"),
-		[]string{".config/autostart", ".config/systemd", ".tmux.conf", ".config/tmux"},
-	},
 }
 
 // toolchains take from these which program to run instead of themselves, or where
@@ -167,35 +111,57 @@ var toolchains = []group{
 	{Packages, Noted, "pnpm: workspaces, and settings as in .npmrc", known("https://pnpm.io/settings"), []string{
 		"pnpm-workspace.yaml",
 	}},
-	{Packages, Held, "yarn; editors, from its sdks", known("https://yarnpkg.com/configuration/yarnrc"), []string{
-		".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".yarn/sdks",
+	{Packages, Held, "yarn 1: which yarn is run", read("https://classic.yarnpkg.com/en/docs/yarnrc"), []string{
+		".yarnrc",
 	}},
-	{Packages, Held, "corepack", known("https://github.com/nodejs/corepack#environment-variables"), []string{
+	{Packages, Held, "yarn; editors, from its sdks", known("https://yarnpkg.com/configuration/yarnrc"), []string{
+		".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".yarn/sdks",
+	}},
+	{Packages, Held, "corepack", read("https://github.com/nodejs/corepack#environment-variables"), []string{
 		".corepack.env",
 	}},
-	{Packages, Noted, "bun", known("https://bun.sh/docs/runtime/bunfig"), []string{"bunfig.toml"}},
-	{Packages, Held, "cargo", known("https://doc.rust-lang.org/cargo/reference/config.html"), []string{
-		".cargo/config", ".cargo/config.toml", ".cargo/credentials", ".cargo/credentials.toml",
+	{Packages, Noted, "bun: what it runs first", read("https://bun.sh/docs/runtime/bunfig"), []string{"bunfig.toml"}},
+	{Packages, Held, "bun, where a home is kept as a project", read("https://bun.sh/docs/runtime/bunfig"), []string{
+		".bunfig.toml",
 	}},
+	{
+		Packages, Held, "cargo: which compiler, linker and runner it starts",
+		read("https://doc.rust-lang.org/cargo/reference/config.html"),
+		[]string{".cargo/config", ".cargo/config.toml"},
+	},
+	{
+		Packages, Held, "cargo: credentials",
+		known("https://doc.rust-lang.org/cargo/reference/config.html#credentials"),
+		[]string{".cargo/credentials", ".cargo/credentials.toml"},
+	},
 	{Packages, Held, "rustup", read("https://rust-lang.github.io/rustup/overrides.html"), []string{
 		"rust-toolchain", "rust-toolchain.toml",
 	}},
 	{Packages, Held, "uv", read("https://docs.astral.sh/uv/concepts/configuration-files/"), []string{"uv.toml"}},
-	{Packages, Held, "poetry, twine", known("https://python-poetry.org/docs/configuration/"), []string{
-		"poetry.toml", ".pypirc",
+	{Packages, Held, "poetry: where packages come from", read("https://python-poetry.org/docs/configuration/"), []string{
+		"poetry.toml",
 	}},
+	{Packages, Held, "twine: where packages go, and as whom", read("https://twine.readthedocs.io"), []string{".pypirc"}},
 	{
 		Packages, Held, "uv: which Python is run, also by its path",
-		known("https://docs.astral.sh/uv/concepts/python-versions/"),
+		read("https://docs.astral.sh/uv/concepts/python-versions/"),
 		[]string{".python-version", ".python-versions"},
 	},
 	{Packages, Held, "pip in a virtual environment", read("https://pip.pypa.io/en/stable/topics/configuration/"), []string{
 		"pip.conf", "pip.ini",
 	}},
-	{Packages, Held, "PDM, pixi", known("https://pdm-project.org/latest/usage/config/"), []string{
-		"pdm.toml", ".pdm.toml", ".pdm-python", ".pixi/config.toml",
+	{Packages, Held, "PDM", read("https://pdm-project.org/latest/usage/config/"), []string{"pdm.toml"}},
+	{Packages, Held, "PDM: which Python it runs", known("https://pdm-project.org/latest/usage/project/"), []string{
+		".pdm.toml", ".pdm-python",
 	}},
-	{Packages, Noted, "bundler", known("https://bundler.io/man/bundle-config.1.html"), []string{".bundle/config"}},
+	{Packages, Held, "pixi", read("https://pixi.sh/latest/reference/pixi_configuration/"), []string{
+		".pixi/config.toml",
+	}},
+	{
+		Packages, Noted, "bundler: where gems come from and how they are built",
+		read("https://bundler.io/man/bundle-config.1.html"),
+		[]string{".bundle/config"},
+	},
 	{Packages, Held, "Maven", read("https://maven.apache.org/configure.html"), []string{
 		".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml",
 	}},

@@ -1,87 +1,5 @@
 package trusted
 
-// services run with other people's secrets.
-var services = []group{
-	{CI, Asked, "GitHub", known("https://docs.github.com/actions"), []string{".github/"}},
-	{CI, Held, "GitHub", known("https://docs.github.com/actions"), []string{
-		".github/workflows", ".github/actions", ".github/dependabot.yml", ".github/dependabot.yaml",
-	}},
-	{CI, Held, "GitLab", known("https://docs.gitlab.com/ci/yaml/"), []string{
-		".gitlab-ci.yml", ".gitlab-ci.yaml", ".gitlab/ci", ".gitlab/agents", ".gitlab/duo",
-	}},
-	{CI, Held, "CircleCI, Travis, AppVeyor", known("https://circleci.com/docs/configuration-reference/"), []string{
-		".circleci", ".travis.yml", "appveyor.yml", ".appveyor.yml",
-	}},
-	{CI, Held, "Azure Pipelines", known("https://learn.microsoft.com/azure/devops/pipelines/"), []string{
-		".azure-pipelines", "azure-pipelines.yml", "azure-pipelines.yaml", "azure-pipelines.*.yml", ".vsts-ci.yml",
-	}},
-	{CI, Held, "Jenkins", known("https://www.jenkins.io/doc/book/pipeline/jenkinsfile/"), []string{
-		"Jenkinsfile", "Jenkinsfile.*", "*.jenkinsfile",
-	}},
-	{
-		CI, Held, "Bitbucket",
-		known("https://support.atlassian.com/bitbucket-cloud/docs/bitbucket-pipelines-configuration-reference/"),
-		[]string{"bitbucket-pipelines.yml"},
-	},
-	{
-		CI, Held, "Drone, Woodpecker, Forgejo, Gitea",
-		known("https://woodpecker-ci.org/docs/usage/workflow-syntax"),
-		[]string{
-			".drone.yml", ".drone.yaml", ".drone.star", ".drone.jsonnet", ".woodpecker", ".woodpecker.yml",
-			".woodpecker.yaml", ".forgejo/workflows", ".forgejo/actions", ".gitea/workflows", ".gitea/actions",
-		},
-	},
-	{
-		CI, Held, "Buildkite, TeamCity, Semaphore, Cirrus, Tekton",
-		known("https://buildkite.com/docs/pipelines"),
-		[]string{".buildkite", "buildkite.yml", ".teamcity", ".semaphore", ".cirrus.yml", ".cirrus.star", ".tekton"},
-	},
-	{CI, Held, "sourcehut, Codefresh, Wercker, Codemagic, Bitrise", known("https://man.sr.ht/builds.sr.ht/"), []string{
-		".build.yml", ".builds", "codefresh.yml", ".codefresh", "wercker.yml", "codemagic.yaml", "bitrise.yml",
-		".screwdriver.yaml", "screwdriver.yaml",
-	}},
-	{
-		CI, Noted, "Netlify, Vercel, Render, Heroku: what they build with, once it is pushed",
-		known("https://docs.netlify.com/build/configure-builds/file-based-configuration/"),
-		[]string{"netlify.toml", "vercel.json", "render.yaml", "heroku.yml"},
-	},
-	{
-		CI, Held, "reviewers by machine",
-		known("https://qodo-merge-docs.qodo.ai/usage-guide/configuration_options/"),
-		[]string{".pr_agent.toml", ".coderabbit.yaml", ".coderabbit.yml"},
-	},
-	{
-		CI, Held, "Cloud Build, CodeBuild, Read the Docs",
-		known("https://cloud.google.com/build/docs/build-config-file-schema"),
-		[]string{
-			"cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json", "buildspec.yml", "buildspec.yaml",
-			"amplify.yml", ".readthedocs.yaml", ".readthedocs.yml",
-		},
-	},
-	{
-		CI, Held, "Dagger, Earthly, Concourse, Zuul, Prow",
-		known("https://zuul-ci.org/docs/zuul/latest/config/"),
-		[]string{
-			".zuul.yaml", ".zuul.d", "zuul.yaml", "zuul.d", ".prow.yaml", ".prow", ".ci-operator.yaml",
-			".hound.yml", ".lgtm.yml",
-		},
-	},
-	{
-		CI, Held, "Mergify: what is merged by itself",
-		read("https://docs.mergify.com/configuration/file-format/"),
-		[]string{".mergify.yml", ".mergify", ".github/mergify.yml"},
-	},
-	{CI, Held, "EAS Workflows", seen("https://docs.expo.dev/eas/workflows/get-started/"), []string{".eas/workflows"}},
-	{
-		CI, Held, "Xcode Cloud",
-		seen("https://developer.apple.com/documentation/xcode/writing-custom-build-scripts"),
-		[]string{"ci_scripts/ci_*.sh"},
-	},
-	{CI, Held, "Renovate", known("https://docs.renovatebot.com/configuration-options/"), []string{
-		"renovate.json", "renovate.json5", ".renovaterc", ".renovaterc.json", ".renovaterc.json5",
-	}},
-}
-
 // agents read their permissions, servers, hooks and commands from these.
 var agents = []group{
 	{Agent, Held, "Claude Code", read("https://code.claude.com/docs/en/claude-directory"), []string{
@@ -181,9 +99,4 @@ var rest = []group{
 	{Credentials, Held, "curl, git, ftp", known("https://curl.se/docs/manpage.html"), []string{
 		".netrc", "_netrc", ".git-credentials",
 	}},
-	{
-		Shell, Held, "gdb, lldb",
-		known("https://sourceware.org/gdb/current/onlinedocs/gdb.html/Init-File-in-the-Current-Directory.html"),
-		[]string{".gdbinit", ".lldbinit"},
-	},
 }

@@ -2,9 +2,21 @@ package trusted
 
 // editors run tasks, terminals and language servers by these.
 var editors = []group{
-	{Editor, Held, "VS Code and its kin", known("https://code.visualstudio.com/docs/configure/settings"), []string{
-		".vscode", "*.code-workspace", ".theia",
-	}},
+	{
+		Editor, Held, "VS Code: tasks, debuggers and settings that name programs",
+		read("https://code.visualstudio.com/docs/editing/workspaces/workspace-trust"),
+		[]string{".vscode"},
+	},
+	{
+		Editor, Held, "VS Code: the same, for several directories",
+		known("https://code.visualstudio.com/docs/editing/workspaces/multi-root-workspaces"),
+		[]string{"*.code-workspace"},
+	},
+	{
+		Editor, Held, "Theia: the same",
+		read("https://github.com/eclipse-theia/theia/tree/master/packages/preferences"),
+		[]string{".theia"},
+	},
 	{Editor, Held, "development containers", seen("https://containers.dev/implementors/spec/"), []string{
 		".devcontainer", ".devcontainer.json",
 	}},
@@ -41,12 +53,26 @@ var editors = []group{
 		[]string{".vimrc.local"},
 	},
 	{
-		Editor, Held, "Vim, Neovim: spellings, and what common plugins read",
-		known("https://github.com/embear/vim-localvimrc"),
-		[]string{
-			".vim", "_vimrc", "_exrc", ".lvimrc", ".local.vimrc", ".lazy.lua", ".vimspector.json", ".neoconf.json",
-			".nlsp-settings", ".ycm_extra_conf.py",
-		},
+		Editor, Held, "Vim: the same, by other spellings or where a home is kept as a project",
+		read("https://vimhelp.org/starting.txt.html#vimrc"),
+		[]string{"_vimrc", "_exrc", ".vim"},
+	},
+	{Editor, Held, "localvimrc", read("https://github.com/embear/vim-localvimrc"), []string{".lvimrc"}},
+	{
+		Editor, Held, "vimspector: which debug adapters it starts",
+		read("https://puremourning.github.io/vimspector/configuration.html"),
+		[]string{".vimspector.json", ".gadgets.json"},
+	},
+	{Editor, Held, "neoconf.nvim", read("https://github.com/folke/neoconf.nvim"), []string{".neoconf.json"}},
+	{
+		Editor, Held, "nlsp-settings.nvim",
+		read("https://github.com/tamago324/nlsp-settings.nvim"),
+		[]string{".nlsp-settings"},
+	},
+	{
+		Editor, Held, "Vim, Neovim: what common plugins read",
+		known("https://lazy.folke.io/configuration"),
+		[]string{".local.vimrc", ".lazy.lua", ".ycm_extra_conf.py"},
 	},
 	{
 		Editor, Held, "Emacs",
@@ -56,15 +82,28 @@ var editors = []group{
 	{Editor, Held, "Kakoune, with a local configuration", known("https://github.com/mawww/kakoune"), []string{
 		".kakrc", ".kakrc.local",
 	}},
-	{Editor, Held, "clangd, ccls: which compiler they ask", known("https://clangd.llvm.org/config"), []string{
-		".clangd", ".ccls",
-	}},
+	{
+		Editor, Held, "clangd: which compiler it asks, and which server it tells",
+		read("https://clangd.llvm.org/config"),
+		[]string{".clangd"},
+	},
+	{Editor, Held, "ccls: which compiler it asks", known("https://github.com/MaskRay/ccls/wiki"), []string{".ccls"}},
+	{
+		Editor, Held, "sourcekit-lsp: what it passes to compilers and clangd",
+		read("https://github.com/swiftlang/sourcekit-lsp/blob/main/Documentation/Configuration%20File.md"),
+		[]string{".sourcekit-lsp"},
+	},
+	{
+		Editor, Held, "lua-language-server: which plugin it runs",
+		read("https://luals.github.io/wiki/configuration/"),
+		[]string{".luarc.json"},
+	},
 	{
 		Editor, Held, "language servers: plugins and commands of theirs",
 		known("https://luals.github.io/wiki/configuration/"),
 		[]string{
-			".luarc.json", ".luarc.jsonc", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-analyzer.json",
-			"coc-settings.json", ".sourcekit-lsp", "buildServer.json",
+			".luarc.jsonc", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-analyzer.json",
+			"coc-settings.json", "buildServer.json",
 		},
 	},
 	{
@@ -98,11 +137,41 @@ var editors = []group{
 		[]string{".pylintrc", "pylintrc"},
 	},
 	{
-		Editor, Held, "interpreters and debuggers, from the directory that they are started in",
+		Editor, Held, "R, from the directory that it is started in",
 		known("https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html"),
+		[]string{".Rprofile", ".Renviron"},
+	},
+	{
+		Editor, Held, "Octave, from the directory that it is started in",
+		read("https://docs.octave.org/latest/Startup-Files.html"),
+		[]string{".octaverc"},
+	},
+	{
+		Editor, Noted, "Octave, MATLAB: the same; ordinary work has files of the name",
+		read("https://docs.octave.org/latest/Startup-Files.html"),
+		[]string{"startup.m"},
+	},
+	{
+		Editor, Held, "pdb, from the directory that it is started in",
+		read("https://docs.python.org/3/library/pdb.html#debugger-commands"),
+		[]string{".pdbrc"},
+	},
+	{
+		Editor, Held, "pry, from the directory that it is started in",
+		read("https://github.com/pry/pry"),
+		[]string{".pryrc"},
+	},
+	{
+		Editor, Held, "iex, from the directory that it is started in",
+		read("https://hexdocs.pm/iex/IEx.html#module-the-iex-exs-file"),
+		[]string{".iex.exs"},
+	},
+	{
+		Editor, Held, "interpreters and debuggers, from the directory that they are started in",
+		known("https://downloads.haskell.org/ghc/latest/docs/users_guide/ghci.html"),
 		[]string{
-			".Rprofile", ".Renviron", ".octaverc", ".pdbrc", ".pryrc", ".byebugrc", ".ghci", ".ocamlinit",
-			".iex.exs", ".erlang", "jupyter_*config.py", "jupyter_*config.json",
+			".byebugrc", ".ghci", ".ocamlinit",
+			".erlang", "jupyter_*config.py", "jupyter_*config.json",
 		},
 	},
 	{Editor, Held, "irb", read("https://ruby.github.io/irb/Configurations_md.html"), []string{
@@ -129,12 +198,14 @@ var editors = []group{
 // hooks are what hook managers install from and run.
 var hooks = []group{
 	{Hooks, Held, "husky", read("https://typicode.github.io/husky/how-to.html"), []string{".husky"}},
-	{Hooks, Held, "husky before 5", known("https://typicode.github.io/husky/"), []string{
+	{Hooks, Held, "husky before 5", read("https://github.com/typicode/husky/tree/v4.3.8"), []string{
 		".huskyrc", ".huskyrc.js", ".huskyrc.json", ".huskyrc.yml", ".huskyrc.yaml", "husky.config.js",
 	}},
-	{Hooks, Held, "git, where core.hooksPath says so", known("https://git-scm.com/docs/githooks"), []string{
-		".githooks", ".git-hooks",
-	}},
+	{
+		Hooks, Held, "git, where core.hooksPath says so",
+		read("https://git-scm.com/docs/git-config#Documentation/git-config.txt-corehooksPath"),
+		[]string{".githooks", ".git-hooks"},
+	},
 	{Hooks, Held, "pre-commit, prek", read("https://prek.j178.dev/configuration/"), []string{
 		".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml",
 	}},

@@ -1,0 +1,130 @@
+package trusted
+
+// services run with other people's secrets.
+var services = []group{
+	{CI, Asked, "GitHub", known("https://docs.github.com/actions"), []string{".github/"}},
+	{CI, Held, "GitHub", known("https://docs.github.com/actions"), []string{".github/workflows", ".github/actions"}},
+	{
+		CI, Held, "Dependabot",
+		read("https://docs.github.com/code-security/dependabot/dependabot-version-updates"),
+		[]string{".github/dependabot.yml"},
+	},
+	{
+		CI, Held, "Dependabot, by another ending",
+		known("https://docs.github.com/code-security/dependabot"),
+		[]string{".github/dependabot.yaml"},
+	},
+	{CI, Held, "GitLab", read("https://docs.gitlab.com/ci/quick_start/"), []string{".gitlab-ci.yml"}},
+	{CI, Held, "GitLab, and what its file commonly includes", known("https://docs.gitlab.com/ci/yaml/"), []string{
+		".gitlab-ci.yaml", ".gitlab/ci", ".gitlab/agents", ".gitlab/duo",
+	}},
+	{CI, Held, "CircleCI", read("https://circleci.com/docs/concepts/#configuration"), []string{".circleci"}},
+	{CI, Held, "Travis CI", read("https://docs.travis-ci.com/user/tutorial/"), []string{".travis.yml"}},
+	{CI, Held, "AppVeyor", read("https://www.appveyor.com/docs/build-configuration/"), []string{
+		"appveyor.yml", ".appveyor.yml",
+	}},
+	{
+		CI, Held, "Azure Pipelines",
+		read("https://learn.microsoft.com/azure/devops/pipelines/customize-pipeline"),
+		[]string{"azure-pipelines.yml"},
+	},
+	{
+		CI, Held, "Azure Pipelines, where the pipeline names it so",
+		known("https://learn.microsoft.com/azure/devops/pipelines/"),
+		[]string{".azure-pipelines", "azure-pipelines.yaml", "azure-pipelines.*.yml", ".vsts-ci.yml"},
+	},
+	{CI, Held, "Jenkins", read("https://www.jenkins.io/doc/pipeline/tour/hello-world/"), []string{"Jenkinsfile"}},
+	{
+		CI, Held, "Jenkins, where a job names it so",
+		known("https://www.jenkins.io/doc/book/pipeline/jenkinsfile/"),
+		[]string{"Jenkinsfile.*", "*.jenkinsfile"},
+	},
+	{
+		CI, Held, "Bitbucket",
+		known("https://support.atlassian.com/bitbucket-cloud/docs/bitbucket-pipelines-configuration-reference/"),
+		[]string{"bitbucket-pipelines.yml"},
+	},
+	{CI, Held, "Drone", read("https://docs.drone.io/pipeline/overview/"), []string{
+		".drone.yml", ".drone.star", ".drone.jsonnet",
+	}},
+	{CI, Held, "Drone, where its settings say so", known("https://docs.drone.io/pipeline/overview/"), []string{
+		".drone.yaml",
+	}},
+	{CI, Held, "Woodpecker", read("https://woodpecker-ci.org/docs/usage/project-settings"), []string{
+		".woodpecker", ".woodpecker.yml", ".woodpecker.yaml",
+	}},
+	{CI, Held, "Gitea", read("https://docs.gitea.com/usage/actions/quickstart"), []string{".gitea/workflows"}},
+	{CI, Held, "Forgejo, Gitea", known("https://forgejo.org/docs/latest/user/actions/"), []string{
+		".forgejo/workflows", ".forgejo/actions", ".gitea/actions",
+	}},
+	{
+		CI, Held, "Buildkite",
+		read("https://buildkite.com/docs/agent/v3/cli-pipeline"),
+		[]string{
+			".buildkite", "buildkite.yml", "buildkite.yaml", "buildkite.json", "buildkite/pipeline.yml",
+			"buildkite/pipeline.yaml", "buildkite/pipeline.json",
+		},
+	},
+	{CI, Held, "TeamCity", read("https://www.jetbrains.com/help/teamcity/kotlin-dsl.html"), []string{".teamcity"}},
+	{CI, Held, "Semaphore", known("https://docs.semaphore.io"), []string{".semaphore"}},
+	{CI, Held, "Cirrus CI", read("https://cirrus-ci.org/guide/programming-tasks/"), []string{
+		".cirrus.yml", ".cirrus.star",
+	}},
+	{CI, Held, "Pipelines as Code (Tekton)", read("https://pipelinesascode.com/docs/guide/authoringprs/"), []string{
+		".tekton",
+	}},
+	{CI, Held, "sourcehut, Codefresh, Wercker, Codemagic, Bitrise", known("https://man.sr.ht/builds.sr.ht/"), []string{
+		".build.yml", ".builds", "codefresh.yml", ".codefresh", "wercker.yml", "codemagic.yaml", "bitrise.yml",
+	}},
+	{
+		CI, Noted, "Netlify, Vercel, Render, Heroku: what they build with, once it is pushed",
+		known("https://docs.netlify.com/build/configure-builds/file-based-configuration/"),
+		[]string{"netlify.toml", "vercel.json", "render.yaml", "heroku.yml"},
+	},
+	{
+		CI, Held, "PR-Agent: what it is told, and does by itself",
+		read("https://qodo-merge-docs.qodo.ai/usage-guide/configuration_options/"),
+		[]string{".pr_agent.toml"},
+	},
+	{CI, Held, "CodeRabbit", known("https://docs.coderabbit.ai/getting-started/configure-coderabbit"), []string{
+		".coderabbit.yaml", ".coderabbit.yml",
+	}},
+	{
+		CI, Held, "Cloud Build, CodeBuild",
+		known("https://cloud.google.com/build/docs/build-config-file-schema"),
+		[]string{
+			"cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json", "buildspec.yml", "buildspec.yaml",
+			"amplify.yml",
+		},
+	},
+	{
+		CI, Held, "Zuul",
+		known("https://zuul-ci.org/docs/zuul/latest/config/"),
+		[]string{
+			".zuul.yaml", ".zuul.d", "zuul.yaml", "zuul.d", ".ci-operator.yaml",
+			".hound.yml", ".lgtm.yml",
+		},
+	},
+	{CI, Held, "Screwdriver", read("https://docs.screwdriver.cd/user-guide/configuration/"), []string{
+		"screwdriver.yaml",
+	}},
+	{CI, Held, "Screwdriver, by another name", known("https://docs.screwdriver.cd"), []string{".screwdriver.yaml"}},
+	{CI, Held, "Prow", read("https://docs.prow.k8s.io/docs/inrepoconfig/"), []string{".prow.yaml", ".prow"}},
+	{CI, Held, "Read the Docs", read("https://docs.readthedocs.com/platform/stable/config-file/"), []string{
+		".readthedocs.yaml", ".readthedocs.yml", "readthedocs.yaml", "readthedocs.yml",
+	}},
+	{
+		CI, Held, "Mergify: what is merged by itself",
+		read("https://docs.mergify.com/configuration/file-format/"),
+		[]string{".mergify.yml", ".mergify", ".github/mergify.yml"},
+	},
+	{CI, Held, "EAS Workflows", seen("https://docs.expo.dev/eas/workflows/get-started/"), []string{".eas/workflows"}},
+	{
+		CI, Held, "Xcode Cloud",
+		seen("https://developer.apple.com/documentation/xcode/writing-custom-build-scripts"),
+		[]string{"ci_scripts/ci_*.sh"},
+	},
+	{CI, Held, "Renovate", known("https://docs.renovatebot.com/configuration-options/"), []string{
+		"renovate.json", "renovate.json5", ".renovaterc", ".renovaterc.json", ".renovaterc.json5",
+	}},
+}
