@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"palyra"
+	"palyra/internal/pace"
 	"palyra/internal/rpc/wire"
 )
 
@@ -89,7 +90,7 @@ func (d *door) guard(h http.Handler, s *Server, bodies *budget) *guard {
 // http is a server with the limits that hold at every door.
 func (d *door) http(h http.Handler, s *Server) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           pace.Unread(h),
 		ReadHeaderTimeout: s.limits.header,
 		IdleTimeout:       s.limits.idle,
 		MaxHeaderBytes:    maxHeader,

@@ -186,6 +186,8 @@ func TestConsoleSlowAndLarge(t *testing.T) {
 		"half headers": "GET / HTTP/1.1\r\nHost: " + w.console + "\r\n",
 		"half a form":  "POST /login HTTP/1.1\r\nHost: " + w.console + "\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nc",
 		"half a call":  "POST " + statusPath + " HTTP/1.1\r\nHost: " + w.console + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"refused":      "POST /login HTTP/1.1\r\nHost: " + w.console + "\r\nOrigin: http://evil.example\r\nContent-Length: 100\r\n\r\nc",
+		"other host":   "POST /login HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\nc",
 		"two hosts":    "GET / HTTP/1.1\r\nHost: " + w.console + "\r\nHost: evil.example\r\n\r\n",
 		"no host":      "GET / HTTP/1.1\r\n\r\n",
 	} {

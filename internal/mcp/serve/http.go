@@ -48,7 +48,7 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, token palyra.Secret) 
 	defer stop()
 	kept := make(chan error, 1)
 	go func() { kept <- s.Run(ctx) }()
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead}
+	srv := &http.Server{Handler: pace.Unread(h), ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead}
 	down := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		defer close(down)

@@ -264,19 +264,25 @@ func TestGivingUpOverHTTP(t *testing.T) {
 	notCancelled(t, d)
 }
 
-// A client that says it will send far too much is answered at once, one that sends
-// next to nothing after a third of the time that bodies have.
+// A client that says it will send far too much is answered at once, as is one that
+// has no token and sends its body slowly; one that sends next to nothing after a
+// third of the time that bodies have.
 func TestSlowAndDeclaredBodies(t *testing.T) {
 	url := web(t, server(t, newDaemon(), nil))
 	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), serve.Path)
-	for size, within := range map[int64]time.Duration{16 << 30: 5 * time.Second, 1000: 5 * 10 * time.Second} {
+	for _, c := range []struct {
+		size   int64
+		token  string
+		within time.Duration
+	}{{16 << 30, testToken, 5 * time.Second}, {1000, testToken, 5 * 10 * time.Second}, {1000, "none", 5 * time.Second}} {
+		size, within := c.size, c.within
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(within))
 		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n{",
-			serve.Path, address, testToken, size)
+			serve.Path, address, c.token, size)
 		if err != nil {
 			t.Fatal(err)
 		}
