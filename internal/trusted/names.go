@@ -166,19 +166,26 @@ var toolchains = []group{
 		".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml",
 	}},
 	{
+		Packages, Held, "Maven 4: properties of a user for the whole project",
+		read("https://maven.apache.org/whatsnewinmaven4.html"),
+		[]string{".mvn/maven-user.properties"},
+	},
+	{
+		Packages, Held, "Maven 4: settings of the project, by those who build on it",
+		seen("https://github.com/apache/maven"),
+		[]string{".mvn/settings.xml"},
+	},
+	{
 		Packages, Held, "Maven 4, and projects that name such files",
 		known("https://maven.apache.org/whatsnewinmaven4.html"),
-		[]string{
-			".mvn/settings.xml", ".mvn/maven-settings.xml", ".mvn/maven.properties", ".mvn/maven-user.properties",
-			".mvn/maven-system.properties",
-		},
+		[]string{".mvn/maven-settings.xml", ".mvn/maven.properties", ".mvn/maven-system.properties"},
 	},
 	{Packages, Held, "mvnd: with what Java its daemon is run", read("https://github.com/apache/maven-mvnd"), []string{
 		".mvn/mvnd.properties",
 	}},
 	{
 		Packages, Noted, "Gradle: which Java runs it and with what, also for editors",
-		known("https://docs.gradle.org/current/userguide/build_environment.html"),
+		read("https://docs.gradle.org/current/userguide/build_environment.html"),
 		[]string{"gradle.properties"},
 	},
 	{
@@ -187,9 +194,19 @@ var toolchains = []group{
 		[]string{"gradle/gradle-daemon-jvm.properties"},
 	},
 	{
-		Packages, Held, "sbt, Mill: what the Java that runs them loads",
-		known("https://www.scala-sbt.org/1.x/docs/Command-Line-Reference.html"),
-		[]string{".sbtopts", ".jvmopts", ".sbtrc", ".mill-jvm-opts", ".mill-opts"},
+		Packages, Held, "sbt: what the Java that runs it loads",
+		read("https://github.com/dwijnand/sbt-extras"),
+		[]string{".sbtopts", ".jvmopts"},
+	},
+	{
+		Packages, Held, "sbt: commands that it runs as it starts",
+		known("https://www.scala-sbt.org/1.x/docs/Best-Practices.html"),
+		[]string{".sbtrc"},
+	},
+	{
+		Packages, Held, "Mill: what the Java that runs it loads, and which Mill is run",
+		read("https://github.com/com-lihaoyi/mill"),
+		[]string{".mill-jvm-opts", ".mill-opts", ".mill-version", ".config/mill-version"},
 	},
 	{
 		Packages, Noted, "wrappers of Maven and Gradle, which editors start",
@@ -205,18 +222,24 @@ var toolchains = []group{
 		[]string{"tools/bazel", "tools/bazel.*"},
 	},
 	{Packages, Noted, "Bazel", read("https://bazel.build/run/bazelrc"), []string{".bazelrc"}},
-	{Packages, Noted, "Buck", known("https://buck2.build/docs/concepts/buckconfig/"), []string{
-		".buckconfig", ".buckconfig.local",
-	}},
+	{
+		Packages, Noted, "Buck",
+		read("https://buck2.build/docs/concepts/buckconfig/"),
+		[]string{".buckconfig", ".buckconfig.local", ".buckconfig.d/*"},
+	},
 	{
 		Packages, Held, "Conan: its home, where profiles, hooks and commands are",
 		read("https://docs.conan.io/2/reference/config_files/conanrc.html"),
 		[]string{".conanrc"},
 	},
-	{Packages, Held, "Swift's package manager", known("https://www.swift.org/documentation/package-manager/"), []string{
-		".swiftpm/configuration",
-	}},
-	{Packages, Held, "NuGet", known("https://learn.microsoft.com/nuget/reference/nuget-config-file"), []string{
-		"nuget.config",
-	}},
+	{
+		Packages, Held, "Swift's package manager: registries and mirrors",
+		seen("https://github.com/swiftlang/swift-package-manager"),
+		[]string{".swiftpm/configuration"},
+	},
+	{
+		Packages, Held, "NuGet: where packages come from",
+		read("https://learn.microsoft.com/nuget/consume-packages/configuring-nuget-behavior"),
+		[]string{"nuget.config", ".config/nuget/config", ".nuget/config"},
+	},
 }

@@ -41,7 +41,7 @@ var services = []group{
 	},
 	{
 		CI, Held, "Bitbucket",
-		known("https://support.atlassian.com/bitbucket-cloud/docs/bitbucket-pipelines-configuration-reference/"),
+		read("https://support.atlassian.com/bitbucket-cloud/docs/custom-configuration-files/"),
 		[]string{"bitbucket-pipelines.yml"},
 	},
 	{CI, Held, "Drone", read("https://docs.drone.io/pipeline/overview/"), []string{
@@ -54,9 +54,12 @@ var services = []group{
 		".woodpecker", ".woodpecker.yml", ".woodpecker.yaml",
 	}},
 	{CI, Held, "Gitea", read("https://docs.gitea.com/usage/actions/quickstart"), []string{".gitea/workflows"}},
-	{CI, Held, "Forgejo, Gitea", known("https://forgejo.org/docs/latest/user/actions/"), []string{
-		".forgejo/workflows", ".forgejo/actions", ".gitea/actions",
-	}},
+	{CI, Held, "Forgejo", seen("https://forgejo.org/docs/latest/user/actions/"), []string{".forgejo/workflows"}},
+	{
+		CI, Held, "Forgejo, Gitea: actions of the repository itself, by convention",
+		known("https://forgejo.org/docs/latest/user/actions/"),
+		[]string{".forgejo/actions", ".gitea/actions"},
+	},
 	{
 		CI, Held, "Buildkite",
 		read("https://buildkite.com/docs/agent/v3/cli-pipeline"),
@@ -73,8 +76,9 @@ var services = []group{
 	{CI, Held, "Pipelines as Code (Tekton)", read("https://pipelinesascode.com/docs/guide/authoringprs/"), []string{
 		".tekton",
 	}},
+	{CI, Held, "sourcehut", seen("https://man.sr.ht/builds.sr.ht/"), []string{".build.yml"}},
 	{CI, Held, "sourcehut, Codefresh, Wercker, Codemagic, Bitrise", known("https://man.sr.ht/builds.sr.ht/"), []string{
-		".build.yml", ".builds", "codefresh.yml", ".codefresh", "wercker.yml", "codemagic.yaml", "bitrise.yml",
+		".builds", "codefresh.yml", ".codefresh", "wercker.yml", "codemagic.yaml", "bitrise.yml",
 	}},
 	{
 		CI, Noted, "Netlify, Vercel, Render, Heroku: what they build with, once it is pushed",
@@ -99,11 +103,18 @@ var services = []group{
 	},
 	{
 		CI, Held, "Zuul",
-		known("https://zuul-ci.org/docs/zuul/latest/config/"),
-		[]string{
-			".zuul.yaml", ".zuul.d", "zuul.yaml", "zuul.d", ".ci-operator.yaml",
-			".hound.yml", ".lgtm.yml",
-		},
+		read("https://zuul-ci.org/docs/zuul/latest/project-config.html"),
+		[]string{".zuul.yaml", ".zuul.d", "zuul.yaml", "zuul.d"},
+	},
+	{
+		CI, Held, "OpenShift's ci-operator: in which image it builds",
+		read("https://github.com/openshift/ci-tools"),
+		[]string{".ci-operator.yaml"},
+	},
+	{
+		CI, Held, "Hound, LGTM: what is reviewed and how it is built",
+		known("https://github.com/houndci/hound"),
+		[]string{".hound.yml", ".lgtm.yml"},
 	},
 	{CI, Held, "Screwdriver", read("https://docs.screwdriver.cd/user-guide/configuration/"), []string{
 		"screwdriver.yaml",

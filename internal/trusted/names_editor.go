@@ -20,30 +20,69 @@ var editors = []group{
 	{Editor, Held, "development containers", seen("https://containers.dev/implementors/spec/"), []string{
 		".devcontainer", ".devcontainer.json",
 	}},
-	{Editor, Held, "Gitpod, Codespaces' like", known("https://www.gitpod.io/docs/references/gitpod-yml"), []string{
-		".gitpod.yml", ".gitpod.dockerfile", "devfile.yaml", ".devfile.yaml",
-	}},
-	{Editor, Held, "JetBrains", known("https://www.jetbrains.com/help/idea/run-debug-configuration.html"), []string{
-		".idea", ".run", ".fleet", "*.iws", "*.ipr",
-	}},
+	{
+		Editor, Held, "Gitpod",
+		seen("https://www.gitpod.io/docs/references/gitpod-yml"),
+		[]string{".gitpod.yml", ".gitpod.dockerfile"},
+	},
+	{
+		Editor, Held, "development environments by devfile",
+		known("https://devfile.io"),
+		[]string{"devfile.yaml", ".devfile.yaml"},
+	},
+	{
+		Editor, Held, "JetBrains: settings, and what runs how",
+		read("https://www.jetbrains.com/help/idea/2017.1/managing-projects-under-version-control.html"),
+		[]string{".idea", "*.iws", "*.ipr"},
+	},
+	{
+		Editor, Held, "JetBrains: what runs how, kept beside the settings",
+		known("https://www.jetbrains.com/help/idea/run-debug-configuration.html"),
+		[]string{".run", ".fleet"},
+	},
 	{
 		Editor, Held, "Visual Studio",
-		known("https://learn.microsoft.com/visualstudio/ide/customize-build-and-debug-tasks-in-visual-studio"),
+		read("https://learn.microsoft.com/visualstudio/ide/customize-build-and-debug-tasks-in-visual-studio"),
 		[]string{".vs", "tasks.vs.json", "launch.vs.json"},
 	},
 	{Editor, Held, "Zed", read("https://zed.dev/docs/tasks"), []string{".zed"}},
-	{Editor, Held, "Helix", known("https://docs.helix-editor.com/configuration.html"), []string{".helix"}},
-	{Editor, Held, "Sublime Text, Kate, Lite XL", known("https://www.sublimetext.com/docs/projects.html"), []string{
-		"*.sublime-project", "*.sublime-workspace", ".kateproject", ".kateproject.*", ".lite_project.lua",
-	}},
+	{Editor, Held, "Helix", seen("https://docs.helix-editor.com/languages.html"), []string{".helix"}},
+	{
+		Editor, Held, "Sublime Text: build systems and settings",
+		known("https://www.sublimetext.com/docs/projects.html"),
+		[]string{"*.sublime-project", "*.sublime-workspace"},
+	},
+	{
+		Editor, Asked, "Kate, where such a file is opened: build targets. CMake writes it",
+		read("https://cmake.org/cmake/help/latest/generator/Kate.html"),
+		[]string{"*.kateproject"},
+	},
+	{
+		Editor, Held, "Kate: build commands and language servers",
+		known("https://docs.kde.org/stable5/en/kate/kate/"),
+		[]string{".kateproject", ".kateproject.*"},
+	},
+	{
+		Editor, Held, "Lite XL, which runs it as it opens the directory",
+		read("https://github.com/lite-xl/lite-xl"),
+		[]string{".lite_project.lua"},
+	},
 	{
 		Editor, Held, "machines in the cloud that are set up from the project",
 		known("https://firebase.google.com/docs/studio/customize-workspace"),
-		[]string{".idx", ".replit", "replit.nix", ".stackblitzrc", ".codesandbox", ".gitpod"},
+		[]string{".idx", ".replit", "replit.nix", ".codesandbox", ".gitpod"},
 	},
-	{Editor, Held, "Nova, Eclipse", known("https://help.nova.app"), []string{
-		".nova", ".project", ".externalToolBuilders",
-	}},
+	{
+		Editor, Held, "StackBlitz: what it starts",
+		seen("https://developer.stackblitz.com/platform/webcontainers/project-config"),
+		[]string{".stackblitzrc"},
+	},
+	{Editor, Held, "Nova", known("https://help.nova.app"), []string{".nova"}},
+	{
+		Editor, Held, "Eclipse: builders that are programs",
+		seen("https://help.eclipse.org"),
+		[]string{".project", ".externalToolBuilders"},
+	},
 	{Editor, Held, "Vim, Neovim", seen("https://neovim.io/doc/user/options.html#'exrc'"), []string{
 		".vimrc", ".exrc", ".gvimrc", ".nvim.lua", ".nvimrc",
 	}},
@@ -70,16 +109,26 @@ var editors = []group{
 		[]string{".nlsp-settings"},
 	},
 	{
-		Editor, Held, "Vim, Neovim: what common plugins read",
-		known("https://lazy.folke.io/configuration"),
-		[]string{".local.vimrc", ".lazy.lua", ".ycm_extra_conf.py"},
+		Editor, Held, "lazy.nvim: plugins of the project",
+		read("https://github.com/folke/lazy.nvim/blob/main/lua/lazy/core/config.lua"),
+		[]string{".lazy.lua"},
+	},
+	{
+		Editor, Held, "Vim, where its owner has it read so",
+		seen("https://github.com/thinca/vim-localrc"),
+		[]string{".local.vimrc"},
+	},
+	{
+		Editor, Held, "YouCompleteMe, which runs it as Python",
+		seen("https://github.com/ycm-core/YouCompleteMe"),
+		[]string{".ycm_extra_conf.py"},
 	},
 	{
 		Editor, Held, "Emacs",
-		known("https://www.gnu.org/software/emacs/manual/html_node/emacs/Directory-Variables.html"),
+		read("https://www.gnu.org/software/emacs/manual/html_node/emacs/Directory-Variables.html"),
 		[]string{".dir-locals.el", ".dir-locals-2.el"},
 	},
-	{Editor, Held, "Kakoune, with a local configuration", known("https://github.com/mawww/kakoune"), []string{
+	{Editor, Held, "Kakoune, where its owner has it read so", seen("https://github.com/schemar/kak-jsts"), []string{
 		".kakrc", ".kakrc.local",
 	}},
 	{
@@ -138,8 +187,18 @@ var editors = []group{
 	},
 	{
 		Editor, Held, "R, from the directory that it is started in",
-		known("https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html"),
+		read("https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html"),
 		[]string{".Rprofile", ".Renviron"},
+	},
+	{
+		Editor, Held, "R, where its owner uses the package startup",
+		read("https://github.com/HenrikBengtsson/startup"),
+		[]string{".Rprofile.d", ".Renviron.d"},
+	},
+	{
+		Editor, Noted, "R: the last session, with functions that it calls; R writes it as it ends",
+		seen("https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html"),
+		[]string{".RData"},
 	},
 	{
 		Editor, Held, "Octave, from the directory that it is started in",
@@ -209,7 +268,7 @@ var hooks = []group{
 	{Hooks, Held, "pre-commit, prek", read("https://prek.j178.dev/configuration/"), []string{
 		".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml",
 	}},
-	{Hooks, Held, "pre-commit", known("https://pre-commit.com"), []string{".pre-commit-hooks.yaml"}},
+	{Hooks, Held, "pre-commit", read("https://pre-commit.com/#new-hooks"), []string{".pre-commit-hooks.yaml"}},
 	{Hooks, Held, "overcommit", read("https://github.com/sds/overcommit"), []string{
 		".overcommit.yml", ".local-overcommit.yml",
 	}},
@@ -226,9 +285,16 @@ var hooks = []group{
 	{Hooks, Held, "commitlint", read("https://commitlint.js.org/reference/configuration.html"), append(
 		endings([]string{"js", "cjs", "mjs", "ts", "cts", "mts", "json", "yml", "yaml"}, ".commitlintrc", "commitlint.config"),
 		".commitlintrc")},
-	{Hooks, Held, "Trunk, rusty-hook", known("https://docs.trunk.io/cli/getting-started/actions/git-hooks"), []string{
-		".trunk", ".rusty-hook.toml",
-	}},
+	{
+		Hooks, Held, "Trunk: hooks, and programs that its shell hook puts first",
+		seen("https://docs.trunk.io/cli/getting-started/actions/git-hooks"),
+		[]string{".trunk"},
+	},
+	{
+		Hooks, Held, "rusty-hook",
+		read("https://github.com/swellaby/rusty-hook"),
+		[]string{".rusty-hook.toml", "rusty-hook.toml"},
+	},
 	{Hooks, Held, "hk", read("https://hk.jdx.dev/configuration.html"), []string{
 		"hk.pkl", "hk.local.pkl", ".config/hk.pkl", ".config/hk.local.pkl",
 	}},
@@ -238,9 +304,15 @@ var hooks = []group{
 		[]string{".gitlint"},
 	},
 	{
-		Hooks, Held, "captainhook, cargo-husky, grumphp",
-		known("https://captainhook-git.github.io/captainhook/"),
-		[]string{"captainhook.json", ".cargo-husky", "grumphp.yml", "grumphp.yml.dist"},
+		Hooks, Held, "captainhook",
+		read("https://github.com/captainhookphp/captainhook"),
+		[]string{"captainhook.json"},
+	},
+	{Hooks, Held, "cargo-husky", read("https://github.com/rhysd/cargo-husky"), []string{".cargo-husky"}},
+	{
+		Hooks, Held, "grumphp",
+		seen("https://github.com/phpro/grumphp"),
+		[]string{"grumphp.yml", "grumphp.yml.dist"},
 	},
 }
 

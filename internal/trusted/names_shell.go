@@ -138,7 +138,7 @@ var environment = []group{
 	},
 	{
 		Shell, Held, "the desktop, where a home is kept as a project",
-		known("https://specifications.freedesktop.org/autostart/latest/"),
+		read("https://specifications.freedesktop.org/autostart/latest/"),
 		[]string{".config/autostart"},
 	},
 	{
