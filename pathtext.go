@@ -55,6 +55,16 @@ func (t PathText) Raw() string {
 	return string(t)
 }
 
+// More is what the last entry of a shortened list says, such as "and 12 more". It
+// is empty for the text of a name.
+func (t PathText) More() string {
+	rest, cut := strings.CutPrefix(string(t), pathMore+" ")
+	if !cut {
+		return ""
+	}
+	return rest
+}
+
 // MaxPathTexts bounds the bytes of a list that TextOfPaths returns. A record holds
 // it up to four times: in the outcome, in the predicate, and the envelope of that
 // in the outcome again and on its own.

@@ -65,3 +65,15 @@ func FuzzPathText(f *testing.F) {
 		}
 	})
 }
+
+// Only the last entry of a shortened list says how many more there are; a name
+// that looks like it is quoted.
+func TestMoreOfPaths(t *testing.T) {
+	t.Parallel()
+	list := palyra.TextOfPaths([]string{"a", "… and 3 more"}, 12)
+	for i, want := range []string{"", "", "and 12 more"} {
+		if got := list[i].More(); got != want {
+			t.Errorf("%q: %q", list[i], got)
+		}
+	}
+}

@@ -181,7 +181,7 @@ func (a *app) whoami() *cobra.Command {
 		Example: "  palyra access whoami\n  palyra access whoami --agent\n  palyra --remote work access whoami",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			door := a.operator
-			if agent {
+			if agent || a.inside() { // the only door that there is in a room
 				door = a.agent
 			} else if a.tokenFile() != "" {
 				a.say("palyra: %s is set and not used here; for whom its token speaks: %s access whoami --agent", tokenVariable, a.own())

@@ -75,7 +75,7 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 		screen.Pair{"Journal position", fmt.Sprint(p.Granted.Seq)})
 	printFlows(w, p)
 	for _, path := range p.Quarantined {
-		fmt.Fprintf(w, "quarantined: %s\n", show.Arg(path.Raw()))
+		fmt.Fprintf(w, "quarantined: %s\n", screen.Path(path))
 	}
 	for _, text := range p.Left {
 		fmt.Fprintf(w, "left behind: %s\n", show.Line(text))

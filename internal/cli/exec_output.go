@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -270,7 +271,7 @@ func (x *execution) takenAway(call palyra.ID, paths []palyra.PathText) {
 	x.freshLine()
 	fmt.Fprintln(x.Stderr, "palyra: the command made or changed what is sealed; it is in quarantine, not in the workspace:")
 	for _, p := range paths[:min(shown, len(paths))] {
-		fmt.Fprintln(x.Stderr, "  "+show.Arg(p.Raw()))
+		fmt.Fprintln(x.Stderr, "  "+screen.Path(p))
 	}
 	if n := len(paths) - shown; n > 0 {
 		fmt.Fprintf(x.Stderr, "  and %d more\n", n)

@@ -144,6 +144,15 @@ func TestInsideARoom(t *testing.T) {
 	}
 }
 
+// In a room the only door is the agent's: whoami asks there.
+func TestWhoAmIInside(t *testing.T) {
+	s := openStage(t, nil)
+	fatal(t, os.Remove(filepath.Join(s.home, "run", "operator.sock")))
+	if code, out, said := s.main(nil, "access", "whoami"); code != exitOK || !strings.Contains(out, "agent:local") {
+		t.Errorf("%d %s%s", code, out, said)
+	}
+}
+
 // up and status name what is wrong with a daemon that runs all the same.
 func TestUpNamesProblems(t *testing.T) {
 	for _, quiet := range []bool{false, true} {

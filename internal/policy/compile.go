@@ -139,7 +139,7 @@ func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 	other := b.byID[cedar.PolicyID(id)]
 	switch {
 	case id == "":
-		fail(`the policy has no @id("…")`)
+		fail(`the policy has no @id("NAME")`)
 	case !validID.MatchString(id):
 		fail("@id %q: only letters, digits and . _ : / - are allowed, at most 128", palyra.Clip(id, 64))
 	case other != nil:

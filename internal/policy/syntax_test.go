@@ -52,7 +52,7 @@ func TestEveryProblemIsTold(t *testing.T) {
 			`a.cedar:2:67: expected a value, found "}"`, `a.cedar:4:30: expected ",", found "action"`,
 		}},
 		"no id and two unknown attributes": {head + "context.nope == 1 && context.none == 2 };", []string{
-			`a.cedar:1:1: the policy has no @id("…")`, "a.cedar:1:79: attribute `nope` in context for Action::\"tool.execute\" not found",
+			`a.cedar:1:1: the policy has no @id("NAME")`, "a.cedar:1:79: attribute `nope` in context for Action::\"tool.execute\" not found",
 			"a.cedar:1:100: attribute `none` in context for Action::\"tool.execute\" not found",
 		}},
 		"a bad id and a bad reason": {"@id(\"a b\")\n@reason(\"\\0\")\n" + head + "true };", []string{

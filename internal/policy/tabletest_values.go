@@ -79,7 +79,7 @@ func (r *tableReader) tool(n *yaml.Node) (t palyra.Tool) {
 	if n.Kind == yaml.ScalarNode {
 		t, ok := tableTools[n.Value]
 		if !ok {
-			r.fault(n, "%q is no tool of Palyra's own; describe it: {name: …, source: mcp, capabilities: […]}", palyra.Clip(n.Value, 64))
+			r.fault(n, "%q is no tool of Palyra's own; describe it: {name: NAME, source: mcp, capabilities: [...]}", palyra.Clip(n.Value, 64))
 		}
 		return t
 	}

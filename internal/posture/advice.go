@@ -15,7 +15,7 @@ func advice(t palyra.TierPosture) []string {
 		notes = append(notes, counted+" counted now and then, not bounded by the kernel: "+delegate)
 	}
 	if !slices.ContainsFunc(t.Mechanisms, func(m string) bool { return strings.HasPrefix(m, "landlock_abi_") }) {
-		notes = append(notes, "the kernel has no Landlock: boot one of 5.13 or later with CONFIG_SECURITY_LANDLOCK and lsm=…,landlock")
+		notes = append(notes, "the kernel has no Landlock: boot one of 5.13 or later with CONFIG_SECURITY_LANDLOCK and lsm=...,landlock")
 	}
 	if slices.Contains(t.Mechanisms, "root_workspace") {
 		notes = append(notes, "programs run as root without capabilities: run the daemon as an ordinary user, or give workspaces to one")

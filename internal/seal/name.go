@@ -120,12 +120,12 @@ func badName(format string, args ...any) *palyra.Error {
 
 func parse(name string) (rule, error) {
 	if len(name) > maxName {
-		return rule{}, badName("the sealed name %.40q… is longer than %d bytes", name, maxName)
+		return rule{}, badName("the sealed name %.40q... is longer than %d bytes", name, maxName)
 	}
 	text, dir := strings.CutSuffix(name, "/")
 	parts := strings.Split(text, "/")
 	if len(parts) > maxSegs {
-		return rule{}, badName("the sealed name %.40q… has more than %d parts", name, maxSegs)
+		return rule{}, badName("the sealed name %.40q... has more than %d parts", name, maxSegs)
 	}
 	r := rule{keep: dir}
 	for i, p := range parts {

@@ -136,7 +136,7 @@ func (w *walker) add(a at, path string, n node, st status) error {
 		return tooLong()
 	case len(path) > maxPath:
 		if w.known == nil {
-			return denied("the directories below %.60q… are nested too deeply to be sealed", path).
+			return denied("the directories below %.60q... are nested too deeply to be sealed", path).
 				WithRemedy("remove them, or use a workspace further down")
 		}
 		w.note(a.dir, path, deep, st)

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"palyra"
 	"palyra/internal/show"
 )
 
@@ -214,4 +215,18 @@ func EncodePlain(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Path is the name of a file in a list, cut to what a line can show, or how many
+// more there are.
+func Path(t palyra.PathText) string {
+	const most = 200
+	if more := t.More(); more != "" {
+		return show.Line(more)
+	}
+	name := t.Raw()
+	if len(name) > most {
+		name = palyra.Clip(name, most)
+	}
+	return show.Arg(name)
 }

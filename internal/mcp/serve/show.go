@@ -96,7 +96,9 @@ func (t *texts) asides(o palyra.Outcome) {
 func quoted(names []palyra.PathText) string {
 	out := make([]string, len(names))
 	for i, n := range names {
-		out[i] = fmt.Sprintf("%q", palyra.Clip(n.Raw(), 100))
+		if out[i] = n.More(); out[i] == "" {
+			out[i] = fmt.Sprintf("%q", palyra.Clip(n.Raw(), 100))
+		}
 	}
 	return strings.Join(out, ", ")
 }

@@ -127,7 +127,7 @@ func (c Config) place(host, port string) (string, error) {
 // which some resolvers read as addresses, are refused.
 func plainHost(host string) (string, error) {
 	bad := malformed("%s is not a host", show.Arg(palyra.Clip(host, 200))).
-		WithRemedy("give a name in ASCII letters (xn--… for others), or an address in its usual form")
+		WithRemedy("give a name in ASCII letters (xn-- and so on for others), or an address in its usual form")
 	if a, err := netip.ParseAddr(host); err == nil {
 		if a.Zone() != "" || a.Is4In6() {
 			return "", bad
