@@ -42,7 +42,7 @@ func (k Kept) With(e Event, body Digest) (Event, bool) {
 
 // BodyOf returns the part of an outcome's text that is its body.
 func BodyOf(text []byte) ([]byte, bool) {
-	i := bytes.LastIndex(text, []byte(attestationKey))
+	i := bytes.LastIndex(text, []byte(AttestationKey))
 	if i < 0 {
 		return nil, false
 	}

@@ -78,8 +78,8 @@ func stream(b []byte) (text, b64 string) {
 	return "", base64.StdEncoding.EncodeToString(b)
 }
 
-// attestationKey is where the bound part of an outcome ends.
-const attestationKey = `,"attestation":`
+// AttestationKey is where the bound part of an outcome ends.
+const AttestationKey = `,"attestation":`
 
 // Marshal returns the outcome's one compact JSON text. HTML characters are not
 // escaped: what a tool printed should be readable.
@@ -110,7 +110,7 @@ func (o Outcome) Body() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b, []byte(attestationKey+"null}")), nil
+	return bytes.TrimSuffix(b, []byte(AttestationKey+"null}")), nil
 }
 
 // BodyDigest is the SHA-256 of Body.

@@ -66,6 +66,9 @@ type WorkspaceRef struct {
 	Known bool   `json:"known,omitempty"` // an operator registered it; otherwise it is shown as NEW
 }
 
+// NoProfile is the profile that a call names that wants none: it furnishes nothing.
+const NoProfile = "none"
+
 // StdinLive is the stdin of a plan whose input is fed while it runs, and so is
 // not bound.
 const StdinLive = "live"

@@ -51,6 +51,12 @@ const (
 	RoleNode     Role = "node"
 )
 
+// PeopleRoles are the roles of people, from the least on. An auditor and an approver hold what the
+// other does not; every other one holds all that those before it do, but for what only an auditor has.
+func PeopleRoles() []Role {
+	return []Role{RoleViewer, RoleAuditor, RoleApprover, RoleOperator, RoleAdmin, RoleOwner}
+}
+
 // Operator is a person's signing key as the daemon knows it.
 type Operator struct {
 	Principal  Principal  `json:"principal"`

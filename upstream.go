@@ -38,6 +38,9 @@ type Upstream struct {
 	AddedAt time.Time      `json:"added_at"`
 }
 
+// UpstreamReadOnly ends a workspace that a server may only read.
+const UpstreamReadOnly = ":ro"
+
 // UpstreamDefinition is what decides what an upstream is.
 type UpstreamDefinition struct {
 	Transport Transport         `json:"transport"`

@@ -41,9 +41,7 @@ var roles = map[palyra.Role][]string{
 }
 
 // ladder is the roles of people, from the least on.
-var ladder = []palyra.Role{
-	palyra.RoleViewer, palyra.RoleAuditor, palyra.RoleApprover, palyra.RoleOperator, palyra.RoleAdmin, palyra.RoleOwner,
-}
+var ladder = palyra.PeopleRoles()
 
 // Roles lists every role there is, the one that may most first.
 func (*Registry) Roles() []palyra.Role {

@@ -116,20 +116,19 @@ func compact(raw []byte) ([]byte, error) {
 }
 
 const (
-	attestationKey = `,"attestation":`
-	envelopeStart  = `{"payloadType":`
+	envelopeStart = `{"payloadType":`
 )
 
 // split takes an outcome apart into its envelope and the bytes before it. The
 // text is one compact JSON value, so a last member of the outermost object is
-// the only thing that can begin with attestationKey, begin an envelope, and end
+// the only thing that can begin with palyra.AttestationKey, begin an envelope, and end
 // with the last brace. Without one, all of it must be the envelope.
 func split(text []byte) (envelope, body []byte) {
-	i := bytes.LastIndex(text, []byte(attestationKey+envelopeStart))
+	i := bytes.LastIndex(text, []byte(palyra.AttestationKey+envelopeStart))
 	if i < 0 || text[len(text)-1] != '}' {
 		return text, nil
 	}
-	return text[i+len(attestationKey) : len(text)-1], text[:i]
+	return text[i+len(palyra.AttestationKey) : len(text)-1], text[:i]
 }
 
 // envelope checks form and signature and returns the payload.

@@ -45,7 +45,7 @@ func (a *app) check() *cobra.Command {
 		ValidArgsFunction: completeNothing,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.tool, "tool", "", "tool that the call is one of (default: "+execTool+")")
+	f.StringVar(&o.tool, "tool", "", "tool that the call is one of (default: "+palyra.ToolProcessRun+")")
 	f.StringVarP(&o.input, "input", "i", "{}", "arguments of --tool: JSON, @FILE, or - for stdin")
 	f.StringVar(&o.script, "script", "", "file with a shell script instead of CMD; - for stdin")
 	f.StringVarP(&o.call.Workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
@@ -112,7 +112,7 @@ func processCheck(r client.CallRequest, args execArguments) (client.CallRequest,
 	if err != nil {
 		return r, fmt.Errorf("cli: check: %w", err)
 	}
-	r.Tool, r.Arguments = execTool, raw
+	r.Tool, r.Arguments = palyra.ToolProcessRun, raw
 	return r, nil
 }
 

@@ -12,9 +12,7 @@ import (
 	"palyra/internal/cli/screen"
 )
 
-// execTool is the tool that exec calls.
-const execTool = "palyra.process.run"
-
+// palyra.ToolProcessRun is the tool that exec calls.
 // execOptions is what the command line of exec says.
 type execOptions struct {
 	session, tier, workspace, cwd, key string
@@ -33,7 +31,7 @@ func (a *app) exec() *cobra.Command {
 	var o execOptions
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- CMD [ARG]...", Short: "Run a command through the gate", Args: o.check,
-		Long: "Proposes the command as a call of " + execTool + " on the agent's door. Policy judges\n" +
+		Long: "Proposes the command as a call of " + palyra.ToolProcessRun + " on the agent's door. Policy judges\n" +
 			"it, you are asked where policy asks, and it runs in its sandbox. Its output comes as\n" +
 			"it is printed; on a terminal, control sequences in it are shown rather than obeyed,\n" +
 			"unless -t gives the command a terminal of its own.\n\n" +
@@ -107,7 +105,7 @@ func (o *execOptions) flags(cmd *cobra.Command) {
 }
 
 // shippedProfiles are the profiles that every daemon has.
-var shippedProfiles = []string{"dev", "git", "git-setup", "go", "node", "none", "python", "rust"}
+var shippedProfiles = []string{"dev", "git", "git-setup", "go", "node", palyra.NoProfile, "python", "rust"}
 
 // completeNothing leaves the words after -- to the shell.
 func completeNothing(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -110,7 +110,6 @@ type lister interface {
 }
 
 const (
-	hostTool     = "palyra.egress.allow" // what a question about a host is a call of
 	hostPatience = 2 * time.Second
 	hostCalls    = 200 // looked at for such questions
 )
@@ -136,7 +135,7 @@ func (x *execution) hosts(o palyra.Outcome) hosts {
 		return h
 	}
 	for _, c := range page.Calls {
-		if c.Proposal.Parent != o.CallID || c.Proposal.Tool != hostTool || len(c.Plan.Egress) != 1 {
+		if c.Proposal.Parent != o.CallID || c.Proposal.Tool != palyra.ToolAllowHost || len(c.Plan.Egress) != 1 {
 			continue
 		}
 		at, why := c.Plan.Egress[0], answerTo(c)

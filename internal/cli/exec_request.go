@@ -75,7 +75,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
 	}
 	return client.CallRequest{
-		Tool: execTool, Arguments: raw, Workspace: o.workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Tool: palyra.ToolProcessRun, Arguments: raw, Workspace: o.workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
 		Timeout: time.Duration(o.timeout), Surface: palyra.SurfaceCLI,
 	}, nil
 }

@@ -37,7 +37,7 @@ func TestExecProposes(t *testing.T) {
 	if diff := cmp.Diff(want, x.args); diff != "" {
 		t.Error(diff)
 	}
-	if x.p.Tool != execTool || x.p.Workspace != s.work || x.p.Session != "mine" || x.p.Key != "k" || x.p.TimeoutMS != 30_000 || x.p.NoWait || x.p.Surface != palyra.SurfaceCLI {
+	if x.p.Tool != palyra.ToolProcessRun || x.p.Workspace != s.work || x.p.Session != "mine" || x.p.Key != "k" || x.p.TimeoutMS != 30_000 || x.p.NoWait || x.p.Surface != palyra.SurfaceCLI {
 		t.Errorf("%+v", x.p)
 	}
 	s.main(nil, "exec", "--no-wait", "-w", "..", "--", "true")
@@ -125,7 +125,7 @@ func TestExecJSON(t *testing.T) {
 	s.asks()
 	s.answer <- palyra.AnswerAllow
 	code, out, errs := s.main(strings.NewReader("in"), "exec", "--json", "--", "x")
-	o.CallID, o.Tool = "C1", execTool
+	o.CallID, o.Tool = "C1", palyra.ToolProcessRun
 	want, err := o.Marshal()
 	if err != nil || code != 3 || out != string(want)+"\n" {
 		t.Errorf("exit %d\n%s", code, out)

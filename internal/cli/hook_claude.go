@@ -152,22 +152,22 @@ func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
 	if err != nil {
 		return client.CallRequest{}, err
 	}
-	return h.as(execTool, execArguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
+	return h.as(palyra.ToolProcessRun, execArguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
 }
 
 // mapped is the tool of Palyra that does the same; "" when there is none.
 func (h *hookCall) mapped() (string, map[string]any, error) {
 	switch h.tool {
 	case "Read", "NotebookRead":
-		return h.onPath("palyra.fs.read", h.pathField(), nil)
+		return h.onPath(palyra.ToolFileRead, h.pathField(), nil)
 	case "LS":
-		return h.onPath("palyra.fs.list", "path", nil)
+		return h.onPath(palyra.ToolFileList, "path", nil)
 	case "Write":
 		got, err := h.input.texts("file_path", "content")
 		if err != nil {
 			return "", nil, err
 		}
-		return h.onPath("palyra.fs.write", "file_path", map[string]any{"content": got["content"], "make_dirs": true})
+		return h.onPath(palyra.ToolFileWrite, "file_path", map[string]any{"content": got["content"], "make_dirs": true})
 	case "Edit", "MultiEdit":
 		return h.edit()
 	case "Glob":
@@ -181,12 +181,12 @@ func (h *hookCall) mapped() (string, map[string]any, error) {
 		if len(pattern) > maxSearched { // what would be cut off would not be judged
 			return "", nil, nil
 		}
-		return h.onPath("palyra.fs.search", "path", map[string]any{"pattern": pattern})
+		return h.onPath(palyra.ToolFileSearch, "path", map[string]any{"pattern": pattern})
 	case "apply_patch":
 		return h.patch()
 	case "WebFetch":
 		got, err := h.input.texts("url")
-		return "palyra.http.fetch", map[string]any{"url": got["url"]}, err
+		return palyra.ToolFetch, map[string]any{"url": got["url"]}, err
 	}
 	return "", nil, nil
 }
@@ -277,5 +277,5 @@ func (h *hookCall) glob() (string, map[string]any, error) {
 	if p := got["pattern"]; filepath.IsAbs(p) || !plainPath(p) || leadsAway.MatchString(p) {
 		return "", nil, nil
 	}
-	return h.onPath("palyra.fs.list", "path", map[string]any{"recursive": true})
+	return h.onPath(palyra.ToolFileList, "path", map[string]any{"recursive": true})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"palyra"
 	"palyra/internal/hook"
 )
 
@@ -42,7 +43,7 @@ func (h *hookCall) edit() (string, map[string]any, error) {
 			return "", nil, nil
 		}
 	}
-	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "mode": "overwrite"}, nil
+	return palyra.ToolFileWrite, map[string]any{"path": h.place(path), "content": content, "mode": "overwrite"}, nil
 }
 
 // patch puts a patch of one file, as Codex writes it, as the write that it comes to.
@@ -56,7 +57,7 @@ func (h *hookCall) patch() (string, map[string]any, error) {
 		return "", nil, nil
 	}
 	// No mode: a patch that adds a file makes one, or takes the place of one that is there.
-	return "palyra.fs.write", map[string]any{"path": h.place(path), "content": content, "make_dirs": true}, nil
+	return palyra.ToolFileWrite, map[string]any{"path": h.place(path), "content": content, "make_dirs": true}, nil
 }
 
 // editStep replaces a text by another: where it stands once, or everywhere.

@@ -102,20 +102,17 @@ func (a *app) definition(f upstreamFlags, args []string) (palyra.UpstreamDefinit
 		d.Env[name] = value
 	}
 	if f.workspace != "" {
-		dir, only := strings.CutSuffix(f.workspace, readOnly)
+		dir, only := strings.CutSuffix(f.workspace, palyra.UpstreamReadOnly)
 		dir, err := a.directory(dir)
 		if err != nil {
 			return d, err
 		}
 		if d.Workspace = dir; only {
-			d.Workspace += readOnly
+			d.Workspace += palyra.UpstreamReadOnly
 		}
 	}
 	return d, nil
 }
-
-// readOnly ends a workspace that a server may only read.
-const readOnly = ":ro"
 
 // added says what became of it, and what is next.
 func (a *app) added(w io.Writer, u palyra.Upstream) {

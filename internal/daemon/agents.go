@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/rpc"
-	"palyra/internal/sandbox"
 )
 
 // insiders answers runs that are agents themselves: on sockets of their own, at
@@ -84,5 +84,5 @@ func agentTools() []palyra.Mount {
 	if fi, err := os.Stat(command); err != nil || !fi.Mode().IsRegular() {
 		return nil
 	}
-	return []palyra.Mount{{Source: command, Target: sandbox.RoomPalyra + "/bin/palyra"}}
+	return []palyra.Mount{{Source: command, Target: cell.RoomPalyra + "/bin/palyra"}}
 }

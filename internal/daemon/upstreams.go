@@ -41,9 +41,6 @@ func (p *path) drivers(more ...plan.Driver) []plan.Driver {
 	return append(list, more...)
 }
 
-// readOnly ends a workspace that a server may only read.
-const readOnly = ":ro"
-
 // serverDirs is where servers without a workspace work: a directory each, empty at
 // first.
 func (d *Daemon) serverDirs() string { return d.cells() + "-servers" }
@@ -94,7 +91,7 @@ func serverArguments(def palyra.UpstreamDefinition) map[string]any {
 // serverPlace is where a server works: in the definition's workspace, or in a
 // directory of its own, beside which a workspace may be mounted to be read.
 func (d *Daemon) serverPlace(ctx context.Context, name, workspace string) (palyra.WorkspaceRef, []palyra.Mount, error) {
-	dir, only := strings.CutSuffix(workspace, readOnly)
+	dir, only := strings.CutSuffix(workspace, palyra.UpstreamReadOnly)
 	var ref palyra.WorkspaceRef
 	if dir != "" {
 		var err error

@@ -136,7 +136,7 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 			if !c.Plan.Asks && !c.Plan.UnixSockets && m["profile"] == nil {
 				return false
 			}
-			m["profile"] = "none"
+			m["profile"] = palyra.NoProfile
 			return true
 		}},
 	}

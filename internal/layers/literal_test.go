@@ -21,7 +21,6 @@ var homonyms = []struct{ dir, text, why string }{
 	{"internal/approval", "device.", "the first part of a capability; the word is that of a principal"},
 	{"internal/approval", "session_closed", "why a lease ended, which is no refusal"},
 	{"internal/cli/**", "other_uid", "shown beside levels that are not there yet"},
-	{"internal/cli/**", "palyra.*", "the command still names tools by their text; falling"},
 	{"internal/policy", "read_only", "an attribute of Cedar, whose name is a promise to policies"},
 }
 

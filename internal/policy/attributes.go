@@ -31,7 +31,7 @@ var attributes = [...]attribute{
 	{"command_line", func(c *call) cedar.Value { return cedar.String(commandLine(c.request.Plan.Argv)) }},
 	{"cwd", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
 	{"env", func(c *call) cedar.Value { return envNames(c.request.Plan.Env) }},
-	{"stdin_live", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == stdinLive) }},
+	{"stdin_live", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == palyra.StdinLive) }},
 	{"reads", func(c *call) cedar.Value { return stringSet(c.request.Plan.Reads) }},
 	{"writes", func(c *call) cedar.Value { return stringSet(c.request.Plan.Writes) }},
 	{"secrets", func(c *call) cedar.Value { return stringSet(c.request.Plan.Bindings) }},

@@ -73,7 +73,7 @@ func surroundings(p palyra.Plan) []string {
 		name string
 		is   bool
 	}{
-		{"stdin_live", p.Stdin == stdinLive},
+		{"stdin_live", p.Stdin == palyra.StdinLive},
 		{"asks", p.Asks},
 		{"unix_sockets", p.UnixSockets},
 		{"agent_socket", p.AgentSocket},

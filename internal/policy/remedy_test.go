@@ -27,7 +27,7 @@ func TestRemedyAdvisesPermitsThatHelp(t *testing.T) {
 		"strict":          {engineOf(t, "strict", understood(palyra.CommandWrite)), program("touch", "a"), false},
 		"a guarded path":  {engineOf(t, "default", palyra.Command{}), own, false},
 		"after a secret":  {engineOf(t, "default", understood(palyra.CommandWrite)), secret, false},
-		"live input":      {engineOf(t, "default", understood(palyra.CommandWrite)), func() palyra.Request { r := program("cat"); r.Plan.Stdin = stdinLive; return r }(), false},
+		"live input":      {engineOf(t, "default", understood(palyra.CommandWrite)), func() palyra.Request { r := program("cat"); r.Plan.Stdin = palyra.StdinLive; return r }(), false},
 		"nothing special": {engineOf(t, "default", palyra.Command{Class: palyra.CommandUnknown}), program("python3", "x.py"), true},
 	} {
 		v := c.e.Judge(t.Context(), c.r)

@@ -13,8 +13,6 @@ import (
 	"palyra/internal/trusted"
 )
 
-const stdinLive = "live"
-
 // levels orders risk levels; the position is the rank policies compare.
 var levels = []palyra.RiskLevel{palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskCritical}
 
@@ -141,7 +139,7 @@ func (f *findings) place(r palyra.Request) {
 	if m := p.Enforcement.Mode; p.Tier == palyra.TierC && m != "strict" {
 		f.add(2, "network_not_enforced", m)
 	}
-	if p.Stdin == stdinLive {
+	if p.Stdin == palyra.StdinLive {
 		f.add(2, "stdin_live", "")
 	}
 }

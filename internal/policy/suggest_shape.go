@@ -50,7 +50,7 @@ var suggestable = []string{
 func (c *call) plain(cmd palyra.Command) bool {
 	r, p := c.request, c.request.Plan
 	f := examine(r)
-	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == stdinLive || p.Terminal ||
+	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == palyra.StdinLive || p.Terminal ||
 		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || f.destructive || f.workspace && !p.Workspace.Known {
 		return false
 	}

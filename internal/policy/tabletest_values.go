@@ -20,8 +20,7 @@ var (
 	tableSeparations  = byName(palyra.SeparationNone, palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID)
 	tableCapabilities = byName(palyra.ProcessExec, palyra.Network, palyra.SecretsRead, palyra.FilesystemWrite, palyra.FilesystemRead,
 		palyra.ArtifactsRead, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke, palyra.DevicePair)
-	tableRoles = byName(palyra.RoleOwner, palyra.RoleAdmin, palyra.RoleOperator, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleViewer,
-		palyra.RoleAgent, palyra.RoleNode)
+	tableRoles      = byName(append(palyra.PeopleRoles(), palyra.RoleAgent, palyra.RoleNode)...)
 	tableScopes     = byName(palyra.ScopeOnce, palyra.ScopeSession, palyra.ScopeTimeboxed)
 	tableNetworks   = byName("strict", "preflight", "none")
 	tableWorkspaces = map[string]palyra.WorkspaceRef{

@@ -81,7 +81,7 @@ func planTraits(p palyra.Plan) []string {
 		{len(p.Egress) > 0, "it may connect to hosts"},
 		{len(p.Bindings) > 0, "it gets secrets"},
 		{p.Tier == palyra.TierC && p.Enforcement.Mode != "strict", "its network is not held (mode " + pathWord(p.Enforcement.Mode) + ")"},
-		{p.Stdin == stdinLive, "it is fed while it runs"},
+		{p.Stdin == palyra.StdinLive, "it is fed while it runs"},
 		{p.Asks, "its profile opens what is sealed otherwise"},
 		{p.UnixSockets, "it reaches sockets of this machine"},
 		{p.AgentSocket, "it runs as an agent"},

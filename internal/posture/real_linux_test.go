@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/egress"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/celltest"
@@ -46,7 +47,7 @@ func (r *tiers) Run(ctx context.Context, tier palyra.Tier, j Job) (Exit, error) 
 	}
 	flows := func() []palyra.EgressFlow { return nil }
 	if tier == palyra.TierC {
-		job.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + sandbox.RoomHome, "TMPDIR=" + sandbox.RoomTmp}
+		job.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + cell.RoomHome, "TMPDIR=" + cell.RoomTmp}
 		if j.Network && r.guard != nil {
 			g, err := r.guard.Open(ctx, nil, palyra.Plan{})
 			if err != nil {

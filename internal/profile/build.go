@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/seal"
 	"palyra/internal/subpath"
 )
@@ -153,7 +154,7 @@ func (b *builder) caches(d *definition) error {
 	for _, c := range d.file.Caches {
 		target := c.Target
 		if target == "" {
-			target = path.Join(RoomHome, ".cache", c.Name)
+			target = path.Join(cell.RoomHome, ".cache", c.Name)
 		}
 		if c.Env != "" {
 			b.env[c.Env] = target

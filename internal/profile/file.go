@@ -13,6 +13,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/seal"
 	"palyra/internal/subpath"
 )
@@ -90,8 +91,8 @@ func parse(name, source string, raw []byte) (*definition, error) {
 // that is known.
 func (d *definition) read(raw []byte) (line int, why string) {
 	switch {
-	case !plainName(d.name) || d.name == None:
-		return 0, fmt.Sprintf("its name must be of small letters, digits and dashes, and not %q", None)
+	case !plainName(d.name) || d.name == palyra.NoProfile:
+		return 0, fmt.Sprintf("its name must be of small letters, digits and dashes, and not %q", palyra.NoProfile)
 	case len(raw) > maxFile:
 		return 0, fmt.Sprintf("it is larger than %d KiB", maxFile>>10)
 	case !utf8.Valid(raw):
@@ -179,8 +180,8 @@ func (f *file) checkPlaces() string {
 		}
 	}
 	for _, c := range f.Caches {
-		if !plainName(c.Name) || (c.Target != "" && (!whole(c.Target) || !subpath.Below(RoomHome, c.Target))) {
-			return fmt.Sprintf("the cache %q needs a plain name, and %q as its target must be below %s", c.Name, c.Target, RoomHome)
+		if !plainName(c.Name) || (c.Target != "" && (!whole(c.Target) || !subpath.Below(cell.RoomHome, c.Target))) {
+			return fmt.Sprintf("the cache %q needs a plain name, and %q as its target must be below %s", c.Name, c.Target, cell.RoomHome)
 		}
 		if c.Env != "" && !envName(c.Env) {
 			return fmt.Sprintf("the cache %q cannot set the variable %q", c.Name, c.Env)

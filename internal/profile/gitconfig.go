@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 const (
@@ -40,7 +41,7 @@ func (b *builder) gitConfig() {
 	if s.name == "" || s.email == "" {
 		b.out.Notes = append(b.out.Notes, "git knows no name and address of yours: set user.name and user.email in ~/.gitconfig")
 	}
-	b.lay(palyra.RoomFile{Target: RoomHome + "/.gitconfig", Text: s.text(b.ws.Path)})
+	b.lay(palyra.RoomFile{Target: cell.RoomHome + "/.gitconfig", Text: s.text(b.ws.Path)})
 }
 
 // readOwned reads a small file of uid's own.

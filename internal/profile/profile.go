@@ -31,15 +31,10 @@ import (
 	"palyra/internal/canon"
 )
 
-// RoomHome is the home directory in a room.
-const RoomHome = "/home/agent"
-
 // Names of profiles that are meant by others.
 const (
 	// Fallback is for commands that no profile names.
 	Fallback = "dev"
-	// None furnishes nothing.
-	None = "none"
 	// Toolchains is the operator's file that 'palyra setup' writes.
 	Toolchains = "toolchains"
 )
@@ -144,7 +139,7 @@ func (r *Resolved) digest() error {
 
 // chain lists a profile and all that it includes, these first, each once.
 func chain(all map[string]*definition, name string) ([]*definition, error) {
-	if name == None {
+	if name == palyra.NoProfile {
 		return nil, nil
 	}
 	var out []*definition

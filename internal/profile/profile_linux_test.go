@@ -204,7 +204,7 @@ target = "/srv/tool"
 
 func TestNoneAndUnknown(t *testing.T) {
 	s := newStage(t)
-	r := s.resolve(None)
+	r := s.resolve(palyra.NoProfile)
 	if len(r.Mounts)+len(r.Files)+len(r.Env) > 0 || len(r.Seals) != len(seal.Default) {
 		t.Errorf("%+v", r)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/subpath"
 )
 
@@ -68,7 +69,7 @@ func (b *builder) mayMount(d *definition, source, real, target string) error {
 			}
 		}
 	}
-	if !whole(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, RoomHome) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
+	if !whole(target) || overlap(target, b.ws.Path) || target == "/tmp" || subpath.Within(target, cell.RoomHome) || slices.ContainsFunc(taken, func(t string) bool { return overlap(target, t) }) {
 		return fail(target, "something else lies there in the sandbox")
 	}
 	return nil

@@ -176,7 +176,7 @@ func (a *auth) lacks(r *request) error {
 
 // least is the role of people that holds a permission and little else.
 func (a *auth) least(permission string) palyra.Role {
-	for _, role := range []palyra.Role{palyra.RoleViewer, palyra.RoleApprover, palyra.RoleAuditor, palyra.RoleOperator, palyra.RoleAdmin} {
+	for _, role := range palyra.PeopleRoles() {
 		if a.Roles.Permits(role, permission, true) {
 			return role
 		}

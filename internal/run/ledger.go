@@ -181,9 +181,6 @@ func (l *Ledger) encodeOutcome(c *palyra.Call, r row, over bool) (_ row, err err
 	return r, nil
 }
 
-// attestationKey is where the body of an outcome ends.
-const attestationKey = `,"attestation":`
-
 // withoutEnvelope is an outcome's body, if the outcome is the body, the envelope's
 // text and nothing else. A body has no brace at its end.
 func withoutEnvelope(text []byte, e *palyra.Envelope) []byte {
@@ -191,7 +188,7 @@ func withoutEnvelope(text []byte, e *palyra.Envelope) []byte {
 	if err != nil {
 		return text
 	}
-	if body, ok := bytes.CutSuffix(text, []byte(attestationKey+string(raw)+"}")); ok {
+	if body, ok := bytes.CutSuffix(text, []byte(palyra.AttestationKey+string(raw)+"}")); ok {
 		return body
 	}
 	return text
@@ -311,7 +308,7 @@ func whole(tx *store.Tx, id palyra.ID, text []byte, envelope func(*store.Tx, pal
 			return nil, fmt.Errorf("run: read outcome: %w", err)
 		}
 	}
-	return slices.Concat(text, []byte(attestationKey), raw, []byte("}")), nil
+	return slices.Concat(text, []byte(palyra.AttestationKey), raw, []byte("}")), nil
 }
 
 // texts unpacks what a row has.

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,7 +33,7 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	if err != nil {
 		return nil, plan.Stopped(ctx, err)
 	}
-	if lacks := missing(without(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
+	if lacks := Lacks(without(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
 			WithRemedy("propose the call anew: it is then judged by what holds now")
 	}
@@ -96,35 +95,6 @@ func executableChanged(path string, cause error) error {
 func without(e palyra.Enforcement, names ...string) palyra.Enforcement {
 	e.Mechanisms = slices.DeleteFunc(slices.Clone(e.Mechanisms), func(m string) bool { return slices.Contains(names, m) })
 	return e
-}
-
-// missing names what was promised and does not hold. More than was promised is
-// fine.
-func missing(promised, held palyra.Enforcement) []string {
-	var what []string
-	if promised.Mode != held.Mode {
-		what = append(what, "network "+promised.Mode)
-	}
-	for _, m := range promised.Mechanisms {
-		if !slices.Contains(held.Mechanisms, m) {
-			what = append(what, m)
-		}
-	}
-	for _, l := range slices.Sorted(maps.Keys(promised.Limits)) {
-		if !atLeast(held.Limits[l], promised.Limits[l]) {
-			what = append(what, fmt.Sprintf("%s by %s", l, promised.Limits[l]))
-		}
-	}
-	return what
-}
-
-// strength orders the ways to keep a limit. One that is not here is as good as
-// itself only.
-var strength = map[string]int{"none": 1, "polled": 2, "rlimit": 3, "rlimit+polled": 4, "cgroup": 5}
-
-// atLeast reports whether a limit is kept as well as was promised.
-func atLeast(held, promised string) bool {
-	return held == promised || strength[promised] > 0 && strength[held] >= strength[promised]
 }
 
 // some joins the first few of a list and counts the rest.

@@ -99,17 +99,8 @@ type Staging interface {
 	Stageable(ctx context.Context, workspace string, uid, gid int64) (why string)
 }
 
-// What a walled run calls its own.
-const (
-	RoomHome = "/home/agent"
-	RoomTmp  = "/tmp"
-	// RoomPalyra is the PALYRA_HOME of a run that is an agent itself: there is
-	// nothing in it but the socket.
-	RoomPalyra = "/run/palyra"
-)
-
 // agentSocket is where a command looks for it below PALYRA_HOME.
-const agentSocket = RoomPalyra + "/run/agent.sock"
+const agentSocket = cell.RoomPalyra + "/run/agent.sock"
 
 // Guard is the only way out of a run's own network.
 type Guard interface {

@@ -110,7 +110,7 @@ func (l *launch) makeRoom() (err error) {
 // enterRoom gives a walled run what it finds in its room: its caches, and the
 // doors through which alone it reaches others.
 func (l *launch) enterRoom(ctx context.Context) (err error) {
-	l.job.Env = append(l.job.Env, "HOME="+RoomHome, "TMPDIR="+RoomTmp)
+	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+cell.RoomTmp)
 	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
 	for _, m := range l.plan.Mounts {
 		if !m.Writable {
@@ -138,7 +138,7 @@ func (l *launch) enterRoom(ctx context.Context) (err error) {
 func (l *launch) openAgentDoor() {
 	others, open := len(l.job.Doors), l.job.Open
 	l.job.Doors = append(slices.Clone(l.job.Doors), cell.Door{Path: agentSocket})
-	l.job.Env = append(l.job.Env, "PALYRA_HOME="+RoomPalyra)
+	l.job.Env = append(l.job.Env, "PALYRA_HOME="+cell.RoomPalyra)
 	l.job.Open = func(sockets []*os.File) (err error) {
 		if len(sockets) != others+1 {
 			closeAll(sockets...)
@@ -316,7 +316,7 @@ func environment(p palyra.Plan, walled bool) ([]string, error) {
 		env = append(env, v.Name+"="+v.Value)
 	}
 	if !seen["PATH"] {
-		env = append(env, "PATH="+Path)
+		env = append(env, "PATH="+cell.SearchPath)
 	}
 	if !seen["LANG"] {
 		env = append(env, "LANG=C.UTF-8")

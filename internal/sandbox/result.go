@@ -129,7 +129,7 @@ func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	case exit.Stopped != "":
 		fail(palyra.LayerTier, exit.Stopped, palyra.CallWasCancelled())
 	default:
-		if lacks := missing(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its word: say so
+		if lacks := Lacks(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its word: say so
 			l.Log.Error("less held than was promised", "call", string(l.call), "missing", lacks)
 			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less held during the run than was promised: %s", some(lacks)).
 				WithRemedy("see the daemon's log"))

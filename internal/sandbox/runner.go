@@ -42,9 +42,6 @@ import (
 	"palyra"
 )
 
-// Path is where programs are looked for, and the PATH of every run.
-const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
-
 // Sealed is the mechanism that Runner itself adds to a run: its program was a
 // copy that nothing of the run could change.
 const Sealed = "sealed_executable"

@@ -87,7 +87,7 @@ func (l *launch) serviceable(ctx context.Context) (Backend, error) {
 	if err != nil {
 		return nil, l.plan.Stopped(ctx, err)
 	}
-	if lacks := missing(without(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
+	if lacks := Lacks(without(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
 			WithRemedy("see 'palyra sandbox doctor'")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // Trial is one act of trying a tier out from inside. It needs no grant: the only
@@ -70,12 +71,12 @@ func (r *Runner) Try(ctx context.Context, tier palyra.Tier, t Trial) (Tried, err
 // prepareTrial makes the job of a trial.
 func (l *launch) prepareTrial(ctx context.Context, t Trial) (err error) {
 	l.job = Job{
-		Call: t.Call, Path: t.Path, Argv: t.Argv, Env: []string{"PATH=" + Path}, Cwd: t.Workspace, Workspace: t.Workspace,
+		Call: t.Call, Path: t.Path, Argv: t.Argv, Env: []string{"PATH=" + cell.SearchPath}, Cwd: t.Workspace, Workspace: t.Workspace,
 		UID: t.UID, GID: t.GID, Limits: t.Limits, Seals: t.Seals, Private: t.Private,
 	}
 	if walled(l.backend) {
 		l.job.Private = ""
-		l.job.Env = append(l.job.Env, "HOME="+RoomHome, "TMPDIR="+RoomTmp)
+		l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+cell.RoomTmp)
 	}
 	if t.Network && walled(l.backend) && l.Guard != nil {
 		if l.gateway, err = l.Guard.Open(ctx, nil, palyra.Plan{}); err != nil {

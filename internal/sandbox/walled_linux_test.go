@@ -77,7 +77,7 @@ func TestAWalledRunGoesThroughItsGateway(t *testing.T) {
 	b.plan.Env = []palyra.EnvVar{{Name: "PATH", Value: "/usr/bin:/bin"}}
 	b.sh(`echo "$HOME $TMPDIR $HTTPS_PROXY $PATH"`)
 	res := b.finished()
-	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), RoomHome+" "+RoomTmp+" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
+	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), cell.RoomHome+" "+cell.RoomTmp+" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
 	want(t, "doors", b.back.started()[0].Doors, []cell.Door{w.door})
 	want(t, "the guard's questions", w.opened, []palyra.ID{callID})
 	want(t, "closings", w.closed, 1)
@@ -311,7 +311,7 @@ func TestARunThatIsAnAgent(t *testing.T) {
 	}
 	b.sh(`echo "$PALYRA_HOME"`)
 	res := b.finished()
-	want(t, "its home", strings.TrimSpace(string(res.Stdout)), RoomPalyra)
+	want(t, "its home", strings.TrimSpace(string(res.Stdout)), cell.RoomPalyra)
 	want(t, "doors", b.back.started()[0].Doors, []cell.Door{w.door, {Path: agentSocket}})
 	want(t, "who is served", in.served, []int64{int64(ordinary())})
 	want(t, "ends", in.ended, 1)
@@ -330,27 +330,5 @@ func TestASweepThatFails(t *testing.T) {
 	res := b.run()
 	if res.Failure == nil || res.Failure.Reason != palyra.ReasonSealDenied || res.ExitCode == 0 {
 		t.Errorf("%+v", res)
-	}
-}
-
-// A limit that is kept better than was promised is kept.
-func TestBetterThanPromised(t *testing.T) {
-	for _, c := range []struct {
-		held, promised string
-		want           bool
-	}{
-		{"cgroup", "polled", true},
-		{"rlimit", "polled", true},
-		{"polled", "cgroup", false},
-		{"none", "polled", false},
-		{"", "polled", false},
-		{"timer", "timer", true},
-		{"cap", "timer", false},
-		{"cgroup", "timer", false},
-		{"polled", "polled", true},
-	} {
-		if got := atLeast(c.held, c.promised); got != c.want {
-			t.Errorf("%s for %s: %v", c.held, c.promised, got)
-		}
 	}
 }

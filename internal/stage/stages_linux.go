@@ -15,14 +15,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"palyra/internal/cell"
 	"palyra/internal/owner"
 )
 
 // The directories of a stage, and the list of what is being kept.
 const (
-	Upper    = "upper" // what the run wrote
-	Work     = "work"  // the overlay's own
-	old      = "old"   // what was in the way of what is kept
+	Upper    = cell.StageUpper // what the run wrote
+	Work     = cell.StageWork  // the overlay's own
+	old      = "old"           // what was in the way of what is kept
 	listName = "keeping"
 	markName = "clock"
 )

@@ -66,7 +66,7 @@ func (v *View) written() bool {
 			return false
 		}
 	}
-	return a.Plan.Tool == "palyra.fs.write" && a.Plan.Source == palyra.SourceBuiltin
+	return a.Plan.Tool == palyra.ToolFileWrite && a.Plan.Source == palyra.SourceBuiltin
 }
 
 // oneWrite reports whether a plan writes one file, which the summary names.

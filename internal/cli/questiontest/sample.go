@@ -59,7 +59,7 @@ func WriteApproval() palyra.Approval {
 		Surface: palyra.SurfaceCLI, RequestedAt: SampleNow.Add(-30 * time.Second), ExpiresAt: SampleNow.Add(270 * time.Second),
 		SubjectType: palyra.SubjectTool,
 		Plan: palyra.Plan{
-			Tool: "palyra.fs.write", Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`), Capabilities: []palyra.Capability{palyra.FilesystemWrite},
+			Tool: palyra.ToolFileWrite, Arguments: json.RawMessage(`{"path":"a.txt","content":"x"}`), Capabilities: []palyra.Capability{palyra.FilesystemWrite},
 			Source: palyra.SourceBuiltin, Workspace: palyra.WorkspaceRef{Path: "/home/ann/shop", Owner: 1000}, Writes: []string{"a.txt"},
 			Inputs: []palyra.Input{{Path: "a.txt"}}, Tier: palyra.TierBuiltin, Limits: palyra.Limits{WallMS: 120_000, OutputBytes: 1 << 20},
 		},

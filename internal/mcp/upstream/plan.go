@@ -89,7 +89,7 @@ func (s *server) planStdio(ctx context.Context, c *palyra.Call, p *palyra.Plan) 
 		return "", err
 	}
 	if s.def.Workspace != "" {
-		if in := c.Proposal.Within; len(in) > 0 && !slices.Contains(in, strings.TrimSuffix(s.def.Workspace, ReadOnly)) {
+		if in := c.Proposal.Within; len(in) > 0 && !slices.Contains(in, strings.TrimSuffix(s.def.Workspace, palyra.UpstreamReadOnly)) {
 			return "", palyra.Errorf(palyra.Denied, palyra.ReasonScopeDenied, "the credential reaches other workspaces than that of the MCP server %s", s.name).
 				WithRemedy("have an operator widen the credential")
 		}

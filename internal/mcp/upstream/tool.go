@@ -214,13 +214,10 @@ func (s *server) tool(u palyra.UpstreamTool) palyra.Tool {
 		}
 		if s.def.Workspace != "" {
 			t.Capabilities = append(t.Capabilities, palyra.FilesystemRead)
-			if !strings.HasSuffix(s.def.Workspace, ReadOnly) {
+			if !strings.HasSuffix(s.def.Workspace, palyra.UpstreamReadOnly) {
 				t.Capabilities = append(t.Capabilities, palyra.FilesystemWrite)
 			}
 		}
 	}
 	return t
 }
-
-// ReadOnly ends a workspace that its server may only read.
-const ReadOnly = ":ro"

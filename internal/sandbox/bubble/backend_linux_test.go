@@ -82,7 +82,7 @@ func TestBackendPromises(t *testing.T) {
 		if who.uid == 0 {
 			by = "root_workspace"
 		}
-		if !slices.IsSorted(x.Enforcement.Mechanisms) || cells.Weaker(x.Enforcement, e) != "" ||
+		if !slices.IsSorted(x.Enforcement.Mechanisms) || len(sandbox.Lacks(e, x.Enforcement)) > 0 ||
 			!slices.Contains(x.Enforcement.Mechanisms, by) || !slices.Contains(x.Enforcement.Mechanisms, "unix_sockets") {
 			t.Errorf("%s: %+v", who.name, x.Enforcement)
 		}

@@ -219,7 +219,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 		return nil, err
 	}
 	e := b.applied(k, j)
-	if err := cells.CheckPromise(e, j.Expect); err != nil {
+	if err := sandbox.CheckPromise(e, j.Expect); err != nil {
 		b.pool.giveBack(k)
 		return nil, err
 	}

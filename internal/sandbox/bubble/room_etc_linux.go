@@ -1,13 +1,17 @@
 package bubble
 
-import "fmt"
+import (
+	"fmt"
+
+	"palyra/internal/cell"
+)
 
 // generated lays the files into /etc that say who and where the run is. They are
 // the room's own: the host's would name its users and ask services that the room
 // does not reach.
 func (a *roomArgs) generated(r room) error {
 	uid, gid := r.inside()
-	passwd := fmt.Sprintf("root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:%d:%d:agent:%s:/bin/sh\n", uid, gid, roomHome)
+	passwd := fmt.Sprintf("root:x:0:0:root:/nonexistent:/bin/sh\nagent:x:%d:%d:agent:%s:/bin/sh\n", uid, gid, cell.RoomHome)
 	group := fmt.Sprintf("root:x:0:\nagent:x:%d:\n", gid)
 	if uid != roomNobody {
 		passwd += fmt.Sprintf("nobody:x:%d:%d:nobody:/nonexistent:/bin/false\n", roomNobody, roomNobody)

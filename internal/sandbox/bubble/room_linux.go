@@ -15,16 +15,8 @@ import (
 	"palyra/internal/cell"
 )
 
-// Where a run finds its own things. All are private, in memory and bounded in
-// bytes and names; the rest of the room is read-only, except the workspace and mounts that
-// say otherwise.
-const (
-	roomHome = "/home/agent"
-	roomTmp  = "/tmp"
-	roomRun  = "/run"
-	roomShm  = "/dev/shm"
-	roomName = "palyra" // of the host, inside
-)
+// roomName is the name of the host, inside.
+const roomName = "palyra"
 
 // roomUser is who root is inside, in its own workspaces: programs treat uid 0
 // differently, and would expect rights that they do not have.
@@ -59,7 +51,7 @@ func (r room) inside() (uid, gid int64) {
 
 // writable lists the places of a room, beside its workspace and mounts, that
 // can be written to.
-func writable() []string { return []string{roomHome, roomTmp, roomRun, roomShm} }
+func writable() []string { return []string{cell.RoomHome, cell.RoomTmp, cell.RoomRun, cell.RoomShm} }
 
 // hidden lists what the kernel shows in a new /proc about the whole machine and
 // that no program needs in order to work: memory, keys, devices, and counters that

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/subpath"
 )
 
@@ -183,7 +184,7 @@ func TestRoomPlacesAreApart(t *testing.T) {
 				t.Fatalf("%q was taken", a)
 			}
 			for _, p := range before {
-				if subpath.Within(a, p.path) || (p.kind == placeTaken && subpath.Within(p.path, a) && !subpath.Within(roomShm, a)) {
+				if subpath.Within(a, p.path) || (p.kind == placeTaken && subpath.Within(p.path, a) && !subpath.Within(cell.RoomShm, a)) {
 					t.Fatalf("%q was taken beside %q", a, p.path)
 				}
 			}

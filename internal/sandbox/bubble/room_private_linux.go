@@ -29,10 +29,10 @@ func (a *roomArgs) private(r room) {
 // private is what the cell lays over the places of a room that can be written to.
 func (r room) private() []cell.Private {
 	out := []cell.Private{
-		{Path: roomShm, Mode: 0o1777, Bytes: r.tmp},
-		{Path: roomTmp, Mode: 0o1777, Bytes: r.tmp},
-		{Path: roomRun, Mode: 0o755, Bytes: roomRunBytes},
-		{Path: roomHome, Mode: 0o700, Bytes: r.tmp},
+		{Path: cell.RoomShm, Mode: 0o1777, Bytes: r.tmp},
+		{Path: cell.RoomTmp, Mode: 0o1777, Bytes: r.tmp},
+		{Path: cell.RoomRun, Mode: 0o755, Bytes: roomRunBytes},
+		{Path: cell.RoomHome, Mode: 0o700, Bytes: r.tmp},
 	}
 	for i := range out {
 		p := &out[i]

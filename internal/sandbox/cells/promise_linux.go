@@ -39,35 +39,3 @@ func Clone(e palyra.Enforcement) palyra.Enforcement {
 	e.Mechanisms, e.Limits = slices.Clone(e.Mechanisms), maps.Clone(e.Limits)
 	return e
 }
-
-// strength orders the ways to keep a limit. One that is not here is as good as
-// itself only.
-var strength = map[string]int{"none": 1, "polled": 2, "rlimit": 3, "rlimit+polled": 4, "cgroup": 5}
-
-// Weaker says in what way e keeps less than was promised, or nothing.
-func Weaker(e, promised palyra.Enforcement) string {
-	if promised.Mode != "" && e.Mode != promised.Mode {
-		return fmt.Sprintf("the network would be %q, not %q", e.Mode, promised.Mode)
-	}
-	for _, m := range promised.Mechanisms {
-		if !slices.Contains(e.Mechanisms, m) {
-			return m + " is missing"
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(promised.Limits)) {
-		want, have := promised.Limits[name], e.Limits[name]
-		if have != want && (strength[want] == 0 || strength[have] < strength[want]) {
-			return fmt.Sprintf("the limit on %s would be %q, not %q", name, have, want)
-		}
-	}
-	return ""
-}
-
-// CheckPromise refuses a run for which less would hold than was promised.
-func CheckPromise(e, promised palyra.Enforcement) error {
-	if why := Weaker(e, promised); why != "" {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", why).
-			WithRemedy("propose the call again: the plan will say what this host can keep now")
-	}
-	return nil
-}

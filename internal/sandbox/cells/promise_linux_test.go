@@ -1,9 +1,7 @@
 package cells
 
 import (
-	"maps"
 	"os"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -11,33 +9,6 @@ import (
 	"palyra"
 	"palyra/internal/cell"
 )
-
-func TestWeaker(t *testing.T) {
-	base := palyra.Enforcement{Mode: "strict", Mechanisms: []string{"a", "b"}, Limits: map[string]string{"memory": "cgroup", "cpu": "rlimit+polled", "wall": "timer"}}
-	for _, c := range []struct {
-		name  string
-		keeps bool
-		have  func(*palyra.Enforcement)
-	}{
-		{"the same", true, func(*palyra.Enforcement) {}},
-		{"more mechanisms", true, func(e *palyra.Enforcement) { e.Mechanisms = append(e.Mechanisms, "c") }},
-		{"fewer mechanisms", false, func(e *palyra.Enforcement) { e.Mechanisms = e.Mechanisms[:1] }},
-		{"polled memory", false, func(e *palyra.Enforcement) { e.Limits["memory"] = "polled" }},
-		{"a missing limit", false, func(e *palyra.Enforcement) { delete(e.Limits, "memory") }},
-		{"stronger cpu", true, func(e *palyra.Enforcement) { e.Limits["cpu"] = "cgroup" }},
-		{"another timer", false, func(e *palyra.Enforcement) { e.Limits["wall"] = "cgroup" }},
-		{"another mode", false, func(e *palyra.Enforcement) { e.Mode = "none" }},
-	} {
-		e := palyra.Enforcement{Mode: base.Mode, Mechanisms: slices.Clone(base.Mechanisms), Limits: maps.Clone(base.Limits)}
-		c.have(&e)
-		if why := Weaker(e, base); (why == "") != c.keeps {
-			t.Errorf("%s: %q", c.name, why)
-		}
-	}
-	if why := Weaker(base, palyra.Enforcement{}); why != "" {
-		t.Errorf("nothing was promised: %s", why)
-	}
-}
 
 func TestRlimits(t *testing.T) {
 	find := func(resource int, c Cgroups) (uint64, bool) {

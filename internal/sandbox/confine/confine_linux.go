@@ -92,7 +92,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 // launch gives a job to a keeper.
 func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.Process, error) {
 	e := applied(enforcement(b.fleet, k.Cgroups()), j)
-	if err := cells.CheckPromise(e, j.Expect); err != nil {
+	if err := sandbox.CheckPromise(e, j.Expect); err != nil {
 		b.pool.giveBack(k)
 		return nil, err
 	}

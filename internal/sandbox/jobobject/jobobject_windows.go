@@ -99,7 +99,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping")
 	}
 	defer b.work.Done()
-	if err := checkPromise(enforcement(), j.Expect); err != nil {
+	if err := sandbox.CheckPromise(enforcement(), j.Expect); err != nil {
 		return nil, err
 	}
 	p, err := resolve(j, b.config.StateID, b.system)

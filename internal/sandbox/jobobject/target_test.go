@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/sandbox"
 )
 
 // The package compiles for the system that it is for. That is all that can be
@@ -55,7 +56,7 @@ func TestPromiseIsHonest(t *testing.T) {
 	if e.Mode != "none" || e.Limits["open_files"] != "none" || e.Limits["file_size"] != "none" || e.Limits["disk"] != "none" {
 		t.Errorf("%+v", e)
 	}
-	if err := checkPromise(e, enforcement()); err != nil {
+	if err := sandbox.CheckPromise(e, enforcement()); err != nil {
 		t.Error(err)
 	}
 	for name, more := range map[string]palyra.Enforcement{
@@ -63,7 +64,7 @@ func TestPromiseIsHonest(t *testing.T) {
 		"mechanism": {Mechanisms: []string{"sealed_paths"}},
 		"files":     {Limits: map[string]string{"file_size": "rlimit"}},
 	} {
-		if err := checkPromise(e, more); palyra.AsError(err).Reason != palyra.ReasonWeakEnforcement {
+		if err := sandbox.CheckPromise(e, more); palyra.AsError(err).Reason != palyra.ReasonWeakEnforcement {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 )
 
@@ -94,7 +95,7 @@ func (b *bench) trusted(t *testing.T, dir string) {
 for f in .envrc plain/dir/.envrc; do test -e $f && . ./$f; done; true`
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir, cmd.SysProcAttr, cmd.WaitDelay = dir, b.who.credential(), time.Second
-	cmd.Env = []string{"PATH=" + sandbox.Path, "HOME=" + b.base, "GIT_CONFIG_NOSYSTEM=1"}
+	cmd.Env = []string{"PATH=" + cell.SearchPath, "HOME=" + b.base, "GIT_CONFIG_NOSYSTEM=1"}
 	_, _ = cmd.CombinedOutput() // git may well complain of what it finds
 }
 
@@ -107,7 +108,7 @@ func (b *bench) springs(t *testing.T, trap trap) {
 	b.project(t, dir)
 	canary := dir + "/canary"
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(trap.script, "CANARY", canary))
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, b.who.credential(), []string{"PATH=" + sandbox.Path, "HOME=" + dir}
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, b.who.credential(), []string{"PATH=" + cell.SearchPath, "HOME=" + dir}
 	out, _ := cmd.CombinedOutput()
 	b.trusted(t, dir)
 	if _, err := os.Stat(canary); err != nil {

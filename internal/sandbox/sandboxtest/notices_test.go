@@ -61,7 +61,7 @@ func (house) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 
 func (house) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
 	for i, v := range j.Env {
-		j.Env[i] = strings.Replace(v, "="+sandbox.RoomHome, "="+os.TempDir(), 1) // a home that there is
+		j.Env[i] = strings.Replace(v, "="+cell.RoomHome, "="+os.TempDir(), 1) // a home that there is
 	}
 	c := &exec.Cmd{Path: j.Path, Args: j.Argv, Env: append(os.Environ(), j.Env...), Dir: j.Cwd, Stdin: j.Stdin, Stdout: j.Stdout, Stderr: j.Stderr}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

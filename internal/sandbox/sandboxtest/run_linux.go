@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 )
 
@@ -93,10 +94,10 @@ func (b *bench) job(t *testing.T, o order) (sandbox.Job, *stream, *stream) {
 	home, tmp := b.ownPlaces(private)
 	j := sandbox.Job{
 		Call: call, Path: path, Argv: o.argv, Cwd: b.ws + o.cwd, UID: int64(b.who.uid), GID: int64(b.who.gid), Workspace: b.ws, Private: private,
-		Env:    append([]string{"PATH=" + sandbox.Path, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, o.env...),
+		Env:    append([]string{"PATH=" + cell.SearchPath, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, o.env...),
 		Limits: o.limits, Stdin: input(t, o.stdin), Stdout: outW, Stderr: errW,
 	}
-	if home == sandbox.RoomHome {
+	if home == cell.RoomHome {
 		j.Private = ""
 	}
 	if o.change != nil {
@@ -110,7 +111,7 @@ func (b *bench) ownPlaces(private string) (home, tmp string) {
 	if _, shared := b.Lacks[ownFiles]; shared {
 		return private + "/home", private + "/tmp"
 	}
-	return sandbox.RoomHome, sandbox.RoomTmp
+	return cell.RoomHome, cell.RoomTmp
 }
 
 // input is a descriptor from which a text can be read, and nothing after it.

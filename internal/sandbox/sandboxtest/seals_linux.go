@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 )
 
@@ -93,7 +94,7 @@ func (b *bench) controlOfSeal(t *testing.T, a attack) {
 	b.project(t, dir)
 	before := sealed(t, dir)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", a.script)
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, b.who.credential(), []string{"PROBE=" + b.tool, "PATH=" + sandbox.Path, "HOME=" + dir, "TMPDIR=" + dir}
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, b.who.credential(), []string{"PROBE=" + b.tool, "PATH=" + cell.SearchPath, "HOME=" + dir, "TMPDIR=" + dir}
 	out, _ := cmd.CombinedOutput() // some attacks end in an error of their own
 	if len(differences(before, sealed(t, dir))) == 0 {
 		t.Errorf("control: outside it changes nothing either: %s", out)
@@ -127,7 +128,7 @@ func (b *bench) outsideRun(t *testing.T, dir, script string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir, cmd.SysProcAttr = dir, b.who.credential()
-	cmd.Env = []string{"PATH=" + sandbox.Path, "HOME=" + b.base, "GIT_CONFIG_NOSYSTEM=1"}
+	cmd.Env = []string{"PATH=" + cell.SearchPath, "HOME=" + b.base, "GIT_CONFIG_NOSYSTEM=1"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", script, err, out)
 	}

@@ -80,13 +80,13 @@ func check(j sandbox.Job, uid int64) error {
 func checkRoom(j sandbox.Job) error {
 	no := func(what, target string) error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonBadProfile, "macOS cannot show %s at %q", what, palyra.Clip(target, 256)).
-			WithRemedy("mount it at its own path, or below %s", sandbox.RoomHome)
+			WithRemedy("mount it at its own path, or below %s", cell.RoomHome)
 	}
 	if len(j.Mounts) > maxMounts || len(j.Files) > maxFiles {
 		return no("so many mounts and files", "")
 	}
 	for _, m := range j.Mounts {
-		if !clean(m.Source) || (m.Target != m.Source && !below(sandbox.RoomHome, m.Target)) {
+		if !clean(m.Source) || (m.Target != m.Source && !below(cell.RoomHome, m.Target)) {
 			return no("a mount", m.Target)
 		}
 	}
@@ -97,7 +97,7 @@ func checkRoom(j sandbox.Job) error {
 		}
 	}
 	for _, f := range j.Files {
-		if !below(sandbox.RoomHome, f.Target) {
+		if !below(cell.RoomHome, f.Target) {
 			return no("a file", f.Target)
 		}
 	}

@@ -1,8 +1,6 @@
 package seatbelt
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 
 	"palyra"
@@ -44,26 +42,4 @@ func applied(j sandbox.Job) palyra.Enforcement {
 	}
 	slices.Sort(e.Mechanisms)
 	return e
-}
-
-// checkPromise refuses a run for which other things would hold than were promised.
-func checkPromise(e, promised palyra.Enforcement) error {
-	weak := func(format string, args ...any) error {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: "+format, args...).
-			WithRemedy("propose the call again: the plan will say what this host can keep now")
-	}
-	if promised.Mode != "" && e.Mode != promised.Mode {
-		return weak("the network would be %q, not %q", e.Mode, promised.Mode)
-	}
-	for _, m := range promised.Mechanisms {
-		if !slices.Contains(e.Mechanisms, m) {
-			return weak("%s is missing", m)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(promised.Limits)) {
-		if want, have := promised.Limits[name], e.Limits[name]; have != want && want != "none" {
-			return weak("the limit on %s would be %q, not %q", name, have, fmt.Sprint(want))
-		}
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/sandbox"
 	"palyra/internal/subpath"
 )
@@ -47,7 +48,7 @@ func (p place) profile() string { return p.root + "/profile.sb" }
 
 // inHome is where a path of the room's home is here.
 func (p place) inHome(target string) string {
-	return p.home() + strings.TrimPrefix(target, sandbox.RoomHome)
+	return p.home() + strings.TrimPrefix(target, cell.RoomHome)
 }
 
 // real is where a mount's source really is.
@@ -71,7 +72,7 @@ func (p place) program(j sandbox.Job) string {
 func (p place) links(j sandbox.Job) map[string]string {
 	out := map[string]string{}
 	for _, m := range j.Mounts {
-		if rel, ok := subpath.Rel(sandbox.RoomHome, m.Target); ok {
+		if rel, ok := subpath.Rel(cell.RoomHome, m.Target); ok {
 			out[rel] = p.real(m)
 		}
 	}
@@ -107,7 +108,7 @@ func (p place) environment(env []string, door string) []string {
 func (p place) moveHome(value string) string {
 	parts := strings.Split(value, ":")
 	for i, part := range parts {
-		if subpath.Within(sandbox.RoomHome, part) {
+		if subpath.Within(cell.RoomHome, part) {
 			parts[i] = p.inHome(part)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/sandbox"
 )
 
 func TestRecord(t *testing.T) {
@@ -65,7 +66,7 @@ func FuzzRecord(f *testing.F) {
 func TestPromise(t *testing.T) {
 	j, _ := sample()
 	e := applied(j)
-	if err := checkPromise(e, enforcement(j.Limits)); err != nil {
+	if err := sandbox.CheckPromise(e, enforcement(j.Limits)); err != nil {
 		t.Errorf("what is promised does not hold: %v", err)
 	}
 	if e.Limits["memory"] != "none" || e.Limits["processes"] != "polled" || e.Mode != "strict" {
@@ -77,7 +78,7 @@ func TestPromise(t *testing.T) {
 		"memory":    {Limits: map[string]string{"memory": "cgroup"}},
 		"processes": {Limits: map[string]string{"processes": "cgroup"}},
 	} {
-		if err := checkPromise(e, more); palyra.AsError(err).Reason != palyra.ReasonWeakEnforcement {
+		if err := sandbox.CheckPromise(e, more); palyra.AsError(err).Reason != palyra.ReasonWeakEnforcement {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -151,7 +151,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 		return nil, err
 	}
 	j.Limits = lowered(withDefaults(j.Limits))
-	if err := checkPromise(applied(j), j.Expect); err != nil {
+	if err := sandbox.CheckPromise(applied(j), j.Expect); err != nil {
 		return nil, err
 	}
 	p, err := b.start(ctx, j)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/plan"
 )
 
@@ -253,7 +254,7 @@ func native(s string) string { return "\x7fELF\x02" + s }
 // system returns the real path and the content of a program of the system.
 func (b *box) system(name string) (string, string) {
 	b.Helper()
-	for dir := range strings.SplitSeq(Path, ":") {
+	for dir := range strings.SplitSeq(cell.SearchPath, ":") {
 		real, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 		if err != nil {
 			continue

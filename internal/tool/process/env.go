@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/show"
 )
 
@@ -35,7 +36,7 @@ func (a arguments) environment(lookup []string, room Room) ([]palyra.EnvVar, err
 		}
 		env = append(env, variable(name, value))
 	}
-	if where := strings.Join(lookup, ":"); where != Path {
+	if where := strings.Join(lookup, ":"); where != cell.SearchPath {
 		env = append(env, variable("PATH", where))
 	}
 	slices.SortFunc(env, func(a, b palyra.EnvVar) int { return strings.Compare(a.Name, b.Name) })

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 func withEnv(names ...string) string {
@@ -85,7 +86,7 @@ func TestPathIsBound(t *testing.T) {
 	if err != nil || len(p.Env) != 3 || p.Env[1] != variable("PATH", "/opt/bin:/bin") || p.Env[2].Name != "Z" {
 		t.Errorf("%+v, %v", p.Env, err)
 	}
-	p, err = filled(t, driver(t, Config{Path: strings.Split(Path, ":")}), `{"command":"x"}`)
+	p, err = filled(t, driver(t, Config{Path: strings.Split(cell.SearchPath, ":")}), `{"command":"x"}`)
 	if err != nil || len(p.Env) != 0 {
 		t.Errorf("%+v, %v", p.Env, err)
 	}

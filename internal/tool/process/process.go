@@ -47,14 +47,11 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // Name of the tool.
 const Name = palyra.ToolProcessRun
-
-// Path is where commands without a slash are looked up, and the PATH of a run
-// whose plan names no other.
-const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 // Tiers says what a tier would enforce.
 type Tiers interface {
@@ -85,7 +82,7 @@ type Config struct {
 	AgentWall int64
 	Agent     []palyra.Mount // programs for runs that are agents themselves
 	Seals     []string       // names below the workspace that stay as they are in a run without a profile; tier C
-	Path      []string       // directories to look commands up in; default those of Path
+	Path      []string       // directories to look commands up in; default those of cell.SearchPath
 	Limits    palyra.Limits  // most a run may use, and what it gets by default; not wall and output, which are the resolver's
 	Tier      palyra.Tier    // where a call runs that names no tier; default B
 	Enabled   bool           // false: every call is refused
@@ -127,7 +124,7 @@ func New(c Config) (*Driver, error) {
 		return nil, fmt.Errorf("process: new: tier %q does not run native programs", c.Tier)
 	}
 	if len(c.Path) == 0 {
-		c.Path = strings.Split(Path, ":")
+		c.Path = strings.Split(cell.SearchPath, ":")
 	}
 	for _, dir := range c.Path {
 		if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\x00") {

@@ -41,9 +41,6 @@ type Room struct {
 	Notes       []string
 }
 
-// NoProfile is what a call names that wants none.
-const NoProfile = "none"
-
 const (
 	maxMounts    = 128
 	maxFiles     = 64
@@ -62,7 +59,7 @@ func (a arguments) needsRoom(t palyra.Tier) error {
 			WithRemedy("call with tier c; or write the script to a file of the workspace and run it: command sh, args [FILE]")
 	case a.AgentSocket:
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "agents run in tier C only").WithRemedy("call with tier c")
-	case a.Profile != "" && a.Profile != NoProfile:
+	case a.Profile != "" && a.Profile != palyra.NoProfile:
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "profiles are for tier C only: tier %s has no room of its own", t).
 			WithRemedy("call with tier c, or without a profile")
 	case len(a.Egress) > 0:
@@ -83,7 +80,7 @@ func (d *Driver) room(a arguments, p palyra.Plan) (Room, error) {
 		command, _ := a.command()
 		name = d.Profiles.For(path.Base(command))
 	}
-	if name == "" || name == NoProfile {
+	if name == "" || name == palyra.NoProfile {
 		return Room{Seals: d.Seals}, nil
 	}
 	if d.Profiles == nil {

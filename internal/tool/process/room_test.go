@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cell"
 )
 
 // profiles are rooms by name. Commands have the profile of their own name.
@@ -90,7 +91,7 @@ func TestRoomIsInThePlan(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
-	if !slices.Equal(env, []string{"A=1", "B=2", "GOROOT=/srv/z", "PATH=/srv/z/bin:" + Path}) {
+	if !slices.Equal(env, []string{"A=1", "B=2", "GOROOT=/srv/z", "PATH=/srv/z/bin:" + cell.SearchPath}) {
 		t.Errorf("%q", env)
 	}
 	if notes := strings.Join(p.Detail.Notes, "\n"); !strings.Contains(notes, "a note") || !strings.Contains(notes, "other.example:443, which this system does not allow") {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cell"
 	"palyra/internal/subpath"
 )
 
@@ -213,7 +214,7 @@ func TestProfilePath(t *testing.T) {
 		if p.Executable.Path != "/t/bin/touch" || p.Executable.Digest != palyra.SumBytes([]byte(native("mine"))) {
 			b.Errorf("%+v, not %s", p.Executable, mine)
 		}
-		if p.Env[len(p.Env)-1] != variable("PATH", "/t/bin:"+Path) {
+		if p.Env[len(p.Env)-1] != variable("PATH", "/t/bin:"+cell.SearchPath) {
 			b.Errorf("%+v", p.Env)
 		}
 		b.inputs(b.must(run("/t/odd x.py")), map[string]string{"x.py": "1"}) // a hard link of an interpreter

@@ -1,0 +1,47 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"palyra"
+)
+
+// Lacks names what was promised and does not hold. More than was promised is fine; a
+// promise that says nothing of the network promises nothing of it.
+func Lacks(promised, held palyra.Enforcement) []string {
+	var what []string
+	if promised.Mode != "" && promised.Mode != held.Mode {
+		what = append(what, "network "+promised.Mode)
+	}
+	for _, m := range promised.Mechanisms {
+		if !slices.Contains(held.Mechanisms, m) {
+			what = append(what, m)
+		}
+	}
+	for _, l := range slices.Sorted(maps.Keys(promised.Limits)) {
+		if !atLeast(held.Limits[l], promised.Limits[l]) {
+			what = append(what, fmt.Sprintf("%s by %s", l, promised.Limits[l]))
+		}
+	}
+	return what
+}
+
+// CheckPromise refuses a run for which less would hold than was promised.
+func CheckPromise(held, promised palyra.Enforcement) error {
+	if lacks := Lacks(promised, held); len(lacks) > 0 {
+		return palyra.Errorf(palyra.Denied, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
+			WithRemedy("propose the call again: the plan will say what this host can keep now")
+	}
+	return nil
+}
+
+// strength orders the ways to keep a limit. One that is not here is as good as
+// itself only.
+var strength = map[string]int{"none": 1, "polled": 2, "rlimit": 3, "rlimit+polled": 4, "cgroup": 5}
+
+// atLeast reports whether a limit is kept as well as was promised.
+func atLeast(held, promised string) bool {
+	return held == promised || strength[promised] > 0 && strength[held] >= strength[promised]
+}
