@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 
 	"palyra"
@@ -60,6 +61,39 @@ func ExampleClient_Call() {
 	default:
 		fmt.Println(outcome.Stdout)
 	}
+}
+
+// A program that stands between a person and a call follows it: it learns the call's id, says what the call waits
+// for, survives a restart of the daemon, and cancels the call when the person gives up.
+func ExampleFollow() {
+	c, err := client.Open(client.Config{Home: os.Getenv("PALYRA_HOME")})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = c.Close() }()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	call := client.Follow(c, client.CallRequest{
+		Tool:      palyra.ToolFileRead,
+		Arguments: json.RawMessage(`{"path":"go.mod"}`),
+		Workspace: ".",
+		Key:       "read-go-mod-2", // by which it is found again, if the daemon goes away before the call has an id
+	}, client.FollowOptions{
+		Watch: func(e client.CallEvent) {
+			switch {
+			case e.ApprovalRequested != nil:
+				fmt.Println("waiting for a person:", e.ApprovalRequested.Summary)
+			case e.Running != nil:
+				fmt.Println("it runs")
+			}
+		},
+		Cancelling: func(id palyra.ID) { fmt.Println("cancelling", id) },
+		Lost:       func(error) { fmt.Println("the daemon is away") },
+	})
+	outcome, err := call.Wait(ctx) // the end of ctx cancels the call; call.Close() would leave it
+	fmt.Println(outcome.Outcome, err)
 }
 
 // A person answers a question with a key of their own. The digest is that of the plan they saw: an answer to

@@ -79,8 +79,8 @@ func (c *Client) SendRunInput(ctx context.Context, id palyra.ID, text string) er
 // order. It returns nil when the run is finished, f's error as soon as f
 // returns one, and otherwise when ctx ends.
 //
-// A connection that is lost on the way is made again, with pauses that grow to a
-// few seconds, from the last entry that f has seen; the daemon may have been
+// A connection that is lost on the way is made again, with pauses that grow to two
+// seconds, from the last entry that f has seen; the daemon may have been
 // restarted meanwhile. Each time, lost is told why and from where. That no daemon
 // listens in the first place is an error.
 func (c *Client) AttachRun(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error {
@@ -157,7 +157,7 @@ type pause time.Duration
 
 const (
 	shortest = 50 * time.Millisecond
-	longest  = 5 * time.Second
+	longest  = 2 * time.Second
 )
 
 // longer waits, longer than the last time.

@@ -84,46 +84,33 @@ type waiter struct {
 	elsewhere func() bool            // the terminal is the command's now; nil: it never is
 	what      string                 // what Ctrl-C does at a question; "": cancels the call
 
-	known chan struct{} // closed when the call has an id; made by wait
-	over  chan struct{} // closed when it has ended; made by wait
-
-	mu     sync.Mutex // guards the fields below
-	callID palyra.ID
+	mu     sync.Mutex         // guards the fields below
 	asking context.CancelFunc // ends the question on the terminal
 	silent chan struct{}      // closed when the question is off the screen; nil: there was none
 	typed  bool               // a question was put to the person at the terminal
 	asked  sync.WaitGroup
 }
 
-const (
-	// cancelPatience is how long a cancelled call may take to say so.
-	cancelPatience = 10 * time.Second
-	// idPatience is how long a call that is given up may take to get its id,
-	// without which it can only be left behind.
-	idPatience = 2 * time.Second
-)
-
 // wait returns the outcome. When ctx ends the call is cancelled, not left
 // behind: its outcome then says so.
 func (w *waiter) wait(ctx context.Context, r client.CallRequest) (palyra.Outcome, error) {
-	stream, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	defer hangUp()
-	w.known, w.over = make(chan struct{}), make(chan struct{})
-	cancelled := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(cancelled)
-		w.cancel(hangUp)
+	call := client.Follow(w.client, r, client.FollowOptions{
+		Watch: func(e client.CallEvent) { w.news(ctx, e) }, Cancelling: w.cancelling,
 	})
-	outcome, err := w.client.Call(stream, r, func(e client.CallEvent) { w.news(ctx, e) })
-	close(w.over)
-	if !stop() {
-		<-cancelled
-	}
+	outcome, err := call.Wait(ctx)
 	w.stopAsking()
 	if w.forgetTyped() {
 		drain()
 	}
 	return outcome, err
+}
+
+// cancelling says that the call is being cancelled.
+func (w *waiter) cancelling(id palyra.ID) {
+	w.stopAsking() // so that what follows starts a line of its own
+	if !w.asJSON {
+		w.say("palyra: cancelling call %s", show.Line(string(id)))
+	}
 }
 
 // forgetTyped reports, once, whether a question was put to the person at the
@@ -136,56 +123,9 @@ func (w *waiter) forgetTyped() bool {
 	return typed
 }
 
-// cancel ends the call on the daemon's side; the outcome arrives on the stream.
-// When that cannot be done, or takes too long, it hangs up.
-func (w *waiter) cancel(hangUp context.CancelFunc) {
-	w.stopAsking() // so that what follows starts a line of its own
-	id := w.awaitID()
-	if id == "" {
-		hangUp()
-		return
-	}
-	if !w.asJSON {
-		w.say("palyra: cancelling call %s", show.Line(string(id)))
-	}
-	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
-	defer done()
-	patience := cancelPatience
-	if err := w.client.CancelCall(ctx, id); err != nil {
-		patience = time.Second // the outcome may be on its way
-	}
-	time.AfterFunc(patience, hangUp)
-}
-
-// awaitID returns the call's id; "" when it gets none in time.
-func (w *waiter) awaitID() palyra.ID {
-	late := time.NewTimer(idPatience)
-	defer late.Stop()
-	select {
-	case <-w.known:
-	case <-w.over:
-	case <-late.C:
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.callID
-}
-
-// accepted notes the call's id.
-func (w *waiter) accepted(id palyra.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.callID == "" && w.known != nil {
-		close(w.known)
-	}
-	w.callID = id
-}
-
 // news tells the person what the call is waiting for.
 func (w *waiter) news(ctx context.Context, e client.CallEvent) {
 	switch {
-	case e.Accepted != nil:
-		w.accepted(e.Accepted.CallID)
 	case e.Running != nil:
 		w.stopAsking() // it was answered, whoever said so
 	case e.ApprovalRequested != nil:

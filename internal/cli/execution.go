@@ -14,10 +14,7 @@ import (
 
 // caller is what a call needs of the client.
 type caller interface {
-	// Call proposes a call and waits for its outcome.
-	Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
-	// CancelCall ends it.
-	CancelCall(ctx context.Context, id palyra.ID) error
+	client.Caller
 	// GetCall looks at it; after its end, to say more of it.
 	GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error)
 	// SendInput feeds it. It waits while the call does not read.

@@ -125,32 +125,17 @@ func (a *app) startRun(ctx context.Context, o runOptions, prompt []string) error
 	}
 	t := a.newTape(c, run)
 	t.noWait, t.what = o.noWait, "cancels the run"
-	return t.follow(ctx, 0, t.cancelRun)
-}
-
-// tracker is what a tape needs of the client.
-type tracker interface {
-	// AttachRun tells the tape of a run to its end.
-	AttachRun(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error
-	// CancelRun ends it.
-	CancelRun(ctx context.Context, id palyra.ID) error
+	return t.follow(ctx, 0, true)
 }
 
 // follow tells the run from the entry after a number on, and ends as the run
-// did. When ctx ends, leave says what becomes of the run and when to hang up.
-func (t *tape) follow(ctx context.Context, after int64, leave func(hangUp context.CancelFunc)) error {
-	stream, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	defer hangUp()
-	left := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(left)
-		leave(hangUp)
-	})
+// did. When ctx ends the run is cancelled, or else left to go on.
+func (t *tape) follow(ctx context.Context, after int64, cancels bool) error {
 	t.seen = after
-	err := t.runs.AttachRun(stream, t.run.ID, after, func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, t.lost)
-	if !stop() {
-		<-left
-	}
+	err := client.FollowRun(ctx, t.runs, t.run.ID, client.FollowRunOptions{
+		After: after, Cancels: cancels, Entry: func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, Lost: t.lost,
+		Leaving: func() { t.leaving(cancels) },
+	})
 	t.stopAsking()
 	if t.forgetTyped() {
 		drain()
@@ -177,26 +162,12 @@ func exitOfRun(s palyra.RunState) int {
 	return exitFailure
 }
 
-// cancelRun ends the run on the daemon's side; that it ended arrives on the
-// tape. When that cannot be done, or takes too long, it hangs up.
-func (t *tape) cancelRun(hangUp context.CancelFunc) {
+// leaving takes the question off the screen and says what becomes of the run.
+func (t *tape) leaving(cancels bool) {
 	t.stopAsking()
-	if !t.asJSON {
+	if cancels && !t.asJSON {
 		t.say("palyra: cancelling run %s", show.Line(string(t.run.ID)))
 	}
-	ctx, done := context.WithTimeout(context.Background(), cancelPatience)
-	defer done()
-	patience := cancelPatience
-	if err := t.runs.CancelRun(ctx, t.run.ID); err != nil {
-		patience = time.Second // its end may be on its way
-	}
-	time.AfterFunc(patience, hangUp)
-}
-
-// leave only hangs up: the run goes on.
-func (t *tape) leave(hangUp context.CancelFunc) {
-	t.stopAsking()
-	hangUp()
 }
 
 // lost says that the connection was lost and is being made again.

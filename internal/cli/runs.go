@@ -140,7 +140,7 @@ func (a *app) attachRun(ctx context.Context, c *client.Client, id palyra.ID, aft
 	}
 	t := a.newTape(c, run)
 	t.noWait, t.what = run.NoWait, "leaves; the run goes on"
-	err = t.follow(ctx, after, t.leave)
+	err = t.follow(ctx, after, false)
 	if ctx.Err() != nil && t.end == nil && !a.asJSON {
 		a.say("palyra: left; the run goes on. `palyra runs attach %s --after %d` follows it again", show.Arg(string(id)), t.seen)
 	}

@@ -21,7 +21,7 @@ import (
 // nothing else is printed there; it follows when the question is settled.
 type tape struct {
 	*waiter
-	runs  tracker
+	runs  client.RunCaller
 	run   palyra.Run
 	marks [2]string // of a call that went well, and of one that did not
 	frame show.Frame
@@ -38,7 +38,7 @@ type tape struct {
 
 // newTape makes a tape of a run. Questions up to the run's last entry are asked
 // only when they turn out to be open.
-func (a *app) newTape(c tracker, run palyra.Run) *tape {
+func (a *app) newTape(c client.RunCaller, run palyra.Run) *tape {
 	return &tape{
 		waiter: &waiter{app: a}, runs: c, run: run, marks: a.marks(a.Stdout), frame: show.Frame{Width: screen.Width(a.Stdout)},
 		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},

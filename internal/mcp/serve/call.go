@@ -19,7 +19,7 @@ import (
 func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest, tool string) (*mcp.CallToolResult, error) {
 	session := s.session(req.Session, req.ClientInfo())
 	f := &flight{
-		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1), known: make(chan struct{}),
+		server: s, session: session, room: s.room(req.ClientInfo()), cancels: true, tell: s.teller(req), window: s.window(req), stir: make(chan struct{}, 1),
 		request: client.CallRequest{
 			Tool: tool, Arguments: arguments(req.Params.Arguments), Workspace: s.Workspace, Session: session, Surface: palyra.SurfaceMCP,
 			Key: "mcp/" + rand.Text(), // so that a repeat after a lost connection finds the first
@@ -56,60 +56,58 @@ type flight struct {
 	server  *Server
 	session string
 	room    int                // for its result
-	request client.CallRequest // of a call that is to be made; a wait has none
+	request client.CallRequest // of a call that is to be made
+	of      palyra.ID          // of a call that is waited for
 	cancels bool               // a client's cancel ends the call
 	tell    func(context.Context, string)
 	window  *window       // of the question in the client; a wait has none
 	stir    chan struct{} // there is news to tell
-	known   chan struct{} // closed when the call has an id
-
-	mu       sync.Mutex // guards what follows
-	id       palyra.ID
-	question *client.ApprovalRequested // that it waits for
-	away     bool                      // the daemon is
+	named   bool          // the session knows the call's id; the listener's own
+	call    *client.Following
 }
 
-type ending struct {
-	outcome palyra.Outcome
-	err     error
+// follow begins to follow the call, over restarts of the daemon.
+func (f *flight) follow() *client.Following {
+	o := client.FollowOptions{Watch: f.hear, Lost: func(error) { f.stirred() }}
+	if f.of != "" {
+		return client.FollowKnown(f.server.Backend, f.of, o)
+	}
+	return client.Follow(f.server.Backend, f.request, o)
 }
 
 // fly waits for the outcome, at most for the limit, and tells the client meanwhile
 // what it waits for.
 func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolResult, error) {
-	stream, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan ending, 1)
+	view, unview := context.WithCancel(context.WithoutCancel(ctx))
+	f.call = f.follow()
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		out, err := f.pursue(stream)
-		done <- ending{out, err}
-	})
 	defer wg.Wait()
-	defer hangUp()
+	defer unview()
+	defer f.call.Close()
 	beat := time.NewTicker(f.server.Beat)
 	defer beat.Stop()
 	late, extend := f.lateness(limit)
 	var taken <-chan struct{}
 	for {
 		select {
-		case e := <-done:
-			return f.landed(e), nil
+		case <-f.call.Done():
+			return f.landed(f.call.Outcome()), nil
 		case <-f.stir:
 			f.tell(ctx, f.news())
-			f.window.follow(stream, &wg, f.unseen, f.open())
+			f.window.follow(view, &wg, f.unseen, f.call.Progress().Question)
 		case <-beat.C:
 			f.tell(ctx, f.news())
 		case <-late:
 			if !extend() {
 				return f.pending(), nil
 			}
-			taken = f.known
+			taken = f.call.Known()
 		case <-taken:
 			return f.pending(), nil
 		case <-f.server.stopping:
 			return f.pending(), nil
 		case <-ctx.Done():
-			f.left(ctx, done)
+			f.left(ctx)
 			return nil, ctx.Err()
 		}
 	}
@@ -125,9 +123,7 @@ func (f *flight) lateness(limit time.Duration) (late <-chan time.Time, extend fu
 	t := time.NewTimer(limit)
 	extended := false
 	return t.C, func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if extended || f.id != "" || f.away {
+		if p := f.call.Progress(); extended || p.ID != "" || p.Away {
 			return false
 		}
 		extended = true
@@ -136,93 +132,28 @@ func (f *flight) lateness(limit time.Duration) (late <-chan time.Time, extend fu
 	}
 }
 
-// Patience with a daemon that is away, and with a call that has no id yet.
 const (
-	firstPause     = 100 * time.Millisecond
-	longestPause   = 2 * time.Second
-	unknownFor     = 5 * time.Second // a call that is perhaps not on record is not looked for longer
-	idPatience     = time.Minute     // nobody waits for the answer, and a busy daemon may yet take the call
-	cancelPatience = 10 * time.Second
+	unknownFor = 5 * time.Second // for a daemon that is there and has not yet named the call
+	idPatience = time.Minute     // nobody waits for the answer, and a busy daemon may yet take the call
 )
-
-// pursue follows the call to its outcome, over restarts of the daemon.
-func (f *flight) pursue(ctx context.Context) (palyra.Outcome, error) {
-	pause, began := firstPause, time.Now()
-	for {
-		out, err := f.once(ctx)
-		if err == nil || ctx.Err() != nil || !goneAway(err) {
-			return out, err
-		}
-		if f.callID() == "" && time.Since(began) > unknownFor {
-			return out, err
-		}
-		f.note(func() { f.away = true })
-		rest := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			rest.Stop()
-			return out, err
-		case <-rest.C:
-			pause = min(2*pause, longestPause)
-		}
-	}
-}
-
-// once makes the call, or watches it where it is known.
-func (f *flight) once(ctx context.Context) (palyra.Outcome, error) {
-	if id := f.callID(); id != "" {
-		return f.server.Backend.WatchCall(ctx, id, f.hear)
-	}
-	return f.server.Backend.Call(ctx, f.request, f.hear)
-}
-
-// goneAway reports whether an error only says that the daemon went away.
-func goneAway(err error) bool {
-	switch palyra.AsError(err).Reason {
-	case client.ReasonNoDaemon, client.ReasonConnectionLost, palyra.ReasonStopping:
-		return true
-	}
-	return false
-}
 
 // hear takes what the daemon tells of the call.
 func (f *flight) hear(e client.CallEvent) {
-	switch {
-	case e.Accepted != nil:
-		f.note(func() { f.away = false })
-		f.accepted(e.Accepted.CallID)
-	case e.ApprovalRequested != nil:
-		f.note(func() { f.question = e.ApprovalRequested })
-	case e.ApprovalResolved != nil:
-		f.note(func() { f.question = nil })
+	if e.Accepted != nil && f.of == "" && !f.named {
+		f.named = true
+		f.server.latest.set(f.session, e.Accepted.CallID)
+	}
+	if e.Accepted != nil || e.ApprovalRequested != nil || e.ApprovalResolved != nil {
+		f.stirred()
 	}
 }
 
-func (f *flight) accepted(id palyra.ID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.id == "" {
-		close(f.known)
-		f.server.latest.set(f.session, id)
-	}
-	f.id = id
-}
-
-// note changes what is known, and has it told.
-func (f *flight) note(change func()) {
-	f.mu.Lock()
-	change()
-	f.mu.Unlock()
+// stirred has told what is new.
+func (f *flight) stirred() {
 	select {
 	case f.stir <- struct{}{}:
 	default:
 	}
-}
-
-func (f *flight) callID() palyra.ID {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.id
 }
 
 // unseen notes that the client did not show a question.
@@ -230,24 +161,16 @@ func (f *flight) unseen(err error) {
 	f.server.Log.Debug("a question was not shown in the client", "error", err)
 }
 
-// open is the question that waits for a person, or nil.
-func (f *flight) open() *client.ApprovalRequested {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.question
-}
-
 // news says what the call waits for.
 func (f *flight) news() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	p := f.call.Progress()
 	switch {
-	case f.away:
+	case p.Away:
 		return "the daemon is away; the call is looked for when it is back"
-	case f.question != nil:
-		return asked(*f.question)
-	case f.id != "":
-		return fmt.Sprintf("call %s is under way", f.id)
+	case p.Question != nil:
+		return asked(*p.Question)
+	case p.ID != "":
+		return fmt.Sprintf("call %s is under way", p.ID)
 	}
 	return "the call is being proposed"
 }
@@ -261,30 +184,22 @@ func asked(q client.ApprovalRequested) string {
 }
 
 // left sees to a call whose client wants no answer any more. A cancel ends it; a
-// client that is gone leaves it.
-func (f *flight) left(ctx context.Context, over <-chan ending) {
+// client that is gone leaves it, and so does a server that stops meanwhile.
+func (f *flight) left(ctx context.Context) {
 	if !f.cancels || !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
-	late := time.NewTimer(idPatience)
-	defer late.Stop()
-	select {
-	case <-f.known:
-	case <-over:
-		return // it came to nothing, or to its end
-	case <-f.server.stopping:
-		return
-	case <-late.C:
-		return // not on record, as far as anybody knows
-	}
-	f.cancel(ctx)
-}
-
-// cancel ends the call, whose id is known.
-func (f *flight) cancel(ctx context.Context) {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), cancelPatience)
+	patience, done := context.WithTimeout(context.WithoutCancel(ctx), idPatience)
 	defer done()
-	if err := f.server.Backend.CancelCall(ctx, f.callID()); err != nil && palyra.CodeOf(err) != palyra.Conflict {
-		f.server.Log.Warn("cannot cancel a call", "call_id", f.callID(), "reason", palyra.AsError(err).Reason)
+	go func() {
+		select {
+		case <-f.server.stopping:
+			done()
+		case <-patience.Done():
+		}
+	}()
+	err := f.call.Cancel(patience)
+	if id := f.call.ID(); err != nil && id != "" && palyra.CodeOf(err) != palyra.Conflict {
+		f.server.Log.Warn("cannot cancel a call", "call_id", id, "reason", palyra.AsError(err).Reason)
 	}
 }

@@ -95,7 +95,7 @@ func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 	if limit == 0 {
 		limit = max(s.PendingAfter, 0)
 	}
-	f := &flight{server: s, session: session, room: s.room(req.ClientInfo()), tell: s.teller(req), stir: make(chan struct{}, 1), known: make(chan struct{}), id: a.Call}
+	f := &flight{server: s, session: session, room: s.room(req.ClientInfo()), tell: s.teller(req), stir: make(chan struct{}, 1), of: a.Call}
 	f.request.Tool = ownWait
 	return f.fly(ctx, limit)
 }

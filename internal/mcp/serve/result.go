@@ -19,11 +19,11 @@ const (
 )
 
 // landed turns the end of a call into a result.
-func (f *flight) landed(e ending) *mcp.CallToolResult {
-	if e.err != nil {
-		return failure(f.request.Tool, f.callID(), e.err)
+func (f *flight) landed(o palyra.Outcome, err error) *mcp.CallToolResult {
+	if err != nil {
+		return failure(f.request.Tool, f.call.ID(), err)
 	}
-	return result(e.outcome, f.room)
+	return result(o, f.room)
 }
 
 // result is an outcome as a client gets it: texts for the model, of at most room
@@ -119,21 +119,19 @@ func said(s state, fails bool, text string) *mcp.CallToolResult {
 
 // pending is the answer to a request whose call goes on.
 func (f *flight) pending() *mcp.CallToolResult {
-	why := f.news()
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	why, p := f.news(), f.call.Progress()
 	switch {
-	case f.id == "" && f.away:
+	case p.ID == "" && p.Away:
 		return failure(f.request.Tool, "", palyra.Errorf(palyra.Unavailable, client.ReasonNoDaemon, "%s", noDaemon))
-	case f.id == "":
+	case p.ID == "":
 		return failure(f.request.Tool, "", palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "%s", notTaken).WithRemedy(lookFirst))
 	}
 	s := state{
-		Outcome: "pending", Tool: f.request.Tool, CallID: f.id, Reason: why,
-		Remedy: fmt.Sprintf(`call %s {"call_id":%q} for the result; do not repeat the call`, waitTool, f.id),
+		Outcome: "pending", Tool: f.request.Tool, CallID: p.ID, Reason: why,
+		Remedy: fmt.Sprintf(`call %s {"call_id":%q} for the result; do not repeat the call`, waitTool, p.ID),
 	}
-	if f.question != nil {
-		s.ApprovalID = f.question.ApprovalID
+	if p.Question != nil {
+		s.ApprovalID = p.Question.ApprovalID
 	}
 	return said(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
 }
