@@ -26,7 +26,7 @@ func BenchmarkRoom(b *testing.B) {
 func benchRoom(b *testing.B, sealed int) {
 	dir := b.TempDir()
 	r := plain(dir)
-	r.Range, r.Doors = synthetic, everyDoor()
+	r.Range, r.Listeners = synthetic, everyDoor()
 	r.Hide = []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sysrq-trigger", "/proc/acpi", "/proc/scsi"}
 	r.ReadOnly, r.Filter = []string{"/proc/sys"}, allowOnly(cell.Calls())
 	for i := range sealed {

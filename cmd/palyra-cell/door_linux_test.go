@@ -11,14 +11,14 @@ import (
 )
 
 // everyDoor is one of each kind.
-func everyDoor() []cell.Door {
+func everyDoor() []cell.Listener {
 	dns := doorAt("198.18.0.1:53")
 	dns.UDP = true
-	return []cell.Door{doorAt("198.18.0.1:3128"), doorAt("0.0.0.0:443"), dns, doorAt("198.18.0.17:8443"), doorAt("[::1]:3128")}
+	return []cell.Listener{doorAt("198.18.0.1:3128"), doorAt("0.0.0.0:443"), dns, doorAt("198.18.0.17:8443"), doorAt("[::1]:3128")}
 }
 
 // serveDoors answers one call at each of the doors, each where it is expected.
-func serveDoors(t *testing.T, doors []*os.File, kinds []cell.Door) <-chan map[string]string {
+func serveDoors(t *testing.T, doors []*os.File, kinds []cell.Listener) <-chan map[string]string {
 	t.Helper()
 	done := make(chan map[string]string, 1)
 	go func() {
@@ -41,9 +41,9 @@ func TestDoors(t *testing.T) {
 		outside, port := listener(t)
 		defer func() { _ = unix.Close(outside) }()
 		r := plain(workspace(t, w))
-		r.Range, r.Doors = synthetic, everyDoor()
+		r.Range, r.Listeners = synthetic, everyDoor()
 		h, doors := room(t, w, r)
-		heard := serveDoors(t, doors, r.Doors)
+		heard := serveDoors(t, doors, r.Listeners)
 		out, _ := h.runs(insideSpec("dial",
 			"tcp/198.18.0.1:3128", "tcp/198.18.77.5:443", "udp/198.18.0.1:53", "tcp/198.18.0.17:8443", "tcp/[::1]:3128",
 			"tcp/198.18.0.9:9999", "tcp/127.0.0.1:"+port, "tcp/198.20.0.1:443", "tcp/8.8.8.8:443", "udp/8.8.8.8:53", "tcp/10.0.0.1:443",
@@ -105,7 +105,7 @@ func listener(t *testing.T) (fd int, port string) {
 func TestNetwork(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		r := plain(workspace(t, w))
-		r.Range, r.Doors = synthetic, everyDoor()
+		r.Range, r.Listeners = synthetic, everyDoor()
 		out := inRoom(t, w, r, "tail -n +3 /proc/net/dev | cut -d: -f1; cat /proc/net/route; "+mirror+" inside:serve "+
 			"tcp/127.0.0.1:8080 tcp/[::1]:8080 tcp/0.0.0.0:9090 tcp/198.18.0.2:3128 tcp/198.18.0.1:3128 tcp/0.0.0.0:3128 tcp/0.0.0.0:443 tcp/127.0.0.1:80 udp/198.18.0.1:53")
 		want := `    lo
@@ -130,7 +130,7 @@ udp/198.18.0.1:53 EACCES
 // that it closed is closed.
 func TestNoDoors(t *testing.T) {
 	r := plain(workspace(t, me))
-	r.Doors = []cell.Door{doorAt("127.0.0.1:3128")}
+	r.Listeners = []cell.Listener{doorAt("127.0.0.1:3128")}
 	h, doors := room(t, me, r)
 	cell.CloseAll(doors)
 	out, _ := h.runs(insideSpec("dial", "tcp/127.0.0.1:3128", "tcp/198.18.0.1:443"))

@@ -26,12 +26,12 @@ func TestRoomsThatFail(t *testing.T) {
 		},
 		"a door outside of the range": {
 			change: func(r *cell.Room) {
-				r.Range, r.Doors = synthetic, []cell.Door{doorAt("198.18.0.1:80"), doorAt("192.0.2.1:80")}
+				r.Range, r.Listeners = synthetic, []cell.Listener{doorAt("198.18.0.1:80"), doorAt("192.0.2.1:80")}
 			},
 			step: "door", errno: unix.EADDRNOTAVAIL,
 		},
 		"two doors in one place": {
-			change: func(r *cell.Room) { r.Doors = []cell.Door{doorAt("0.0.0.0:80"), doorAt("127.0.0.1:80")} },
+			change: func(r *cell.Room) { r.Listeners = []cell.Listener{doorAt("0.0.0.0:80"), doorAt("127.0.0.1:80")} },
 			step:   "door", errno: unix.EADDRINUSE,
 		},
 		"a range that is taken": {

@@ -29,7 +29,7 @@ func (b *builder) sockets() failure {
 	if b.netlink, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE); err != nil {
 		return failed("network", "", err)
 	}
-	for _, d := range b.room.Doors {
+	for _, d := range b.room.Listeners {
 		family, kind := unix.AF_INET6, unix.SOCK_STREAM
 		switch {
 		case d.Path != "":
@@ -55,7 +55,7 @@ func (b *builder) connect() failure {
 	if err := network(b.netlink, b.room.Range); err != nil {
 		return failed("network", b.room.Range, err)
 	}
-	for i, d := range b.room.Doors {
+	for i, d := range b.room.Listeners {
 		if d.Path != "" {
 			continue // by placeUnix
 		}
@@ -129,7 +129,7 @@ func netlink(fd int, kind, flags uint16, body []byte) error {
 
 // place binds a socket and lets it listen. A door is nobody's to share: without
 // SO_REUSEADDR and SO_REUSEPORT the run cannot listen beside it.
-func place(fd int, d cell.Door) error {
+func place(fd int, d cell.Listener) error {
 	var at unix.Sockaddr = &unix.SockaddrInet6{Port: int(d.Addr.Port()), Addr: d.Addr.Addr().As16()}
 	if d.Addr.Addr().Is4() {
 		at = &unix.SockaddrInet4{Port: int(d.Addr.Port()), Addr: d.Addr.Addr().As4()}
@@ -145,7 +145,7 @@ func place(fd int, d cell.Door) error {
 // placeUnix binds the doors that have a path, in the room's own /run. Paths are
 // those of the hand's thread, on which it runs.
 func (b *builder) placeUnix() failure {
-	for i, d := range b.room.Doors {
+	for i, d := range b.room.Listeners {
 		if d.Path == "" {
 			continue
 		}
@@ -164,7 +164,7 @@ func (b *builder) placeUnix() failure {
 	return failure{}
 }
 
-func doorName(d cell.Door) string {
+func doorName(d cell.Listener) string {
 	if d.Path != "" {
 		return d.Path
 	}

@@ -75,7 +75,7 @@ func TestPrivateDoors(t *testing.T) {
 	eachRoom(t, func(t *testing.T, w who) {
 		r := plain(workspace(t, w))
 		r.Private = []cell.Private{{Path: "/run", Mode: 0o755, Bytes: 1 << 20, Inodes: 16}}
-		r.Doors = []cell.Door{{Path: "/run/palyra/run/agent.sock"}, doorAt("127.0.0.1:3128")}
+		r.Listeners = []cell.Listener{{Path: "/run/palyra/run/agent.sock"}, doorAt("127.0.0.1:3128")}
 		if out := inRoom(t, w, r, "ls /run; stat -c %F /run/palyra/run/agent.sock"); out != "palyra\nsocket\n" {
 			t.Errorf("%q", out)
 		}

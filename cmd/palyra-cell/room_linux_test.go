@@ -93,7 +93,7 @@ func plain(dir string) cell.Room { return cell.Room{Version: cell.Version, Works
 // synthetic is the range of addresses that lead to doors.
 const synthetic = "198.18.0.0/15"
 
-func doorAt(addr string) cell.Door { return cell.Door{Addr: netip.MustParseAddrPort(addr)} }
+func doorAt(addr string) cell.Listener { return cell.Listener{Addr: netip.MustParseAddrPort(addr)} }
 
 // image is the cell as a sealed memfd, as daemons keep it: made once.
 var image = sync.OnceValues(func() (*os.File, error) {
@@ -213,7 +213,7 @@ func (h *held) build(r cell.Room, extra ...*os.File) {
 func room(t *testing.T, w who, r cell.Room, extra ...*os.File) (*held, []*os.File) {
 	t.Helper()
 	h, first, doors := tryRoom(t, w, r, extra...)
-	if first.Kind != cell.ReportBuilt || first.Version != cell.Version || len(doors) != len(r.Doors) {
+	if first.Kind != cell.ReportBuilt || first.Version != cell.Version || len(doors) != len(r.Listeners) {
 		t.Fatalf("%+v with %d doors", first, len(doors))
 	}
 	return h, doors

@@ -60,7 +60,7 @@ func (w *Wire) Do(req *http.Request) (*http.Response, error) {
 	if idle <= 0 {
 		idle = usualIdle
 	}
-	res.Body = &flow{
+	res.Body = &exchange{
 		body: res.Body, left: maxStream, idle: idle, ctx: ctx, cancel: cancel, done: done,
 		timer: time.AfterFunc(idle, func() { cancel(errIdle) }),
 	}
@@ -158,9 +158,9 @@ var (
 			WithRemedy("ask for less at once, or use another model")
 )
 
-// flow is the body of an answer: bounded in size and in how long it may be
+// exchange is the body of an answer: bounded in size and in how long it may be
 // silent.
-type flow struct {
+type exchange struct {
 	body   io.ReadCloser
 	left   int64
 	idle   time.Duration
@@ -171,7 +171,7 @@ type flow struct {
 }
 
 // Read implements io.Reader.
-func (f *flow) Read(p []byte) (int, error) {
+func (f *exchange) Read(p []byte) (int, error) {
 	if f.left <= 0 {
 		return 0, errTooLong
 	}
@@ -187,7 +187,7 @@ func (f *flow) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (f *flow) Close() error {
+func (f *exchange) Close() error {
 	f.timer.Stop()
 	err := f.body.Close()
 	f.cancel(nil)

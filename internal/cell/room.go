@@ -25,17 +25,17 @@ const MaxDoors = 64
 // The run may be ordered right behind the room: it begins once the room is built,
 // and not at all when it cannot be.
 type Room struct {
-	Version   int       `json:"version"`
-	Workspace string    `json:"workspace"`       // a mount of the room
-	Stage     string    `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork: what is written to the workspace goes there
-	Private   []Private `json:"private,omitempty"`
-	Seals     []Seal    `json:"seals,omitempty"`
-	Doors     []Door    `json:"doors,omitempty"`
-	Hide      []string  `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
-	ReadOnly  []string  `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
-	Watching  Watching  `json:"watching,omitzero"`   // the zero one leaves the bounds as they were found
-	Range     string    `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
-	Hostname  string    `json:"hostname,omitempty"`  // empty: as it was found
+	Version   int        `json:"version"`
+	Workspace string     `json:"workspace"`       // a mount of the room
+	Stage     string     `json:"stage,omitempty"` // a directory of the room with StageUpper and StageWork: what is written to the workspace goes there
+	Private   []Private  `json:"private,omitempty"`
+	Seals     []Seal     `json:"seals,omitempty"`
+	Listeners []Listener `json:"doors,omitempty"`
+	Hide      []string   `json:"hide,omitempty"`      // files and directories of the room to lay something empty over; missing ones are passed over
+	ReadOnly  []string   `json:"read_only,omitempty"` // files and directories of the room that nothing there may write to; missing ones are passed over
+	Watching  Watching   `json:"watching,omitzero"`   // the zero one leaves the bounds as they were found
+	Range     string     `json:"range,omitempty"`     // of addresses that lead to the run's own network: "198.18.0.0/15"
+	Hostname  string     `json:"hostname,omitempty"`  // empty: as it was found
 	// Filter is for the cell itself, on all its threads, from the moment the room
 	// is built; struct sock_filter array, empty: none. Calls says what it must
 	// let pass.
@@ -116,9 +116,9 @@ type Private struct {
 	Keep   []string `json:"keep,omitempty"`
 }
 
-// Door is a socket to be made in the room: in its network at Addr or, with Path, a
+// Listener is a socket to be made in the room: in its network at Addr or, with Path, a
 // unix socket in its /run, with the directories that lead there.
-type Door struct {
+type Listener struct {
 	UDP  bool           `json:"udp,omitempty"`
 	Addr netip.AddrPort `json:"addr,omitzero"`
 	Path string         `json:"path,omitempty"`

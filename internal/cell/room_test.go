@@ -15,9 +15,9 @@ func goodRoom() Room {
 			{Path: "/tmp", Mode: 0o1777, Bytes: 1 << 30, Inodes: 1 << 17, Keep: []string{"/tmp/a", "/tmp/b/c"}},
 			{Path: "/run", Mode: 0o755, Bytes: 1, Inodes: 1},
 		},
-		Seals: []Seal{{Path: ".git", Dev: 7, Ino: 8}, {Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63}, {Path: ".envrc", ReadOnly: true}},
-		Doors: []Door{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}, {Path: "/run/palyra/run/agent.sock"}},
-		Hide:  []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1}, Range: "198.18.0.0/15", Hostname: "palyra",
+		Seals:     []Seal{{Path: ".git", Dev: 7, Ino: 8}, {Path: ".git/hooks", ReadOnly: true, Dev: 7, Ino: 1 << 63}, {Path: ".envrc", ReadOnly: true}},
+		Listeners: []Listener{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {UDP: true, Addr: netip.MustParseAddrPort("[::1]:53")}, {Path: "/run/palyra/run/agent.sock"}},
+		Hide:      []string{"/proc/kcore"}, ReadOnly: []string{"/proc/sys"}, Watching: Watching{Instances: 16, Watches: 1 << 31 >> 1}, Range: "198.18.0.0/15", Hostname: "palyra",
 		Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}, Extra: []string{ExtraCounter, ExtraCounter, ExtraCounter, ExtraCounter},
 	}
 }
@@ -60,7 +60,7 @@ func TestEveryFieldOfARoomTravels(t *testing.T) {
 	}
 	fill(reflect.ValueOf(&want.Seals).Elem(), 1)
 	fill(reflect.ValueOf(&want.Private).Elem(), 1)
-	want.Doors = []Door{{}, {UDP: true, Addr: netip.MustParseAddrPort("1.2.3.4:5")}}
+	want.Listeners = []Listener{{}, {UDP: true, Addr: netip.MustParseAddrPort("1.2.3.4:5")}}
 	var got Room
 	c := coder{reading: true, in: encodeRoom(&want)}
 	c.room(&got)
@@ -117,18 +117,18 @@ func TestRoomCheck(t *testing.T) {
 		"a seal without its way":  func(r *Room) { r.Seals = r.Seals[1:] },
 		"a seal before its way":   func(r *Room) { r.Seals[0], r.Seals[1] = r.Seals[1], r.Seals[0] },
 		"a very long seal":        func(r *Room) { r.Seals[0].Path = strings.Repeat("a", maxPath) },
-		"too many doors":          func(r *Room) { r.Doors = make([]Door, MaxDoors+1) },
-		"a door to nowhere":       func(r *Room) { r.Doors[0].Addr = netip.AddrPort{} },
-		"a door without port":     func(r *Room) { r.Doors[0].Addr = addr("198.18.0.1:0") },
-		"a door with a zone":      func(r *Room) { r.Doors[0].Addr = addr("[fe80::1%lo]:80") },
-		"a mapped door":           func(r *Room) { r.Doors[0].Addr = addr("[::ffff:1.2.3.4]:80") },
-		"a door twice":            func(r *Room) { r.Doors[1] = r.Doors[0] },
-		"a path and an address":   func(r *Room) { r.Doors[0].Path = "/run/a.sock" },
-		"a path outside run":      func(r *Room) { r.Doors[0] = Door{Path: "/tmp/a.sock"} },
-		"a path out of run":       func(r *Room) { r.Doors[0] = Door{Path: "/run/../tmp/a.sock"} },
-		"a path that is too long": func(r *Room) { r.Doors[0] = Door{Path: "/run/" + strings.Repeat("x", 200)} },
-		"a path by udp":           func(r *Room) { r.Doors[0] = Door{Path: "/run/a.sock", UDP: true} },
-		"a path twice":            func(r *Room) { r.Doors = []Door{{Path: "/run/a.sock"}, {Path: "/run/a.sock"}} },
+		"too many doors":          func(r *Room) { r.Listeners = make([]Listener, MaxDoors+1) },
+		"a door to nowhere":       func(r *Room) { r.Listeners[0].Addr = netip.AddrPort{} },
+		"a door without port":     func(r *Room) { r.Listeners[0].Addr = addr("198.18.0.1:0") },
+		"a door with a zone":      func(r *Room) { r.Listeners[0].Addr = addr("[fe80::1%lo]:80") },
+		"a mapped door":           func(r *Room) { r.Listeners[0].Addr = addr("[::ffff:1.2.3.4]:80") },
+		"a door twice":            func(r *Room) { r.Listeners[1] = r.Listeners[0] },
+		"a path and an address":   func(r *Room) { r.Listeners[0].Path = "/run/a.sock" },
+		"a path outside run":      func(r *Room) { r.Listeners[0] = Listener{Path: "/tmp/a.sock"} },
+		"a path out of run":       func(r *Room) { r.Listeners[0] = Listener{Path: "/run/../tmp/a.sock"} },
+		"a path that is too long": func(r *Room) { r.Listeners[0] = Listener{Path: "/run/" + strings.Repeat("x", 200)} },
+		"a path by udp":           func(r *Room) { r.Listeners[0] = Listener{Path: "/run/a.sock", UDP: true} },
+		"a path twice":            func(r *Room) { r.Listeners = []Listener{{Path: "/run/a.sock"}, {Path: "/run/a.sock"}} },
 		"a range that is none":    func(r *Room) { r.Range = "198.18.0.0" },
 		"a range with a rest":     func(r *Room) { r.Range = "198.18.0.1/15" },
 		"a range of everything":   func(r *Room) { r.Range = "0.0.0.0/0" },
@@ -216,7 +216,7 @@ func FuzzRoom(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(back, r) {
 			t.Fatalf("%+v became %+v, %v", r, back, err)
 		}
-		if len(r.Seals)+len(r.Doors)+len(r.Hide)+len(r.Extra)+len(r.Filter) > len(b) {
+		if len(r.Seals)+len(r.Listeners)+len(r.Hide)+len(r.Extra)+len(r.Filter) > len(b) {
 			t.Fatalf("%d bytes became %+v", len(b), r)
 		}
 	})

@@ -60,7 +60,7 @@ func (c *coder) room(r *Room) {
 		list(c, &p.Keep, (*coder).string)
 	})
 	list(c, &r.Seals, func(c *coder, s *Seal) { c.string(&s.Path); c.bool(&s.ReadOnly); c.uint64(&s.Dev); c.uint64(&s.Ino) })
-	list(c, &r.Doors, func(c *coder, d *Door) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
+	list(c, &r.Listeners, func(c *coder, d *Listener) { c.bool(&d.UDP); c.addr(&d.Addr); c.string(&d.Path) })
 	list(c, &r.Hide, (*coder).string)
 	list(c, &r.ReadOnly, (*coder).string)
 	c.int64(&r.Watching.Instances)
@@ -192,11 +192,11 @@ func (r *Room) checkSeals() error {
 const maxSocket = 107
 
 func (r *Room) checkDoors() error {
-	if len(r.Doors) > MaxDoors {
-		return fmt.Errorf("cell: room: %d doors, more than %d", len(r.Doors), MaxDoors)
+	if len(r.Listeners) > MaxDoors {
+		return fmt.Errorf("cell: room: %d doors, more than %d", len(r.Listeners), MaxDoors)
 	}
-	seen := make(map[Door]bool, len(r.Doors))
-	for i, d := range r.Doors {
+	seen := make(map[Listener]bool, len(r.Listeners))
+	for i, d := range r.Listeners {
 		if d.Path != "" {
 			if d.UDP || d.Addr.IsValid() || !inRoom(d.Path) || !strings.HasPrefix(d.Path, "/run/") || len(d.Path) > maxSocket || seen[d] {
 				return fmt.Errorf("cell: room: door %d has no path of its own", i)

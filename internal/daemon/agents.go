@@ -47,9 +47,9 @@ func (i *insiders) Serve(c *palyra.Call, uid int64, socket *os.File) (stop func(
 
 // room is what a call gives to the agent that it is. What a person runs by their own
 // command is not the person's command: inside it is the agent without a name.
-func (i *insiders) room(c *palyra.Call, uid int64) (rpc.Room, error) {
+func (i *insiders) room(c *palyra.Call, uid int64) (rpc.AgentSocket, error) {
 	p := c.Proposal
-	r := rpc.Room{
+	r := rpc.AgentSocket{
 		Call: c.ID, UID: uid, Agent: palyra.Agent{Principal: p.Principal, Owner: p.Owner}, Line: append(slices.Clone(p.Line), c.ID),
 		Origin: cmp.Or(p.Origin, p.Principal), Scopes: p.Scopes, Within: append([]string{c.Plan.Workspace.Path}, c.Plan.AgentWithin...),
 	}

@@ -31,18 +31,18 @@ func guardOf(c config.Egress, ask egress.Ask, log *slog.Logger) (*egress.Guard, 
 	return egress.New(conf)
 }
 
-// guarded is the guard as the sandbox knows it.
-type guarded struct {
+// egressGuard is the guard as the sandbox knows it.
+type egressGuard struct {
 	*egress.Guard
 	config.Egress
 }
 
 // Mode implements sandbox.Guard.
-func (g guarded) Mode() string { return g.Egress.Mode }
+func (g egressGuard) Mode() string { return g.Egress.Mode }
 
 // Mechanisms implements sandbox.Guard. What the configuration opens is named, so
 // that policy and attestations see it.
-func (g guarded) Mechanisms() []string {
+func (g egressGuard) Mechanisms() []string {
 	list := []string{sandbox.Guarded}
 	if g.HostNetwork == "on" {
 		list = append(list, "host_network")
@@ -58,7 +58,7 @@ func (g guarded) Mechanisms() []string {
 
 // Open implements sandbox.Guard. In mode preflight the hosts of the plan must be
 // found before anything starts.
-func (g guarded) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
+func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
 	if g.Egress.Mode == egress.Preflight && len(p.Egress) > 0 {
 		if err := g.Preflight(ctx, p.Egress); err != nil {
 			return nil, err

@@ -88,7 +88,7 @@ func tierOf(setting string) palyra.Tier {
 func (d *Daemon) openRunner(p *path) (err error) {
 	p.native.runner, err = sandbox.New(sandbox.Config{
 		Backends: p.native.backends, Stdin: p.native.tool.Stdin, Size: p.native.tool.Size,
-		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: guarded{p.native.guard, d.Config.Config.Egress}, Streams: p,
+		Dir: d.cells(), Caches: d.caches(), Agents: &d.insiders, Guard: egressGuard{p.native.guard, d.Config.Config.Egress}, Streams: p,
 		Own: palyra.Executable{Path: cellPath(d.Config.Config.Process), Digest: palyra.Digest("sha256:" + d.CellDigest)}, Posture: d.current,
 		Changed: d.sealsChanged, Swapped: d.inputsChanged, Left: d.leftBehind,
 		Probed: d.Config.Config.Process.Posture == "require",

@@ -14,16 +14,17 @@ import (
 	"palyra/internal/gate"
 	"palyra/internal/plan"
 	"palyra/internal/run"
-	"palyra/internal/seal/guard"
+	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/store"
 	"palyra/internal/tool"
-	toolartifact "palyra/internal/tool/artifact"
 	"palyra/internal/tool/basic"
 	"palyra/internal/tool/device"
 	"palyra/internal/tool/fetch"
 	"palyra/internal/tool/files"
 	"palyra/internal/tool/foreign"
 	"palyra/internal/workspace"
+
+	toolartifact "palyra/internal/tool/artifact"
 )
 
 // path is the parts a tool call walks through.
@@ -82,7 +83,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err = d.openUpstreams(ctx, p); err != nil {
 		return err
 	}
-	if p.planner, err = p.plannerOf(c, d.work, new(guard.Guard)); err != nil {
+	if p.planner, err = p.plannerOf(c, d.work, new(trustedfiles.TrustedFiles)); err != nil {
 		return err
 	}
 	if err = d.openRunner(p); err != nil {
@@ -103,10 +104,10 @@ func (p *path) catalogOf(c config.Config, more ...palyra.Tool) (*catalog.Catalog
 }
 
 // plannerOf makes the planner of the path's tools, under a configuration.
-func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.Guard) (*plan.Resolver, error) {
+func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.TrustedFiles) (*plan.Resolver, error) {
 	return plan.New(plan.Config{
 		Workspaces: work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(),
-		OutputBytes: c.ToolCall.OutputBytes, Longer: agentWall(c.ToolCall), Guard: g,
+		OutputBytes: c.ToolCall.OutputBytes, Longer: agentWall(c.ToolCall), TrustedFiles: g,
 	})
 }
 

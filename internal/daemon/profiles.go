@@ -36,12 +36,12 @@ func homeOf(uid int64) (string, error) {
 type rooms struct{ *profile.Set }
 
 // Resolve implements process.Profiles.
-func (r rooms) Resolve(name string, ws palyra.WorkspaceRef) (process.Room, error) {
+func (r rooms) Resolve(name string, ws palyra.WorkspaceRef) (process.Fittings, error) {
 	p, err := r.Set.Resolve(name, ws)
 	if err != nil {
-		return process.Room{}, err
+		return process.Fittings{}, err
 	}
-	return process.Room{
+	return process.Fittings{
 		Name: p.Name, Mounts: p.Mounts, Files: p.Files, Seals: p.Seals, Env: p.Env, Path: p.Path, Egress: p.Egress,
 		UnixSockets: p.UnixSockets, Asks: p.Asks, Notes: p.Notes,
 	}, nil

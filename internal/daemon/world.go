@@ -39,7 +39,7 @@ func (d *Daemon) with(c config.Config) (w explain.World, err error) {
 		return w, err
 	}
 	conf := programs(d.path.native.tool.Config, c, guard)
-	conf.Tiers = otherTiers{d, guarded{guard, c.Egress}, c.Process.Posture}
+	conf.Tiers = otherTiers{d, egressGuard{guard, c.Egress}, c.Process.Posture}
 	p := &path{native: &native{}, upstreams: d.path.upstreams}
 	if p.native.tool, err = process.New(conf); err != nil {
 		return w, err
@@ -51,7 +51,7 @@ func (d *Daemon) with(c config.Config) (w explain.World, err error) {
 	if w.Catalog, err = p.catalogOf(c, others...); err != nil {
 		return w, err
 	}
-	if w.Planner, err = p.plannerOf(c, d.work, d.path.planner.Guard); err != nil {
+	if w.Planner, err = p.plannerOf(c, d.work, d.path.planner.TrustedFiles); err != nil {
 		return w, err
 	}
 	judging := d.judging(d.policy.Bundle())
@@ -67,7 +67,7 @@ func (d *Daemon) with(c config.Config) (w explain.World, err error) {
 // machine and stays what it is.
 type otherTiers struct {
 	d       *Daemon
-	guard   guarded
+	guard   egressGuard
 	posture string
 }
 

@@ -151,7 +151,7 @@ func openFor(t testing.TB, g *Guard, w *world, c *palyra.Call, hosts ...string) 
 
 // socket stands in for one that a cell makes: at another port, and for the doors
 // at every address really at every one.
-func socket(t testing.TB, d cell.Door) (*os.File, net.Addr) {
+func socket(t testing.TB, d cell.Listener) (*os.File, net.Addr) {
 	t.Helper()
 	ip := "127.0.0.1"
 	if d.Addr.Addr() != netip.MustParseAddr("127.18.0.1") {

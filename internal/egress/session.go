@@ -45,7 +45,7 @@ type Session struct {
 	questions questions
 	slots     chan struct{} // one for each client at a door
 	seat      *seat         // among those of all sessions
-	doors     []door
+	doors     []listener
 
 	mu     sync.Mutex // guards the fields below; a leaf lock
 	closed bool
@@ -79,10 +79,10 @@ func newSession(g *Guard, c *palyra.Call, rules []rule) (*Session, error) {
 
 // Doors are the sockets that the session needs in the run's own network. Equal
 // plans need equal doors.
-func (s *Session) Doors() []cell.Door {
-	out := make([]cell.Door, len(s.doors))
+func (s *Session) Doors() []cell.Listener {
+	out := make([]cell.Listener, len(s.doors))
 	for i, d := range s.doors {
-		out[i] = d.Door
+		out[i] = d.Listener
 	}
 	return out
 }

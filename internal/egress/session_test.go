@@ -110,7 +110,7 @@ func TestServeTakesTheSocketsInEveryCase(t *testing.T) {
 	}
 	_ = w
 	file := func() *os.File {
-		f, _ := socket(t, cell.Door{Addr: netip.MustParseAddrPort("127.18.0.1:1")})
+		f, _ := socket(t, cell.Listener{Addr: netip.MustParseAddrPort("127.18.0.1:1")})
 		return f
 	}
 	wrong := []*os.File{file(), file(), file(), file(), file()} // the second should be UDP

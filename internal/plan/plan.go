@@ -35,8 +35,8 @@ type Driver interface {
 	Plan(ctx context.Context, c *palyra.Call, p *palyra.Plan) error
 }
 
-// Guard knows files that other programs obey.
-type Guard interface {
+// TrustedFiles knows files that other programs obey.
+type TrustedFiles interface {
 	// Guarded returns those of the paths, relative to the workspace, that must stay as
 	// they are in a run. why: it could not be told, and all are.
 	Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error)
@@ -44,11 +44,11 @@ type Guard interface {
 
 // Config wires a Resolver. Zero limits get the defaults.
 type Config struct {
-	Workspaces  Workspaces
-	Drivers     []Driver
-	Guard       Guard         // nil: names alone tell
-	Wall        time.Duration // of a run; a call may only lower it; default 120 s
-	OutputBytes int64         // delivered at most; default 1 MiB
+	Workspaces   Workspaces
+	Drivers      []Driver
+	TrustedFiles TrustedFiles  // nil: names alone tell
+	Wall         time.Duration // of a run; a call may only lower it; default 120 s
+	OutputBytes  int64         // delivered at most; default 1 MiB
 	// Longer is the most that a call may ask for where that is more than Wall, and
 	// the setting that says so; nil: no call may have more.
 	Longer func(palyra.Proposal) (most time.Duration, setting string)
@@ -120,11 +120,11 @@ func (r *Resolver) Resolve(ctx context.Context, c *palyra.Call) (palyra.Plan, er
 // guard notes which files that would be written other programs obey, also where
 // their names do not say so.
 func (r *Resolver) guard(ctx context.Context, p *palyra.Plan) (err error) {
-	if r.Guard == nil || len(p.Writes) == 0 {
+	if r.TrustedFiles == nil || len(p.Writes) == 0 {
 		return nil
 	}
 	var why string
-	if p.Guarded, why, err = r.Guard.Guarded(ctx, p.Workspace.Path, p.Writes); err != nil {
+	if p.Guarded, why, err = r.TrustedFiles.Guarded(ctx, p.Workspace.Path, p.Writes); err != nil {
 		return err
 	}
 	switch {

@@ -59,9 +59,9 @@ func (a *auth) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h ht
 		return nil, a.status(ctx, access, err)
 	}
 	if err := a.identify(ctx, r, h); err != nil {
-		return nil, a.status(ctx, access, a.stranger(r, err))
+		return nil, a.status(ctx, access, a.unauthenticated(r, err))
 	}
-	if err := a.spare(r); err != nil {
+	if err := a.rateLimit(r); err != nil {
 		return nil, a.status(ctx, access, err)
 	}
 	if err := a.hold(ctx, r); err != nil {
@@ -132,7 +132,7 @@ func (a *auth) admitPerson(ctx context.Context, r *request, m proto.Message) err
 			return err
 		}
 		if err := a.signer(ctx, r, sig); err != nil {
-			return a.stranger(r, a.alert(r, m, err))
+			return a.unauthenticated(r, a.alert(r, m, err))
 		}
 	}
 	switch {

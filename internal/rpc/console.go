@@ -39,8 +39,8 @@ func (s *Server) OpenConsole(listen string) (string, error) {
 	}
 	address := l.Addr().String()
 	d := &door{name: "console", far: true, listener: l, hosts: called(address), cross: http.NewCrossOriginProtection()}
-	d.crowd(s, maxConsole)
-	d.server = d.http(d.guard(s.prove(s.pages()), s, s.bodies), s)
+	d.limitConns(s, maxConsole)
+	d.server = d.http(d.admission(s.prove(s.pages()), s, s.bodies), s)
 	d.server.Protocols.SetHTTP1(true)
 	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		conn, _ := c.(*counted)

@@ -22,9 +22,9 @@ import (
 // door is one socket and its server.
 type door struct {
 	name     string
-	agent    bool  // whoever comes in is an agent
-	room     *Room // of a run's own door: what it gives
-	uid      int64 // whom it serves
+	agent    bool         // whoever comes in is an agent
+	room     *AgentSocket // of a run's own door: what it gives
+	uid      int64        // whom it serves
 	path     string
 	far      bool                        // not a unix socket: there is no uid to look at
 	hosts    func(string) bool           // of a far door: how it may be called
@@ -35,14 +35,14 @@ type door struct {
 
 // peer is who is at the other end of a connection, as the kernel says.
 type peer struct {
-	uid     int64     // -1: the kernel would not say
-	agent   bool      // came by the agent door
-	room    *Room     // came by a run's own door
-	device  string    // came over mutual TLS, as this paired device
-	until   time.Time // with a certificate that holds so long
-	console bool      // came by the console's listener
-	address string    // of another machine, or a browser: whom it counts as
-	conn    *counted  // of a browser
+	uid     int64        // -1: the kernel would not say
+	agent   bool         // came by the agent door
+	room    *AgentSocket // came by a run's own door
+	device  string       // came over mutual TLS, as this paired device
+	until   time.Time    // with a certificate that holds so long
+	console bool         // came by the console's listener
+	address string       // of another machine, or a browser: whom it counts as
+	conn    *counted     // of a browser
 }
 
 type peerKey struct{}
@@ -65,8 +65,8 @@ func (d *door) open(h http.Handler, s *Server, bodies *budget) error {
 
 // prepare makes the door's server.
 func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
-	d.crowd(s, s.limits.conns)
-	g := d.guard(h, s, bodies)
+	d.limitConns(s, s.limits.conns)
+	g := d.admission(h, s, bodies)
 	d.server = d.http(g, s)
 	d.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, peerKey{}, peer{uid: peerUID(c), agent: d.agent, room: d.room})
@@ -75,13 +75,13 @@ func (d *door) prepare(h http.Handler, s *Server, bodies *budget) {
 	d.server.Protocols.SetUnencryptedHTTP2(true)
 }
 
-// crowd bounds the door's connections.
-func (d *door) crowd(s *Server, most int) {
-	d.listener = &crowd{Listener: d.listener, most: most, rooms: d.cross != nil, full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) }}
+// limitConns bounds the door's connections.
+func (d *door) limitConns(s *Server, most int) {
+	d.listener = &connLimit{Listener: d.listener, most: most, rooms: d.cross != nil, full: func() { s.alarm.flood(d.name, palyra.ReasonRateLimited) }}
 }
 
-func (d *door) guard(h http.Handler, s *Server, bodies *budget) *guard {
-	return &guard{
+func (d *door) admission(h http.Handler, s *Server, bodies *budget) *admission {
+	return &admission{
 		next: h, door: d, euid: d.uid, alarm: s.alarm, limits: s.limits, bodies: bodies, live: &s.live,
 		slots: make(chan struct{}, s.limits.requests), errs: connect.NewErrorWriter(),
 	}
@@ -108,22 +108,22 @@ func (d *door) close() error {
 	return err
 }
 
-// guard is what a request meets first: who is it, is there room, and how long
+// admission is what a request meets first: who is it, is there room, and how long
 // may it take.
-type guard struct {
+type admission struct {
 	next   http.Handler
 	door   *door
 	euid   int64
 	alarm  *alarm
 	limits limits
 	bodies *budget
-	live   *live
+	live   *credentials
 	slots  chan struct{}
 	errs   *connect.ErrorWriter
 }
 
 // ServeHTTP implements http.Handler.
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *admission) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.door.cross != nil {
 		secure(w.Header())
 	}
@@ -161,7 +161,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // check looks at where a request comes from.
-func (g *guard) check(r *http.Request) (peer, *palyra.Error) {
+func (g *admission) check(r *http.Request) (peer, *palyra.Error) {
 	p, ok := peerOf(r.Context())
 	if err := g.door.origin(r); err != nil {
 		return p, err
@@ -175,7 +175,7 @@ func (g *guard) check(r *http.Request) (peer, *palyra.Error) {
 
 // room takes one of the door's places. One device has a part of them only,
 // whatever it asks for.
-func (g *guard) room(v *visit, p peer) error {
+func (g *admission) room(v *visit, p peer) error {
 	if p.device != "" {
 		if err := v.hold("device:"+p.device, v.live.begin()); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (g *guard) room(v *visit, p peer) error {
 }
 
 // refuse answers in the protocol the client speaks.
-func (g *guard) refuse(w http.ResponseWriter, r *http.Request, e *palyra.Error) {
+func (g *admission) refuse(w http.ResponseWriter, r *http.Request, e *palyra.Error) {
 	if g.errs.IsSupported(r) {
 		_ = g.errs.Write(w, r, wire.ToStatus(e))
 		return

@@ -70,7 +70,7 @@ func (a *auth) agentOf(ctx context.Context, r *request, agent palyra.Agent, cred
 
 // inside makes the caller the agent of a room. Its credential is the room's, so that
 // it uses up nobody else's share, and ends with that of its agent.
-func (r *request) inside(room Room) {
+func (r *request) inside(room AgentSocket) {
 	r.agent(room.Agent, ByRoom)
 	r.caller.CredentialID, r.behind = "room:"+string(room.Call), string(room.Agent.Principal)
 	r.caller.Room, r.caller.Line, r.caller.Origin = room.Call, room.Line, room.Origin

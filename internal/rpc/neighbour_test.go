@@ -64,7 +64,7 @@ func (c *crowded) place(name string, head func(method, proto.Message) http.Heade
 func (c *crowded) room() {
 	l, err := net.Listen("unix", c.socket("room"))
 	c.must(err)
-	stop := c.server.ServeAgent(l, rpc.Room{
+	stop := c.server.ServeAgent(l, rpc.AgentSocket{
 		Call: "01ROOM", Agent: palyra.Agent{Principal: "agent:local", Owner: "user:alice"}, UID: int64(os.Geteuid()),
 		Line: []palyra.ID{"01ROOM"}, Origin: "agent:user.alice", Within: []string{"/w"},
 	})

@@ -50,9 +50,9 @@ func (s *Server) OpenRemote(c RemoteConfig) (string, error) {
 			WithRemedy("set remote.listen to a free address, or end what uses it").WithCause(err)
 	}
 	d := &door{name: "remote", far: true, hosts: c.Name}
-	h := newHall(c, s, l)
+	h := newHandshakes(c, s, l)
 	d.listener = h
-	d.server = d.http(d.guard(s.chain, s, s.bodies), s)
+	d.server = d.http(d.admission(s.chain, s, s.bodies), s)
 	d.server.Protocols.SetHTTP2(true)
 	d.server.TLSConfig = &tls.Config{NextProtos: []string{protocolHTTP2}, MinVersion: tls.VersionTLS13} // the handshake is over by then
 	d.server.HTTP2.SendPingTimeout, d.server.HTTP2.PingTimeout = s.limits.idle/4, s.limits.header       // a machine may be gone without a word

@@ -166,7 +166,7 @@ type Server struct {
 	names    []string
 	chain    http.Handler
 	bodies   *budget
-	live     live
+	live     credentials
 	shown    shown
 	console  console
 	remote   remote
@@ -182,7 +182,7 @@ func newServer(c Config, l limits) (*Server, error) {
 	if c.StateID == "" || c.Access == nil || c.Agents == nil || c.Roles == nil || c.Journal == nil || c.Log == nil || c.Now == nil || len(c.Services) == 0 {
 		return nil, errors.New("rpc: new: a part is missing")
 	}
-	s := &Server{Config: c, limits: l, live: live{most: l.share()}}
+	s := &Server{Config: c, limits: l, live: credentials{most: l.share()}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.alarm = &alarm{record: s.record, now: c.Now}
 	s.chain, s.bodies = s.handler(), &budget{left: l.bodies}

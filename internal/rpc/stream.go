@@ -93,7 +93,7 @@ func Admit(ctx context.Context, access wire.Access, m proto.Message, intent stri
 	if err := r.unsignable(); err != nil {
 		return nil, r.auth.alert(r, nil, err)
 	}
-	if err := r.auth.spare(r); err != nil {
+	if err := r.auth.rateLimit(r); err != nil {
 		return nil, err
 	}
 	if err := r.auth.admit(ctx, r, m); err != nil {

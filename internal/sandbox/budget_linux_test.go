@@ -54,17 +54,17 @@ func TestCopiesAreBounded(t *testing.T) {
 // left behind.
 func TestADirectoryOfRoomsHasOneDaemon(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cells")
-	first, err := openRooms(dir)
+	first, err := openPrivateDirs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openRooms(dir); palyra.AsError(err).Reason != palyra.ReasonSecondDaemon {
+	if _, err := openPrivateDirs(dir); palyra.AsError(err).Reason != palyra.ReasonSecondDaemon {
 		t.Errorf("the second: %v", err)
 	}
 	if err := first.close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openRooms(dir)
+	again, err := openPrivateDirs(dir)
 	if err != nil {
 		t.Fatalf("after the first has gone: %v", err)
 	}

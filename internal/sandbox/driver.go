@@ -47,7 +47,7 @@ type Job struct {
 	Seals     []string               // names below the workspace that must be as before when the run is over
 	Lives     bool                   // it runs until it is stopped, for hours perhaps
 	Unix      bool                   // may use unix sockets of the file system
-	Doors     []cell.Door            // sockets to be made in the run's own network, listened on from outside
+	Doors     []cell.Listener        // sockets to be made in the run's own network, listened on from outside
 	Open      func([]*os.File) error // takes them over, in the order of Doors, before the program runs
 	Limits    palyra.Limits
 	Terminal  bool     // Stdin is a terminal to be made the controlling one
@@ -116,7 +116,7 @@ type Guard interface {
 // Gateway lets one run out as far as its plan says.
 type Gateway interface {
 	// Doors are the sockets it needs inside. Equal plans need equal doors.
-	Doors() []cell.Door
+	Doors() []cell.Listener
 	// Serve takes the sockets over and answers on them. It does not block.
 	Serve(sockets []*os.File) error
 	// Env has the variables that lead programs to it, which are secret.

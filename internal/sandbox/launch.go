@@ -22,7 +22,7 @@ type launch struct {
 	from    *palyra.Call
 	plan    palyra.Plan
 	who     identity
-	room    *room
+	room    *privateDir
 	input   []byte // bound stdin
 	feed    <-chan palyra.Feed
 	own     ends
@@ -66,9 +66,9 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket, Expect: without(l.plan.Enforcement, l.notTheBackends()...),
 	}
 	if walled(l.backend) {
-		err = l.enterRoom(ctx)
+		err = l.makeRoom(ctx)
 	} else {
-		err = l.makeRoom()
+		err = l.makePrivateDir()
 	}
 	if err != nil {
 		return err
@@ -96,8 +96,8 @@ func (l *launch) notTheBackends() []string {
 	return names
 }
 
-// makeRoom gives a run that has no file system of its own a private directory.
-func (l *launch) makeRoom() (err error) {
+// makePrivateDir gives a run that has no file system of its own a private directory.
+func (l *launch) makePrivateDir() (err error) {
 	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
 		return err
 	}
@@ -107,9 +107,9 @@ func (l *launch) makeRoom() (err error) {
 	return nil
 }
 
-// enterRoom gives a walled run what it finds in its room: its caches, and the
+// makeRoom gives a walled run what it finds in its room: its caches, and the
 // doors through which alone it reaches others.
-func (l *launch) enterRoom(ctx context.Context) (err error) {
+func (l *launch) makeRoom(ctx context.Context) (err error) {
 	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+cell.RoomTmp)
 	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
 	for _, m := range l.plan.Mounts {
@@ -137,7 +137,7 @@ func (l *launch) enterRoom(ctx context.Context) (err error) {
 // openAgentDoor adds the door at which the run is an agent.
 func (l *launch) openAgentDoor() {
 	others, open := len(l.job.Doors), l.job.Open
-	l.job.Doors = append(slices.Clone(l.job.Doors), cell.Door{Path: agentSocket})
+	l.job.Doors = append(slices.Clone(l.job.Doors), cell.Listener{Path: agentSocket})
 	l.job.Env = append(l.job.Env, "PALYRA_HOME="+cell.RoomPalyra)
 	l.job.Open = func(sockets []*os.File) (err error) {
 		if len(sockets) != others+1 {

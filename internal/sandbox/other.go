@@ -22,13 +22,13 @@ type identity struct{ uid, gid int }
 
 func whoRuns(palyra.WorkspaceRef) (identity, error) { return identity{}, unsupported() }
 
-type rooms struct{}
+type privateDirs struct{}
 
-func openRooms(string) (*rooms, error)                 { return &rooms{}, nil }
-func (*rooms) make(palyra.ID, identity) (*room, error) { return nil, unsupported() }
-func (*rooms) list() ([]string, error)                 { return nil, nil }
-func (*rooms) remove(string) error                     { return nil }
-func (*rooms) close() error                            { return nil }
+func openPrivateDirs(string) (*privateDirs, error)                 { return &privateDirs{}, nil }
+func (*privateDirs) make(palyra.ID, identity) (*privateDir, error) { return nil, unsupported() }
+func (*privateDirs) list() ([]string, error)                       { return nil, nil }
+func (*privateDirs) remove(string) error                           { return nil }
+func (*privateDirs) close() error                                  { return nil }
 
 type sums struct{}
 
@@ -36,7 +36,7 @@ func newSums(func() time.Time) *sums { return &sums{} }
 
 func (*sums) verify(context.Context, palyra.Executable, identity, bool) error { return unsupported() }
 
-func seal(context.Context, palyra.Executable, *room) (string, *os.File, error) {
+func seal(context.Context, palyra.Executable, *privateDir) (string, *os.File, error) {
 	return "", nil, unsupported()
 }
 

@@ -104,7 +104,7 @@ func mayWrite(st *unix.Stat_t, who identity) bool {
 // seal copies a program that the call could write to where it cannot: an ELF
 // program into memory, a script, which its interpreter opens by name, into the
 // room. What was copied is what is compared.
-func seal(ctx context.Context, exe palyra.Executable, r *room) (path string, sealed *os.File, err error) {
+func seal(ctx context.Context, exe palyra.Executable, r *privateDir) (path string, sealed *os.File, err error) {
 	f, err := openForCopy(exe)
 	if err != nil {
 		return "", nil, err
@@ -168,7 +168,7 @@ func sealMemory(ctx context.Context, f *os.File, exe palyra.Executable) (*os.Fil
 // sealScript copies a script into the room. Until its bytes are known to be the
 // plan's only the daemon can read them: whoever led us to another file learns
 // nothing from it.
-func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *room) (string, error) {
+func sealScript(ctx context.Context, f *os.File, exe palyra.Executable, r *privateDir) (string, error) {
 	path := filepath.Join(r.path, exeDir, filepath.Base(exe.Path))
 	m, err := sealMemory(ctx, f, exe)
 	if err != nil {

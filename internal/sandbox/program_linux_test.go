@@ -52,7 +52,7 @@ func TestSealedProgram(t *testing.T) {
 
 // While a script is read from a file system that takes its time, other programs start.
 func TestSlowScriptHoldsUpNobody(t *testing.T) {
-	r := &room{path: t.TempDir()}
+	r := &privateDir{path: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(r.path, exeDir), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ const defaultGrace = 2 * time.Second
 type Runner struct {
 	Config
 	backends map[palyra.Tier]Backend
-	rooms    *rooms
+	rooms    *privateDirs
 	sums     *sums
 	copies   budget
 
@@ -111,7 +111,7 @@ func New(c Config) (*Runner, error) {
 		r.backends[b.Tier()] = b
 	}
 	var err error
-	if r.rooms, err = openRooms(c.Dir); err != nil {
+	if r.rooms, err = openPrivateDirs(c.Dir); err != nil {
 		return nil, fmt.Errorf("sandbox: new: %w", err)
 	}
 	return r, nil

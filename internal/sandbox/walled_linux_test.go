@@ -28,7 +28,7 @@ type watchman struct {
 	err    error
 	opened []palyra.ID
 	closed int
-	door   cell.Door
+	door   cell.Listener
 
 	sockets int // handed over
 }
@@ -46,7 +46,7 @@ func (w *watchman) Open(_ context.Context, c *palyra.Call, _ palyra.Plan) (Gatew
 	return w, nil
 }
 
-func (w *watchman) Doors() []cell.Door       { return []cell.Door{w.door} }
+func (w *watchman) Doors() []cell.Listener   { return []cell.Listener{w.door} }
 func (w *watchman) Serve(s []*os.File) error { closeAll(s...); w.sockets += len(s); return nil }
 func (*watchman) Env() []string              { return []string{"HTTPS_PROXY=http://x:secret@198.18.0.1:3128"} }
 
@@ -62,7 +62,7 @@ func (w *watchman) Close() ([]palyra.EgressFlow, int64) {
 // walledBox is a box whose tier has rooms and a guard.
 func walledBox(t *testing.T) (*box, *watchman) {
 	b := newBox(t)
-	w := &watchman{mode: "preflight", door: cell.Door{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}}
+	w := &watchman{mode: "preflight", door: cell.Listener{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}}
 	b.back.walled = true
 	b.r.backends[palyra.TierB] = wall{b.back}
 	b.r.Guard, b.r.Caches = w, filepath.Join(b.base, "caches")
@@ -78,7 +78,7 @@ func TestAWalledRunGoesThroughItsGateway(t *testing.T) {
 	b.sh(`echo "$HOME $TMPDIR $HTTPS_PROXY $PATH"`)
 	res := b.finished()
 	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), cell.RoomHome+" "+cell.RoomTmp+" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
-	want(t, "doors", b.back.started()[0].Doors, []cell.Door{w.door})
+	want(t, "doors", b.back.started()[0].Doors, []cell.Listener{w.door})
 	want(t, "the guard's questions", w.opened, []palyra.ID{callID})
 	want(t, "closings", w.closed, 1)
 	want(t, "flows", res.Egress, []palyra.EgressFlow{{Host: "example.org", Port: 443, Verdict: "allow"}})
@@ -312,7 +312,7 @@ func TestARunThatIsAnAgent(t *testing.T) {
 	b.sh(`echo "$PALYRA_HOME"`)
 	res := b.finished()
 	want(t, "its home", strings.TrimSpace(string(res.Stdout)), cell.RoomPalyra)
-	want(t, "doors", b.back.started()[0].Doors, []cell.Door{w.door, {Path: agentSocket}})
+	want(t, "doors", b.back.started()[0].Doors, []cell.Listener{w.door, {Path: agentSocket}})
 	want(t, "who is served", in.served, []int64{int64(ordinary())})
 	want(t, "ends", in.ended, 1)
 	want(t, "sockets of the guard", w.sockets, 1)

@@ -95,11 +95,11 @@ func TestStateIsRememberedAsJudged(t *testing.T) {
 	tr, err := openTree(b.ws)
 	must(t, err)
 	defer tr.close()
-	p, err := newPen(tr, b.pens, testCall)
+	p, err := newQuarantiner(tr, b.quarantine, testCall)
 	must(t, err)
 	defer p.close()
 	w := s.walker(t.Context(), tr, s)
-	w.known, w.sweeps, w.pen, w.states = s.known(), true, p, map[string][]byte{}
+	w.known, w.sweeps, w.quarantine, w.states = s.known(), true, p, map[string][]byte{}
 	if n, err := w.clear(p); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -127,7 +127,7 @@ func TestShareLinksAndRebases(t *testing.T) {
 	b.file("sub/was -> node_modules/c")
 	b.write("sub/.git/rebase-merge/git-rebase-todo", "exec touch x\n")
 	b.write("sub/two/.git/rebase-merge/git-rebase-todo", "exec touch x\n")
-	in := &box{t: t, ws: b.in("sub"), pens: b.pens}
+	in := &box{t: t, ws: b.in("sub"), quarantine: b.quarantine}
 	s := in.scan()
 	must(t, s.Share(outer))
 	want := []string{".git/rebase-merge", "app", "two/.git/rebase-merge/git-rebase-todo", "was"}

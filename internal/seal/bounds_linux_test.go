@@ -45,9 +45,9 @@ func TestSweepOfTooMuch(t *testing.T) {
 			must(t, err)
 			makes(b)
 			b.file("old/src/.envrc", "zz/zz/.git/config", ".vscode/x")
-			_, err = s.Sweep(t.Context(), b.pens, testCall)
+			_, err = s.Sweep(t.Context(), b.quarantine, testCall)
 			for i := 0; err != nil && i < 20; i++ { // it says so, and gets on every time
-				_, err = s.Sweep(t.Context(), b.pens, testCall)
+				_, err = s.Sweep(t.Context(), b.quarantine, testCall)
 			}
 			must(t, err)
 			for _, p := range []string{"old/src/.envrc", "zz/zz/.git", ".vscode"} {
@@ -74,7 +74,7 @@ func TestSweepGoesOn(t *testing.T) {
 	b.file(".a/.vscode/", ".envrc", "z/.envrc", ".vscode/x")
 	must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must(t, unix.Mount("none", b.in(".a/.vscode"), "tmpfs", 0, "")) // it cannot be renamed
-	made, err := s.Sweep(t.Context(), b.pens, testCall)
+	made, err := s.Sweep(t.Context(), b.quarantine, testCall)
 	if err == nil || len(made) != 3 {
 		t.Errorf("made %q, %v", made, err)
 	}
@@ -105,7 +105,7 @@ func shutWorkspaces(t *testing.T) {
 		for _, far := range []bool{true, false} {
 			b := newBox(t)
 			if far {
-				b.pens = other(t, b)
+				b.quarantine = other(t, b)
 			}
 			b.file("x", "sub/.envrc", ".mcp.json")
 			uid := giveAway(t, b)
@@ -119,7 +119,7 @@ func shutWorkspaces(t *testing.T) {
 			for _, p := range []string{"sub", "dir", "."} {
 				must(t, os.Chmod(b.in(p), mode))
 			}
-			made, err := s.Sweep(t.Context(), b.pens, testCall)
+			made, err := s.Sweep(t.Context(), b.quarantine, testCall)
 			if err != nil || len(made) != 4 {
 				t.Fatalf("mode %o, far %v: made %q, %v (%v)", mode, far, made, err, errors.Unwrap(palyra.AsError(err)))
 			}

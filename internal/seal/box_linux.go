@@ -10,15 +10,15 @@ import (
 	"palyra/internal/quarantine"
 )
 
-// bounded lets a pen keep so much of a workspace's.
-func (p *pen) bounded(s *Snapshot) *pen {
+// bounded lets a quarantine keep so much of a workspace's.
+func (p *quarantiner) bounded(s *Snapshot) *quarantiner {
 	p.workspace, p.most = s.workspace, s.limits.Kept
 	return p
 }
 
 // known writes down which workspace a call's items come from, and finds what is there
 // of the call already.
-func (p *pen) known(at *corner, dir string) error {
+func (p *quarantiner) known(at *quarantineDir, dir string) error {
 	at.budget = quarantine.Budget{Most: p.most}
 	switch {
 	case !at.own:
@@ -33,14 +33,14 @@ func (p *pen) known(at *corner, dir string) error {
 }
 
 // newBox makes a box for an item.
-func (d *corner) newBox(item string) (box *quarantine.Box, err error) {
+func (d *quarantineDir) newBox(item string) (box *quarantine.Box, err error) {
 	err = d.as(func() error { box, err = quarantine.NewBox(d.fd, item); return err })
 	return box, err
 }
 
 // take moves something into a box of its own, under the next free name: by another name
 // it may still be a repository.
-func (d *corner) take(fd int, name string) (string, error) {
+func (d *quarantineDir) take(fd int, name string) (string, error) {
 	for {
 		item := fmt.Sprintf("%06d", d.n+1)
 		box, err := d.newBox(item)
@@ -76,7 +76,7 @@ func (s *Snapshot) Trim(call palyra.ID, busy func(call string) bool) (gone []str
 		return nil, err
 	}
 	defer t.close()
-	fd, err := t.open(join(ownDir, penDir), unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := t.open(join(ownDir, quarantineName), unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil, nil
 	}
@@ -92,7 +92,7 @@ func (s *Snapshot) Trim(call palyra.ID, busy func(call string) bool) (gone []str
 }
 
 // store ends what take began: the item is weighed, put into the index and shut.
-func (p *pen) store(at *corner, item string, e entry) error {
+func (p *quarantiner) store(at *quarantineDir, item string, e entry) error {
 	i := quarantine.Item{Item: item, Path: e.path, Mode: e.mode}
 	box := at.box
 	at.box = nil

@@ -19,7 +19,7 @@ import (
 // are.
 func (b *box) openBoxes() int {
 	b.t.Helper()
-	boxes, err := filepath.Glob(filepath.Join(b.pens, string(testCall), "[0-9]*"))
+	boxes, err := filepath.Glob(filepath.Join(b.quarantine, string(testCall), "[0-9]*"))
 	must(b.t, err)
 	for _, p := range boxes {
 		must(b.t, os.Chmod(p, 0o700))
@@ -56,7 +56,7 @@ func TestWhatIsTooLargeIsNotKept(t *testing.T) {
 				t.Errorf("%q", r)
 			}
 		}
-		call := filepath.Join(b.pens, string(testCall))
+		call := filepath.Join(b.quarantine, string(testCall))
 		if text, err := os.ReadFile(filepath.Join(call, quarantine.WorkspaceName)); string(text) != b.ws {
 			t.Errorf("workspace %q, %v", text, err)
 		}
@@ -74,17 +74,17 @@ func TestWhatIsTooLargeIsNotKept(t *testing.T) {
 // calls go.
 func TestQuarantineInTheWorkspaceIsBounded(t *testing.T) {
 	b := newBox(t)
-	b.pens = other(t, b)
+	b.quarantine = other(t, b)
 	b.file("src/")
 	uid := giveAway(t, b)
 	s, err := Scan(t.Context(), b.ws, Default, Limits{Kept: 1 << 20, settle: -1})
 	must(t, err)
-	own := b.in(filepath.Join(ownDir, penDir))
+	own := b.in(filepath.Join(ownDir, quarantineName))
 	sweep := func(call string, bytes int, name string) []string {
 		t.Helper()
 		b.write(name, strings.Repeat("x", bytes))
 		must(t, os.Lchown(b.in(name), uid, uid))
-		made, err := s.Sweep(t.Context(), b.pens, palyra.ID(call))
+		made, err := s.Sweep(t.Context(), b.quarantine, palyra.ID(call))
 		must(t, err)
 		return made
 	}

@@ -5,8 +5,8 @@ import "palyra/internal/trusted"
 // ownDir is Palyra's directory in a workspace; penDir in it has what was moved
 // away, and is not looked at.
 const (
-	ownDir = ".palyra"
-	penDir = "quarantine"
+	ownDir         = ".palyra"
+	quarantineName = "quarantine"
 )
 
 // repository stands for a directory that git takes for a repository of its own.

@@ -16,21 +16,21 @@ import (
 // takes the sealed ones into the quarantine of a call. What only a whole workspace tells
 // (links that lead on, a directory that becomes a repository) is left to Sweep.
 type Fresh struct {
-	match *Matcher
-	root  Spot
-	repos map[string]bool
-	spots map[string]Spot // of directories
-	pen   *pen
+	match      *Matcher
+	root       Spot
+	repos      map[string]bool
+	spots      map[string]Spot // of directories
+	quarantine *quarantiner
 }
 
 // Fresh begins to judge by what the snapshot knows. It is for one goroutine, and to be closed.
 func (s *Snapshot) Fresh(into string, call palyra.ID) (*Fresh, error) {
-	p, err := newPen(&tree{fd: -1, euid: os.Geteuid()}, into, call)
+	p, err := newQuarantiner(&tree{fd: -1, euid: os.Geteuid()}, into, call)
 	if err != nil {
 		return nil, err
 	}
 	m := s.match.clone()
-	f := &Fresh{match: m, root: Spot{state: m.root(s.start)}, repos: map[string]bool{}, spots: map[string]Spot{}, pen: p.bounded(s)}
+	f := &Fresh{match: m, root: Spot{state: m.root(s.start)}, repos: map[string]bool{}, spots: map[string]Spot{}, quarantine: p.bounded(s)}
 	for i := range s.dirs {
 		if s.dirs[i].flags&repo != 0 {
 			f.repos[s.path(int32(i))] = true
@@ -40,10 +40,10 @@ func (s *Snapshot) Fresh(into string, call palyra.ID) (*Fresh, error) {
 }
 
 // Close gives back what a Fresh holds.
-func (f *Fresh) Close() { f.pen.close() }
+func (f *Fresh) Close() { f.quarantine.close() }
 
 // Made lists what was taken, as Sweep does.
-func (f *Fresh) Made() []string { return f.pen.result(nil) }
+func (f *Fresh) Made() []string { return f.quarantine.result(nil) }
 
 // New reports whether a path that was not there is sealed by its name.
 func (f *Fresh) New(path string) bool {
@@ -97,7 +97,7 @@ func (f *Fresh) Repository(names []string) bool {
 
 // Take moves an entry of a directory into the quarantine. Path is where it would have come to be.
 func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
-	at, err := f.pen.atHome()
+	at, err := f.quarantine.atHome()
 	if err != nil {
 		return err
 	}
@@ -108,12 +108,12 @@ func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 		}
 	}
 	if err != nil { // it goes with where it was made, and the outcome says so
-		f.pen.stay(palyra.RemnantNotMoved, path)
+		f.quarantine.stay(palyra.RemnantNotMoved, path)
 		return fmt.Errorf("seal: take %q: %w", path, err)
 	}
 	e := entry{path: path, mode: mode}
-	f.pen.note(path)
-	if err := f.pen.store(at, item, e); err != nil {
+	f.quarantine.note(path)
+	if err := f.quarantine.store(at, item, e); err != nil {
 		return fmt.Errorf("seal: index of %q: %w", path, err)
 	}
 	return nil

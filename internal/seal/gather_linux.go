@@ -99,7 +99,7 @@ func (w *walker) newDir(i int32) bool {
 
 // reduce takes away whole directories that the run made, where it made more than
 // can be looked at. It returns how many.
-func (w *walker) reduce(p *pen) (int, error) {
+func (w *walker) reduce(p *quarantiner) (int, error) {
 	n := 0
 	for i := range w.out.dirs {
 		if !w.newDir(int32(i)) {

@@ -62,7 +62,7 @@ func TestSweepToAnotherFileSystem(t *testing.T) {
 	}{{"without a directory of ours", "a"}, {"with one", ".palyra/x"}} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBox(t)
-			b.pens = other(t, b)
+			b.quarantine = other(t, b)
 			b.file(test.before, "src/")
 			uid := giveAway(t, b)
 			s := b.scan()
@@ -81,20 +81,20 @@ func TestSweepToAnotherFileSystem(t *testing.T) {
 			if got := strings.Join(made, " "); !sameWords(got, want) {
 				t.Fatalf("%q, want %q", got, want)
 			}
-			pen := b.in(filepath.Join(ownDir, penDir, string(testCall)))
-			f, err := os.Open(filepath.Join(pen, quarantine.IndexName))
+			dir := b.in(filepath.Join(ownDir, quarantineName, string(testCall)))
+			f, err := os.Open(filepath.Join(dir, quarantine.IndexName))
 			must(t, err)
 			defer f.Close()
 			items, err := quarantine.ReadIndex(f)
 			must(t, err)
 			for _, i := range items {
-				fi, err := os.Lstat(filepath.Join(pen, i.Item))
+				fi, err := os.Lstat(filepath.Join(dir, i.Item))
 				must(t, err)
 				if i.Mode&unix.S_IFMT == unix.S_IFDIR && fi.Mode().Perm() != 0 {
 					t.Errorf("%s: %s is open", i.Item, i.Path)
 				}
 			}
-			for _, p := range []string{ownDir, ownDir + "/" + penDir, ownDir + "/" + penDir + "/" + string(testCall) + "/" + quarantine.IndexName} {
+			for _, p := range []string{ownDir, ownDir + "/" + quarantineName, ownDir + "/" + quarantineName + "/" + string(testCall) + "/" + quarantine.IndexName} {
 				var st unix.Stat_t
 				must(t, unix.Lstat(b.in(p), &st))
 				if int(st.Uid) != uid || st.Mode&0o077 != 0 {
@@ -127,7 +127,7 @@ func TestOwnDirectoryIsALink(t *testing.T) {
 		func(b *box) { b.file(".palyra/", ".palyra/quarantine -> "+b.out) },
 	} {
 		b := newBox(t)
-		b.pens = other(t, b)
+		b.quarantine = other(t, b)
 		s := b.scan()
 		trap(b)
 		b.file("x/.envrc")
@@ -145,17 +145,17 @@ func TestQuarantineMustBeOurs(t *testing.T) {
 	b := newBox(t)
 	s := b.scan()
 	b.file(".envrc")
-	must(t, os.Chmod(b.pens, 0o777))
-	if _, err := s.Sweep(t.Context(), b.pens, testCall); palyra.AsError(err).Reason != palyra.ReasonUnsafePermissions {
+	must(t, os.Chmod(b.quarantine, 0o777))
+	if _, err := s.Sweep(t.Context(), b.quarantine, testCall); palyra.AsError(err).Reason != palyra.ReasonUnsafePermissions {
 		t.Errorf("open to others: %v", err)
 	}
-	link := b.pens + "-link"
+	link := b.quarantine + "-link"
 	must(t, os.Symlink(b.out, link))
 	if _, err := s.Sweep(t.Context(), link, testCall); err == nil {
 		t.Error("a link was taken")
 	}
 	for _, id := range []palyra.ID{"", "../x", "a/b", "."} {
-		if _, err := s.Sweep(t.Context(), b.pens, id); err == nil {
+		if _, err := s.Sweep(t.Context(), b.quarantine, id); err == nil {
 			t.Errorf("call %q was taken", id)
 		}
 	}
@@ -195,7 +195,7 @@ func TestSweepAgainstRaces(t *testing.T) {
 		if err != nil {
 			continue // links and holes are refused, never followed
 		}
-		_, _ = s.Sweep(t.Context(), b.pens, testCall)
+		_, _ = s.Sweep(t.Context(), b.quarantine, testCall)
 	}
 	close(stop)
 	wg.Wait()
@@ -310,7 +310,7 @@ func TestDirectoriesOfOthers(t *testing.T) {
 	must(t, os.Chown(b.ws, testUID, testUID))
 	must(t, os.Chown(b.in("a"), testUID, testUID))
 	must(t, os.Chmod(filepath.Dir(filepath.Dir(b.ws)), 0o711))
-	must(t, os.Chown(b.pens, testUID, testUID))
+	must(t, os.Chown(b.quarantine, testUID, testUID))
 	must(t, asTestUser(t, b))
 }
 
@@ -333,7 +333,7 @@ func asTestUser(t *testing.T, b *box) error {
 		if got := strings.Join(seals(w.out), " "); got != "ro shut" {
 			t.Errorf("mounts %q", got)
 		}
-		p, err := newPen(tr, b.pens, testCall)
+		p, err := newQuarantiner(tr, b.quarantine, testCall)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (w *walker) settleEarly() error {
 	e := w.out.entries[last]
 	w.out.entries, w.links = w.out.entries[:last], w.links-1
 	w.out.dirs[e.dir].flags |= racy
-	found, err := w.settleLink(w.pen, e)
+	found, err := w.settleLink(w.quarantine, e)
 	if found {
 		w.early++
 	}

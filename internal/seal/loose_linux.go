@@ -17,7 +17,7 @@ import (
 // taken away by their own sweeps.
 
 // loose are the calls whose quarantine is there, with that of this sweep.
-func (p *pen) loose(before map[string]bool, known bool) map[string]bool {
+func (p *quarantiner) loose(before map[string]bool, known bool) map[string]bool {
 	if p.inside == nil || known && len(before) == 0 {
 		return before
 	}
@@ -29,12 +29,12 @@ func (p *pen) loose(before map[string]bool, known bool) map[string]bool {
 	return all
 }
 
-// takePen decides about an entry in a directory of ours that is not held: what a
+// takeQuarantine decides about an entry in a directory of ours that is not held: what a
 // sweep puts there is passed over, and the rest noted.
-func (w *walker) takePen(a at, name string) error {
-	pens := join(ownDir, penDir)
-	ours := a.path == ownDir && name == penDir || a.path == pens && (w.out.pens[name] || w.pen.inside != nil && name == w.pen.call)
-	if _, in := subpath.Rel("/"+pens, "/"+a.path); in && a.path != pens && (name == quarantine.IndexName || plainItem(name)) {
+func (w *walker) takeQuarantine(a at, name string) error {
+	own := join(ownDir, quarantineName)
+	ours := a.path == ownDir && name == quarantineName || a.path == own && (w.out.quarantines[name] || w.quarantine.inside != nil && name == w.quarantine.call)
+	if _, in := subpath.Rel("/"+own, "/"+a.path); in && a.path != own && (name == quarantine.IndexName || plainItem(name)) {
 		return nil
 	}
 	st, err := w.t.look(a.fd, name)

@@ -13,7 +13,7 @@ import (
 func TestQuarantineMadeDuringARun(t *testing.T) {
 	const call = string(testCall)
 	b := newBox(t)
-	b.pens = other(t, b)
+	b.quarantine = other(t, b)
 	b.file("x")
 	s := b.scan()
 	b.file(".envrc")

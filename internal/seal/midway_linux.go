@@ -40,7 +40,7 @@ func encodeState(files map[string][]byte) []byte {
 }
 
 // settleMidway decides about the state that git was left in.
-func (w *walker) settleMidway(p *pen, e entry) (bool, error) {
+func (w *walker) settleMidway(p *quarantiner, e entry) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == midway
 	before := map[string][]byte{}

@@ -98,7 +98,7 @@ func TestAnyRunIsSwept(t *testing.T) {
 		}
 		before := countFiles(b.ws)
 		had := existing(b, was)
-		made, err := s.Sweep(context.Background(), b.pens, testCall)
+		made, err := s.Sweep(context.Background(), b.quarantine, testCall)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestAnyRunIsSwept(t *testing.T) {
 			}
 		}
 		boxes := b.openBoxes()
-		if after := countFiles(b.ws) + countFiles(b.pens) - boxes - 2*boolInt(hasIndex(b)) - boolInt(hasPen(b)) - again; after != before {
+		if after := countFiles(b.ws) + countFiles(b.quarantine) - boxes - 2*boolInt(hasIndex(b)) - boolInt(hasQuarantine(b)) - again; after != before {
 			rt.Errorf("%d files before the sweep, %d after", before, after)
 		}
 		b.intact()
@@ -145,13 +145,13 @@ func countFiles(dir string) int {
 	return n - 1
 }
 
-func hasPen(b *box) bool {
-	_, err := os.Lstat(filepath.Join(b.pens, string(testCall)))
+func hasQuarantine(b *box) bool {
+	_, err := os.Lstat(filepath.Join(b.quarantine, string(testCall)))
 	return err == nil
 }
 
 func hasIndex(b *box) bool {
-	_, err := os.Lstat(filepath.Join(b.pens, string(testCall), quarantine.IndexName))
+	_, err := os.Lstat(filepath.Join(b.quarantine, string(testCall), quarantine.IndexName))
 	return err == nil
 }
 
@@ -221,7 +221,7 @@ func BenchmarkSweep(b *testing.B) {
 	x := benchBox(b)
 	s := x.scan()
 	for b.Loop() {
-		made, err := s.Sweep(b.Context(), x.pens, testCall)
+		made, err := s.Sweep(b.Context(), x.quarantine, testCall)
 		must(b, err)
 		if made != nil {
 			b.Fatal(made)

@@ -95,7 +95,7 @@ func (w *walker) replaced(was, is entry) bool {
 
 // putBack moves away what stands in the place of a sealed path and makes that
 // again, where it was a small file.
-func (w *walker) putBack(p *pen, was, is entry) error {
+func (w *walker) putBack(p *quarantiner, was, is entry) error {
 	if err := w.away(p, is); err != nil {
 		return err
 	}

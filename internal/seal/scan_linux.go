@@ -120,7 +120,7 @@ func (s *Snapshot) check() error {
 // walker looks at the workspace of s again.
 func (s *Snapshot) walker(ctx context.Context, t *tree, base *Snapshot) *walker {
 	w := newWalker(ctx, t, s.match, base, s.workspace, s.limits)
-	w.out.start, w.out.above, w.out.hold, w.out.pens, w.out.bare, w.out.old = s.start, s.above, s.hold, s.pens, s.bare, s.old
+	w.out.start, w.out.above, w.out.hold, w.out.quarantines, w.out.bare, w.out.old = s.start, s.above, s.hold, s.quarantines, s.bare, s.old
 	return w
 }
 

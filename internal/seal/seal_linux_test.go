@@ -20,18 +20,18 @@ const testCall = palyra.ID("01JZZZZZZZZZZZZZZZZZZZZZZZ")
 
 // box is a workspace with something beside it that must never be touched.
 type box struct {
-	t    testing.TB
-	ws   string
-	out  string // beside the workspace
-	pens string
+	t          testing.TB
+	ws         string
+	out        string // beside the workspace
+	quarantine string
 }
 
 func newBox(t testing.TB) *box {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	b := &box{t: t, ws: filepath.Join(top, "ws"), out: filepath.Join(top, "out"), pens: filepath.Join(top, "pens")}
-	for _, d := range []string{b.ws, b.out, b.pens} {
+	b := &box{t: t, ws: filepath.Join(top, "ws"), out: filepath.Join(top, "out"), quarantine: filepath.Join(top, "quarantine")}
+	for _, d := range []string{b.ws, b.out, b.quarantine} {
 		must(t, os.Mkdir(d, 0o700))
 	}
 	must(t, os.MkdirAll(filepath.Join(b.out, "victim/.git/hooks"), 0o700))
@@ -82,7 +82,7 @@ func (b *box) scan() *Snapshot {
 
 func (b *box) sweep(s *Snapshot) []string {
 	b.t.Helper()
-	made, err := s.Sweep(b.t.Context(), b.pens, testCall)
+	made, err := s.Sweep(b.t.Context(), b.quarantine, testCall)
 	must(b.t, err)
 	slices.Sort(made)
 	return made
@@ -290,7 +290,7 @@ func (b *box) penned(made []string) {
 			b.t.Errorf("%q is still there", p)
 		}
 	}
-	f, err := os.Open(filepath.Join(b.pens, string(testCall), quarantine.IndexName))
+	f, err := os.Open(filepath.Join(b.quarantine, string(testCall), quarantine.IndexName))
 	if errors.Is(err, os.ErrNotExist) && len(want) == 0 {
 		return
 	}
@@ -301,7 +301,7 @@ func (b *box) penned(made []string) {
 	got := map[string]bool{}
 	for _, i := range items {
 		got[i.Path] = true
-		item := filepath.Join(b.pens, string(testCall), i.Item)
+		item := filepath.Join(b.quarantine, string(testCall), i.Item)
 		box, err := os.Lstat(item)
 		must(b.t, err)
 		if box.Mode() != os.ModeDir || i.Bytes <= 0 {

@@ -13,7 +13,7 @@ func two(t *testing.T, first, second, evil string, names []string) (a, c *box, s
 	t.Helper()
 	b := newBox(t)
 	b.file("sub/deep/x", "sub/.github/workflows/ci.yml", "sub/node_modules/m/.vscode/x", ".envrc")
-	a, c = &box{t: t, ws: b.in(first), pens: b.pens}, &box{t: t, ws: b.in(second), pens: b.pens}
+	a, c = &box{t: t, ws: b.in(first), quarantine: b.quarantine}, &box{t: t, ws: b.in(second), quarantine: b.quarantine}
 	sa = a.scan()
 	must(t, os.MkdirAll(filepath.Dir(b.in(evil)), 0o700))
 	must(t, os.WriteFile(b.in(evil), []byte("evil"), 0o600))
@@ -88,7 +88,7 @@ func TestShareIsRecorded(t *testing.T) {
 func TestShareKnowsWhatWas(t *testing.T) {
 	b := newBox(t)
 	b.file("sub/.envrc")
-	in := &box{t: t, ws: b.in("sub"), pens: b.pens}
+	in := &box{t: t, ws: b.in("sub"), quarantine: b.quarantine}
 	sa := in.scan()
 	must(t, os.Remove(b.in("sub/.envrc"))) // from outside: the mount that held it is gone
 	must(t, os.WriteFile(b.in("sub/.envrc"), []byte("evil"), 0o600))
@@ -137,7 +137,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("made %q", made)
 	}
 	must(t, os.RemoveAll(b.ws))
-	if _, err := s.Sweep(t.Context(), b.pens, testCall); err != nil {
+	if _, err := s.Sweep(t.Context(), b.quarantine, testCall); err != nil {
 		t.Errorf("a workspace that was deleted: %v", err)
 	}
 	b.ws = was

@@ -12,23 +12,23 @@ import (
 // Snapshot is what a workspace had at one moment, as far as sealing goes. It is
 // for one goroutine at a time.
 type Snapshot struct {
-	workspace string
-	root      ident
-	limits    Limits
-	match     *Matcher
-	start     []place          // how far names have come on the way to the workspace; sorted
-	above     []string         // the repositories on that way
-	began     time.Time        // when it was looked for
-	odd       map[string]entry // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
-	hold      *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
-	pens      map[string]bool  // calls whose quarantine is in the workspace and not held from runs under way; never changed
-	moved     []string         // what the last sweep took away for good
-	shared    string           // a file that has a second name, of those looked at
-	sharing   int              // directories that have such files
-	bare      map[string]bool  // directories below node_modules into which a link leads from outside; never changed
-	old       bool             // loaded from a record of version 1: links, rebases and heeded files were not looked at
-	dirs      []node           // parents first, the children of one together; empty after Load
-	entries   []entry          // what is sealed, kept or watched; those of one directory together
+	workspace   string
+	root        ident
+	limits      Limits
+	match       *Matcher
+	start       []place          // how far names have come on the way to the workspace; sorted
+	above       []string         // the repositories on that way
+	began       time.Time        // when it was looked for
+	odd         map[string]entry // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
+	hold        *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
+	quarantines map[string]bool  // calls whose quarantine is in the workspace and not held from runs under way; never changed
+	moved       []string         // what the last sweep took away for good
+	shared      string           // a file that has a second name, of those looked at
+	sharing     int              // directories that have such files
+	bare        map[string]bool  // directories below node_modules into which a link leads from outside; never changed
+	old         bool             // loaded from a record of version 1: links, rebases and heeded files were not looked at
+	dirs        []node           // parents first, the children of one together; empty after Load
+	entries     []entry          // what is sealed, kept or watched; those of one directory together
 }
 
 // ident is a file's identity as long as it exists.

@@ -15,12 +15,12 @@ func TestLinksToWhatRunsKeep(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		b := newBox(t)
 		closed, free := b.out+"/kept\xff", b.out+"/free"
-		for _, dir := range []string{closed, free, b.pens} {
+		for _, dir := range []string{closed, free, b.quarantine} {
 			must(t, os.MkdirAll(dir, 0o700))
 		}
 		must(t, os.Symlink(closed, b.out+"/alias"))
 		b.file("old -> "+b.out+"/soon", "dead -> "+b.out+"/nothing", "p -> /proc/self/status", "dir/sub/x", "node_modules/a/x", "node_modules/out -> "+free)
-		s, err := Scan(t.Context(), b.ws, Default, Limits{Closed: []string{closed, b.pens}})
+		s, err := Scan(t.Context(), b.ws, Default, Limits{Closed: []string{closed, b.quarantine}})
 		must(t, err)
 		if crash {
 			doc, err := s.Record()
@@ -34,7 +34,7 @@ func TestLinksToWhatRunsKeep(t *testing.T) {
 		}
 		b.file("later -> "+closed+"/r1", "root -> /proc/self/root"+closed+"/r1", "cwd -> /proc/self/cwd/../x", "fd -> /dev/fd/7/x", "nowhere -> /no/such/place")
 		b.file("alias -> "+b.out+"/alias/r", "up\xff -> ../out/kept\xff/r", "round -> dir/../../out/kept\xff", "node_modules/a/deep -> ../../../out/alias", "node_modules/p -> /proc/self/root/usr")
-		b.file("pens -> "+b.pens+"/"+string(testCall)+"/000001", "dir/sub/out -> "+b.in("../out/kept\xff"), "own -> .palyra/quarantine/x")
+		b.file("pens -> "+b.quarantine+"/"+string(testCall)+"/000001", "dir/sub/out -> "+b.in("../out/kept\xff"), "own -> .palyra/quarantine/x")
 		b.file("bin -> /usr/bin", "back -> "+b.out+"/../ws/dir", "in -> dir/none", "node_modules/free -> "+free)
 		want := append(gone, stays(palyra.RemnantLink, "bin"), stays(palyra.RemnantLink, "node_modules/free"))
 		slices.Sort(want)

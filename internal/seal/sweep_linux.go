@@ -27,7 +27,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 	if t.id != s.root {
 		return nil, denied("the workspace %q is another directory than before the run", s.workspace).WithCause(ErrGone)
 	}
-	p, err := newPen(t, quarantine, call)
+	p, err := newQuarantiner(t, quarantine, call)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 	for pass := 1; ; pass++ {
 		w := s.walker(ctx, t, base)
 		w.limits.Entries *= sweepFactor
-		w.known, w.sweeps, w.pen, w.states, w.full = known, true, p, map[string][]byte{}, base == s && len(s.odd)+len(s.pens) > 0
+		w.known, w.sweeps, w.quarantine, w.states, w.full = known, true, p, map[string][]byte{}, base == s && len(s.odd)+len(s.quarantines) > 0
 		n, err := w.clear(p)
 		s.moved = p.gone()
 		switch {
@@ -51,7 +51,7 @@ func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID)
 			return p.result(nil), denied("the run made more in the workspace than can be looked through for sealed paths").
 				WithRemedy("remove what it made in %q", s.workspace)
 		case n == 0 && (w.moved == 0 || pass >= maxPasses):
-			w.out.pens = p.loose(s.pens, s.Knows(ownDir))
+			w.out.quarantines = p.loose(s.quarantines, s.Knows(ownDir))
 			if p.inside != nil { // it changed by our hand
 				delete(known, ownDir)
 			}
@@ -87,7 +87,7 @@ func (s *Snapshot) names() (n int) {
 
 // clear walks once and moves away what must not be there. It returns how many it
 // found. Whatever fails, everything that can be moved is.
-func (w *walker) clear(p *pen) (int, error) {
+func (w *walker) clear(p *quarantiner) (int, error) {
 	defer w.shut()
 	failed := w.walk()
 	n := w.early
@@ -109,7 +109,7 @@ func (w *walker) clear(p *pen) (int, error) {
 }
 
 // settle decides about an entry and reports whether it was one to move.
-func (w *walker) settle(p *pen, e entry) (bool, error) {
+func (w *walker) settle(p *quarantiner, e entry) (bool, error) {
 	if p.ours(e) {
 		return false, nil
 	}
@@ -130,7 +130,7 @@ func (w *walker) settle(p *pen, e entry) (bool, error) {
 		}
 		return true, w.putBack(p, was, e)
 	}
-	if _, own := subpath.Rel("/"+ownDir, "/"+e.path); own && e.kind == inner && len(w.out.pens) > 0 {
+	if _, own := subpath.Rel("/"+ownDir, "/"+e.path); own && e.kind == inner && len(w.out.quarantines) > 0 {
 		return true, w.away(p, e)
 	}
 	switch e.kind {
@@ -145,7 +145,7 @@ func (w *walker) settle(p *pen, e entry) (bool, error) {
 
 // away moves a new path, or, where an old directory was made a repository, the
 // file that makes it one.
-func (w *walker) away(p *pen, e entry) error {
+func (w *walker) away(p *quarantiner, e entry) error {
 	parent, name := e.dir, e.path[len(e.path)-baseLen(e.path):]
 	if e.path == own(w.out.path(e.dir)) { // a repository
 		if w.isNew(e.dir) {

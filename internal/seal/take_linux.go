@@ -93,15 +93,15 @@ func (w *walker) unseen(a at, name string, what hit, err error) error {
 // takeInside notes a file below a sealed directory: the mount above it holds it,
 // but not a second name of it elsewhere.
 func (w *walker) takeInside(a at, name string, typ byte) error {
-	if w.sweeps && len(w.out.pens) > 0 {
+	if w.sweeps && len(w.out.quarantines) > 0 {
 		if _, own := subpath.Rel("/"+ownDir, "/"+a.path); own {
-			return w.takePen(a, name)
+			return w.takeQuarantine(a, name)
 		}
 	}
 	if typ != unix.DT_DIR && typ != unix.DT_REG && typ != unix.DT_UNKNOWN {
 		return nil
 	}
-	if a.path == ownDir && name == penDir {
+	if a.path == ownDir && name == quarantineName {
 		return nil
 	}
 	st, err := w.t.look(a.fd, name)

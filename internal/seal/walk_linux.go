@@ -15,29 +15,29 @@ import (
 // walker makes a snapshot. Directories are visited by rank, each opened by its
 // path from the workspace, so that one descriptor is enough for any tree.
 type walker struct {
-	ctx    context.Context
-	t      *tree
-	m      *Matcher
-	base   *Snapshot        // what is known already, or nil
-	known  map[string]entry // what may be there; nil when everything may
-	out    *Snapshot
-	limits Limits
-	start  stamp // by the clock that file systems use
-	sweeps bool  // nothing may be missed, whatever the run made: what fails is told at the end
-	full   bool  // every directory is read
-	over   bool  // the limits were reached: the rest was not looked at
-	errs   []error
-	seen   int // entries
-	count  int // those that were of interest
-	bytes  int
-	moved  int  // directories that were not where they had been seen
-	links  int  // that were noted
-	some   bool // a node_modules was seen
-	pen    *pen
-	early  int               // links that were moved away during the walk
-	states map[string][]byte // what git was found in the middle of by a sweep, as it was judged
-	locks  []lock
-	closed *symlink.Set // made with the first question
+	ctx        context.Context
+	t          *tree
+	m          *Matcher
+	base       *Snapshot        // what is known already, or nil
+	known      map[string]entry // what may be there; nil when everything may
+	out        *Snapshot
+	limits     Limits
+	start      stamp // by the clock that file systems use
+	sweeps     bool  // nothing may be missed, whatever the run made: what fails is told at the end
+	full       bool  // every directory is read
+	over       bool  // the limits were reached: the rest was not looked at
+	errs       []error
+	seen       int // entries
+	count      int // those that were of interest
+	bytes      int
+	moved      int  // directories that were not where they had been seen
+	links      int  // that were noted
+	some       bool // a node_modules was seen
+	quarantine *quarantiner
+	early      int               // links that were moved away during the walk
+	states     map[string][]byte // what git was found in the middle of by a sweep, as it was judged
+	locks      []lock
+	closed     *symlink.Set // made with the first question
 
 	buf   []byte // of directory entries
 	fold  []byte

@@ -67,7 +67,7 @@ func (r *reader) repository(entries []entry) bool {
 			names = append(names, e.name)
 		}
 	}
-	return r.pen.Repository(names)
+	return r.quarantine.Repository(names)
 }
 
 // take leaves an entry to the quarantine.
@@ -80,7 +80,7 @@ func (r *reader) away(err error) error {
 		return err
 	}
 	for _, t := range r.taken {
-		err := in(r.upper, t.path, func(dir int, name string) error { return r.pen.Take(dir, name, t.path, t.mode) })
+		err := in(r.upper, t.path, func(dir int, name string) error { return r.quarantine.Take(dir, name, t.path, t.mode) })
 		if err != nil {
 			r.refuse(t.path, "sealed")
 			r.of.log.Warn("a sealed path that a run made is not in the quarantine, but gone", "workspace", r.workspace, "err", err)

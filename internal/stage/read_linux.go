@@ -83,7 +83,7 @@ func (r *reader) dir(rel string, in scope) error {
 	if err != nil {
 		return err
 	}
-	if in.fresh && r.pen != nil && r.repository(entries) {
+	if in.fresh && r.quarantine != nil && r.repository(entries) {
 		return errRepository
 	}
 	for _, e := range entries {
@@ -161,7 +161,7 @@ func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
 		return nil
 	}
 	white := st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
-	if !there && !white && r.pen != nil && r.pen.New(p) && !r.ours(p, st) {
+	if !there && !white && r.quarantine != nil && r.quarantine.New(p) && !r.ours(p, st) {
 		r.take(p, st)
 		return nil
 	}

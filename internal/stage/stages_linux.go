@@ -110,24 +110,24 @@ func (s *Stages) Close() error {
 
 // Stage is the upper layer of one run.
 type Stage struct {
-	of        *Stages
-	name      string
-	path      string
-	workspace string
-	id        owner.Identity
-	root      ident // of the workspace
-	clock     *os.File
-	files     []file        // that the run left, once they were to be kept
-	partial   bool          // its list is not done: Recover goes on
-	began     unix.Timespec // changes from then on are others'
-	at        time.Time     // the same by the clock that nobody sets
-	placed    map[string]placed
-	parents   map[string]uint32 // directories that were made for what was placed, with the modes they got
-	pen       Quarantine        // nil: what is new is kept, whatever it is called
+	of         *Stages
+	name       string
+	path       string
+	workspace  string
+	id         owner.Identity
+	root       ident // of the workspace
+	clock      *os.File
+	files      []file        // that the run left, once they were to be kept
+	partial    bool          // its list is not done: Recover goes on
+	began      unix.Timespec // changes from then on are others'
+	at         time.Time     // the same by the clock that nobody sets
+	placed     map[string]placed
+	parents    map[string]uint32 // directories that were made for what was placed, with the modes they got
+	quarantine Quarantine        // nil: what is new is kept, whatever it is called
 }
 
 // Guard has new paths that must not come to be in the workspace go to q instead.
-func (g *Stage) Guard(q Quarantine) { g.pen = q }
+func (g *Stage) Guard(q Quarantine) { g.quarantine = q }
 
 // ident is which file something is.
 type ident struct{ dev, ino uint64 }

@@ -82,7 +82,7 @@ func (s *Server) Handler(address string, token palyra.Secret) (http.Handler, err
 	events := mcp.NewMemoryEventStore(nil)
 	events.SetMaxBytes(maxEvents)
 	one := func(*http.Request) *mcp.Server { return s.mcp }
-	door := &door{
+	door := &endpoint{
 		server: s, hosts: hosts, room: make(chan struct{}, maxRequests),
 		old: mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{
 			Logger: s.Log, EventStore: events, SessionTimeout: sessionIdle, MaxRequestBodyBytes: maxMessage,
@@ -110,8 +110,8 @@ func loopback(address string) ([]string, error) {
 	return []string{net.JoinHostPort(host, port), net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}, nil
 }
 
-// door checks a request before anything of it is read.
-type door struct {
+// endpoint checks a request before anything of it is read.
+type endpoint struct {
 	server *Server
 	hosts  []string
 	token  [sha256.Size]byte
@@ -121,7 +121,7 @@ type door struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if code, why := d.refuses(r); code != 0 {
@@ -154,7 +154,7 @@ func busy(w http.ResponseWriter) {
 }
 
 // refuses says why a request is not answered; 0 when it is.
-func (d *door) refuses(r *http.Request) (int, string) {
+func (d *endpoint) refuses(r *http.Request) (int, string) {
 	switch origin := r.Header.Get("Origin"); {
 	case !d.own(r.Host):
 		return http.StatusForbidden, "the Host header is not this server's"
@@ -168,7 +168,7 @@ func (d *door) refuses(r *http.Request) (int, string) {
 	return 0, ""
 }
 
-func (d *door) own(host string) bool {
+func (d *endpoint) own(host string) bool {
 	for _, h := range d.hosts {
 		if strings.EqualFold(h, host) {
 			return true
@@ -178,7 +178,7 @@ func (d *door) own(host string) bool {
 }
 
 // knows compares without telling how much was right.
-func (d *door) knows(headers []string) bool {
+func (d *endpoint) knows(headers []string) bool {
 	if len(headers) != 1 {
 		return false
 	}
@@ -190,7 +190,7 @@ func (d *door) knows(headers []string) bool {
 // read takes in what a client posts: a cancel that only says that it gave up is
 // dropped, and a new session needs room. It reports whether the request is
 // answered. The time limit is on the body alone: an answer may take longer.
-func (d *door) read(w http.ResponseWriter, r *http.Request) bool {
+func (d *endpoint) read(w http.ResponseWriter, r *http.Request) bool {
 	if r.ContentLength > maxMessage { // nothing of it is waited for
 		giveUp(w, "the message is too large", http.StatusRequestEntityTooLarge)
 		return true
@@ -245,7 +245,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (d *door) sessions() (n int) {
+func (d *endpoint) sessions() (n int) {
 	for range d.server.mcp.Sessions() {
 		n++
 	}

@@ -25,16 +25,16 @@ const (
 
 var errFlood = errors.New("the server sends messages that nobody asked for, without end")
 
-// guarded lets through what we asked for. Notifications are dropped where they
+// quietConn lets through what we asked for. Notifications are dropped where they
 // arrive, so that none of them waits anywhere; requests of the server are refused.
-type guarded struct {
+type quietConn struct {
 	mcp.Transport
 	changed func() // the server says that its tools are others
 	over    func() // nothing more can be read
 }
 
 // Connect implements mcp.Transport.
-func (t *guarded) Connect(ctx context.Context) (mcp.Connection, error) {
+func (t *quietConn) Connect(ctx context.Context) (mcp.Connection, error) {
 	c, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (s *server) attempt(ctx context.Context, revision string) (*session, error)
 	if err != nil {
 		return nil, err
 	}
-	x.client, err = s.client(x).Connect(ctx, &guarded{t, x.changed, func() { x.lost.Store(true) }}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	x.client, err = s.client(x).Connect(ctx, &quietConn{t, x.changed, func() { x.lost.Store(true) }}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		if x.process != nil && closed(err) {
 			x.await()

@@ -23,10 +23,10 @@ import (
 )
 
 // doors are n of them.
-func doors(n int) []cell.Door {
-	var out []cell.Door
+func doors(n int) []cell.Listener {
+	var out []cell.Listener
 	for i := range n {
-		out = append(out, cell.Door{Addr: netip.AddrPortFrom(netip.MustParseAddr("198.18.0.1"), uint16(3128+i))})
+		out = append(out, cell.Listener{Addr: netip.AddrPortFrom(netip.MustParseAddr("198.18.0.1"), uint16(3128+i))})
 	}
 	return out
 }

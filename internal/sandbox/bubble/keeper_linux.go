@@ -121,7 +121,7 @@ func (k *keeper) furnish(ctx context.Context) error {
 	k.counters = h.Counters
 	k.watching = k.b.watching(k.Cgroups().Memory == "")
 	r := cell.Room{
-		Version: cell.Version, Workspace: k.want.room.workspace, Private: k.want.room.private(), Doors: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
+		Version: cell.Version, Workspace: k.want.room.workspace, Private: k.want.room.private(), Listeners: k.want.doors, Hide: shown(k.want.room.uid, k.want.room.gid), Hostname: roomName,
 		ReadOnly: unsettable(), Watching: k.watching, Filter: k.b.filter, Extra: h.Extra,
 	}
 	if k.stage != nil {
@@ -130,7 +130,7 @@ func (k *keeper) furnish(ctx context.Context) error {
 	if k.snapshot != nil {
 		r.Seals = k.snapshot.Mounts()
 	}
-	if len(r.Doors) > 0 {
+	if len(r.Listeners) > 0 {
 		r.Range = roomRange
 	}
 	f, err := cell.WriteRoom(r)

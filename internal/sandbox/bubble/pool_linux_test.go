@@ -177,7 +177,7 @@ func TestBackendNoMixing(t *testing.T) {
 		"fewer seals": func(j *sandbox.Job) { j.Seals = []string{"a"} },
 		"one seal":    func(j *sandbox.Job) { j.Seals = []string{"a,b"} },
 		"door":        func(j *sandbox.Job) { j.Doors = doors(1) },
-		"udp":         func(j *sandbox.Job) { j.Doors = []cell.Door{{UDP: true, Addr: doors(1)[0].Addr}} },
+		"udp":         func(j *sandbox.Job) { j.Doors = []cell.Listener{{UDP: true, Addr: doors(1)[0].Addr}} },
 		"unix":        func(j *sandbox.Job) { j.Unix = true },
 	} {
 		j := base

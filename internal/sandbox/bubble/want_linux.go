@@ -15,7 +15,7 @@ import (
 type want struct {
 	room  room
 	seals []string
-	doors []cell.Door
+	doors []cell.Listener
 	unix  bool
 	stage bool          // what is written to the workspace goes to a stage
 	bound []stage.Bound // what lies on it

@@ -33,10 +33,10 @@ var (
 	answerDone  = uint32(seccomp.ActionErrno) // nothing is done, and the caller is told that it was
 )
 
-// guard is a question about an argument of a call. A call is refused at the
+// argCheck is a question about an argument of a call. A call is refused at the
 // first guard it does not pass, allowed at the first it passes that is enough,
 // and allowed after the last.
-type guard struct {
+type argCheck struct {
 	arg    int
 	mask   uint32   // bits to look at; 0 is all
 	oneOf  []uint32 // passes if it is one of these
@@ -50,15 +50,15 @@ type guard struct {
 // that depend on a first question.
 type answer struct {
 	is     uint32
-	guards []guard
+	guards []argCheck
 	cases  []branch
 }
 
 // branch is for calls that pass its guard; they are decided by its own guards
 // alone. A call that no branch is for is refused.
 type branch struct {
-	when   guard
-	guards []guard
+	when   argCheck
+	guards []argCheck
 }
 
 func (a answer) constant() bool { return a.guards == nil && a.cases == nil }
@@ -107,7 +107,7 @@ func only(numbers []uint32) map[uint32]answer {
 	for _, nr := range numbers {
 		all[nr] = answer{is: answerAllow}
 		if g, ok := quiet[nr]; ok {
-			all[nr] = answer{guards: []guard{g}}
+			all[nr] = answer{guards: []argCheck{g}}
 		}
 	}
 	return all
@@ -160,7 +160,7 @@ func (s Subject) own(a *arch.Info, out map[uint32]answer, put func([]string, uin
 	}
 	out[uint32(a.SyscallNames["socket"])] = answer{cases: sockets(s.Unix)}
 	if s.Unix {
-		out[uint32(a.SyscallNames["socketpair"])] = answer{guards: []guard{{arg: 0, oneOf: []uint32{unix.AF_UNIX}}}}
+		out[uint32(a.SyscallNames["socketpair"])] = answer{guards: []argCheck{{arg: 0, oneOf: []uint32{unix.AF_UNIX}}}}
 	}
 }
 
@@ -226,7 +226,7 @@ func leaf(a answer) []bpf.Instruction {
 }
 
 // passing emits guards one after the other.
-func passing(guards []guard) []bpf.Instruction {
+func passing(guards []argCheck) []bpf.Instruction {
 	rest := []bpf.Instruction{bpf.RetConstant{Val: answerAllow}}
 	for _, g := range slices.Backward(guards) {
 		switch {
@@ -242,7 +242,7 @@ func passing(guards []guard) []bpf.Instruction {
 }
 
 // code emits the guard with what follows when it is passed and when not.
-func (g guard) code(pass, fail []bpf.Instruction) []bpf.Instruction {
+func (g argCheck) code(pass, fail []bpf.Instruction) []bpf.Instruction {
 	low := uint32(argsAt + 8*g.arg) // both architectures are little-endian
 	if g.null {
 		skip := uint8(len(pass))

@@ -83,20 +83,22 @@ const (
 // guarded calls are allowed when their arguments pass. Arguments that the kernel
 // takes as 32 bits are compared as 32 bits: the upper half is for the caller to
 // choose.
-func guarded(owner, group uint32) map[string][]guard {
-	self := func(arg int) guard { return guard{arg: arg, oneOf: []uint32{0}} } // a pid of 0 is the caller; another process is not its business
-	noSetuid := func(arg int) guard { return guard{arg: arg, mask: unix.S_ISUID | unix.S_ISGID, oneOf: []uint32{0}} }
-	opensOnly := func(arg int) guard { return guard{arg: arg, mask: makesFile, oneOf: []uint32{0}, enough: true} }
-	owned := func(arg int) []guard {
-		return []guard{{arg: arg, oneOf: []uint32{owner, anyID}}, {arg: arg + 1, oneOf: []uint32{group, anyID}}}
+func guarded(owner, group uint32) map[string][]argCheck {
+	self := func(arg int) argCheck { return argCheck{arg: arg, oneOf: []uint32{0}} } // a pid of 0 is the caller; another process is not its business
+	noSetuid := func(arg int) argCheck {
+		return argCheck{arg: arg, mask: unix.S_ISUID | unix.S_ISGID, oneOf: []uint32{0}}
+	}
+	opensOnly := func(arg int) argCheck { return argCheck{arg: arg, mask: makesFile, oneOf: []uint32{0}, enough: true} }
+	owned := func(arg int) []argCheck {
+		return []argCheck{{arg: arg, oneOf: []uint32{owner, anyID}}, {arg: arg + 1, oneOf: []uint32{group, anyID}}}
 	}
 	// A limit of 0 would let a program of the host that takes cores look into the run:
 	// see noCore. Who sets it wants no core, and there is none.
-	notCore := func(arg int, enough bool) guard {
-		return guard{arg: arg, noneOf: []uint32{unix.RLIMIT_CORE}, enough: enough, done: !enough}
+	notCore := func(arg int, enough bool) argCheck {
+		return argCheck{arg: arg, noneOf: []uint32{unix.RLIMIT_CORE}, enough: enough, done: !enough}
 	}
-	keepsMark := func(arg int) guard { return guard{arg: arg, noneOf: []uint32{markLimit}} }
-	return map[string][]guard{
+	keepsMark := func(arg int) argCheck { return argCheck{arg: arg, noneOf: []uint32{markLimit}} }
+	return map[string][]argCheck{
 		"clone": {{arg: 0, mask: newNamespaces, oneOf: []uint32{0}}},
 		// A datagram socket of a pair could still send to any named socket of the host.
 		"socketpair":  {{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, {arg: 1, mask: socketType, oneOf: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
@@ -170,20 +172,20 @@ var roomMemory = words(`shmget shmat shmdt shmctl msgget msgsnd msgrcv msgctl se
 // for their interfaces. Those of the file system are another matter: one that
 // somebody outside listens on may lie in the workspace.
 func sockets(filesystem bool) []branch {
-	kind := func(oneOf ...uint32) guard { return guard{arg: 1, mask: socketType, oneOf: oneOf} }
-	protocol := func(oneOf ...uint32) guard { return guard{arg: 2, oneOf: oneOf} }
+	kind := func(oneOf ...uint32) argCheck { return argCheck{arg: 1, mask: socketType, oneOf: oneOf} }
+	protocol := func(oneOf ...uint32) argCheck { return argCheck{arg: 2, oneOf: oneOf} }
 	out := []branch{
 		{
-			guard{arg: 0, oneOf: []uint32{unix.AF_INET, unix.AF_INET6}},
-			[]guard{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM), protocol(0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)},
+			argCheck{arg: 0, oneOf: []uint32{unix.AF_INET, unix.AF_INET6}},
+			[]argCheck{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM), protocol(0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)},
 		},
 		{
-			guard{arg: 0, oneOf: []uint32{unix.AF_NETLINK}},
-			[]guard{kind(unix.SOCK_RAW, unix.SOCK_DGRAM), protocol(unix.NETLINK_ROUTE)},
+			argCheck{arg: 0, oneOf: []uint32{unix.AF_NETLINK}},
+			[]argCheck{kind(unix.SOCK_RAW, unix.SOCK_DGRAM), protocol(unix.NETLINK_ROUTE)},
 		},
 	}
 	if filesystem {
-		out = append(out, branch{guard{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, []guard{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET)}})
+		out = append(out, branch{argCheck{arg: 0, oneOf: []uint32{unix.AF_UNIX}}, []argCheck{kind(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET)}})
 	}
 	return out
 }
@@ -200,7 +202,7 @@ var unmapped = words(`memfd_create`)
 var truncates = words(`truncate`)
 
 // quiet is what calls may be made for by who must make no file and no process.
-var quiet = map[uint32]guard{
+var quiet = map[uint32]argCheck{
 	unix.SYS_OPENAT: {arg: 2, mask: unix.O_ACCMODE | unix.O_TRUNC | makesFile, oneOf: []uint32{unix.O_RDONLY}},
 	unix.SYS_CLONE:  {arg: 0, mask: unix.CLONE_THREAD | newNamespaces, oneOf: []uint32{unix.CLONE_THREAD}},
 }

@@ -15,8 +15,8 @@ import (
 	"palyra/internal/subpath"
 )
 
-// grant is a row of the table: what every run may do with paths of the system.
-type grant struct {
+// landlockRule is a row of the table: what every run may do with paths of the system.
+type landlockRule struct {
 	access uint64
 	paths  []string
 }
@@ -24,7 +24,7 @@ type grant struct {
 // system is what programs need in order to be programs. /etc is a list of files
 // and not the directory, because that holds shadow, ssh keys and sudo's rules;
 // /proc is a list because the directory shows the processes of others.
-var system = []grant{
+var system = []landlockRule{
 	{cells.ToRun, strings.Fields(`/usr /bin /sbin /lib /lib64 /lib32 /libx32 /opt`)},
 	{cells.ToList, strings.Fields(`
 		/etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /etc/ld.so.preload
@@ -60,7 +60,7 @@ func (b *Backend) rules() []cell.Rule { return systemRules(system, b.local.Hidde
 // systemRules makes rules of the table: of what exists now, without what lies
 // below a rule that gives the same or more, and without what is hidden. What appears
 // later is not visible, but in a directory of which nothing is hidden.
-func systemRules(table []grant, hidden []string, abi int) (out []cell.Rule) {
+func systemRules(table []landlockRule, hidden []string, abi int) (out []cell.Rule) {
 	for _, g := range table {
 		for _, p := range g.paths {
 			real, err := filepath.EvalSymlinks(p)
@@ -154,20 +154,20 @@ func landlock(j sandbox.Job, base []cell.Rule, abi int, anew bool) (cell.Landloc
 }
 
 // ownGrants is what a job may do besides what every job may.
-func ownGrants(j sandbox.Job) ([]grant, error) {
-	out := []grant{
+func ownGrants(j sandbox.Job) ([]landlockRule, error) {
+	out := []landlockRule{
 		{cells.ToWork, []string{j.Workspace, filepath.Join(j.Private, "home"), filepath.Join(j.Private, "tmp")}},
 		{cells.ToRun, []string{filepath.Join(j.Private, "exe")}},
 	}
 	if j.Sealed == nil {
-		out = append(out, grant{cells.ToRun & cells.OfFiles, []string{j.Path}})
+		out = append(out, landlockRule{cells.ToRun & cells.OfFiles, []string{j.Path}})
 	}
 	if j.Terminal {
 		name, err := os.Readlink(cells.Descriptor(j.Stdin))
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, grant{cells.ToTalk, []string{"/dev/tty", name}})
+		out = append(out, landlockRule{cells.ToTalk, []string{"/dev/tty", name}})
 	}
 	return out, nil
 }

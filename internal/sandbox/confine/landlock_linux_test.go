@@ -47,7 +47,7 @@ func TestSystemRules(t *testing.T) {
 	if err := os.Symlink("usr/bin", dir+"/bin"); err != nil {
 		t.Fatal(err)
 	}
-	rules := systemRules([]grant{
+	rules := systemRules([]landlockRule{
 		{cells.ToRun, []string{dir + "/usr", dir + "/bin", dir + "/missing"}},
 		{cells.ToList, []string{dir + "/etc/file", dir + "/usr/bin", "/proc/self"}},
 		{cells.ToTalk, []string{dir + "/usr"}},

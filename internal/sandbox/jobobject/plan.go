@@ -5,8 +5,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// plan is everything that decides what a run will be able to do.
-type plan struct {
+// jobSpec is everything that decides what a run will be able to do.
+type jobSpec struct {
 	token       tokenPlan
 	job         jobPlan
 	mitigations uint64
@@ -81,12 +81,12 @@ const (
 )
 
 // resolve works a job out, for a daemon's state on a system.
-func resolve(j sandbox.Job, state string, s system) (plan, error) {
+func resolve(j sandbox.Job, state string, s system) (jobSpec, error) {
 	if err := check(j); err != nil {
-		return plan{}, err
+		return jobSpec{}, err
 	}
 	work, run := workspaceSID(state, j.Workspace), ownSID("run", state, j.Private)
-	p := plan{
+	p := jobSpec{
 		token: tokenPlan{
 			deny: powerful, restrict: []string{work, run, everyone, users, restricted}, logon: true, integrity: lowIntegrity,
 			flags: noPrivileges | luaToken, owner: run,
@@ -95,7 +95,7 @@ func resolve(j sandbox.Job, state string, s system) (plan, error) {
 	}
 	var err error
 	if p.command, err = compose(j.Argv); err != nil {
-		return plan{}, err
+		return jobSpec{}, err
 	}
 	p.environment, err = block(s.environment(j.Env, j.Private))
 	return p, err

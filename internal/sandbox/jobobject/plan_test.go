@@ -157,7 +157,7 @@ func TestCheck(t *testing.T) {
 		"seals":             {func(j *sandbox.Job) { j.Seals = []string{".git/"} }, palyra.ReasonTierUnavailable},
 		"mounts":            {func(j *sandbox.Job) { j.Mounts = make([]palyra.Mount, 1) }, palyra.ReasonTierUnavailable},
 		"files":             {func(j *sandbox.Job) { j.Files = make([]palyra.RoomFile, 1) }, palyra.ReasonTierUnavailable},
-		"doors":             {func(j *sandbox.Job) { j.Doors = make([]cell.Door, 1) }, palyra.ReasonTierUnavailable},
+		"doors":             {func(j *sandbox.Job) { j.Doors = make([]cell.Listener, 1) }, palyra.ReasonTierUnavailable},
 		"unix":              {func(j *sandbox.Job) { j.Unix = true }, palyra.ReasonTierUnavailable},
 		"terminal":          {func(j *sandbox.Job) { j.Terminal = true }, palyra.ReasonTierUnavailable},
 		"copy":              {func(j *sandbox.Job) { j.Sealed = os.Stdin }, palyra.ReasonTierUnavailable},

@@ -19,7 +19,7 @@ const (
 // process is a started job.
 type process struct {
 	backend *Backend
-	plan    plan
+	plan    jobSpec
 	job     windows.Handle
 	handle  windows.Handle
 	begun   time.Time

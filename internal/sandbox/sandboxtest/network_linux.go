@@ -163,7 +163,7 @@ func (b *bench) answers(t *testing.T) (string, *atomic.Int64) {
 // doors lead out of one run's network, and only they do.
 func doors(t *testing.T, b *bench) {
 	o := order{argv: []string{b.probe, "stubborn", "door"}, change: func(j *sandbox.Job) {
-		j.Doors = []cell.Door{
+		j.Doors = []cell.Listener{
 			{Addr: netip.MustParseAddrPort("198.18.0.1:3128")},
 			{Addr: netip.MustParseAddrPort("198.18.0.1:53"), UDP: true},
 			{Addr: netip.MustParseAddrPort("0.0.0.0:80")},

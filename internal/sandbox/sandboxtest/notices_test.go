@@ -122,7 +122,7 @@ func (wide) Open(context.Context, *palyra.Call, palyra.Plan) (sandbox.Gateway, e
 	return wide{}, nil
 }
 
-func (wide) Doors() []cell.Door { return nil }
+func (wide) Doors() []cell.Listener { return nil }
 
 func (wide) Serve([]*os.File) error { return nil }
 

@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 		"negative uid":      func(j *sandbox.Job) { j.UID = -1 },
 		"somebody else":     func(j *sandbox.Job) { j.UID = 502 },
 		"nobody behind":     func(j *sandbox.Job) { j.Open = nil },
-		"agent's door":      func(j *sandbox.Job) { j.Doors = []cell.Door{{}} },
+		"agent's door":      func(j *sandbox.Job) { j.Doors = []cell.Listener{{}} },
 		"mount elsewhere":   func(j *sandbox.Job) { j.Mounts = []palyra.Mount{{Source: "/a", Target: "/b"}} },
 		"mount dots":        func(j *sandbox.Job) { j.Mounts = []palyra.Mount{{Source: "/a", Target: "/home/agent/../x"}} },
 		"file elsewhere":    func(j *sandbox.Job) { j.Files = []palyra.RoomFile{{Target: "/etc/x"}} },

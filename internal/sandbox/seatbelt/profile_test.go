@@ -27,7 +27,7 @@ func sample() (sandbox.Job, place) {
 		},
 		Files:  []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}},
 		Seals:  seal.Default,
-		Doors:  []cell.Door{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {Addr: netip.MustParseAddrPort("198.18.0.1:53"), UDP: true}},
+		Doors:  []cell.Listener{{Addr: netip.MustParseAddrPort("198.18.0.1:3128")}, {Addr: netip.MustParseAddrPort("198.18.0.1:53"), UDP: true}},
 		Open:   func([]*os.File) error { return nil },
 		Limits: withDefaults(palyra.Limits{}),
 	}

@@ -68,7 +68,7 @@ func none(ctx context.Context, workspace string, names *seal.Matcher, before map
 		return err
 	}
 	for _, m := range now {
-		top, _, _ := strings.Cut(pen, "/")
+		top, _, _ := strings.Cut(quarantineDir, "/")
 		if _, ok := before[m.Path]; !ok && m.Path != top {
 			return palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "a sealed path that the run made is still there: %q", palyra.Clip(m.Path, 256)).
 				WithRemedy("look at it before you use the workspace")
@@ -125,7 +125,7 @@ func quarantine(workspace string, made []mark, call palyra.ID) (err error) {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	at := path.Join(pen, string(call))
+	at := path.Join(quarantineDir, string(call))
 	if err := clearWay(root, made, string(call)); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func quarantine(workspace string, made []mark, call palyra.ID) (err error) {
 // written, so that the quarantine is not in it. What was there before and is no
 // directory is no way in.
 func clearWay(root *os.Root, made []mark, call string) error {
-	top, _, _ := strings.Cut(pen, "/")
+	top, _, _ := strings.Cut(quarantineDir, "/")
 	for i, m := range made {
 		if seal.Fold(m.Path) != top {
 			continue
@@ -162,7 +162,7 @@ func clearWay(root *os.Root, made []mark, call string) error {
 		}
 		made[i].Path, made[i].from = aside, m.Path
 	}
-	for _, d := range []string{top, pen} {
+	for _, d := range []string{top, quarantineDir} {
 		fi, err := root.Lstat(d)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

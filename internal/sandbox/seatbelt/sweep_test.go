@@ -88,7 +88,7 @@ func TestSweepMovesWhatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.sweep(".idea", ".vscode", "bare", "evil/.git", "src/.envrc")
-	b, err := os.ReadFile(filepath.Join(y.dir, pen, string(call), "index.jsonl"))
+	b, err := os.ReadFile(filepath.Join(y.dir, quarantineDir, string(call), "index.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestSweepMovesWhatIsNew(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &i); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Lstat(filepath.Join(y.dir, pen, string(call), i.Item)); err != nil {
+		if _, err := os.Lstat(filepath.Join(y.dir, quarantineDir, string(call), i.Item)); err != nil {
 			t.Error(err)
 		}
 		was = append(was, i.Path)

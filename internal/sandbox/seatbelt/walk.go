@@ -28,7 +28,7 @@ const (
 const whole = "."
 
 // What a walk does not enter: the place for what was moved away.
-const pen = ".palyra/quarantine"
+const quarantineDir = ".palyra/quarantine"
 
 // walk looks for sealed paths below a workspace. It follows no link, and leaves
 // the root by none.
@@ -100,7 +100,7 @@ func (w *walk) entry(dir string, depth int, spot seal.Spot, e fs.DirEntry) error
 			return err
 		}
 	}
-	if !e.IsDir() || at == pen {
+	if !e.IsDir() || at == quarantineDir {
 		return nil
 	}
 	return w.dir(at, depth+1, there)

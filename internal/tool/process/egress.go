@@ -14,7 +14,7 @@ const maxHosts = 96 // of a call and its profile together
 // egress is the hosts that a run may reach: the call's, those that its command names, and
 // the profile's. One of the profile's that the configuration does not allow is left out
 // and noted, so that a profile is of use where there is no network.
-func (d *Driver) egress(a arguments, room Room, p *palyra.Plan) ([]string, error) {
+func (d *Driver) egress(a arguments, room Fittings, p *palyra.Plan) ([]string, error) {
 	if len(a.Egress) > maxEgress {
 		return nil, malformed("%d hosts are too many", len(a.Egress)).WithRemedy("give at most %d", maxEgress)
 	}

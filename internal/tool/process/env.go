@@ -18,7 +18,7 @@ const (
 // environment checks the variables of a call and of its profile and returns them
 // in order. PATH is among them only when it is another than the usual one: that
 // one is what a run gets without being told, as HOME, TMPDIR and LANG.
-func (a arguments) environment(lookup []string, room Room) ([]palyra.EnvVar, error) {
+func (a arguments) environment(lookup []string, room Fittings) ([]palyra.EnvVar, error) {
 	if len(a.Env) > maxEnv {
 		return nil, malformed("%d environment variables are too many", len(a.Env)).WithRemedy("give at most %d", maxEnv)
 	}
@@ -46,7 +46,7 @@ func (a arguments) environment(lookup []string, room Room) ([]palyra.EnvVar, err
 // environment is the profile's part. Names that are refused from callers may be
 // in it, but not those that the sandbox sets itself nor secrets, which would be
 // recorded in clear. A call may not set what its profile sets to something else.
-func (r Room) environment(called map[string]string) ([]palyra.EnvVar, error) {
+func (r Fittings) environment(called map[string]string) ([]palyra.EnvVar, error) {
 	if len(r.Env) > maxEnv {
 		return nil, badProfile(r, "%d environment variables are too many", len(r.Env))
 	}

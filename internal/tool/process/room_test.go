@@ -15,7 +15,7 @@ import (
 )
 
 // profiles are rooms by name. Commands have the profile of their own name.
-type profiles map[string]Room
+type profiles map[string]Fittings
 
 func (p profiles) For(command string) string {
 	if _, ok := p[command]; ok {
@@ -27,10 +27,10 @@ func (p profiles) For(command string) string {
 	return ""
 }
 
-func (p profiles) Resolve(name string, ws palyra.WorkspaceRef) (Room, error) {
+func (p profiles) Resolve(name string, ws palyra.WorkspaceRef) (Fittings, error) {
 	r, ok := p[name]
 	if !ok {
-		return Room{}, palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there is no profile %s", name).WithRemedy("one of dev")
+		return Fittings{}, palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there is no profile %s", name).WithRemedy("one of dev")
 	}
 	r.Name = name
 	return r, nil
@@ -55,8 +55,8 @@ func (a allowed) Check(hosts []string) ([]string, error) {
 }
 
 // full is a room with everything.
-func full() Room {
-	return Room{
+func full() Fittings {
+	return Fittings{
 		Mounts: []palyra.Mount{{Source: "/srv/z", Target: "/srv/z"}, {Source: "/var/c", Target: "/home/agent/.cache/go", Writable: true}},
 		Files:  []palyra.RoomFile{{Target: "/home/agent/.gitconfig", Text: "[user]\n"}, {Target: "/home/agent/.a", Text: "b"}},
 		Seals:  []string{".git/hooks", ".envrc", ".envrc"}, Env: []palyra.EnvVar{{Name: "GOROOT", Value: "/srv/z"}, {Name: "A", Value: "1"}},
@@ -181,37 +181,37 @@ func TestBadProfiles(t *testing.T) {
 		}
 		return out
 	}
-	mount := func(source, target string) func(*Room) {
-		return func(r *Room) { r.Mounts = append(r.Mounts, palyra.Mount{Source: source, Target: target}) }
+	mount := func(source, target string) func(*Fittings) {
+		return func(r *Fittings) { r.Mounts = append(r.Mounts, palyra.Mount{Source: source, Target: target}) }
 	}
-	env := func(name, value string) func(*Room) {
-		return func(r *Room) { r.Env = append(r.Env, palyra.EnvVar{Name: name, Value: value}) }
+	env := func(name, value string) func(*Fittings) {
+		return func(r *Fittings) { r.Env = append(r.Env, palyra.EnvVar{Name: name, Value: value}) }
 	}
-	for name, change := range map[string]func(*Room){
+	for name, change := range map[string]func(*Fittings){
 		"relative source": mount("x", "/x"), "relative target": mount("/x", "x"), "not clean": mount("/x/../y", "/x"), "not clean target": mount("/x", "/x/"), "root": mount("/x", "/"),
 		"everything": mount("/", "/x"), "in the workspace": mount("/x", "/work/x"), "the workspace": mount("/x", "/work"), "twice": mount("/x", "/srv/z"), "NUL": mount("/x\x00", "/x"),
 		"long": mount("/"+strings.Repeat("x", maxPath), "/x"), "a file's place": mount("/x", "/home/agent/.a"),
-		"file in the workspace": func(r *Room) { r.Files[0].Target = "/work/.git/config" }, "relative file": func(r *Room) { r.Files[0].Target = "x" },
-		"file over a mount": func(r *Room) { r.Files[0].Target = "/srv/z" },
-		"long files":        func(r *Room) { r.Files[0].Text = strings.Repeat("x", maxFileBytes) },
-		"relative path":     func(r *Room) { r.Path = []string{"bin"} }, "two in one path": func(r *Room) { r.Path = []string{"/a:/b"} },
-		"no seal": func(r *Room) { r.Seals = []string{""} }, "many seals": func(r *Room) { r.Seals = many(maxSeals + 1) },
-		"many mounts": func(r *Room) {
+		"file in the workspace": func(r *Fittings) { r.Files[0].Target = "/work/.git/config" }, "relative file": func(r *Fittings) { r.Files[0].Target = "x" },
+		"file over a mount": func(r *Fittings) { r.Files[0].Target = "/srv/z" },
+		"long files":        func(r *Fittings) { r.Files[0].Text = strings.Repeat("x", maxFileBytes) },
+		"relative path":     func(r *Fittings) { r.Path = []string{"bin"} }, "two in one path": func(r *Fittings) { r.Path = []string{"/a:/b"} },
+		"no seal": func(r *Fittings) { r.Seals = []string{""} }, "many seals": func(r *Fittings) { r.Seals = many(maxSeals + 1) },
+		"many mounts": func(r *Fittings) {
 			for _, n := range many(maxMounts) {
 				r.Mounts = append(r.Mounts, palyra.Mount{Source: "/" + n, Target: "/" + n})
 			}
 		},
-		"many files": func(r *Room) {
+		"many files": func(r *Fittings) {
 			for _, n := range many(maxFiles) {
 				r.Files = append(r.Files, palyra.RoomFile{Target: "/" + n})
 			}
 		},
 		"PATH": env("PATH", "/x"), "HOME": env("HOME", "/x"), "PALYRA": env("PALYRA_X", "x"), "secret name": env("API_KEY", "x"), "bad name": env("a-b", "x"), "no name": env("", "x"),
 		"NUL value": env("X", "\x00"), "long value": env("X", strings.Repeat("x", maxArg)), "twice in env": env("A", "2"),
-		"secret":    func(r *Room) { r.Env[0].Secret = true },
-		"many vars": func(r *Room) { r.Env = make([]palyra.EnvVar, maxEnv+1) },
-		"bad host":  func(r *Room) { r.Egress = []string{"nonsense"} },
-		"many hosts": func(r *Room) {
+		"secret":    func(r *Fittings) { r.Env[0].Secret = true },
+		"many vars": func(r *Fittings) { r.Env = make([]palyra.EnvVar, maxEnv+1) },
+		"bad host":  func(r *Fittings) { r.Egress = []string{"nonsense"} },
+		"many hosts": func(r *Fittings) {
 			r.Egress = nil
 			for i := range maxHosts + 1 {
 				r.Egress = append(r.Egress, fmt.Sprintf("h%d:1", i))

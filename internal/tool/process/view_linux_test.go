@@ -15,7 +15,7 @@ import (
 )
 
 // furnished makes the box one of tier C, with a profile for every command.
-func (b *box) furnished(r Room) {
+func (b *box) furnished(r Fittings) {
 	b.Helper()
 	b.d = driver(b, Config{Tiers: everywhere{}, Tier: palyra.TierC, Profiles: profiles{"dev": r}})
 }
@@ -29,14 +29,14 @@ func (b *box) beside(rel, content string, mode os.FileMode) string {
 	return p
 }
 
-func mounts(all ...palyra.Mount) Room { return Room{Mounts: all} }
+func mounts(all ...palyra.Mount) Fittings { return Fittings{Mounts: all} }
 
 func asIs(dir string) palyra.Mount { return palyra.Mount{Source: dir, Target: dir} }
 
 // The system's programs and the workspace's are found; the latter are sealed.
 func TestRoomShowsSystemAndWorkspace(t *testing.T) {
 	each(t, func(b *box) {
-		b.furnished(Room{})
+		b.furnished(Fittings{})
 		for _, name := range []string{"touch", "sh", "awk", "env"} { // awk is often a link to a link in /etc
 			real, content := b.system(name)
 			p := b.must(args{"command": name})
@@ -57,7 +57,7 @@ func TestRoomShowsSystemAndWorkspace(t *testing.T) {
 // What the room does not show is refused alike, whether or not it is there.
 func TestRoomHidesTheRest(t *testing.T) {
 	each(t, func(b *box) {
-		b.furnished(Room{})
+		b.furnished(Fittings{})
 		out := b.beside("prog", native("x"), 0o755)
 		b.link(out, "link")
 		b.link(b.out, "dir")
@@ -87,7 +87,7 @@ func TestRoomHidesTheRest(t *testing.T) {
 // Scripts that the room does not show are missing for the program.
 func TestHiddenInputs(t *testing.T) {
 	each(t, func(b *box) {
-		b.furnished(Room{Files: []palyra.RoomFile{{Target: "/home/agent/made.py", Text: "x"}, {Target: filepath.Join(b.out, "made.py"), Text: "y"}}})
+		b.furnished(Fittings{Files: []palyra.RoomFile{{Target: "/home/agent/made.py", Text: "x"}, {Target: filepath.Join(b.out, "made.py"), Text: "y"}}})
 		b.tools("python3")
 		out := b.beside("x.py", "secret", 0o644)
 		b.beside("made.py", "another", 0o644)
@@ -114,14 +114,14 @@ func TestMounts(t *testing.T) {
 		content := b.beside("bin/node", native("n"), 0o755)
 		want := palyra.SumBytes([]byte(native("n")))
 		b.ok(os.Symlink("node", filepath.Join(b.out, "bin/near")), os.Symlink(content, filepath.Join(b.out, "bin/far")), os.Symlink("../../etc", filepath.Join(b.out, "up")))
-		b.furnished(Room{Mounts: []palyra.Mount{asIs(b.out)}, Path: []string{b.out + "/bin"}})
+		b.furnished(Fittings{Mounts: []palyra.Mount{asIs(b.out)}, Path: []string{b.out + "/bin"}})
 		for _, command := range []string{content, "node", "near", "far", b.out + "/bin/near", b.dir + "/../out/bin/node"} {
 			p := b.must(args{"command": command})
 			if p.Executable != (palyra.Executable{Path: content, Digest: want}) {
 				b.Errorf("%s: %+v", command, p.Executable)
 			}
 		}
-		b.furnished(Room{Mounts: []palyra.Mount{{Source: b.out, Target: "/opt2/tools"}}, Path: []string{"/opt2/tools/bin"}})
+		b.furnished(Fittings{Mounts: []palyra.Mount{{Source: b.out, Target: "/opt2/tools"}}, Path: []string{"/opt2/tools/bin"}})
 		for _, command := range []string{"node", "near", "/opt2/tools/bin/node", "/opt2/../opt2/tools/bin/near", "/opt2/tools/../tools/bin/node"} {
 			p := b.must(args{"command": command})
 			if p.Executable != (palyra.Executable{Path: "/opt2/tools/bin/node", Digest: want}) {
@@ -209,7 +209,7 @@ func TestProfilePath(t *testing.T) {
 		b.beside("bin/python3", native("py"), 0o755)
 		b.ok(os.Link(b.out+"/bin/python3", b.out+"/odd"))
 		b.put("x.py", "1", 0o644)
-		b.furnished(Room{Mounts: []palyra.Mount{{Source: b.out, Target: "/t"}}, Path: []string{"/t/bin"}})
+		b.furnished(Fittings{Mounts: []palyra.Mount{{Source: b.out, Target: "/t"}}, Path: []string{"/t/bin"}})
 		p := b.must(run("touch x"))
 		if p.Executable.Path != "/t/bin/touch" || p.Executable.Digest != palyra.SumBytes([]byte(native("mine"))) {
 			b.Errorf("%+v, not %s", p.Executable, mine)
@@ -246,7 +246,7 @@ func TestDigestsAreKept(t *testing.T) {
 
 func TestScriptPlan(t *testing.T) {
 	each(t, func(b *box) {
-		b.furnished(Room{Seals: []string{".git/hooks"}})
+		b.furnished(Fittings{Seals: []string{".git/hooks"}})
 		sh, content := b.system("sh")
 		p := b.must(args{"script": "echo a\necho b", "stdin": "x"})
 		if p.Executable != (palyra.Executable{Path: sh, Digest: palyra.SumBytes([]byte(content))}) || p.Argv[2] != "echo a\necho b" {
@@ -267,24 +267,24 @@ func TestScriptPlan(t *testing.T) {
 // Each part of a room by itself gives another digest.
 func TestEveryPartOfTheRoomIsBound(t *testing.T) {
 	each(t, func(b *box) {
-		base := func() Room {
+		base := func() Fittings {
 			r := full()
 			r.Egress = []string{"a:1"}
 			return r
 		}
-		digest := func(change func(*Room)) palyra.Digest {
+		digest := func(change func(*Fittings)) palyra.Digest {
 			r := base()
 			change(&r)
 			b.furnished(r)
 			return b.digest(run("touch x"))
 		}
-		was := digest(func(*Room) {})
+		was := digest(func(*Fittings) {})
 		seen := map[palyra.Digest]string{was: "base"}
-		changes := map[string]func(*Room){
-			"mount": func(r *Room) { r.Mounts = r.Mounts[1:] }, "source": func(r *Room) { r.Mounts[0].Source = "/srv/y" }, "target": func(r *Room) { r.Mounts[0].Target = "/srv/y" },
-			"writable": func(r *Room) { r.Mounts[0].Writable = true }, "file": func(r *Room) { r.Files = r.Files[1:] }, "text": func(r *Room) { r.Files[0].Text = "x" },
-			"seal": func(r *Room) { r.Seals = r.Seals[1:2] }, "env": func(r *Room) { r.Env[0].Value = "x" }, "path": func(r *Room) { r.Path = []string{"/srv/z"} },
-			"egress": func(r *Room) { r.Egress = []string{"a:2"} }, "unix": func(r *Room) { r.UnixSockets = false }, "asks": func(r *Room) { r.Asks = false },
+		changes := map[string]func(*Fittings){
+			"mount": func(r *Fittings) { r.Mounts = r.Mounts[1:] }, "source": func(r *Fittings) { r.Mounts[0].Source = "/srv/y" }, "target": func(r *Fittings) { r.Mounts[0].Target = "/srv/y" },
+			"writable": func(r *Fittings) { r.Mounts[0].Writable = true }, "file": func(r *Fittings) { r.Files = r.Files[1:] }, "text": func(r *Fittings) { r.Files[0].Text = "x" },
+			"seal": func(r *Fittings) { r.Seals = r.Seals[1:2] }, "env": func(r *Fittings) { r.Env[0].Value = "x" }, "path": func(r *Fittings) { r.Path = []string{"/srv/z"} },
+			"egress": func(r *Fittings) { r.Egress = []string{"a:2"} }, "unix": func(r *Fittings) { r.UnixSockets = false }, "asks": func(r *Fittings) { r.Asks = false },
 		}
 		for _, name := range slices.Sorted(maps.Keys(changes)) {
 			d := digest(changes[name])
@@ -293,7 +293,7 @@ func TestEveryPartOfTheRoomIsBound(t *testing.T) {
 			}
 			seen[d] = name
 		}
-		if digest(func(r *Room) {
+		if digest(func(r *Fittings) {
 			slices.Reverse(r.Mounts)
 			slices.Reverse(r.Files)
 			slices.Reverse(r.Seals)

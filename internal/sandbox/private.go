@@ -8,14 +8,14 @@ import (
 	"palyra"
 )
 
-// room is the private directory of a run.
+// privateDir is the private directory of a run.
 //
 // For a daemon that is root, home and tmp are the run's user's; the room itself
 // and exe stay the daemon's, and that user's group may only pass through. So
 // neither the program nor anything else of that user can put another file where a
 // script was checked. For any other daemon all of it has one owner, and what keeps
 // the program out of exe is the backend.
-type room struct {
+type privateDir struct {
 	name string // in rooms
 	path string // absolute, without links
 	who  identity
@@ -28,8 +28,8 @@ const (
 	exeDir  = "exe"
 )
 
-// roomName is a name that was never used and that nobody can guess.
-func roomName(call palyra.ID) (string, error) {
+// privateName is a name that was never used and that nobody can guess.
+func privateName(call palyra.ID) (string, error) {
 	if !plainID(string(call)) {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the call's id cannot name a directory")
 	}
@@ -40,8 +40,8 @@ func roomName(call palyra.ID) (string, error) {
 	return string(call) + "-" + hex.EncodeToString(b[:]), nil
 }
 
-// isRoom reports whether a name is one that roomName makes.
-func isRoom(name string) bool {
+// isPrivateName reports whether a name is one that roomName makes.
+func isPrivateName(name string) bool {
 	id, random, ok := strings.Cut(name, "-")
 	return ok && plainID(id) && len(random) == 16 && strings.Trim(random, "0123456789abcdef") == ""
 }

@@ -10,9 +10,9 @@ import (
 	"palyra"
 )
 
-// Room is a run that is an agent itself, and what its own door gives to whoever
+// AgentSocket is of a run that is an agent itself, and what its own door gives to whoever
 // comes in by it.
-type Room struct {
+type AgentSocket struct {
 	Call   palyra.ID        // the run's
 	Agent  palyra.Agent     // whoever comes in is this one
 	UID    int64            // and must be this user
@@ -27,7 +27,7 @@ type Room struct {
 // brings no token, and starts no runs, which would outlive it. It reaches what came
 // out of the room and nothing else. stop closes the door with every request on it, and
 // is called at the latest when the server stops.
-func (s *Server) ServeAgent(l net.Listener, r Room) (stop func()) {
+func (s *Server) ServeAgent(l net.Listener, r AgentSocket) (stop func()) {
 	d := &door{name: "room", agent: true, room: &r, uid: r.UID, listener: l}
 	d.prepare(s.chain, s, s.bodies)
 	ended := make(chan struct{})

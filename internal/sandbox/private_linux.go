@@ -12,9 +12,9 @@ import (
 	"palyra/internal/stage"
 )
 
-// rooms is the directory that rooms are in. It is held by descriptor, and rooms
+// privateDirs is the directory that rooms are in. It is held by descriptor, and rooms
 // are made and removed below that, not by path.
-type rooms struct {
+type privateDirs struct {
 	dir    *os.File
 	path   string
 	closed string // a directory above that others cannot pass, or none
@@ -23,9 +23,9 @@ type rooms struct {
 // roomsMode lets others pass and not look.
 const roomsMode = 0o711
 
-// openRooms makes the directory where it is missing and refuses it when it is not
+// openPrivateDirs makes the directory where it is missing and refuses it when it is not
 // ours alone.
-func openRooms(path string) (*rooms, error) {
+func openPrivateDirs(path string) (*privateDirs, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("directory %q is not absolute", path)
 	}
@@ -41,7 +41,7 @@ func openRooms(path string) (*rooms, error) {
 	if err != nil {
 		return nil, unsafeDir(path, "it is not a directory, or a link to one").WithCause(err)
 	}
-	d := &rooms{dir: os.NewFile(uintptr(fd), path), path: path}
+	d := &privateDirs{dir: os.NewFile(uintptr(fd), path), path: path}
 	if err := d.secure(); err != nil {
 		return nil, errors.Join(err, d.dir.Close())
 	}
@@ -53,7 +53,7 @@ func openRooms(path string) (*rooms, error) {
 	return d, nil
 }
 
-func (d *rooms) secure() error {
+func (d *privateDirs) secure() error {
 	var st unix.Stat_t
 	switch err := unix.Fstat(d.fd(), &st); {
 	case err != nil:
@@ -66,7 +66,7 @@ func (d *rooms) secure() error {
 	return unix.Fchmod(d.fd(), roomsMode)
 }
 
-func (d *rooms) fd() int { return int(d.dir.Fd()) }
+func (d *privateDirs) fd() int { return int(d.dir.Fd()) }
 
 func unsafeDir(path, why string) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s cannot hold the private directories of runs: %s", show(path), why).
@@ -89,19 +89,19 @@ func barred(path string) string {
 }
 
 // make makes a room for a run.
-func (d *rooms) make(call palyra.ID, who identity) (*room, error) {
+func (d *privateDirs) make(call palyra.ID, who identity) (*privateDir, error) {
 	if d.closed != "" && who.uid != os.Geteuid() {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions, "uid %d could not reach its private directory: %s is closed to it", who.uid, show(d.closed)).
 			WithRemedy("let others pass through it ('chmod o+x %s'), or have the daemon keep runs elsewhere", show(d.closed))
 	}
-	name, err := roomName(call)
+	name, err := privateName(call)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Mkdirat(d.fd(), name, 0o700); err != nil {
 		return nil, fmt.Errorf("sandbox: room: %w", err)
 	}
-	r := &room{name: name, path: filepath.Join(d.path, name), who: who}
+	r := &privateDir{name: name, path: filepath.Join(d.path, name), who: who}
 	if err := d.furnish(r); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: room: %w", err), d.remove(name))
 	}
@@ -109,7 +109,7 @@ func (d *rooms) make(call palyra.ID, who identity) (*room, error) {
 }
 
 // furnish makes what is in a room, and opens the room itself last.
-func (d *rooms) furnish(r *room) error {
+func (d *privateDirs) furnish(r *privateDir) error {
 	dir, err := stage.OpenDir(d.fd(), r.name)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func own(dir int, name string, uid, gid int, mode uint32) error {
 }
 
 // list returns the names of all rooms.
-func (d *rooms) list() ([]string, error) {
+func (d *privateDirs) list() ([]string, error) {
 	f, err := stage.OpenDir(d.fd(), ".")
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (d *rooms) list() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() && isRoom(e.Name()) { // anything else is not ours to remove
+		if e.IsDir() && isPrivateName(e.Name()) { // anything else is not ours to remove
 			names = append(names, e.Name())
 		}
 	}
@@ -162,7 +162,7 @@ func (d *rooms) list() ([]string, error) {
 
 // remove takes a room away with all that is in it. What is the run's user's is
 // removed by that user's rights.
-func (d *rooms) remove(name string) error {
+func (d *privateDirs) remove(name string) error {
 	dir, err := stage.OpenDir(d.fd(), name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -209,4 +209,4 @@ func clearOut(dir int, name string) error {
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 }
 
-func (d *rooms) close() error { return d.dir.Close() }
+func (d *privateDirs) close() error { return d.dir.Close() }

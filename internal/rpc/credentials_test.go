@@ -20,7 +20,7 @@ func (c closer) Close() error {
 // What was looked up before an end and is entered after it is refused: whoever
 // was let in by a credential that is over does not stay.
 func TestLiveEndsWhatComesLate(t *testing.T) {
-	l := &live{most: 2}
+	l := &credentials{most: 2}
 	since := l.begin()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	conn := make(closer)
@@ -54,7 +54,7 @@ func TestLiveEndsWhatComesLate(t *testing.T) {
 
 // Ends are forgotten in the end, and then nobody who began before is let in.
 func TestLiveForgetsClosed(t *testing.T) {
-	l := &live{}
+	l := &credentials{}
 	before := l.begin()
 	for i := range 3 * maxEnds {
 		l.end(fmt.Sprint("gone ", i))

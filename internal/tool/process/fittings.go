@@ -16,7 +16,7 @@ type Profiles interface {
 	For(command string) string
 	// Resolve returns what a profile adds to a run in the workspace. Equal worlds
 	// give equal answers; it is asked for every plan.
-	Resolve(name string, ws palyra.WorkspaceRef) (Room, error)
+	Resolve(name string, ws palyra.WorkspaceRef) (Fittings, error)
 }
 
 // Hosts knows which hosts may be asked for.
@@ -26,9 +26,9 @@ type Hosts interface {
 	Check(hosts []string) ([]string, error)
 }
 
-// Room is what a profile adds to a run in tier C. The operator answers for it:
+// Fittings is what a profile adds to a run in tier C. The operator answers for it:
 // it may set variables that no caller may.
-type Room struct {
+type Fittings struct {
 	Name        string
 	Mounts      []palyra.Mount
 	Files       []palyra.RoomFile
@@ -71,9 +71,9 @@ func (a arguments) needsRoom(t palyra.Tier) error {
 
 // room is what the call's profile furnishes its run with. Without a profile that
 // is nothing, and what is sealed everywhere is sealed there as well.
-func (d *Driver) room(a arguments, p palyra.Plan) (Room, error) {
+func (d *Driver) room(a arguments, p palyra.Plan) (Fittings, error) {
 	if p.Tier != palyra.TierC {
-		return Room{}, nil
+		return Fittings{}, nil
 	}
 	name := a.Profile
 	if name == "" && d.Profiles != nil {
@@ -81,14 +81,14 @@ func (d *Driver) room(a arguments, p palyra.Plan) (Room, error) {
 		name = d.Profiles.For(path.Base(command))
 	}
 	if name == "" || name == palyra.NoProfile {
-		return Room{Seals: d.Seals}, nil
+		return Fittings{Seals: d.Seals}, nil
 	}
 	if d.Profiles == nil {
-		return Room{}, palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there are no profiles here").WithRemedy("call without a profile")
+		return Fittings{}, palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there are no profiles here").WithRemedy("call without a profile")
 	}
 	r, err := d.Profiles.Resolve(name, p.Workspace)
 	if err != nil {
-		return Room{}, err
+		return Fittings{}, err
 	}
 	if r.Name == "" {
 		r.Name = name
@@ -98,7 +98,7 @@ func (d *Driver) room(a arguments, p palyra.Plan) (Room, error) {
 
 // agent adds what a program needs that is an agent itself: the command that
 // speaks to Palyra, and the use of sockets.
-func (d *Driver) agent(r Room) Room {
+func (d *Driver) agent(r Fittings) Fittings {
 	r.Mounts = slices.Concat(r.Mounts, d.Agent)
 	for _, m := range d.Agent {
 		r.Path = append([]string{path.Dir(m.Target)}, r.Path...)
@@ -109,7 +109,7 @@ func (d *Driver) agent(r Room) Room {
 
 // check refuses a profile that no room can be made of. A profile is the
 // operator's; what is wrong with it is told before anything runs.
-func (r Room) check(workspace string) error {
+func (r Fittings) check(workspace string) error {
 	size, seen := 0, map[string]bool{}
 	taken := func(target string) bool {
 		was := seen[target]
@@ -154,14 +154,14 @@ func plain(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && len(p) <= maxPath && strings.IndexByte(p, 0) < 0
 }
 
-func badProfile(r Room, format string, args ...any) *palyra.Error {
+func badProfile(r Fittings, format string, args ...any) *palyra.Error {
 	e := palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, format, args...)
 	e.Text = "the profile " + quote(r.Name) + " cannot be used: " + e.Text
 	return e.WithRemedy("an operator can correct it, see 'palyra sandbox profiles'; or call with another profile")
 }
 
 // furnish writes the room into the plan, in one order.
-func (d *Driver) furnish(r Room, a arguments, p *palyra.Plan) (err error) {
+func (d *Driver) furnish(r Fittings, a arguments, p *palyra.Plan) (err error) {
 	if p.Tier != palyra.TierC {
 		return nil
 	}

@@ -38,10 +38,10 @@ func (r *request) bucket() string {
 // has been identified before the signature is checked, which takes the message.
 func (r *request) claims() bool { return r.signed && r.peer.device == "" && !r.caller.IsAgent() }
 
-// spare takes the request out of its caller's buckets before the message is read.
+// rateLimit takes the request out of its caller's buckets before the message is read.
 // Of a key that is only claimed the buckets are looked at: nothing but its own
 // signatures empties them (signer), so nobody is locked out by another's claims.
-func (a *auth) spare(r *request) error {
+func (a *auth) rateLimit(r *request) error {
 	switch {
 	case a.Limits == nil:
 		return nil
@@ -132,9 +132,9 @@ func whole(d time.Duration) time.Duration {
 	return max(1, (d+time.Millisecond-1)/time.Millisecond) * time.Millisecond
 }
 
-// stranger counts a request that showed no good credential against where it came
+// unauthenticated counts a request that showed no good credential against where it came
 // from. Only such requests are refused by it: others from there are not.
-func (a *auth) stranger(r *request, err error) error {
+func (a *auth) unauthenticated(r *request, err error) error {
 	if a.Limits == nil || palyra.CodeOf(err) != palyra.Denied {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // litter runs a shell command as the room's user, in its tmp.
-func litter(t *testing.T, r *room, command string) {
+func litter(t *testing.T, r *privateDir, command string) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-ec", command)
 	cmd.Dir = filepath.Join(r.path, tmpDir)
@@ -28,10 +28,10 @@ func litter(t *testing.T, r *room, command string) {
 	}
 }
 
-func newRooms(t *testing.T) (*rooms, string) {
+func newRooms(t *testing.T) (*privateDirs, string) {
 	t.Helper()
 	base := passable(t)
-	d, err := openRooms(filepath.Join(base, "rooms"))
+	d, err := openPrivateDirs(filepath.Join(base, "rooms"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func newRooms(t *testing.T) (*rooms, string) {
 	return d, base
 }
 
-func newRoom(t *testing.T, d *rooms, uid int) *room {
+func newRoom(t *testing.T, d *privateDirs, uid int) *privateDir {
 	t.Helper()
 	who := identity{uid, uid}
 	if os.Geteuid() != 0 {
@@ -221,17 +221,17 @@ func TestRemovingAnIdIsNoWayOut(t *testing.T) {
 
 func TestRoomNames(t *testing.T) {
 	for _, id := range []palyra.ID{"", ".", "..", "a/b", "../x", "a-b", "a b", "ä", palyra.ID(strings.Repeat("a", 65))} {
-		if name, err := roomName(id); palyra.AsError(err).Reason != palyra.ReasonMalformedInput {
+		if name, err := privateName(id); palyra.AsError(err).Reason != palyra.ReasonMalformedInput {
 			t.Errorf("%q: %q, %v", id, name, err)
 		}
 	}
-	a, err1 := roomName(callID)
-	b, err2 := roomName(callID)
-	if err1 != nil || err2 != nil || a == b || !isRoom(a) || !strings.HasPrefix(a, string(callID)+"-") {
+	a, err1 := privateName(callID)
+	b, err2 := privateName(callID)
+	if err1 != nil || err2 != nil || a == b || !isPrivateName(a) || !strings.HasPrefix(a, string(callID)+"-") {
 		t.Errorf("%s, %s, %v, %v", a, b, err1, err2)
 	}
 	for _, name := range []string{"", "a", "a-", "a-0123", "a-0123456789abcdeF", "a-0123456789abcdef0", "-0123456789abcdef", "../a-0123456789abcdef"} {
-		if isRoom(name) {
+		if isPrivateName(name) {
 			t.Errorf("%q is no room", name)
 		}
 	}
@@ -242,7 +242,7 @@ func TestTheDirectoryOfRooms(t *testing.T) {
 	at := func(name string) string { return filepath.Join(base, name) }
 	refused := func(name, text string) {
 		t.Helper()
-		_, err := openRooms(at(name))
+		_, err := openPrivateDirs(at(name))
 		if e := palyra.AsError(err); e.Reason != palyra.ReasonUnsafePermissions || e.Remedy == "" || !strings.Contains(e.Text, text) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -263,7 +263,7 @@ func TestTheDirectoryOfRooms(t *testing.T) {
 	}
 	for _, name := range []string{"real", "new"} {
 		old := syscall.Umask(0o077)
-		d, err := openRooms(at(name))
+		d, err := openPrivateDirs(at(name))
 		syscall.Umask(old)
 		if err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestTheDirectoryOfRooms(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	d, err := openRooms(at("link/../real")) // a link on the way is resolved once
+	d, err := openPrivateDirs(at("link/../real")) // a link on the way is resolved once
 	if err != nil || d.path != at("real") {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -288,7 +288,7 @@ func TestARoomNobodyCouldReach(t *testing.T) {
 	if err := os.Chmod(base, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	d, err := openRooms(filepath.Join(base, "rooms"))
+	d, err := openPrivateDirs(filepath.Join(base, "rooms"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,14 @@ import (
 	"palyra/internal/quarantine"
 )
 
-// pen is where a sweep puts what it finds. It is made with the first find.
-type pen struct {
+// quarantiner puts into quarantine what a sweep finds. Its directory is made with the first find.
+type quarantiner struct {
 	t      *tree
 	path   string // of the daemon's own directory
 	call   string
-	home   *corner // in there
-	inside *corner // in the workspace, for what cannot be moved out of its file system
-	dir    ident   // the .palyra that we made for it
+	home   *quarantineDir // in there
+	inside *quarantineDir // in the workspace, for what cannot be moved out of its file system
+	dir    ident          // the .palyra that we made for it
 	made   []string
 	more   int
 
@@ -34,14 +34,14 @@ type pen struct {
 }
 
 // stay notes something that stays and somebody should know of.
-func (p *pen) stay(kind palyra.RemnantKind, path string) {
+func (p *quarantiner) stay(kind palyra.RemnantKind, path string) {
 	if len(p.out) < maxMade {
 		p.out[stays(kind, path)] = true
 	}
 }
 
-// corner is one directory of a pen.
-type corner struct {
+// quarantineDir is one directory of a quarantine.
+type quarantineDir struct {
 	fd     int
 	n      int // items so far
 	own    bool
@@ -50,29 +50,29 @@ type corner struct {
 	as     func(func() error) error // who makes directories there
 }
 
-func newPen(t *tree, path string, call palyra.ID) (*pen, error) {
+func newQuarantiner(t *tree, path string, call palyra.ID) (*quarantiner, error) {
 	if !quarantine.PlainID(string(call)) {
 		return nil, fmt.Errorf("seal: quarantine: %q is no id of a call", call)
 	}
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("seal: quarantine: directory %q is not absolute", path)
 	}
-	return &pen{t: t, path: path, call: string(call), restored: map[string]bool{}, out: map[string]bool{}}, nil
+	return &quarantiner{t: t, path: path, call: string(call), restored: map[string]bool{}, out: map[string]bool{}}, nil
 }
 
-func (p *pen) close() {
-	for _, d := range []*corner{p.home, p.inside} {
+func (p *quarantiner) close() {
+	for _, d := range []*quarantineDir{p.home, p.inside} {
 		if d != nil {
 			_ = unix.Close(d.fd)
 		}
 	}
 }
 
-// ours reports whether an entry is the directory that the pen itself is in.
-func (p *pen) ours(e entry) bool { return p.inside != nil && e.path == ownDir && e.id == p.dir }
+// ours reports whether an entry is the directory that the quarantine itself is in.
+func (p *quarantiner) ours(e entry) bool { return p.inside != nil && e.path == ownDir && e.id == p.dir }
 
 // put moves an entry out of its directory.
-func (p *pen) put(w *walker, parent int32, name string, e entry) error {
+func (p *quarantiner) put(w *walker, parent int32, name string, e entry) error {
 	at, err := p.atHome()
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func (p *pen) put(w *walker, parent int32, name string, e entry) error {
 	return err
 }
 
-// atHome makes and opens the pen in the daemon's own directory.
-func (p *pen) atHome() (*corner, error) {
+// atHome makes and opens the quarantine in the daemon's own directory.
+func (p *quarantiner) atHome() (*quarantineDir, error) {
 	if p.home != nil {
 		return p.home, nil
 	}
@@ -112,7 +112,7 @@ func (p *pen) atHome() (*corner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)
 	}
-	p.home = &corner{fd: sub, as: func(f func() error) error { return f() }}
+	p.home = &quarantineDir{fd: sub, as: func(f func() error) error { return f() }}
 	if err := p.known(p.home, filepath.Join(p.path, p.call)); err != nil {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)
 	}
@@ -127,14 +127,14 @@ func subdir(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// atWorkspace makes and opens the pen in the workspace. Its directories are made
+// atWorkspace makes and opens the quarantine in the workspace. Its directories are made
 // with the rights of the workspace's owner, whose they are to be.
-func (p *pen) atWorkspace(w *walker) (*corner, error) {
+func (p *quarantiner) atWorkspace(w *walker) (*quarantineDir, error) {
 	if p.inside != nil {
 		return p.inside, nil
 	}
 	was, known := w.known[ownDir]
-	if len(w.out.pens) > 0 { // a run could put another one there
+	if len(w.out.quarantines) > 0 { // a run could put another one there
 		st, err := p.t.look(p.t.fd, ownDir)
 		known = known && err == nil && st.id == was.id
 	}
@@ -150,10 +150,10 @@ func (p *pen) atWorkspace(w *walker) (*corner, error) {
 	var fd int
 	err = p.t.asOwner(func() (err error) { fd, err = p.build(); return err })
 	if err != nil {
-		return nil, denied("what has to be moved away has no place: %s cannot be made in the workspace", filepath.Join(ownDir, penDir)).
+		return nil, denied("what has to be moved away has no place: %s cannot be made in the workspace", filepath.Join(ownDir, quarantineName)).
 			WithRemedy("let the owner of the workspace write to it").WithCause(err)
 	}
-	p.inside = &corner{fd: fd, own: true, as: p.t.asOwner}
+	p.inside = &quarantineDir{fd: fd, own: true, as: p.t.asOwner}
 	if err := p.t.asOwner(func() error { return p.known(p.inside, descriptor(fd)) }); err != nil {
 		return nil, fmt.Errorf("seal: quarantine: %w", err)
 	}
@@ -167,7 +167,7 @@ func (p *pen) atWorkspace(w *walker) (*corner, error) {
 }
 
 // setAside makes room for our directory where the run made something of its name.
-func (p *pen) setAside() (string, error) {
+func (p *quarantiner) setAside() (string, error) {
 	aside := ownDir + "-" + rand.Text()
 	err := unix.Renameat2(p.t.fd, ownDir, p.t.fd, aside, unix.RENAME_NOREPLACE)
 	switch {
@@ -179,10 +179,10 @@ func (p *pen) setAside() (string, error) {
 	return aside, nil
 }
 
-// build makes the directories of the pen in the workspace.
-func (p *pen) build() (int, error) {
+// build makes the directories of the quarantine in the workspace.
+func (p *quarantiner) build() (int, error) {
 	path, fd := "", -1
-	for i, name := range []string{ownDir, penDir, p.call} {
+	for i, name := range []string{ownDir, quarantineName, p.call} {
 		up, err := p.t.open(path, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return -1, err
@@ -212,7 +212,7 @@ func (p *pen) build() (int, error) {
 
 // move renames name in a directory of the workspace to a neutral name in at. What
 // is not there any more needs no moving.
-func (p *pen) move(w *walker, parent int32, name string, e entry, at *corner) error {
+func (p *quarantiner) move(w *walker, parent int32, name string, e entry, at *quarantineDir) error {
 	from := w.out.path(parent)
 	fd, err := p.t.open(from, unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -257,7 +257,7 @@ func (w *walker) unlockItem(dir int, name string) error {
 }
 
 // note adds to the result.
-func (p *pen) note(path string) {
+func (p *quarantiner) note(path string) {
 	if len(p.made) >= maxMade {
 		p.more++
 		return
@@ -266,12 +266,12 @@ func (p *pen) note(path string) {
 }
 
 // gone are those that were not put back.
-func (p *pen) gone() []string {
+func (p *quarantiner) gone() []string {
 	return slices.DeleteFunc(slices.Clone(p.made), func(path string) bool { return p.restored[path] })
 }
 
 // result is what the sweep found and what changed.
-func (p *pen) result(changes []string) []string {
+func (p *quarantiner) result(changes []string) []string {
 	out := append(p.made, changes[:min(len(changes), maxMade)]...)
 	if more := p.more + max(len(changes)-maxMade, 0); more > 0 {
 		out = append(out, fmt.Sprintf("%s%d", morePrefix, more))
@@ -280,7 +280,7 @@ func (p *pen) result(changes []string) []string {
 }
 
 // write adds a line to the index.
-func (p *pen) write(at *corner, i quarantine.Item) error {
+func (p *quarantiner) write(at *quarantineDir, i quarantine.Item) error {
 	line, err := i.Line()
 	if err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// crowd is a listener that has so many connections at once and no more: whoever
+// connLimit is a listener that has so many connections at once and no more: whoever
 // only connects must not use up the daemon's descriptors. Where it makes room, the
 // newest comes in for the oldest that has not shown who it is: whoever only connects
 // must not keep others out either, and on this machine they all have one address.
-type crowd struct {
+type connLimit struct {
 	net.Listener
 	most  int
 	rooms bool // it makes room
@@ -23,7 +23,7 @@ type crowd struct {
 }
 
 // Accept implements net.Listener.
-func (l *crowd) Accept() (net.Conn, error) {
+func (l *connLimit) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -45,7 +45,7 @@ func (l *crowd) Accept() (net.Conn, error) {
 
 // enter counts a connection in, and says which one has to go for it. There is no
 // place: nil.
-func (l *crowd) enter(c net.Conn) (in, out *counted) {
+func (l *connLimit) enter(c net.Conn) (in, out *counted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.order.Len() >= l.most {
@@ -61,7 +61,7 @@ func (l *crowd) enter(c net.Conn) (in, out *counted) {
 }
 
 // oldest is the connection that makes room, if one does. The lock is held.
-func (l *crowd) oldest() *counted {
+func (l *connLimit) oldest() *counted {
 	for e := l.order.Front(); l.rooms && e != nil; e = e.Next() {
 		if c, ok := e.Value.(*counted); ok && !c.proven.Load() {
 			return c
@@ -70,7 +70,7 @@ func (l *crowd) oldest() *counted {
 	return nil
 }
 
-func (l *crowd) leave(c *counted) {
+func (l *connLimit) leave(c *counted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.order.Remove(c.at) // which does nothing for one that made room

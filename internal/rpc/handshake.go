@@ -22,14 +22,14 @@ const (
 
 const protocolHTTP2 = "h2"
 
-// hall is where connections wait until they have shown who they are. As a
+// handshakes is where connections wait until they have shown who they are. As a
 // listener it gives only those of paired devices.
-type hall struct {
+type handshakes struct {
 	RemoteConfig
 	server *Server
 	in     net.Listener
 	ready  chan net.Conn
-	ctx    context.Context // ends when the hall is closed
+	ctx    context.Context // ends when it is closed
 	closed context.CancelFunc
 
 	mu      sync.Mutex // guards what follows
@@ -41,14 +41,14 @@ type hall struct {
 // visitors are those from one address.
 type visitors struct{ all, shaking int }
 
-func newHall(c RemoteConfig, s *Server, in net.Listener) *hall {
-	h := &hall{RemoteConfig: c, server: s, in: in, ready: make(chan net.Conn), by: map[string]visitors{}}
+func newHandshakes(c RemoteConfig, s *Server, in net.Listener) *handshakes {
+	h := &handshakes{RemoteConfig: c, server: s, in: in, ready: make(chan net.Conn), by: map[string]visitors{}}
 	h.ctx, h.closed = context.WithCancel(context.Background())
 	return h
 }
 
 // Accept implements net.Listener.
-func (h *hall) Accept() (net.Conn, error) {
+func (h *handshakes) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.ready:
 		return c, nil
@@ -58,17 +58,17 @@ func (h *hall) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (h *hall) Close() error {
+func (h *handshakes) Close() error {
 	h.closed()
 	return h.in.Close()
 }
 
 // Addr implements net.Listener.
-func (h *hall) Addr() net.Addr { return h.in.Addr() }
+func (h *handshakes) Addr() net.Addr { return h.in.Addr() }
 
-// accept takes connections in until the hall is closed, and waits for those that
+// accept takes connections in until it is closed, and waits for those that
 // are in it.
-func (h *hall) accept() {
+func (h *handshakes) accept() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -112,7 +112,7 @@ func place(address string) string {
 }
 
 // enter reports whether there is room for one more, who has yet to show who it is.
-func (h *hall) enter(address string) bool {
+func (h *handshakes) enter(address string) bool {
 	if l := h.server.Limits; l != nil {
 		if _, ok := l.Take(limitRequests, "address:"+address); !ok {
 			return false
@@ -130,7 +130,7 @@ func (h *hall) enter(address string) bool {
 	return true
 }
 
-func (h *hall) shook(address string) {
+func (h *handshakes) shook(address string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shaking--
@@ -140,7 +140,7 @@ func (h *hall) shook(address string) {
 	}
 }
 
-func (h *hall) leave(address string) {
+func (h *handshakes) leave(address string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all--
@@ -153,7 +153,7 @@ func (h *hall) leave(address string) {
 }
 
 // greet lets a connection show who it is, and passes it on.
-func (h *hall) greet(raw *counted, address string) {
+func (h *handshakes) greet(raw *counted, address string) {
 	c := tls.Server(raw, h.TLS)
 	err := h.shake(c)
 	h.shook(address)
@@ -176,7 +176,7 @@ func (h *hall) greet(raw *counted, address string) {
 	}
 }
 
-func (h *hall) shake(c *tls.Conn) error {
+func (h *handshakes) shake(c *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(h.ctx, h.server.limits.header)
 	defer cancel()
 	return c.HandshakeContext(ctx)
@@ -184,7 +184,7 @@ func (h *hall) shake(c *tls.Conn) error {
 
 // turnAway closes a connection that did not show who it is. That somebody came
 // with a certificate that is no good is on record.
-func (h *hall) turnAway(c net.Conn, err error) {
+func (h *handshakes) turnAway(c net.Conn, err error) {
 	_ = c.Close()
 	if e := (*palyra.Error)(nil); errors.As(err, &e) && (e.Code == palyra.Denied || e.Code == palyra.Expired) {
 		h.server.alarm.raise(palyra.AlertRaised{Reason: e.Reason, PeerUID: -1, Method: "tls"})
@@ -194,7 +194,7 @@ func (h *hall) turnAway(c net.Conn, err error) {
 
 // peer says who is at the other end of a device's connection. From then on it is
 // closed when the device is revoked or the certificate it came with expires.
-func (h *hall) peer(ctx context.Context, c net.Conn) context.Context {
+func (h *handshakes) peer(ctx context.Context, c net.Conn) context.Context {
 	t, ok := c.(*tls.Conn)
 	if !ok {
 		return ctx // without a peer every request is refused

@@ -1,4 +1,4 @@
-package guard
+package trustedfiles
 
 import (
 	"os"
@@ -46,7 +46,7 @@ func TestWhatSealsFollowIsGuarded(t *testing.T) {
 	files := repository("[core]\n\thooksPath = scripts/hooks\n[include]\n\tpath = ../more.conf\n")
 	files["src/main.go"], files[".cargo"], files["c/note.txt"], files["sub/.vscode"], files["ed/x"] = "x", "->c", "x", "->../ed", "x"
 	dir := place(t, files)
-	g := new(Guard)
+	g := new(TrustedFiles)
 	paths := []string{
 		"scripts/hooks/pre-commit", "more.conf", "c/config.toml", "ed/tasks.json", ".git/hooks/post-merge", ".envrc",
 		"src/main.go", "scripts/build.sh", "c/note.txt", "new.txt", "n\xff",
@@ -68,7 +68,7 @@ func TestWhatCannotBeToldIsGuarded(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, ".envrc"), filepath.Join(dir, "other")); err != nil {
 		t.Fatal(err)
 	}
-	g := new(Guard)
+	g := new(TrustedFiles)
 	for name, at := range map[string]string{"two names": dir, "nothing there": filepath.Join(dir, "none")} {
 		if got, why, err := g.Guarded(t.Context(), at, []string{"a"}); err != nil || why == "" || !slices.Equal(got, []string{"a"}) {
 			t.Errorf("%s: %q, %q, %v", name, got, why, err)

@@ -1,4 +1,4 @@
-// Package guard tells which files, to be written by somebody else than a sandboxed
+// Package trustedfiles tells which files, to be written by somebody else than a sandboxed
 // run, are ones that other programs obey: not only those whose names say so, but
 // also those that git's configuration and links in the place of such names lead to.
 //
@@ -6,7 +6,7 @@
 // workspace. A workspace that cannot be looked through has nothing but such files.
 // Where seals cannot be held at all, as on other systems than Linux, names alone
 // count, and those are not this package's.
-package guard
+package trustedfiles
 
 import (
 	"context"
@@ -21,9 +21,9 @@ import (
 // maxKept bounds how many workspaces are remembered.
 const maxKept = 8
 
-// Guard looks at workspaces. What it saw of the last few is kept, so that it reads
+// TrustedFiles looks at workspaces. What it saw of the last few is kept, so that it reads
 // only what changed since. The zero value is ready.
-type Guard struct {
+type TrustedFiles struct {
 	mu    sync.Mutex // guards the list; never held across a look
 	known []*look    // the last one used is the last
 }
@@ -37,7 +37,7 @@ type look struct {
 
 // Guarded returns those of the paths, relative to a workspace, that are sealed
 // there; why says, for people, that this could not be told and all of them are.
-func (g *Guard) Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error) {
+func (g *TrustedFiles) Guarded(ctx context.Context, workspace string, paths []string) (guarded []string, why string, err error) {
 	l := g.at(workspace)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func reason(err error) palyra.Reason {
 }
 
 // at finds what is known of a workspace, and forgets what was not used for long.
-func (g *Guard) at(workspace string) *look {
+func (g *TrustedFiles) at(workspace string) *look {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.IndexFunc(g.known, func(l *look) bool { return l.workspace == workspace })

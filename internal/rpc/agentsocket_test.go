@@ -17,7 +17,7 @@ func TestARunsOwnDoor(t *testing.T) {
 	open := func(name string, uid int64) func() {
 		l, err := net.Listen("unix", b.socket(name))
 		b.must(err)
-		return b.server.ServeAgent(l, rpc.Room{
+		return b.server.ServeAgent(l, rpc.AgentSocket{
 			Call: "01PARENT", Agent: palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, UID: uid, Line: []palyra.ID{"01PARENT"},
 			Origin: "agent:user.alice", Within: []string{"/w"},
 		})

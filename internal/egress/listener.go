@@ -13,9 +13,9 @@ import (
 	"palyra/internal/cell"
 )
 
-// door is a socket that a session answers on.
-type door struct {
-	cell.Door
+// listener is a socket that a session answers on.
+type listener struct {
+	cell.Listener
 	kind doorKind
 }
 
@@ -32,17 +32,17 @@ const (
 // of each name that has a rule for it, since a run's own servers use such ports.
 // Of granted addresses only those of loopback have a door of their own: they mean
 // the host's there, and no program asks a proxy for them. The proxy leads to others.
-func (s *Session) plan() []door {
+func (s *Session) plan() []listener {
 	server := offset(s.book.base, serverOffset)
-	doors := []door{
-		{cell.Door{Addr: netip.AddrPortFrom(server, proxyPort)}, proxyDoor},
-		{cell.Door{Addr: netip.AddrPortFrom(server, dnsPort), UDP: true}, nameDoor},
-		{cell.Door{Addr: netip.AddrPortFrom(server, dnsPort)}, nameDoor},
+	doors := []listener{
+		{cell.Listener{Addr: netip.AddrPortFrom(server, proxyPort)}, proxyDoor},
+		{cell.Listener{Addr: netip.AddrPortFrom(server, dnsPort), UDP: true}, nameDoor},
+		{cell.Listener{Addr: netip.AddrPortFrom(server, dnsPort)}, nameDoor},
 	}
-	low, own := []int{80, 443}, []door{}
+	low, own := []int{80, 443}, []listener{}
 	for _, r := range s.rules {
 		at, ok := s.doorFor(r)
-		d := door{cell.Door{Addr: netip.AddrPortFrom(at, uint16(r.port))}, directDoor}
+		d := listener{cell.Listener{Addr: netip.AddrPortFrom(at, uint16(r.port))}, directDoor}
 		switch {
 		case !ok:
 		case at.Is4() && r.port < 1024 && r.port != dnsPort:
@@ -53,7 +53,7 @@ func (s *Session) plan() []door {
 	}
 	slices.Sort(low)
 	for _, p := range slices.Compact(low) {
-		doors = append(doors, door{cell.Door{Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(p))}, directDoor})
+		doors = append(doors, listener{cell.Listener{Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(p))}, directDoor})
 	}
 	return append(doors, own...)
 }
@@ -124,7 +124,7 @@ func (s *Session) Serve(sockets []*os.File) error {
 const backlog = 512
 
 // take makes a door of a socket. What it opened is closed with the session.
-func (s *Session) take(d door, f *os.File) (func(), error) {
+func (s *Session) take(d listener, f *os.File) (func(), error) {
 	if d.UDP {
 		c, err := net.FilePacketConn(f)
 		if err != nil {

@@ -14,11 +14,11 @@ import (
 // what is just being let in.
 const maxEnds = 1024
 
-// live is what is under way, by the credential that it came with: when that ends,
+// credentials is what is under way, by the credential that it came with: when that ends,
 // so does the rest. A credential is looked up before it is entered here, and may
 // end between the two; so ends are numbered, and whoever enters says which was
 // the last when the looking up began.
-type live struct {
+type credentials struct {
 	mu    sync.Mutex // guards what follows
 	most  int        // that one credential may hold at once
 	by    map[string]map[*held]bool
@@ -43,7 +43,7 @@ var errCrowded = palyra.Errorf(palyra.Exhausted, palyra.ReasonRateLimited, "too 
 	WithRemedy("wait for some to end").WithAfter(time.Second)
 
 // begin is the moment from which an end counts for what is entered later.
-func (l *live) begin() int64 {
+func (l *credentials) begin() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ends
@@ -51,7 +51,7 @@ func (l *live) begin() int64 {
 
 // enter adds h under a credential that was looked up after since; leave takes it
 // off again. It fails when the credential ended meanwhile, or holds too much.
-func (l *live) enter(id string, since int64, h *held) (leave func(), err error) {
+func (l *credentials) enter(id string, since int64, h *held) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -70,7 +70,7 @@ func (l *live) enter(id string, since int64, h *held) (leave func(), err error) 
 	return func() { l.leave(id, h) }, nil
 }
 
-func (l *live) leave(id string, h *held) {
+func (l *credentials) leave(id string, h *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.by[id], h)
@@ -80,7 +80,7 @@ func (l *live) leave(id string, h *held) {
 }
 
 // ended reports whether a credential ended after since.
-func (l *live) ended(id string, since int64) bool {
+func (l *credentials) ended(id string, since int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return since < l.floor || since < l.last[id]
@@ -89,7 +89,7 @@ func (l *live) ended(id string, since int64) bool {
 // end ends everything under a credential: requests first, so that they can still
 // say why, then connections. Nothing under it is entered any more that was looked
 // up before.
-func (l *live) end(id string) {
+func (l *credentials) end(id string) {
 	why := errEnded
 	if strings.HasPrefix(id, "device:") {
 		why = errRevoked
@@ -113,7 +113,7 @@ const lastWord = time.Second
 
 // strike numbers the end and lists what the credential holds. That is ended
 // without the lock, which those that end take to leave.
-func (l *live) strike(id string) (all []*held) {
+func (l *credentials) strike(id string) (all []*held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ends++
@@ -133,7 +133,7 @@ func (l *live) strike(id string) (all []*held) {
 // visit is one HTTP request, from the guard on, and the credentials it is held
 // under. It is its handler's alone.
 type visit struct {
-	live   *live
+	live   *credentials
 	door   string
 	cancel context.CancelCauseFunc
 	under  map[string]func()
