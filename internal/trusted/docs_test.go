@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,8 +36,8 @@ func document() string {
 	for _, n := range Names() {
 		bases[n.Basis]++
 	}
-	fmt.Fprintf(&b, "Of %d names, %d are from documentation, %d were seen in use, and %d are known and were not looked up.\n",
-		len(Names()), bases[Read], bases[Seen], bases[Known])
+	fmt.Fprintf(&b, "Of %d names, %d are from documentation, %d were seen in use, and %d were looked for and not found.\n",
+		len(Names()), bases[Read], bases[Seen], bases[Sought])
 	var order []Category
 	tables := map[Category]*strings.Builder{}
 	names := Names()
@@ -59,6 +60,24 @@ func document() string {
 	for _, c := range order {
 		fmt.Fprintf(&b, "\n## %s%s\n\nActs %s.\n\n", strings.ToUpper(string(c[:1])), c[1:], c.When())
 		b.WriteString("| names | obeyed by | care | source |\n|---|---|---|---|\n" + tables[c].String())
+	}
+	b.WriteString("\n## Looked for and not found\n\nThese stay, since it costs little to hold them.\n\n| names | looked at |\n|---|---|\n" + missing())
+	return b.String()
+}
+
+// missing are the names that no page was found for, with what was looked at.
+func missing() string {
+	var b strings.Builder
+	names := slices.DeleteFunc(Names(), func(n Name) bool { return n.Basis != Sought })
+	for len(names) > 0 {
+		row := 1
+		for row < len(names) && same(names[row], names[0]) {
+			row++
+		}
+		for _, cell := range cells(names[:row]) {
+			fmt.Fprintf(&b, "| %s | %s: %s |\n", cell, link(names[0].Source), names[0].Tried)
+		}
+		names = names[row:]
 	}
 	return b.String()
 }
@@ -126,9 +145,11 @@ that git takes for a repository. One that ends in a slash is a directory whose c
 | noted | may write it, as ordinary work does; the outcome says so (names of one part) | asks, every time |
 | asked | makes such files in plenty, and none of them commands anything alone | asks, every time |
 
-What people run by hand, and ordinary work has to write, is not here: ` + "`Makefile`, `package.json`, `build.rs`, `conftest.py`, `eslint.config.js`" + `, lock files ([threats.md](threats.md) says what that means).
+What an act runs that asks for nothing of the kind (entering a directory, ` + "`git status`" + `, a commit, opening an editor, starting an agent or a debugger, a push) is here, and what makes a program run another or
+send credentials elsewhere before it looks at the project. What people run knowingly is not: ` + "`Makefile`, `package.json`, `build.rs`, `conftest.py`, `gradlew`, `eslint.config.js`" + ` and what else configures bundlers,
+linters, formatters and test runners, lock files ([threats.md](threats.md) says what that means).
 
-The last column says where a claim comes from: *documentation* is the page that is named, or the program's own text; *seen in use* is others who work with the program; *known, not looked up* is neither,
-and the page is where it should stand. A program that is not here was not thought of.
+The last column says where a claim comes from: *documentation* is the page that is named, or the program's own text; *seen in use* is others who work with the program; *looked for, not found* is neither:
+the page is where it should stand, and the last table says what was looked at. A program that is not here was not thought of.
 
 `

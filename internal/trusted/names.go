@@ -71,7 +71,12 @@ func versionControl() []group {
 		{
 			VersionControl, Held, "Sapling: further files of a repository, by its own tests",
 			seen("https://github.com/facebook/sapling"),
-			[]string{".sl/requires", ".sl/sharedpath", ".sl/hgrc.dynamic"},
+			[]string{".sl/requires", ".sl/hgrc.dynamic"},
+		},
+		{
+			VersionControl, Held, "Sapling: the store of a shared repository",
+			sought("https://sapling-scm.com/docs/introduction/", "its own tests, in which nothing is shared"),
+			[]string{".sl/sharedpath"},
 		},
 		{
 			VersionControl, Held, "git-review: which Gerrit changes go to",
@@ -93,7 +98,11 @@ func versionControl() []group {
 			read("https://www.perforce.com/manuals/cmdref/Content/CmdRef/P4CONFIG.html"),
 			[]string{".p4config", ".p4config.txt"},
 		},
-		{VersionControl, Asked, "Subversion", known("https://svnbook.red-bean.com"), []string{".svn/"}},
+		{
+			VersionControl, Asked, "Subversion",
+			sought("https://svnbook.red-bean.com", "its manual pages, which say nothing of it"),
+			[]string{".svn/"},
+		},
 	}
 }
 
@@ -108,13 +117,13 @@ func inRepository(name string) []string {
 var toolchains = []group{
 	{Packages, Held, "npm, pnpm", read("https://docs.npmjs.com/cli/configuring-npm/npmrc"), []string{".npmrc"}},
 	{Packages, Held, "pnpm", read("https://pnpm.io/pnpmfile"), []string{".pnpmfile.cjs", ".pnpmfile.mjs"}},
-	{Packages, Noted, "pnpm: workspaces, and settings as in .npmrc", known("https://pnpm.io/settings"), []string{
+	{Packages, Noted, "pnpm: workspaces, and settings as in .npmrc", read("https://pnpm.io/settings"), []string{
 		"pnpm-workspace.yaml",
 	}},
 	{Packages, Held, "yarn 1: which yarn is run", read("https://classic.yarnpkg.com/en/docs/yarnrc"), []string{
 		".yarnrc",
 	}},
-	{Packages, Held, "yarn; editors, from its sdks", known("https://yarnpkg.com/configuration/yarnrc"), []string{
+	{Packages, Held, "yarn; editors, from its sdks", read("https://yarnpkg.com/configuration/yarnrc"), []string{
 		".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".yarn/sdks",
 	}},
 	{Packages, Held, "corepack", read("https://github.com/nodejs/corepack#environment-variables"), []string{
@@ -131,7 +140,7 @@ var toolchains = []group{
 	},
 	{
 		Packages, Held, "cargo: credentials",
-		known("https://doc.rust-lang.org/cargo/reference/config.html#credentials"),
+		seen("https://doc.rust-lang.org/cargo/reference/config.html#credentials"),
 		[]string{".cargo/credentials", ".cargo/credentials.toml"},
 	},
 	{Packages, Held, "rustup", read("https://rust-lang.github.io/rustup/overrides.html"), []string{
@@ -151,7 +160,7 @@ var toolchains = []group{
 		"pip.conf", "pip.ini",
 	}},
 	{Packages, Held, "PDM", read("https://pdm-project.org/latest/usage/config/"), []string{"pdm.toml"}},
-	{Packages, Held, "PDM: which Python it runs", known("https://pdm-project.org/latest/usage/project/"), []string{
+	{Packages, Held, "PDM: which Python it runs", seen("https://pdm-project.org/latest/usage/project/"), []string{
 		".pdm.toml", ".pdm-python",
 	}},
 	{Packages, Held, "pixi", read("https://pixi.sh/latest/reference/pixi_configuration/"), []string{
@@ -177,7 +186,7 @@ var toolchains = []group{
 	},
 	{
 		Packages, Held, "Maven 4, and projects that name such files",
-		known("https://maven.apache.org/whatsnewinmaven4.html"),
+		sought("https://maven.apache.org/whatsnewinmaven4.html", "that page, and projects, which have other files there"),
 		[]string{".mvn/maven-settings.xml", ".mvn/maven.properties", ".mvn/maven-system.properties"},
 	},
 	{Packages, Held, "mvnd: with what Java its daemon is run", read("https://github.com/apache/maven-mvnd"), []string{
@@ -200,7 +209,7 @@ var toolchains = []group{
 	},
 	{
 		Packages, Held, "sbt: commands that it runs as it starts",
-		known("https://www.scala-sbt.org/1.x/docs/Best-Practices.html"),
+		seen("https://www.scala-sbt.org/1.x/docs/Best-Practices.html"),
 		[]string{".sbtrc"},
 	},
 	{
@@ -210,7 +219,7 @@ var toolchains = []group{
 	},
 	{
 		Packages, Noted, "wrappers of Maven and Gradle, which editors start",
-		known("https://docs.gradle.org/current/userguide/gradle_wrapper.html"),
+		seen("https://docs.gradle.org/current/userguide/gradle_wrapper.html"),
 		[]string{".mvn/wrapper/*", "gradle/wrapper/*"},
 	},
 	{Packages, Held, "Bazelisk: which Bazel is run", read("https://github.com/bazelbuild/bazelisk"), []string{
@@ -241,5 +250,15 @@ var toolchains = []group{
 		Packages, Held, "NuGet: where packages come from",
 		read("https://learn.microsoft.com/nuget/consume-packages/configuring-nuget-behavior"),
 		[]string{"nuget.config", ".config/nuget/config", ".nuget/config"},
+	},
+	{
+		Packages, Noted, "Ansible, from the directory that it is called in: which plugins it loads",
+		read("https://docs.ansible.com/ansible/latest/reference_appendices/config.html"),
+		[]string{"ansible.cfg"},
+	},
+	{
+		Packages, Held, "Ansible, where a home is kept as a project",
+		read("https://docs.ansible.com/ansible/latest/reference_appendices/config.html"),
+		[]string{".ansible.cfg"},
 	},
 }

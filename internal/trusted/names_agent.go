@@ -40,17 +40,38 @@ var agents = []group{
 			".github/mcp.json", ".copilot",
 		},
 	},
-	{Agent, Held, "agents and editors with one", known("https://docs.cursor.com"), []string{
-		".codeium", ".qoder", ".antigravity", ".crush", ".iflow", ".kimi", ".kilocodemodes", "kilo.json",
-		"kilo.jsonc", ".continue", ".continuerc.json", ".tabnine", ".serena", ".qodo", ".jules", ".zencoder",
-	}},
+	{
+		Agent, Held, "Qoder: settings and what it is told to do",
+		read("https://docs.qoder.com/cli"),
+		[]string{".qoder"},
+	},
+	{Agent, Held, "Crush: skills", read("https://github.com/charmbracelet/crush"), []string{".crush"}},
+	{
+		Agent, Held, "agents with a directory or a file of settings, servers and modes",
+		seen("https://github.com/Kilo-Org/kilocode"),
+		[]string{
+			".continue", ".continuerc.json", ".kilocodemodes", ".serena", ".iflow", ".kimi", ".tabnine",
+			".zencoder", ".jules", ".codeium", ".antigravity",
+		},
+	},
+	{Agent, Held, "Kilo", seen("https://kilocode.ai/docs"), []string{"kilo.json", "kilo.jsonc"}},
+	{
+		Agent, Held, "Qodo",
+		sought("https://docs.qodo.ai", "the package of Qodo's command, which does not name it"),
+		[]string{".qodo"},
+	},
 	{Agent, Held, "Copilot", read("https://docs.github.com/en/copilot/reference/customization-cheat-sheet"), []string{
 		".github/hooks", ".github/agents", ".github/skills",
 	}},
 	{
-		Agent, Held, "Copilot: further settings",
-		known("https://docs.github.com/copilot/reference/hooks-configuration"),
-		[]string{".github/chatmodes", ".github/extensions", ".github/copilot", ".github/lsp.json"},
+		Agent, Held, "Copilot CLI: which language servers it starts",
+		read("https://github.com/github/copilot-cli"),
+		[]string{".github/lsp.json"},
+	},
+	{
+		Agent, Held, "Copilot: further settings, and extensions that are programs",
+		seen("https://docs.github.com/copilot/reference/hooks-configuration"),
+		[]string{".github/chatmodes", ".github/copilot", ".github/extensions"},
 	},
 	{Agent, Held, "aider", read("https://aider.chat/docs/config/aider_conf.html"), []string{
 		".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json",
@@ -74,15 +95,36 @@ var instructions = []group{
 		"AGENTS.override.md", "AGENTS.local.md", "CLAUDE.local.md", "QWEN.md", "QWEN.local.md", "CODEBUDDY.md",
 		"CODEBUDDY.local.md", "REASONIX.md", ".hermes.md", ".augment-guidelines", "replit.md", ".rules",
 	}},
-	{Agent, Noted, "agents", known("https://agents.md"), []string{
-		"AGENT.md", "GEMINI.md", "CONVENTIONS.md", "OPENCODE.md", ".cursorrules", ".windsurfrules", ".roorules",
-	}},
+	{Agent, Noted, "Gemini CLI", read("https://geminicli.com/docs/cli/gemini-md/"), []string{"GEMINI.md"}},
+	{
+		Agent, Noted, "Cursor, Windsurf, Roo, aider, Continue, Kilo, Blackbox, Copilot, Kimi, Antigravity",
+		seen("https://agents.md"),
+		[]string{
+			".cursorrules", ".windsurfrules", ".roorules", "CONVENTIONS.md", ".continuerules",
+			".kilocoderules", ".blackboxrules", "COPILOT.md", "KIMI.md", ".antigravity.md", "AGENT.md",
+		},
+	},
+	{
+		Agent, Noted, "opencode, before it read others",
+		seen("https://opencode.ai/docs/rules/"),
+		[]string{"OPENCODE.md"},
+	},
 	{Agent, Noted, "agents: what they may not read", seen("https://github.com/dyoshikawa/rulesync"), []string{
 		".aiignore", ".geminiignore", ".augmentignore", ".clineignore", ".cursorignore", ".kilocodeignore",
 		".kiroignore", ".qwenignore", ".rooignore", ".devinignore", ".vibeignore", ".gooseignore", ".codexignore",
 		".warpindexingignore",
 	}},
-	{Agent, Noted, "aider: what it may not read", known("https://aider.chat/docs/config/options.html"), []string{
+	{
+		Agent, Noted, "Crush: what it may not read",
+		read("https://github.com/charmbracelet/crush"),
+		[]string{".crushignore"},
+	},
+	{
+		Agent, Noted, "Continue: what it may not read",
+		seen("https://docs.continue.dev"),
+		[]string{".continueignore"},
+	},
+	{Agent, Noted, "aider: what it may not read", read("https://aider.chat/docs/config/options.html"), []string{
 		".aiderignore",
 	}},
 }
@@ -90,13 +132,39 @@ var instructions = []group{
 // rest are credentials, and Palyra's own.
 var rest = []group{
 	{Own, Held, "Palyra", read("docs/formats.md"), []string{".palyra"}},
-	{Credentials, Held, "ssh, gpg", known("https://man.openbsd.org/ssh_config"), []string{".ssh", ".gnupg"}},
 	{
-		Credentials, Held, "clouds and clusters: programs that give credentials are named there",
-		known("https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"),
-		[]string{".kube", ".aws", ".docker/config.json"},
+		Credentials, Held, "ssh: which commands it runs on the way to a host",
+		read("https://man.openbsd.org/ssh_config"),
+		[]string{".ssh"},
 	},
-	{Credentials, Held, "curl, git, ftp", known("https://curl.se/docs/manpage.html"), []string{
-		".netrc", "_netrc", ".git-credentials",
-	}},
+	{
+		Credentials, Held, "gpg",
+		read("https://www.gnupg.org/documentation/manuals/gnupg/GPG-Configuration.html"),
+		[]string{".gnupg"},
+	},
+	{
+		Credentials, Held, "kubectl and its kin: programs that give credentials",
+		read("https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"),
+		[]string{".kube"},
+	},
+	{
+		Credentials, Held, "AWS: the same",
+		seen("https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-sourcing-external.html"),
+		[]string{".aws"},
+	},
+	{
+		Credentials, Held, "docker: the same, and the programs that are its commands",
+		read("https://docs.docker.com/reference/cli/docker/#docker-cli-configuration-file-configjson-properties"),
+		[]string{".docker/config.json", ".docker/cli-plugins"},
+	},
+	{
+		Credentials, Held, "curl, ftp: macros that run at a connection",
+		read("https://curl.se/docs/manpage.html#-n"),
+		[]string{".netrc", "_netrc"},
+	},
+	{
+		Credentials, Held, "git",
+		read("https://git-scm.com/docs/git-credential-store#FILES"),
+		[]string{".git-credentials"},
+	},
 }

@@ -9,7 +9,7 @@ var editors = []group{
 	},
 	{
 		Editor, Held, "VS Code: the same, for several directories",
-		known("https://code.visualstudio.com/docs/editing/workspaces/multi-root-workspaces"),
+		seen("https://code.visualstudio.com/docs/editing/workspaces/multi-root-workspaces"),
 		[]string{"*.code-workspace"},
 	},
 	{
@@ -26,9 +26,9 @@ var editors = []group{
 		[]string{".gitpod.yml", ".gitpod.dockerfile"},
 	},
 	{
-		Editor, Held, "development environments by devfile",
-		known("https://devfile.io"),
-		[]string{"devfile.yaml", ".devfile.yaml"},
+		Editor, Held, "odo, Che, GitLab: development environments by devfile",
+		seen("https://devfile.io"),
+		[]string{"devfile.yaml", ".devfile.yaml", ".devfile"},
 	},
 	{
 		Editor, Held, "JetBrains: settings, and what runs how",
@@ -37,7 +37,7 @@ var editors = []group{
 	},
 	{
 		Editor, Held, "JetBrains: what runs how, kept beside the settings",
-		known("https://www.jetbrains.com/help/idea/run-debug-configuration.html"),
+		seen("https://www.jetbrains.com/help/idea/run-debug-configuration.html"),
 		[]string{".run", ".fleet"},
 	},
 	{
@@ -49,7 +49,7 @@ var editors = []group{
 	{Editor, Held, "Helix", seen("https://docs.helix-editor.com/languages.html"), []string{".helix"}},
 	{
 		Editor, Held, "Sublime Text: build systems and settings",
-		known("https://www.sublimetext.com/docs/projects.html"),
+		sought("https://www.sublimetext.com/docs/projects.html", "stored documentation and projects, which only ignore it"),
 		[]string{"*.sublime-project", "*.sublime-workspace"},
 	},
 	{
@@ -58,9 +58,14 @@ var editors = []group{
 		[]string{"*.kateproject"},
 	},
 	{
-		Editor, Held, "Kate: build commands and language servers",
-		known("https://docs.kde.org/stable5/en/kate/kate/"),
-		[]string{".kateproject", ".kateproject.*"},
+		Editor, Held, "Kate, which looks for it upwards",
+		read("https://invent.kde.org/utilities/kate"),
+		[]string{".kateproject"},
+	},
+	{
+		Editor, Held, "Kate: beside it",
+		sought("https://docs.kde.org/stable5/en/kate/kate/", "Kate's own text, which has the plain name"),
+		[]string{".kateproject.*"},
 	},
 	{
 		Editor, Held, "Lite XL, which runs it as it opens the directory",
@@ -68,16 +73,21 @@ var editors = []group{
 		[]string{".lite_project.lua"},
 	},
 	{
-		Editor, Held, "machines in the cloud that are set up from the project",
-		known("https://firebase.google.com/docs/studio/customize-workspace"),
-		[]string{".idx", ".replit", "replit.nix", ".codesandbox", ".gitpod"},
+		Editor, Held, "Firebase Studio, CodeSandbox, Replit: machines that are set up from the project",
+		seen("https://firebase.google.com/docs/studio/customize-workspace"),
+		[]string{".idx", ".codesandbox", ".replit", "replit.nix"},
+	},
+	{
+		Editor, Held, "Gitpod: a directory of the same",
+		sought("https://www.gitpod.io/docs", "projects, which have the file"),
+		[]string{".gitpod"},
 	},
 	{
 		Editor, Held, "StackBlitz: what it starts",
 		seen("https://developer.stackblitz.com/platform/webcontainers/project-config"),
 		[]string{".stackblitzrc"},
 	},
-	{Editor, Held, "Nova", known("https://help.nova.app"), []string{".nova"}},
+	{Editor, Held, "Nova", seen("https://help.nova.app"), []string{".nova"}},
 	{
 		Editor, Held, "Eclipse: builders that are programs",
 		seen("https://help.eclipse.org"),
@@ -136,7 +146,7 @@ var editors = []group{
 		read("https://clangd.llvm.org/config"),
 		[]string{".clangd"},
 	},
-	{Editor, Held, "ccls: which compiler it asks", known("https://github.com/MaskRay/ccls/wiki"), []string{".ccls"}},
+	{Editor, Held, "ccls: which compiler it asks", read("https://github.com/MaskRay/ccls"), []string{".ccls"}},
 	{
 		Editor, Held, "sourcekit-lsp: what it passes to compilers and clangd",
 		read("https://github.com/swiftlang/sourcekit-lsp/blob/main/Documentation/Configuration%20File.md"),
@@ -148,12 +158,17 @@ var editors = []group{
 		[]string{".luarc.json"},
 	},
 	{
-		Editor, Held, "language servers: plugins and commands of theirs",
-		known("https://luals.github.io/wiki/configuration/"),
+		Editor, Held, "lua-language-server, rust-analyzer, coc.nvim, sourcekit-lsp: plugins and commands of theirs",
+		seen("https://luals.github.io/wiki/configuration/"),
 		[]string{
-			".luarc.jsonc", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-analyzer.json",
-			"coc-settings.json", "buildServer.json",
+			".luarc.jsonc", "rust-analyzer.toml", ".rust-analyzer.toml", "coc-settings.json",
+			"buildServer.json",
 		},
+	},
+	{
+		Editor, Held, "rust-analyzer, by another ending",
+		sought("https://rust-analyzer.github.io/book/configuration.html", "projects, which have the other ending"),
+		[]string{"rust-analyzer.json"},
 	},
 	{
 		Editor, Held, "haskell-language-server: which program tells it the flags",
@@ -182,7 +197,7 @@ var editors = []group{
 	},
 	{
 		Editor, Noted, "pylint, which editors start: init-hook",
-		known("https://pylint.readthedocs.io/en/stable/user_guide/configuration/all-options.html"),
+		seen("https://pylint.readthedocs.io/en/stable/user_guide/usage/run.html"),
 		[]string{".pylintrc", "pylintrc"},
 	},
 	{
@@ -197,7 +212,7 @@ var editors = []group{
 	},
 	{
 		Editor, Noted, "R: the last session, with functions that it calls; R writes it as it ends",
-		seen("https://stat.ethz.ch/R-manual/R-devel/library/base/html/Startup.html"),
+		read("https://cran.r-project.org/doc/FAQ/R-FAQ.html"),
 		[]string{".RData"},
 	},
 	{
@@ -226,12 +241,24 @@ var editors = []group{
 		[]string{".iex.exs"},
 	},
 	{
-		Editor, Held, "interpreters and debuggers, from the directory that they are started in",
-		known("https://downloads.haskell.org/ghc/latest/docs/users_guide/ghci.html"),
-		[]string{
-			".byebugrc", ".ghci", ".ocamlinit",
-			".erlang", "jupyter_*config.py", "jupyter_*config.json",
-		},
+		Editor, Held, "byebug, from the directory that it is started in",
+		read("https://github.com/deivid-rodriguez/byebug/blob/main/GUIDE.md"),
+		[]string{".byebugrc"},
+	},
+	{
+		Editor, Held, "ghci, from the directory that it is started in",
+		read("https://downloads.haskell.org/ghc/latest/docs/users_guide/ghci.html"),
+		[]string{".ghci"},
+	},
+	{
+		Editor, Held, "ocaml, utop, erl, from the directory that it is started in",
+		seen("https://ocaml.org/manual/toplevel.html"),
+		[]string{".ocamlinit", ".erlang"},
+	},
+	{
+		Editor, Held, "Jupyter, from the directory that it is started in",
+		sought("https://jupyter-server.readthedocs.io/en/latest/users/", "projects, which keep it in a home"),
+		[]string{"jupyter_*config.py", "jupyter_*config.json"},
 	},
 	{Editor, Held, "irb", read("https://ruby.github.io/irb/Configurations_md.html"), []string{
 		".irbrc", "irb.rc", "_irbrc", "$irbrc",
@@ -251,7 +278,7 @@ var editors = []group{
 		read("https://github.com/advisories/GHSA-pq7m-3gw7-gq5x"),
 		[]string{"profile_default"},
 	},
-	{Editor, Noted, "editors", known("https://editorconfig.org"), []string{".editorconfig"}},
+	{Editor, Noted, "editors", read("https://editorconfig.org"), []string{".editorconfig"}},
 }
 
 // hooks are what hook managers install from and run.

@@ -46,15 +46,19 @@ var environment = []group{
 	{Shell, Held, "zsh-autoenv", read("https://github.com/Tarrasch/zsh-autoenv"), []string{
 		".autoenv.zsh", ".autoenv_leave.zsh",
 	}},
-	{Shell, Held, "autoenv, by other names", known("https://github.com/hyperupcall/autoenv"), []string{
-		".autoenv", ".autoenv.leave",
-	}},
+	{
+		Shell, Held, "autoenv, by other names",
+		sought("https://github.com/hyperupcall/autoenv", "that page, by which the owner may choose any name"),
+		[]string{".autoenv", ".autoenv.leave"},
+	},
 	{Shell, Held, "smartcd, where a home is kept as a project", read("https://github.com/cxreg/smartcd"), []string{
 		".smartcd",
 	}},
-	{Shell, Held, "smartcd, by other names", known("https://github.com/cxreg/smartcd"), []string{
-		".bash_enter", ".bash_leave",
-	}},
+	{
+		Shell, Held, "smartcd, by other names",
+		sought("https://github.com/cxreg/smartcd", "that page, by which its scripts are in the home"),
+		[]string{".bash_enter", ".bash_leave"},
+	},
 	{Shell, Held, "RVM", read("https://rvm.io/workflow/projects"), []string{".rvmrc", ".versions.conf"}},
 	{
 		Shell, Held, "rbenv-vars: the environment of every Ruby",
@@ -132,6 +136,71 @@ var environment = []group{
 		[]string{".config/fish"},
 	},
 	{
+		Shell, Held, "csh, tcsh, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/tcsh/tcsh.1.en.html"),
+		[]string{".cshrc", ".tcshrc", ".login", ".logout"},
+	},
+	{
+		Shell, Held, "mksh, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/mksh/mksh.1.en.html"),
+		[]string{".mkshrc"},
+	},
+	{
+		Shell, Held, "X sessions, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/xinit/xinit.1.en.html"),
+		[]string{".xinitrc", ".xserverrc"},
+	},
+	{
+		Shell, Held, "X sessions, by Debian, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/x11-common/Xsession.5.en.html"),
+		[]string{".xsession"},
+	},
+	{
+		Shell, Held, "screen, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/screen/screen.1.en.html"),
+		[]string{".screenrc"},
+	},
+	{
+		Shell, Held, "Emacs, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/emacs-common/emacs.1.en.html"),
+		[]string{".emacs"},
+	},
+	{
+		Shell, Held, "Emacs, the same as a directory",
+		seen("https://www.gnu.org/software/emacs/manual/"),
+		[]string{".emacs.d"},
+	},
+	{
+		Shell, Held, "lesspipe, by Debian, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/less/lesspipe.1.en.html"),
+		[]string{".lessfilter"},
+	},
+	{
+		Shell, Held, "psql, where a home is kept as a project",
+		read("https://www.postgresql.org/docs/current/app-psql.html"),
+		[]string{".psqlrc"},
+	},
+	{
+		Shell, Held, "sqlite3, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/sqlite3/sqlite3.1.en.html"),
+		[]string{".sqliterc"},
+	},
+	{
+		Shell, Held, "curl: where it sends what, where a home is kept as a project",
+		read("https://curl.se/docs/manpage.html#-K"),
+		[]string{".curlrc"},
+	},
+	{
+		Shell, Held, "wget: the same, and what it asks for passwords",
+		read("https://manpages.debian.org/bookworm/wget/wget.1.en.html"),
+		[]string{".wgetrc"},
+	},
+	{
+		Shell, Held, "lftp, where a home is kept as a project",
+		read("https://manpages.debian.org/bookworm/lftp/lftp.1.en.html"),
+		[]string{".lftprc"},
+	},
+	{
 		Shell, Held, "readline in every program, where a home is kept as a project",
 		read("https://tiswww.case.edu/php/chet/readline/rluserman.html"),
 		[]string{".inputrc"},
@@ -144,7 +213,7 @@ var environment = []group{
 	{
 		Shell, Held, "systemd, where a home is kept as a project",
 		read("https://www.freedesktop.org/software/systemd/man/latest/systemd.unit.html"),
-		[]string{".config/systemd"},
+		[]string{".config/systemd", ".config/environment.d"},
 	},
 	{
 		Shell, Held, "tmux, where a home is kept as a project",

@@ -6,9 +6,17 @@
 //
 // It is knowledge and nothing else: the one list that a sandbox seals by and that
 // policy guards by. Each group names the programs that obey it, where they say so,
-// and whether that was looked up; docs/trusted-names.md is made from it. What
-// people run by hand, and ordinary work has to write, is not here: Makefile,
-// package.json, build.rs, conftest.py, lock files.
+// and how that is known; docs/trusted-names.md is made from it.
+//
+// The rule for a name is what runs it. What an act runs that asks for nothing of
+// the kind (entering a directory, git status, a commit, opening an editor, starting
+// an agent or a debugger, a push) is held. So is what makes a program that people
+// call run another one, or send their credentials elsewhere, before it looks at the
+// project. Where ordinary work has to write such a file it is noted, and where only
+// many files together command anything it is asked about. What people run
+// knowingly, as the project's own code, is not here: Makefile and what it includes,
+// package.json, build.rs, Rakefile, gradlew, conftest.py, the configuration of
+// bundlers, linters, formatters and test runners, lock files.
 package trusted
 
 import "slices"
@@ -51,6 +59,7 @@ type Name struct {
 	By       string // the programs that obey it
 	Source   string // where that is documented
 	Basis    Basis  // how it is known
+	Tried    string // what was looked at in vain
 }
 
 // Basis is how a name came to be on the list.
@@ -58,9 +67,9 @@ type Basis string
 
 // The bases.
 const (
-	Read  Basis = "documentation"        // the source, or the program's own text, says so
-	Seen  Basis = "seen in use"          // others who work with the program say so, at the source or elsewhere
-	Known Basis = "known, not looked up" // the source is where it should stand
+	Read   Basis = "documentation"         // the source, or the program's own text, says so
+	Seen   Basis = "seen in use"           // others who work with the program say so, at the source or elsewhere
+	Sought Basis = "looked for, not found" // common knowledge: the source is where it should stand
 )
 
 // When is when files of a category act, unless their group says otherwise.
@@ -92,7 +101,10 @@ func Names() []Name {
 	var out []Name
 	for _, g := range slices.Concat(versionControl(), environment, toolchains, editors, hooks, services, agents, instructions, rest) {
 		for _, n := range g.names {
-			out = append(out, Name{Name: n, Category: g.category, Care: g.care, By: g.by, Source: g.source.page, Basis: g.source.basis})
+			out = append(out, Name{
+				Name: n, Category: g.category, Care: g.care, By: g.by,
+				Source: g.source.page, Basis: g.source.basis, Tried: g.source.tried,
+			})
 		}
 	}
 	return out
@@ -122,8 +134,9 @@ type group struct {
 type source struct {
 	page  string
 	basis Basis
+	tried string
 }
 
-func read(page string) source  { return source{page, Read} }
-func seen(page string) source  { return source{page, Seen} }
-func known(page string) source { return source{page, Known} }
+func read(page string) source          { return source{page, Read, ""} }
+func seen(page string) source          { return source{page, Seen, ""} }
+func sought(page, tried string) source { return source{page, Sought, tried} }
