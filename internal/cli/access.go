@@ -11,26 +11,31 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) access() *cobra.Command {
-	return parent("access", "People, their tokens and what each may do",
-		parent("user", "The people this daemon knows", a.userList(), a.userAdd(), a.userChange(), a.userRemove()),
-		parent("token", "API tokens: what a program may do in somebody's name", a.tokenList(), a.tokenAdd(), a.tokenRevoke()),
-		a.roles(), a.whoami())
+func accessCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("access", "People, their tokens and what each may do",
+		syntax.Parent("user", "The people this daemon knows",
+			userListCommand(inv), userAddCommand(inv), userChangeCommand(inv), userRemoveCommand(inv)),
+		syntax.Parent("token", "API tokens: what a program may do in somebody's name",
+			tokenListCommand(inv), tokenAddCommand(inv), tokenRevokeCommand(inv)),
+		rolesCommand(inv), whoamiCommand(inv))
 }
 
-func (a *app) userList() *cobra.Command {
+func userListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the people; removed ones too", Args: takes(), Example: "  palyra access user list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: "list", Short: "List the people; removed ones too", Args: syntax.Takes(), Example: "  palyra access user list",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Users(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.User{"users": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.User{"users": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, u := range list {
 					rows = append(rows, []string{string(u.Principal), string(u.Role), everywhere(u.Workspaces), screen.Stamp(u.AddedAt), screen.Stamp(u.RemovedAt)})
@@ -65,37 +70,40 @@ func (f *personFlags) add(cmd *cobra.Command, role, roleDefault, bound string) {
 	_ = cmd.MarkFlagDirname("workspace")
 }
 
-func (a *app) userAdd() *cobra.Command {
+func userAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var f personFlags
 	cmd := &cobra.Command{
-		Use: "add PRINCIPAL", Short: "Make a person known, before any key, device or token of theirs", Args: takes("PRINCIPAL"),
+		Use: "add PRINCIPAL", Short: "Make a person known, before any key, device or token of theirs", Args: syntax.Takes("PRINCIPAL"),
 		Example: "  palyra access user add user:bob --role approver\n  palyra access user add user:eve --role viewer --workspace /srv/site",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			bound, err := a.directories(f.workspaces)
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			bound, err := inv.Directories(f.workspaces)
 			if err != nil {
 				return err
 			}
-			return a.userDone(c.AddUser(ctx, palyra.User{Principal: palyra.Principal(args[0]), Role: palyra.Role(f.role), Workspaces: bound}))
+			u, err := c.AddUser(ctx, palyra.User{Principal: palyra.Principal(args[0]), Role: palyra.Role(f.role), Workspaces: bound})
+			return userDone(inv, u, err)
 		}),
 	}
 	f.add(cmd, string(palyra.RoleViewer), "", "all")
 	return cmd
 }
 
-func (a *app) userChange() *cobra.Command {
+func userChangeCommand(inv *invocation.Invocation) *cobra.Command {
 	var f personFlags
 	cmd := &cobra.Command{
-		Use: "change PRINCIPAL", Short: "Give a person another role or other workspaces", Args: takes("PRINCIPAL"), ValidArgsFunction: a.completeUsers,
+		Use: "change PRINCIPAL", Short: "Give a person another role or other workspaces", Args: syntax.Takes("PRINCIPAL"),
+		ValidArgsFunction: completeUsers(inv),
 		Long: "Changes what is given and leaves the rest. With --workspace, name every one that they are\n" +
 			"to be bound to; --everywhere binds them to none. It holds at once, for every key, device\n" +
 			"and token of theirs.",
 		Example: "  palyra access user change user:bob --role operator\n  palyra access user change user:bob --workspace /srv/site --workspace /srv/shop",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			u, err := a.changed(ctx, c, palyra.Principal(args[0]), f)
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			u, err := changed(ctx, inv, c, palyra.Principal(args[0]), f)
 			if err != nil {
 				return err
 			}
-			return a.userDone(c.ChangeUser(ctx, u))
+			u, err = c.ChangeUser(ctx, u)
+			return userDone(inv, u, err)
 		}),
 	}
 	f.add(cmd, "", " (default: as it is)", "as they are")
@@ -105,12 +113,12 @@ func (a *app) userChange() *cobra.Command {
 
 // changed is a person as they are to be. What is not named stays: nobody is let
 // into more by being given another role.
-func (a *app) changed(ctx context.Context, c *client.Client, p palyra.Principal, f personFlags) (palyra.User, error) {
+func changed(ctx context.Context, inv *invocation.Invocation, c *client.Client, p palyra.Principal, f personFlags) (palyra.User, error) {
 	switch {
 	case f.everywhere && len(f.workspaces) > 0:
-		return palyra.User{}, usage("--everywhere and --workspace exclude each other")
+		return palyra.User{}, exit.Usagef("--everywhere and --workspace exclude each other")
 	case !f.everywhere && len(f.workspaces) == 0 && f.role == "":
-		return palyra.User{}, usage("nothing is to be changed: give --role, --workspace or --everywhere")
+		return palyra.User{}, exit.Usagef("nothing is to be changed: give --role, --workspace or --everywhere")
 	}
 	list, err := c.Users(ctx)
 	if err != nil {
@@ -126,44 +134,45 @@ func (a *app) changed(ctx context.Context, c *client.Client, p palyra.Principal,
 		u.Role = palyra.Role(f.role)
 	}
 	if f.everywhere || len(f.workspaces) > 0 {
-		u.Workspaces, err = a.directories(f.workspaces)
+		u.Workspaces, err = inv.Directories(f.workspaces)
 	}
 	return u, err
 }
 
-func (a *app) userDone(u palyra.User, err error) error {
+func userDone(inv *invocation.Invocation, u palyra.User, err error) error {
 	if err != nil {
 		return err
 	}
-	return a.emit(u, func(w io.Writer) {
+	return inv.Emit(u, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s, workspaces: %s\n", show.Line(string(u.Principal)), show.Line(string(u.Role)), show.Line(everywhere(u.Workspaces)))
 	})
 }
 
-func (a *app) userRemove() *cobra.Command {
+func userRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove PRINCIPAL", Short: "End a person with every key, device and token of theirs", Args: takes("PRINCIPAL"), ValidArgsFunction: a.completeUsers,
+		Use: "remove PRINCIPAL", Short: "End a person with every key, device and token of theirs", Args: syntax.Takes("PRINCIPAL"),
+		ValidArgsFunction: completeUsers(inv),
 		Long: "Ends all of it at once. The name is never given again: what is on record about it is about\n" +
 			"nobody else. Somebody who comes back gets another name.",
 		Example: "  palyra access user remove user:bob",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.RemoveUser(ctx, palyra.Principal(args[0])); err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"principal": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			return inv.Emit(map[string]string{"principal": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
 		}),
 	}
 }
 
-func (a *app) roles() *cobra.Command {
+func rolesCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "roles", Short: "List the roles with their permissions", Args: takes(), Example: "  palyra access roles",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: "roles", Short: "List the roles with their permissions", Args: syntax.Takes(), Example: "  palyra access roles",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Roles(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]client.RoleInfo{"roles": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]client.RoleInfo{"roles": screen.Some(list)}, func(w io.Writer) {
 				for _, r := range list {
 					fmt.Fprintf(w, "%s\n  %s\n", show.Line(string(r.Role)), show.Line(strings.Join(r.Permissions, " ")))
 				}
@@ -172,19 +181,19 @@ func (a *app) roles() *cobra.Command {
 	}
 }
 
-func (a *app) whoami() *cobra.Command {
+func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 	var agent bool
 	cmd := &cobra.Command{
-		Use: "whoami", Short: "Show as whom the daemon knows you, and what that may do", Args: takes(),
+		Use: "whoami", Short: "Show as whom the daemon knows you, and what that may do", Args: syntax.Takes(),
 		Long: "Without --agent you are whoever the operator's door knows; the token in the file of\n" +
-			tokenVariable + " is used with --agent, as it is by 'palyra tools'.",
+			invocation.TokenVariable + " is used with --agent, as it is by 'palyra tools'.",
 		Example: "  palyra access whoami\n  palyra access whoami --agent\n  palyra --remote work access whoami",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			door := a.operator
-			if agent || a.inside() { // the only door that there is in a room
-				door = a.agent
-			} else if a.tokenFile() != "" {
-				a.say("palyra: %s is set and not used here; for whom its token speaks: %s access whoami --agent", tokenVariable, a.own())
+			door := inv.Operator
+			if agent || inv.Inside() { // the only door that there is in a room
+				door = inv.Agent
+			} else if inv.TokenFile() != "" {
+				inv.Say("palyra: %s is set and not used here; for whom its token speaks: %s access whoami --agent", invocation.TokenVariable, inv.Own())
 			}
 			c, err := door()
 			if err != nil {
@@ -195,7 +204,7 @@ func (a *app) whoami() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(me, func(w io.Writer) {
+			return inv.Emit(me, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Principal", string(me.Principal)},
 					screen.Pair{"Owner", string(me.Owner)}, screen.Pair{"Role", string(me.Role)},
 					screen.Pair{"Known by", strings.TrimSpace(me.Credential + " " + me.CredentialID)},
@@ -208,34 +217,36 @@ func (a *app) whoami() *cobra.Command {
 	return cmd
 }
 
-func (a *app) console() *cobra.Command {
+func consoleCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: takes(),
+		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: syntax.Takes(),
 		Long:    "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks; it decides nothing.",
 		Example: "  palyra console",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			url, ends, err := c.OpenConsole(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
+			return inv.Emit(map[string]any{"url": url, "expires_at": ends}, func(w io.Writer) {
 				fmt.Fprintln(w, show.Line(url))
-				if name := a.remoteName(); name != "" {
-					a.say("palyra: good for one browser on the machine of %s, until %s", show.Line(name), screen.Stamp(ends))
+				if name := inv.RemoteName(); name != "" {
+					inv.Say("palyra: good for one browser on the machine of %s, until %s", show.Line(name), screen.Stamp(ends))
 					return
 				}
-				a.say("palyra: good for one browser, until %s", screen.Stamp(ends))
+				inv.Say("palyra: good for one browser, until %s", screen.Stamp(ends))
 			})
 		}),
 	}
 }
 
-func (a *app) completeUsers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeUsers(inv *invocation.Invocation) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			list, err := c.Users(ctx)
+			return invocation.WordsOf(list, err, func(u palyra.User) string { return string(u.Principal) })
+		})
 	}
-	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-		list, err := c.Users(ctx)
-		return wordsOf(list, err, func(u palyra.User) string { return string(u.Principal) })
-	})
 }

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 // A person is changed by what is named and by nothing else.
@@ -34,22 +37,22 @@ func TestUserChangeKeepsTheRest(t *testing.T) {
 		t.Errorf("%s %q", role, bound)
 	}
 	for args, code := range map[string]int{
-		"access user change user:bob":                             exitUsage,
-		"access user change user:bob --everywhere --workspace /x": exitUsage,
-		"access user change user:eve --role viewer":               exitFailure,
-		"access user change user:bob --role king":                 exitFailure,
-		"access user add agent:x":                                 exitFailure,
-		"access user remove user:eve":                             exitFailure,
-		"access token add x":                                      exitUsage,
-		"access token add x --scope king":                         exitFailure,
-		"access token add x --scope status.view --ttl 1s":         exitFailure,
-		"access token add x --scope approvals.decide":             exitUnauthorised,
-		"access token revoke tok-none":                            exitFailure,
-		"device show nobody":                                      exitFailure,
-		"device revoke nobody":                                    exitFailure,
-		"device pair --role king":                                 exitFailure,
-		"device pair --for user:eve":                              exitFailure,
-		"device join":                                             exitUsage,
+		"access user change user:bob":                             exit.Usage,
+		"access user change user:bob --everywhere --workspace /x": exit.Usage,
+		"access user change user:eve --role viewer":               exit.Failure,
+		"access user change user:bob --role king":                 exit.Failure,
+		"access user add agent:x":                                 exit.Failure,
+		"access user remove user:eve":                             exit.Failure,
+		"access token add x":                                      exit.Usage,
+		"access token add x --scope king":                         exit.Failure,
+		"access token add x --scope status.view --ttl 1s":         exit.Failure,
+		"access token add x --scope approvals.decide":             exit.Unauthorised,
+		"access token revoke tok-none":                            exit.Failure,
+		"device show nobody":                                      exit.Failure,
+		"device revoke nobody":                                    exit.Failure,
+		"device pair --role king":                                 exit.Failure,
+		"device pair --for user:eve":                              exit.Failure,
+		"device join":                                             exit.Usage,
 	} {
 		h.fails(code, strings.Fields(args)...)
 	}
@@ -80,22 +83,22 @@ func TestTokenIsGivenOnce(t *testing.T) {
 	}
 	// Whoever asks without --agent is told that it is not used.
 	cmd := h.command("access", "whoami", "--json")
-	cmd.Env = append(cmd.Env, tokenVariable+"="+out)
+	cmd.Env = append(cmd.Env, invocation.TokenVariable+"="+out)
 	if me, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(me), "is set and not used here") || !strings.Contains(string(me), "whoami --agent") || !strings.Contains(string(me), `"credential":"operator_socket"`) {
 		t.Errorf("%v %s", err, me)
 	}
 	// What it was not made for is refused with the same code wherever it is tried.
 	for _, args := range []string{"tools list", "tools show palyra.echo", `tools call palyra.echo --input {"text":"x"}`} {
 		cmd := h.command(strings.Fields(args)...)
-		cmd.Env = append(cmd.Env, tokenVariable+"="+out)
-		if said, err := cmd.CombinedOutput(); exitCodeOf(err) != exitUnauthorised {
+		cmd.Env = append(cmd.Env, invocation.TokenVariable+"="+out)
+		if said, err := cmd.CombinedOutput(); exitCodeOf(err) != exit.Unauthorised {
 			t.Errorf("%s: %v\n%s", args, err, said)
 		}
 	}
 	h.plainly(strings.TrimSpace(string(raw)))
 	// A file that is there is not replaced, and then no token is made.
 	for _, path := range []string{out, filepath.Join(h.work, "no", "t")} {
-		if said := h.fails(exitFailure, append(add, "third", "--out", path)...); !strings.Contains(said, "no token was made") {
+		if said := h.fails(exit.Failure, append(add, "third", "--out", path)...); !strings.Contains(said, "no token was made") {
 			t.Errorf("%s", said)
 		}
 	}
@@ -108,7 +111,7 @@ func TestTokenIsGivenOnce(t *testing.T) {
 	}
 	h.palyra("access", "token", "revoke", digOne(t, list, "tokens.0.token_id"))
 	h.palyra("access", "token", "revoke", digOne(t, list, "tokens.1.name"))
-	h.fails(exitFailure, "access", "token", "revoke", digOne(t, list, "tokens.1.name"))
+	h.fails(exit.Failure, "access", "token", "revoke", digOne(t, list, "tokens.1.name"))
 	if table := h.palyra("access", "token", "list"); strings.Count(table, "revoked 2") != 2 {
 		t.Errorf("%s", table)
 	}
@@ -140,7 +143,7 @@ func (h *house) plainly(token string) {
 func (h *house) withToken(file string, args ...string) string {
 	h.t.Helper()
 	cmd := h.command(args...)
-	cmd.Env = append(cmd.Env, tokenVariable+"="+file)
+	cmd.Env = append(cmd.Env, invocation.TokenVariable+"="+file)
 	out, err := cmd.Output()
 	if err != nil {
 		h.t.Fatalf("%v: %v\n%s", args, err, out)
@@ -165,7 +168,7 @@ func TestCompletionOfPeople(t *testing.T) {
 func TestTokenForAnAgentNeedsTheAgent(t *testing.T) {
 	h := openHouse(t)
 	add := []string{"access", "token", "add", "ci", "--for", "agent:ci", "--scope", "runs.start", "--scope", "runs.view", "--ttl", "7d"}
-	if said := h.fails(exitFailure, add...); !strings.Contains(said, "palyra agent add") {
+	if said := h.fails(exit.Failure, add...); !strings.Contains(said, "palyra agent add") {
 		t.Errorf("%s", said)
 	}
 	h.palyra("agent", "add", "ci", "--out", "agent.token")

@@ -15,23 +15,26 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
-func (a *app) tokenList() *cobra.Command {
+func tokenListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the tokens, never themselves; revoked ones too", Args: takes(), Example: "  palyra access token list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: "list", Short: "List the tokens, never themselves; revoked ones too", Args: syntax.Takes(), Example: "  palyra access token list",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Tokens(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Token{"tokens": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Token{"tokens": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, t := range list {
-					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), a.tokenEnd(t)})
+					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), tokenEnd(inv, t)})
 				}
 				screen.Table(w, []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"}, rows)
 			})
@@ -40,41 +43,41 @@ func (a *app) tokenList() *cobra.Command {
 }
 
 // tokenEnd is how a token stands.
-func (a *app) tokenEnd(t palyra.Token) string {
+func tokenEnd(inv *invocation.Invocation, t palyra.Token) string {
 	switch {
 	case !t.RevokedAt.IsZero():
 		return "revoked " + screen.Stamp(t.RevokedAt)
-	case !a.Now().Before(t.ExpiresAt):
+	case !inv.Now().Before(t.ExpiresAt):
 		return "ended " + screen.Stamp(t.ExpiresAt)
 	}
 	return "until " + screen.Stamp(t.ExpiresAt)
 }
 
-func (a *app) tokenAdd() *cobra.Command {
+func tokenAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var t palyra.Token
 	var principal, out string
 	ttl := screen.SpanFlag(30 * 24 * time.Hour)
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Make a token; it is shown once", Args: takes("NAME"),
+		Use: "add NAME", Short: "Make a token; it is shown once", Args: syntax.Takes("NAME"),
 		Long: "A token speaks for a person, who then may look and nothing else, or for an agent. It can\n" +
 			"do what its scopes name and never more than its principal. It is printed once, or written\n" +
 			"to a file that only you can read. An agent must be known before ('palyra agent add'), a\n" +
 			"workspace registered ('palyra workspace add').\n\n" +
 			"A program sends it as a bearer token to either socket of 'palyra status'; the palyra\n" +
-			"command takes it from the file that " + tokenVariable + " names.",
+			"command takes it from the file that " + invocation.TokenVariable + " names.",
 		Example: "  palyra access token add dashboard --scope status.view --scope approvals.view --out dash.token\n" +
 			"  curl --unix-socket RUN/operator.sock -H \"Authorization: Bearer $(cat dash.token)\" \\\n" +
 			"    -H 'Content-Type: application/json' -d '{}' http://palyra/palyra.v1.StatusService/GetStatus\n" +
 			"  palyra agent add ci --out agent.token\n" +
 			"  palyra access token add ci --for agent:ci --scope runs.start --scope runs.view --workspace /srv/site --ttl 7d --out ci.token",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			t.Name, t.Principal = args[0], palyra.Principal(principal)
 			var err error
-			if t.Workspaces, err = a.directories(t.Workspaces); err != nil {
+			if t.Workspaces, err = inv.Directories(t.Workspaces); err != nil {
 				return err
 			}
 			if len(t.Scopes) == 0 {
-				return usage("--scope is required: what it may do; 'palyra access roles' lists the permissions")
+				return exit.Usagef("--scope is required: what it may do; 'palyra access roles' lists the permissions")
 			}
 			if err := newFile(out); err != nil {
 				return err
@@ -84,7 +87,7 @@ func (a *app) tokenAdd() *cobra.Command {
 				return err
 			}
 			defer token.Destroy()
-			return token.Use(func(b []byte) error { return a.tokenOver(entry, b, out) })
+			return token.Use(func(b []byte) error { return tokenOver(inv, entry, b, out) })
 		}),
 	}
 	cmd.Flags().StringVar(&principal, "for", "", "the user or agent that it speaks for (default: you)")
@@ -113,36 +116,37 @@ func newFile(path string) error {
 			WithRemedy("name a new file; no token was made").WithCause(err)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return failed(palyra.ReasonFileNotFound, "%s is no directory", filepath.Dir(path)).WithRemedy("make it first; no token was made").WithCause(err)
+		return exit.Failedf(palyra.ReasonFileNotFound, "%s is no directory", filepath.Dir(path)).
+			WithRemedy("make it first; no token was made").WithCause(err)
 	}
 	return nil
 }
 
 // tokenOver gives a new token to the person, once.
-func (a *app) tokenOver(entry palyra.Token, token []byte, out string) error {
+func tokenOver(inv *invocation.Invocation, entry palyra.Token, token []byte, out string) error {
 	shown := newToken{Entry: entry, TokenFile: out}
 	if out == "" {
 		shown.Token = string(token)
 	} else if err := durable.WriteFile(out, append(append([]byte{}, token...), '\n'), 0o600); err != nil {
-		return failed(palyra.ReasonUnsafePermissions, "the token was made and could not be written: %v", err).
+		return exit.Failedf(palyra.ReasonUnsafePermissions, "the token was made and could not be written: %v", err).
 			WithRemedy("revoke it: palyra access token revoke %s", entry.ID)
 	}
-	return a.emit(shown, func(w io.Writer) {
+	return inv.Emit(shown, func(w io.Writer) {
 		if out != "" {
 			fmt.Fprintf(w, "%s: written to %s\n", show.Line(entry.ID), show.Arg(out))
 			return
 		}
 		fmt.Fprintln(w, show.Line(shown.Token))
-		a.say("palyra: %s, good until %s; it is not shown again", show.Line(entry.ID), screen.Stamp(entry.ExpiresAt))
+		inv.Say("palyra: %s, good until %s; it is not shown again", show.Line(entry.ID), screen.Stamp(entry.ExpiresAt))
 	})
 }
 
-func (a *app) tokenRevoke() *cobra.Command {
+func tokenRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke TOKEN", Short: "End a token at once", Args: takes("TOKEN"), ValidArgsFunction: a.completeTokens,
+		Use: "revoke TOKEN", Short: "End a token at once", Args: syntax.Takes("TOKEN"), ValidArgsFunction: completeTokens(inv),
 		Long:    "TOKEN is its id, or its name where one token alone that still holds is called that.",
 		Example: "  palyra access token revoke tok-…\n  palyra access token revoke dashboard",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := tokenID(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -150,7 +154,7 @@ func (a *app) tokenRevoke() *cobra.Command {
 			if err := c.RevokeToken(ctx, id); err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"token_id": id}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(id)) })
+			return inv.Emit(map[string]string{"token_id": id}, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(id)) })
 		}),
 	}
 }
@@ -173,7 +177,8 @@ func tokenID(ctx context.Context, c *client.Client, said string) (string, error)
 	}
 	switch len(ids) {
 	case 0:
-		return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no token that holds is called %s", said).WithRemedy("see 'palyra access token list'")
+		return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no token that holds is called %s", said).
+			WithRemedy("see 'palyra access token list'")
 	case 1:
 		return ids[0], nil
 	}
@@ -181,12 +186,14 @@ func tokenID(ctx context.Context, c *client.Client, said string) (string, error)
 		WithRemedy("name one by its id: %s", strings.Join(ids, ", "))
 }
 
-func (a *app) completeTokens(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeTokens(inv *invocation.Invocation) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			list, err := c.Tokens(ctx)
+			return invocation.WordsOf(list, err, func(t palyra.Token) string { return t.ID })
+		})
 	}
-	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-		list, err := c.Tokens(ctx)
-		return wordsOf(list, err, func(t palyra.Token) string { return t.ID })
-	})
 }

@@ -8,6 +8,8 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
@@ -32,7 +34,7 @@ type log struct {
 }
 
 // liveLog is the daemon's; with --key its word is not taken for whose keys count.
-func (a *app) liveLog(ctx context.Context, c *client.Client, keys []string) (l log, err error) {
+func liveLog(ctx context.Context, inv *invocation.Invocation, c *client.Client, keys []string) (l log, err error) {
 	head, err := c.Head(ctx)
 	if err != nil {
 		return log{}, err
@@ -74,7 +76,7 @@ func (l log) compare(ctx context.Context, files []string) (all []comparison, err
 	for _, file := range files {
 		c := comparison{File: file}
 		if c.Claim, err = evidence.ReadClaim(ctx, file, l.trust); err != nil {
-			return nil, unproven(err)
+			return nil, exit.Unproven(err)
 		}
 		var m evidence.Mark
 		if c.Seq <= l.size {
@@ -90,12 +92,12 @@ func (l log) compare(ctx context.Context, files []string) (all []comparison, err
 
 // printCompared prints a report and what came of the comparison: an older journal
 // has an exit code of its own.
-func (a *app) printCompared(r client.Report, all []comparison) error {
+func printCompared(inv *invocation.Invocation, r client.Report, all []comparison) error {
 	if !r.OK {
-		return a.printReport(r)
+		return printReport(inv, r)
 	}
 	worst := evidence.ClaimHeld
-	err := a.emit(compared{r, all}, func(w io.Writer) {
+	err := inv.Emit(compared{r, all}, func(w io.Writer) {
 		fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(screen.Joined(r.KeyIDs)))
 		for _, c := range all {
 			said := map[string]string{
@@ -113,9 +115,9 @@ func (a *app) printCompared(r client.Report, all []comparison) error {
 	case err != nil || worst == evidence.ClaimHeld:
 		return err
 	case worst == evidence.ClaimOlder:
-		return exitError{code: exitOlder, err: failed(palyra.ReasonVerifyFailed, "the journal is older than what you kept: it ends at entry %d", r.Entries).
+		return exit.Error{Code: exit.Older, Err: exit.Failedf(palyra.ReasonVerifyFailed, "the journal is older than what you kept: it ends at entry %d", r.Entries).
 			WithRemedy("an older copy of the state was put in place; keep it as evidence and restore the newest backup")}
 	}
-	return failed(palyra.ReasonVerifyFailed, "the journal is not the one that you kept evidence of").
+	return exit.Failedf(palyra.ReasonVerifyFailed, "the journal is not the one that you kept evidence of").
 		WithRemedy("it was replaced or changed by who holds its key; keep both as evidence")
 }

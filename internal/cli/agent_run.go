@@ -1,16 +1,24 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-// agentRun is exec for a program that is an agent itself.
-func (a *app) agentRun() *cobra.Command {
-	o := execOptions{agent: true, tier: "c"}
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/proposal"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
+)
+
+// agentRunCommand is exec for a program that is an agent itself.
+func agentRunCommand(inv *invocation.Invocation) *cobra.Command {
+	o := proposal.Options{Agent: true, Tier: "c"}
 	cmd := &cobra.Command{
-		Use: "run [flags] -- CMD [ARG]...", Short: "Run an agent inside the full sandbox, with a door to Palyra", Args: o.check,
+		Use: "run [flags] -- CMD [ARG]...", Short: "Run an agent inside the full sandbox, with a door to Palyra", Args: o.Check,
 		Long: "Runs a command that is an agent itself in tier C, like 'palyra exec', and gives it a\n" +
 			"socket of its own at which it may call tools: nothing else of Palyra, no key, no\n" +
 			"token and no other socket is in its reach. There it is the agent of\n" +
-			tokenVariable + ", or agent:local, and reaches this workspace, the calls\n" +
+			invocation.TokenVariable + ", or agent:local, and reaches this workspace, the calls\n" +
 			"and sessions that it starts there, and nothing else: no other room, no session and no\n" +
 			"grant that is not its own. --reach lets it work in another registered workspace as\n" +
 			"well; the question says so. Every call it makes walks the gate, and runs in a sandbox\n" +
@@ -21,22 +29,22 @@ func (a *app) agentRun() *cobra.Command {
 		Example: "  palyra agent run --egress api.example.com:443 -t -- my-agent\n" +
 			"  palyra agent run -- palyra tools call palyra.echo --input '{\"text\":\"hello\"}'",
 		RunE: func(cmd *cobra.Command, argv []string) error {
-			if o.tier != "c" {
-				return usage("an agent runs in tier c only")
+			if o.Tier != "c" {
+				return exit.Usagef("an agent runs in tier c only")
 			}
-			if err := o.conflicts(a); err != nil {
+			if err := o.Conflicts(inv.JSON, terminal.Is(inv.Stdin)); err != nil {
 				return err
 			}
-			return execError(a.execute(cmd.Context(), o, argv))
+			return exit.ForExec(execute(cmd.Context(), inv, o, argv))
 		},
-		ValidArgsFunction: completeNothing,
+		ValidArgsFunction: syntax.CompleteNothing,
 	}
-	o.flags(cmd)
-	cmd.Flags().StringArrayVar(&o.within, "reach", nil, "another registered workspace that the agent may work in; '*' for all (repeatable)")
+	o.Flags(cmd)
+	cmd.Flags().StringArrayVar(&o.Within, "reach", nil, "another registered workspace that the agent may work in; '*' for all (repeatable)")
 	for _, name := range []string{"tier", "script"} {
 		_ = cmd.Flags().MarkHidden(name) // there is no choice
 	}
-	o.tier = "c" // the flag's default has just been set
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	o.Tier = "c" // the flag's default has just been set
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd
 }

@@ -11,13 +11,17 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
-func (a *app) agents() *cobra.Command {
-	return parent("agent", "Name the agents that may call tools, and run one in the sandbox", a.agentAdd(), a.agentList(), a.agentRemove(), a.agentRun())
+func agentsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("agent", "Name the agents that may call tools, and run one in the sandbox",
+		agentAddCommand(inv), agentListCommand(inv), agentRemoveCommand(inv), agentRunCommand(inv))
 }
 
 // newAgent is an agent and the token that is shown this once.
@@ -27,20 +31,20 @@ type newAgent struct {
 	TokenFile string `json:"token_file,omitempty"`
 }
 
-func (a *app) agentAdd() *cobra.Command {
+func agentAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var owner, out string
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Name an agent and make its token", Args: takes("NAME"),
+		Use: "add NAME", Short: "Name an agent and make its token", Args: syntax.Takes("NAME"),
 		Long: "Makes agent:NAME and a token for it. The token is shown this once, or written to a\n" +
-			"file that only you can read; set " + tokenVariable + " to that file for the agent.",
-		Example: "  palyra agent add ci --out ci.token\n  " + tokenVariable + "=ci.token palyra tools list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			"file that only you can read; set " + invocation.TokenVariable + " to that file for the agent.",
+		Example: "  palyra agent add ci --out ci.token\n  " + invocation.TokenVariable + "=ci.token palyra tools list",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			agent, token, err := c.AddAgent(ctx, args[0], palyra.Principal(owner))
 			if err != nil {
 				return err
 			}
 			defer token.Destroy()
-			return a.handOver(agent, token, out)
+			return handOver(inv, agent, token, out)
 		}),
 	}
 	cmd.Flags().StringVar(&owner, "owner", "", "whose agent it is (default: yours)")
@@ -50,23 +54,23 @@ func (a *app) agentAdd() *cobra.Command {
 }
 
 // handOver gives the token to the person: the only place where it is printed.
-func (a *app) handOver(agent palyra.Agent, token palyra.Secret, out string) error {
+func handOver(inv *invocation.Invocation, agent palyra.Agent, token palyra.Secret, out string) error {
 	return token.Use(func(b []byte) error {
 		result := newAgent{Agent: agent, TokenFile: out}
 		if out == "" {
 			result.Token = string(b)
 		} else if err := durable.WriteFile(out, append(append([]byte{}, b...), '\n'), 0o600); err != nil {
-			return failed(palyra.ReasonInternal, "%s is added, but its token cannot be written: %v", agent.Principal, err).
+			return exit.Failedf(palyra.ReasonInternal, "%s is added, but its token cannot be written: %v", agent.Principal, err).
 				WithRemedy("remove the agent and add it again")
 		}
-		return a.emit(result, func(w io.Writer) {
+		return inv.Emit(result, func(w io.Writer) {
 			if out == "" {
-				a.say("palyra: %s is added; its token is shown only now:", show.Line(string(agent.Principal)))
+				inv.Say("palyra: %s is added; its token is shown only now:", show.Line(string(agent.Principal)))
 				fmt.Fprintln(w, show.Line(result.Token))
 				return
 			}
 			fmt.Fprintf(w, "%s: added, token in %s\n", show.Line(string(agent.Principal)), show.Arg(out))
-			a.say("palyra: give it to the agent by its file: %s=%s palyra tools list", tokenVariable, show.Arg(absolute(out)))
+			inv.Say("palyra: give it to the agent by its file: %s=%s palyra tools list", invocation.TokenVariable, show.Arg(absolute(out)))
 		})
 	})
 }
@@ -79,16 +83,16 @@ func absolute(path string) string {
 	return path
 }
 
-func (a *app) agentList() *cobra.Command {
+func agentListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List agents", Args: takes(),
+		Use: "list", Short: "List agents", Args: syntax.Takes(),
 		Example: "  palyra agent list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Agents(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Agent{"agents": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Agent{"agents": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, x := range list {
 					rows = append(rows, []string{string(x.Principal), string(x.Owner), screen.Stamp(x.AddedAt), screen.Stamp(x.RemovedAt)})
@@ -99,11 +103,11 @@ func (a *app) agentList() *cobra.Command {
 	}
 }
 
-func (a *app) agentRemove() *cobra.Command {
+func agentRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "End an agent's credential", Args: takes("NAME"),
+		Use: "remove NAME", Short: "End an agent's credential", Args: syntax.Takes("NAME"),
 		Example: "  palyra agent remove ci",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			who := palyra.Principal(args[0])
 			if !strings.HasPrefix(args[0], "agent:") {
 				who = "agent:" + who
@@ -111,7 +115,7 @@ func (a *app) agentRemove() *cobra.Command {
 			if err := c.RemoveAgent(ctx, who); err != nil {
 				return err
 			}
-			return a.emit(map[string]palyra.Principal{"principal": who}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
+			return inv.Emit(map[string]palyra.Principal{"principal": who}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(string(who))) })
 		}),
 	}
 }

@@ -10,14 +10,18 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) approvals() *cobra.Command {
-	return parent("approvals", "See and answer what agents ask for",
-		a.approvalsList(), a.approvalsShow(), a.approvalsDecide(), a.approvalsWatch(), a.approvalsExport(), a.approvalsVerify())
+func approvalsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("approvals", "See and answer what agents ask for",
+		approvalsListCommand(inv), approvalsShowCommand(inv), approvalsDecideCommand(inv), approvalsWatchCommand(inv),
+		approvalsExportCommand(inv), approvalsVerifyCommand(inv))
 }
 
 // approvalJSON is an approval as JSON shows it: the word itself and, beside it, the
@@ -64,26 +68,26 @@ func (f *approvalFilter) filter(now time.Time) (client.ApprovalFilter, error) {
 	switch out.Answer {
 	case "", palyra.AnswerAllow, palyra.AnswerDeny, palyra.AnswerTimeout, palyra.AnswerError:
 	default:
-		return out, usage("--decision %q is not one of allow, deny, timeout, error", f.answer)
+		return out, exit.Usagef("--decision %q is not one of allow, deny, timeout, error", f.answer)
 	}
 	if out.Pending && out.Answer != "" {
-		return out, usage("--pending and --decision exclude each other")
+		return out, exit.Usagef("--pending and --decision exclude each other")
 	}
 	var err error
-	if out.Since, err = when(f.since, now); err != nil {
+	if out.Since, err = syntax.When(f.since, now); err != nil {
 		return out, err
 	}
-	out.Until, err = when(f.until, now)
+	out.Until, err = syntax.When(f.until, now)
 	return out, err
 }
 
-func (a *app) approvalsList() *cobra.Command {
+func approvalsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f approvalFilter
 	cmd := &cobra.Command{
-		Use: "list", Short: "List approvals", Args: takes(),
+		Use: "list", Short: "List approvals", Args: syntax.Takes(),
 		Example: "  palyra approvals list --pending\n  palyra approvals list --decision deny --since 24h --json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			filter, err := f.filter(a.Now())
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			filter, err := f.filter(inv.Now())
 			if err != nil {
 				return err
 			}
@@ -91,50 +95,51 @@ func (a *app) approvalsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printApprovals(page)
+			return printApprovals(inv, page)
 		}),
 	}
 	f.flags(cmd)
-	paging(cmd, &f.Cursor, &f.Limit)
+	syntax.Paging(cmd, &f.Cursor, &f.Limit)
 	return cmd
 }
 
-func (a *app) printApprovals(page client.ApprovalPage) error {
+func printApprovals(inv *invocation.Invocation, page client.ApprovalPage) error {
 	out := approvalPage{Approvals: []approvalJSON{}, Next: page.Next}
 	var rows [][]string
 	for _, p := range page.Approvals {
 		out.Approvals = append(out.Approvals, approvalOf(p))
-		rows = append(rows, []string{string(p.ID), a.stateOf(p), string(p.Prompt.Risk.Level), string(p.Principal), p.Prompt.Summary})
+		rows = append(rows, []string{string(p.ID), stateOf(inv, p), string(p.Prompt.Risk.Level), string(p.Principal), p.Prompt.Summary})
 	}
-	return a.emit(out, func(w io.Writer) {
+	return inv.Emit(out, func(w io.Writer) {
 		screen.Table(w, []string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"}, rows)
-		a.more(page.Next)
+		inv.More(page.Next)
 	})
 }
 
 // stateOf is an approval's state in a word or two.
-func (a *app) stateOf(p palyra.Approval) string {
+func stateOf(inv *invocation.Invocation, p palyra.Approval) string {
 	if !p.Pending() {
 		return question.Ending(p)
 	}
-	return "pending " + screen.Left(p.ExpiresAt, a.Now())
+	return "pending " + screen.Left(p.ExpiresAt, inv.Now())
 }
 
-func (a *app) approvalsShow() *cobra.Command {
+func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show an approval: the plan, and what became of it", Args: takes("ID"), ValidArgsFunction: a.completeApprovals,
+		Use: "show ID", Short: "Show an approval: the plan, and what became of it", Args: syntax.Takes("ID"),
+		ValidArgsFunction: completeApprovals(inv),
 		Long: "Shows what would run, where, what it may change and reach, and how risky it is. Long\n" +
 			"lists of what is always so are counted; --full shows all of them, and --json has\n" +
 			"everything as data.",
 		Example: "  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --full",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.Approval(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.emit(approvalOf(p), func(w io.Writer) {
-				v := a.viewOf(w, p, a.separation())
+			return inv.Emit(approvalOf(p), func(w io.Writer) {
+				v := viewOf(inv, w, p, inv.Separation())
 				v.Short = !full
 				v.Print()
 			})
@@ -144,21 +149,21 @@ func (a *app) approvalsShow() *cobra.Command {
 	return cmd
 }
 
-func (a *app) approvalsWatch() *cobra.Command {
+func approvalsWatchCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: takes(),
+		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: syntax.Takes(),
 		Long:    "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID'. With --json there is one object per line.",
 		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if err := c.Health(ctx); err != nil {
 				return err
 			}
-			if !a.asJSON && !a.quiet {
-				fmt.Fprintln(a.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny; allow-edits and allow-reads go on unasked where the question offers them")
-				fmt.Fprintf(a.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
+			if !inv.JSON && !inv.Quiet {
+				fmt.Fprintln(inv.Stderr, "palyra: answer in another terminal: palyra approvals decide ID allow, or deny; allow-edits and allow-reads go on unasked where the question offers them")
+				fmt.Fprintf(inv.Stdout, watchLine, "TIME", "APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY")
 			}
 			return c.WatchApprovals(ctx, func(p palyra.Approval) error {
-				return a.emit(approvalOf(p), func(w io.Writer) { a.printWatched(w, p) })
+				return inv.Emit(approvalOf(p), func(w io.Writer) { printWatched(inv, w, p) })
 			})
 		}),
 	}
@@ -169,35 +174,35 @@ const watchLine = "%-20s  %-26s  %-16s  %-8s  %-16s  %s\n"
 
 // printWatched prints one line about an approval, with the time of what
 // happened last to it.
-func (a *app) printWatched(w io.Writer, p palyra.Approval) {
+func printWatched(inv *invocation.Invocation, w io.Writer, p palyra.Approval) {
 	at := p.RequestedAt
 	if !p.Pending() {
 		at = p.Decision.At
 	}
-	fmt.Fprintf(w, watchLine, screen.Stamp(at), show.Line(string(p.ID)), show.Line(a.stateOf(p)), show.Line(string(p.Prompt.Risk.Level)),
+	fmt.Fprintf(w, watchLine, screen.Stamp(at), show.Line(string(p.ID)), show.Line(stateOf(inv, p)), show.Line(string(p.Prompt.Risk.Level)),
 		show.Line(string(p.Principal)), screen.SafeMiddle(p.Prompt.Summary, screen.CellWidth))
 }
 
-func (a *app) approvalsExport() *cobra.Command {
+func approvalsExportCommand(inv *invocation.Invocation) *cobra.Command {
 	var f approvalFilter
 	var format, out string
 	cmd := &cobra.Command{
-		Use: "export", Short: "Export approvals, chained and sealed by a signature", Args: takes(),
+		Use: "export", Short: "Export approvals, chained and sealed by a signature", Args: syntax.Takes(),
 		Example: "  palyra approvals export --since 30d --out approvals.ndjson\n  palyra approvals verify approvals.ndjson --key trust.json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if format != "ndjson" && format != "json" {
-				return usage("--format %q is neither ndjson nor json", format)
+				return exit.Usagef("--format %q is neither ndjson nor json", format)
 			}
-			filter, err := f.filter(a.Now())
+			filter, err := f.filter(inv.Now())
 			if err != nil {
 				return err
 			}
-			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error { return c.ExportApprovals(ctx, format, filter, w) })
+			return inv.WriteTo(ctx, out, func(ctx context.Context, w io.Writer) error { return c.ExportApprovals(ctx, format, filter, w) })
 		}),
 	}
 	f.flags(cmd)
 	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson or json")
-	outFlag(cmd, &out)
+	syntax.OutFlag(cmd, &out)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"ndjson", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -13,28 +13,31 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) attest() *cobra.Command {
-	return parent("attest", "Show and check attestations of what ran", a.attestShow(), a.attestVerify())
+func attestCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("attest", "Show and check attestations of what ran", attestShowCommand(inv), attestVerifyCommand(inv))
 }
 
-func (a *app) attestShow() *cobra.Command {
+func attestShowCommand(inv *invocation.Invocation) *cobra.Command {
 	var envelope bool
 	cmd := &cobra.Command{
-		Use: "show REF", Short: "Show an attestation by its id, its digest or its call's id", Args: takes("REF"),
+		Use: "show REF", Short: "Show an attestation by its id, its digest or its call's id", Args: syntax.Takes("REF"),
 		Example: "  palyra attest show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra attest show sha256:… --envelope > envelope.json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			at, err := findAttestation(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			if envelope {
-				return a.printJSON(at.Envelope)
+				return inv.PrintJSON(at.Envelope)
 			}
-			return a.emit(at, func(w io.Writer) { printPredicate(w, at) })
+			return inv.Emit(at, func(w io.Writer) { printPredicate(w, at) })
 		}),
 	}
 	cmd.Flags().BoolVar(&envelope, "envelope", false, "print the signed envelope only")
@@ -125,10 +128,10 @@ func printFlows(w io.Writer, p palyra.Predicate) {
 	}
 }
 
-func (a *app) attestVerify() *cobra.Command {
+func attestVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 	var keys, operators []string
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Check an attestation, or a whole outcome; needs no daemon", Args: takes("FILE"),
+		Use: "verify FILE", Short: "Check an attestation, or a whole outcome; needs no daemon", Args: syntax.Takes("FILE"),
 		Long: "Checks an envelope, or the outcome that `palyra tools call --json` printed, against\n" +
 			"the keys you trust. Any change but white space between tokens is found. - reads stdin.",
 		Example: "  palyra attest verify outcome.json --key trust.json\n" +
@@ -140,18 +143,18 @@ func (a *app) attestVerify() *cobra.Command {
 			}
 			for _, key := range operators {
 				if !public(key) {
-					return usage("--operator-key %q is not an Ed25519 public key in base64", key)
+					return exit.Usagef("--operator-key %q is not an Ed25519 public key in base64", key)
 				}
 			}
-			raw, err := a.readFile(args[0], evidence.MaxAttestation)
+			raw, err := readFile(inv, args[0], evidence.MaxAttestation)
 			if err != nil {
 				return err
 			}
 			report, err := evidence.VerifyAttestation(raw, trust.WithOperators(operators...))
 			if err != nil {
-				return unproven(aboutForm(raw, err))
+				return exit.Unproven(aboutForm(raw, err))
 			}
-			return a.emit(goodAttestation{true, report}, func(w io.Writer) { printAttestReport(w, report) })
+			return inv.Emit(goodAttestation{true, report}, func(w io.Writer) { printAttestReport(w, report) })
 		},
 	}
 	keyFlag(cmd, &keys)

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,21 +10,21 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
-// maxInput is the most that is read as a tool's input. What is over a tool's own
-// limit is for the daemon to refuse, on record; this only keeps the command
-// itself in bounds.
-const maxInput = 64 << 20
-
-func (a *app) toolsCall() *cobra.Command {
+func toolsCallCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.CallRequest
 	var input string
 	var limit screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "call NAME", Short: "Call a tool, as an agent would", Args: takes("NAME"), ValidArgsFunction: a.completeTools,
+		Use: "call NAME", Short: "Call a tool, as an agent would", Args: syntax.Takes("NAME"), ValidArgsFunction: inv.CompleteTools,
 		Long: "Proposes the call on the agent's door and waits for its outcome. Where policy asks,\n" +
 			"the call waits for an answer; on a terminal you can give it in place with your\n" +
 			"operator key. Ctrl-C cancels the call.",
@@ -34,15 +32,15 @@ func (a *app) toolsCall() *cobra.Command {
 			"  palyra tools call palyra.fs.write --input @args.json --workspace ~/project --json\n" +
 			"  jq -n '{path:\"a.txt\"}' | palyra tools call palyra.fs.read --input -",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := a.readInput(input, maxInput)
+			raw, err := inv.ReadInput(input, proposal.MaxInput)
 			if err != nil {
 				return err
 			}
 			r.Tool, r.Arguments, r.Timeout, r.Surface = args[0], raw, time.Duration(limit), palyra.SurfaceCLI
-			if r.Workspace, err = a.workspaceOf(r.Workspace); err != nil {
+			if r.Workspace, err = inv.WorkspaceOf(r.Workspace); err != nil {
 				return err
 			}
-			return a.call(cmd.Context(), r)
+			return call(cmd.Context(), inv, r)
 		},
 	}
 	f := cmd.Flags()
@@ -52,32 +50,32 @@ func (a *app) toolsCall() *cobra.Command {
 	f.StringVar(&r.Key, "key", "", "idempotency key: a repeat returns the first outcome")
 	f.BoolVar(&r.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
 	f.Var(&limit, "timeout", "how long the tool may run, at most tool_call.execution_timeout_ms")
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd
 }
 
 // call proposes a call and prints what became of it.
-func (a *app) call(ctx context.Context, r client.CallRequest) error {
-	c, err := a.byHand()
+func call(ctx context.Context, inv *invocation.Invocation, r client.CallRequest) error {
+	c, err := inv.ByHand()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	w := &waiter{app: a, client: c, noWait: r.NoWait}
+	w := &waiter{inv: inv, client: c, noWait: r.NoWait}
 	outcome, err := w.wait(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := a.printOutcome(outcome); err != nil {
+	if err := printOutcome(inv, outcome); err != nil {
 		return err
 	}
 	w.ruled(ctx, outcome)
-	return exitError{code: exitOfOutcome(outcome)}
+	return exit.Error{Code: exit.OfOutcome(outcome)}
 }
 
 // waiter follows one call from its proposal to its outcome.
 type waiter struct {
-	*app
+	inv       *invocation.Invocation
 	client    caller
 	noWait    bool
 	watch     func(client.CallEvent) // hears every event: a question before it is put, an answer when it is off the screen
@@ -100,7 +98,7 @@ func (w *waiter) wait(ctx context.Context, r client.CallRequest) (palyra.Outcome
 	outcome, err := call.Wait(ctx)
 	w.stopAsking()
 	if w.forgetTyped() {
-		drain()
+		terminal.Drain()
 	}
 	return outcome, err
 }
@@ -108,8 +106,8 @@ func (w *waiter) wait(ctx context.Context, r client.CallRequest) (palyra.Outcome
 // cancelling says that the call is being cancelled.
 func (w *waiter) cancelling(id palyra.ID) {
 	w.stopAsking() // so that what follows starts a line of its own
-	if !w.asJSON {
-		w.say("palyra: cancelling call %s", show.Line(string(id)))
+	if !w.inv.JSON {
+		w.inv.Say("palyra: cancelling call %s", show.Line(string(id)))
 	}
 }
 
@@ -135,8 +133,8 @@ func (w *waiter) news(ctx context.Context, e client.CallEvent) {
 	case e.ApprovalResolved != nil:
 		w.stopAsking()
 		r := *e.ApprovalResolved
-		if !w.asJSON && w.person() { // else the outcome says it
-			w.say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
+		if !w.inv.JSON && w.inv.Person() { // else the outcome says it
+			w.inv.Say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
 		}
 	}
 	w.hear(e)
@@ -163,9 +161,9 @@ type approvalEvent struct {
 
 // requested says that an answer is needed and how to give it.
 func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
-	if w.asJSON {
-		if b, err := encode(approvalEvent{"approval_requested", r}); err == nil {
-			_, _ = w.Stderr.Write(b)
+	if w.inv.JSON {
+		if b, err := screen.Encode(approvalEvent{"approval_requested", r}); err == nil {
+			_, _ = w.inv.Stderr.Write(b)
 		}
 		return
 	}
@@ -173,22 +171,22 @@ func (w *waiter) requested(ctx context.Context, r client.ApprovalRequested) {
 		return // the outcome says it
 	}
 	id := show.Line(string(r.ApprovalID))
-	if !w.person() { // an agent may read it: one line, and nothing that answers its own question
-		w.must("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
+	if !w.inv.Person() { // an agent may read it: one line, and nothing that answers its own question
+		w.inv.SayAlways("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
 		return
 	}
 	// Also to those who want little said: nothing goes on without it.
-	w.must("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
-	if w.interactive() && (w.elsewhere == nil || !w.elsewhere()) {
+	w.inv.SayAlways("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
+	if w.inv.Interactive() && (w.elsewhere == nil || !w.elsewhere()) {
 		w.askInPlace(ctx, r)
 		return
 	}
 	if !r.ExpiresAt.IsZero() {
-		w.say("  until   %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, w.Now()))
+		w.inv.Say("  until   %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, w.inv.Now()))
 	}
-	w.say("  look    %s approvals show %s", w.own(), show.Arg(string(r.ApprovalID)))
-	w.say("  allow   %s approvals decide %s allow", w.own(), show.Arg(string(r.ApprovalID)))
-	w.say("  deny    %s approvals decide %s deny", w.own(), show.Arg(string(r.ApprovalID)))
+	w.inv.Say("  look    %s approvals show %s", w.inv.Own(), show.Arg(string(r.ApprovalID)))
+	w.inv.Say("  allow   %s approvals decide %s allow", w.inv.Own(), show.Arg(string(r.ApprovalID)))
+	w.inv.Say("  deny    %s approvals decide %s deny", w.inv.Own(), show.Arg(string(r.ApprovalID)))
 }
 
 // askInPlace puts the question to the person at this terminal while the call
@@ -222,16 +220,16 @@ func (w *waiter) unasked() {
 // notHere says that no answer was given at this terminal, why, and how to give
 // one elsewhere: the call goes on waiting.
 func (w *waiter) notHere(r client.ApprovalRequested, err error) {
-	f := w.failureOf(err)
-	w.say("palyra: not answered here: %s", show.Line(f.Text))
+	f := w.inv.Message(err)
+	w.inv.Say("palyra: not answered here: %s", show.Line(f.Text))
 	if f.Remedy != "" {
-		w.say("  remedy: %s", show.Line(f.Remedy))
+		w.inv.Say("  remedy: %s", show.Line(f.Remedy))
 	}
 	until := ""
 	if !r.ExpiresAt.IsZero() {
-		until = fmt.Sprintf(" until %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, w.Now()))
+		until = fmt.Sprintf(" until %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, w.inv.Now()))
 	}
-	w.say("palyra: still waiting%s; answer with `%s approvals decide %s allow`", until, w.own(), show.Arg(string(r.ApprovalID)))
+	w.inv.Say("palyra: still waiting%s; answer with `%s approvals decide %s allow`", until, w.inv.Own(), show.Arg(string(r.ApprovalID)))
 }
 
 // stopAsking ends the question on the terminal and returns when it is off the
@@ -249,54 +247,40 @@ func (w *waiter) stopAsking() {
 
 // printOutcome prints what became of a call. As JSON it is the outcome's own
 // bytes, which the attestation binds.
-func (a *app) printOutcome(o palyra.Outcome) error {
-	if a.asJSON {
+func printOutcome(inv *invocation.Invocation, o palyra.Outcome) error {
+	if inv.JSON {
 		raw, err := o.Marshal()
 		if err != nil {
 			return fmt.Errorf("cli: outcome: %w", err)
 		}
-		_, err = a.Stdout.Write(append(raw, '\n'))
+		_, err = inv.Stdout.Write(append(raw, '\n'))
 		return err
 	}
-	a.printStream(a.Stdout, o.Stdout, o.StdoutB64)
-	a.printStream(a.Stderr, o.Stderr, o.StderrB64)
+	inv.PrintStream(inv.Stdout, o.Stdout, o.StdoutB64)
+	inv.PrintStream(inv.Stderr, o.Stderr, o.StderrB64)
 	if len(o.Output) > 0 && string(o.Output) != "null" {
-		a.printStream(a.Stdout, screen.Indented(o.Output)+"\n", "")
+		inv.PrintStream(inv.Stdout, screen.Indented(o.Output)+"\n", "")
 	}
 	if o.Truncated {
-		a.say("palyra: the output was longer than the limit and is not whole")
+		inv.Say("palyra: the output was longer than the limit and is not whole")
 	}
-	a.printEnding(o)
+	printEnding(inv, o)
 	return nil
 }
 
-// printStream prints a tool's text: as it is into a file or pipe, made safe on
-// a terminal.
-func (a *app) printStream(w io.Writer, text, b64 string) {
-	switch {
-	case b64 != "":
-		fmt.Fprintf(a.Stderr, "palyra: the output is not text; --json has it as base64\n")
-	case text == "":
-	case isTerminal(w):
-		io.WriteString(w, strings.TrimSuffix(show.Screen(text), "\n")+"\n")
-	default:
-		io.WriteString(w, text)
-	}
-}
-
 // printEnding says on stderr how the call ended.
-func (a *app) printEnding(o palyra.Outcome) {
-	if o.Outcome == palyra.OutcomeFinished && exitOfOutcome(o) == exitOK {
-		a.say("palyra: finished, call %s, journal position %d", show.Line(string(o.CallID)), o.JournalPosition)
+func printEnding(inv *invocation.Invocation, o palyra.Outcome) {
+	if o.Outcome == palyra.OutcomeFinished && exit.OfOutcome(o) == exit.OK {
+		inv.Say("palyra: finished, call %s, journal position %d", show.Line(string(o.CallID)), o.JournalPosition)
 		return
 	}
 	if o.ReasonCode == palyra.ReasonApprovalNotAwaited && o.ApprovalID != "" {
 		id := show.Arg(string(o.ApprovalID))
-		fmt.Fprintf(a.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
-		if a.person() {
-			fmt.Fprintf(a.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", a.own(), id)
+		fmt.Fprintf(inv.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
+		if inv.Person() {
+			fmt.Fprintf(inv.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", inv.Own(), id)
 		} else {
-			fmt.Fprintln(a.Stderr, "  remedy: have a person answer it in another terminal, then call again")
+			fmt.Fprintln(inv.Stderr, "  remedy: have a person answer it in another terminal, then call again")
 		}
 		return
 	}
@@ -307,8 +291,8 @@ func (a *app) printEnding(o palyra.Outcome) {
 	if o.ReasonCode != "" {
 		text += " (" + string(o.ReasonCode) + ")"
 	}
-	fmt.Fprintf(a.Stderr, "palyra: call %s %s\n", show.Line(string(o.CallID)), show.Line(text))
+	fmt.Fprintf(inv.Stderr, "palyra: call %s %s\n", show.Line(string(o.CallID)), show.Line(text))
 	if o.Remedy != "" {
-		fmt.Fprintf(a.Stderr, "  remedy: %s\n", show.Line(o.Remedy))
+		fmt.Fprintf(inv.Stderr, "  remedy: %s\n", show.Line(o.Remedy))
 	}
 }

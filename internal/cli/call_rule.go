@@ -21,7 +21,7 @@ const (
 // the command that tells the rest. The outcome has their names only, so the call on
 // record is looked at.
 func (w *waiter) ruled(ctx context.Context, o palyra.Outcome) {
-	if w.asJSON || o.Outcome != palyra.OutcomeRefused || o.Layer != palyra.LayerPolicy {
+	if w.inv.JSON || o.Outcome != palyra.OutcomeRefused || o.Layer != palyra.LayerPolicy {
 		return
 	}
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rulePatience)
@@ -31,13 +31,13 @@ func (w *waiter) ruled(ctx context.Context, o palyra.Outcome) {
 		hits = call.Verdict.Policies
 	}
 	for _, id := range o.Policies[:min(len(o.Policies), shownRules)] {
-		fmt.Fprintf(w.Stderr, "  rule: %s\n", show.Line(ruleAt(id, hits)))
+		fmt.Fprintf(w.inv.Stderr, "  rule: %s\n", show.Line(ruleAt(id, hits)))
 	}
 	if n := len(o.Policies) - shownRules; n > 0 {
-		fmt.Fprintf(w.Stderr, "  and %d more\n", n)
+		fmt.Fprintf(w.inv.Stderr, "  and %d more\n", n)
 	}
-	if o.CallID != "" && !w.inside() {
-		fmt.Fprintf(w.Stderr, "  more: %s policy why %s\n", w.own(), show.Arg(string(o.CallID)))
+	if o.CallID != "" && !w.inv.Inside() {
+		fmt.Fprintf(w.inv.Stderr, "  more: %s policy why %s\n", w.inv.Own(), show.Arg(string(o.CallID)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 )
 
@@ -48,8 +49,8 @@ func TestRuled(t *testing.T) {
 		{ran, call, false, ""},
 	} {
 		var out bytes.Buffer
-		a := &app{Process: Process{Stderr: &out, Env: []string{"PALYRA_HOME=" + t.TempDir()}}, asJSON: c.json}
-		(&waiter{app: a, client: recorded{call: c.call}}).ruled(t.Context(), c.o)
+		inv := &invocation.Invocation{Stderr: &out, Env: []string{"PALYRA_HOME=" + t.TempDir()}, JSON: c.json}
+		(&waiter{inv: inv, client: recorded{call: c.call}}).ruled(t.Context(), c.o)
 		if out.String() != c.want {
 			t.Errorf("%q, want %q", out.String(), c.want)
 		}

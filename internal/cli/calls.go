@@ -11,22 +11,24 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) calls() *cobra.Command {
-	return parent("calls", "See and cancel tool calls", a.callsList(), a.callsShow(), a.callsCancel())
+func callsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("calls", "See and cancel tool calls", callsListCommand(inv), callsShowCommand(inv), callsCancelCommand(inv))
 }
 
-func (a *app) callsList() *cobra.Command {
+func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.CallFilter
 	var principal, session, state string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List calls, newest first", Args: takes(),
+		Use: "list", Short: "List calls, newest first", Args: syntax.Takes(),
 		Example: "  palyra calls list --state pending",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.State(state)
 			page, err := c.Calls(ctx, f)
 			if err != nil {
@@ -36,21 +38,21 @@ func (a *app) callsList() *cobra.Command {
 			for i := range page.Calls {
 				page.Calls[i] = whole(page.Calls[i])
 			}
-			return a.emit(page, func(w io.Writer) {
+			return inv.Emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, x := range page.Calls {
 					rows = append(rows, []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary})
 				}
 				screen.Table(w, []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, rows)
-				a.more(page.Next)
+				inv.More(page.Next)
 			})
 		}),
 	}
 	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
 	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
-	paging(cmd, &f.Cursor, &f.Limit)
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	syntax.Paging(cmd, &f.Cursor, &f.Limit)
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -63,16 +65,16 @@ func states() []string {
 	return out
 }
 
-func (a *app) callsShow() *cobra.Command {
+func callsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a call", Args: takes("ID"),
+		Use: "show ID", Short: "Show a call", Args: syntax.Takes("ID"),
 		Example: "  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --json | jq .outcome",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			x, err := c.GetCall(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.emit(whole(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
+			return inv.Emit(whole(x), func(w io.Writer) { printCall(w, x, attestationOf(ctx, c, x)) })
 		}),
 	}
 }
@@ -134,10 +136,10 @@ func printCall(w io.Writer, x palyra.Call, attestation palyra.ID) {
 		fmt.Fprintln(w, show.Line(l))
 	}
 	printPlan(w, x.Plan)
-	block(w, "Stdout", bounded(o.Stdout))
-	block(w, "Stderr", bounded(o.Stderr))
+	screen.Block(w, "Stdout", bounded(o.Stdout))
+	screen.Block(w, "Stderr", bounded(o.Stderr))
 	if len(o.Output) > 0 && string(o.Output) != "null" {
-		block(w, "Output", bounded(screen.Indented(o.Output)))
+		screen.Block(w, "Output", bounded(screen.Indented(o.Output)))
 	}
 	if o.StdoutB64 != "" || o.StderrB64 != "" {
 		fmt.Fprintln(w, "The output is not text; --json has it as base64.")
@@ -172,11 +174,11 @@ func verdict(x palyra.Call) string {
 	return x.Verdict.Effect.String()
 }
 
-func (a *app) callsCancel() *cobra.Command {
+func callsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a call: a question is withdrawn, a run is stopped", Args: takes("ID"),
+		Use: "cancel ID", Short: "Cancel a call: a question is withdrawn, a run is stopped", Args: syntax.Takes("ID"),
 		Example: "  palyra calls cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			id := palyra.ID(args[0])
 			if err := c.CancelCall(ctx, id); err != nil {
 				return err
@@ -185,7 +187,7 @@ func (a *app) callsCancel() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(whole(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
+			return inv.Emit(whole(x), func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(x.ID)), show.Line(string(x.State))) })
 		}),
 	}
 }

@@ -9,6 +9,10 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/proposal"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
@@ -26,7 +30,7 @@ type checkOptions struct {
 	call                     client.CallRequest
 }
 
-func (a *app) check() *cobra.Command {
+func checkCommand(inv *invocation.Invocation) *cobra.Command {
 	o := checkOptions{call: client.CallRequest{Surface: palyra.SurfaceHook}}
 	cmd := &cobra.Command{
 		Use: "check [flags] [--tool NAME --input JSON | --script FILE | -- CMD [ARG]...]", Short: "Ask whether a call may be made, and run nothing",
@@ -41,8 +45,8 @@ func (a *app) check() *cobra.Command {
 		Example: "  palyra check --json -- make test\n" +
 			"  palyra check --tool palyra.fs.write --input '{\"path\":\"a.txt\",\"content\":\"x\"}'\n" +
 			"  palyra check --json --no-wait --script deploy.sh",
-		RunE:              func(cmd *cobra.Command, argv []string) error { return execError(a.ask(cmd.Context(), &o, argv)) },
-		ValidArgsFunction: completeNothing,
+		RunE:              func(cmd *cobra.Command, argv []string) error { return exit.ForExec(ask(cmd.Context(), inv, &o, argv)) },
+		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.tool, "tool", "", "tool that the call is one of (default: "+palyra.ToolProcessRun+")")
@@ -53,8 +57,8 @@ func (a *app) check() *cobra.Command {
 	f.StringVar(&o.call.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.call.Key, "key", "", "idempotency key: a repeat returns the first outcome")
 	f.BoolVar(&o.call.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
-	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeTools)
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
+	_ = cmd.RegisterFlagCompletionFunc("tool", inv.CompleteTools)
 	_ = cmd.MarkFlagFilename("script")
 	_ = cmd.MarkFlagDirname("workspace")
 	return cmd
@@ -70,44 +74,44 @@ func (o *checkOptions) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case given == 0:
-		return usage("there is nothing to check: give --tool, --script or -- CMD")
+		return exit.Usagef("there is nothing to check: give --tool, --script or -- CMD")
 	case given > 1:
-		return usage("--tool, --script and a command exclude each other")
+		return exit.Usagef("--tool, --script and a command exclude each other")
 	case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
-		return usage("put -- before the command: palyra check -- %s", args[0])
+		return exit.Usagef("put -- before the command: palyra check -- %s", args[0])
 	case len(args) > 0 && args[0] == "":
-		return usage("CMD is empty")
+		return exit.Usagef("CMD is empty")
 	case o.tool == "" && cmd.Flags().Changed("input"):
-		return usage("--input belongs to --tool")
+		return exit.Usagef("--input belongs to --tool")
 	case o.tool != "" && o.cwd != "":
-		return usage("--cwd belongs to a command or script")
+		return exit.Usagef("--cwd belongs to a command or script")
 	}
 	return nil
 }
 
 // request makes the call to ask about.
-func (o *checkOptions) request(a *app, argv []string) (r client.CallRequest, err error) {
+func (o *checkOptions) request(inv *invocation.Invocation, argv []string) (r client.CallRequest, err error) {
 	r = o.call
 	switch {
 	case o.tool != "":
 		r.Tool = o.tool
-		r.Arguments, err = a.readInput(o.input, maxInput)
+		r.Arguments, err = inv.ReadInput(o.input, proposal.MaxInput)
 		return r, err
 	case o.script != "":
-		raw, err := a.readInput(map[bool]string{true: "-", false: "@" + o.script}[o.script == "-"], maxShellScript)
+		raw, err := inv.ReadInput(map[bool]string{true: "-", false: "@" + o.script}[o.script == "-"], proposal.MaxScript)
 		if err != nil {
 			return r, err
 		}
-		text, err := scriptText(raw)
+		text, err := proposal.ScriptText(raw)
 		if err != nil {
 			return r, err
 		}
-		return processCheck(r, execArguments{Script: text, Cwd: o.cwd})
+		return processCheck(r, proposal.Arguments{Script: text, Cwd: o.cwd})
 	}
-	return processCheck(r, execArguments{Command: argv[0], Args: argv[1:], Cwd: o.cwd})
+	return processCheck(r, proposal.Arguments{Command: argv[0], Args: argv[1:], Cwd: o.cwd})
 }
 
-func processCheck(r client.CallRequest, args execArguments) (client.CallRequest, error) {
+func processCheck(r client.CallRequest, args proposal.Arguments) (client.CallRequest, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return r, fmt.Errorf("cli: check: %w", err)
@@ -117,42 +121,42 @@ func processCheck(r client.CallRequest, args execArguments) (client.CallRequest,
 }
 
 // ask proposes the check and prints what became of it.
-func (a *app) ask(ctx context.Context, o *checkOptions, argv []string) error {
-	r, err := o.request(a, argv)
+func ask(ctx context.Context, inv *invocation.Invocation, o *checkOptions, argv []string) error {
+	r, err := o.request(inv, argv)
 	if err != nil {
 		return err
 	}
-	if r.Workspace, err = a.workspaceOf(r.Workspace); err != nil {
+	if r.Workspace, err = inv.WorkspaceOf(r.Workspace); err != nil {
 		return err
 	}
-	c, err := a.agent()
+	c, err := inv.Agent()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	w := &waiter{app: a, client: checker{c}, noWait: r.NoWait}
+	w := &waiter{inv: inv, client: checker{c}, noWait: r.NoWait}
 	out, err := w.wait(ctx, r)
 	if err != nil {
 		return err
 	}
-	if a.asJSON || out.Outcome != palyra.OutcomeAllowed {
-		err = a.printOutcome(out)
+	if inv.JSON || out.Outcome != palyra.OutcomeAllowed {
+		err = printOutcome(inv, out)
 	} else {
-		a.say("palyra: call %s allowed: %s", show.Line(string(out.CallID)), show.Line(out.Reason))
+		inv.Say("palyra: call %s allowed: %s", show.Line(string(out.CallID)), show.Line(out.Reason))
 	}
 	if err != nil {
 		return err
 	}
-	return exitError{code: exitOfCheck(out)}
+	return exit.Error{Code: exitOfCheck(out)}
 }
 
 // exitOfCheck is the exit code of a check: only one that was allowed is a success.
 func exitOfCheck(o palyra.Outcome) int {
 	switch o.Outcome {
 	case palyra.OutcomeAllowed:
-		return exitOK
+		return exit.OK
 	case palyra.OutcomeRefused, palyra.OutcomeCancelled:
-		return exitOfExec(o)
+		return exit.OfExec(o)
 	}
-	return exitPalyra
+	return exit.Palyra
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/exit"
 )
 
 // Only "allowed" ends with 0.
@@ -18,19 +19,19 @@ func TestCheckExits(t *testing.T) {
 		out  palyra.Outcome
 		code int
 	}{
-		{palyra.Outcome{Outcome: palyra.OutcomeAllowed}, exitOK},
-		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied}, exitRefused},
-		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonDiskFull}, exitPalyra},
-		{palyra.Outcome{Outcome: palyra.OutcomeCancelled}, exitCancelled},
-		{palyra.Outcome{Outcome: palyra.OutcomeFinished}, exitPalyra},
-		{palyra.Outcome{Outcome: palyra.OutcomeUnknown}, exitPalyra},
-		{palyra.Outcome{Outcome: palyra.OutcomeTimedOut}, exitPalyra},
-		{palyra.Outcome{}, exitPalyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeAllowed}, exit.OK},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonPolicyDenied}, exit.Refused},
+		{palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonDiskFull}, exit.Palyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeCancelled}, exit.Cancelled},
+		{palyra.Outcome{Outcome: palyra.OutcomeFinished}, exit.Palyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeUnknown}, exit.Palyra},
+		{palyra.Outcome{Outcome: palyra.OutcomeTimedOut}, exit.Palyra},
+		{palyra.Outcome{}, exit.Palyra},
 	} {
 		if got := exitOfCheck(c.out); got != c.code {
 			t.Errorf("%s: %d, want %d", c.out.Outcome, got, c.code)
 		}
-		if got := exitOfExec(palyra.Outcome{Outcome: palyra.OutcomeAllowed}); got != exitPalyra {
+		if got := exit.OfExec(palyra.Outcome{Outcome: palyra.OutcomeAllowed}); got != exit.Palyra {
 			t.Errorf("a command that was only allowed ended with %d", got)
 		}
 	}
@@ -56,7 +57,7 @@ func TestCheckProposes(t *testing.T) {
 	} {
 		code, out, errs := s.main(strings.NewReader(c.in), append([]string{"check", "--json"}, c.args...)...)
 		var o palyra.Outcome
-		if code != exitOK || errs != "" || json.Unmarshal([]byte(out), &o) != nil || o.Outcome != palyra.OutcomeAllowed {
+		if code != exit.OK || errs != "" || json.Unmarshal([]byte(out), &o) != nil || o.Outcome != palyra.OutcomeAllowed {
 			t.Fatalf("%v: %d %q %q", c.args, code, out, errs)
 		}
 		x := s.running()
@@ -76,7 +77,7 @@ func TestCheckProposes(t *testing.T) {
 	}
 	s.running()
 	s.asks()
-	if code, out, _ = s.main(nil, "check", "--json", "--no-wait", "--", "ls"); code != exitRefused || !strings.Contains(out, `"approval_not_awaited"`) {
+	if code, out, _ = s.main(nil, "check", "--json", "--no-wait", "--", "ls"); code != exit.Refused || !strings.Contains(out, `"approval_not_awaited"`) {
 		t.Errorf("%d %q", code, out)
 	}
 }
@@ -94,12 +95,12 @@ func TestCheckCommandLine(t *testing.T) {
 		{"--tool", "x", "--cwd", "a"},
 		{"--nope"},
 	} {
-		if code, out, _ := s.main(nil, append([]string{"check"}, args...)...); code != exitUsage || out != "" {
+		if code, out, _ := s.main(nil, append([]string{"check"}, args...)...); code != exit.Usage || out != "" {
 			t.Errorf("%v: %d %q", args, code, out)
 		}
 	}
 	for _, args := range [][]string{{"--script", "/no/such/file"}, {"--home", "/nowhere", "--", "ls"}} {
-		if code, out, _ := s.main(nil, append([]string{"check"}, args...)...); code != exitPalyra || out != "" {
+		if code, out, _ := s.main(nil, append([]string{"check"}, args...)...); code != exit.Palyra || out != "" {
 			t.Errorf("%v: %d %q", args, code, out)
 		}
 	}

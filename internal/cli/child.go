@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/exit"
 )
 
 // child is a daemon that this command started.
@@ -38,9 +39,9 @@ func (c *child) wait(ctx context.Context) error {
 		return nil
 	case <-c.done:
 	}
-	var exit *exec.ExitError
-	if errors.As(c.err, &exit) {
-		return failed(palyra.ReasonInternal, "the daemon ended: %v", exit).WithRemedy("see its messages above")
+	var status *exec.ExitError
+	if errors.As(c.err, &status) {
+		return exit.Failedf(palyra.ReasonInternal, "the daemon ended: %v", status).WithRemedy("see its messages above")
 	}
 	return c.err
 }

@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,9 +12,9 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
-	"palyra/internal/cli/screen"
-	"palyra/internal/config"
 )
 
 // play runs one command without a daemon, in a home of its own.
@@ -140,7 +136,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			code, out, err := play(t, strings.Fields(c.args)...)
-			if code != exitUsage || out != "" || !strings.HasPrefix(err, "palyra: ") || !strings.Contains(err, c.want) || !strings.Contains(err, "\n  remedy: ") {
+			if code != exit.Usage || out != "" || !strings.HasPrefix(err, "palyra: ") || !strings.Contains(err, c.want) || !strings.Contains(err, "\n  remedy: ") {
 				t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 			}
 		})
@@ -150,7 +146,7 @@ func TestUsageErrors(t *testing.T) {
 // Every command has a help page; those that need a daemon say that there is
 // none, each in the same way.
 func TestEveryCommand(t *testing.T) {
-	a := &app{}
+	inv := &invocation.Invocation{}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Name() != "help" && c.Short == "" {
@@ -171,7 +167,7 @@ func TestEveryCommand(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(a.root())
+	walk(rootCommand(inv))
 }
 
 // flagTexts lists what the flags say in the help.
@@ -196,17 +192,17 @@ func TestRemedyNamesTheHelp(t *testing.T) {
 func TestVersionFlag(t *testing.T) {
 	code, flag, _ := play(t, "--version")
 	_, command, _ := play(t, "version")
-	if line, _, _ := strings.Cut(command, "\n"); code != exitOK || flag != line+"\n" || !strings.HasPrefix(flag, "palyra dev ") {
+	if line, _, _ := strings.Cut(command, "\n"); code != exit.OK || flag != line+"\n" || !strings.HasPrefix(flag, "palyra dev ") {
 		t.Errorf("%d %q, not %q", code, flag, command)
 	}
 }
 
 // Stopping what does not run is no error.
 func TestDownWithoutADaemon(t *testing.T) {
-	if code, out, err := play(t, "down"); code != exitOK || out != "no daemon runs\n" || err != "" {
+	if code, out, err := play(t, "down"); code != exit.OK || out != "no daemon runs\n" || err != "" {
 		t.Errorf("%d %q %q", code, out, err)
 	}
-	if code, out, _ := play(t, "down", "--json"); code != exitOK || out != `{"pid":0,"stopped":false}`+"\n" {
+	if code, out, _ := play(t, "down", "--json"); code != exit.OK || out != `{"pid":0,"stopped":false}`+"\n" {
 		t.Errorf("%d %q", code, out)
 	}
 }
@@ -223,7 +219,7 @@ func TestNoDaemon(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, err := play(t, strings.Fields(args)...)
-			if code != exitNoDaemon || out != "" || !strings.Contains(err, "\n  remedy: ") || !strings.Contains(err, "palyra up") {
+			if code != exit.NoDaemon || out != "" || !strings.Contains(err, "\n  remedy: ") || !strings.Contains(err, "palyra up") {
 				t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 			}
 		})
@@ -234,11 +230,11 @@ func TestNoDaemon(t *testing.T) {
 // the command's. It is told before stdin is read.
 func TestExecWithoutADaemon(t *testing.T) {
 	code, out, err := play(t, "exec", "--", "ls")
-	if code != exitPalyra || out != "" || !strings.Contains(err, "\n  remedy: ") || !strings.Contains(err, "palyra up") {
+	if code != exit.Palyra || out != "" || !strings.Contains(err, "\n  remedy: ") || !strings.Contains(err, "palyra up") {
 		t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 	}
 	code, out, err = play(t, "exec", "--json", "--", "ls")
-	if code != exitPalyra || out != "" || !strings.Contains(err, `"reason_code":"no_daemon"`) || strings.Count(err, "\n") != 1 {
+	if code != exit.Palyra || out != "" || !strings.Contains(err, `"reason_code":"no_daemon"`) || strings.Count(err, "\n") != 1 {
 		t.Errorf("exit %d\nstdout %s\nstderr %s", code, out, err)
 	}
 }
@@ -246,16 +242,16 @@ func TestExecWithoutADaemon(t *testing.T) {
 func TestErrorsAsJSON(t *testing.T) {
 	code, out, err := play(t, "approvals", "show", "x", "--json")
 	var got struct {
-		Error failure `json:"error"`
+		Error exit.Message `json:"error"`
 	}
 	if json.Unmarshal([]byte(err), &got) != nil || strings.Count(err, "\n") != 1 {
 		t.Fatalf("stderr %s", err)
 	}
-	if code != exitNoDaemon || out != "" || got.Error.Reason != client.ReasonNoDaemon || got.Error.Code != palyra.Unavailable || got.Error.Text == "" || got.Error.Remedy == "" {
+	if code != exit.NoDaemon || out != "" || got.Error.Reason != client.ReasonNoDaemon || got.Error.Code != palyra.Unavailable || got.Error.Text == "" || got.Error.Remedy == "" {
 		t.Errorf("exit %d, %+v", code, got)
 	}
 	code, _, err = play(t, "approvals", "show", "--json")
-	if code != exitUsage || json.Unmarshal([]byte(err), &got) != nil || got.Error.Text != "ID is missing" {
+	if code != exit.Usage || json.Unmarshal([]byte(err), &got) != nil || got.Error.Text != "ID is missing" {
 		t.Errorf("exit %d, %s", code, err)
 	}
 }
@@ -265,24 +261,11 @@ func TestErrorsAreMadeSafe(t *testing.T) {
 	if strings.Contains(err, "\x1b") {
 		t.Errorf("%q", err)
 	}
-	a := &app{}
+	inv := &invocation.Invocation{}
 	var out bytes.Buffer
-	a.Stderr = &out
-	code := a.finish(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no\r\x1b[1Ayes").WithRemedy("ask\nroot"))
-	if want := "palyra: no\\r\\x1b[1Ayes\n  remedy: ask\\nroot\n"; out.String() != want || code != exitUnauthorised {
-		t.Errorf("%d %q", code, out.String())
-	}
-}
-
-func TestUnforeseenErrorsKeepTheirText(t *testing.T) {
-	a := &app{}
-	var out bytes.Buffer
-	a.Stderr = &out
-	if code := a.finish(errors.New("disk on fire")); code != exitFailure || out.String() != "palyra: disk on fire\n" {
-		t.Errorf("%d %q", code, out.String())
-	}
-	out.Reset()
-	if code := a.finish(exitError{code: 3}); code != 3 || out.String() != "" {
+	inv.Stderr = &out
+	code := inv.Finish(palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "no\r\x1b[1Ayes").WithRemedy("ask\nroot"))
+	if want := "palyra: no\\r\\x1b[1Ayes\n  remedy: ask\\nroot\n"; out.String() != want || code != exit.Unauthorised {
 		t.Errorf("%d %q", code, out.String())
 	}
 }
@@ -292,141 +275,10 @@ func TestInterruption(t *testing.T) {
 	cancel()
 	var out, errs bytes.Buffer
 	code := Main(ctx, Process{Args: []string{"status"}, Env: []string{"PALYRA_HOME=" + t.TempDir()}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
-	if code != exitCancelled {
+	if code != exit.Cancelled {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
-	if err := interrupted(usage("x")); exitOf(err) != exitUsage {
+	if err := exit.Interrupted(exit.Usagef("x")); exit.Of(err) != exit.Usage {
 		t.Errorf("a usage error became %v", err)
-	}
-}
-
-func TestQuiet(t *testing.T) {
-	var out bytes.Buffer
-	a := &app{quiet: true}
-	a.Stderr = &out
-	a.say("hello")
-	a.more("cursor")
-	if out.Len() != 0 {
-		t.Errorf("%q", out.String())
-	}
-	a.quiet = false
-	a.more("a b")
-	if out.String() != "palyra: there are more: --cursor \"a b\"\n" {
-		t.Errorf("%q", out.String())
-	}
-}
-
-func TestColours(t *testing.T) {
-	a := &app{}
-	if a.colours(&bytes.Buffer{}) {
-		t.Error("a buffer got colours")
-	}
-	if screen.Style(false).Alarm("x") != "x" || screen.Style(true).Strong("") != "" || screen.Style(true).Calm("x") == "x" {
-		t.Error("style")
-	}
-}
-
-func TestAgentToken(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "token")
-	write := func(text string, mode os.FileMode) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	a := &app{}
-	if s, err := a.agentToken(); err != nil || !s.Empty() {
-		t.Errorf("without a variable: %v", err)
-	}
-	a.Env = []string{tokenVariable + "=" + file}
-	write("tok\n", 0o600)
-	s, err := a.agentToken()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = s.Use(func(b []byte) error {
-		if string(b) != "tok" {
-			t.Errorf("got %q", b)
-		}
-		return nil
-	})
-	for name, spoil := range map[string]func(){
-		"readable by others": func() { write("tok", 0o644) },
-		"empty":              func() { write("\n", 0o600) },
-		"too large":          func() { write(strings.Repeat("x", maxToken+1), 0o600) },
-		"gone":               func() { _ = os.Remove(file) },
-	} {
-		spoil()
-		if _, err := a.agentToken(); exitOf(err) != exitUnauthorised {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := a.agentToken(); (name == "readable by others") != strings.Contains(palyra.AsError(err).Remedy, "chmod 600 "+file) {
-			t.Errorf("%s: the remedy is %q", name, palyra.AsError(err).Remedy)
-		}
-	}
-}
-
-func TestReadInput(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "in")
-	if err := os.WriteFile(file, []byte(`{"a":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a := &app{Process: Process{Stdin: strings.NewReader("{}")}}
-	for arg, want := range map[string]string{`{"b":2}`: `{"b":2}`, "@" + file: `{"a":1}`, "-": "{}"} {
-		if got, err := a.readInput(arg, 7); err != nil || string(got) != want {
-			t.Errorf("%s: %s, %v", arg, got, err)
-		}
-	}
-	if _, err := a.readInput("@"+file, 6); palyra.AsError(err).Reason != palyra.ReasonInputTooLarge {
-		t.Errorf("too large: %v", err)
-	}
-	if _, err := a.readInput("@"+file+"x", 6); palyra.AsError(err).Reason != palyra.ReasonFileNotFound {
-		t.Errorf("missing: %v", err)
-	}
-}
-
-func TestWriteTo(t *testing.T) {
-	var out, errs bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &errs}}
-	file := filepath.Join(t.TempDir(), "out")
-	put := func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("data")); return err }
-	if err := a.writeTo(t.Context(), file, put); err != nil {
-		t.Fatal(err)
-	}
-	if raw, err := os.ReadFile(file); err != nil || string(raw) != "data" || out.Len() != 0 {
-		t.Errorf("%s %v %s", raw, err, out.String())
-	}
-	broken := func(_ context.Context, w io.Writer) error { _, _ = w.Write([]byte("half")); return errors.New("broke") }
-	if err := a.writeTo(t.Context(), file, broken); err == nil {
-		t.Error("no error")
-	}
-	if raw, _ := os.ReadFile(file); string(raw) != "data" {
-		t.Errorf("a broken export replaced the file: %s", raw)
-	}
-	if err := a.writeTo(t.Context(), "", put); err != nil || out.String() != "data" {
-		t.Errorf("%v %s", err, out.String())
-	}
-	if err := a.writeTo(t.Context(), filepath.Join(file, "x"), put); err == nil {
-		t.Error("wrote below a file")
-	}
-}
-
-func TestConfigIsLoadedOnce(t *testing.T) {
-	a := &app{home: t.TempDir()}
-	a.Env = []string{}
-	c, err := a.config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := a.config()
-	if err != nil || again != c {
-		t.Error("loaded twice")
-	}
-	if c.Paths.Home != a.home || c.ToolCall != config.Default().ToolCall {
-		t.Errorf("%+v", c)
 	}
 }

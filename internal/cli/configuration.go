@@ -16,31 +16,35 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/config"
 	"palyra/internal/show"
 
 	profiles "palyra/internal/profile"
 )
 
-func (a *app) configuration() *cobra.Command {
-	return parent("config", "Check and show the configuration; needs no daemon", a.configCheck(), a.configShow(), a.configPath())
+func configurationCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("config", "Check and show the configuration; needs no daemon",
+		configCheckCommand(inv), configShowCommand(inv), configPathCommand(inv))
 }
 
-func (a *app) configCheck() *cobra.Command {
+func configCheckCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "List everything that is wrong with the configuration", Args: takes(),
+		Use: "check", Short: "List everything that is wrong with the configuration", Args: syntax.Takes(),
 		Long: "Looks at config.toml, the environment, your sandbox profiles and whether bubblewrap\n" +
 			"is there, and names file and line of everything that is wrong. One profile that cannot be read stops all of tier\n" +
 			"C: it may have been the stricter one.",
 		Example: "  palyra config check\n  palyra config check --json",
 		RunE: func(*cobra.Command, []string) error {
-			problems := slices.Concat(config.Check(config.Options{Home: a.home, Env: a.Env}), a.profileProblems(), a.bwrapProblems(runtime.GOOS))
+			problems := slices.Concat(config.Check(config.Options{Home: inv.Home, Env: inv.Env}), profileProblems(inv), bwrapProblems(inv, runtime.GOOS))
 			result := struct {
 				OK       bool             `json:"ok"`
 				Problems []config.Problem `json:"problems"`
 			}{len(problems) == 0, screen.Some(problems)}
-			err := a.emit(result, func(w io.Writer) {
+			err := inv.Emit(result, func(w io.Writer) {
 				for _, p := range problems {
 					fmt.Fprintln(w, show.Line(p.String()))
 				}
@@ -49,7 +53,7 @@ func (a *app) configCheck() *cobra.Command {
 				}
 			})
 			if err == nil && !result.OK {
-				return failed(palyra.ReasonConfig, "the configuration has %d problem(s)", len(problems))
+				return exit.Failedf(palyra.ReasonConfig, "the configuration has %d problem(s)", len(problems))
 			}
 			return err
 		},
@@ -57,8 +61,8 @@ func (a *app) configCheck() *cobra.Command {
 }
 
 // profileProblems is what is wrong with the operator's profiles.
-func (a *app) profileProblems() []config.Problem {
-	paths, err := config.Locate(config.Options{Home: a.home, Env: a.Env})
+func profileProblems(inv *invocation.Invocation) []config.Problem {
+	paths, err := config.Locate(config.Options{Home: inv.Home, Env: inv.Env})
 	if err != nil {
 		return nil // the configuration's own check says so
 	}
@@ -74,8 +78,8 @@ const bwrapDefault = "/usr/bin/bwrap"
 
 // bwrapProblems is what is wrong with bubblewrap at a glance, where programs run in
 // it. The daemon looks closer; its status says what it found.
-func (a *app) bwrapProblems(system string) []config.Problem {
-	c, err := a.config()
+func bwrapProblems(inv *invocation.Invocation, system string) []config.Problem {
+	c, err := inv.Config()
 	if err != nil || system != "linux" || c.Process.Tier != "c" {
 		return nil
 	}
@@ -94,18 +98,18 @@ func (a *app) bwrapProblems(system string) []config.Problem {
 	return []config.Problem{{Where: "process.bwrap", Text: text}}
 }
 
-func (a *app) configShow() *cobra.Command {
+func configShowCommand(inv *invocation.Invocation) *cobra.Command {
 	var origin bool
 	cmd := &cobra.Command{
-		Use: "show", Short: "Show every setting and its value", Args: takes(),
+		Use: "show", Short: "Show every setting and its value", Args: syntax.Takes(),
 		Example: "  palyra config show --origin",
 		RunE: func(*cobra.Command, []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
 			list := c.Origins()
-			return a.emit(map[string][]config.Origin{"settings": list}, func(w io.Writer) {
+			return inv.Emit(map[string][]config.Origin{"settings": list}, func(w io.Writer) {
 				header := []string{"KEY", "VALUE"}
 				if origin {
 					header = append(header, "ORIGIN", "WHERE")
@@ -133,14 +137,14 @@ func settingText(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (a *app) configPath() *cobra.Command {
+func configPathCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "path", Short: "Show where configuration, state, keys and sockets are", Args: takes(),
+		Use: "path", Short: "Show where configuration, state, keys and sockets are", Args: syntax.Takes(),
 		Long: "Shows every place that Palyra uses. Of a daemon that is root, what runs have of\n" +
 			"their own lies below /var/lib, by the state's id: while it runs, the id is shown.",
 		Example: "  palyra config path\n  palyra config path --json | jq -r .operator_key",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
@@ -157,8 +161,8 @@ func (a *app) configPath() *cobra.Command {
 				config.Places
 				Agent    string `json:"agent_socket"`
 				Operator string `json:"operator_socket"`
-			}{c.Paths, c.Places(a.stateID(cmd.Context())), agent, operator}
-			return a.emit(result, func(w io.Writer) {
+			}{c.Paths, c.Places(stateID(cmd.Context(), inv)), agent, operator}
+			return inv.Emit(result, func(w io.Writer) {
 				p, at := c.Paths, result.Places
 				screen.Fields(w, screen.Pair{"Home", p.Home}, screen.Pair{"Configuration", p.Config},
 					screen.Pair{"System's", p.System}, screen.Pair{"State", p.State}, screen.Pair{"Keys", p.Keys},
@@ -173,9 +177,9 @@ func (a *app) configPath() *cobra.Command {
 
 // stateID is the id of the state, which only the daemon knows. Without one that
 // answers at once it is a word in its place: it is part of names of root's only.
-func (a *app) stateID(ctx context.Context) string {
+func stateID(ctx context.Context, inv *invocation.Invocation) string {
 	const unknown = "<state id>"
-	c, err := a.operator()
+	c, err := inv.Operator()
 	if err != nil {
 		return unknown
 	}
@@ -195,8 +199,8 @@ func environmentTopic() *cobra.Command {
 	b.WriteString("A setting is taken from the strongest place that names it: --set of `palyra up`, the\n" +
 		"environment, the user's config.toml, the system's, the default. These variables count:\n\n" +
 		"  PALYRA_HOME\n      directory of state, keys and sockets; --home is stronger\n" +
-		"  " + remoteVariable + "\n      the daemon on another machine to talk to, by its name in 'palyra device remotes';\n      --remote is stronger, and --remote '' means this machine's\n" +
-		"  " + tokenVariable + "\n      file with the token of a named agent\n" +
+		"  " + invocation.RemoteVariable + "\n      the daemon on another machine to talk to, by its name in 'palyra device remotes';\n      --remote is stronger, and --remote '' means this machine's\n" +
+		"  " + invocation.TokenVariable + "\n      file with the token of a named agent\n" +
 		"  NO_COLOR\n      print without colours\n")
 	defaults := config.Default()
 	for _, o := range defaults.Origins() {

@@ -12,17 +12,22 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
-func (a *app) approvalsDecide() *cobra.Command {
+func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.DecideRequest
 	var scope, digest string
 	var ttl screen.SpanFlag
 	cmd := &cobra.Command{
-		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: takes("ID", "ANSWER"), ValidArgsFunction: a.completeDecide,
+		Use: "decide ID allow|allow-edits|allow-reads|deny", Short: "Answer an approval", Args: syntax.Takes("ID", "ANSWER"),
+		ValidArgsFunction: completeDecide(inv),
 		Long: "Signs your answer with your operator key. The answer echoes the digest of the plan\n" +
 			"it is about. On a terminal the plan is always shown first, and you type the word;\n" +
 			"a --digest must then be that of the plan shown. Anywhere else --digest is required.\n\n" +
@@ -40,12 +45,12 @@ func (a *app) approvalsDecide() *cobra.Command {
 			r.Scope, r.TTL, r.Digest, r.Method = palyra.Scope(scope), time.Duration(ttl), palyra.Digest(digest), palyra.MethodCLI
 			r, err := question.Widely(r)
 			if err != nil {
-				return usage("%v", err)
+				return exit.Usagef("%v", err)
 			}
 			if err := checkDecision(r); err != nil {
 				return err
 			}
-			return a.decide(cmd.Context(), r)
+			return decide(cmd.Context(), inv, r)
 		},
 	}
 	f := cmd.Flags()
@@ -67,52 +72,52 @@ func (a *app) approvalsDecide() *cobra.Command {
 func checkDecision(r client.DecideRequest) error {
 	switch {
 	case r.Answer != palyra.AnswerAllow && r.Answer != palyra.AnswerDeny:
-		return usage("%q is not an answer: allow, allow-edits, allow-reads or deny", string(r.Answer))
+		return exit.Usagef("%q is not an answer: allow, allow-edits, allow-reads or deny", string(r.Answer))
 	case r.Answer == palyra.AnswerDeny && (r.Scope != "" || r.TTL != 0 || r.Widen != "" || r.Uses != 0):
-		return usage("--scope, --ttl, --widen and --uses belong to an allow")
+		return exit.Usagef("--scope, --ttl, --widen and --uses belong to an allow")
 	case r.Digest != "" && !r.Digest.Valid():
-		return usage("--digest must be sha256: and 64 hex digits")
+		return exit.Usagef("--digest must be sha256: and 64 hex digits")
 	case r.Uses < 0:
-		return usage("--uses must not be negative")
+		return exit.Usagef("--uses must not be negative")
 	}
 	switch r.Scope {
 	case "", palyra.ScopeOnce, palyra.ScopeSession:
 		if r.TTL != 0 && r.Scope != palyra.ScopeSession {
-			return usage("--ttl belongs to --scope timeboxed")
+			return exit.Usagef("--ttl belongs to --scope timeboxed")
 		}
 	case palyra.ScopeTimeboxed:
 		if r.TTL == 0 {
-			return usage("--scope timeboxed needs --ttl")
+			return exit.Usagef("--scope timeboxed needs --ttl")
 		}
 	default:
-		return usage("%q is not a scope: once, session or timeboxed", string(r.Scope))
+		return exit.Usagef("%q is not a scope: once, session or timeboxed", string(r.Scope))
 	}
 	return nil
 }
 
 // decide answers an approval. Without a digest a person must have seen the plan
 // and typed the word.
-func (a *app) decide(ctx context.Context, r client.DecideRequest) error {
-	if r.Digest == "" && !a.interactive() {
-		return usage("--digest is required where nobody can be shown the plan; `%s approvals show %s` prints it", a.own(), r.ID)
+func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequest) error {
+	if r.Digest == "" && !inv.Interactive() {
+		return exit.Usagef("--digest is required where nobody can be shown the plan; `%s approvals show %s` prints it", inv.Own(), r.ID)
 	}
-	c, err := a.operator()
+	c, err := inv.Operator()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if a.interactive() {
-		if r.Digest, err = a.shownDigest(ctx, c, r); err != nil {
+	if inv.Interactive() {
+		if r.Digest, err = shownDigest(ctx, inv, c, r); err != nil {
 			return err
 		}
 	}
-	return a.send(ctx, c, r)
+	return send(ctx, inv, c, r)
 }
 
 // shownDigest shows the plan to the person, who types the word, and returns its
 // digest. One that was given before must be the same.
-func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.DecideRequest) (palyra.Digest, error) {
-	p, err := a.pendingApproval(ctx, c, r.ID)
+func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.DecideRequest) (palyra.Digest, error) {
+	p, err := pendingApproval(ctx, inv, c, r.ID)
 	if err != nil {
 		return "", err
 	}
@@ -123,20 +128,20 @@ func (a *app) shownDigest(ctx context.Context, c *client.Client, r client.Decide
 	if err := question.CheckOffered(p, r); err != nil {
 		return "", err
 	}
-	a.viewApproval(a.Stderr, p, a.separation())
-	drain() // what was typed before this was on the screen is no answer to it
-	typed, err := askLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))
+	viewApproval(inv, inv.Stderr, p, inv.Separation())
+	terminal.Drain() // what was typed before this was on the screen is no answer to it
+	typed, err := terminal.AskLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))
 	if err != nil {
 		return "", err
 	}
 	if typed != question.Word(r) {
-		return "", failed(palyra.ReasonCancelled, "nothing was decided")
+		return "", exit.Failedf(palyra.ReasonCancelled, "nothing was decided")
 	}
 	return p.PlanDigest, nil
 }
 
 // send signs and sends an answer and prints the approval as it then stands.
-func (a *app) send(ctx context.Context, c *client.Client, r client.DecideRequest) error {
+func send(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.DecideRequest) error {
 	if r.Answer == palyra.AnswerAllow && r.Scope == "" {
 		r.Scope = palyra.ScopeOnce
 	}
@@ -144,7 +149,7 @@ func (a *app) send(ctx context.Context, c *client.Client, r client.DecideRequest
 	if err != nil {
 		return err
 	}
-	return a.emit(approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
+	return inv.Emit(approvalOf(p), func(w io.Writer) { fmt.Fprintln(w, settled(p)) })
 }
 
 // settled says in one line how an approval stands.
@@ -188,7 +193,7 @@ func reachText(r client.DecideRequest) string {
 
 // pendingApproval fetches an approval that can still be answered, with a plan
 // that is the one its digest names.
-func (a *app) pendingApproval(ctx context.Context, c *client.Client, id palyra.ID) (palyra.Approval, error) {
+func pendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ID) (palyra.Approval, error) {
 	p, err := c.Approval(ctx, id)
 	if err != nil {
 		return p, err
@@ -202,19 +207,19 @@ func (a *app) pendingApproval(ctx context.Context, c *client.Client, id palyra.I
 // decideHere shows the plan of a waiting call at this terminal and takes the
 // person's answer: allow once, or deny.
 func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
-	c, err := w.operator()
+	c, err := w.inv.Operator()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	p, err := w.pendingApproval(ctx, c, id)
+	p, err := pendingApproval(ctx, w.inv, c, id)
 	if err != nil {
 		return err
 	}
-	v := w.viewOf(w.Stderr, p, w.separation())
+	v := viewOf(w.inv, w.inv.Stderr, p, w.inv.Separation())
 	v.Short, v.Once = true, true
 	v.Print()
-	drain() // what was typed before this was on the screen is no answer to it
+	terminal.Drain() // what was typed before this was on the screen is no answer to it
 	for try := 1; ; try++ {
 		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
 		if r.Answer, err = w.askAnswer(ctx, p); err == nil {
@@ -225,10 +230,10 @@ func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
 				_, err = c.Decide(ctx, r)
 			}
 		}
-		if err == nil || ctx.Err() != nil || try == maxTries || !unanswered(err) {
+		if err == nil || ctx.Err() != nil || try == invocation.MaxTries || !unanswered(err) {
 			return err
 		}
-		w.say("palyra: %s; the call still waits", show.Line(palyra.AsError(err).Text))
+		w.inv.Say("palyra: %s; the call still waits", show.Line(palyra.AsError(err).Text))
 	}
 }
 
@@ -244,24 +249,24 @@ func (w *waiter) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answe
 		more += ", " + one + " to go on unasked"
 	}
 	for {
-		typed, err := askLine(ctx, "Type allow to allow once, deny to deny"+more+" (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
+		typed, err := terminal.AskLine(ctx, "Type allow to allow once, deny to deny"+more+" (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
 		if err != nil {
 			return "", err
 		}
 		if slices.Contains(append(words, string(palyra.AnswerAllow), string(palyra.AnswerDeny)), typed) {
 			return palyra.Answer(typed), nil
 		}
-		w.say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
+		w.inv.Say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
 	}
 }
 
 // viewApproval prints the short view, which is that of whoever is asked.
-func (a *app) viewApproval(w io.Writer, p palyra.Approval, s palyra.Separation) {
-	v := a.viewOf(w, p, s)
+func viewApproval(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) {
+	v := viewOf(inv, w, p, s)
 	v.Short = true
 	v.Print()
 }
 
-func (a *app) viewOf(w io.Writer, p palyra.Approval, s palyra.Separation) *question.View {
-	return &question.View{W: w, Approval: p, Separation: s, Now: a.Now(), Style: screen.Style(a.colours(w)), Width: screen.Width(w), Own: a.own()}
+func viewOf(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) *question.View {
+	return &question.View{W: w, Approval: p, Separation: s, Now: inv.Now(), Style: screen.Style(inv.Colours(w)), Width: screen.Width(w), Own: inv.Own()}
 }

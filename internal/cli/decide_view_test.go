@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -15,9 +16,9 @@ import (
 func TestAnApprovalFromAnotherMachine(t *testing.T) {
 	a := questiontest.ProcessApproval()
 	a.PeerUID = -1
-	app := &app{Process: Process{Now: func() time.Time { return questiontest.SampleNow }}, remote: farFlag{name: "work", given: true}}
+	inv := &invocation.Invocation{Now: func() time.Time { return questiontest.SampleNow }, Remote: invocation.RemoteFlag{Name: "work", Given: true}}
 	var b bytes.Buffer
-	v := app.viewOf(&b, a, palyra.SeparationDevice)
+	v := viewOf(inv, &b, a, palyra.SeparationDevice)
 	v.Short = true
 	v.Print()
 	for _, want := range []string{"(from another machine) through", "palyra --remote work approvals show"} {

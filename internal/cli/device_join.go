@@ -11,16 +11,19 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
 // joinOptions is what the command line of device join says.
 type joinOptions struct{ as, name, code string }
 
-func (a *app) deviceJoin() *cobra.Command {
+func deviceJoinCommand(inv *invocation.Invocation) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
-		Use: "join [ADDRESS]", Short: "Pair this machine with a daemon elsewhere", Args: takes("[ADDRESS]"),
+		Use: "join [ADDRESS]", Short: "Pair this machine with a daemon elsewhere", Args: syntax.Takes("[ADDRESS]"),
 		Long: "Makes a key on this machine, proves to the daemon at ADDRESS (host or host:port) that you\n" +
 			"know the PIN it shows, and keeps the certificate that it gives once a person there said\n" +
 			"yes. The PIN is read from the terminal and nowhere else. With --code, the text of the QR\n" +
@@ -29,7 +32,7 @@ func (a *app) deviceJoin() *cobra.Command {
 			"remotes; the key never leaves it.",
 		Example: "  palyra device join 192.0.2.7\n  palyra device join 192.0.2.7:7443 --as work --name laptop\n  palyra device join --code - < code.txt",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, err := a.joinRequest(args, o)
+			q, err := joinRequest(inv, args, o)
 			if err != nil {
 				return err
 			}
@@ -37,7 +40,7 @@ func (a *app) deviceJoin() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(r.Copy(), func(w io.Writer) {
+			return inv.Emit(r.Copy(), func(w io.Writer) {
 				fmt.Fprintf(w, "Paired as %s with the daemon at %s. Use it with: palyra --remote %s status\n",
 					show.Line(r.Device.Name), show.Line(r.Address), show.Arg(r.Name))
 			})
@@ -55,22 +58,26 @@ const (
 )
 
 // joinRequest fills in what the person left out.
-func (a *app) joinRequest(args []string, o joinOptions) (client.JoinRequest, error) {
-	c, err := a.config()
+func joinRequest(inv *invocation.Invocation, args []string, o joinOptions) (client.JoinRequest, error) {
+	c, err := inv.Config()
 	if err != nil {
 		return client.JoinRequest{}, err
 	}
-	q := client.JoinRequest{Dir: c.Paths.Remotes, Name: o.as, Device: o.name, PIN: a.pin, Wrong: a.wrongPIN}
+	q := client.JoinRequest{
+		Dir: c.Paths.Remotes, Name: o.as, Device: o.name,
+		PIN:   func() (palyra.Secret, error) { return pin(inv) },
+		Wrong: func(err error, left int) { wrongPIN(inv, err, left) },
+	}
 	if len(args) == 0 && o.code == "" {
-		return q, usage("give an ADDRESS, or the text of the QR code with --code")
+		return q, exit.Usagef("give an ADDRESS, or the text of the QR code with --code")
 	}
 	if o.code != "" {
-		raw, err := a.readInput(o.code, maxCode)
+		raw, err := inv.ReadInput(o.code, maxCode)
 		if err != nil {
 			return q, err
 		}
 		if q.Code = strings.TrimSpace(string(raw)); q.Code == "" {
-			return q, usage("--code is empty")
+			return q, exit.Usagef("--code is empty")
 		}
 	}
 	if len(args) > 0 {
@@ -80,16 +87,16 @@ func (a *app) joinRequest(args []string, o joinOptions) (client.JoinRequest, err
 		q.Device = client.PlainName(hostname())
 	}
 	q.Prepared = func(print string) {
-		a.say("This machine's key is  %s\nCompare it with what the daemon's side shows before you say yes there.", show.Line(print))
+		inv.Say("This machine's key is  %s\nCompare it with what the daemon's side shows before you say yes there.", show.Line(print))
 	}
-	q.Progress = func(_ palyra.PairingState, text string) { a.say("%s", show.Line(text)) }
+	q.Progress = func(_ palyra.PairingState, text string) { inv.Say("%s", show.Line(text)) }
 	return q, nil
 }
 
 // pin asks for the PIN. It comes from the person's terminal only: an agent must
 // not be able to pair a machine by itself.
-func (a *app) pin() (palyra.Secret, error) {
-	s, err := a.secret(a.ctx, "PIN that the daemon shows: ")
+func pin(inv *invocation.Invocation) (palyra.Secret, error) {
+	s, err := inv.Secret(inv.Context, "PIN that the daemon shows: ")
 	if err != nil && palyra.AsError(err).Reason == palyra.ReasonCancelled {
 		return s, palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "no PIN was typed").WithCause(err)
 	}
@@ -97,11 +104,11 @@ func (a *app) pin() (palyra.Secret, error) {
 }
 
 // wrongPIN says that the person may try again.
-func (a *app) wrongPIN(err error, left int) {
+func wrongPIN(inv *invocation.Invocation, err error, left int) {
 	e := palyra.AsError(err)
-	fmt.Fprintf(a.Stderr, "palyra: %s; %d of %d tries are left\n", show.Line(e.Text), left, maxTries)
+	fmt.Fprintf(inv.Stderr, "palyra: %s; %d of %d tries are left\n", show.Line(e.Text), left, invocation.MaxTries)
 	if e.Remedy != "" {
-		a.say("  remedy: %s", show.Line(e.Remedy))
+		inv.Say("  remedy: %s", show.Line(e.Remedy))
 	}
 }
 

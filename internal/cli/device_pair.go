@@ -11,23 +11,26 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
-func (a *app) devicePair() *cobra.Command {
+func devicePairCommand(inv *invocation.Invocation) *cobra.Command {
 	var principal, role string
 	var noQR bool
 	cmd := &cobra.Command{
-		Use: "pair", Short: "Show a code with which another machine becomes a device", Args: takes(),
+		Use: "pair", Short: "Show a code with which another machine becomes a device", Args: syntax.Takes(),
 		Long: "Shows an 8-digit PIN and a QR code, both good for two minutes and five tries. Type or\n" +
 			"scan it on the other machine ('palyra device join'). When that machine has proven that\n" +
 			"it knows the code you are shown its name, address and key, and asked. Nothing is paired\n" +
 			"before you say yes. Ctrl-C withdraws the code. With --json there is one object per line,\n" +
 			"the code in the first, and the answer is given elsewhere ('palyra approvals decide').",
 		Example: "  palyra device pair\n  palyra device pair --role viewer\n  palyra device pair --for user:bob --role approver",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			w := &pairWatch{waiter: &waiter{app: a, what: "withdraws the code"}, ctx: ctx, noQR: noQR}
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			w := &pairWatch{waiter: &waiter{inv: inv, what: "withdraws the code"}, ctx: ctx, noQR: noQR}
 			err := c.PairDevice(ctx, palyra.Principal(principal), palyra.Role(role), w.see)
 			w.leave()
 			if err != nil {
@@ -40,7 +43,7 @@ func (a *app) devicePair() *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", "", "the most that it may do: approver, viewer, operator, admin, owner, auditor (default approver)")
 	cmd.Flags().BoolVar(&noQR, "no-qr", false, "print the PIN and the code's text only")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("for", a.completeUsers)
+	_ = cmd.RegisterFlagCompletionFunc("for", completeUsers(inv))
 	return cmd
 }
 
@@ -59,8 +62,8 @@ type pairWatch struct {
 func (w *pairWatch) see(p palyra.Pairing) error {
 	before := w.last
 	w.last = p
-	if w.asJSON {
-		return w.printJSON(p)
+	if w.inv.JSON {
+		return w.inv.PrintJSON(p)
 	}
 	switch {
 	case before.ID == "":
@@ -70,7 +73,7 @@ func (w *pairWatch) see(p palyra.Pairing) error {
 	case p.State != palyra.PairingProven && before.Approval != "":
 		w.leave() // answered here or elsewhere, or over
 	case p.Tries > before.Tries:
-		w.say("A machine at %s is trying (%d of %d).", show.Line(p.Address), p.Tries, pairTries)
+		w.inv.Say("A machine at %s is trying (%d of %d).", show.Line(p.Address), p.Tries, pairTries)
 	}
 	return nil
 }
@@ -78,7 +81,7 @@ func (w *pairWatch) see(p palyra.Pairing) error {
 // offer shows the code. It is what the command is for, so also to those who want
 // little said.
 func (w *pairWatch) offer(p palyra.Pairing) {
-	if !w.noQR && isTerminal(w.Stderr) {
+	if !w.noQR && terminal.Is(w.inv.Stderr) {
 		w.showQR(p.Code)
 	}
 	pin := p.PIN
@@ -89,12 +92,12 @@ func (w *pairWatch) offer(p palyra.Pairing) {
 	if len(p.Addresses) > 0 {
 		at = p.Addresses[0]
 	}
-	fmt.Fprintf(w.Stderr, "PIN    %s\nCode   %s\n\n", show.Line(pin), show.Line(p.Code))
-	fmt.Fprintf(w.Stderr, "On the other machine:  palyra device join %s\n", show.Line(at))
+	fmt.Fprintf(w.inv.Stderr, "PIN    %s\nCode   %s\n\n", show.Line(pin), show.Line(p.Code))
+	fmt.Fprintf(w.inv.Stderr, "On the other machine:  palyra device join %s\n", show.Line(at))
 	if len(p.Addresses) > 1 {
-		fmt.Fprintf(w.Stderr, "It can also be reached at %s.\n", show.Line(strings.Join(p.Addresses[1:], ", ")))
+		fmt.Fprintf(w.inv.Stderr, "It can also be reached at %s.\n", show.Line(strings.Join(p.Addresses[1:], ", ")))
 	}
-	w.say("Good until %s. Waiting; Ctrl-C withdraws it.", screen.Stamp(p.ExpiresAt))
+	w.inv.Say("Good until %s. Waiting; Ctrl-C withdraws it.", screen.Stamp(p.ExpiresAt))
 }
 
 // quiet is the empty border of a QR code, in modules.
@@ -107,15 +110,15 @@ func (w *pairWatch) showQR(code string) {
 	if len(lines) == 0 {
 		return
 	}
-	if columns := screen.Width(w.Stderr); columns > 0 && columns < len([]rune(lines[0])) {
-		w.say("The terminal is too narrow for the QR code: %d columns are needed.", len([]rune(lines[0])))
+	if columns := screen.Width(w.inv.Stderr); columns > 0 && columns < len([]rune(lines[0])) {
+		w.inv.Say("The terminal is too narrow for the QR code: %d columns are needed.", len([]rune(lines[0])))
 		return
 	}
 	for _, line := range lines {
-		if w.colours(w.Stderr) { // light on dark, whatever the terminal's colours are
+		if w.inv.Colours(w.inv.Stderr) { // light on dark, whatever the terminal's colours are
 			line = "\x1b[97;40m" + line + "\x1b[0m"
 		}
-		fmt.Fprintln(w.Stderr, line)
+		fmt.Fprintln(w.inv.Stderr, line)
 	}
 }
 
@@ -132,14 +135,14 @@ func qrLines(code string) []string {
 // ask puts the machine before the person. The answer is an ordinary decision,
 // signed with their key; without a terminal somebody else must give it.
 func (w *pairWatch) ask(p palyra.Pairing) {
-	fmt.Fprintf(w.Stderr, "\n%s at %s knows the code.\nIts key is  %s\nCompare this with what the other machine shows.\n\n",
+	fmt.Fprintf(w.inv.Stderr, "\n%s at %s knows the code.\nIts key is  %s\nCompare this with what the other machine shows.\n\n",
 		show.Line(p.Name), show.Line(p.Address), show.Line(p.Print))
 	id := show.Arg(string(p.Approval))
-	if !w.interactive() {
-		fmt.Fprintf(w.Stderr, "Answer it with: %s approvals decide %s allow, or deny\n", w.own(), id) // nothing goes on without it
+	if !w.inv.Interactive() {
+		fmt.Fprintf(w.inv.Stderr, "Answer it with: %s approvals decide %s allow, or deny\n", w.inv.Own(), id) // nothing goes on without it
 		return
 	}
-	w.say("Answer below, or elsewhere with: %s approvals decide %s allow", w.own(), id)
+	w.inv.Say("Answer below, or elsewhere with: %s approvals decide %s allow", w.inv.Own(), id)
 	w.askInPlace(w.ctx, client.ApprovalRequested{ApprovalID: p.Approval})
 }
 
@@ -147,14 +150,14 @@ func (w *pairWatch) ask(p palyra.Pairing) {
 func (w *pairWatch) leave() {
 	w.stopAsking()
 	if w.forgetTyped() {
-		drain()
+		terminal.Drain()
 	}
 }
 
 // withdrawn says what became of the code when the command ends before the pairing.
 func (w *pairWatch) withdrawn(err error) error {
 	if w.ctx.Err() != nil && w.last.ID != "" {
-		w.say("palyra: the code is withdrawn; nothing was paired")
+		w.inv.Say("palyra: the code is withdrawn; nothing was paired")
 	}
 	return err
 }
@@ -178,8 +181,8 @@ var pairEnds = map[palyra.PairingState]struct {
 func (w *pairWatch) end() error {
 	p := w.last
 	if p.State == palyra.PairingDone && p.Device != nil {
-		if !w.asJSON {
-			w.say("Paired: %s (%s) is a device of %s and may do what the role %s may.",
+		if !w.inv.JSON {
+			w.inv.Say("Paired: %s (%s) is a device of %s and may do what the role %s may.",
 				show.Line(p.Device.Name), show.Line(p.Device.ID), show.Line(string(p.Device.Principal)), show.Line(string(p.Device.Role)))
 		}
 		return nil

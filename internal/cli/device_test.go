@@ -16,6 +16,7 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -142,7 +143,7 @@ func TestPairingAtTwoTerminals(t *testing.T) {
 	pair.expect("is neither allow nor deny")
 	pair.send("allow\n")
 	pair.expect("Paired: laptop (dev-")
-	if c, d := pair.end(), join.end(); c != exitOK || d != exitOK || !strings.Contains(join.seen.String(), "palyra --remote work status") {
+	if c, d := pair.end(), join.end(); c != exit.OK || d != exit.OK || !strings.Contains(join.seen.String(), "palyra --remote work status") {
 		t.Errorf("exits %d and %d\n%s", c, d, join.seen.String())
 	}
 	// That join looked whether anybody is there cost nothing: one try failed.
@@ -200,12 +201,12 @@ func useElsewhere(t *testing.T, there, here *house) {
 		{"policy", "why", "--tool", "palyra.echo"},
 		{"run", "--script", os.DevNull},
 	} {
-		if said := here.fails(exitUsage, append([]string{"--remote", "work"}, args...)...); !strings.Contains(said, "--workspace is required") {
+		if said := here.fails(exit.Usage, append([]string{"--remote", "work"}, args...)...); !strings.Contains(said, "--workspace is required") {
 			t.Errorf("%v: %s", args, said)
 		}
 	}
 	for _, args := range [][]string{{"workspace", "add", "."}, {"workspace", "remove", "x"}, {"exec", "-w", "x", "--", "true"}} {
-		if said := here.fails(exitUsage, append([]string{"--remote", "work"}, args...)...); !strings.Contains(said, "is no whole path") {
+		if said := here.fails(exit.Usage, append([]string{"--remote", "work"}, args...)...); !strings.Contains(said, "is no whole path") {
 			t.Errorf("%v: %s", args, said)
 		}
 	}
@@ -218,12 +219,12 @@ func useElsewhere(t *testing.T, there, here *house) {
 	}
 	fatal(t, os.WriteFile(filepath.Join(here.work, "s.yaml"), []byte("title: t\nturns:\n  - calls:\n      - {tool: palyra.echo, with: {text: x}, expect: finished}\n"), 0o600))
 	far("run", "--script", "s.yaml", "-w", there.work)
-	here.fails(exitRefused, "--remote", "work", "exec", "--no-wait", "--no-stdin", "-w", there.work, "--", "true")
+	here.fails(exit.Refused, "--remote", "work", "exec", "--no-wait", "--no-stdin", "-w", there.work, "--", "true")
 	// Codes can be shown from here as well; hanging up withdraws them.
 	pair := here.stream("--remote", "work", "device", "pair", "--json")
 	pair.until(`"code"`)
 	fatal(t, pair.cmd.Process.Signal(os.Interrupt))
-	if err := pair.cmd.Wait(); exitCodeOf(err) != exitCancelled {
+	if err := pair.cmd.Wait(); exitCodeOf(err) != exit.Cancelled {
 		t.Error(err)
 	}
 	var shapes bytes.Buffer
@@ -240,7 +241,7 @@ func useElsewhere(t *testing.T, there, here *house) {
 	if list := there.palyra("device", "list"); !strings.Contains(list, "revoked 2") {
 		t.Errorf("%s", list)
 	}
-	here.fails(exitNoDaemon, "--remote", "work", "status")
+	here.fails(exit.NoDaemon, "--remote", "work", "status")
 }
 
 // renewedInTime uses the remote when two thirds of its certificate's life are over:
@@ -252,7 +253,7 @@ func renewedInTime(t *testing.T, here *house) {
 		var out, errs bytes.Buffer
 		env := append(here.env, "PALYRA_REMOTE=work")
 		code := Main(t.Context(), Process{Args: []string{"status"}, Env: env, Stdout: &out, Stderr: &errs, Now: func() time.Time { return time.Now().Add(ahead) }})
-		if code != exitOK || errs.String() != "" {
+		if code != exit.OK || errs.String() != "" {
 			t.Errorf("exit %d\n%s", code, errs.String())
 		}
 		return serial()
@@ -276,14 +277,14 @@ func TestPairingWithdrawn(t *testing.T) {
 		t.Error("a QR code in spite of --no-qr")
 	}
 	code := regexp.MustCompile(`Code   (palyra-pair:1\?\S+)`).FindStringSubmatch(pair.seen.String())
-	if busy := there.fails(exitFailure, "device", "pair"); !strings.Contains(busy, "another pairing") {
+	if busy := there.fails(exit.Failure, "device", "pair"); !strings.Contains(busy, "another pairing") {
 		t.Errorf("%s", busy)
 	}
 	pair.send("\x03")
-	if exit := pair.end(); exit != exitCancelled || !strings.Contains(pair.seen.String(), "the code is withdrawn; nothing was paired") {
-		t.Errorf("exit %d\n%s", exit, pair.seen.String())
+	if got := pair.end(); got != exit.Cancelled || !strings.Contains(pair.seen.String(), "the code is withdrawn; nothing was paired") {
+		t.Errorf("exit %d\n%s", got, pair.seen.String())
 	}
-	here.fails(exitFailure, "device", "join", "--code", code[1])
+	here.fails(exit.Failure, "device", "join", "--code", code[1])
 	if out := here.palyra("device", "remotes", "--json"); !strings.Contains(out, `"remotes":[]`) {
 		t.Errorf("%s", out)
 	}
@@ -298,7 +299,7 @@ func TestRevokedDevice(t *testing.T) {
 	if out := there.palyra("device", "revoke", "one", "--json"); digOne(t, out, "revoked_by") == "" {
 		t.Errorf("%s", out)
 	}
-	if said := here.fails(exitUnauthorised, "--remote", "one", "status"); !strings.Contains(said, "revoked") {
+	if said := here.fails(exit.Unauthorised, "--remote", "one", "status"); !strings.Contains(said, "revoked") {
 		t.Errorf("%s", said)
 	}
 	here.palyra("--remote", "two", "status")
@@ -307,15 +308,15 @@ func TestRevokedDevice(t *testing.T) {
 	join := here.command("device", "join", "--code", "-", "--as", "again", "--name", "one")
 	join.Stdin = strings.NewReader(digOne(t, pair.until(`"code"`), "code") + "\n")
 	said, err := join.CombinedOutput()
-	if exitCodeOf(err) != exitFailure || strings.Contains(string(said), "a person") || !strings.Contains(string(said), "--name OTHER") {
+	if exitCodeOf(err) != exit.Failure || strings.Contains(string(said), "a person") || !strings.Contains(string(said), "--name OTHER") {
 		t.Errorf("%v\n%s", err, said)
 	}
 	pair.until(`"reason_code":"already_exists"`)
-	if err := pair.cmd.Wait(); exitCodeOf(err) != exitFailure {
+	if err := pair.cmd.Wait(); exitCodeOf(err) != exit.Failure {
 		t.Error(err)
 	}
 	// What is over can be forgotten, by its name alone.
-	here.fails(exitFailure, "device", "forget", "../remotes/one")
+	here.fails(exit.Failure, "device", "forget", "../remotes/one")
 	if out := here.palyra("device", "forget", "one", "--json"); digOne(t, out, "name") != "one" {
 		t.Errorf("%s", out)
 	}
@@ -323,21 +324,21 @@ func TestRevokedDevice(t *testing.T) {
 		t.Errorf("%s", list)
 	}
 	for _, said := range []string{
-		here.fails(exitUsage, "--remote", "two", "approvals", "decide", "X", "allow"),
-		here.fails(exitUsage, "--remote", "two", "policy", "why", "--tool", "palyra.echo"),
+		here.fails(exit.Usage, "--remote", "two", "approvals", "decide", "X", "allow"),
+		here.fails(exit.Usage, "--remote", "two", "policy", "why", "--tool", "palyra.echo"),
 	} {
 		if !strings.Contains(said, "palyra --remote two ") {
 			t.Errorf("%s", said)
 		}
 	}
-	if said := here.fails(exitUnauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said, "the device two has the role approver") || !strings.Contains(said, "--role auditor") {
+	if said := here.fails(exit.Unauthorised, "--remote", "two", "journal", "tail"); !strings.Contains(said, "the device two has the role approver") || !strings.Contains(said, "--role auditor") {
 		t.Errorf("%s", said)
 	}
 	// A device that is not an owner's may not end itself either, and is told so.
-	here.fails(exitUnauthorised, "--remote", "two", "device", "revoke", "two")
+	here.fails(exit.Unauthorised, "--remote", "two", "device", "revoke", "two")
 	// The door closes behind the last device; that nobody answers may be that.
 	there.palyra("device", "revoke", "two")
-	if said := here.fails(exitNoDaemon, "--remote", "two", "status"); !strings.Contains(said, "or this machine was revoked") {
+	if said := here.fails(exit.NoDaemon, "--remote", "two", "status"); !strings.Contains(said, "or this machine was revoked") {
 		t.Errorf("%s", said)
 	}
 	forgot, err := here.command("device", "forget", "two").CombinedOutput()
@@ -372,7 +373,7 @@ func TestPairingDenied(t *testing.T) {
 	pair.send("deny\n")
 	// The door closes with the code; where that is quicker than the words, the
 	// other side only sees that it broke off.
-	if c, d := pair.end(), join.end(); c != exitApproval || d != exitApproval && d != exitFailure {
+	if c, d := pair.end(), join.end(); c != exit.Approval || d != exit.Approval && d != exit.Failure {
 		t.Errorf("exits %d and %d\n%s\n%s", c, d, pair.seen.String(), join.seen.String())
 	}
 	noRemotes(t, here)

@@ -9,27 +9,31 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) devices() *cobra.Command {
-	return parent("device", "Other machines that decide and look here, and daemons that this one is paired with",
-		a.devicePair(), a.deviceJoin(), a.deviceList(), a.deviceShow(), a.deviceRevoke(), a.deviceRenew(), a.deviceRemotes(), a.deviceForget())
+func devicesCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("device", "Other machines that decide and look here, and daemons that this one is paired with",
+		devicePairCommand(inv), deviceJoinCommand(inv), deviceListCommand(inv), deviceShowCommand(inv),
+		deviceRevokeCommand(inv), deviceRenewCommand(inv), deviceRemotesCommand(inv), deviceForgetCommand(inv))
 }
 
-func (a *app) deviceList() *cobra.Command {
+func deviceListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the devices; revoked ones too", Args: takes(), Example: "  palyra device list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: "list", Short: "List the devices; revoked ones too", Args: syntax.Takes(), Example: "  palyra device list",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Devices(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Device{"devices": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Device{"devices": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, d := range list {
-					rows = append(rows, []string{d.Name, d.ID, string(d.Principal), string(d.Role), screen.Stamp(d.PairedAt), screen.Stamp(d.SeenAt), a.deviceEnd(d)})
+					rows = append(rows, []string{d.Name, d.ID, string(d.Principal), string(d.Role), screen.Stamp(d.PairedAt), screen.Stamp(d.SeenAt), deviceEnd(inv, d)})
 				}
 				screen.Table(w, []string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"}, rows)
 			})
@@ -38,31 +42,31 @@ func (a *app) deviceList() *cobra.Command {
 }
 
 // deviceEnd is how a device stands.
-func (a *app) deviceEnd(d palyra.Device) string {
+func deviceEnd(inv *invocation.Invocation, d palyra.Device) string {
 	switch {
 	case !d.Live():
 		return "revoked " + screen.Stamp(d.RevokedAt)
-	case !a.Now().Before(d.ExpiresAt):
+	case !inv.Now().Before(d.ExpiresAt):
 		return "certificate ended " + screen.Stamp(d.ExpiresAt)
 	}
 	return "certificate until " + screen.Stamp(d.ExpiresAt)
 }
 
-func (a *app) deviceShow() *cobra.Command {
+func deviceShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show DEVICE", Short: "Show one device, by its name or id", Args: takes("DEVICE"), ValidArgsFunction: a.completeDevices,
+		Use: "show DEVICE", Short: "Show one device, by its name or id", Args: syntax.Takes("DEVICE"), ValidArgsFunction: completeDevices(inv),
 		Example: "  palyra device show laptop",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := c.Device(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.emit(d, func(w io.Writer) {
+			return inv.Emit(d, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Device", d.ID}, screen.Pair{"Name", d.Name},
 					screen.Pair{"Principal", string(d.Principal)}, screen.Pair{"Role", string(d.Role)},
 					screen.Pair{"Key", d.KeyID}, screen.Pair{"Public key", d.PublicKey},
 					screen.Pair{"Certificate", string(d.Certificate)}, screen.Pair{"Serial", d.Serial},
-					screen.Pair{"State", a.deviceEnd(d)},
+					screen.Pair{"State", deviceEnd(inv, d)},
 					screen.Pair{"Paired", screen.Stamp(d.PairedAt) + " by " + string(d.PairedBy) + " from " + d.Address},
 					screen.Pair{"Call", string(d.Call)}, screen.Pair{"Seen", screen.Stamp(d.SeenAt)},
 					screen.Pair{"Revoked by", string(d.RevokedBy)})
@@ -71,12 +75,13 @@ func (a *app) deviceShow() *cobra.Command {
 	}
 }
 
-func (a *app) deviceRevoke() *cobra.Command {
+func deviceRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke DEVICE", Short: "End a device at once, with every connection it has open", Args: takes("DEVICE"), ValidArgsFunction: a.completeDevices,
-		Long:    "DEVICE is its name or id. It is not let in any more, from now on; the machine itself\nkeeps its key, which opens nothing here. To let it in again, pair it under another name.",
-		Example: "  palyra device revoke laptop",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		Use: "revoke DEVICE", Short: "End a device at once, with every connection it has open", Args: syntax.Takes("DEVICE"),
+		ValidArgsFunction: completeDevices(inv),
+		Long:              "DEVICE is its name or id. It is not let in any more, from now on; the machine itself\nkeeps its key, which opens nothing here. To let it in again, pair it under another name.",
+		Example:           "  palyra device revoke laptop",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := c.Device(ctx, args[0])
 			if err != nil {
 				return err
@@ -85,10 +90,10 @@ func (a *app) deviceRevoke() *cobra.Command {
 			if err == nil {
 				d = revoked
 			}
-			if err := a.parted(ctx, c, d, err); err != nil {
+			if err := parted(ctx, inv, c, d, err); err != nil {
 				return err
 			}
-			return a.emit(d, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(d.Name)) })
+			return inv.Emit(d, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", show.Line(d.Name)) })
 		}),
 	}
 }
@@ -96,12 +101,12 @@ func (a *app) deviceRevoke() *cobra.Command {
 // parted is err, or nil when it only says that this machine has just ended itself:
 // the daemon cuts the connections of a revoked device off, the one included that
 // asked for it, and lets it in no more.
-func (a *app) parted(ctx context.Context, c *client.Client, d palyra.Device, err error) error {
-	conf, bad := a.config()
-	if err == nil || bad != nil || a.remoteName() == "" || palyra.AsError(err).Reason != client.ReasonConnectionLost {
+func parted(ctx context.Context, inv *invocation.Invocation, c *client.Client, d palyra.Device, err error) error {
+	conf, bad := inv.Config()
+	if err == nil || bad != nil || inv.RemoteName() == "" || palyra.AsError(err).Reason != client.ReasonConnectionLost {
 		return err
 	}
-	r, bad := client.LoadRemote(conf.Paths.Remotes, a.remoteName())
+	r, bad := client.LoadRemote(conf.Paths.Remotes, inv.RemoteName())
 	if bad != nil || r.Device.ID != d.ID {
 		return err
 	}
@@ -117,25 +122,26 @@ func (a *app) parted(ctx context.Context, c *client.Client, d palyra.Device, err
 		WithRemedy("make sure on its machine: palyra device list").WithCause(err)
 }
 
-func (a *app) deviceRenew() *cobra.Command {
+func deviceRenewCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "renew [NAME]", Short: "Renew this machine's certificate at a daemon elsewhere", Args: takes("[NAME]"), ValidArgsFunction: a.completeRemote,
+		Use: "renew [NAME]", Short: "Renew this machine's certificate at a daemon elsewhere", Args: syntax.Takes("[NAME]"),
+		ValidArgsFunction: completeRemote(inv),
 		Long: "Certificates are renewed by themselves after two thirds of their life, whenever the daemon\n" +
 			"is used. This does it now. NAME is one of 'palyra device remotes' (default: that of\n" +
 			"--remote).",
 		Example: "  palyra device renew work",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := a.remoteName()
+			name := inv.RemoteName()
 			if len(args) > 0 {
-				if a.remote.given && a.remote.name != args[0] {
-					return usage("%s and --remote %s are not the same daemon", show.Arg(args[0]), show.Arg(a.remote.name))
+				if inv.Remote.Given && inv.Remote.Name != args[0] {
+					return exit.Usagef("%s and --remote %s are not the same daemon", show.Arg(args[0]), show.Arg(inv.Remote.Name))
 				}
 				name = args[0]
 			}
 			if name == "" {
-				return usage("NAME is missing: one of 'palyra device remotes'")
+				return exit.Usagef("NAME is missing: one of 'palyra device remotes'")
 			}
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
@@ -147,30 +153,31 @@ func (a *app) deviceRenew() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(d, func(w io.Writer) {
+			return inv.Emit(d, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: certificate until %s\n", show.Line(name), screen.Stamp(d.ExpiresAt))
 			})
 		},
 	}
 }
 
-func (a *app) deviceRemotes() *cobra.Command {
+func deviceRemotesCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "remotes", Short: "List the daemons that this machine is paired with; needs no daemon", Args: takes(), Example: "  palyra device remotes",
+		Use: "remotes", Short: "List the daemons that this machine is paired with; needs no daemon",
+		Args: syntax.Takes(), Example: "  palyra device remotes",
 		Long: "CERTIFICATE and UNTIL are about this machine's certificate and its time. Whether the daemon\n" +
 			"still lets this machine in, or has revoked it, only the daemon knows: ask it with\n" +
 			"'palyra --remote NAME status'.",
 		RunE: func(*cobra.Command, []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
 			list, bad := client.Remotes(c.Paths.Remotes)
-			err = a.emit(map[string][]*client.Remote{"remotes": screen.Some(list)}, func(w io.Writer) {
+			err = inv.Emit(map[string][]*client.Remote{"remotes": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, r := range list {
 					ends, _ := r.Expires()
-					rows = append(rows, []string{r.Name, r.Address, r.Device.Name, string(r.Device.Role), a.certificateEnd(r), screen.Stamp(ends), r.StateID})
+					rows = append(rows, []string{r.Name, r.Address, r.Device.Name, string(r.Device.Role), certificateEnd(inv, r), screen.Stamp(ends), r.StateID})
 				}
 				screen.Table(w, []string{"NAME", "ADDRESS", "AS", "ROLE", "CERTIFICATE", "UNTIL", "STATE"}, rows)
 			})
@@ -183,9 +190,9 @@ func (a *app) deviceRemotes() *cobra.Command {
 }
 
 // certificateEnd is how this machine's certificate for a daemon stands.
-func (a *app) certificateEnd(r *client.Remote) string {
+func certificateEnd(inv *invocation.Invocation, r *client.Remote) string {
 	ends, due := r.Expires()
-	switch now := a.Now(); {
+	switch now := inv.Now(); {
 	case !now.Before(ends):
 		return "has ended: pair again"
 	case !now.Before(due):
@@ -194,14 +201,15 @@ func (a *app) certificateEnd(r *client.Remote) string {
 	return "has not ended" // whether the daemon still takes it only the daemon knows
 }
 
-func (a *app) deviceForget() *cobra.Command {
+func deviceForgetCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "forget NAME", Short: "Remove what this machine keeps of a daemon elsewhere; needs no daemon", Args: takes("NAME"), ValidArgsFunction: a.completeRemote,
+		Use: "forget NAME", Short: "Remove what this machine keeps of a daemon elsewhere; needs no daemon", Args: syntax.Takes("NAME"),
+		ValidArgsFunction: completeRemote(inv),
 		Long: "NAME is one of 'palyra device remotes'. The key of this machine for it is removed, and with\n" +
 			"it every way in. The daemon is not asked: have the device revoked there as well.",
 		Example: "  palyra device forget work",
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
@@ -212,20 +220,22 @@ func (a *app) deviceForget() *cobra.Command {
 			if err := client.ForgetRemote(c.Paths.Remotes, args[0]); err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"name": args[0]}, func(w io.Writer) {
+			return inv.Emit(map[string]string{"name": args[0]}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: forgotten here\n", show.Line(args[0]))
-				a.say("palyra: its daemon still knows this machine; there: palyra device revoke %s", device)
+				inv.Say("palyra: its daemon still knows this machine; there: palyra device revoke %s", device)
 			})
 		},
 	}
 }
 
-func (a *app) completeDevices(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeDevices(inv *invocation.Invocation) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			list, err := c.Devices(ctx)
+			return invocation.WordsOf(list, err, func(d palyra.Device) string { return d.Name })
+		})
 	}
-	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-		list, err := c.Devices(ctx)
-		return wordsOf(list, err, func(d palyra.Device) string { return d.Name })
-	})
 }

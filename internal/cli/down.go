@@ -12,15 +12,18 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
-func (a *app) down() *cobra.Command {
-	s := stopping{app: a, patience: screen.SpanFlag(30 * time.Second)}
+func downCommand(inv *invocation.Invocation) *cobra.Command {
+	s := stopping{inv: inv, patience: screen.SpanFlag(30 * time.Second)}
 	cmd := &cobra.Command{
-		Use: "down", Short: "Stop the daemon in good order", Args: takes(),
+		Use: "down", Short: "Stop the daemon in good order", Args: syntax.Takes(),
 		Long: "Asks the daemon to stop, signed with your operator key, and waits until it has.\n" +
 			"Open questions stay open; a start goes on with them. Where no daemon runs there is\n" +
 			"nothing to do, which is no error.\n\n" +
@@ -29,7 +32,7 @@ func (a *app) down() *cobra.Command {
 			"same stop without a signature: the user it runs as can always end it. That is said,\n" +
 			"and stands in the journal where it can still be written.",
 		Example: "  palyra down\n  palyra down --timeout 2m",
-		RunE:    a.asOperator(s.run),
+		RunE:    inv.AsOperator(s.run),
 	}
 	cmd.Flags().Var(&s.patience, "timeout", "how long to wait until it has stopped")
 	return cmd
@@ -37,7 +40,7 @@ func (a *app) down() *cobra.Command {
 
 // stopping is one stop of a daemon.
 type stopping struct {
-	*app
+	inv      *invocation.Invocation
 	patience screen.SpanFlag
 }
 
@@ -60,7 +63,7 @@ func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error 
 	if err == nil {
 		return s.end(ctx, c, stopped{PID: pid, Stopped: true, How: stopSigned})
 	}
-	if ctx.Err() != nil || s.remoteName() != "" {
+	if ctx.Err() != nil || s.inv.RemoteName() != "" {
 		return err
 	}
 	if answered(err) {
@@ -71,13 +74,13 @@ func (s *stopping) run(ctx context.Context, c *client.Client, _ []string) error 
 	}
 	holder, lost := s.holder(ctx, c)
 	if holder == nil && lost == nil && palyra.AsError(err).Reason == client.ReasonNoDaemon {
-		return s.emit(stopped{}, func(w io.Writer) { fmt.Fprintln(w, "no daemon runs") })
+		return s.inv.Emit(stopped{}, func(w io.Writer) { fmt.Fprintln(w, "no daemon runs") })
 	}
 	if holder == nil {
 		return s.unproven(err, lost)
 	}
 	if lost := pleaseStop(holder); lost != nil {
-		return failed(palyra.ReasonPermission, "%s; and process %d cannot be sent SIGTERM: %v", palyra.AsError(err).Text, holder.Pid, lost).
+		return exit.Failedf(palyra.ReasonPermission, "%s; and process %d cannot be sent SIGTERM: %v", palyra.AsError(err).Text, holder.Pid, lost).
 			WithRemedy("stop it as the user it runs as, or as root").WithCause(err)
 	}
 	return s.end(ctx, c, stopped{PID: int64(holder.Pid), Stopped: true, How: stopSignal, Why: palyra.AsError(err).Text})
@@ -143,7 +146,7 @@ func (s *stopping) holder(ctx context.Context, c *client.Client) (*os.Process, e
 		}
 		_ = p.Release()
 	}
-	paths, err := s.paths()
+	paths, err := s.inv.Paths()
 	if err != nil {
 		return nil, err
 	}
@@ -156,22 +159,22 @@ func (s *stopping) unproven(err, lost error) error {
 	e := palyra.AsError(err)
 	var u *durable.UnprovenError
 	if errors.As(lost, &u) && u.PID > 0 {
-		return failed(e.Reason, "%s; and it cannot be shown that process %d is the daemon", e.Text, u.PID).
+		return exit.Failedf(e.Reason, "%s; and it cannot be shown that process %d is the daemon", e.Text, u.PID).
 			WithRemedy("where the daemon was started, if `ps -p %d` shows palyrad, stop it with: kill -TERM %d", u.PID, u.PID).WithCause(err)
 	}
-	return failed(e.Reason, "%s; and the daemon's process was not found", e.Text).
+	return exit.Failedf(e.Reason, "%s; and the daemon's process was not found", e.Text).
 		WithRemedy("find palyrad with ps, where it was started if this is a container, and stop it with: kill -TERM PID").WithCause(err)
 }
 
 // end waits until it is gone, and tells.
 func (s *stopping) end(ctx context.Context, c *client.Client, r stopped) error {
 	if r.How == stopSignal {
-		s.say("palyra: not asked by a signature: %s\npalyra: sent SIGTERM to pid %d, the daemon of this state", show.Line(r.Why), r.PID)
+		s.inv.Say("palyra: not asked by a signature: %s\npalyra: sent SIGTERM to pid %d, the daemon of this state", show.Line(r.Why), r.PID)
 	}
 	if err := gone(ctx, c, int(r.PID), time.Duration(s.patience)); err != nil {
 		return err
 	}
-	return s.emit(r, func(w io.Writer) { fmt.Fprintf(w, "palyra is down: pid %d has stopped\n", r.PID) })
+	return s.inv.Emit(r, func(w io.Writer) { fmt.Fprintf(w, "palyra is down: pid %d has stopped\n", r.PID) })
 }
 
 // gone waits until nobody listens and the process has ended: before that the

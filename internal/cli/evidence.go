@@ -15,7 +15,10 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
@@ -35,7 +38,7 @@ func keyFlag(cmd *cobra.Command, keys *[]string) {
 // readTrust reads the --key flags: whom the person believes.
 func readTrust(values []string) (evidence.Trust, error) {
 	if len(values) == 0 {
-		return evidence.Trust{}, usage("--key is required: the trust file of `palyra keys export`, or a public key")
+		return evidence.Trust{}, exit.Usagef("--key is required: the trust file of `palyra keys export`, or a public key")
 	}
 	var all evidence.Trust
 	for _, v := range values {
@@ -55,17 +58,18 @@ func readKey(value string) (evidence.Trust, error) {
 	}
 	raw, err := readLimited(value, maxTrust)
 	if err != nil {
-		return evidence.Trust{}, palyra.AsError(err).WithRemedy("give --key a trust file (`palyra keys export > trust.json` makes one), a public key in base64, or a verifier line")
+		return evidence.Trust{}, palyra.AsError(err).
+			WithRemedy("give --key a trust file (`palyra keys export > trust.json` makes one), a public key in base64, or a verifier line")
 	}
 	t, err := evidence.ParseTrust(raw)
-	return t, unproven(err)
+	return t, exit.Unproven(err)
 }
 
 // readJournalTrust reads the --key flags where a journal is checked.
 func readJournalTrust(values []string) (evidence.Trust, error) {
 	t, err := readTrust(values)
 	if err == nil && !t.ForJournal() {
-		err = usage("a journal is checked with a trust file of `palyra keys export` or a verifier line, not with a bare public key")
+		err = exit.Usagef("a journal is checked with a trust file of `palyra keys export` or a verifier line, not with a bare public key")
 	}
 	return t, err
 }
@@ -98,9 +102,9 @@ func public(s string) bool {
 }
 
 // readFile reads a file to be checked; "-" is stdin.
-func (a *app) readFile(path string, limit int64) ([]byte, error) {
+func readFile(inv *invocation.Invocation, path string, limit int64) ([]byte, error) {
 	if path == "-" {
-		return a.readInput("-", limit)
+		return inv.ReadInput("-", limit)
 	}
 	return readLimited(path, limit)
 }
@@ -108,38 +112,38 @@ func (a *app) readFile(path string, limit int64) ([]byte, error) {
 func readLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, failed(palyra.ReasonFileNotFound, "%v", err).WithRemedy("name a file that you can read")
+		return nil, exit.Failedf(palyra.ReasonFileNotFound, "%v", err).WithRemedy("name a file that you can read")
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
-		return nil, failed(palyra.ReasonMalformedInput, "%v", err)
+		return nil, exit.Failedf(palyra.ReasonMalformedInput, "%v", err)
 	}
 	if int64(len(raw)) > limit {
-		return nil, failed(palyra.ReasonFileTooLarge, "%s is larger than %s", path, screen.Size(limit))
+		return nil, exit.Failedf(palyra.ReasonFileTooLarge, "%s is larger than %s", path, screen.Size(limit))
 	}
 	return raw, nil
 }
 
-func (a *app) approvalsVerify() *cobra.Command {
+func approvalsVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Check an export of approvals; needs no daemon", Args: takes("FILE"),
+		Use: "verify FILE", Short: "Check an export of approvals; needs no daemon", Args: syntax.Takes("FILE"),
 		Example: "  palyra approvals verify approvals.ndjson --key trust.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			trust, err := readTrust(keys)
 			if err != nil {
 				return err
 			}
-			raw, err := a.readFile(args[0], maxExport)
+			raw, err := readFile(inv, args[0], maxExport)
 			if err != nil {
 				return err
 			}
 			report, err := evidence.VerifyApprovals(bytes.NewReader(raw), trust)
 			if err != nil {
-				return unproven(err)
+				return exit.Unproven(err)
 			}
-			return a.emit(goodExport{true, report}, func(w io.Writer) {
+			return inv.Emit(goodExport{true, report}, func(w io.Writer) {
 				fmt.Fprintf(w, "good: %d approvals, %d of them pending, exported by %s at %s, signed by %s\n", report.Count, report.Pending,
 					show.Line(string(report.By)), screen.Second(report.ExportedAt), show.Line(report.KeyID))
 			})
@@ -172,23 +176,23 @@ func reportOf(r evidence.JournalReport, err error) (client.Report, error) {
 		out.KeyIDs = []string{r.Key}
 	}
 	if r.Problem == nil {
-		return out, unproven(err)
+		return out, exit.Unproven(err)
 	}
 	out.OK, out.Problems = false, []string{r.Problem.String()}
 	return out, nil
 }
 
-func (a *app) journalVerifyProof() *cobra.Command {
+func journalVerifyProofCommand(inv *invocation.Invocation) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
-		Use: "verify-proof FILE", Short: "Check a proof; needs no daemon", Args: takes("FILE"),
+		Use: "verify-proof FILE", Short: "Check a proof; needs no daemon", Args: syntax.Takes("FILE"),
 		Example: "  palyra journal verify-proof proof.json --key trust.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			trust, err := readJournalTrust(keys)
 			if err != nil {
 				return err
 			}
-			raw, err := a.readFile(args[0], maxTrust)
+			raw, err := readFile(inv, args[0], maxTrust)
 			if err != nil {
 				return err
 			}
@@ -196,7 +200,7 @@ func (a *app) journalVerifyProof() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printReport(report)
+			return printReport(inv, report)
 		},
 	}
 	keyFlag(cmd, &keys)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -13,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -53,23 +53,23 @@ func TestReadKey(t *testing.T) {
 		"a line of RSA":     "n+00000000+" + base64.StdEncoding.EncodeToString(append([]byte{2}, make([]byte, 32)...)),
 		"a line with spice": sampleVerifier + "!",
 	} {
-		if keys, err := readKey(value); err == nil || exitOf(err) != exitFailure {
+		if keys, err := readKey(value); err == nil || exit.Of(err) != exit.Failure {
 			t.Errorf("%s: %+v %v", name, keys, err)
 		}
 	}
 }
 
 func TestReadTrust(t *testing.T) {
-	if _, err := readTrust(nil); exitOf(err) != exitUsage {
+	if _, err := readTrust(nil); exit.Of(err) != exit.Usage {
 		t.Errorf("no key at all: %v", err)
 	}
-	if _, err := readTrust([]string{sampleKey, "no such file"}); exitOf(err) != exitFailure {
+	if _, err := readTrust([]string{sampleKey, "no such file"}); exit.Of(err) != exit.Failure {
 		t.Errorf("one bad key among good ones: %v", err)
 	}
-	if _, err := readJournalTrust(nil); exitOf(err) != exitUsage {
+	if _, err := readJournalTrust(nil); exit.Of(err) != exit.Usage {
 		t.Errorf("no key for a journal: %v", err)
 	}
-	if _, err := readJournalTrust([]string{sampleKey}); exitOf(err) != exitUsage {
+	if _, err := readJournalTrust([]string{sampleKey}); exit.Of(err) != exit.Usage {
 		t.Errorf("a journal was to be checked with a bare key: %v", err)
 	}
 	if tr, err := readJournalTrust([]string{sampleKey, sampleVerifier}); err != nil || !tr.ForJournal() {
@@ -89,27 +89,11 @@ func TestReportOf(t *testing.T) {
 	}
 	// An error without a report of the problem is an error, of the ordinary kind.
 	_, err = reportOf(evidence.JournalReport{}, palyra.Errorf(palyra.Denied, palyra.ReasonUnknownKey, "another key"))
-	if exitOf(err) != exitFailure || err.Error() != "another key" {
+	if exit.Of(err) != exit.Failure || err.Error() != "another key" {
 		t.Errorf("%v", err)
 	}
 	// Nor is a report good that comes with an error.
 	if r, _ := reportOf(evidence.JournalReport{}, errors.New("x")); r.OK {
 		t.Error("good in spite of an error")
-	}
-}
-
-func TestUnproven(t *testing.T) {
-	if unproven(nil) != nil {
-		t.Error("nothing became an error")
-	}
-	if err := unproven(usage("x")); exitOf(err) != exitUsage {
-		t.Errorf("%v", err)
-	}
-	a := &app{}
-	var out bytes.Buffer
-	a.Stderr = &out
-	e := palyra.Errorf(palyra.Denied, palyra.ReasonBadSignature, "bad").WithRemedy("fetch it again")
-	if code := a.finish(unproven(e)); code != exitFailure || out.String() != "palyra: bad\n  remedy: fetch it again\n" {
-		t.Errorf("%d %q", code, out.String())
 	}
 }

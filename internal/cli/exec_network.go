@@ -172,12 +172,12 @@ func (x *execution) network(o palyra.Outcome) {
 	}
 	x.freshLine()
 	for _, line := range lines[:min(shownHosts, len(lines))] {
-		fmt.Fprintln(x.Stderr, "palyra: network: "+line)
+		fmt.Fprintln(x.inv.Stderr, "palyra: network: "+line)
 	}
 	if n := len(lines) - shownHosts; n > 0 {
-		fmt.Fprintf(x.Stderr, "palyra: network: and %d more; palyra attest show %s lists them\n", n, show.Arg(string(o.CallID)))
+		fmt.Fprintf(x.inv.Stderr, "palyra: network: and %d more; palyra attest show %s lists them\n", n, show.Arg(string(o.CallID)))
 	}
 	if grant {
-		fmt.Fprintln(x.Stderr, "  remedy: name hosts that it needs with --egress HOST:PORT")
+		fmt.Fprintln(x.inv.Stderr, "  remedy: name hosts that it needs with --egress HOST:PORT")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 )
 
 // attested is an outcome whose attestation lists the flows.
@@ -26,7 +27,7 @@ func attested(t *testing.T, flows ...palyra.EgressFlow) palyra.Outcome {
 
 func networkText(o palyra.Outcome, daemon caller) string {
 	var b bytes.Buffer
-	x := &execution{waiter: &waiter{app: &app{Process: Process{Stderr: &b}}, client: daemon}}
+	x := &execution{waiter: &waiter{inv: &invocation.Invocation{Stderr: &b}, client: daemon}}
 	x.network(o)
 	return b.String()
 }

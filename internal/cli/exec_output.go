@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -37,7 +38,7 @@ type printed struct {
 // printedTo makes a stream to w.
 func (x *execution) printedTo(w io.Writer) *printed {
 	own := x.raw != nil
-	return &printed{w: w, safe: isTerminal(w) && !own, bare: !isTerminal(w), sum: sha256.New()}
+	return &printed{w: w, safe: terminal.Is(w) && !own, bare: !terminal.Is(w), sum: sha256.New()}
 }
 
 // chunk prints a piece. One that was printed already is left out; one that
@@ -155,8 +156,8 @@ func (x *execution) cutShort(missing []string) bool {
 		return false
 	}
 	x.freshLine()
-	fmt.Fprintf(x.Stderr, "palyra: the output was longer than tool_call.output_bytes and is not whole: %s\n", strings.Join(missing, "; "))
-	fmt.Fprintln(x.Stderr, "  remedy: have the command write to a file of the workspace (palyra exec -- sh -c 'CMD > FILE'), or have the limit raised")
+	fmt.Fprintf(x.inv.Stderr, "palyra: the output was longer than tool_call.output_bytes and is not whole: %s\n", strings.Join(missing, "; "))
+	fmt.Fprintln(x.inv.Stderr, "  remedy: have the command write to a file of the workspace (palyra exec -- sh -c 'CMD > FILE'), or have the limit raised")
 	return true
 }
 
@@ -269,19 +270,19 @@ func (x *execution) takenAway(call palyra.ID, paths []palyra.PathText) {
 		return
 	}
 	x.freshLine()
-	fmt.Fprintln(x.Stderr, "palyra: the command made or changed what is sealed; it is in quarantine, not in the workspace:")
+	fmt.Fprintln(x.inv.Stderr, "palyra: the command made or changed what is sealed; it is in quarantine, not in the workspace:")
 	for _, p := range paths[:min(shown, len(paths))] {
-		fmt.Fprintln(x.Stderr, "  "+screen.Path(p))
+		fmt.Fprintln(x.inv.Stderr, "  "+screen.Path(p))
 	}
 	if n := len(paths) - shown; n > 0 {
-		fmt.Fprintf(x.Stderr, "  and %d more\n", n)
+		fmt.Fprintf(x.inv.Stderr, "  and %d more\n", n)
 	}
-	if name := x.remoteName(); name != "" {
-		fmt.Fprintln(x.Stderr, "  it lies in the quarantine directory of "+show.Arg(name)+", under "+show.Arg(string(call)))
-	} else if c, err := x.config(); err == nil {
-		fmt.Fprintln(x.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what; each item is in a closed directory: chmod 700 it to look")
+	if name := x.inv.RemoteName(); name != "" {
+		fmt.Fprintln(x.inv.Stderr, "  it lies in the quarantine directory of "+show.Arg(name)+", under "+show.Arg(string(call)))
+	} else if c, err := x.inv.Config(); err == nil {
+		fmt.Fprintln(x.inv.Stderr, "  it lies in "+show.Arg(filepath.Join(c.Paths.Quarantine, string(call)))+", where index.jsonl says what is what; each item is in a closed directory: chmod 700 it to look")
 	}
-	fmt.Fprintln(x.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
+	fmt.Fprintln(x.inv.Stderr, "  remedy: make it yourself, outside the sandbox, if you want it; repositories can be made with --profile git-setup, which asks every time")
 }
 
 // leftBehind says what of the command's stays and should be known.
@@ -291,11 +292,11 @@ func (x *execution) leftBehind(list []string) {
 		return
 	}
 	x.freshLine()
-	fmt.Fprintln(x.Stderr, "palyra: the command left what you should know of (docs/threats.md, \"What a run leaves behind\"):")
+	fmt.Fprintln(x.inv.Stderr, "palyra: the command left what you should know of (docs/threats.md, \"What a run leaves behind\"):")
 	for _, text := range list[:min(shown, len(list))] {
-		fmt.Fprintln(x.Stderr, "  "+show.Line(text))
+		fmt.Fprintln(x.inv.Stderr, "  "+show.Line(text))
 	}
 	if n := len(list) - shown; n > 0 {
-		fmt.Fprintf(x.Stderr, "  and %d more\n", n)
+		fmt.Fprintf(x.inv.Stderr, "  and %d more\n", n)
 	}
 }

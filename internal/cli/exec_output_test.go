@@ -166,19 +166,6 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-func TestTextOr64(t *testing.T) {
-	for _, in := range []string{"", "x", "\n\n\n", "é", strings.Repeat("a", maxStdin)} {
-		if text, b64 := textOr64([]byte(in)); text != in || b64 != "" {
-			t.Errorf("%.10q became base64", in)
-		}
-	}
-	for _, in := range []string{"\xff", strings.Repeat("\x00", maxStdin)} {
-		if text, b64 := textOr64([]byte(in)); text != "" || b64 == "" {
-			t.Errorf("%.10q stayed text", in)
-		}
-	}
-}
-
 func TestParseSize(t *testing.T) {
 	for in, want := range map[string]int64{
 		"1": 1, "512": 512, "64K": 64 << 10, "64k": 64 << 10, "512M": 512 << 20, "512MB": 512 << 20, "2GiB": 2 << 30, "1T": 1 << 40, "10B": 10, "8388607T": 8388607 << 40,

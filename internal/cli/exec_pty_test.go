@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/cli/exit"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -92,13 +93,13 @@ func TestExecDeniedInPlace(t *testing.T) {
 	c := s.at("exec", "--", "x")
 	c.expect("Type allow")
 	c.send("deny\n")
-	if code := c.end(); code != exitRefused || !strings.Contains(c.seen.String(), "refused: denied by user:ann (approval_denied)") {
+	if code := c.end(); code != exit.Refused || !strings.Contains(c.seen.String(), "refused: denied by user:ann (approval_denied)") {
 		t.Errorf("exit %d\n%s", code, c.seen.String())
 	}
 	c = s.at("exec", "--", "x")
 	c.expect("Type allow")
 	c.send("\x03")
-	if code := c.end(); code != exitCancelled || len(s.started) != 0 {
+	if code := c.end(); code != exit.Cancelled || len(s.started) != 0 {
 		t.Errorf("exit %d\n%s", code, c.seen.String())
 	}
 }
@@ -203,7 +204,7 @@ func TestExecOnATerminalCancelled(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	fatal(t, c.cmd.Process.Signal(os.Interrupt))
-	if code := c.end(); code != exitCancelled {
+	if code := c.end(); code != exit.Cancelled {
 		t.Errorf("exit %d\n%s", code, c.seen.String())
 	}
 	if m := c.mode(); m.Lflag&unix.ICANON == 0 {
@@ -215,7 +216,7 @@ func TestExecOnATerminalCancelled(t *testing.T) {
 func TestExecTerminalNeedsOne(t *testing.T) {
 	for _, args := range [][]string{{"exec", "-t", "--", "x"}, {"exec", "-t", "--json", "--", "x"}, {"exec", "-t", "--no-stdin", "--", "x"}} {
 		code, out, errs := play(t, args...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, "-t") {
+		if code != exit.Usage || out != "" || !strings.Contains(errs, "-t") {
 			t.Errorf("%v: exit %d %s", args, code, errs)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
 )
 
 // A script is proposed as it is, from a file or from stdin; what comes from stdin
@@ -50,27 +52,27 @@ func TestExecScriptRefused(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{[]string{"--script", ""}, "", exitUsage, "needs a file"},
-		{[]string{"--script", "x", "--", "ls"}, "", exitUsage, "exclude"},
-		{[]string{"--script", "x", "ls"}, "", exitUsage, "exclude"},
-		{[]string{"--script", "-", "-t"}, "", exitUsage, "stdin is the script"},
-		{[]string{"--script", "x", "--profile", "\xff"}, "", exitUsage, "UTF-8"},
-		{[]string{"--script", filepath.Join(s.work, "gone")}, "", exitPalyra, "no such file"},
-		{[]string{"--script", s.work}, "", exitPalyra, "cannot read"},
-		{[]string{"--script", write("empty", " \n\t")}, "", exitPalyra, "is empty"},
-		{[]string{"--script", write("nul", "a\x00b")}, "", exitPalyra, "not text"},
-		{[]string{"--script", write("latin", "a\xe9b")}, "", exitPalyra, "not text"},
-		{[]string{"--script", write("long", strings.Repeat("x", maxShellScript+1))}, "", exitPalyra, "larger than"},
-		{[]string{"--script", "-"}, "", exitPalyra, "is empty"},
-		{[]string{"--script", "-"}, strings.Repeat("x", maxShellScript+1), exitPalyra, "larger than"},
-		{[]string{"--script", "-"}, strings.Repeat("x", maxStdin+2), exitPalyra, "larger than"},
+		{[]string{"--script", ""}, "", exit.Usage, "needs a file"},
+		{[]string{"--script", "x", "--", "ls"}, "", exit.Usage, "exclude"},
+		{[]string{"--script", "x", "ls"}, "", exit.Usage, "exclude"},
+		{[]string{"--script", "-", "-t"}, "", exit.Usage, "stdin is the script"},
+		{[]string{"--script", "x", "--profile", "\xff"}, "", exit.Usage, "UTF-8"},
+		{[]string{"--script", filepath.Join(s.work, "gone")}, "", exit.Palyra, "no such file"},
+		{[]string{"--script", s.work}, "", exit.Palyra, "cannot read"},
+		{[]string{"--script", write("empty", " \n\t")}, "", exit.Palyra, "is empty"},
+		{[]string{"--script", write("nul", "a\x00b")}, "", exit.Palyra, "not text"},
+		{[]string{"--script", write("latin", "a\xe9b")}, "", exit.Palyra, "not text"},
+		{[]string{"--script", write("long", strings.Repeat("x", proposal.MaxScript+1))}, "", exit.Palyra, "larger than"},
+		{[]string{"--script", "-"}, "", exit.Palyra, "is empty"},
+		{[]string{"--script", "-"}, strings.Repeat("x", proposal.MaxScript+1), exit.Palyra, "larger than"},
+		{[]string{"--script", "-"}, strings.Repeat("x", proposal.MaxStdin+2), exit.Palyra, "larger than"},
 	} {
 		code, _, errs := s.main(strings.NewReader(c.stdin), append([]string{"exec"}, c.args...)...)
 		if code != c.code || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: exit %d, %q; want %d with %q", c.args, code, errs, c.code, c.says)
 		}
 	}
-	if _, err := scriptText([]byte(strings.Repeat("x", maxShellScript))); err != nil {
+	if _, err := proposal.ScriptText([]byte(strings.Repeat("x", proposal.MaxScript))); err != nil {
 		t.Error(err)
 	}
 }
@@ -83,7 +85,7 @@ func TestExecNamesWhatWasTakenAway(t *testing.T) {
 		return o
 	})
 	code, out, errs := s.main(nil, "exec", "--", "x")
-	if code != exitOK || out != "out" || !strings.Contains(errs, ".git/hooks/pre-commit\n") || !strings.Contains(errs, "and 2 more") || strings.Contains(errs, "\x1b") || !strings.Contains(errs, "remedy") {
+	if code != exit.OK || out != "out" || !strings.Contains(errs, ".git/hooks/pre-commit\n") || !strings.Contains(errs, "and 2 more") || strings.Contains(errs, "\x1b") || !strings.Contains(errs, "remedy") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }

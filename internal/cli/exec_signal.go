@@ -22,7 +22,7 @@ const again = 2 * time.Second
 // listen takes the signals of this process for the command. The function it
 // returns ends that.
 func (x *execution) listen() (stop func()) {
-	source := x.signals
+	source := x.inv.Signals
 	if source == nil {
 		source = ownSignals
 	}
@@ -112,7 +112,7 @@ var deadly = []string{"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"}
 
 // isAgain reports whether a Ctrl-C follows another one closely.
 func (x *execution) isAgain() bool {
-	now := x.Now()
+	now := x.inv.Now()
 	last := x.lastStop
 	x.lastStop = now
 	return !last.IsZero() && now.Sub(last) < again
@@ -121,7 +121,7 @@ func (x *execution) isAgain() bool {
 // giveUp cancels the call. The next signal is for this process itself.
 func (x *execution) giveUp() {
 	x.raw.restore()
-	x.interrupt()
+	x.inv.Interrupt()
 	x.deaf()
 }
 

@@ -10,27 +10,11 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
-
-const (
-	// maxStdin is how much of stdin is sent with the call, and so bound by what
-	// people approve. What is longer is fed while the command runs.
-	maxStdin = 1 << 20
-	// feedSize is how much is fed at once.
-	feedSize = 32 << 10
-	// stdinPatience is how long stdin may take before the person is told what
-	// is being waited for.
-	stdinPatience = 2 * time.Second
-)
-
-// input is what the command will read: head and nothing else, or, when live,
-// head and then whatever rest gives while the command runs.
-type input struct {
-	head []byte
-	live bool
-	rest io.Reader
-}
 
 // nothingToRead reports whether stdin is none: closed, a terminal, which is the
 // person's, or the null device.
@@ -43,7 +27,7 @@ func nothingToRead(r io.Reader) bool {
 		return false
 	}
 	fi, err := f.Stat()
-	if err != nil || isTerminal(f) {
+	if err != nil || terminal.Is(f) {
 		return true
 	}
 	null, err := os.Stat(os.DevNull)
@@ -53,39 +37,40 @@ func nothingToRead(r io.Reader) bool {
 // readStdin reads stdin up to its end or up to what is sent with a call,
 // whichever comes first. When ctx ends it gives up; the read itself can only
 // end with the process.
-func (x *execution) readStdin(ctx context.Context) (input, error) {
+func (x *execution) readStdin(ctx context.Context) (proposal.Input, error) {
 	type read struct {
 		head []byte
 		err  error
 	}
 	done := make(chan read, 1)
 	go func() {
-		head, err := io.ReadAll(io.LimitReader(x.Stdin, maxStdin+1))
+		head, err := io.ReadAll(io.LimitReader(x.inv.Stdin, proposal.MaxStdin+1))
 		done <- read{head, err}
 	}()
-	slow := time.NewTimer(stdinPatience)
+	slow := time.NewTimer(proposal.StdinPatience)
 	defer slow.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return input{}, interrupted(context.Cause(ctx))
+			return proposal.Input{}, exit.Interrupted(context.Cause(ctx))
 		case <-slow.C:
 			x.tell("reading stdin; end it with Ctrl-D, or use --no-stdin")
 		case r := <-done:
-			return inputOf(r.head, r.err, x.Stdin)
+			return inputOf(r.head, r.err, x.inv.Stdin)
 		}
 	}
 }
 
 // inputOf is what was read of stdin.
-func inputOf(head []byte, err error, rest io.Reader) (input, error) {
+func inputOf(head []byte, err error, rest io.Reader) (proposal.Input, error) {
 	switch {
 	case err != nil:
-		return input{}, failed(palyra.ReasonMalformedInput, "cannot read stdin: %v", err).WithRemedy("use --no-stdin, or give it a file")
-	case len(head) > maxStdin:
-		return input{head: head, live: true, rest: rest}, nil
+		return proposal.Input{}, exit.Failedf(palyra.ReasonMalformedInput, "cannot read stdin: %v", err).
+			WithRemedy("use --no-stdin, or give it a file")
+	case len(head) > proposal.MaxStdin:
+		return proposal.Input{Head: head, Live: true, Rest: rest}, nil
 	}
-	return input{head: head}, nil
+	return proposal.Input{Head: head}, nil
 }
 
 // feed passes stdin on to the running command until one of them ends. It waits
@@ -95,7 +80,7 @@ func (x *execution) feed(ctx context.Context) {
 	var failure error // set before pieces is closed
 	go func() {
 		defer close(pieces)
-		failure = inPieces(ctx, io.MultiReader(bytes.NewReader(x.input.head), x.input.rest), pieces)
+		failure = inPieces(ctx, io.MultiReader(bytes.NewReader(x.input.Head), x.input.Rest), pieces)
 	}()
 	for {
 		select {
@@ -119,7 +104,7 @@ func (x *execution) feed(ctx context.Context) {
 // inPieces reads r to its end and hands it on piece by piece.
 func inPieces(ctx context.Context, r io.Reader, pieces chan<- []byte) error {
 	for {
-		buf := make([]byte, feedSize)
+		buf := make([]byte, proposal.FeedSize)
 		n, err := r.Read(buf)
 		if n > 0 {
 			select {

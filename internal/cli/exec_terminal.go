@@ -8,6 +8,9 @@ import (
 	"golang.org/x/term"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -34,24 +37,24 @@ func (t *rawTerminal) taken() bool {
 
 // onTerminal makes ready for a command with a terminal of its own.
 func (x *execution) onTerminal() error {
-	f, ok := x.Stdin.(*os.File)
+	f, ok := x.inv.Stdin.(*os.File)
 	if !ok {
-		return usage("-t needs a terminal on stdin")
+		return exit.Usagef("-t needs a terminal on stdin")
 	}
 	x.raw = &rawTerminal{file: f}
 	x.size = x.raw.size()
-	x.input = input{live: true, rest: f}
+	x.input = proposal.Input{Live: true, Rest: f}
 	return nil
 }
 
 // size is how large the terminal is; one that does not say is taken for a
 // common one.
-func (t *rawTerminal) size() *execTerminal {
+func (t *rawTerminal) size() *proposal.Size {
 	cols, rows, err := term.GetSize(int(t.file.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {
-		return &execTerminal{Rows: 24, Cols: 80}
+		return &proposal.Size{Rows: 24, Cols: 80}
 	}
-	return &execTerminal{Rows: min(rows, maxSide), Cols: min(cols, maxSide)}
+	return &proposal.Size{Rows: min(rows, maxSide), Cols: min(cols, maxSide)}
 }
 
 // maxSide is the most rows or columns that a command's terminal has.
@@ -90,7 +93,7 @@ func (x *execution) takeOver(ctx context.Context) {
 		return
 	}
 	if x.forgetTyped() {
-		drain()
+		terminal.Drain()
 	}
 	if err := x.raw.take(); err != nil {
 		x.tell("the terminal stays as it is: %s", show.Line(err.Error()))
@@ -98,9 +101,6 @@ func (x *execution) takeOver(ctx context.Context) {
 	x.unveil()
 	x.pending.Go(func() { x.feed(ctx) })
 }
-
-// feed is the size as a call takes it.
-func (t *execTerminal) feed() palyra.Feed { return palyra.Feed{Rows: t.Rows, Cols: t.Cols} }
 
 // resized returns what tells the command the new size of its terminal.
 func (x *execution) resized(ctx context.Context, id palyra.ID) (pass func()) {
@@ -111,6 +111,6 @@ func (x *execution) resized(ctx context.Context, id palyra.ID) (pass func()) {
 	return func() {
 		ctx, done := context.WithTimeout(ctx, sendPatience)
 		defer done()
-		_ = x.client.SendInput(ctx, id, size.feed()) // the next one will do
+		_ = x.client.SendInput(ctx, id, size.Feed()) // the next one will do
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -26,13 +28,13 @@ func TestExecProposes(t *testing.T) {
 	s := openStage(t, func(*played) palyra.Outcome { return finished(0, "", "") })
 	code, out, errs := s.main(nil, "exec", "--session", "mine", "--tier", "b", "--egress", "a.org:443", "--egress", "b.org:80", "--timeout", "30s", "--cwd", "src",
 		"--profile", "go", "--require-limits", "--env", "A=1=2", "-e", "B=", "--key", "k", "--memory", "512M", "--processes", "9", "--cpu", "2s", "--", "make", "-j4", "--", "<x>\u202e", "")
-	if code != exitOK || out != "" || errs != "" {
+	if code != exit.OK || out != "" || errs != "" {
 		t.Fatalf("exit %d %q %q", code, out, errs)
 	}
 	x := s.running()
-	want := execArguments{
+	want := proposal.Arguments{
 		Command: "make", Args: []string{"-j4", "--", "<x>\u202e", ""}, Cwd: "src", Env: map[string]string{"A": "1=2", "B": ""}, Tier: "b", Profile: "go", Held: true,
-		Egress: []string{"a.org:443", "b.org:80"}, Limits: &execLimits{CPUMS: 2000, MemoryBytes: 512 << 20, Processes: 9},
+		Egress: []string{"a.org:443", "b.org:80"}, Limits: &proposal.Limits{CPUMS: 2000, MemoryBytes: 512 << 20, Processes: 9},
 	}
 	if diff := cmp.Diff(want, x.args); diff != "" {
 		t.Error(diff)
@@ -87,12 +89,12 @@ func TestExecStreams(t *testing.T) {
 			})
 			code, out, errs := s.main(nil, "exec", "--", "x")
 			if c.truncated { // into a pipe: no more than came whole, and no success
-				if code != exitPalyra || out != "head" || !strings.Contains(errs, "tool_call.output_bytes and is not whole") {
+				if code != exit.Palyra || out != "head" || !strings.Contains(errs, "tool_call.output_bytes and is not whole") {
 					t.Errorf("exit %d\nstdout %q\nstderr %q", code, out, errs)
 				}
 				return
 			}
-			if code != exitOK || out != c.stdout || errs != c.stderr {
+			if code != exit.OK || out != c.stdout || errs != c.stderr {
 				t.Errorf("exit %d\nstdout %q\nstderr %q", code, out, errs)
 			}
 		})
@@ -108,7 +110,7 @@ func TestExecStreamsMoreThanIsKept(t *testing.T) {
 		o.Truncated = true
 		return o
 	})
-	if code, out, errs := s.main(nil, "exec", "--", "x"); code != exitOK || out != strings.Repeat("x", 100) || errs != "" {
+	if code, out, errs := s.main(nil, "exec", "--", "x"); code != exit.OK || out != strings.Repeat("x", 100) || errs != "" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
@@ -140,15 +142,15 @@ func TestExecJSON(t *testing.T) {
 	}
 	s.running()
 	code, out, errs = s.main(nil, "exec", "--json", "--no-wait", "--", "x")
-	if code != exitRefused || !strings.Contains(out, `"reason_code":"approval_not_awaited"`) || strings.Count(out, "\n") != 1 || strings.Count(errs, "\n") != 1 {
+	if code != exit.Refused || !strings.Contains(out, `"reason_code":"approval_not_awaited"`) || strings.Count(out, "\n") != 1 || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d %s %s", code, out, errs)
 	}
 }
 
 // What it reads: bound where it is short, fed where it is long.
 func TestExecStdin(t *testing.T) {
-	exactly, more := strings.Repeat("a", maxStdin), strings.Repeat("b", maxStdin+1)
-	long := strings.Repeat("0123456789abcdef", 5*maxStdin/32) + "end"
+	exactly, more := strings.Repeat("a", proposal.MaxStdin), strings.Repeat("b", proposal.MaxStdin+1)
+	long := strings.Repeat("0123456789abcdef", 5*proposal.MaxStdin/32) + "end"
 	for name, c := range map[string]struct {
 		in   io.Reader
 		args []string
@@ -161,7 +163,7 @@ func TestExecStdin(t *testing.T) {
 		"turned off":       {in: strings.NewReader("x"), args: []string{"--no-stdin"}},
 		"text":             {in: strings.NewReader("caf\u00e9\n"), text: "caf\u00e9\n"},
 		"binary":           {in: strings.NewReader("\x00\xff\n"), b64: "\x00\xff\n"},
-		"many controls":    {in: strings.NewReader(strings.Repeat("\x01", maxStdin)), b64: strings.Repeat("\x01", maxStdin)},
+		"many controls":    {in: strings.NewReader(strings.Repeat("\x01", proposal.MaxStdin)), b64: strings.Repeat("\x01", proposal.MaxStdin)},
 		"1 MiB":            {in: strings.NewReader(exactly), text: exactly},
 		"1 MiB and a byte": {in: strings.NewReader(more), live: more},
 		"long":             {in: slowly{strings.NewReader(long)}, live: long},
@@ -212,7 +214,7 @@ func (s stuck) Read(b []byte) (int, error) {
 func TestExecEndsBeforeItsStdin(t *testing.T) {
 	ever := make(chan struct{})
 	defer close(ever)
-	for name, in := range map[string]io.Reader{"endless": endless{}, "stuck": stuck{strings.NewReader(strings.Repeat("x", maxStdin+1)), ever}} {
+	for name, in := range map[string]io.Reader{"endless": endless{}, "stuck": stuck{strings.NewReader(strings.Repeat("x", proposal.MaxStdin+1)), ever}} {
 		t.Run(name, func(t *testing.T) {
 			s := openStage(t, func(x *played) palyra.Outcome {
 				x.fed(t)
@@ -243,7 +245,7 @@ func TestExecWaitsForStdin(t *testing.T) {
 	}
 	fatal(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled || len(s.started) != 0 {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || len(s.started) != 0 {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -346,7 +348,7 @@ func TestExecInterrupted(t *testing.T) {
 	}
 	fatal(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled || !strings.Contains(errs.String(), "palyra: cancelling call C1\n") {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(errs.String(), "palyra: cancelling call C1\n") {
 		t.Errorf("exit %d %s", code, errs)
 	}
 
@@ -379,7 +381,7 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	fatal(t, cmd.Process.Signal(syscall.SIGTERM))
 	rest, _ := io.ReadAll(errs)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled || !strings.Contains(string(rest), "cancelling call C1") || len(s.started) != 0 {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(string(rest), "cancelling call C1") || len(s.started) != 0 {
 		t.Errorf("exit %d %s", code, rest)
 	}
 }
@@ -406,7 +408,7 @@ func TestExecInterruptedBeforeTheQuestion(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -432,7 +434,7 @@ func TestExecIntoAClosedPipe(t *testing.T) {
 	fatal(t, err)
 	fatal(t, out.Close())
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -469,7 +471,7 @@ func TestExecLosesItsDaemon(t *testing.T) {
 	defer x.cancel()
 	s.stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitPalyra || !strings.Contains(errs.String(), "palyra: what became of call C1: palyra calls show C1\n") || !strings.Contains(errs.String(), "  remedy: ") {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Palyra || !strings.Contains(errs.String(), "palyra: what became of call C1: palyra calls show C1\n") || !strings.Contains(errs.String(), "  remedy: ") {
 		t.Errorf("exit %d %s", code, errs)
 	}
 }

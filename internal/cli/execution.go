@@ -9,6 +9,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/show"
 )
 
@@ -25,9 +27,9 @@ type caller interface {
 // prints, and the signals in between.
 type execution struct {
 	*waiter
-	input  input
-	size   *execTerminal // of -t; nil without
-	raw    *rawTerminal  // of -t; nil without
+	input  proposal.Input
+	size   *proposal.Size // of -t; nil without
+	raw    *rawTerminal   // of -t; nil without
 	stdout *printed
 	stderr *printed
 	spool  *spool        // between the call and the two
@@ -43,11 +45,11 @@ type execution struct {
 
 // prepare finds out what the command will read. A daemon that is not there is
 // told before anything is read, which may take for ever.
-func (x *execution) prepare(ctx context.Context, c *client.Client, o execOptions) error {
-	if o.terminal {
+func (x *execution) prepare(ctx context.Context, c *client.Client, o proposal.Options) error {
+	if o.Terminal {
 		return x.onTerminal()
 	}
-	if o.noStdin || nothingToRead(x.Stdin) {
+	if o.NoStdin || nothingToRead(x.inv.Stdin) {
 		return nil
 	}
 	if err := c.Health(ctx); err != nil {
@@ -61,18 +63,18 @@ func (x *execution) prepare(ctx context.Context, c *client.Client, o execOptions
 // unless is err, or the word for it when the person gave up.
 func (x *execution) unless(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return interrupted(err)
+		return exit.Interrupted(err)
 	}
 	return err
 }
 
 // run proposes the call and follows it to its end.
 func (x *execution) run(ctx context.Context, r client.CallRequest) error {
-	x.stdout, x.stderr = x.printedTo(x.Stdout), x.printedTo(x.Stderr)
-	r.StreamOutput = !x.asJSON
+	x.stdout, x.stderr = x.printedTo(x.inv.Stdout), x.printedTo(x.inv.Stderr)
+	r.StreamOutput = !x.inv.JSON
 	feeding, done := context.WithCancel(ctx)
 	x.watch = func(e client.CallEvent) { x.event(feeding, e) }
-	x.elsewhere, x.rawNow = x.raw.taken, x.raw.taken
+	x.elsewhere, x.inv.RawNow = x.raw.taken, x.raw.taken
 	x.spool, x.ready = newSpool(), make(chan struct{})
 	x.unveil = sync.OnceFunc(func() { close(x.ready) })
 	if x.raw == nil {
@@ -138,39 +140,39 @@ func (x *execution) print(c palyra.Chunk) {
 	}
 	if p.chunk(c); p.broken != nil {
 		x.tell("nobody reads the output any more: %s", show.Line(p.broken.Error()))
-		x.interrupt()
+		x.inv.Interrupt()
 	}
 }
 
 // begin starts what feeds the call, as soon as it has an id. A command with a
 // terminal is fed when it runs.
 func (x *execution) begin(ctx context.Context) {
-	if x.raw == nil && x.input.live {
+	if x.raw == nil && x.input.Live {
 		x.pending.Go(func() { x.feed(ctx) })
 	}
 }
 
 // finish prints what is left and says how it ended.
 func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
-	code := exitOfExec(o)
-	if x.asJSON {
-		if err := x.printOutcome(o); err != nil {
+	code := exit.OfExec(o)
+	if x.inv.JSON {
+		if err := printOutcome(x.inv, o); err != nil {
 			return err
 		}
-		return exitError{code: code}
+		return exit.Error{Code: code}
 	}
-	if missing := x.restOf(o); x.cutShort(missing) && x.stdout.bare && code == exitOK {
-		code = exitPalyra // a reader must not take half of it for the whole
+	if missing := x.restOf(o); x.cutShort(missing) && x.stdout.bare && code == exit.OK {
+		code = exit.Palyra // a reader must not take half of it for the whole
 	}
 	x.network(o)
 	x.takenAway(o.CallID, o.Quarantined)
 	x.leftBehind(o.Left)
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
-		x.printEnding(o)
+		printEnding(x.inv, o)
 		x.ruled(ctx, o)
 	}
-	return exitError{code: code}
+	return exit.Error{Code: code}
 }
 
 // freshLine starts a line on the terminal, where the command left one open.
@@ -203,7 +205,7 @@ func (x *execution) send(ctx context.Context, f palyra.Feed) error {
 
 // tell says something about the call, where people read it.
 func (x *execution) tell(format string, args ...any) {
-	if !x.asJSON {
-		x.say("palyra: "+format, args...)
+	if !x.inv.JSON {
+		x.inv.Say("palyra: "+format, args...)
 	}
 }

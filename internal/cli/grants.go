@@ -10,52 +10,55 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) grants() *cobra.Command {
-	return parent("grants", "See and revoke what stands allowed", a.grantsList(), a.grantsShow(), a.grantsRevoke())
+func grantsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("grants", "See and revoke what stands allowed",
+		grantsListCommand(inv), grantsShowCommand(inv), grantsRevokeCommand(inv))
 }
 
-func (a *app) grantsList() *cobra.Command {
+func grantsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.LeaseFilter
 	var principal, session string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List grants", Args: takes(),
+		Use: "list", Short: "List grants", Args: syntax.Takes(),
 		Example: "  palyra grants list\n  palyra grants list --all --principal agent:local --json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			f.Principal, f.Session = palyra.Principal(principal), palyra.ID(session)
 			page, err := c.Leases(ctx, f)
 			if err != nil {
 				return err
 			}
 			page.Leases = screen.Some(page.Leases)
-			return a.emit(page, func(w io.Writer) {
+			return inv.Emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, l := range page.Leases {
-					rows = append(rows, []string{string(l.ID), string(l.Scope), a.leaseState(l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)})
+					rows = append(rows, []string{string(l.ID), string(l.Scope), leaseState(inv, l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)})
 				}
 				screen.Table(w, []string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
-				a.more(page.Next)
+				inv.More(page.Next)
 			})
 		}),
 	}
 	cmd.Flags().BoolVar(&f.Ended, "all", false, "also those that ended")
 	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
 	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
-	paging(cmd, &f.Cursor, &f.Limit)
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	syntax.Paging(cmd, &f.Cursor, &f.Limit)
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd
 }
 
 // leaseState says whether a grant lives and how long.
-func (a *app) leaseState(l palyra.Lease) string {
+func leaseState(inv *invocation.Invocation, l palyra.Lease) string {
 	switch {
 	case l.Ended != "":
 		return l.Ended
 	case !l.ExpiresAt.IsZero():
-		return "live " + screen.Left(l.ExpiresAt, a.Now())
+		return "live " + screen.Left(l.ExpiresAt, inv.Now())
 	}
 	return "live"
 }
@@ -92,9 +95,9 @@ func covers(t palyra.Terms) string {
 	return text
 }
 
-func (a *app) printLease(l palyra.Lease) error {
-	return a.emit(l, func(w io.Writer) {
-		screen.Fields(w, screen.Pair{"Grant", string(l.ID)}, screen.Pair{"State", a.leaseState(l)},
+func printLease(inv *invocation.Invocation, l palyra.Lease) error {
+	return inv.Emit(l, func(w io.Writer) {
+		screen.Fields(w, screen.Pair{"Grant", string(l.ID)}, screen.Pair{"State", leaseState(inv, l)},
 			screen.Pair{"Scope", string(l.Scope)}, screen.Pair{"Uses left", uses(l.UsesLeft)},
 			screen.Pair{"Granted by", string(l.By)}, screen.Pair{"Approval", string(l.Approval)},
 			screen.Pair{"Created", screen.Stamp(l.CreatedAt)}, screen.Pair{"Expires", screen.Stamp(l.ExpiresAt)},
@@ -108,30 +111,31 @@ func (a *app) printLease(l palyra.Lease) error {
 	})
 }
 
-func (a *app) grantsShow() *cobra.Command {
+func grantsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a grant and its terms", Args: takes("ID"), ValidArgsFunction: a.completeGrants,
+		Use: "show ID", Short: "Show a grant and its terms", Args: syntax.Takes("ID"), ValidArgsFunction: completeGrants(inv),
 		Example: "  palyra grants show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.Lease(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.printLease(l)
+			return printLease(inv, l)
 		}),
 	}
 }
 
-func (a *app) grantsRevoke() *cobra.Command {
+func grantsRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End a grant; running work that depends on it is stopped", Args: takes("ID"), ValidArgsFunction: a.completeGrants,
-		Example: "  palyra grants revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		Use: "revoke ID", Short: "End a grant; running work that depends on it is stopped", Args: syntax.Takes("ID"),
+		ValidArgsFunction: completeGrants(inv),
+		Example:           "  palyra grants revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.RevokeLease(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.emit(l, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(a.leaseState(l))) })
+			return inv.Emit(l, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
 		}),
 	}
 }

@@ -14,13 +14,16 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
 )
 
 // exitBlocked is what an agent takes for a no: Claude Code blocks the call on 2 and
 // goes on with any other failure, so every failure of a hook ends with it.
-const exitBlocked = exitUsage
+const exitBlocked = exit.Usage
 
 // The ways in which a hook answers for a shell command.
 const (
@@ -35,7 +38,7 @@ type hookOptions struct {
 	wait             screen.SpanFlag
 }
 
-func (a *app) hook() *cobra.Command {
+func hookCommand(inv *invocation.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "hook", Short: "Stand between an agent and its own tools",
 		Long: "For agents that keep their own tools and ask a program before each use. Where a tool\n" +
@@ -43,15 +46,15 @@ func (a *app) hook() *cobra.Command {
 			"is not held by anything, and the journal has it as judged, not as run.",
 		Example: "  palyra hook install claude-code",
 	}
-	cmd.AddCommand(a.hookClaude(), a.hookCodex(), a.hookInstall(), a.hookUninstall())
+	cmd.AddCommand(hookClaudeCommand(inv), hookCodexCommand(inv), hookInstallCommand(inv), hookUninstallCommand(inv))
 	return cmd
 }
 
-func (a *app) hookClaude() *cobra.Command {
+func hookClaudeCommand(inv *invocation.Invocation) *cobra.Command {
 	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
 	o.agent, _ = hook.Find("claude-code")
 	cmd := &cobra.Command{
-		Use: "claude-code", Short: "Answer Claude Code's PreToolUse hook", Args: takes(),
+		Use: "claude-code", Short: "Answer Claude Code's PreToolUse hook", Args: syntax.Takes(),
 		Long: "Reads the hook's input from stdin and prints its answer. A shell command is rewritten\n" +
 			"so that it runs through 'palyra exec', in the sandbox; with --mode check it is judged\n" +
 			"as it is and runs outside. Reading, writing, searching and fetching are judged as the\n" +
@@ -62,24 +65,24 @@ func (a *app) hookClaude() *cobra.Command {
 			"Rewriting needs Claude Code 2.0.10 or newer: older ones ignore it and would run the\n" +
 			"command as it was. Give --mode check there.",
 		Example: "  palyra hook claude-code < hook.json\n  palyra hook claude-code --mode check --wait 30s < hook.json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.blocking(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return blocking(cmd.Context(), inv, o) },
 	}
 	o.flags(cmd)
 	return cmd
 }
 
-func (a *app) hookCodex() *cobra.Command {
+func hookCodexCommand(inv *invocation.Invocation) *cobra.Command {
 	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
 	o.agent, _ = hook.Find(codexAgent)
 	cmd := &cobra.Command{
-		Use: "codex", Short: "Answer Codex's PreToolUse hook", Args: takes(),
+		Use: "codex", Short: "Answer Codex's PreToolUse hook", Args: syntax.Takes(),
 		Long: "As 'palyra hook claude-code', for Codex: a shell command is rewritten so that it runs\n" +
 			"through 'palyra exec', a patch of one file is judged as the palyra.fs.write that it\n" +
 			"comes to, other patches and tools as hook.NAME. Codex must be able to reach the\n" +
 			"daemon from its own sandbox, and must have been told to trust the hook: see\n" +
 			"'palyra help hook install'.",
 		Example: "  palyra hook codex < hook.json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.blocking(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return blocking(cmd.Context(), inv, o) },
 	}
 	o.flags(cmd)
 	return cmd
@@ -89,14 +92,14 @@ func (a *app) hookCodex() *cobra.Command {
 const codexAgent = "codex"
 
 // blocking answers a hook; whatever fails is a no.
-func (a *app) blocking(ctx context.Context, o hookOptions) error {
-	if err := a.inTime(ctx, o); err != nil {
-		a.asJSON = false // it is read by the agent
+func blocking(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
+	if err := inTime(ctx, inv, o); err != nil {
+		inv.JSON = false // it is read by the agent
 		if errors.Is(ctx.Err(), context.Canceled) {
-			err = failed(palyra.ReasonCancelled, "the hook was ended before there was an answer, so the tool is blocked").
+			err = exit.Failedf(palyra.ReasonCancelled, "the hook was ended before there was an answer, so the tool is blocked").
 				WithRemedy("try the same call again; a question that is open stays open")
 		}
-		return exitError{code: exitBlocked, err: err}
+		return exit.Error{Code: exitBlocked, Err: err}
 	}
 	return nil
 }
@@ -134,12 +137,13 @@ const lastWord = 2 * time.Second
 // inTime prints the answer, or fails before the agent's own patience ends: an agent
 // goes on as if it had been told yes when its hook takes too long, whatever it was
 // that took so long.
-func (a *app) inTime(ctx context.Context, o hookOptions) error {
+func inTime(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	if o.mode != hookRewrite && o.mode != hookCheck {
-		return failed(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode).WithRemedy("see 'palyra hook claude-code --help'")
+		return exit.Failedf(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode).
+			WithRemedy("see 'palyra hook claude-code --help'")
 	}
 	if o.wait <= 0 {
-		return failed(palyra.ReasonMalformedInput, "--wait must be more than nothing").WithRemedy("give a time such as 45s")
+		return exit.Failedf(palyra.ReasonMalformedInput, "--wait must be more than nothing").WithRemedy("give a time such as 45s")
 	}
 	type got struct {
 		doc any
@@ -147,7 +151,7 @@ func (a *app) inTime(ctx context.Context, o hookOptions) error {
 	}
 	ch := make(chan got, 1)
 	go func() {
-		doc, err := a.answer(ctx, o)
+		doc, err := answer(ctx, inv, o)
 		ch <- got{doc, err}
 	}()
 	late := time.NewTimer(time.Duration(o.wait) + leaveFor + lastWord)
@@ -157,40 +161,40 @@ func (a *app) inTime(ctx context.Context, o hookOptions) error {
 		if g.err != nil {
 			return g.err
 		}
-		return a.printJSON(g.doc)
+		return inv.PrintJSON(g.doc)
 	case <-late.C:
-		return failed(palyra.ReasonTimedOut, "there is no answer in time").WithRemedy("ask for less at once")
+		return exit.Failedf(palyra.ReasonTimedOut, "there is no answer in time").WithRemedy("ask for less at once")
 	}
 }
 
 // answer reads the hook's input and returns what is to be printed.
-func (a *app) answer(ctx context.Context, o hookOptions) (any, error) {
+func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any, error) {
 	if o.shell == "" {
 		o.shell = bashOr("/bin/bash", "/bin/sh")
 	}
 	ctx, done := context.WithTimeout(ctx, time.Duration(o.wait))
 	defer done()
-	raw, err := a.readAll(ctx, maxHook)
+	raw, err := readAll(ctx, inv, maxHook)
 	if err != nil {
 		return nil, err
 	}
-	project, _ := a.variable("CLAUDE_PROJECT_DIR")
+	project, _ := inv.Variable("CLAUDE_PROJECT_DIR")
 	h, err := readHook(o.agent, raw, project)
 	if err != nil {
 		return nil, err
 	}
-	h.own.Temp, _ = a.variable("CLAUDE_CODE_TMPDIR")
+	h.own.Temp, _ = inv.Variable("CLAUDE_CODE_TMPDIR")
 	if h.agent.Talks(h.tool, h.input) || h.through(o.own) || h.readsItsOwn() {
 		return struct{}{}, nil // no word of ours: the agent's own rules hold
 	}
-	paths, err := a.paths()
+	paths, err := inv.Paths()
 	if err != nil {
 		return nil, err
 	}
 	h.sealed = []string{filepath.Dir(paths.State), paths.Keys, paths.OperatorKey, paths.Remotes, paths.Run}
-	d, err := a.decision(ctx, h, o)
+	d, err := decision(ctx, inv, h, o)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, failed(palyra.ReasonTimedOut, "there is no answer within %s, and no question is open yet", time.Duration(o.wait)).
+		return nil, exit.Failedf(palyra.ReasonTimedOut, "there is no answer within %s, and no question is open yet", time.Duration(o.wait)).
 			WithRemedy("try the same call again")
 	}
 	if err != nil {
@@ -212,14 +216,14 @@ func bashOr(bash, sh string) string {
 
 // readAll reads stdin in bounds of size and time: an agent that never closes it
 // must get its answer all the same.
-func (a *app) readAll(ctx context.Context, most int64) ([]byte, error) {
+func readAll(ctx context.Context, inv *invocation.Invocation, most int64) ([]byte, error) {
 	type got struct {
 		raw []byte
 		err error
 	}
 	ch := make(chan got, 1)
 	go func() {
-		raw, err := io.ReadAll(io.LimitReader(a.Stdin, most+1))
+		raw, err := io.ReadAll(io.LimitReader(inv.Stdin, most+1))
 		ch <- got{raw, err}
 	}()
 	select {
@@ -237,15 +241,15 @@ func (a *app) readAll(ctx context.Context, most int64) ([]byte, error) {
 }
 
 // decision answers one call.
-func (a *app) decision(ctx context.Context, h *hookCall, o hookOptions) (hookDecision, error) {
+func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecision, error) {
 	if h.agent.Shell(h.tool) && o.mode == hookRewrite {
-		return a.rewrite(h, o)
+		return rewrite(inv, h, o)
 	}
 	r, err := h.request(o)
 	if err != nil {
 		return hookDecision{}, err
 	}
-	c, err := a.agent()
+	c, err := inv.Agent()
 	if err != nil {
 		return hookDecision{}, err
 	}
@@ -257,21 +261,21 @@ func (a *app) decision(ctx context.Context, h *hookCall, o hookOptions) (hookDec
 	if out.ReasonCode == palyra.ReasonPathOutside {
 		out.Remedy = "name a path inside " + h.root
 	}
-	return a.decided(out), nil
+	return decided(inv, out), nil
 }
 
 // rewrite lets a shell command pass as one that runs through the gate. Nothing is
 // judged here: the gate does it when the command runs.
-func (a *app) rewrite(h *hookCall, o hookOptions) (hookDecision, error) {
+func rewrite(inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecision, error) {
 	got, err := h.input.texts("command")
 	if err != nil {
 		return hookDecision{}, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return hookDecision{}, failed(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
+		return hookDecision{}, exit.Failedf(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
 	}
-	line, err := h.rewritten(o, self, a.home, got["command"])
+	line, err := h.rewritten(o, self, inv.Home, got["command"])
 	if err != nil {
 		return hookDecision{}, err
 	}
@@ -289,7 +293,7 @@ func (a *app) rewrite(h *hookCall, o hookOptions) (hookDecision, error) {
 
 // decided puts an outcome into the agent's words. Only "allowed" is a yes. A question
 // that nobody has answered yet stays open: the agent can tell its person.
-func (a *app) decided(o palyra.Outcome) hookDecision {
+func decided(inv *invocation.Invocation, o palyra.Outcome) hookDecision {
 	if o.Outcome == palyra.OutcomeAllowed {
 		return hookDecision{Decision: "allow", Reason: "palyra: " + o.Reason + " (call " + string(o.CallID) + ")"}
 	}
@@ -298,7 +302,7 @@ func (a *app) decided(o palyra.Outcome) hookDecision {
 			Decision: "deny", Reason: fmt.Sprintf("palyra: nobody has answered yet: approval %s is open (%s, call %s). "+
 				"Tell the person at this session that Palyra waits for an answer; try the same call again when they say that it is given, and not before",
 				o.ApprovalID, o.ReasonCode, o.CallID),
-			message: fmt.Sprintf("Palyra waits for your answer to approval %s: %s approvals watch, in another terminal", o.ApprovalID, a.own()),
+			message: fmt.Sprintf("Palyra waits for your answer to approval %s: %s approvals watch, in another terminal", o.ApprovalID, inv.Own()),
 		}
 	}
 	text := "palyra: " + string(o.Outcome)

@@ -10,6 +10,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/cli/screen"
 	"palyra/internal/hook"
 )
@@ -55,7 +57,7 @@ func (f object) texts(needed string, names ...string) (map[string]string, error)
 }
 
 func badHook(format string, args ...any) *palyra.Error {
-	return failed(palyra.ReasonMalformedInput, "the hook's input cannot be used: "+format, args...).
+	return exit.Failedf(palyra.ReasonMalformedInput, "the hook's input cannot be used: "+format, args...).
 		WithRemedy("this command is for Claude Code's PreToolUse hook; see 'palyra help hook'")
 }
 
@@ -152,7 +154,7 @@ func (h *hookCall) shell(o hookOptions) (client.CallRequest, error) {
 	if err != nil {
 		return client.CallRequest{}, err
 	}
-	return h.as(palyra.ToolProcessRun, execArguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
+	return h.as(palyra.ToolProcessRun, proposal.Arguments{Command: o.shell, Args: []string{"-c", got["command"]}, Cwd: h.rel})
 }
 
 // mapped is the tool of Palyra that does the same; "" when there is none.

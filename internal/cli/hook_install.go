@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
@@ -24,10 +27,10 @@ type hookInstallation struct {
 	Lines string `json:"lines"`
 }
 
-func (a *app) hookInstall() *cobra.Command {
+func hookInstallCommand(inv *invocation.Invocation) *cobra.Command {
 	var o hookInstallOptions
 	cmd := &cobra.Command{
-		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: takes("AGENT"),
+		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: syntax.Takes("AGENT"),
 		ValidArgs: []string{claudeCode, codexAgent},
 		Long: "Makes an agent ask Palyra before it uses any tool. For Claude Code the hook is written\n" +
 			"into ~/.claude/settings.json, for Codex into ~/.codex/hooks.json, or with --workspace\n" +
@@ -42,10 +45,10 @@ func (a *app) hookInstall() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			agent, ok := hook.Find(args[0])
 			if !ok {
-				return usage("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
+				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
 			}
 			o.agent = agent
-			return a.installHook(cmd.Context(), o)
+			return installHook(cmd.Context(), inv, o)
 		},
 	}
 	f := cmd.Flags()
@@ -78,28 +81,28 @@ func (o hookInstallOptions) settings(p install.Places) string {
 var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?$`)
 
 // installHook writes the hook, or only shows it, and says so.
-func (a *app) installHook(ctx context.Context, o hookInstallOptions) error {
-	done, say, err := a.writeHook(ctx, o)
+func installHook(ctx context.Context, inv *invocation.Invocation, o hookInstallOptions) error {
+	done, say, err := writeHook(ctx, inv, o)
 	if err != nil {
 		return err
 	}
-	return a.emit(done, say)
+	return inv.Emit(done, say)
 }
 
 // writeHook writes the hook, or nothing where it is only to be shown; say tells people.
-func (a *app) writeHook(ctx context.Context, o hookInstallOptions) (wrote hookInstallation, say func(io.Writer), err error) {
+func writeHook(ctx context.Context, inv *invocation.Invocation, o hookInstallOptions) (wrote hookInstallation, say func(io.Writer), err error) {
 	refuse := func(err error) (hookInstallation, func(io.Writer), error) { return hookInstallation{}, nil, err }
 	workspace, only := o.workspace, o.only
-	command, err := a.hookCommand(o)
+	command, err := hookLine(inv, o)
 	if err != nil {
 		return refuse(err)
 	}
 	var claude version
 	if o.agent.Name == claudeCode {
-		claude = a.claudeVersion(ctx)
+		claude = claudeVersion(ctx, inv)
 	}
 	if o.mode == hookRewrite && claude.before(rewritesSince) {
-		return refuse(failed(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
+		return refuse(exit.Failedf(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
 			WithRemedy("update it, or install with --mode check"))
 	}
 	entry := install.Hook{
@@ -110,7 +113,7 @@ func (a *app) writeHook(ctx context.Context, o hookInstallOptions) (wrote hookIn
 	if err != nil {
 		return refuse(err)
 	}
-	home, _ := a.variable("HOME")
+	home, _ := inv.Variable("HOME")
 	if home == "" && only {
 		home = "~"
 	}
@@ -118,7 +121,7 @@ func (a *app) writeHook(ctx context.Context, o hookInstallOptions) (wrote hookIn
 		return refuse(noHome())
 	}
 	if workspace != "" {
-		if workspace, err = a.directory(workspace); err != nil {
+		if workspace, err = inv.Directory(workspace); err != nil {
 			return refuse(err)
 		}
 		o.workspace = workspace
@@ -131,36 +134,36 @@ func (a *app) writeHook(ctx context.Context, o hookInstallOptions) (wrote hookIn
 	}
 	return hookInstallation{o.agent.Name, command, done, lines}, func(w io.Writer) {
 		if only {
-			a.say("palyra: these lines go into %s", show.Line(done.Path))
+			inv.Say("palyra: these lines go into %s", show.Line(done.Path))
 			fmt.Fprintln(w, strings.TrimSuffix(lines, "\n"))
 			return
 		}
-		a.sayHooked(w, done, o)
+		sayHooked(inv, w, done, o)
 		if done.Changed {
-			a.sayLimits(o.agent, claude, entry.Blocks)
+			sayLimits(inv, o.agent, claude, entry.Blocks)
 		}
 	}, nil
 }
 
 // sayLimits says what the hook does not do in the agent that was found.
-func (a *app) sayLimits(agent hook.Agent, claude version, blocks bool) {
+func sayLimits(inv *invocation.Invocation, agent hook.Agent, claude version, blocks bool) {
 	if agent.Name == codexAgent {
-		a.say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
-		a.say("  note: let its commands reach the daemon: network_access = true below [sandbox_workspace_write] of its config.toml")
-		a.say("  note: Codex lets a tool pass when the hook is killed or not answered in time")
+		inv.Say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
+		inv.Say("  note: let its commands reach the daemon: network_access = true below [sandbox_workspace_write] of its config.toml")
+		inv.Say("  note: Codex lets a tool pass when the hook is killed or not answered in time")
 		return
 	}
 	if !claude.known() {
-		a.say("  note: no `claude` is on your path, so its version is not known and onFailure is left out of the entry")
+		inv.Say("  note: no `claude` is on your path, so its version is not known and onFailure is left out of the entry")
 	}
 	if !blocks {
-		a.say("  note: Claude Code lets a tool pass when its hook is not answered in time. From version %s on it can block\n"+
+		inv.Say("  note: Claude Code lets a tool pass when its hook is not answered in time. From version %s on it can block\n"+
 			"  instead; install again when you have that (found: %s)", blocksSince, claude)
 	}
 }
 
 // sayHooked says what was done, what it needs from now on and how it is undone.
-func (a *app) sayHooked(w io.Writer, done install.Result, o hookInstallOptions) {
+func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o hookInstallOptions) {
 	if !done.Changed {
 		fmt.Fprintf(w, "%s has the hook already\n", show.Line(done.Path))
 		return
@@ -169,24 +172,24 @@ func (a *app) sayHooked(w io.Writer, done install.Result, o hookInstallOptions) 
 	if done.Backup != "" {
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	}
-	a.say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
-	a.say("  what it asks you, `palyra approvals watch` shows in another terminal; `palyra approvals decide ID` answers")
-	a.say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
+	inv.Say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
+	inv.Say("  what it asks you, `palyra approvals watch` shows in another terminal; `palyra approvals decide ID` answers")
+	inv.Say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
 }
 
-// hookCommand is the line that the agent runs.
-func (a *app) hookCommand(o hookInstallOptions) (string, error) {
+// hookLine is the line that the agent runs.
+func hookLine(inv *invocation.Invocation, o hookInstallOptions) (string, error) {
 	if o.mode != hookRewrite && o.mode != hookCheck {
-		return "", usage("--mode %q is neither rewrite nor check", o.mode)
+		return "", exit.Usagef("--mode %q is neither rewrite nor check", o.mode)
 	}
 	if o.own != "" && (!serverForm.MatchString(o.own) || strings.Contains(o.own, between)) {
-		return "", usage("--own-server %q is no name of a server", o.own)
+		return "", exit.Usagef("--own-server %q is no name of a server", o.own)
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return "", failed(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
+		return "", exit.Failedf(palyra.ReasonInternal, "cannot tell where palyra is: %v", err)
 	}
-	paths, err := a.paths()
+	paths, err := inv.Paths()
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/cli/exit"
 )
 
 // maxRewritten bounds a rewritten command: it is one argument of the agent's shell,
@@ -46,7 +47,7 @@ func (h *hookCall) rewritten(o hookOptions, self, home, command string) (string,
 	}
 	line := shellLine(append(words, "--", o.shell, "-c", command))
 	if len(line) > maxRewritten {
-		return "", failed(palyra.ReasonInputTooLarge, "the command is longer than can be passed on").
+		return "", exit.Failedf(palyra.ReasonInputTooLarge, "the command is longer than can be passed on").
 			WithRemedy("write it into a file of the workspace and run that")
 	}
 	return line, nil

@@ -21,6 +21,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/hook"
 )
 
@@ -411,7 +413,7 @@ func TestHookEditIsBounded(t *testing.T) {
 // and to wait. How it is answered is for the person: an agent with a shell of its own
 // would do it.
 func TestHookTellsOfAnOpenQuestion(t *testing.T) {
-	d := new(app).decided(palyra.Outcome{
+	d := decided(new(invocation.Invocation), palyra.Outcome{
 		Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited, ApprovalID: "A1", CallID: "C1", Reason: "the caller does not wait", Remedy: "call without --no-wait",
 	})
 	if d.Decision != "deny" || strings.Contains(d.Reason, "palyra approvals") || !strings.Contains(d.message, "palyra approvals watch") || strings.Contains(d.message, "decide") || !strings.Contains(d.Reason, "call C1") || strings.Contains(d.Reason, "--no-wait") {
@@ -452,7 +454,7 @@ func TestHookLeavesTheOwnServer(t *testing.T) {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	for _, name := range []string{"a b", "__x", "x__", "$(x)", "a__b"} {
-		if code, out, _ := s.main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace", s.work); code != exitUsage {
+		if code, out, _ := s.main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace", s.work); code != exit.Usage {
 			t.Errorf("%q: %d %s", name, code, out)
 		}
 	}
@@ -496,7 +498,7 @@ func TestHookInstall(t *testing.T) {
 		t.Errorf("a second time: %d %q", code, out)
 	}
 	for _, args := range [][]string{{"hook", "install"}, {"hook", "install", "emacs"}, {"hook", "install", "claude-code", "--mode", "x"}} {
-		if code, _, _ := s.main(nil, args...); code != exitUsage {
+		if code, _, _ := s.main(nil, args...); code != exit.Usage {
 			t.Errorf("%v: %d", args, code)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"palyra/internal/cli/invocation"
 )
 
 // version is one of Claude Code; the zero version is not known.
@@ -50,8 +52,8 @@ const (
 var versionForm = regexp.MustCompile(`^(\d{1,6})\.(\d{1,6})\.(\d{1,6})\b`)
 
 // claudeVersion asks the Claude Code on this shell's path for its version.
-func (a *app) claudeVersion(ctx context.Context) version {
-	path, _ := a.variable("PATH")
+func claudeVersion(ctx context.Context, inv *invocation.Invocation) version {
+	path, _ := inv.Variable("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
 			continue
@@ -63,7 +65,7 @@ func (a *app) claudeVersion(ctx context.Context) version {
 		ctx, done := context.WithTimeout(ctx, askPatience)
 		defer done()
 		cmd := exec.CommandContext(ctx, program, "--version")
-		cmd.Env, cmd.WaitDelay = a.Env, time.Second
+		cmd.Env, cmd.WaitDelay = inv.Env, time.Second
 		var out capped
 		cmd.Stdout = &out
 		if cmd.Run() != nil {

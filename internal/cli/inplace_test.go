@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -19,7 +21,7 @@ func checkInPlace(t *testing.T, h *house, pass string) {
 	s.send("allow\n")
 	s.expectSecret("Passphrase of the operator key")
 	s.send("\x03")
-	if code := s.end(); code != exitCancelled || h.wrote("a.txt") {
+	if code := s.end(); code != exit.Cancelled || h.wrote("a.txt") {
 		t.Errorf("Ctrl-C: exit %d\n%s", code, s.seen.String())
 	}
 	if out := h.palyra("approvals", "list", "--pending", "--json"); !strings.Contains(out, `"approvals":[]`) {
@@ -45,7 +47,7 @@ func checkInPlace(t *testing.T, h *house, pass string) {
 		t.Errorf("a passphrase was shown:\n%s", s.seen.String())
 	}
 	s.send(pass + "\n")
-	if code := s.end(); code != exitOK || !h.wrote("a.txt") {
+	if code := s.end(); code != exit.OK || !h.wrote("a.txt") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	if out := h.palyra("approvals", "list", "--json"); !strings.Contains(out, `"separation":"passphrase"`) {
@@ -60,7 +62,7 @@ func checkGivenUp(t *testing.T, h *house, pass string) {
 	s := h.at("tools", "call", "palyra.fs.write", "--input", `{"path":"b.txt","content":"x"}`)
 	s.expect("Type allow")
 	s.send("allow\n")
-	for range maxTries {
+	for range invocation.MaxTries {
 		s.expectSecret("Passphrase of the operator key")
 		s.send("wrong horse battery\n")
 	}
@@ -73,10 +75,10 @@ func checkGivenUp(t *testing.T, h *house, pass string) {
 	other.send("allow\n")
 	other.expectSecret("Passphrase of the operator key")
 	other.send(pass + "\n")
-	if code := other.end(); code != exitOK {
+	if code := other.end(); code != exit.OK {
 		t.Errorf("exit %d\n%s", code, other.seen.String())
 	}
-	if code := s.end(); code != exitOK || !h.wrote("b.txt") {
+	if code := s.end(); code != exit.OK || !h.wrote("b.txt") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -86,14 +88,14 @@ func checkGivenUp(t *testing.T, h *house, pass string) {
 func TestCallAtTheEndOfInput(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	for range maxTries {
+	for range invocation.MaxTries {
 		s.expect("Type allow")
 		s.send("\x04")
 	}
 	s.expect("palyra: still waiting until ")
 	id, digest := h.pendingID()
 	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
-	if code := s.end(); code != exitApproval || h.wrote("a.txt") {
+	if code := s.end(); code != exit.Approval || h.wrote("a.txt") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -123,20 +125,20 @@ func TestDecideWithADigestOnATerminal(t *testing.T) {
 	call := h.stream("tools", "call", "palyra.fs.write", "--input", aWrite, "--json")
 	id, digest := h.pendingID()
 	s := h.at("approvals", "decide", id, "allow", "--digest", string(questiontest.SampleDigest))
-	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "not about the one of --digest") {
+	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "not about the one of --digest") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	s = h.at("approvals", "decide", id, "allow", "--digest", digest)
 	s.expect("+one⇥   two")
 	s.expect("Type allow to allow once")
 	s.send("no\n")
-	if code := s.end(); code == exitOK || !strings.Contains(s.seen.String(), "nothing was decided") {
+	if code := s.end(); code == exit.OK || !strings.Contains(s.seen.String(), "nothing was decided") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	s = h.at("approvals", "decide", id, "allow", "--digest", digest)
 	s.expect("Type allow to allow once")
 	s.send("allow\n")
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != exit.OK {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	call.until(`"outcome":"finished"`)

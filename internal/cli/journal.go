@@ -11,19 +11,23 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
-func (a *app) journal() *cobra.Command {
-	return parent("journal", "Read, check and export the journal",
-		a.journalTail(), a.journalVerify(), a.journalExport(), a.journalProof(), a.journalVerifyProof())
+func journalCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("journal", "Read, check and export the journal",
+		journalTailCommand(inv), journalVerifyCommand(inv), journalExportCommand(inv), journalProofCommand(inv), journalVerifyProofCommand(inv))
 }
 
-func (a *app) journalVerify() *cobra.Command {
+func journalVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 	var keys, against []string
 	cmd := &cobra.Command{
-		Use: "verify [FILE]", Short: "Check the whole journal, or a copy of it", Args: takes("[FILE]"),
+		Use: "verify [FILE]", Short: "Check the whole journal, or a copy of it", Args: syntax.Takes("[FILE]"),
 		Long: "Without FILE the daemon checks its own journal. With FILE, a copy of state.db or an\n" +
 			"export, the check is made here, without a daemon, against the keys you give. Tables of the\n" +
 			"state that follow from the journal are held against it.\n\n" +
@@ -33,14 +37,14 @@ func (a *app) journalVerify() *cobra.Command {
 		Example: "  palyra journal verify\n  palyra journal verify --against proof.json --against outcome.json\n  palyra journal verify copy.db --key trust.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.verifyLive(cmd.Context(), keys, against)
+				return verifyLive(cmd.Context(), inv, keys, against)
 			}
-			report, err := verifyJournalFile(cmd.Context(), args[0], keys, a.progress("checked"))
+			report, err := verifyJournalFile(cmd.Context(), args[0], keys, progress(inv, "checked"))
 			if err != nil {
 				return err
 			}
 			if len(against) == 0 {
-				return a.printReport(report)
+				return printReport(inv, report)
 			}
 			l, err := copyLog(cmd.Context(), args[0], keys)
 			if err != nil {
@@ -50,7 +54,7 @@ func (a *app) journalVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printCompared(report, all)
+			return printCompared(inv, report, all)
 		},
 	}
 	keyFlag(cmd, &keys)
@@ -60,23 +64,23 @@ func (a *app) journalVerify() *cobra.Command {
 }
 
 // verifyLive has the daemon check its journal, and puts kept evidence beside it.
-func (a *app) verifyLive(ctx context.Context, keys, against []string) error {
+func verifyLive(ctx context.Context, inv *invocation.Invocation, keys, against []string) error {
 	if len(keys) > 0 && len(against) == 0 {
-		return usage("--key belongs to a FILE or to --against; the daemon checks with its own keys")
+		return exit.Usagef("--key belongs to a FILE or to --against; the daemon checks with its own keys")
 	}
-	c, err := a.operator()
+	c, err := inv.Operator()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	report, err := c.VerifyJournal(ctx, a.progress("checked"))
+	report, err := c.VerifyJournal(ctx, progress(inv, "checked"))
 	if err != nil {
 		return err
 	}
 	if len(against) == 0 {
-		return a.printReport(report)
+		return printReport(inv, report)
 	}
-	l, err := a.liveLog(ctx, c, keys)
+	l, err := liveLog(ctx, inv, c, keys)
 	if err != nil {
 		return err
 	}
@@ -84,12 +88,12 @@ func (a *app) verifyLive(ctx context.Context, keys, against []string) error {
 	if err != nil {
 		return err
 	}
-	return a.printCompared(report, all)
+	return printCompared(inv, report, all)
 }
 
 // printReport prints the end of a verification; a bad one is a failure.
-func (a *app) printReport(r client.Report) error {
-	err := a.emit(r, func(w io.Writer) {
+func printReport(inv *invocation.Invocation, r client.Report) error {
+	err := inv.Emit(r, func(w io.Writer) {
 		if r.OK {
 			fmt.Fprintf(w, "good: %d entries, root %s, signed by %s\n", r.Entries, show.Line(string(r.Root)), show.Line(screen.Joined(r.KeyIDs)))
 			for _, n := range r.Notes {
@@ -107,42 +111,42 @@ func (a *app) printReport(r client.Report) error {
 		if len(r.Problems) > 0 {
 			first = r.Problems[0]
 		}
-		err = failed(palyra.ReasonVerifyFailed, "verification failed: %s", first).
+		err = exit.Failedf(palyra.ReasonVerifyFailed, "verification failed: %s", first).
 			WithRemedy("keep the file as it is and compare it with a copy or an export")
 	}
 	return err
 }
 
-func (a *app) journalExport() *cobra.Command {
+func journalExportCommand(inv *invocation.Invocation) *cobra.Command {
 	var from, to int64
 	var out string
 	cmd := &cobra.Command{
-		Use: "export", Short: "Export entries as a sealed segment", Args: takes(),
+		Use: "export", Short: "Export entries as a sealed segment", Args: syntax.Takes(),
 		Example: "  palyra journal export --out journal.ndjson\n  palyra journal verify journal.ndjson --key trust.json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if from < 1 || to < 0 || to != 0 && to < from {
-				return usage("--from %d --to %d is not a range: entries count from 1", from, to)
+				return exit.Usagef("--from %d --to %d is not a range: entries count from 1", from, to)
 			}
-			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error { return c.ExportJournal(ctx, from, to, w) })
+			return inv.WriteTo(ctx, out, func(ctx context.Context, w io.Writer) error { return c.ExportJournal(ctx, from, to, w) })
 		}),
 	}
 	cmd.Flags().Int64Var(&from, "from", 1, "first sequence number")
 	cmd.Flags().Int64Var(&to, "to", 0, "last sequence number (default: the newest)")
-	outFlag(cmd, &out)
+	syntax.OutFlag(cmd, &out)
 	return cmd
 }
 
-func (a *app) journalProof() *cobra.Command {
+func journalProofCommand(inv *invocation.Invocation) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "proof SEQ", Short: "Make a proof that an entry is in the journal", Args: takes("SEQ"),
+		Use: "proof SEQ", Short: "Make a proof that an entry is in the journal", Args: syntax.Takes("SEQ"),
 		Example: "  palyra journal proof 42 --out proof.json\n  palyra journal verify-proof proof.json --key trust.json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			seq, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil || seq < 1 {
-				return usage("%q is not a sequence number: entries count from 1", args[0])
+				return exit.Usagef("%q is not a sequence number: entries count from 1", args[0])
 			}
-			return a.writeTo(ctx, out, func(ctx context.Context, w io.Writer) error {
+			return inv.WriteTo(ctx, out, func(ctx context.Context, w io.Writer) error {
 				raw, err := c.Proof(ctx, seq)
 				if err != nil {
 					return err
@@ -152,13 +156,13 @@ func (a *app) journalProof() *cobra.Command {
 			})
 		}),
 	}
-	outFlag(cmd, &out)
+	syntax.OutFlag(cmd, &out)
 	return cmd
 }
 
 // progress returns a function that says how far long work is, on a terminal.
-func (a *app) progress(verb string) func(done, total int64) {
-	if a.quiet || a.asJSON || !isTerminal(a.Stderr) {
+func progress(inv *invocation.Invocation, verb string) func(done, total int64) {
+	if inv.Quiet || inv.JSON || !terminal.Is(inv.Stderr) {
 		return nil
 	}
 	last := int64(-1)
@@ -171,6 +175,6 @@ func (a *app) progress(verb string) func(done, total int64) {
 		if done >= total {
 			end = "\n"
 		}
-		fmt.Fprintf(a.Stderr, "palyra: %s %d of %d (%d %%)%s", verb, done, total, last, end)
+		fmt.Fprintf(inv.Stderr, "palyra: %s %d of %d (%d %%)%s", verb, done, total, last, end)
 	}
 }

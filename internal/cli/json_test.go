@@ -11,16 +11,17 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
 )
 
 // shown runs f with an app that prints JSON and returns what it printed,
 // indented so that changes are easy to read.
-func shown(t *testing.T, asJSON bool, f func(*app) error) string {
+func shown(t *testing.T, asJSON bool, f func(*invocation.Invocation) error) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}, asJSON: asJSON}
-	if err := f(a); err != nil {
+	inv := &invocation.Invocation{Stdout: &out, Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }, JSON: asJSON}
+	if err := f(inv); err != nil {
 		t.Fatal(err)
 	}
 	if !asJSON {
@@ -53,12 +54,12 @@ func sampleOutcome() palyra.Outcome {
 
 func TestShapes(t *testing.T) {
 	page := client.ApprovalPage{Approvals: []palyra.Approval{questiontest.WriteApproval(), questiontest.DecidedApproval()}, Next: "next"}
-	for name, f := range map[string]func(*app) error{
-		"approvals-list": func(a *app) error { return a.printApprovals(page) },
-		"approvals-none": func(a *app) error { return a.printApprovals(client.ApprovalPage{}) },
-		"grant":          func(a *app) error { return a.printLease(sampleLease()) },
-		"report": func(a *app) error {
-			return a.printReport(client.Report{OK: true, Entries: 3, Root: questiontest.SampleDigest, KeyIDs: []string{"k1"}})
+	for name, f := range map[string]func(*invocation.Invocation) error{
+		"approvals-list": func(inv *invocation.Invocation) error { return printApprovals(inv, page) },
+		"approvals-none": func(inv *invocation.Invocation) error { return printApprovals(inv, client.ApprovalPage{}) },
+		"grant":          func(inv *invocation.Invocation) error { return printLease(inv, sampleLease()) },
+		"report": func(inv *invocation.Invocation) error {
+			return printReport(inv, client.Report{OK: true, Entries: 3, Root: questiontest.SampleDigest, KeyIDs: []string{"k1"}})
 		},
 	} {
 		questiontest.Golden(t, name+".json", shown(t, true, f))
@@ -74,8 +75,8 @@ func TestOutcomeIsPrintedExactly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &out}, asJSON: true}
-	if err := a.printOutcome(o); err != nil {
+	inv := &invocation.Invocation{Stdout: &out, Stderr: &out, JSON: true}
+	if err := printOutcome(inv, o); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != string(want)+"\n" {
@@ -87,8 +88,8 @@ func TestOutcomeInWords(t *testing.T) {
 	o := sampleOutcome()
 	o.Stdout, o.Truncated = "line\n", true
 	var out, errs bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &errs}}
-	if err := a.printOutcome(o); err != nil {
+	inv := &invocation.Invocation{Stdout: &out, Stderr: &errs}
+	if err := printOutcome(inv, o); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != "line\n{\n  \"text\": \"<hi> & \\u202e\"\n}\n" || !strings.Contains(errs.String(), "not whole") || !strings.Contains(errs.String(), "journal position 7") {
@@ -97,7 +98,7 @@ func TestOutcomeInWords(t *testing.T) {
 	out.Reset()
 	errs.Reset()
 	o = palyra.Outcome{Outcome: palyra.OutcomeRefused, CallID: questiontest.SampleID, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no\x1b", Remedy: "ask", StdoutB64: "//8="}
-	if err := a.printOutcome(o); err != nil {
+	if err := printOutcome(inv, o); err != nil {
 		t.Fatal(err)
 	}
 	want := "palyra: the output is not text; --json has it as base64\npalyra: call " + string(questiontest.SampleID) + " refused: no\\x1b (policy_denied)\n  remedy: ask\n"
@@ -108,19 +109,19 @@ func TestOutcomeInWords(t *testing.T) {
 
 func TestBadReportFails(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &out}}
-	err := a.printReport(client.Report{Entries: 9, Problems: []string{"entry 4: hash", "entry 5: hash"}})
+	inv := &invocation.Invocation{Stdout: &out, Stderr: &out}
+	err := printReport(inv, client.Report{Entries: 9, Problems: []string{"entry 4: hash", "entry 5: hash"}})
 	if palyra.AsError(err).Reason != palyra.ReasonVerifyFailed || !strings.Contains(err.Error(), "entry 4") || !strings.Contains(out.String(), "BAD: 9 entries") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	if err := a.printReport(client.Report{}); err == nil {
+	if err := printReport(inv, client.Report{}); err == nil {
 		t.Error("a report that says nothing passed")
 	}
 }
 
 func TestApprovalEvent(t *testing.T) {
 	var errs bytes.Buffer
-	w := &waiter{app: &app{Process: Process{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}, asJSON: true}}
+	w := &waiter{inv: &invocation.Invocation{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }, JSON: true}}
 	r := client.ApprovalRequested{ApprovalID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, ExpiresAt: questiontest.SampleNow, Summary: "write"}
 	w.requested(t.Context(), r)
 	want := `{"event":"approval_requested","approval_id":"` + string(questiontest.SampleID) + `","plan_digest":"` + string(questiontest.SampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
@@ -128,7 +129,7 @@ func TestApprovalEvent(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", errs.String(), want)
 	}
 	errs.Reset()
-	w.asJSON = false
+	w.inv.JSON = false
 	w.requested(t.Context(), r)
 	if got := errs.String(); !strings.Contains(got, string(questiontest.SampleID)) || strings.Contains(got, "approvals decide") {
 		t.Errorf("whoever reads this may be an agent:\n%s", got)

@@ -4,16 +4,19 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
 )
 
-// mcp is everything about the Model Context Protocol: clients that are served, and
+// mcpCommand is everything about the Model Context Protocol: clients that are served, and
 // servers behind the gate.
-func (a *app) mcp() *cobra.Command {
-	return parent("mcp", "Serve tools to MCP clients, and put MCP servers behind the gate",
-		slices.Concat([]*cobra.Command{a.mcpServe(), a.mcpInstall(), a.mcpUninstall()}, a.mcpUpstreams())...)
+func mcpCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("mcp", "Serve tools to MCP clients, and put MCP servers behind the gate",
+		slices.Concat([]*cobra.Command{mcpServeCommand(inv), mcpInstallCommand(inv), mcpUninstallCommand(inv)}, mcpUpstreams(inv))...)
 }
 
 // mcpUpstreams are the commands about servers whose tools are offered.
-func (a *app) mcpUpstreams() []*cobra.Command {
-	return []*cobra.Command{a.mcpAdd(), a.mcpList(), a.mcpShow(), a.mcpApprove(), a.mcpRemove(), a.mcpImport()}
+func mcpUpstreams(inv *invocation.Invocation) []*cobra.Command {
+	return []*cobra.Command{mcpAddCommand(inv), mcpListCommand(inv), mcpShowCommand(inv), mcpApproveCommand(inv), mcpRemoveCommand(inv), mcpImportCommand(inv)}
 }

@@ -11,7 +11,10 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
@@ -26,7 +29,7 @@ type upstreamFlags struct {
 	dash      int // how many arguments stand before "--"; -1: there is none
 }
 
-func (a *app) mcpAdd() *cobra.Command {
+func mcpAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var f upstreamFlags
 	cmd := &cobra.Command{
 		Use: "add NAME [flags] (-- CMD [ARG]... | URL)", Short: "Put an MCP server behind the gate",
@@ -43,8 +46,8 @@ func (a *app) mcpAdd() *cobra.Command {
 			f.dash = cmd.ArgsLenAtDash()
 			return f.check(args)
 		},
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			d, err := a.definition(f, args)
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			d, err := definition(inv, f, args)
 			if err != nil {
 				return err
 			}
@@ -52,9 +55,9 @@ func (a *app) mcpAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(wholeUpstream(u), func(w io.Writer) { a.added(w, u) })
+			return inv.Emit(wholeUpstream(u), func(w io.Writer) { added(inv, w, u) })
 		}),
-		ValidArgsFunction: completeNothing,
+		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.env, "env", nil, "a variable of the server, as NAME=VALUE (repeatable)")
@@ -72,20 +75,20 @@ func (f upstreamFlags) check(args []string) error {
 	case f.dash < 0 && len(args) == 2, f.dash == 1 && len(args) > 1:
 		return nil
 	case len(args) == 0 || f.dash == 0:
-		return usage("NAME is missing")
+		return exit.Usagef("NAME is missing")
 	case f.dash < 0 && len(args) > 2:
-		return usage("%q is one argument too many: a command stands after --", args[2])
+		return exit.Usagef("%q is one argument too many: a command stands after --", args[2])
 	}
-	return usage("give a command after --, or a URL")
+	return exit.Usagef("give a command after --, or a URL")
 }
 
 // definition is what the flags and arguments say.
-func (a *app) definition(f upstreamFlags, args []string) (palyra.UpstreamDefinition, error) {
+func definition(inv *invocation.Invocation, f upstreamFlags, args []string) (palyra.UpstreamDefinition, error) {
 	d := palyra.UpstreamDefinition{Transport: palyra.TransportHTTP, TimeoutMS: f.timeout.Milliseconds()}
 	if f.dash < 0 {
 		d.URL = args[1]
 		if !strings.HasPrefix(d.URL, "https://") && !strings.HasPrefix(d.URL, "http://") {
-			return d, usage("%q is no URL: a command stands after --", d.URL)
+			return d, exit.Usagef("%q is no URL: a command stands after --", d.URL)
 		}
 	} else {
 		d.Transport, d.Command = palyra.TransportStdio, args[1:]
@@ -94,7 +97,7 @@ func (a *app) definition(f upstreamFlags, args []string) (palyra.UpstreamDefinit
 	for _, pair := range f.env {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return d, usage("--env needs NAME=VALUE")
+			return d, exit.Usagef("--env needs NAME=VALUE")
 		}
 		if d.Env == nil {
 			d.Env = map[string]string{}
@@ -103,7 +106,7 @@ func (a *app) definition(f upstreamFlags, args []string) (palyra.UpstreamDefinit
 	}
 	if f.workspace != "" {
 		dir, only := strings.CutSuffix(f.workspace, palyra.UpstreamReadOnly)
-		dir, err := a.directory(dir)
+		dir, err := inv.Directory(dir)
 		if err != nil {
 			return d, err
 		}
@@ -115,11 +118,11 @@ func (a *app) definition(f upstreamFlags, args []string) (palyra.UpstreamDefinit
 }
 
 // added says what became of it, and what is next.
-func (a *app) added(w io.Writer, u palyra.Upstream) {
+func added(inv *invocation.Invocation, w io.Writer, u palyra.Upstream) {
 	fmt.Fprintf(w, "%s: added (%s)\n", show.Line(u.Name), show.Line(u.Server))
 	printUpstreamTools(w, u)
 	if n := len(waitingTools(u, nil)); n > 0 {
-		a.say("%s will be offered once approved: palyra mcp approve %s", screen.Count(int64(n), "tool"), show.Arg(u.Name))
+		inv.Say("%s will be offered once approved: palyra mcp approve %s", screen.Count(int64(n), "tool"), show.Arg(u.Name))
 	}
 }
 

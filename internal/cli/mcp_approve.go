@@ -10,6 +10,9 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -19,10 +22,10 @@ type approveFlags struct {
 	readOnly []string // tools
 }
 
-func (a *app) mcpApprove() *cobra.Command {
+func mcpApproveCommand(inv *invocation.Invocation) *cobra.Command {
 	var f approveFlags
 	cmd := &cobra.Command{
-		Use: "approve NAME [TOOL]...", Short: "Approve tools of an MCP server as they are now", ValidArgsFunction: a.completeUpstreams,
+		Use: "approve NAME [TOOL]...", Short: "Approve tools of an MCP server as they are now", ValidArgsFunction: completeUpstreams(inv),
 		Long: "Pins tools as they are now, so that they are offered. On a terminal the tools in\n" +
 			"quarantine are shown, those that are named or all, and a typed yes approves them.\n" +
 			"Elsewhere name what was looked at by its digest (see 'palyra mcp show').\n\n" +
@@ -33,16 +36,16 @@ func (a *app) mcpApprove() *cobra.Command {
 		Example: "  palyra mcp approve files\n  palyra mcp approve files read_file --digest sha256:2f5…\n  palyra mcp approve files read_file --read-only read_file",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("NAME is missing")
+				return exit.Usagef("NAME is missing")
 			}
 			return nil
 		},
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			u, err := c.Upstream(ctx, args[0], false)
 			if err != nil {
 				return err
 			}
-			looked, err := a.lookedAt(ctx, u, args[1:], f)
+			looked, err := lookedAt(ctx, inv, u, args[1:], f)
 			if err != nil {
 				return err
 			}
@@ -53,7 +56,7 @@ func (a *app) mcpApprove() *cobra.Command {
 			if u, err = c.ApproveUpstream(ctx, args[0], looked, only...); err != nil {
 				return err
 			}
-			return a.emit(wholeUpstream(u), func(w io.Writer) { printUpstreamTools(w, u) })
+			return inv.Emit(wholeUpstream(u), func(w io.Writer) { printUpstreamTools(w, u) })
 		}),
 	}
 	cmd.Flags().StringArrayVar(&f.digests, "digest", nil, "digest of a tool as it was looked at (repeatable)")
@@ -79,7 +82,7 @@ func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []p
 	for _, name := range f.readOnly {
 		i := slices.IndexFunc(u.Tools, func(t palyra.UpstreamTool) bool { return t.Name == name || t.Tool == name })
 		if i < 0 || !slices.Contains(looked, u.Tools[i].Digest) {
-			return nil, failed(palyra.ReasonNotFound, "--read-only names %s, which is not one of the tools that are approved here", show.Arg(name)).
+			return nil, exit.Failedf(palyra.ReasonNotFound, "--read-only names %s, which is not one of the tools that are approved here", show.Arg(name)).
 				WithRemedy("see 'palyra mcp show %s'", u.Name)
 		}
 		out = append(out, u.Tools[i].Digest)
@@ -89,25 +92,28 @@ func (f approveFlags) stated(u palyra.Upstream, looked []palyra.Digest) (out []p
 
 // lookedAt are the digests of what somebody has seen: those that are given, or
 // those of the tools that are shown now and answered with yes.
-func (a *app) lookedAt(ctx context.Context, u palyra.Upstream, names []string, f approveFlags) (out []palyra.Digest, _ error) {
+func lookedAt(ctx context.Context, inv *invocation.Invocation, u palyra.Upstream, names []string, f approveFlags) (out []palyra.Digest, _ error) {
 	tools := f.candidates(u, names)
 	if len(f.digests) > 0 {
 		for _, d := range f.digests {
 			out = append(out, palyra.Digest(d))
 			if len(names) > 0 && !slices.ContainsFunc(tools, func(t palyra.UpstreamTool) bool { return t.Digest == palyra.Digest(d) }) {
-				return nil, failed(palyra.ReasonStaleDigest, "none of these tools waits with the digest %s", show.Arg(d)).WithRemedy("see 'palyra mcp show %s'", u.Name)
+				return nil, exit.Failedf(palyra.ReasonStaleDigest, "none of these tools waits with the digest %s", show.Arg(d)).
+					WithRemedy("see 'palyra mcp show %s'", u.Name)
 			}
 		}
 		return out, nil
 	}
 	if len(tools) == 0 {
-		return nil, failed(palyra.ReasonNotFound, "no tool of %s waits for an approval", show.Line(u.Name)).WithRemedy("see 'palyra mcp show %s'", u.Name)
+		return nil, exit.Failedf(palyra.ReasonNotFound, "no tool of %s waits for an approval", show.Line(u.Name)).
+			WithRemedy("see 'palyra mcp show %s'", u.Name)
 	}
-	if a.asJSON {
-		return nil, usage("--json asks nothing: name what was looked at with --digest")
+	if inv.JSON {
+		return nil, exit.Usagef("--json asks nothing: name what was looked at with --digest")
 	}
-	nobody := failed(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or name digests of 'palyra mcp show %s' with --digest", u.Name)
-	if !a.interactive() { // before pages are printed that nobody answers
+	nobody := exit.Failedf(palyra.ReasonCancelled, "there is nobody to ask").
+		WithRemedy("run it on a terminal, or name digests of 'palyra mcp show %s' with --digest", u.Name)
+	if !inv.Interactive() { // before pages are printed that nobody answers
 		return nil, nobody
 	}
 	what := "this tool"
@@ -115,20 +121,20 @@ func (a *app) lookedAt(ctx context.Context, u palyra.Upstream, names []string, f
 		what = fmt.Sprintf("these %d tools", len(tools))
 	}
 	for _, t := range tools {
-		printUpstreamTool(a.Stdout, t)
-		fmt.Fprintln(a.Stdout)
+		printUpstreamTool(inv.Stdout, t)
+		fmt.Fprintln(inv.Stdout)
 		out = append(out, t.Digest)
 	}
 	question := fmt.Sprintf("Offer %s to agents? Type yes: ", what)
 	if n := len(f.readOnly); n > 0 {
 		question = fmt.Sprintf("Offer %s to agents, %d as read-only by your word? Type yes: ", what, n)
 	}
-	answer, err := askLine(ctx, question)
+	answer, err := terminal.AskLine(ctx, question)
 	if err != nil {
 		return nil, nobody.WithCause(err)
 	}
 	if answer != "yes" {
-		return nil, failed(palyra.ReasonCancelled, "nothing was approved")
+		return nil, exit.Failedf(palyra.ReasonCancelled, "nothing was approved")
 	}
 	return out, nil
 }

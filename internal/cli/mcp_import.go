@@ -16,7 +16,11 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -37,37 +41,37 @@ type imported struct {
 	waits      int                       // tools of it that nobody has approved
 }
 
-func (a *app) mcpImport() *cobra.Command {
+func mcpImportCommand(inv *invocation.Invocation) *cobra.Command {
 	var yes, printOnly, approve bool
 	var workspace string
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Put the MCP servers of a client's file behind the gate", Args: takes("FILE"),
+		Use: "import FILE", Short: "Put the MCP servers of a client's file behind the gate", Args: syntax.Takes("FILE"),
 		Long: "Reads the mcpServers of a client's file (Claude Code, Cursor and others have one), shows\n" +
 			"what it would add, asks, and adds them like 'palyra mcp add'. Entries with secrets in\n" +
 			"their variables or headers are refused: those come with the vault. Palyra's own entry\n" +
 			"is skipped. The file stays as it is: take the servers out of it yourself, or the client\n" +
 			"goes on using them past the gate.",
 		Example: "  palyra mcp import ~/.cursor/mcp.json --workspace .\n  palyra mcp import .mcp.json --print",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			list, err := readServers(args[0])
 			if err != nil {
 				return err
 			}
-			if err := a.importInto(list, workspace); err != nil {
+			if err := importInto(inv, list, workspace); err != nil {
 				return err
 			}
 			if !printOnly {
-				if err := a.agreed(ctx, list, yes); err != nil {
+				if err := agreed(ctx, inv, list, yes); err != nil {
 					return err
 				}
 				for i := range list {
 					addImported(ctx, c, &list[i], approve)
 				}
 			}
-			if err := a.emit(map[string][]imported{"servers": screen.Some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil || printOnly {
+			if err := inv.Emit(map[string][]imported{"servers": screen.Some(list)}, func(w io.Writer) { printImported(w, list) }); err != nil || printOnly {
 				return err
 			}
-			return a.afterImport(list)
+			return afterImport(inv, list)
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "add them without a question")
@@ -78,11 +82,11 @@ func (a *app) mcpImport() *cobra.Command {
 }
 
 // importInto gives the programs among them a workspace.
-func (a *app) importInto(list []imported, workspace string) error {
+func importInto(inv *invocation.Invocation, list []imported, workspace string) error {
 	if workspace == "" {
 		return nil
 	}
-	d, err := a.definition(upstreamFlags{workspace: workspace, dash: 1}, []string{"", ""})
+	d, err := definition(inv, upstreamFlags{workspace: workspace, dash: 1}, []string{"", ""})
 	if err != nil {
 		return err
 	}
@@ -95,20 +99,20 @@ func (a *app) importInto(list []imported, workspace string) error {
 }
 
 // agreed shows what would be added and wants a yes.
-func (a *app) agreed(ctx context.Context, list []imported, yes bool) error {
+func agreed(ctx context.Context, inv *invocation.Invocation, list []imported, yes bool) error {
 	if yes {
 		return nil
 	}
-	if a.asJSON {
-		return usage("--json asks nothing: add --yes to add them, or --print")
+	if inv.JSON {
+		return exit.Usagef("--json asks nothing: add --yes to add them, or --print")
 	}
-	printImported(a.Stdout, list)
-	answer, err := askLine(ctx, "Start these servers in the sandbox and add them? [y/N] ")
+	printImported(inv.Stdout, list)
+	answer, err := terminal.AskLine(ctx, "Start these servers in the sandbox and add them? [y/N] ")
 	if err != nil {
-		return failed(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or with --yes").WithCause(err)
+		return exit.Failedf(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or with --yes").WithCause(err)
 	}
 	if s := strings.ToLower(answer); s != "y" && s != "yes" {
-		return failed(palyra.ReasonCancelled, "nothing was added")
+		return exit.Failedf(palyra.ReasonCancelled, "nothing was added")
 	}
 	return nil
 }
@@ -130,20 +134,21 @@ func addImported(ctx context.Context, c *client.Client, s *imported, approve boo
 }
 
 // afterImport says what is left to do. It is a failure where nothing was added.
-func (a *app) afterImport(list []imported) error {
+func afterImport(inv *invocation.Invocation, list []imported) error {
 	added := 0
 	for _, s := range list {
 		if s.Outcome == "added" {
 			added++
 		}
 		if s.waits > 0 {
-			a.say("%s of %s will be offered once approved: palyra mcp approve %s", screen.Count(int64(s.waits), "tool"), show.Line(s.Name), show.Arg(s.Name))
+			inv.Say("%s of %s will be offered once approved: palyra mcp approve %s", screen.Count(int64(s.waits), "tool"), show.Line(s.Name), show.Arg(s.Name))
 		}
 	}
 	if added == 0 {
-		return failed(palyra.ReasonUpstreamFailed, "no server was added").WithRemedy("see what is said of each, and add it with `palyra mcp add`")
+		return exit.Failedf(palyra.ReasonUpstreamFailed, "no server was added").
+			WithRemedy("see what is said of each, and add it with `palyra mcp add`")
 	}
-	a.say("take what was added out of the client's own file, or the client goes on using it past the gate")
+	inv.Say("take what was added out of the client's own file, or the client goes on using it past the gate")
 	return nil
 }
 
@@ -175,12 +180,13 @@ type entry struct {
 func readServers(name string) ([]imported, error) {
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
-		return nil, failed(palyra.ReasonFileNotFound, "%s cannot be read", show.Arg(name)).WithRemedy(importRemedy).WithCause(err)
+		return nil, exit.Failedf(palyra.ReasonFileNotFound, "%s cannot be read", show.Arg(name)).WithRemedy(importRemedy).WithCause(err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxImport+1))
 	if err != nil || len(raw) > maxImport {
-		return nil, failed(palyra.ReasonFileTooLarge, "%s cannot be read, or has more than %d bytes", show.Arg(name), maxImport).WithRemedy(importRemedy).WithCause(err)
+		return nil, exit.Failedf(palyra.ReasonFileTooLarge, "%s cannot be read, or has more than %d bytes", show.Arg(name), maxImport).
+			WithRemedy(importRemedy).WithCause(err)
 	}
 	return parseServers(raw)
 }
@@ -192,13 +198,14 @@ func parseServers(raw []byte) ([]imported, error) {
 		Others  map[string]json.RawMessage `json:"servers"`
 	}
 	if err := json.Unmarshal(raw, &file); err != nil {
-		return nil, failed(palyra.ReasonMalformedInput, "the file is not JSON with mcpServers").WithRemedy(importRemedy).WithCause(err)
+		return nil, exit.Failedf(palyra.ReasonMalformedInput, "the file is not JSON with mcpServers").WithRemedy(importRemedy).WithCause(err)
 	}
 	if file.Servers == nil {
 		file.Servers = file.Others
 	}
 	if n := len(file.Servers); n == 0 || n > maxEntries {
-		return nil, failed(palyra.ReasonMalformedInput, "the file has %d servers under mcpServers; 1 to %d can be imported", n, maxEntries).WithRemedy(importRemedy)
+		return nil, exit.Failedf(palyra.ReasonMalformedInput, "the file has %d servers under mcpServers; 1 to %d can be imported", n, maxEntries).
+			WithRemedy(importRemedy)
 	}
 	var out []imported
 	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {

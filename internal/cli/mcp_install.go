@@ -10,16 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
 )
 
-func (a *app) mcpInstall() *cobra.Command {
+func mcpInstallCommand(inv *invocation.Invocation) *cobra.Command {
 	var o mcpInstallOptions
 	names := clientNames()
 	cmd := &cobra.Command{
-		Use: "install CLIENT", Short: "Connect an MCP client to Palyra", Args: takes("CLIENT"),
+		Use: "install CLIENT", Short: "Connect an MCP client to Palyra", Args: syntax.Takes("CLIENT"),
 		Long: "Writes Palyra into the configuration of an MCP client: " + strings.Join(names, ", ") + ".\n" +
 			"The user's own file is changed, or with --workspace that of a project. Everything\n" +
 			"else in it stays as it is, the old file is kept beside it, and a file that cannot be\n" +
@@ -33,12 +37,12 @@ func (a *app) mcpInstall() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ok := install.Find(args[0])
 			if !ok {
-				return usage("the client %q is not known; it must be one of %s", args[0], strings.Join(names, ", "))
+				return exit.Usagef("the client %q is not known; it must be one of %s", args[0], strings.Join(names, ", "))
 			}
 			if _, hooks := hook.Find(c.Name); o.hook && !hooks {
-				return usage("--hook: %s has no hooks that Palyra knows", c.Title)
+				return exit.Usagef("--hook: %s has no hooks that Palyra knows", c.Title)
 			}
-			return a.installMCP(cmd.Context(), c, o)
+			return installMCP(cmd.Context(), inv, c, o)
 		},
 		ValidArgs: names,
 	}
@@ -63,14 +67,14 @@ type installed struct {
 	Hook  *hookInstallation `json:"hook,omitempty"`  // with --hook
 }
 
-func (a *app) installMCP(ctx context.Context, c install.Client, o mcpInstallOptions) error {
+func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Client, o mcpInstallOptions) error {
 	var err error
 	if o.workspace != "" {
-		if o.workspace, err = a.directory(o.workspace); err != nil {
+		if o.workspace, err = inv.Directory(o.workspace); err != nil {
 			return err
 		}
 	}
-	s, err := a.mcpCommand(o.workspace)
+	s, err := serverEntry(inv, o.workspace)
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,7 @@ func (a *app) installMCP(ctx context.Context, c install.Client, o mcpInstallOpti
 	if out.Lines, err = c.Lines(s); err != nil {
 		return err
 	}
-	if out.Path, err = c.Path(a.places(), o.workspace); err != nil {
+	if out.Path, err = c.Path(places(inv), o.workspace); err != nil {
 		return err
 	}
 	var late error
@@ -89,29 +93,29 @@ func (a *app) installMCP(ctx context.Context, c install.Client, o mcpInstallOpti
 		if out.Result, err = c.Write(out.Path, s); err != nil {
 			return err
 		}
-		out.Allow, late = a.allowServer(c, o.workspace, true)
+		out.Allow, late = allowServer(inv, c, o.workspace, true)
 	}
-	if agent, ok := hook.Find(c.Name); ok && a.asJSON && o.hook && !o.print { // one answer, in one object
-		done, _, err := a.writeHook(ctx, ownHook(agent, o))
+	if agent, ok := hook.Find(c.Name); ok && inv.JSON && o.hook && !o.print { // one answer, in one object
+		done, _, err := writeHook(ctx, inv, ownHook(agent, o))
 		if err != nil {
 			return err
 		}
 		out.Hook = &done
-		return a.emit(out, nil)
+		return inv.Emit(out, nil)
 	}
-	if err := a.emit(out, func(w io.Writer) { a.sayInstalled(w, c, out, o, late) }); err != nil || o.print {
+	if err := inv.Emit(out, func(w io.Writer) { sayInstalled(inv, w, c, out, o, late) }); err != nil || o.print {
 		return err
 	}
-	return a.offerHook(ctx, c, o)
+	return offerHook(ctx, inv, c, o)
 }
 
 // allowServer has Claude Code not ask about Palyra's tools by itself, or ask again. That
 // it cannot be written is no failure: it is said.
-func (a *app) allowServer(c install.Client, workspace string, in bool) (*install.Result, error) {
+func allowServer(inv *invocation.Invocation, c install.Client, workspace string, in bool) (*install.Result, error) {
 	if c.Name != claudeCode {
 		return nil, nil
 	}
-	done, err := install.Allow(install.HookSettings(a.places(), workspace), in)
+	done, err := install.Allow(install.HookSettings(places(inv), workspace), in)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +125,10 @@ func (a *app) allowServer(c install.Client, workspace string, in bool) (*install
 // claudeCode is the client, and the agent, whose settings have rules and hooks.
 const claudeCode = "claude-code"
 
-func (a *app) sayInstalled(w io.Writer, c install.Client, out installed, o mcpInstallOptions, late error) {
+func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out installed, o mcpInstallOptions, late error) {
 	switch {
 	case o.print:
-		a.say("palyra: these lines go into %s", show.Arg(out.Path))
+		inv.Say("palyra: these lines go into %s", show.Arg(out.Path))
 		io.WriteString(w, out.Lines)
 	case !out.Changed:
 		fmt.Fprintf(w, "%s: %s has Palyra already\n", c.Title, show.Arg(out.Path))
@@ -135,73 +139,73 @@ func (a *app) sayInstalled(w io.Writer, c install.Client, out installed, o mcpIn
 		}
 	}
 	if set := c.Sets(); set != "" {
-		a.say("  set: %s", set)
+		inv.Say("  set: %s", set)
 	}
 	switch {
 	case late != nil || o.print && c.Name == claudeCode:
-		a.say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json", install.AllowRule)
+		inv.Say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json", install.AllowRule)
 	case out.Allow != nil && out.Allow.Changed:
-		a.say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule, show.Arg(out.Allow.Path))
+		inv.Say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule, show.Arg(out.Allow.Path))
 	}
 	if !out.Changed {
 		return
 	}
 	if o.workspace != "" {
-		a.say("  note: the file names programs and directories of this machine: keep it out of what the project shares")
+		inv.Say("  note: the file names programs and directories of this machine: keep it out of what the project shares")
 		if c.Name == claudeCode {
-			a.say("  note: Claude Code does not start a project's servers until you have said yes to them in its window")
+			inv.Say("  note: Claude Code does not start a project's servers until you have said yes to them in its window")
 		}
 	}
-	a.say("  next: start %s anew, and keep the daemon running with `palyra up --detach`", c.Title)
-	a.say("  undo: %s", undo("mcp uninstall "+c.Name, o.workspace))
+	inv.Say("  next: start %s anew, and keep the daemon running with `palyra up --detach`", c.Title)
+	inv.Say("  undo: %s", undo("mcp uninstall "+c.Name, o.workspace))
 }
 
 // offerHook says that the client's own tools do not pass Palyra, and puts them behind the
 // gate where that is wanted.
-func (a *app) offerHook(ctx context.Context, c install.Client, o mcpInstallOptions) error {
+func offerHook(ctx context.Context, inv *invocation.Invocation, c install.Client, o mcpInstallOptions) error {
 	agent, ok := hook.Find(c.Name)
 	if !ok {
-		a.say("  note: what %s's own tools do does not pass Palyra: switch them off there, or run it inside with `palyra agent run`", c.Title)
+		inv.Say("  note: what %s's own tools do does not pass Palyra: switch them off there, or run it inside with `palyra agent run`", c.Title)
 		return nil
 	}
 	command := undo("hook install "+c.Name+" --own-server palyra", o.workspace)
 	wanted := o.hook
-	found := a.hooked(agent, o.workspace)
+	found := hooked(inv, agent, o.workspace)
 	if found.Command != "" && !found.Off && !wanted {
-		a.say("  its own tools are behind the gate already: the hook is installed")
+		inv.Say("  its own tools are behind the gate already: the hook is installed")
 		if ownServer(found.Command) != "palyra" {
-			a.say("  note: the hook asks about Palyra's own tools as well; to have the gate alone ask: %s", command)
+			inv.Say("  note: the hook asks about Palyra's own tools as well; to have the gate alone ask: %s", command)
 		}
 		return nil
 	}
 	if !wanted {
 		switch {
 		case found.Off:
-			a.say("  note: the settings switch all hooks off (disableAllHooks), or cannot be read: no hook counts until that is mended")
+			inv.Say("  note: the settings switch all hooks off (disableAllHooks), or cannot be read: no hook counts until that is mended")
 		case found.Other:
-			a.say("  note: there is an entry that names the hook and is not the one that this program writes for you: it does not count")
+			inv.Say("  note: there is an entry that names the hook and is not the one that this program writes for you: it does not count")
 		}
-		a.say("  note: what %s's own tools do (its shell, its editor) does not pass Palyra by this", c.Title)
-		if a.interactive() && !a.asJSON {
-			word, err := askLine(ctx, "  put them behind the gate as well? [y/N] ")
+		inv.Say("  note: what %s's own tools do (its shell, its editor) does not pass Palyra by this", c.Title)
+		if inv.Interactive() && !inv.JSON {
+			word, err := terminal.AskLine(ctx, "  put them behind the gate as well? [y/N] ")
 			wanted = err == nil && (word == "y" || word == "yes")
 		}
 	}
 	if !wanted {
-		a.say("  to put them behind the gate: %s", command)
+		inv.Say("  to put them behind the gate: %s", command)
 		return nil
 	}
-	return a.installHook(ctx, ownHook(agent, o))
+	return installHook(ctx, inv, ownHook(agent, o))
 }
 
 // hooked is what is installed of the hook. Only the person's own settings tell: those of a
 // workspace may have come with it, and can take the hook away but not stand for it.
-func (a *app) hooked(agent hook.Agent, workspace string) install.Hooked {
+func hooked(inv *invocation.Invocation, agent hook.Agent, workspace string) install.Hooked {
 	o := hookInstallOptions{agent: agent}
-	ours := func(command string) bool { return a.isHookCommand(agent, command) }
-	found := install.FindHook(o.settings(a.places()), ours)
+	ours := func(command string) bool { return isHookCommand(inv, agent, command) }
+	found := install.FindHook(o.settings(places(inv)), ours)
 	if o.workspace = workspace; workspace != "" {
-		there := install.FindHook(o.settings(a.places()), ours)
+		there := install.FindHook(o.settings(places(inv)), ours)
 		found.Other = found.Other || there.Other || there.Command != ""
 		found.Off = found.Off || agent.Name == claudeCode && install.HooksOff(workspace)
 	}
@@ -209,9 +213,9 @@ func (a *app) hooked(agent hook.Agent, workspace string) install.Hooked {
 }
 
 // isHookCommand reports whether a line is one that hook install writes.
-func (a *app) isHookCommand(agent hook.Agent, command string) bool {
+func isHookCommand(inv *invocation.Invocation, agent hook.Agent, command string) bool {
 	for _, mode := range []string{hookRewrite, hookCheck} {
-		line, err := a.hookCommand(hookInstallOptions{agent: agent, mode: mode, own: ownServer(command)})
+		line, err := hookLine(inv, hookInstallOptions{agent: agent, mode: mode, own: ownServer(command)})
 		if err == nil && line == command {
 			return true
 		}
@@ -230,22 +234,22 @@ func ownHook(agent hook.Agent, o mcpInstallOptions) hookInstallOptions {
 	return hookInstallOptions{agent: agent, workspace: o.workspace, mode: hookRewrite, own: "palyra"}
 }
 
-// mcpCommand is how a client starts this very program: by its full path, since
+// serverEntry is how a client starts this very program: by its full path, since
 // clients that are started from a desktop have another PATH.
-func (a *app) mcpCommand(workspace string) (install.Server, error) {
+func serverEntry(inv *invocation.Invocation, workspace string) (install.Server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return install.Server{}, fmt.Errorf("cli: executable: %w", err)
 	}
 	s := install.Server{Command: self}
-	paths, err := a.paths()
+	paths, err := inv.Paths()
 	if err != nil {
 		return s, err
 	}
 	if paths.Home != "" {
 		s.Args = append(s.Args, "--home", paths.Home)
 	}
-	if name := a.remoteName(); name != "" {
+	if name := inv.RemoteName(); name != "" {
 		s.Args = append(s.Args, "--remote", name)
 	}
 	s.Args = append(s.Args, "mcp", "serve")
@@ -257,9 +261,9 @@ func (a *app) mcpCommand(workspace string) (install.Server, error) {
 }
 
 // places is where clients keep their configuration.
-func (a *app) places() install.Places {
+func places(inv *invocation.Invocation) install.Places {
 	env := map[string]string{}
-	for _, pair := range a.Env {
+	for _, pair := range inv.Env {
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
 	}

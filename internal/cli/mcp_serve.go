@@ -17,7 +17,11 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/config"
 	"palyra/internal/mcp/serve"
 	"palyra/internal/show"
@@ -29,14 +33,14 @@ type mcpServeOptions struct {
 	result                        screen.SizeFlag
 }
 
-func (a *app) mcpServe() *cobra.Command {
+func mcpServeCommand(inv *invocation.Invocation) *cobra.Command {
 	var o mcpServeOptions
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the tools to an MCP client", Args: takes(),
+		Use: "serve", Short: "Serve the tools to an MCP client", Args: syntax.Takes(),
 		Long: "Speaks MCP on stdin and stdout, as Claude Code, Codex, Cursor and other clients start\n" +
 			"it; 'palyra mcp install' writes their configuration. Every tool of 'palyra tools\n" +
 			"list' is there, its dots written as underscores. Each call walks the gate as one of\n" +
-			"agent:local, or of the agent whose token " + tokenVariable + " names.\n\n" +
+			"agent:local, or of the agent whose token " + invocation.TokenVariable + " names.\n\n" +
 			"While a call waits for your answer the client is told which approval is open. Clients\n" +
 			"give up after a minute or so: before that the call is answered with 'pending', and\n" +
 			"the tool palyra_call_wait gets its result later. A client's cancel ends the call.\n\n" +
@@ -44,7 +48,7 @@ func (a *app) mcpServe() *cobra.Command {
 			"only. They must show the token of --token-file, which is made if it does not exist.",
 		Example: "  palyra mcp serve --workspace ~/project\n" +
 			"  palyra mcp serve --http 127.0.0.1:7641",
-		RunE: a.asAgent(func(ctx context.Context, c *client.Client, _ []string) error { return a.serveMCP(ctx, c, o) }),
+		RunE: inv.AsAgent(func(ctx context.Context, c *client.Client, _ []string) error { return serveMCP(ctx, inv, c, o) }),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.address, "http", "", "serve streamable HTTP at this loopback address, such as 127.0.0.1:7641")
@@ -59,78 +63,78 @@ func (a *app) mcpServe() *cobra.Command {
 const maxResult = 1 << 20
 
 // serveMCP serves until the client hangs up or the person ends it.
-func (a *app) serveMCP(ctx context.Context, c *client.Client, o mcpServeOptions) error {
+func serveMCP(ctx context.Context, inv *invocation.Invocation, c *client.Client, o mcpServeOptions) error {
 	if o.tokenFile != "" && o.address == "" {
-		return usage("--token-file goes with --http")
+		return exit.Usagef("--token-file goes with --http")
 	}
-	place, err := a.workspaceOf(o.workspace)
+	place, err := inv.WorkspaceOf(o.workspace)
 	if err != nil {
 		return err
 	}
 	if o.pending == 0 {
-		c, err := a.config()
+		c, err := inv.Config()
 		if err != nil {
 			return err
 		}
 		o.pending = screen.SpanFlag(c.MCP.PendingAfter())
 	}
 	s, err := serve.New(ctx, serve.Config{
-		Backend: c, Version: a.Version, Workspace: place, PendingAfter: time.Duration(o.pending), ResultBytes: int(min(int64(o.result), maxResult)),
-		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Backend: c, Version: inv.Version, Workspace: place, PendingAfter: time.Duration(o.pending), ResultBytes: int(min(int64(o.result), maxResult)),
+		Log: slog.New(slog.NewTextHandler(inv.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return err
 	}
 	if o.address != "" {
-		return a.serveHTTP(ctx, s, o)
+		return serveHTTP(ctx, inv, s, o)
 	}
-	if isTerminal(a.Stdout) {
-		a.say("palyra: this speaks MCP, for programs; connect one with `palyra mcp install`")
+	if terminal.Is(inv.Stdout) {
+		inv.Say("palyra: this speaks MCP, for programs; connect one with `palyra mcp install`")
 	}
-	return s.Stdio(ctx, a.Stdin, a.Stdout)
+	return s.Stdio(ctx, inv.Stdin, inv.Stdout)
 }
 
 // serveHTTP serves clients on a loopback address.
-func (a *app) serveHTTP(ctx context.Context, s *serve.Server, o mcpServeOptions) error {
+func serveHTTP(ctx context.Context, inv *invocation.Invocation, s *serve.Server, o mcpServeOptions) error {
 	host, _, err := net.SplitHostPort(o.address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("--http takes a loopback address with a port, such as 127.0.0.1:7641")
+		return exit.Usagef("--http takes a loopback address with a port, such as 127.0.0.1:7641")
 	}
-	token, file, err := a.mcpToken(o.tokenFile)
+	token, file, err := mcpToken(inv, o.tokenFile)
 	if err != nil {
 		return err
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.address)
 	if err != nil {
-		return failed(palyra.ReasonConfig, "cannot listen on %s", o.address).WithRemedy("choose a port that is free").WithCause(err)
+		return exit.Failedf(palyra.ReasonConfig, "cannot listen on %s", o.address).WithRemedy("choose a port that is free").WithCause(err)
 	}
 	url := "http://" + l.Addr().String() + serve.Path
-	if a.asJSON {
-		if err := a.printJSON(map[string]string{"url": url, "token_file": file}); err != nil {
+	if inv.JSON {
+		if err := inv.PrintJSON(map[string]string{"url": url, "token_file": file}); err != nil {
 			return err
 		}
 	}
-	a.say("palyra: MCP at %s", url)
-	a.say("  token   in %s; clients send it as 'Authorization: Bearer TOKEN'", show.Arg(file))
+	inv.Say("palyra: MCP at %s", url)
+	inv.Say("  token   in %s; clients send it as 'Authorization: Bearer TOKEN'", show.Arg(file))
 	return s.HTTP(ctx, l, token)
 }
 
 // mcpToken reads the token of HTTP clients, or makes it.
-func (a *app) mcpToken(path string) (palyra.Secret, string, error) {
+func mcpToken(inv *invocation.Invocation, path string) (palyra.Secret, string, error) {
 	if path == "" {
-		paths, err := a.paths()
+		paths, err := inv.Paths()
 		if err != nil {
 			return palyra.Secret{}, "", err
 		}
 		path = filepath.Join(filepath.Dir(paths.State), "mcp.token")
 	}
 	if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return palyra.Secret{}, "", failed(palyra.ReasonBadCredential, "cannot make the token file %s: %v", path, bareError(err)).
+		return palyra.Secret{}, "", exit.Failedf(palyra.ReasonBadCredential, "cannot make the token file %s: %v", path, bareError(err)).
 			WithRemedy("name another with --token-file")
 	}
-	raw, err := config.ReadPrivate(path, maxToken)
+	raw, err := config.ReadPrivate(path, invocation.MaxToken)
 	if err != nil {
-		return palyra.Secret{}, "", failed(palyra.ReasonBadCredential, "the token in %s: the file %v", path, err).
+		return palyra.Secret{}, "", exit.Failedf(palyra.ReasonBadCredential, "the token in %s: the file %v", path, err).
 			WithRemedy("make it yours alone with chmod 600, or remove it to have a new one made")
 	}
 	return palyra.NewSecret([]byte(strings.TrimSpace(string(raw)))), path, nil

@@ -13,22 +13,26 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) completeUpstreams(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(cmd, a.operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-		list, err := c.Upstreams(ctx)
-		return wordsOf(list, err, func(u palyra.Upstream) string { return u.Name })
-	})
+func completeUpstreams(inv *invocation.Invocation) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			list, err := c.Upstreams(ctx)
+			return invocation.WordsOf(list, err, func(u palyra.Upstream) string { return u.Name })
+		})
+	}
 }
 
-func (a *app) mcpList() *cobra.Command {
+func mcpListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the MCP servers behind the gate", Args: takes(),
+		Use: "list", Short: "List the MCP servers behind the gate", Args: syntax.Takes(),
 		Example: "  palyra mcp list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Upstreams(ctx)
 			if err != nil {
 				return err
@@ -36,7 +40,7 @@ func (a *app) mcpList() *cobra.Command {
 			for i := range list {
 				list[i] = wholeUpstream(list[i])
 			}
-			return a.emit(map[string][]palyra.Upstream{"upstreams": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Upstream{"upstreams": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, u := range list {
 					rows = append(rows, []string{u.Name, string(u.Transport), string(u.State), toolCounts(u), placeOf(u)})
@@ -70,17 +74,18 @@ func placeOf(u palyra.Upstream) string {
 	return show.Argv(u.Command)
 }
 
-func (a *app) mcpShow() *cobra.Command {
+func mcpShowCommand(inv *invocation.Invocation) *cobra.Command {
 	var refresh bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show an MCP server and its tools, as they are and as they were approved", Args: takes("NAME"), ValidArgsFunction: a.completeUpstreams,
-		Example: "  palyra mcp show files\n  palyra mcp show files --refresh",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		Use: "show NAME", Short: "Show an MCP server and its tools, as they are and as they were approved", Args: syntax.Takes("NAME"),
+		ValidArgsFunction: completeUpstreams(inv),
+		Example:           "  palyra mcp show files\n  palyra mcp show files --refresh",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			u, err := c.Upstream(ctx, args[0], refresh)
 			if err != nil {
 				return err
 			}
-			return a.emit(wholeUpstream(u), func(w io.Writer) { printUpstream(w, u) })
+			return inv.Emit(wholeUpstream(u), func(w io.Writer) { printUpstream(w, u) })
 		}),
 	}
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "ask the server again what its tools are")
@@ -123,21 +128,22 @@ func printUpstreamTool(w io.Writer, t palyra.UpstreamTool) {
 		screen.Pair{"Title", t.Title}, screen.Pair{"Digest", string(t.Digest)}, screen.Pair{"Approved", pinned},
 		screen.Pair{"Server says", strings.Join(t.Claims, ", ")}, screen.Pair{"Operator says", operatorSays(t)},
 		screen.Pair{"Unusual", strings.Join(show.Notes(t.Title+"\n"+t.Description), "; ")})
-	block(w, "Description", t.Description)
+	screen.Block(w, "Description", t.Description)
 	if t.State != palyra.UpstreamToolRefused {
-		block(w, "Input schema", screen.Indented(t.InputSchema))
+		screen.Block(w, "Input schema", screen.Indented(t.InputSchema))
 	}
 }
 
-func (a *app) mcpRemove() *cobra.Command {
+func mcpRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "End an MCP server and take its tools away", Args: takes("NAME"), ValidArgsFunction: a.completeUpstreams,
-		Example: "  palyra mcp remove files",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		Use: "remove NAME", Short: "End an MCP server and take its tools away", Args: syntax.Takes("NAME"),
+		ValidArgsFunction: completeUpstreams(inv),
+		Example:           "  palyra mcp remove files",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.RemoveUpstream(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"name": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			return inv.Emit(map[string]string{"name": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
 		}),
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 func TestMCPInstall(t *testing.T) {
@@ -16,12 +19,12 @@ func TestMCPInstall(t *testing.T) {
 	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state")}
 	code, out, _ := alone(t, env, "mcp", "install", "cursor", "--print")
 	file := filepath.Join(home, ".cursor", "mcp.json")
-	if _, err := os.Stat(file); code != exitOK || err == nil || !strings.Contains(out, `"mcpServers"`) {
+	if _, err := os.Stat(file); code != exit.OK || err == nil || !strings.Contains(out, `"mcpServers"`) {
 		t.Fatalf("--print: %d %v %s", code, err, out)
 	}
 	code, said, errs := alone(t, env, "mcp", "install", "cursor")
 	raw, err := os.ReadFile(file)
-	if code != exitOK || err != nil || string(raw) != out || !strings.Contains(said, file) {
+	if code != exit.OK || err != nil || string(raw) != out || !strings.Contains(said, file) {
 		t.Fatalf("%d %v %s %s\n%s", code, err, said, errs, raw)
 	}
 	var got struct {
@@ -37,12 +40,12 @@ func TestMCPInstall(t *testing.T) {
 	if args := strings.Join(got.Servers["palyra"].Args, " "); args != "--home "+filepath.Join(home, "state")+" mcp serve" {
 		t.Errorf("args %q", args)
 	}
-	if code, said, _ = alone(t, env, "mcp", "install", "cursor"); code != exitOK || !strings.Contains(said, "already") {
+	if code, said, _ = alone(t, env, "mcp", "install", "cursor"); code != exit.OK || !strings.Contains(said, "already") {
 		t.Errorf("again: %d %s", code, said)
 	}
 	code, said, _ = alone(t, env, "mcp", "install", "vscode", "--workspace", home, "--json")
 	var done installed
-	if err := json.Unmarshal([]byte(said), &done); code != exitOK || err != nil || !done.Changed || done.Path != filepath.Join(home, ".vscode", "mcp.json") {
+	if err := json.Unmarshal([]byte(said), &done); code != exit.OK || err != nil || !done.Changed || done.Path != filepath.Join(home, ".vscode", "mcp.json") {
 		t.Errorf("%d %v %s", code, err, said)
 	}
 }
@@ -50,10 +53,10 @@ func TestMCPInstall(t *testing.T) {
 func TestMCPInstallRefuses(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home}
-	if code, _, said := alone(t, env, "mcp", "install", "emacs"); code != exitUsage || !strings.Contains(said, "claude-code") {
+	if code, _, said := alone(t, env, "mcp", "install", "emacs"); code != exit.Usage || !strings.Contains(said, "claude-code") {
 		t.Errorf("%d %s", code, said)
 	}
-	if code, _, said := alone(t, env, "mcp", "install", "goose", "--workspace", home); code == exitOK || !strings.Contains(said, "remedy") {
+	if code, _, said := alone(t, env, "mcp", "install", "goose", "--workspace", home); code == exit.OK || !strings.Contains(said, "remedy") {
 		t.Errorf("%d %s", code, said)
 	}
 	file := filepath.Join(home, ".claude.json")
@@ -62,7 +65,7 @@ func TestMCPInstallRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, said := alone(t, env, "mcp", "install", "claude-code")
-	if raw, err := os.ReadFile(file); code == exitOK || err != nil || string(raw) != mine || !strings.Contains(said, "--print") {
+	if raw, err := os.ReadFile(file); code == exit.OK || err != nil || string(raw) != mine || !strings.Contains(said, "--print") {
 		t.Errorf("%d %v %q %s", code, err, raw, said)
 	}
 }
@@ -77,7 +80,7 @@ func TestMCPInstallBelievesNoOtherHook(t *testing.T) {
 	fatal(t, os.MkdirAll(filepath.Dir(theirs), 0o700))
 	code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", "palyra")
 	real, err := os.ReadFile(mine)
-	if code != exitOK || err != nil {
+	if code != exit.OK || err != nil {
 		t.Fatal(said, err)
 	}
 	like := `{"hooks":{"PreToolUse":[{"matcher":"NoSuchTool","hooks":[{"type":"command",` +
@@ -108,7 +111,7 @@ func TestMCPInstallBelievesNoOtherHook(t *testing.T) {
 		code, _, said := alone(t, env, "mcp", "install", "claude-code", "--workspace", work)
 		already := strings.Contains(said, "behind the gate already")
 		warned := strings.Contains(said, "does not pass Palyra") && strings.Contains(said, "to put them behind the gate:")
-		if code != exitOK || already != (test.want == "") || warned == already || !strings.Contains(said, test.want) {
+		if code != exit.OK || already != (test.want == "") || warned == already || !strings.Contains(said, test.want) {
 			t.Errorf("%s: %d %s", name, code, said)
 		}
 	}
@@ -126,7 +129,7 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
 	code, _, said := alone(t, env, "mcp", "install", "claude-code")
 	raw, err := os.ReadFile(settings)
-	if code != exitOK || err != nil || !strings.Contains(string(raw), `"mcp__palyra"`) || strings.Contains(string(raw), "PreToolUse") {
+	if code != exit.OK || err != nil || !strings.Contains(string(raw), `"mcp__palyra"`) || strings.Contains(string(raw), "PreToolUse") {
 		t.Fatalf("%d %v %s\n%s", code, err, said, raw)
 	}
 	for _, want := range []string{`set: "mcp__palyra" in permissions.allow`, "does not pass Palyra", "palyra hook install claude-code --own-server palyra"} {
@@ -136,17 +139,17 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	}
 	fatal(t, os.Remove(settings))
 	for own, want := range map[string]string{"": "the hook asks about Palyra's own tools as well", "palyra": "behind the gate already"} {
-		if code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", own); code != exitOK {
+		if code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", own); code != exit.OK {
 			t.Fatal(said)
 		}
 		code, _, said = alone(t, env, "mcp", "install", "claude-code")
-		if code != exitOK || !strings.Contains(said, want) || strings.Contains(said, "does not pass Palyra") || strings.Contains(said, "as well") != (own == "") {
+		if code != exit.OK || !strings.Contains(said, want) || strings.Contains(said, "does not pass Palyra") || strings.Contains(said, "as well") != (own == "") {
 			t.Errorf("with the hook for %q: %d %s", own, code, said)
 		}
 	}
 	fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
 	code, _, said = alone(t, env, "mcp", "install", "claude-code", "--hook")
-	if raw, err = os.ReadFile(settings); code != exitOK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
+	if raw, err = os.ReadFile(settings); code != exit.OK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
 		t.Errorf("%d %v %s\n%s", code, err, said, raw)
 	}
 	code, out, said := alone(t, env, "mcp", "install", "claude-code", "--hook", "--json")
@@ -154,11 +157,11 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 		Client string
 		Hook   struct{ Command string }
 	}
-	if err := json.Unmarshal([]byte(out), &one); code != exitOK || err != nil || one.Client != "claude-code" || !strings.Contains(one.Hook.Command, "hook claude-code") {
+	if err := json.Unmarshal([]byte(out), &one); code != exit.OK || err != nil || one.Client != "claude-code" || !strings.Contains(one.Hook.Command, "hook claude-code") {
 		t.Errorf("not one object: %d %v %s\n%s", code, err, said, out)
 	}
 	for _, args := range [][]string{{"hook", "uninstall", "claude-code"}, {"mcp", "uninstall", "claude-code"}} {
-		if code, _, said := alone(t, env, args...); code != exitOK {
+		if code, _, said := alone(t, env, args...); code != exit.OK {
 			t.Fatalf("%v: %d %s", args, code, said)
 		}
 	}
@@ -168,17 +171,17 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 		t.Errorf("not as it was:\n%s", raw)
 	}
 	code, _, said = alone(t, env, "mcp", "install", "codex")
-	if code != exitOK || !strings.Contains(said, `default_tools_approval_mode = "approve"`) || !strings.Contains(said, "does not pass Palyra") {
+	if code != exit.OK || !strings.Contains(said, `default_tools_approval_mode = "approve"`) || !strings.Contains(said, "does not pass Palyra") {
 		t.Errorf("%d %s", code, said)
 	}
-	if code, _, said = alone(t, env, "mcp", "install", "goose", "--hook"); code != exitUsage {
+	if code, _, said = alone(t, env, "mcp", "install", "goose", "--hook"); code != exit.Usage {
 		t.Errorf("%d %s", code, said)
 	}
 }
 
 func TestMCPServeNeedsADaemon(t *testing.T) {
 	env := []string{"HOME=" + t.TempDir(), "PALYRA_HOME=" + t.TempDir()}
-	if code, out, said := alone(t, env, "mcp", "serve"); code != exitNoDaemon || out != "" || !strings.Contains(said, "palyra up") {
+	if code, out, said := alone(t, env, "mcp", "serve"); code != exit.NoDaemon || out != "" || !strings.Contains(said, "palyra up") {
 		t.Errorf("%d %q %s", code, out, said)
 	}
 }
@@ -205,7 +208,7 @@ func TestMCPServeRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--http", "0.0.0.0:0"}, {"--http", "example.com:1"}, {"--http", "127.0.0.1"}, {"--token-file", "x"}, {"--pending-after", "soon"},
 	} {
-		if code, _, said := alone(t, env, append([]string{"mcp", "serve"}, args...)...); code != exitUsage {
+		if code, _, said := alone(t, env, append([]string{"mcp", "serve"}, args...)...); code != exit.Usage {
 			t.Errorf("%v: %d %s", args, code, said)
 		}
 	}
@@ -214,22 +217,22 @@ func TestMCPServeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, said := alone(t, env, "mcp", "serve", "--http", "127.0.0.1:0", "--token-file", open)
-	if code == exitOK || !strings.Contains(said, "chmod 600") {
+	if code == exit.OK || !strings.Contains(said, "chmod 600") {
 		t.Errorf("a token that others can read: %d %s", code, said)
 	}
 }
 
 func TestMCPToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	a := &app{}
-	one, path, err := a.mcpToken(file)
+	inv := &invocation.Invocation{}
+	one, path, err := mcpToken(inv, file)
 	if err != nil || path != file || one.Empty() {
 		t.Fatalf("%v %s", err, path)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	two, _, err := a.mcpToken(file)
+	two, _, err := mcpToken(inv, file)
 	same := false
 	_ = one.Use(func(x []byte) error {
 		return two.Use(func(y []byte) error {
@@ -240,7 +243,7 @@ func TestMCPToken(t *testing.T) {
 	if err != nil || !same {
 		t.Errorf("the second time: %v", err)
 	}
-	if _, _, err := a.mcpToken(filepath.Join(file, "below")); err == nil {
+	if _, _, err := mcpToken(inv, filepath.Join(file, "below")); err == nil {
 		t.Error("a token in no directory")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/questiontest"
 )
 
@@ -28,7 +29,7 @@ func TestUpstreamUsage(t *testing.T) {
 		"mcp import /nowhere --yes -y": "cannot be read",
 	} {
 		s := openStage(t, nil)
-		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.home}, strings.Fields(args)...); code == exitOK || out != "" || !strings.Contains(said, want) {
+		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.home}, strings.Fields(args)...); code == exit.OK || out != "" || !strings.Contains(said, want) {
 			t.Errorf("%s: exit %d\n%s%s", args, code, out, said)
 		}
 	}
@@ -46,40 +47,40 @@ func TestUpstreamCommands(t *testing.T) {
 		}
 		return out + said
 	}
-	said := run(exitOK, "mcp", "add", "files", "--workspace", s.work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server", "-x", "--", "y")
+	said := run(exit.OK, "mcp", "add", "files", "--workspace", s.work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server", "-x", "--", "y")
 	if !strings.Contains(said, "files: added") || !strings.Contains(said, "palyra mcp approve files") {
 		t.Error(said)
 	}
 	if seen := strings.Join(s.parts.Seen(), "\n"); !strings.Contains(seen, "upstream add files") {
 		t.Error(seen)
 	}
-	if said = run(exitOK, "mcp", "list"); !strings.Contains(said, "1 quarantined") {
+	if said = run(exit.OK, "mcp", "list"); !strings.Contains(said, "1 quarantined") {
 		t.Error(said)
 	}
-	if said = run(exitOK, "mcp", "show", "files"); !strings.Contains(said, "Reads.") || !strings.Contains(said, "control characters") {
+	if said = run(exit.OK, "mcp", "show", "files"); !strings.Contains(said, "Reads.") || !strings.Contains(said, "control characters") {
 		t.Error(said)
 	}
 	digest := string(palyra.SumBytes([]byte("read")))
-	if said = run(exitOK, "mcp", "approve", "files", "read", "--digest", digest); !strings.Contains(said, "active") {
+	if said = run(exit.OK, "mcp", "approve", "files", "read", "--digest", digest); !strings.Contains(said, "active") {
 		t.Error(said)
 	}
-	run(exitFailure, "mcp", "approve", "files", "read", "--digest", string(questiontest.SampleDigest))
-	if said = run(exitOK, "mcp", "show", "files"); !strings.Contains(said, "Server says") || strings.Contains(said, "Operator says") {
+	run(exit.Failure, "mcp", "approve", "files", "read", "--digest", string(questiontest.SampleDigest))
+	if said = run(exit.OK, "mcp", "show", "files"); !strings.Contains(said, "Server says") || strings.Contains(said, "Operator says") {
 		t.Error(said)
 	}
-	if said = run(exitOK, "mcp", "approve", "files", "--digest", digest, "--read-only", "read", "--json"); !strings.Contains(said, `"read_only":true`) {
+	if said = run(exit.OK, "mcp", "approve", "files", "--digest", digest, "--read-only", "read", "--json"); !strings.Contains(said, `"read_only":true`) {
 		t.Error(said)
 	}
 	for _, other := range []string{"write", "READ", ""} {
-		if said = run(exitFailure, "mcp", "approve", "files", "--digest", digest, "--read-only", other); !strings.Contains(said, "not one of the tools") {
+		if said = run(exit.Failure, "mcp", "approve", "files", "--digest", digest, "--read-only", other); !strings.Contains(said, "not one of the tools") {
 			t.Error(said)
 		}
 	}
-	run(exitUsage, "mcp", "approve", "files", "--json")
-	if said = run(exitCancelled, "mcp", "approve", "files"); strings.Contains(said, "Reads.") || !strings.Contains(said, "there is nobody to ask") {
+	run(exit.Usage, "mcp", "approve", "files", "--json")
+	if said = run(exit.Cancelled, "mcp", "approve", "files"); strings.Contains(said, "Reads.") || !strings.Contains(said, "there is nobody to ask") {
 		t.Errorf("pages for nobody:\n%s", said)
 	}
-	if said = run(exitOK, "mcp", "remove", "files"); !strings.Contains(said, "files: removed") {
+	if said = run(exit.OK, "mcp", "remove", "files"); !strings.Contains(said, "files: removed") {
 		t.Error(said)
 	}
 	var shapes bytes.Buffer
@@ -90,7 +91,7 @@ func TestUpstreamCommands(t *testing.T) {
 		{"mcp approve", "mcp approve files --json --digest " + digest},
 		{"mcp remove", "mcp remove files --json"},
 	} {
-		writeShape(t, &shapes, c.name, run(exitOK, strings.Fields(c.args)...))
+		writeShape(t, &shapes, c.name, run(exit.OK, strings.Fields(c.args)...))
 	}
 	questiontest.Golden(t, "shapes-mcp.txt", shapes.String())
 }
@@ -116,7 +117,7 @@ func TestImport(t *testing.T) {
 	var got struct {
 		Servers []imported `json:"servers"`
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || len(got.Servers) != len(want) {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exit.OK || len(got.Servers) != len(want) {
 		t.Fatalf("exit %d %v\n%s%s", code, err, out, said)
 	}
 	for _, g := range got.Servers {
@@ -127,26 +128,26 @@ func TestImport(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	}
-	if code, out, said := alone(t, env, "mcp", "import", file, "--print"); code != exitOK || !strings.Contains(out, "found") || !strings.Contains(out, "palyra: it is Palyra itself") || said != "" {
+	if code, out, said := alone(t, env, "mcp", "import", file, "--print"); code != exit.OK || !strings.Contains(out, "found") || !strings.Contains(out, "palyra: it is Palyra itself") || said != "" {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
-	if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code != exitOK || !strings.Contains(said, "palyra mcp approve web") || !strings.Contains(said, "past the gate") {
+	if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code != exit.OK || !strings.Contains(said, "palyra mcp approve web") || !strings.Contains(said, "past the gate") {
 		t.Errorf("exit %d\n%s", code, said)
 	}
 	if err := os.WriteFile(file, []byte(`{"mcpServers":{"none":{}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, said := alone(t, env, "mcp", "import", file, "--yes"); code != exitFailure || !strings.Contains(out, "none: it has neither a command nor a url") || !strings.Contains(said, "no server was added") {
+	if code, out, said := alone(t, env, "mcp", "import", file, "--yes"); code != exit.Failure || !strings.Contains(out, "none: it has neither a command nor a url") || !strings.Contains(said, "no server was added") {
 		t.Errorf("nothing was added: exit %d\n%s%s", code, out, said)
 	}
-	if code, _, said := alone(t, env, "mcp", "import", file, "--json"); code != exitUsage {
+	if code, _, said := alone(t, env, "mcp", "import", file, "--json"); code != exit.Usage {
 		t.Errorf("exit %d\n%s", code, said)
 	}
 	for _, bad := range []string{"", "{", `{"mcpServers":{}}`, `{"mcpServers":[]}`, `[]`, `{"mcpServers":{"a":` + strings.Repeat(" ", maxImport) + `{}}}`} {
 		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code == exitOK || !strings.Contains(said, "remedy: name a file") {
+		if code, _, said := alone(t, env, "mcp", "import", file, "--yes"); code == exit.OK || !strings.Contains(said, "remedy: name a file") {
 			t.Errorf("%.40q was taken, or there is no remedy: %s", bad, said)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 )
 
@@ -109,7 +111,7 @@ func TestAboutForm(t *testing.T) {
 		if err := os.WriteFile(file, []byte(form), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, said := play(t, command, "verify", file, "--key", key); code != exitFailure || !strings.Contains(said, "--envelope") {
+		if code, _, said := play(t, command, "verify", file, "--key", key); code != exit.Failure || !strings.Contains(said, "--envelope") {
 			t.Errorf("%s: %d %s", command, code, said)
 		}
 	}
@@ -127,7 +129,7 @@ func TestInsideARoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"status"}, {"approvals", "list"}} {
-		if code, _, said := playIn(t, home, command...); code != exitNoDaemon || !strings.Contains(said, "remedy: palyra up") {
+		if code, _, said := playIn(t, home, command...); code != exit.NoDaemon || !strings.Contains(said, "remedy: palyra up") {
 			t.Errorf("outside, %s: %d %s", command, code, said)
 		}
 	}
@@ -138,7 +140,7 @@ func TestInsideARoom(t *testing.T) {
 	defer l.Close()
 	for _, command := range [][]string{{"status"}, {"approvals", "list"}} {
 		code, _, said := playIn(t, home, command...)
-		if code == exitOK || !strings.Contains(said, "an agent has no operator's door") || strings.Contains(said, "palyra up") {
+		if code == exit.OK || !strings.Contains(said, "an agent has no operator's door") || strings.Contains(said, "palyra up") {
 			t.Errorf("inside, %s: %d %s", command, code, said)
 		}
 	}
@@ -148,7 +150,7 @@ func TestInsideARoom(t *testing.T) {
 func TestWhoAmIInside(t *testing.T) {
 	s := openStage(t, nil)
 	fatal(t, os.Remove(filepath.Join(s.home, "run", "operator.sock")))
-	if code, out, said := s.main(nil, "access", "whoami"); code != exitOK || !strings.Contains(out, "agent:local") {
+	if code, out, said := s.main(nil, "access", "whoami"); code != exit.OK || !strings.Contains(out, "agent:local") {
 		t.Errorf("%d %s%s", code, out, said)
 	}
 }
@@ -157,7 +159,7 @@ func TestWhoAmIInside(t *testing.T) {
 func TestUpNamesProblems(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		var out bytes.Buffer
-		u := launch{app: &app{Process: Process{Stdout: &out, Stderr: &out}, quiet: quiet}}
+		u := launch{inv: &invocation.Invocation{Stdout: &out, Stderr: &out, Quiet: quiet}}
 		if err := u.greet(client.Status{PID: 1, Problems: []string{"tier C cannot be used: there is no bubblewrap"}}, false); err != nil {
 			t.Fatal(err)
 		}
@@ -176,9 +178,9 @@ func TestBwrapIsChecked(t *testing.T) {
 		}
 	}
 	check := func(system string, env ...string) string {
-		a := &app{Process: Process{Env: append(env, "PALYRA_HOME="+dir)}}
+		inv := &invocation.Invocation{Env: append(env, "PALYRA_HOME="+dir)}
 		var said []string
-		for _, p := range a.bwrapProblems(system) {
+		for _, p := range bwrapProblems(inv, system) {
 			said = append(said, p.String())
 		}
 		return strings.Join(said, "\n")
@@ -201,25 +203,9 @@ func TestConfigPathNamesRuns(t *testing.T) {
 		want = "palyra-cells-<state id>" // no daemon runs that knows it
 	}
 	for _, name := range []string{want + `"`, want + `-caches"`, want + `-posture"`} {
-		if code != exitOK || !strings.Contains(out, name) {
+		if code != exit.OK || !strings.Contains(out, name) {
 			t.Errorf("%d: %s is not in %s", code, name, out)
 		}
-	}
-}
-
-// What is said while a command has the terminal starts its lines at the left.
-func TestSayInARawTerminal(t *testing.T) {
-	var out bytes.Buffer
-	raw := false
-	a := &app{Process: Process{Stderr: &out}, rawNow: func() bool { return raw }}
-	a.say("one %d", 1)
-	raw = true
-	a.say("two")
-	a.quiet = true
-	a.say("not said")
-	a.must("three")
-	if out.String() != "one 1\ntwo\r\nthree\r\n" {
-		t.Errorf("%q", out.String())
 	}
 }
 
@@ -231,21 +217,21 @@ func TestMistakesInTheConfigurationAreNotInTheWay(t *testing.T) {
 	fatal(t, os.WriteFile(file, []byte("[approvals]\nwait = 5\n"), 0o600))
 	env := []string{"PALYRA_HOME=" + s.home}
 	for _, args := range [][]string{{"status"}, {"approvals", "list"}, {"tools", "list"}} {
-		if code, _, said := alone(t, env, args...); code != exitOK {
+		if code, _, said := alone(t, env, args...); code != exit.OK {
 			t.Errorf("%v: exit %d\n%s", args, code, said)
 		}
 	}
-	if code, _, said := alone(t, env, "config", "show"); code == exitOK || !strings.Contains(said, "approvals.wait") {
+	if code, _, said := alone(t, env, "config", "show"); code == exit.OK || !strings.Contains(said, "approvals.wait") {
 		t.Errorf("exit %d\n%s", code, said)
 	}
 	fatal(t, os.Chmod(file, 0o666))
-	if code, _, said := alone(t, env, "status"); code == exitOK {
+	if code, _, said := alone(t, env, "status"); code == exit.OK {
 		t.Errorf("an unsafe file: exit %d\n%s", code, said)
 	}
 	other := t.TempDir()
 	fatal(t, os.Chmod(other, 0o700))
 	fatal(t, os.WriteFile(filepath.Join(other, "config.toml"), []byte("[approvals]\nwait = 5\n"), 0o600))
-	if code, _, said := alone(t, []string{"PALYRA_HOME=" + other}, "status"); code != exitFailure || !strings.Contains(said, "approvals.wait") {
+	if code, _, said := alone(t, []string{"PALYRA_HOME=" + other}, "status"); code != exit.Failure || !strings.Contains(said, "approvals.wait") {
 		t.Errorf("nobody listens: exit %d\n%s", code, said)
 	}
 }

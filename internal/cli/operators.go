@@ -11,25 +11,28 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) operators() *cobra.Command {
-	return parent("operator", "Keys of the people who decide",
-		a.operatorList(), a.operatorShow(), a.operatorProtect(), a.operatorAdd(), a.operatorRemove())
+func operatorsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("operator", "Keys of the people who decide",
+		operatorListCommand(inv), operatorShowCommand(inv), operatorProtectCommand(inv), operatorAddCommand(inv), operatorRemoveCommand(inv))
 }
 
-func (a *app) operatorList() *cobra.Command {
+func operatorListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the operators' keys", Args: takes(),
+		Use: "list", Short: "List the operators' keys", Args: syntax.Takes(),
 		Example: "  palyra operator list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Operators(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Operator{"operators": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Operator{"operators": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, o := range list {
 					rows = append(rows, []string{o.KeyID, string(o.Principal), string(o.Role), string(o.Separation), screen.Stamp(o.AddedAt), screen.Stamp(o.RemovedAt)})
@@ -48,12 +51,12 @@ type ownKey struct {
 	Separation palyra.Separation `json:"approver_separation"`
 }
 
-func (a *app) operatorShow() *cobra.Command {
+func operatorShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Show your own key; needs no daemon", Args: takes(),
+		Use: "show", Short: "Show your own key; needs no daemon", Args: syntax.Takes(),
 		Example: "  palyra operator show\n  palyra operator show --json | jq -r .public_key",
 		RunE: func(*cobra.Command, []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
@@ -63,7 +66,7 @@ func (a *app) operatorShow() *cobra.Command {
 			}
 			defer s.Close()
 			key := ownKey{c.Paths.OperatorKey, s.KeyID(), s.Public(), s.Separation()}
-			return a.emit(key, func(w io.Writer) {
+			return inv.Emit(key, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Key", key.KeyID}, screen.Pair{"File", key.Path},
 					screen.Pair{"Public key", key.PublicKey}, screen.Pair{"Separation", string(key.Separation)})
 			})
@@ -71,14 +74,14 @@ func (a *app) operatorShow() *cobra.Command {
 	}
 }
 
-func (a *app) operatorAdd() *cobra.Command {
+func operatorAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var role, public, separation string
 	cmd := &cobra.Command{
-		Use: "add PRINCIPAL", Short: "Make a person's key known", Args: takes("PRINCIPAL"),
+		Use: "add PRINCIPAL", Short: "Make a person's key known", Args: syntax.Takes("PRINCIPAL"),
 		Example: "  palyra operator add user:alice --role approver --public-key BASE64",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if raw, err := base64.StdEncoding.Strict().DecodeString(public); err != nil || len(raw) != ed25519.PublicKeySize {
-				return usage("--public-key must be an Ed25519 public key in base64; `palyra operator show` prints it")
+				return exit.Usagef("--public-key must be an Ed25519 public key in base64; `palyra operator show` prints it")
 			}
 			o, err := c.AddOperator(ctx, palyra.Operator{
 				Principal: palyra.Principal(args[0]), Role: palyra.Role(role), PublicKey: public, Separation: palyra.Separation(separation),
@@ -86,7 +89,7 @@ func (a *app) operatorAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(o, func(w io.Writer) {
+			return inv.Emit(o, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: added as %s with role %s\n", show.Line(o.KeyID), show.Line(string(o.Principal)), show.Line(string(o.Role)))
 			})
 		}),
@@ -99,15 +102,15 @@ func (a *app) operatorAdd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) operatorRemove() *cobra.Command {
+func operatorRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove KEY", Short: "End a key", Args: takes("KEY"),
+		Use: "remove KEY", Short: "End a key", Args: syntax.Takes("KEY"),
 		Example: "  palyra operator remove KEY",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.RemoveOperator(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"key_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
+			return inv.Emit(map[string]string{"key_id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "%s: removed\n", show.Line(args[0])) })
 		}),
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 // house is a home with a running daemon and a directory to work in.
@@ -120,7 +123,7 @@ func TestCallAsksInPlace(t *testing.T) {
 		t.Fatal("it ran without an answer")
 	}
 	s.send("allow\n")
-	if code := s.end(); code != exitOK || !h.wrote("a.txt") {
+	if code := s.end(); code != exit.OK || !h.wrote("a.txt") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	if !strings.Contains(s.seen.String(), "palyra: finished, call ") {
@@ -133,7 +136,7 @@ func TestCallDeniedInPlace(t *testing.T) {
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
 	s.expect("Type allow")
 	s.send("deny\n")
-	if code := s.end(); code != exitApproval || h.wrote("a.txt") {
+	if code := s.end(); code != exit.Approval || h.wrote("a.txt") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -145,7 +148,7 @@ func TestCallAnsweredElsewhere(t *testing.T) {
 	s.expect("Type allow")
 	id, digest := h.pendingID()
 	h.palyra("approvals", "decide", id, "allow", "--digest", digest)
-	if code := s.end(); code != exitOK || !h.wrote("a.txt") {
+	if code := s.end(); code != exit.OK || !h.wrote("a.txt") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -155,7 +158,7 @@ func TestCallCancelledInPlace(t *testing.T) {
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
 	s.expect("Type allow")
 	s.send("\x03")
-	if code := s.end(); code != exitCancelled || h.wrote("a.txt") {
+	if code := s.end(); code != exit.Cancelled || h.wrote("a.txt") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	if out := h.palyra("approvals", "list", "--pending", "--json"); !strings.Contains(out, `"approvals":[]`) {
@@ -177,21 +180,21 @@ func TestDecideOnATerminal(t *testing.T) {
 		t.Errorf("no diff:\n%s", s.seen.String())
 	}
 	s.send("deny\n")
-	if code := s.end(); code == exitOK || !strings.Contains(s.seen.String(), "nothing was decided") {
+	if code := s.end(); code == exit.OK || !strings.Contains(s.seen.String(), "nothing was decided") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	h.pendingID()
 	s = h.at("approvals", "decide", id, "allow", "--scope", "timeboxed", "--ttl", "30m")
 	s.expect("Type allow")
 	s.send("allow\n")
-	if code := s.end(); code != exitOK || !strings.Contains(s.seen.String(), "allow, scope timeboxed, grant ") {
+	if code := s.end(); code != exit.OK || !strings.Contains(s.seen.String(), "allow, scope timeboxed, grant ") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	if err := call.Wait(); err != nil || !h.wrote("a.txt") {
 		t.Fatal(err)
 	}
 	s = h.at("approvals", "decide", id, "allow")
-	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "already decided") {
+	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "already decided") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -204,7 +207,7 @@ func TestProtect(t *testing.T) {
 	s := h.at("operator", "protect")
 	s.expectSecret("New passphrase")
 	s.send("short\n")
-	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "nothing was changed") {
+	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "nothing was changed") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	s = h.at("operator", "protect")
@@ -212,7 +215,7 @@ func TestProtect(t *testing.T) {
 	s.send(pass + "\n")
 	s.expectSecret("The same again: ")
 	s.send("correct horse batterY\n")
-	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "differ") || ownKeyOf(t, h) != old {
+	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "differ") || ownKeyOf(t, h) != old {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 
@@ -222,7 +225,7 @@ func TestProtect(t *testing.T) {
 	s.expectSecret("The same again: ")
 	s.send(pass + "\n")
 	s.expect("in force, behind your passphrase")
-	if code := s.end(); code != exitOK || strings.Contains(s.seen.String(), pass) {
+	if code := s.end(); code != exit.OK || strings.Contains(s.seen.String(), pass) {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	fresh := ownKeyOf(t, h)
@@ -235,7 +238,7 @@ func TestProtect(t *testing.T) {
 	checkOperators(t, h, old.KeyID, fresh.KeyID)
 	checkProtected(t, h, pass)
 	s = h.at("operator", "protect")
-	if code := s.end(); code != exitFailure || !strings.Contains(s.seen.String(), "already behind a passphrase") {
+	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "already behind a passphrase") {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	checkInPlace(t, h, pass)
@@ -248,17 +251,17 @@ func TestProtect(t *testing.T) {
 func checkStop(t *testing.T, h *house) {
 	t.Helper()
 	s := h.at("down")
-	for range maxTries {
+	for range invocation.MaxTries {
 		s.expectSecret("Passphrase of the operator key")
 		s.send("wrong horse battery\n")
 	}
-	if code := s.end(); code != exitUnauthorised || strings.Contains(s.seen.String(), "SIGTERM") || !strings.Contains(s.seen.String(), "kill -TERM ") {
+	if code := s.end(); code != exit.Unauthorised || strings.Contains(s.seen.String(), "SIGTERM") || !strings.Contains(s.seen.String(), "kill -TERM ") {
 		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.seen.String())
 	}
 	s = h.at("down")
 	s.expectSecret("Passphrase of the operator key")
 	s.send("\x04")
-	if code := s.end(); code == exitOK || strings.Contains(s.seen.String(), "SIGTERM") {
+	if code := s.end(); code == exit.OK || strings.Contains(s.seen.String(), "SIGTERM") {
 		t.Errorf("no passphrase: exit %d\n%s", code, s.seen.String())
 	}
 	h.palyra("status") // it serves
@@ -279,7 +282,7 @@ func TestProtectAfterABrokenAttempt(t *testing.T) {
 	s.send("correct horse battery\n")
 	s.expectSecret("The same again: ")
 	s.send("correct horse battery\n")
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != exit.OK {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -291,7 +294,7 @@ func TestProtectGivenUp(t *testing.T) {
 	s := h.at("operator", "protect")
 	s.expectSecret("New passphrase")
 	s.send("\x04")
-	if code := s.end(); code == exitOK || ownKeyOf(t, h) != old {
+	if code := s.end(); code == exit.OK || ownKeyOf(t, h) != old {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -333,17 +336,17 @@ func checkOperators(t *testing.T, h *house, old, fresh string) {
 func checkProtected(t *testing.T, h *house, pass string) {
 	t.Helper()
 	s := h.at("workspace", "add", h.work)
-	for range maxTries {
+	for range invocation.MaxTries {
 		s.expectSecret("Passphrase of the operator key")
 		s.send("wrong horse battery\n")
 	}
-	if code := s.end(); code != exitUnauthorised {
+	if code := s.end(); code != exit.Unauthorised {
 		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.seen.String())
 	}
 	s = h.at("workspace", "add", h.work)
 	s.expectSecret("Passphrase of the operator key")
 	s.send(pass + "\n")
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != exit.OK {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 	cmd := h.command("workspace", "remove", h.work)
@@ -371,10 +374,10 @@ func TestUpInTheForeground(t *testing.T) {
 	s.expect("palyra approvals watch")
 	h.palyra("status")
 	s.send("\x03")
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != exit.OK {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
-	if code, _, err := playIn(t, h.home, "status"); code != exitNoDaemon {
+	if code, _, err := playIn(t, h.home, "status"); code != exit.NoDaemon {
 		t.Errorf("still up: %d %s", code, err)
 	}
 	h.palyra("up", "--detach")

@@ -11,35 +11,38 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) policy() *cobra.Command {
-	all := append([]*cobra.Command{a.policyShow(), a.policyWhy(), a.policySnapshot(), a.policyTest()}, a.bundles()...)
-	return parent("policy", "See the policy in force, why it answers as it does, and put others into force", all...)
+func policyCommand(inv *invocation.Invocation) *cobra.Command {
+	all := append([]*cobra.Command{policyShowCommand(inv), policyWhyCommand(inv), policySnapshotCommand(inv), policyTestCommand(inv)}, bundles(inv)...)
+	return syntax.Parent("policy", "See the policy in force, why it answers as it does, and put others into force", all...)
 }
 
-func (a *app) policyShow() *cobra.Command {
+func policyShowCommand(inv *invocation.Invocation) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "show", Short: "Show the policy bundle in force", Args: takes(),
+		Use: "show", Short: "Show the policy bundle in force", Args: syntax.Takes(),
 		Example: "  palyra policy show\n  palyra policy show --file approval.cedar",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			p, err := c.Policy(ctx)
 			if err != nil {
 				return err
 			}
 			p.Files = screen.Some(p.Files)
 			if file != "" {
-				return a.printPolicyFile(p, file)
+				return printPolicyFile(inv, p, file)
 			}
-			return a.emit(p, func(w io.Writer) {
+			return inv.Emit(p, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Preset", p.Preset}, screen.Pair{"Bundle", string(p.Bundle)},
 					screen.Pair{"Snapshot", string(p.Snapshot)})
 				for _, f := range p.Files {
 					fmt.Fprintf(w, "\n%s  %s\n", show.Line(f.Name), show.Line(string(f.Digest)))
-					block(w, "", f.Text)
+					screen.Block(w, "", f.Text)
 				}
 			})
 		}),
@@ -48,10 +51,10 @@ func (a *app) policyShow() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printPolicyFile(p client.Policy, name string) error {
+func printPolicyFile(inv *invocation.Invocation, p client.Policy, name string) error {
 	for _, f := range p.Files {
 		if f.Name == name {
-			return a.emit(f, func(w io.Writer) { a.printStream(w, f.Text, "") })
+			return inv.Emit(f, func(w io.Writer) { inv.PrintStream(w, f.Text, "") })
 		}
 	}
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the bundle has no file %s", name)
@@ -97,23 +100,23 @@ func place(p palyra.PolicyHit) string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-func (a *app) policySnapshot() *cobra.Command {
+func policySnapshotCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "snapshot [DIGEST]", Short: "Show the security configuration that was in force", Args: takes("[DIGEST]"),
+		Use: "snapshot [DIGEST]", Short: "Show the security configuration that was in force", Args: syntax.Takes("[DIGEST]"),
 		Example: "  palyra policy snapshot\n  palyra policy snapshot sha256:…",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			var d palyra.Digest
 			if len(args) == 1 {
 				if d = palyra.Digest(args[0]); !d.Valid() {
-					return usage("%q is not a digest: sha256: and 64 hex digits", args[0])
+					return exit.Usagef("%q is not a digest: sha256: and 64 hex digits", args[0])
 				}
 			}
 			s, err := c.Snapshot(ctx, d)
 			if err != nil {
 				return err
 			}
-			return a.emit(s, func(w io.Writer) {
-				b, err := encode(s)
+			return inv.Emit(s, func(w io.Writer) {
+				b, err := screen.Encode(s)
 				if err == nil {
 					fmt.Fprintln(w, show.Block(screen.Indented(b)))
 				}

@@ -18,19 +18,22 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/bundle"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
 // bundles are the commands about policies that operators own.
-func (a *app) bundles() []*cobra.Command {
-	return []*cobra.Command{a.policyInit(), a.policyCheck(), a.policyReplay(), a.policySuggest(), a.policyApply(), a.policyHistory(), a.policyRollback()}
+func bundles(inv *invocation.Invocation) []*cobra.Command {
+	return []*cobra.Command{policyInitCommand(inv), policyCheckCommand(inv), policyReplayCommand(inv), policySuggestCommand(inv), policyApplyCommand(inv), policyHistoryCommand(inv), policyRollbackCommand(inv)}
 }
 
-func (a *app) policyInit() *cobra.Command {
+func policyInitCommand(inv *invocation.Invocation) *cobra.Command {
 	var preset string
 	cmd := &cobra.Command{
-		Use: "init DIR", Short: "Write policies to start from into a new directory", Args: takes("DIR"),
+		Use: "init DIR", Short: "Write policies to start from into a new directory", Args: syntax.Takes("DIR"),
 		Example: "  palyra policy init policies\n  palyra policy init policies --preset strict",
 		RunE: func(_ *cobra.Command, args []string) error {
 			files, err := bundle.Preset(preset)
@@ -41,7 +44,7 @@ func (a *app) policyInit() *cobra.Command {
 				return err
 			}
 			names := slices.Sorted(maps.Keys(files))
-			return a.emit(map[string]any{"dir": args[0], "preset": preset, "files": names}, func(w io.Writer) {
+			return inv.Emit(map[string]any{"dir": args[0], "preset": preset, "files": names}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: %d files of the preset %s\n", show.Line(args[0]), len(names), show.Line(preset))
 				fmt.Fprintf(w, "change them, then: palyra policy check %s && palyra policy apply %s\n", show.Arg(args[0]), show.Arg(args[0]))
 			})
@@ -56,11 +59,11 @@ func (a *app) policyInit() *cobra.Command {
 // policies are never written over.
 func writeBundle(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return failed(palyra.ReasonPathInvalid, "%v", err)
+		return exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
 	}
 	old, err := os.ReadDir(dir)
 	if err != nil {
-		return failed(palyra.ReasonPathInvalid, "%v", err)
+		return exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
 	}
 	if len(old) > 0 {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPathInvalid, "%s is not empty", dir).WithRemedy("name a new directory")
@@ -68,10 +71,10 @@ func writeBundle(dir string, files map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if !filepath.IsLocal(filepath.FromSlash(name)) { // a daemon elsewhere may say anything
-			return failed(palyra.ReasonPathInvalid, "%q is no name of a policy file", name)
+			return exit.Failedf(palyra.ReasonPathInvalid, "%q is no name of a policy file", name)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // tests have a directory of their own
-			return failed(palyra.ReasonPathInvalid, "%v", err)
+			return exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
@@ -79,7 +82,7 @@ func writeBundle(dir string, files map[string]string) error {
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
-			return failed(palyra.ReasonPathInvalid, "%v", err)
+			return exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
 		}
 	}
 	return nil
@@ -88,20 +91,21 @@ func writeBundle(dir string, files map[string]string) error {
 // readBundle reads a directory of this machine; also one for a daemon elsewhere.
 func readBundle(dir string) (map[string]string, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "%s is not there", dir).WithRemedy("make one with 'palyra policy init DIR'")
+		return nil, palyra.Errorf(palyra.NotFound, palyra.ReasonFileNotFound, "%s is not there", dir).
+			WithRemedy("make one with 'palyra policy init DIR'")
 	}
 	return bundle.Read(dir)
 }
 
-func (a *app) policyApply() *cobra.Command {
+func policyApplyCommand(inv *invocation.Invocation) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "apply DIR", Short: "Put policies into force", Args: takes("DIR"),
+		Use: "apply DIR", Short: "Put policies into force", Args: syntax.Takes("DIR"),
 		Long: "Reads DIR, checks it, runs its tests and puts it into force, all or nothing: with\n" +
 			"anything wrong the policies in force stay. What was in force before is kept; see\n" +
 			"'palyra policy history' and 'palyra policy rollback'.",
 		Example: "  palyra policy apply policies",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			files, err := readBundle(args[0])
 			if err != nil {
 				return err
@@ -111,7 +115,7 @@ func (a *app) policyApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string]any{"check": check, "activation": done}, func(w io.Writer) {
+			return inv.Emit(map[string]any{"check": check, "activation": done}, func(w io.Writer) {
 				printCheck(w, check)
 				if len(before) == 1 && before[0].Number == done.Number {
 					fmt.Fprintf(w, "already in force, nothing changed: %s (since %s, activation %d, by %s)\n",
@@ -133,20 +137,20 @@ func printActivation(w io.Writer, a client.Activation) {
 // maxHistory is the most that a daemon lists.
 const maxHistory = 500
 
-func (a *app) policyHistory() *cobra.Command {
+func policyHistoryCommand(inv *invocation.Invocation) *cobra.Command {
 	var limit int64
 	cmd := &cobra.Command{
-		Use: "history", Short: "List what was in force, newest first", Args: takes(),
+		Use: "history", Short: "List what was in force, newest first", Args: syntax.Takes(),
 		Example: "  palyra policy history",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if limit < 1 || limit > maxHistory {
-				return usage("--limit %d: from 1 to %d", limit, maxHistory)
+				return exit.Usagef("--limit %d: from 1 to %d", limit, maxHistory)
 			}
 			list, err := c.Activations(ctx, limit)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string]any{"activations": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string]any{"activations": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, x := range list {
 					now := ""
@@ -163,10 +167,10 @@ func (a *app) policyHistory() *cobra.Command {
 	return cmd
 }
 
-func (a *app) policyRollback() *cobra.Command {
+func policyRollbackCommand(inv *invocation.Invocation) *cobra.Command {
 	var force, offline bool
 	cmd := &cobra.Command{
-		Use: "rollback [DIGEST]", Short: "Put earlier policies back into force", Args: takes("[DIGEST]"),
+		Use: "rollback [DIGEST]", Short: "Put earlier policies back into force", Args: syntax.Takes("[DIGEST]"),
 		Long: "Puts the policies with DIGEST back into force, or those before the present ones.\n" +
 			"With --offline it works on the state itself, without a daemon and without a\n" +
 			"signature, for when the policies in force let nobody in; DIGEST may then also be the\n" +
@@ -175,20 +179,20 @@ func (a *app) policyRollback() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also when no owner could answer approvals or change policy any more")
 	cmd.Flags().BoolVar(&offline, "offline", false, "on the state itself, while no daemon runs")
-	online := a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+	online := inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 		d := palyra.Digest(strings.Join(args, ""))
 		if d != "" && !d.Valid() {
-			return usage("%q is not a digest: sha256: and 64 hex digits", d)
+			return exit.Usagef("%q is not a digest: sha256: and 64 hex digits", d)
 		}
 		done, err := c.RollbackPolicy(ctx, d, force)
 		if err != nil {
 			return err
 		}
-		return a.emit(done, func(w io.Writer) { printActivation(w, done) })
+		return inv.Emit(done, func(w io.Writer) { printActivation(w, done) })
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if offline {
-			return a.rollbackOffline(cmd.Context(), args)
+			return rollbackOffline(cmd.Context(), inv, args)
 		}
 		return online(cmd, args)
 	}

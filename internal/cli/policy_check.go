@@ -12,24 +12,27 @@ import (
 
 	"palyra/client"
 	"palyra/client/bundle"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) policyCheck() *cobra.Command {
+func policyCheckCommand(inv *invocation.Invocation) *cobra.Command {
 	var project bool
 	cmd := &cobra.Command{
-		Use: "check DIR", Short: "Say what is wrong with policies, and run their tests", Args: takes("DIR"),
+		Use: "check DIR", Short: "Say what is wrong with policies, and run their tests", Args: syntax.Takes("DIR"),
 		Long: "Reads DIR as 'palyra policy apply' would, and changes nothing. With --project DIR is a\n" +
 			"workspace, and its own policies in " + bundle.ProjectDir + " are checked, which may only\n" +
 			"forbid and have no tests; that needs no daemon.",
 		Example: "  palyra policy check policies\n  palyra policy check --project .",
 	}
 	cmd.Flags().BoolVar(&project, "project", false, "DIR is a workspace: check its own policies in "+bundle.ProjectDir)
-	whole := a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+	whole := inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 		files, err := readBundle(args[0])
 		if found := bundle.ProblemsOf(err); found != nil {
-			return a.checked(client.PolicyCheck{Problems: problems(found)})
+			return checked(inv, client.PolicyCheck{Problems: problems(found)})
 		}
 		if err != nil {
 			return err
@@ -38,11 +41,11 @@ func (a *app) policyCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.checked(check)
+		return checked(inv, check)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if project || ofProject(args[0]) {
-			return a.checkProject(args[0])
+			return checkProject(inv, args[0])
 		}
 		return whole(cmd, args)
 	}
@@ -57,12 +60,12 @@ func ofProject(dir string) bool {
 }
 
 // checkProject says what is wrong with the policies of a workspace.
-func (a *app) checkProject(dir string) error {
+func checkProject(inv *invocation.Invocation, dir string) error {
 	r, err := bundle.CheckProject(dir)
 	if err != nil {
 		return err
 	}
-	return a.checked(client.PolicyCheck{Bundle: r.Bundle, Policies: int64(r.Policies), Problems: problems(r.Problems)})
+	return checked(inv, client.PolicyCheck{Bundle: r.Bundle, Policies: int64(r.Policies), Problems: problems(r.Problems)})
 }
 
 // problems are those that were found here, in the words of a daemon's answer.
@@ -74,8 +77,8 @@ func problems(found []bundle.Problem) (out []client.PolicyProblem) {
 }
 
 // checked prints what was found, and makes an exit code of it.
-func (a *app) checked(check client.PolicyCheck) error {
-	if err := a.emit(check, func(w io.Writer) { printCheck(w, check) }); err != nil {
+func checked(inv *invocation.Invocation, check client.PolicyCheck) error {
+	if err := inv.Emit(check, func(w io.Writer) { printCheck(w, check) }); err != nil {
 		return err
 	}
 	return notGood(check)
@@ -112,7 +115,7 @@ func notGood(c client.PolicyCheck) error {
 		bad = bad || !t.OK
 	}
 	if bad {
-		return exitError{code: exitFailure}
+		return exit.Error{Code: exit.Failure}
 	}
 	return nil
 }

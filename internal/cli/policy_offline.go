@@ -13,15 +13,17 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 // rollbackOffline has the daemon's own program change the state, since no other
 // knows how. It takes the daemon's lock, and so refuses while one runs.
-func (a *app) rollbackOffline(ctx context.Context, args []string) error {
-	if name := a.remoteName(); name != "" {
-		return usage("--offline is about the state of this machine; leave --remote out")
+func rollbackOffline(ctx context.Context, inv *invocation.Invocation, args []string) error {
+	if name := inv.RemoteName(); name != "" {
+		return exit.Usagef("--offline is about the state of this machine; leave --remote out")
 	}
-	c, err := a.config()
+	c, err := inv.Config()
 	if err != nil {
 		return err
 	}
@@ -34,16 +36,16 @@ func (a *app) rollbackOffline(ctx context.Context, args []string) error {
 		to = args[0]
 	}
 	cmd := exec.CommandContext(ctx, program, "--rollback-policy", to)
-	cmd.Env = slices.Clone(a.Env)
+	cmd.Env = slices.Clone(inv.Env)
 	if c.Paths.Home != "" {
 		cmd.Env = append(cmd.Env, "PALYRA_HOME="+c.Paths.Home)
 	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		if status := (*exec.ExitError)(nil); errors.As(err, &status) {
 			text, remedy, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(errs.String()), "palyrad: "), "\n  remedy: ")
-			return failed(palyra.ReasonConfig, "%s", text).WithRemedy("%s", remedy)
+			return exit.Failedf(palyra.ReasonConfig, "%s", text).WithRemedy("%s", remedy)
 		}
 		return fmt.Errorf("cli: rollback: %w", err)
 	}
@@ -51,5 +53,5 @@ func (a *app) rollbackOffline(ctx context.Context, args []string) error {
 	if err := json.Unmarshal(out.Bytes(), &done); err != nil {
 		return fmt.Errorf("cli: rollback: %w", err)
 	}
-	return a.emit(done, func(w io.Writer) { printActivation(w, done) })
+	return inv.Emit(done, func(w io.Writer) { printActivation(w, done) })
 }

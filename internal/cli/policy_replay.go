@@ -11,7 +11,11 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -25,29 +29,29 @@ func (s *period) flags(cmd *cobra.Command) {
 
 func (s *period) query() (q client.ReplayQuery, err error) {
 	now := time.Now()
-	if q.Since, err = when(s.since, now); err != nil {
+	if q.Since, err = syntax.When(s.since, now); err != nil {
 		return q, err
 	}
-	if q.Until, err = when(s.until, now); err != nil {
+	if q.Until, err = syntax.When(s.until, now); err != nil {
 		return q, err
 	}
 	if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
-		return q, usage("--since must come before --until")
+		return q, exit.Usagef("--since must come before --until")
 	}
 	return q, nil
 }
 
-func (a *app) policyReplay() *cobra.Command {
+func policyReplayCommand(inv *invocation.Invocation) *cobra.Command {
 	var candidate string
 	var when period
 	cmd := &cobra.Command{
-		Use: "replay", Short: "Judge the calls on record again and say what would be different", Args: takes(),
+		Use: "replay", Short: "Judge the calls on record again and say what would be different", Args: syntax.Takes(),
 		Long: "Judges every call on record again, as it was planned then, with the policies in the\n" +
 			"directory that --candidate names, or with those in force, and counts the answers that\n" +
 			"would be others. Nothing runs and nothing changes. A call that cannot be judged again\n" +
 			"is counted with the reason. --json lists up to 500 calls of each kind.",
 		Example: "  palyra policy replay --candidate policies\n  palyra policy replay --candidate policies --since 7d --json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			q, err := when.query()
 			if err != nil {
 				return err
@@ -57,17 +61,17 @@ func (a *app) policyReplay() *cobra.Command {
 					return err
 				}
 			}
-			tell, done := a.counting("judged")
+			tell, done := counting(inv, "judged")
 			r, err := c.ReplayPolicy(ctx, q, tell)
 			done()
 			if err != nil {
 				return err
 			}
-			if err := a.emit(wholeReport(r), func(w io.Writer) { printReplay(w, r) }); err != nil {
+			if err := inv.Emit(wholeReport(r), func(w io.Writer) { printReplay(w, r) }); err != nil {
 				return err
 			}
 			if len(r.Problems) > 0 {
-				return exitError{code: exitFailure} // which is said already
+				return exit.Error{Code: exit.Failure} // which is said already
 			}
 			return nil
 		}),
@@ -80,12 +84,12 @@ func (a *app) policyReplay() *cobra.Command {
 
 // counting returns a function that says how far work is whose end nobody knows, on
 // a terminal, and one that wipes that away again.
-func (a *app) counting(verb string) (tell func(int64), done func()) {
-	if a.quiet || a.asJSON || !isTerminal(a.Stderr) {
+func counting(inv *invocation.Invocation, verb string) (tell func(int64), done func()) {
+	if inv.Quiet || inv.JSON || !terminal.Is(inv.Stderr) {
 		return nil, func() {}
 	}
-	return func(n int64) { fmt.Fprintf(a.Stderr, "\rpalyra: %s %d calls\x1b[K", verb, n) },
-		func() { fmt.Fprint(a.Stderr, "\r\x1b[K") }
+	return func(n int64) { fmt.Fprintf(inv.Stderr, "\rpalyra: %s %d calls\x1b[K", verb, n) },
+		func() { fmt.Fprint(inv.Stderr, "\r\x1b[K") }
 }
 
 // wholeReport is a report whose lists are lists, also where they are empty.

@@ -9,19 +9,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
 // maxSuggested is the most that a daemon suggests.
 const maxSuggested = 100
 
-func (a *app) policySuggest() *cobra.Command {
+func policySuggestCommand(inv *invocation.Invocation) *cobra.Command {
 	var out string
 	var rules int64
 	var when period
 	cmd := &cobra.Command{
-		Use: "suggest", Short: "Suggest rules that would have saved questions", Args: takes(),
+		Use: "suggest", Short: "Suggest rules that would have saved questions", Args: syntax.Takes(),
 		Long: "Looks at the calls that people were asked about and allowed, and suggests the\n" +
 			"narrowest rules that would have let the most of them run without a question. No rule\n" +
 			"is suggested that opens anything else on record: what policy or a person denied, what\n" +
@@ -29,15 +32,15 @@ func (a *app) policySuggest() *cobra.Command {
 			"policies in force are written to a new directory with the rules in one file more.\n" +
 			"Nothing comes into force; read the rules, then use 'palyra policy apply DIR'.",
 		Example: "  palyra policy suggest\n  palyra policy suggest --since 30d --out policies\n  palyra policy replay --candidate policies && palyra policy apply policies",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			q, err := when.query()
 			if err != nil {
 				return err
 			}
 			if rules < 1 || rules > maxSuggested {
-				return usage("--rules %d: from 1 to %d", rules, maxSuggested)
+				return exit.Usagef("--rules %d: from 1 to %d", rules, maxSuggested)
 			}
-			tell, done := a.counting("looked at")
+			tell, done := counting(inv, "looked at")
 			s, err := c.SuggestPolicy(ctx, q, rules, tell)
 			done()
 			if err != nil {
@@ -50,7 +53,7 @@ func (a *app) policySuggest() *cobra.Command {
 				}
 			}
 			s.Rules, s.Report = screen.Some(s.Rules), wholeReport(s.Report)
-			return a.emit(s, func(w io.Writer) {
+			return inv.Emit(s, func(w io.Writer) {
 				printSuggestion(w, s)
 				if wrote {
 					fmt.Fprintf(w, "\nwritten to %s; nothing is in force by that. Read %s, then:\n  palyra policy replay --candidate %s\n  palyra policy apply %s\n",

@@ -9,15 +9,19 @@ import (
 
 	"palyra"
 	"palyra/client/policytest"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/config"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
-func (a *app) policyTest() *cobra.Command {
+func policyTestCommand(inv *invocation.Invocation) *cobra.Command {
 	var junit string
 	cmd := &cobra.Command{
-		Use: "test DIR", Short: "Run the tests of a policy bundle; needs no daemon", Args: takes("DIR"),
+		Use: "test DIR", Short: "Run the tests of a policy bundle; needs no daemon", Args: syntax.Takes("DIR"),
 		Long: "Judges the requests in DIR/tests/*.yaml with the policies in DIR and compares the\n" +
 			"answers with what the tests expect. Nothing runs and nothing comes into force; the\n" +
 			"configuration is the default one, whatever this machine has. Ends with 1 when a test\n" +
@@ -32,13 +36,14 @@ func (a *app) policyTest() *cobra.Command {
 		Example: "  palyra policy test ./policy\n  palyra policy test ./policy --junit report.xml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
-				return failed(palyra.ReasonFileNotFound, "%s is not a directory", show.Arg(args[0])).WithRemedy("give the directory of a policy bundle")
+				return exit.Failedf(palyra.ReasonFileNotFound, "%s is not a directory", show.Arg(args[0])).
+					WithRemedy("give the directory of a policy bundle")
 			}
 			report, err := policytest.Run(cmd.Context(), os.DirFS(args[0]), defaultSnapshot())
 			if err != nil {
 				return err
 			}
-			return a.printTables(report, junit)
+			return printTables(inv, report, junit)
 		},
 	}
 	cmd.Flags().StringVar(&junit, "junit", "", "also write the results to this file as JUnit XML")
@@ -57,25 +62,25 @@ func defaultSnapshot() palyra.Snapshot {
 
 // printTables prints what came out, and makes an error of what is not good. The
 // file is written first: it is for those who read nothing else.
-func (a *app) printTables(r policytest.Report, junit string) error {
+func printTables(inv *invocation.Invocation, r policytest.Report, junit string) error {
 	if junit != "" {
 		text, err := junitOf(r)
 		if err != nil {
 			return err
 		}
 		if err := durable.WriteFile(junit, text, 0o644); err != nil {
-			return failed(palyra.ReasonConfig, "%s cannot be written", show.Arg(junit)).WithCause(err)
+			return exit.Failedf(palyra.ReasonConfig, "%s cannot be written", show.Arg(junit)).WithCause(err)
 		}
 	}
-	err := a.emit(r, func(w io.Writer) { a.wordTables(w, r) })
+	err := inv.Emit(r, func(w io.Writer) { wordTables(inv, w, r) })
 	if err != nil || r.OK {
 		return err
 	}
-	return failed(palyra.ReasonVerifyFailed, "%s", tally(r)).WithRemedy("correct the policies or what the tests expect of them")
+	return exit.Failedf(palyra.ReasonVerifyFailed, "%s", tally(r)).WithRemedy("correct the policies or what the tests expect of them")
 }
 
 // wordTables prints the results in words: what failed, and how many did not.
-func (a *app) wordTables(w io.Writer, r policytest.Report) {
+func wordTables(inv *invocation.Invocation, w io.Writer, r policytest.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "BAD   %s\n", show.Line(p.String()))
 	}
@@ -83,12 +88,12 @@ func (a *app) wordTables(w io.Writer, r policytest.Report) {
 		switch {
 		case !t.OK:
 			fmt.Fprintf(w, "FAIL  %s:%d  %s\n      %s\n", show.Line(t.File), t.Line, show.Line(t.Name), show.Line(t.Text))
-		case !a.quiet:
+		case !inv.Quiet:
 			fmt.Fprintf(w, "ok    %s:%d  %s\n", show.Line(t.File), t.Line, show.Line(t.Name))
 		}
 	}
 	if r.OK {
-		fmt.Fprintf(w, "good: %s of bundle %s\n", counted(int64(len(r.Tests)), "test"), show.Line(string(r.Bundle)))
+		fmt.Fprintf(w, "good: %s of bundle %s\n", screen.Count(int64(len(r.Tests)), "test"), show.Line(string(r.Bundle)))
 	}
 }
 
@@ -96,9 +101,9 @@ func (a *app) wordTables(w io.Writer, r policytest.Report) {
 func tally(r policytest.Report) string {
 	switch n := int64(len(r.Problems)); {
 	case n > 0 && r.Failed > 0:
-		return fmt.Sprintf("%d of %s failed, and %s found", r.Failed, counted(int64(len(r.Tests)), "test"), counted(n, "problem"))
+		return fmt.Sprintf("%d of %s failed, and %s found", r.Failed, screen.Count(int64(len(r.Tests)), "test"), screen.Count(n, "problem"))
 	case n > 0:
-		return counted(n, "problem") + " found"
+		return screen.Count(n, "problem") + " found"
 	}
-	return fmt.Sprintf("%d of %s failed", r.Failed, counted(int64(len(r.Tests)), "test"))
+	return fmt.Sprintf("%d of %s failed", r.Failed, screen.Count(int64(len(r.Tests)), "test"))
 }

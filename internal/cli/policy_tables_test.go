@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"palyra/client/policytest"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 const tablePolicy = `@id("echo") permit (principal, action, resource == Tool::"palyra.echo");
@@ -39,20 +41,20 @@ func bundleDir(t *testing.T, files map[string]string) string {
 func policyTests(t *testing.T, asJSON bool, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{Process: Process{Stdout: &stdout, Stderr: &stderr}, asJSON: asJSON}
-	cmd := a.policyTest()
+	inv := &invocation.Invocation{Stdout: &stdout, Stderr: &stderr, JSON: asJSON}
+	cmd := policyTestCommand(inv)
 	cmd.SetArgs(args)
 	cmd.SetOut(&stdout)
 	cmd.SetErr(&stderr)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	code = a.finish(cmd.ExecuteContext(context.WithoutCancel(t.Context())))
+	code = inv.Finish(cmd.ExecuteContext(context.WithoutCancel(t.Context())))
 	return code, stdout.String(), stderr.String()
 }
 
 func TestPolicyTest(t *testing.T) {
 	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": tableGood})
 	code, out, errs := policyTests(t, false, dir)
-	if code != exitOK || errs != "" || !strings.Contains(out, "ok    tests/a.yaml:2  echo is allowed\n") || !strings.Contains(out, "good: 1 test of bundle sha256:") {
+	if code != exit.OK || errs != "" || !strings.Contains(out, "ok    tests/a.yaml:2  echo is allowed\n") || !strings.Contains(out, "good: 1 test of bundle sha256:") {
 		t.Fatalf("%d\n%s\n%s", code, out, errs)
 	}
 }
@@ -61,7 +63,7 @@ func TestPolicyTestFails(t *testing.T) {
 	bad := "- {name: \"echo \U0001f600 <&>\", request: {tool: palyra.echo}, expect: deny}\n"
 	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": tableGood + bad, "tests/b.yaml": "tests: 5"})
 	code, out, errs := policyTests(t, false, dir)
-	if code != exitFailure || !strings.Contains(errs, "1 of 2 tests failed, and 1 problem found") {
+	if code != exit.Failure || !strings.Contains(errs, "1 of 2 tests failed, and 1 problem found") {
 		t.Errorf("%d %s", code, errs)
 	}
 	for _, want := range []string{"BAD   tests/b.yaml:1:8: tests must be a list", "FAIL  tests/a.yaml:3  echo ", "expected deny, got allow; decided by echo", "ok    tests/a.yaml:2"} {
@@ -80,19 +82,19 @@ func TestPolicyTestEnds(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"no tests":  {map[string]string{"a.cedar": tablePolicy}, exitFailure, "1 problem found"},
-		"no policy": {map[string]string{"tests/a.yaml": tableGood}, exitFailure, "1 problem found"},
-		"a fault":   {map[string]string{"a.cedar": "permit (", "tests/a.yaml": tableGood}, exitFailure, "1 problem found"},
+		"no tests":  {map[string]string{"a.cedar": tablePolicy}, exit.Failure, "1 problem found"},
+		"no policy": {map[string]string{"tests/a.yaml": tableGood}, exit.Failure, "1 problem found"},
+		"a fault":   {map[string]string{"a.cedar": "permit (", "tests/a.yaml": tableGood}, exit.Failure, "1 problem found"},
 	} {
 		code, _, errs := policyTests(t, false, bundleDir(t, c.files))
 		if code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: %d %s", name, code, errs)
 		}
 	}
-	if code, _, errs := policyTests(t, false, filepath.Join(t.TempDir(), "absent")); code != exitFailure || !strings.Contains(errs, "is not a directory") {
+	if code, _, errs := policyTests(t, false, filepath.Join(t.TempDir(), "absent")); code != exit.Failure || !strings.Contains(errs, "is not a directory") {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, _ := policyTests(t, false); code != exitUsage {
+	if code, _, _ := policyTests(t, false); code != exit.Usage {
 		t.Errorf("without DIR: %d", code)
 	}
 }
@@ -104,7 +106,7 @@ func TestPolicyTestJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%s: %v", out, err)
 	}
-	if code != exitFailure || r.OK || r.Failed != 1 || len(r.Tests) != 1 || r.Tests[0].Line != 2 || r.Policies != 2 || !strings.Contains(out, `"problems":[]`) {
+	if code != exit.Failure || r.OK || r.Failed != 1 || len(r.Tests) != 1 || r.Tests[0].Line != 2 || r.Policies != 2 || !strings.Contains(out, `"problems":[]`) {
 		t.Errorf("%d %+v", code, r)
 	}
 	if !strings.Contains(errs, `"error":{`) {
@@ -116,7 +118,7 @@ func TestPolicyTestJUnit(t *testing.T) {
 	bad := "- {name: \"<b>&\\\"]]>\", request: {tool: palyra.echo}, expect: deny}\n"
 	dir := bundleDir(t, map[string]string{"a.cedar": tablePolicy, "tests/a.yaml": tableGood + bad, "tests/b.yaml": "tests: 5"})
 	file := filepath.Join(t.TempDir(), "report.xml")
-	if code, _, errs := policyTests(t, false, dir, "--junit", file); code != exitFailure {
+	if code, _, errs := policyTests(t, false, dir, "--junit", file); code != exit.Failure {
 		t.Fatalf("%d %s", code, errs)
 	}
 	raw, err := os.ReadFile(file)
@@ -145,7 +147,7 @@ func TestPolicyTestJUnit(t *testing.T) {
 			t.Errorf("suite %s", s.Name)
 		}
 	}
-	if code, _, errs := policyTests(t, false, dir, "--junit", filepath.Join(file, "x")); code != exitFailure || !strings.Contains(errs, "cannot be written") {
+	if code, _, errs := policyTests(t, false, dir, "--junit", filepath.Join(file, "x")); code != exit.Failure || !strings.Contains(errs, "cannot be written") {
 		t.Errorf("%d %s", code, errs)
 	}
 }
@@ -157,7 +159,7 @@ func TestPolicyTestIsSafe(t *testing.T) {
 		Problems: []policytest.Problem{{File: "tests/\x00.yaml", Line: 1, Column: 1, Text: "a\x1b[1mb"}}, Failed: 1,
 	}
 	var out bytes.Buffer
-	(&app{}).wordTables(&out, r)
+	wordTables((&invocation.Invocation{}), &out, r)
 	raw, err := junitOf(r)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +170,7 @@ func TestPolicyTestIsSafe(t *testing.T) {
 		}
 	}
 	out.Reset()
-	(&app{quiet: true}).wordTables(&out, policytest.Report{OK: true, Tests: []policytest.Result{{Name: "fine", OK: true}}})
+	wordTables((&invocation.Invocation{Quiet: true}), &out, policytest.Report{OK: true, Tests: []policytest.Result{{Name: "fine", OK: true}}})
 	if strings.Contains(out.String(), "fine") {
 		t.Errorf("quiet: %s", out.String())
 	}

@@ -11,17 +11,21 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/proposal"
+	"palyra/internal/cli/syntax"
 )
 
 // whyOptions is what the command line of why says.
 type whyOptions struct {
-	execOptions
+	exec                                proposal.Options
 	tool, input, line, batch, principal string
 	full                                bool
 	dash                                int // where -- stands; -1: nowhere
 }
 
-func (a *app) policyWhy() *cobra.Command {
+func policyWhyCommand(inv *invocation.Invocation) *cobra.Command {
 	var o whyOptions
 	cmd := &cobra.Command{
 		Use: "why [flags] [ID | -- CMD [ARG]...]", Short: "Explain the answer to a call, on record or imagined, and what would turn it", Args: o.check,
@@ -42,16 +46,16 @@ func (a *app) policyWhy() *cobra.Command {
 			"  palyra policy why --script 'ls | wc -l'\n" +
 			"  palyra policy why --tool palyra.fs.write --input '{\"path\":\"a.txt\",\"content\":\"x\"}'\n" +
 			"  palyra policy why --batch questions.ndjson",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if o.batch != "" || o.dash >= 0 || len(args) == 0 { // not about a call on record
-				if err := a.speaker(ctx, &o); err != nil {
+				if err := speaker(ctx, inv, &o); err != nil {
 					return err
 				}
 			}
 			if o.batch != "" {
-				return a.whyBatch(ctx, c, o)
+				return whyBatch(ctx, inv, c, o)
 			}
-			r, err := a.whyRequest(ctx, o, args)
+			r, err := whyRequest(ctx, inv, o, args)
 			if err != nil {
 				return err
 			}
@@ -60,12 +64,12 @@ func (a *app) policyWhy() *cobra.Command {
 				return err
 			}
 			v := whyOf(why, o.full)
-			return a.emit(v, func(w io.Writer) { printWhy(w, v) })
+			return inv.Emit(v, func(w io.Writer) { printWhy(w, v) })
 		}),
-		ValidArgsFunction: completeNothing,
+		ValidArgsFunction: syntax.CompleteNothing,
 	}
 	o.whyFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeTools)
+	_ = cmd.RegisterFlagCompletionFunc("tool", inv.CompleteTools)
 	return cmd
 }
 
@@ -75,16 +79,16 @@ func (o *whyOptions) whyFlags(cmd *cobra.Command) {
 	f.StringVarP(&o.input, "input", "i", "{}", "its arguments: JSON, @FILE, or - for stdin")
 	f.StringVar(&o.line, "script", "", "a shell line, instead of CMD")
 	f.StringVar(&o.batch, "batch", "", "file with one question per line, or - for stdin")
-	f.StringVar(&o.principal, "principal", "", "who would call (default: the agent of "+tokenVariable+", else your own command)")
-	f.StringVarP(&o.workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
-	f.StringVar(&o.cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
-	f.StringVar(&o.tier, "tier", "", "sandbox: b or c (default: the configured one)")
-	f.StringVar(&o.profile, "profile", "", "what its sandbox is furnished with, or none (default: by the command)")
-	f.StringArrayVar(&o.egress, "egress", nil, "host:port it may connect to; may be given again")
-	f.StringArrayVarP(&o.env, "env", "e", nil, "variable NAME=VALUE it gets; may be given again")
+	f.StringVar(&o.principal, "principal", "", "who would call (default: the agent of "+invocation.TokenVariable+", else your own command)")
+	f.StringVarP(&o.exec.Workspace, "workspace", "w", "", "directory it would work in (default: the current one; with --remote it must be given)")
+	f.StringVar(&o.exec.Cwd, "cwd", "", "directory to start in, inside the workspace (default: the workspace)")
+	f.StringVar(&o.exec.Tier, "tier", "", "sandbox: b or c (default: the configured one)")
+	f.StringVar(&o.exec.Profile, "profile", "", "what its sandbox is furnished with, or none (default: by the command)")
+	f.StringArrayVar(&o.exec.Egress, "egress", nil, "host:port it may connect to; may be given again")
+	f.StringArrayVarP(&o.exec.Env, "env", "e", nil, "variable NAME=VALUE it gets; may be given again")
 	f.BoolVar(&o.full, "full", false, "also everything that policies looked at")
 	_ = cmd.RegisterFlagCompletionFunc("tier", cobra.FixedCompletions([]string{"b", "c"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(shippedProfiles, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(proposal.Profiles, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("workspace")
 	_ = cmd.MarkFlagFilename("batch")
 }
@@ -101,23 +105,23 @@ func (o *whyOptions) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case forms != 1 || o.dash > 0:
-		return usage("ask about one thing: an ID, -- CMD, --script, --tool or --batch")
+		return exit.Usagef("ask about one thing: an ID, -- CMD, --script, --tool or --batch")
 	case o.dash < 0 && len(args) > 1:
-		return usage("put -- before the command: palyra policy why -- %s", strings.Join(args, " "))
+		return exit.Usagef("put -- before the command: palyra policy why -- %s", strings.Join(args, " "))
 	case cmd.Flags().Changed("input") && o.tool == "":
-		return usage("--input belongs to --tool")
+		return exit.Usagef("--input belongs to --tool")
 	case len(args) > 0 && args[0] == "":
-		return usage("an ID or CMD that is empty")
-	case script && (strings.TrimSpace(o.line) == "" || strings.ContainsRune(o.line, 0) || len(o.line) > maxShellScript):
-		return usage("--script needs a line of shell, of at most %d bytes", maxShellScript)
+		return exit.Usagef("an ID or CMD that is empty")
+	case script && (strings.TrimSpace(o.line) == "" || strings.ContainsRune(o.line, 0) || len(o.line) > proposal.MaxScript):
+		return exit.Usagef("--script needs a line of shell, of at most %d bytes", proposal.MaxScript)
 	case len(args) == 1 && o.dash < 0 && len(args[0]) > maxWhyID:
-		return usage("%q… is too long for an ID", palyra.Clip(args[0], 32))
+		return exit.Usagef("%q… is too long for an ID", palyra.Clip(args[0], 32))
 	case o.asksAbout(cmd, "cwd", "tier", "profile", "egress", "env") && o.dash < 0 && !script && o.batch == "":
-		return usage("--cwd, --tier, --profile, --egress and --env belong to a command")
+		return exit.Usagef("--cwd, --tier, --profile, --egress and --env belong to a command")
 	case !utf8.ValidString(o.line + o.principal + o.tool):
-		return usage("what is not UTF-8 cannot be asked about")
+		return exit.Usagef("what is not UTF-8 cannot be asked about")
 	}
-	return o.values(args)
+	return o.exec.Values(args)
 }
 
 // maxWhyID is longer than any id or digest.
@@ -133,41 +137,43 @@ func (o *whyOptions) asksAbout(cmd *cobra.Command, flags ...string) bool {
 }
 
 // whyRequest is the question that the command line asks.
-func (a *app) whyRequest(ctx context.Context, o whyOptions, args []string) (client.WhyRequest, error) {
+func whyRequest(ctx context.Context, inv *invocation.Invocation, o whyOptions, args []string) (client.WhyRequest, error) {
 	if len(args) == 1 && o.dash < 0 {
 		return client.WhyRequest{Call: palyra.ID(args[0])}, nil
 	}
 	if o.tool != "" {
-		raw, err := a.readInput(o.input, maxInput)
+		raw, err := inv.ReadInput(o.input, proposal.MaxInput)
 		if err != nil {
 			return client.WhyRequest{}, err
 		}
-		o.workspace, err = a.workspaceOf(o.workspace)
+		o.exec.Workspace, err = inv.WorkspaceOf(o.exec.Workspace)
 		return o.of(o.tool, raw), err
 	}
-	if err := a.settle(ctx, &o); err != nil {
+	if err := settle(ctx, inv, &o); err != nil {
 		return client.WhyRequest{}, err
 	}
 	return o.command(args, o.line)
 }
 
 // settle finds the workspace that exec would work in.
-func (a *app) settle(ctx context.Context, o *whyOptions) (err error) {
-	a.nearest(ctx, &o.execOptions)
-	o.workspace, err = a.workspaceOf(o.workspace)
+func settle(ctx context.Context, inv *invocation.Invocation, o *whyOptions) (err error) {
+	if o.exec.Workspace == "" && o.exec.Cwd == "" {
+		o.exec.Workspace, o.exec.Cwd = inv.Nearest(ctx)
+	}
+	o.exec.Workspace, err = inv.WorkspaceOf(o.exec.Workspace)
 	return err
 }
 
 // of is a question about a tool.
 func (o whyOptions) of(tool string, input json.RawMessage) client.WhyRequest {
 	return client.WhyRequest{
-		Tool: tool, Arguments: input, Principal: palyra.Principal(o.principal), Workspace: o.workspace, Surface: palyra.SurfaceCLI,
+		Tool: tool, Arguments: input, Principal: palyra.Principal(o.principal), Workspace: o.exec.Workspace, Surface: palyra.SurfaceCLI,
 	}
 }
 
 // command is a question about a command, or a line of shell, as exec would propose
 // it.
 func (o whyOptions) command(argv []string, line string) (client.WhyRequest, error) {
-	call, err := o.request(argv, line, input{}, nil)
+	call, err := o.exec.Request(argv, line, proposal.Input{}, nil)
 	return o.of(call.Tool, call.Arguments), err
 }

@@ -13,6 +13,9 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/cli/screen"
 )
 
@@ -38,8 +41,8 @@ type whyLine struct {
 
 // whyProblem is the answer to a line that could not be answered.
 type whyProblem struct {
-	Line  int64   `json:"line"`
-	Error failure `json:"error"`
+	Line  int64        `json:"line"`
+	Error exit.Message `json:"error"`
 }
 
 // why explains calls.
@@ -50,13 +53,13 @@ type why interface {
 
 // whyBatch answers one question after the other. Some are under way at once; the
 // answers come in the order of the questions.
-func (a *app) whyBatch(ctx context.Context, c why, o whyOptions) error {
-	from, done, err := a.whyInput(o.batch)
+func whyBatch(ctx context.Context, inv *invocation.Invocation, c why, o whyOptions) error {
+	from, done, err := whyInput(inv, o.batch)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := a.settle(ctx, &o); err != nil {
+	if err := settle(ctx, inv, &o); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -73,11 +76,11 @@ func (a *app) whyBatch(ctx context.Context, c why, o whyOptions) error {
 			case <-ctx.Done():
 				return false
 			}
-			asking.Go(func() { answer <- a.whyOne(ctx, c, o, n, line, problem) })
+			asking.Go(func() { answer <- whyOne(ctx, inv, c, o, n, line, problem) })
 			return true
 		})
 	})
-	bad, err := a.whyPrint(ctx, answers)
+	bad, err := whyPrint(ctx, inv, answers)
 	if err != nil {
 		return err // whoever still reads ends with the process: a terminal cannot be called back
 	}
@@ -86,13 +89,13 @@ func (a *app) whyBatch(ctx context.Context, c why, o whyOptions) error {
 	case reading != nil:
 		return reading
 	case bad:
-		return exitError{code: exitFailure}
+		return exit.Error{Code: exit.Failure}
 	}
 	return nil
 }
 
 // whyPrint prints answers as they come; bad says that one was none.
-func (a *app) whyPrint(ctx context.Context, answers <-chan chan any) (bad bool, err error) {
+func whyPrint(ctx context.Context, inv *invocation.Invocation, answers <-chan chan any) (bad bool, err error) {
 	for {
 		var answer chan any
 		var more bool
@@ -108,20 +111,20 @@ func (a *app) whyPrint(ctx context.Context, answers <-chan chan any) (bad bool, 
 		if _, failed := v.(whyProblem); failed {
 			bad = true
 		}
-		if err := a.printJSON(v); err != nil {
+		if err := inv.PrintJSON(v); err != nil {
 			return bad, err
 		}
 	}
 }
 
 // whyInput is where the questions come from.
-func (a *app) whyInput(name string) (io.Reader, func(), error) {
+func whyInput(inv *invocation.Invocation, name string) (io.Reader, func(), error) {
 	if name == "-" {
-		return a.Stdin, func() {}, nil
+		return inv.Stdin, func() {}, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, nil, failed(palyra.ReasonFileNotFound, "%v", err)
+		return nil, nil, exit.Failedf(palyra.ReasonFileNotFound, "%v", err)
 	}
 	return f, func() { _ = f.Close() }, nil
 }
@@ -133,20 +136,20 @@ func eachLine(from io.Reader, f func(n int64, line []byte, problem error) bool) 
 	r := bufio.NewReaderSize(from, 64<<10)
 	for n := int64(1); ; n++ {
 		if n > maxWhyLines {
-			return failed(palyra.ReasonInputTooLarge, "a batch has at most %d lines", maxWhyLines)
+			return exit.Failedf(palyra.ReasonInputTooLarge, "a batch has at most %d lines", maxWhyLines)
 		}
 		line, long, err := oneLine(r)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return failed(palyra.ReasonMalformedInput, "cannot read the batch: %v", err)
+			return exit.Failedf(palyra.ReasonMalformedInput, "cannot read the batch: %v", err)
 		}
 		var problem error
 		switch {
 		case long:
-			problem = failed(palyra.ReasonInputTooLarge, "the line is longer than %s", screen.Size(maxWhyLine))
+			problem = exit.Failedf(palyra.ReasonInputTooLarge, "the line is longer than %s", screen.Size(maxWhyLine))
 		case len(line) == 0: // behind the last line
 			return nil
 		case len(bytes.TrimSpace(line)) == 0:
-			problem = failed(palyra.ReasonMalformedInput, "the line is empty")
+			problem = exit.Failedf(palyra.ReasonMalformedInput, "the line is empty")
 		}
 		if !f(n, line, problem) || err != nil {
 			return nil
@@ -168,7 +171,7 @@ func oneLine(r *bufio.Reader) (line []byte, long bool, err error) {
 }
 
 // whyOne answers one line.
-func (a *app) whyOne(ctx context.Context, c why, o whyOptions, n int64, line []byte, problem error) any {
+func whyOne(ctx context.Context, inv *invocation.Invocation, c why, o whyOptions, n int64, line []byte, problem error) any {
 	if problem == nil {
 		var r client.WhyRequest
 		if r, problem = o.question(line); problem == nil {
@@ -180,7 +183,7 @@ func (a *app) whyOne(ctx context.Context, c why, o whyOptions, n int64, line []b
 			}
 		}
 	}
-	return whyProblem{Line: n, Error: a.failureOf(problem)}
+	return whyProblem{Line: n, Error: inv.Message(problem)}
 }
 
 // question reads one line of a batch.
@@ -189,11 +192,11 @@ func (o whyOptions) question(line []byte) (client.WhyRequest, error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&q); err != nil {
-		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "not a question: %v", err).
+		return client.WhyRequest{}, exit.Failedf(palyra.ReasonMalformedInput, "not a question: %v", err).
 			WithRemedy(`write {"argv":["ls"]}, {"script":"ls | wc"} or {"tool":"palyra.echo","input":{}}`)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "something follows the question")
+		return client.WhyRequest{}, exit.Failedf(palyra.ReasonMalformedInput, "something follows the question")
 	}
 	forms := 0
 	for _, given := range []bool{q.Argv != nil, q.Script != nil, q.Tool != ""} {
@@ -202,7 +205,7 @@ func (o whyOptions) question(line []byte) (client.WhyRequest, error) {
 		}
 	}
 	if forms != 1 || q.Tool == "" && q.Input != nil {
-		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "a question has argv, script, or tool with input, and one of them only")
+		return client.WhyRequest{}, exit.Failedf(palyra.ReasonMalformedInput, "a question has argv, script, or tool with input, and one of them only")
 	}
 	return o.ask(q)
 }
@@ -213,10 +216,10 @@ func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
 		o.principal = q.Principal
 	}
 	if q.Workspace != "" {
-		o.workspace = q.Workspace
+		o.exec.Workspace = q.Workspace
 	}
 	if q.Tier != "" {
-		o.tier = q.Tier
+		o.exec.Tier = q.Tier
 	}
 	switch {
 	case q.Tool != "" && len(q.Input) == 0:
@@ -224,13 +227,13 @@ func (o whyOptions) ask(q whyLine) (client.WhyRequest, error) {
 	case q.Tool != "":
 		return o.of(q.Tool, q.Input), nil
 	case q.Script != nil:
-		line, err := scriptText([]byte(*q.Script))
+		line, err := proposal.ScriptText([]byte(*q.Script))
 		if err != nil {
 			return client.WhyRequest{}, err
 		}
 		return o.command(nil, line)
 	case len(q.Argv) == 0 || q.Argv[0] == "":
-		return client.WhyRequest{}, failed(palyra.ReasonMalformedInput, "argv names no command")
+		return client.WhyRequest{}, exit.Failedf(palyra.ReasonMalformedInput, "argv names no command")
 	}
 	return o.command(q.Argv, "")
 }

@@ -106,7 +106,7 @@ func printContext(w io.Writer, v whyAnswer) {
 			raw  json.RawMessage
 		}{{"Context", v.Context}, {"Entities", v.Entities}, {"Evaluations", v.Rungs}} {
 			if len(part.raw) > 0 {
-				block(w, "\n"+part.name, screen.Indented(part.raw))
+				screen.Block(w, "\n"+part.name, screen.Indented(part.raw))
 			}
 		}
 		return

@@ -15,6 +15,9 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/cli/screen"
 )
 
@@ -45,9 +48,9 @@ func (o *oracle) Why(ctx context.Context, r client.WhyRequest) (client.Explanati
 func batch(t *testing.T, o *oracle, text string, opts whyOptions) (lines []map[string]any, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	opts.batch, opts.workspace = "-", "/w"
-	a := &app{Process: Process{Stdin: strings.NewReader(text), Stdout: &out, Stderr: io.Discard}, ctx: t.Context()}
-	err = a.whyBatch(t.Context(), o, opts)
+	opts.batch, opts.exec.Workspace = "-", "/w"
+	inv := &invocation.Invocation{Stdin: strings.NewReader(text), Stdout: &out, Stderr: io.Discard, Context: t.Context()}
+	err = whyBatch(t.Context(), inv, o, opts)
 	for line := range strings.Lines(out.String()) {
 		var v map[string]any
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
@@ -93,7 +96,7 @@ func TestWhyBatchLines(t *testing.T) {
 		{`{"argv":[""]}`, "names no command"},
 		{`{"argv":["a"],"other":1}`, "unknown field"},
 		{`{"script":" "}`, "empty"},
-		{`{"script":"` + strings.Repeat("x", maxShellScript+1) + `"}`, "larger than"},
+		{`{"script":"` + strings.Repeat("x", proposal.MaxScript+1) + `"}`, "larger than"},
 		{`{"argv":["a` + "\xff" + `"]}`, ""},
 		{long, "longer than 1 MiB"},
 	} {
@@ -109,8 +112,8 @@ func TestWhyBatchLines(t *testing.T) {
 		if !strings.Contains(text, c.want) || bad != (err != nil) || bad && got[0]["line"] != 1.0 {
 			t.Errorf("%.60s: %v, %v", c.line, got[0], err)
 		}
-		if bad && exitOf(err) != exitFailure {
-			t.Errorf("%.60s: exit %d", c.line, exitOf(err))
+		if bad && exit.Of(err) != exit.Failure {
+			t.Errorf("%.60s: exit %d", c.line, exit.Of(err))
 		}
 	}
 }
@@ -144,10 +147,10 @@ func TestWhyBatchEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	t.Cleanup(func() { _ = w.Close() })
-	a := &app{Process: Process{Stdin: r, Stdout: io.Discard}, ctx: ctx}
+	inv := &invocation.Invocation{Stdin: r, Stdout: io.Discard, Context: ctx}
 	done := make(chan error, 1)
 	go func() {
-		done <- a.whyBatch(ctx, &oracle{}, whyOptions{execOptions: execOptions{workspace: "/w"}, batch: "-"})
+		done <- whyBatch(ctx, inv, &oracle{}, whyOptions{exec: proposal.Options{Workspace: "/w"}, batch: "-"})
 	}()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -157,11 +160,11 @@ func TestWhyBatchEnds(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"tool":"t"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	full := &app{Process: Process{Stdout: brokenPipe{}}, ctx: t.Context()}
-	if err := full.whyBatch(t.Context(), &oracle{}, whyOptions{execOptions: execOptions{workspace: "/w"}, batch: file}); !errors.Is(err, io.ErrClosedPipe) {
+	full := &invocation.Invocation{Stdout: brokenPipe{}, Context: t.Context()}
+	if err := whyBatch(t.Context(), full, &oracle{}, whyOptions{exec: proposal.Options{Workspace: "/w"}, batch: file}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
-	if err := a.whyBatch(t.Context(), &oracle{}, whyOptions{batch: file + "y"}); palyra.AsError(err).Reason != palyra.ReasonFileNotFound {
+	if err := whyBatch(t.Context(), inv, &oracle{}, whyOptions{batch: file + "y"}); palyra.AsError(err).Reason != palyra.ReasonFileNotFound {
 		t.Error(err)
 	}
 }

@@ -4,17 +4,18 @@ import (
 	"context"
 
 	"palyra"
+	"palyra/internal/cli/invocation"
 )
 
 // speaker settles who would call, where that is not said: whoever 'palyra exec'
 // would call as. A named agent's token in the environment makes it that agent; a
 // token that could not call at all is said to be one, since an answer for somebody
 // else would pass for its own.
-func (a *app) speaker(ctx context.Context, o *whyOptions) error {
-	if o.principal != "" || a.remoteName() != "" {
+func speaker(ctx context.Context, inv *invocation.Invocation, o *whyOptions) error {
+	if o.principal != "" || inv.RemoteName() != "" {
 		return nil
 	}
-	c, err := a.byHand()
+	c, err := inv.ByHand()
 	if err != nil {
 		return err
 	}
@@ -24,8 +25,8 @@ func (a *app) speaker(ctx context.Context, o *whyOptions) error {
 		return err
 	}
 	if !me.Principal.IsAgent() {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the token in %s is that of %s, who cannot call tools with it", a.tokenFile(), me.Principal).
-			WithRemedy("unset %s, or say who would call with --principal", tokenVariable)
+		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the token in %s is that of %s, who cannot call tools with it", inv.TokenFile(), me.Principal).
+			WithRemedy("unset %s, or say who would call with --principal", invocation.TokenVariable)
 	}
 	o.principal = string(me.Principal)
 	return nil

@@ -9,14 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 
 	profiles "palyra/internal/profile"
 )
 
-func (a *app) sandboxProfiles() *cobra.Command {
+func sandboxProfilesCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "profiles [NAME]", Short: "List the profiles of sandboxes, or show one", Args: takes("[NAME]"),
+		Use: "profiles [NAME]", Short: "List the profiles of sandboxes, or show one", Args: syntax.Takes("[NAME]"),
 		Long: "A profile says what a sandbox of tier C has beside the workspace: toolchains, caches,\n" +
 			"variables, hosts. It is chosen by the command's name, or with --profile. Your own\n" +
 			"profiles are the files profiles/*.toml beside config.toml; they replace those that\n" +
@@ -24,26 +26,26 @@ func (a *app) sandboxProfiles() *cobra.Command {
 			"same configuration uses.",
 		Example: "  palyra sandbox profiles\n  palyra sandbox profiles git-setup",
 		RunE: func(_ *cobra.Command, args []string) error {
-			list, err := a.profileList()
+			list, err := profileList(inv)
 			if err != nil {
 				return err
 			}
 			if len(args) == 0 {
-				return a.emit(map[string][]profiles.Info{"profiles": list}, func(w io.Writer) { printProfiles(w, list) })
+				return inv.Emit(map[string][]profiles.Info{"profiles": list}, func(w io.Writer) { printProfiles(w, list) })
 			}
 			i := slices.IndexFunc(list, func(p profiles.Info) bool { return p.Name == args[0] })
 			if i < 0 {
 				return palyra.Errorf(palyra.NotFound, palyra.ReasonBadProfile, "there is no profile %q", args[0]).
 					WithRemedy("see 'palyra sandbox profiles'")
 			}
-			return a.emit(list[i], func(w io.Writer) { printProfile(w, list[i]) })
+			return inv.Emit(list[i], func(w io.Writer) { printProfile(w, list[i]) })
 		},
 	}
 }
 
 // profileList reads the profiles that a daemon of this configuration would.
-func (a *app) profileList() ([]profiles.Info, error) {
-	c, err := a.config()
+func profileList(inv *invocation.Invocation) ([]profiles.Info, error) {
+	c, err := inv.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -14,23 +14,27 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/durable"
 	"palyra/internal/show"
 )
 
-func (a *app) operatorProtect() *cobra.Command {
+func operatorProtectCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "protect", Short: "Replace your key by one behind a passphrase", Args: takes(),
+		Use: "protect", Short: "Replace your key by one behind a passphrase", Args: syntax.Takes(),
 		Example: "  palyra operator protect",
 		Long: "Makes a new key, puts it behind a passphrase, makes it known to the daemon in place\n" +
 			"of the old one, and ends the old one, which any program of yours could have read.\n" +
 			"The passphrase is read from the terminal and nowhere else.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
-			p := protection{app: a, path: c.Paths.OperatorKey}
+			p := protection{inv: inv, path: c.Paths.OperatorKey}
 			return p.run(cmd.Context())
 		},
 	}
@@ -40,7 +44,7 @@ func (a *app) operatorProtect() *cobra.Command {
 // steps keeps the operator able to sign at every moment: the new key is known
 // to the daemon before the old file goes, and the old key ends last.
 type protection struct {
-	*app
+	inv  *invocation.Invocation
 	path string
 }
 
@@ -53,7 +57,7 @@ func (p *protection) run(ctx context.Context) error {
 	if old.Separation() != palyra.SeparationNone {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "the key %s is already behind a passphrase", old.KeyID())
 	}
-	c, err := p.operatorAs(old)
+	c, err := p.inv.OperatorAs(old)
 	if err != nil {
 		return err
 	}
@@ -62,7 +66,7 @@ func (p *protection) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pass, err := p.newPassphrase(ctx)
+	pass, err := newPassphrase(ctx, p.inv)
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,7 @@ func (p *protection) run(ctx context.Context) error {
 	if err := p.endOld(ctx, fresh, old.KeyID()); err != nil {
 		return err
 	}
-	return p.emit(added, func(w io.Writer) {
+	return p.inv.Emit(added, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: in force, behind your passphrase, in %s\n%s: ended\n", show.Line(added.KeyID), show.Arg(p.path), show.Line(old.KeyID()))
 	})
 }
@@ -106,9 +110,9 @@ func registered(ctx context.Context, c *client.Client, keyID string) (palyra.Ope
 }
 
 // newPassphrase asks twice.
-func (a *app) newPassphrase(ctx context.Context) (palyra.Secret, error) {
-	defer hush()()
-	first, err := a.secret(ctx, fmt.Sprintf("New passphrase, %d characters or more: ", client.MinPassphrase))
+func newPassphrase(ctx context.Context, inv *invocation.Invocation) (palyra.Secret, error) {
+	defer terminal.Hush()()
+	first, err := inv.Secret(ctx, fmt.Sprintf("New passphrase, %d characters or more: ", client.MinPassphrase))
 	if err != nil {
 		return first, err
 	}
@@ -116,7 +120,7 @@ func (a *app) newPassphrase(ctx context.Context) (palyra.Secret, error) {
 		first.Destroy()
 		return palyra.Secret{}, err
 	}
-	again, err := a.secret(ctx, "The same again: ")
+	again, err := inv.Secret(ctx, "The same again: ")
 	if err != nil {
 		first.Destroy()
 		return palyra.Secret{}, err
@@ -128,7 +132,7 @@ func (a *app) newPassphrase(ctx context.Context) (palyra.Secret, error) {
 	})
 	if !same {
 		first.Destroy()
-		return palyra.Secret{}, failed(palyra.ReasonMalformedInput, "the two passphrases differ; nothing was changed")
+		return palyra.Secret{}, exit.Failedf(palyra.ReasonMalformedInput, "the two passphrases differ; nothing was changed")
 	}
 	return first, nil
 }
@@ -151,7 +155,7 @@ func (p *protection) swap() error {
 		err = durable.SyncDir(filepath.Dir(p.path))
 	}
 	if err != nil {
-		return failed(palyra.ReasonInternal, "the new key is known to the daemon but not in place: %v", err).
+		return exit.Failedf(palyra.ReasonInternal, "the new key is known to the daemon but not in place: %v", err).
 			WithRemedy("move %s to %s yourself", p.newPath(), p.path)
 	}
 	return nil
@@ -159,7 +163,7 @@ func (p *protection) swap() error {
 
 // endOld ends the old key with the new one's signature.
 func (p *protection) endOld(ctx context.Context, fresh client.Signer, keyID string) error {
-	c, err := p.operatorAs(fresh)
+	c, err := p.inv.OperatorAs(fresh)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/ptytest"
 )
 
@@ -57,7 +58,7 @@ func TestAskLineEndsWithTheContext(t *testing.T) {
 	s := onTerminal(t, "", nil, "ask-line")
 	s.expect("word? ")
 	s.send("\x03") // Ctrl-C, at which the terminal may drop what is being printed
-	if code := s.end(); code != exitCancelled {
+	if code := s.end(); code != exit.Cancelled {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -129,18 +130,6 @@ func TestAskSecretGivenUp(t *testing.T) {
 	}
 	s.expect("no passphrase was typed")
 	s.end()
-}
-
-func TestReadSecretLimits(t *testing.T) {
-	if _, err := readSecret(strings.NewReader(strings.Repeat("x", maxAnswer+1) + "\r")); err == nil {
-		t.Error("a line without end was taken")
-	}
-	if line, err := readSecret(strings.NewReader("\x7f\x7f\x15ok\r")); err != nil || string(line) != "ok" {
-		t.Errorf("%q %v", line, err)
-	}
-	if _, err := readSecret(strings.NewReader("cut off")); err == nil {
-		t.Error("the end of input counts as Enter")
-	}
 }
 
 // Without a terminal nobody is asked, whatever stdin holds.

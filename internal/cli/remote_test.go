@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 // alone runs palyra in a home without a daemon.
@@ -59,7 +61,7 @@ func TestEveryCommandKnowsWhere(t *testing.T) {
 			t.Errorf("%s is in %d lists", name, n)
 		}
 	}
-	walk((&app{}).root())
+	walk(rootCommand((&invocation.Invocation{})))
 	for path := range maps.Keys(ownMachine) {
 		if !seen[path] {
 			t.Errorf("%s is no command", path)
@@ -73,11 +75,11 @@ func TestCommandsAboutThisMachine(t *testing.T) {
 	for path := range maps.Keys(ownMachine) {
 		args := strings.Fields(path)[1:]
 		code, out, said := alone(t, []string{"PALYRA_HOME=" + home}, append(args, "--remote", "work")...)
-		if code != exitUsage || out != "" || !strings.Contains(said, "cannot be meant for work") || !strings.Contains(said, "leave --remote out") {
+		if code != exit.Usage || out != "" || !strings.Contains(said, "cannot be meant for work") || !strings.Contains(said, "leave --remote out") {
 			t.Errorf("%s: exit %d\n%s%s", path, code, out, said)
 		}
 		code, _, said = alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=work"}, args...)
-		if code != exitUsage || !strings.Contains(said, "unset PALYRA_REMOTE") {
+		if code != exit.Usage || !strings.Contains(said, "unset PALYRA_REMOTE") {
 			t.Errorf("%s: exit %d\n%s", path, code, said)
 		}
 	}
@@ -85,7 +87,7 @@ func TestCommandsAboutThisMachine(t *testing.T) {
 		t.Errorf("%v %v", entries, err)
 	}
 	// An empty name is this machine, whatever the environment says.
-	if code, out, said := alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=work"}, "config", "path", "--remote", ""); code != exitOK || !strings.Contains(out, home) {
+	if code, out, said := alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=work"}, "config", "path", "--remote", ""); code != exit.OK || !strings.Contains(out, home) {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
 }
@@ -95,17 +97,17 @@ func TestUnknownRemote(t *testing.T) {
 	for _, env := range [][]string{{"PALYRA_HOME=" + home, "PALYRA_REMOTE=nowhere"}, {"PALYRA_HOME=" + home, "PALYRA_REMOTE=../x"}} {
 		for _, args := range []string{"status", "tools list", "device renew", "approvals list", "access whoami --agent"} {
 			code, _, said := alone(t, env, strings.Fields(args)...)
-			if code != exitFailure || !strings.Contains(said, "is not paired with a daemon called") || !strings.Contains(said, "palyra device remotes") {
+			if code != exit.Failure || !strings.Contains(said, "is not paired with a daemon called") || !strings.Contains(said, "palyra device remotes") {
 				t.Errorf("%s: exit %d\n%s", args, code, said)
 			}
 		}
 	}
 	// What asks no daemon is not held up by one that is not there.
-	if code, _, said := alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=nowhere"}, "device", "remotes"); code != exitOK {
+	if code, _, said := alone(t, []string{"PALYRA_HOME=" + home, "PALYRA_REMOTE=nowhere"}, "device", "remotes"); code != exit.OK {
 		t.Errorf("exit %d\n%s", code, said)
 	}
 	for _, args := range []string{"device renew", "device renew a --remote b"} {
-		if code, _, said := alone(t, []string{"PALYRA_HOME=" + home}, strings.Fields(args)...); code != exitUsage {
+		if code, _, said := alone(t, []string{"PALYRA_HOME=" + home}, strings.Fields(args)...); code != exit.Usage {
 			t.Errorf("%s: exit %d\n%s", args, code, said)
 		}
 	}
@@ -116,7 +118,7 @@ func TestDamagedRemote(t *testing.T) {
 	home := t.TempDir()
 	fatal(t, os.MkdirAll(filepath.Join(home, "remotes", "work"), 0o700))
 	code, out, said := alone(t, []string{"PALYRA_HOME=" + home}, "device", "remotes", "--json")
-	if code != exitFailure || !strings.Contains(out, `"remotes":[]`) || !strings.Contains(said, "damaged") {
+	if code != exit.Failure || !strings.Contains(out, `"remotes":[]`) || !strings.Contains(said, "damaged") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
 }
@@ -126,7 +128,7 @@ func TestEnvironmentAndCompletion(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	code, out, _ := alone(t, []string{"PALYRA_HOME=" + t.TempDir()}, "__complete", "--remote", "")
-	if code != exitOK || !strings.Contains(out, ":4") {
+	if code != exit.OK || !strings.Contains(out, ":4") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }
@@ -152,7 +154,7 @@ func TestJoinBadAddresses(t *testing.T) {
 		{},
 	} {
 		code, _, said := alone(t, []string{"PALYRA_HOME=" + home}, append([]string{"device", "join"}, args...)...)
-		if code != exitFailure && code != exitUsage || strings.Contains(said, "key is") {
+		if code != exit.Failure && code != exit.Usage || strings.Contains(said, "key is") {
 			t.Errorf("%q: exit %d\n%s", args, code, said)
 		}
 	}
@@ -179,20 +181,20 @@ func TestPINNeedsATerminal(t *testing.T) {
 	there, _ := openFar(t)
 	pair := there.stream("device", "pair", "--json")
 	at := digOne(t, pair.until(`"code"`), "addresses.0")
-	if said := h.fails(exitFailure, "device", "join", "127.0.0.1:1"); !strings.Contains(said, "no daemon that pairs answers there") || strings.Contains(said, "PIN on") {
+	if said := h.fails(exit.Failure, "device", "join", "127.0.0.1:1"); !strings.Contains(said, "no daemon that pairs answers there") || strings.Contains(said, "PIN on") {
 		t.Errorf("%s", said)
 	}
 	cmd := h.command("device", "join", at)
 	cmd.Stdin = strings.NewReader("12345678\n")
 	out, err := cmd.CombinedOutput()
-	if exitCodeOf(err) != exitFailure || !strings.Contains(string(out), "there is no terminal to type the PIN on") || !strings.Contains(string(out), "--code") {
+	if exitCodeOf(err) != exit.Failure || !strings.Contains(string(out), "there is no terminal to type the PIN on") || !strings.Contains(string(out), "--code") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	noRemotes(t, h)
 	s := h.at("device", "join", at)
 	s.expectSecret("PIN that the daemon shows: ")
 	s.send("\x03")
-	if code := s.end(); code != exitCancelled {
+	if code := s.end(); code != exit.Cancelled {
 		t.Errorf("exit %d\n%s", code, s.seen.String())
 	}
 }
@@ -216,21 +218,21 @@ func TestPairingEnds(t *testing.T) {
 		exit int
 		text string
 	}{
-		{palyra.Pairing{State: palyra.PairingExpired}, exitFailure, "in time"},
-		{palyra.Pairing{State: palyra.PairingLocked, Reason: palyra.ReasonPairingLocked}, exitFailure, "too often"},
-		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonApprovalDenied, Text: "denied by user:ann"}, exitApproval, "denied by user:ann"},
-		{palyra.Pairing{State: palyra.PairingRefused}, exitApproval, "refused"},
-		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonExists, Text: "a device is or was called x"}, exitFailure, "is or was called x"},
-		{palyra.Pairing{State: palyra.PairingGone}, exitCancelled, "withdrawn"},
-		{palyra.Pairing{State: palyra.PairingIssued}, exitFailure, "broke off"},
-		{palyra.Pairing{State: palyra.PairingDone}, exitFailure, "broke off"}, // without a device nothing is paired
-		{palyra.Pairing{State: palyra.PairingDone, Device: &palyra.Device{Name: "x"}}, exitOK, ""},
+		{palyra.Pairing{State: palyra.PairingExpired}, exit.Failure, "in time"},
+		{palyra.Pairing{State: palyra.PairingLocked, Reason: palyra.ReasonPairingLocked}, exit.Failure, "too often"},
+		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonApprovalDenied, Text: "denied by user:ann"}, exit.Approval, "denied by user:ann"},
+		{palyra.Pairing{State: palyra.PairingRefused}, exit.Approval, "refused"},
+		{palyra.Pairing{State: palyra.PairingRefused, Reason: palyra.ReasonExists, Text: "a device is or was called x"}, exit.Failure, "is or was called x"},
+		{palyra.Pairing{State: palyra.PairingGone}, exit.Cancelled, "withdrawn"},
+		{palyra.Pairing{State: palyra.PairingIssued}, exit.Failure, "broke off"},
+		{palyra.Pairing{State: palyra.PairingDone}, exit.Failure, "broke off"}, // without a device nothing is paired
+		{palyra.Pairing{State: palyra.PairingDone, Device: &palyra.Device{Name: "x"}}, exit.OK, ""},
 	} {
 		var out bytes.Buffer
-		w := &pairWatch{waiter: &waiter{app: &app{Process: Process{Stderr: &out, Now: time.Now}}}, last: c.p}
+		w := &pairWatch{waiter: &waiter{inv: &invocation.Invocation{Stderr: &out, Now: time.Now}}, last: c.p}
 		err := w.end()
-		if exitOf(err) != c.exit || err != nil && (!strings.Contains(palyra.AsError(err).Text, c.text) || palyra.AsError(err).Remedy == "") {
-			t.Errorf("%s: exit %d, %v", c.p.State, exitOf(err), err)
+		if exit.Of(err) != c.exit || err != nil && (!strings.Contains(palyra.AsError(err).Text, c.text) || palyra.AsError(err).Remedy == "") {
+			t.Errorf("%s: exit %d, %v", c.p.State, exit.Of(err), err)
 		}
 	}
 }
@@ -239,7 +241,7 @@ func TestPairingEnds(t *testing.T) {
 func TestPairingWithoutATerminal(t *testing.T) {
 	s := openStage(t, nil)
 	code, out, said := s.main(strings.NewReader(""), "device", "pair")
-	if code != exitOK || out != "" || strings.Contains(said, "█") {
+	if code != exit.OK || out != "" || strings.Contains(said, "█") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
 	for _, want := range []string{"PIN    1234 5678\n", "Code   palyra-pair:1?", "palyra device join 192.0.2.1:7443", "palyra approvals decide A1 allow, or deny", "Paired: laptop"} {
@@ -248,7 +250,7 @@ func TestPairingWithoutATerminal(t *testing.T) {
 		}
 	}
 	code, out, said = s.main(strings.NewReader(""), "device", "pair", "--json", "-q")
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); code != exitOK || said != "" || len(lines) != 3 || digOne(t, lines[0], "pin") != "12345678" || strings.Contains(lines[2], "pin") {
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); code != exit.OK || said != "" || len(lines) != 3 || digOne(t, lines[0], "pin") != "12345678" || strings.Contains(lines[2], "pin") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
 }

@@ -10,7 +10,11 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -41,10 +45,10 @@ const scriptForm = "A script is YAML, read strictly, at most 1 MiB:\n\n" +
 	"          stop_on: refused         # this outcome fails the run, others do not\n\n" +
 	"Outcomes are finished, refused, cancelled, timed_out and unknown."
 
-func (a *app) run() *cobra.Command {
+func runCommand(inv *invocation.Invocation) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use: "run [PROMPT | - | --script FILE]", Short: "Start a run and follow it", Args: takes("[PROMPT]"),
+		Use: "run [PROMPT | - | --script FILE]", Short: "Start a run and follow it", Args: syntax.Takes("[PROMPT]"),
 		Long: "Starts a run: the turns of a model, or of a script in its place, and the tool calls\n" +
 			"they propose, each of which goes through the gate. The daemon owns the run: it goes on\n" +
 			"when you leave with --detach, and `palyra runs attach` follows it again. Where policy\n" +
@@ -61,7 +65,9 @@ func (a *app) run() *cobra.Command {
 			"  palyra run --script demo/first.yaml\n" +
 			"  palyra run --script - --workspace ~/project --max-calls 10 --wall 5m < steps.yaml\n" +
 			"  palyra run --script steps.yaml --detach",
-		RunE: func(cmd *cobra.Command, args []string) error { return a.noModel(a.startRun(cmd.Context(), o, args)) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return noModel(inv, startRun(cmd.Context(), inv, o, args))
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.script, "script", "", "file with the turns to take, or - for stdin")
@@ -76,9 +82,9 @@ func (a *app) run() *cobra.Command {
 	f.Var(&o.wall, "wall", "how long it may last")
 	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
 	f.BoolVar(&o.detach, "detach", false, "print the run's id and leave it to the daemon")
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("provider", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return a.providerNames(), cobra.ShellCompDirectiveNoFileComp
+		return providerNames(inv), cobra.ShellCompDirectiveNoFileComp
 	})
 	_ = cmd.MarkFlagFilename("script", "yaml", "yml")
 	_ = cmd.MarkFlagFilename("system")
@@ -87,15 +93,15 @@ func (a *app) run() *cobra.Command {
 }
 
 // runRequest makes the run to start.
-func (a *app) runRequest(o runOptions, prompt []string) (client.RunRequest, error) {
+func runRequest(inv *invocation.Invocation, o runOptions, prompt []string) (client.RunRequest, error) {
 	if o.maxCalls < 0 {
-		return client.RunRequest{}, usage("--max-calls must not be negative")
+		return client.RunRequest{}, exit.Usagef("--max-calls must not be negative")
 	}
-	provider, input, err := a.inputOf(o, prompt)
+	provider, input, err := runInput(inv, o, prompt)
 	if err != nil {
 		return client.RunRequest{}, err
 	}
-	workspace, err := a.workspaceOf(o.workspace)
+	workspace, err := inv.WorkspaceOf(o.workspace)
 	return client.RunRequest{
 		Provider: provider, Input: input, Workspace: workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
 		Budget: palyra.Budget{Calls: o.maxCalls, WallMS: time.Duration(o.wall).Milliseconds()}, Surface: palyra.SurfaceCLI,
@@ -103,12 +109,12 @@ func (a *app) runRequest(o runOptions, prompt []string) (client.RunRequest, erro
 }
 
 // startRun starts a run and follows it, unless told to leave it.
-func (a *app) startRun(ctx context.Context, o runOptions, prompt []string) error {
-	r, err := a.runRequest(o, prompt)
+func startRun(ctx context.Context, inv *invocation.Invocation, o runOptions, prompt []string) error {
+	r, err := runRequest(inv, o, prompt)
 	if err != nil {
 		return err
 	}
-	c, err := a.agent()
+	c, err := inv.Agent()
 	if err != nil {
 		return err
 	}
@@ -118,12 +124,12 @@ func (a *app) startRun(ctx context.Context, o runOptions, prompt []string) error
 		return err
 	}
 	if o.detach {
-		return a.emit(run, func(w io.Writer) {
+		return inv.Emit(run, func(w io.Writer) {
 			fmt.Fprintln(w, show.Line(string(run.ID)))
-			a.say("palyra: the run goes on; follow it with `palyra runs attach %s`", show.Arg(string(run.ID)))
+			inv.Say("palyra: the run goes on; follow it with `palyra runs attach %s`", show.Arg(string(run.ID)))
 		})
 	}
-	t := a.newTape(c, run)
+	t := newTape(inv, c, run)
 	t.noWait, t.what = o.noWait, "cancels the run"
 	return t.follow(ctx, 0, true)
 }
@@ -138,7 +144,7 @@ func (t *tape) follow(ctx context.Context, after int64, cancels bool) error {
 	})
 	t.stopAsking()
 	if t.forgetTyped() {
-		drain()
+		terminal.Drain()
 	}
 	t.release()
 	switch {
@@ -148,25 +154,25 @@ func (t *tape) follow(ctx context.Context, after int64, cancels bool) error {
 		return palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "the tape of run %s ended before the run", t.run.ID).
 			WithRemedy("palyra runs attach %s --after %d", t.run.ID, t.seen)
 	}
-	return exitError{code: exitOfRun(t.end.State)}
+	return exit.Error{Code: exitOfRun(t.end.State)}
 }
 
 // exitOfRun is the exit code of a run that ended.
 func exitOfRun(s palyra.RunState) int {
 	switch s {
 	case palyra.RunDone:
-		return exitOK
+		return exit.OK
 	case palyra.RunCancelled:
-		return exitCancelled
+		return exit.Cancelled
 	}
-	return exitFailure
+	return exit.Failure
 }
 
 // leaving takes the question off the screen and says what becomes of the run.
 func (t *tape) leaving(cancels bool) {
 	t.stopAsking()
-	if cancels && !t.asJSON {
-		t.say("palyra: cancelling run %s", show.Line(string(t.run.ID)))
+	if cancels && !t.inv.JSON {
+		t.inv.Say("palyra: cancelling run %s", show.Line(string(t.run.ID)))
 	}
 }
 
@@ -176,7 +182,7 @@ func (t *tape) lost(after int64, err error) {
 		return // said already
 	}
 	t.missed = after + 1
-	if !t.asJSON {
-		t.say("palyra: %s; going on after entry %d as soon as a daemon answers", show.Line(palyra.AsError(err).Text), after)
+	if !t.inv.JSON {
+		t.inv.Say("palyra: %s; going on after entry %d as soon as a daemon answers", show.Line(palyra.AsError(err).Text), after)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/screen"
 	"palyra/internal/config"
 	"palyra/internal/show"
 )
@@ -32,41 +35,41 @@ type modelInput struct {
 	MaxTurns int64  `json:"max_turns,omitempty"`
 }
 
-// inputOf says what drives a run, and who: a script, or a model with a prompt.
-func (a *app) inputOf(o runOptions, prompt []string) (provider, input string, err error) {
+// runInput says what drives a run, and who: a script, or a model with a prompt.
+func runInput(inv *invocation.Invocation, o runOptions, prompt []string) (provider, input string, err error) {
 	switch {
 	case o.script != "" && len(prompt) > 0:
-		return "", "", usage("a prompt and --script exclude each other")
+		return "", "", exit.Usagef("a prompt and --script exclude each other")
 	case o.script != "" && !o.modelOptions.empty():
-		return "", "", usage("--model, --provider, --system and --max-turns go with a prompt, not with --script")
+		return "", "", exit.Usagef("--model, --provider, --system and --max-turns go with a prompt, not with --script")
 	case o.script != "":
 		source := "@" + o.script
 		if o.script == "-" {
 			source = "-"
 		}
-		raw, err := a.readInput(source, maxScript)
+		raw, err := inv.ReadInput(source, maxScript)
 		return "scripted", string(raw), err
 	case len(prompt) == 0:
-		return "", "", usage("say what to do: palyra run \"PROMPT\", - to read it from stdin, or --script FILE with the turns to take")
+		return "", "", exit.Usagef("say what to do: palyra run \"PROMPT\", - to read it from stdin, or --script FILE with the turns to take")
 	case o.maxTurns < 0:
-		return "", "", usage("--max-turns must not be negative")
+		return "", "", exit.Usagef("--max-turns must not be negative")
 	}
-	input, err = a.modelInput(o.modelOptions, prompt[0])
+	input, err = readModelInput(inv, o.modelOptions, prompt[0])
 	return o.provider, input, err
 }
 
-// modelInput reads what a model is to be told.
-func (a *app) modelInput(o modelOptions, prompt string) (string, error) {
+// readModelInput reads what a model is to be told.
+func readModelInput(inv *invocation.Invocation, o modelOptions, prompt string) (string, error) {
 	in := modelInput{Prompt: prompt, Model: o.model, MaxTurns: o.maxTurns}
 	if prompt == "-" {
-		raw, err := a.readInput("-", maxPrompt)
+		raw, err := inv.ReadInput("-", maxPrompt)
 		if err != nil {
 			return "", err
 		}
 		in.Prompt = string(raw)
 	}
 	if o.system != "" {
-		raw, err := a.readInput("@"+o.system, maxSystem)
+		raw, err := inv.ReadInput("@"+o.system, maxSystem)
 		if err != nil {
 			return "", err
 		}
@@ -74,24 +77,24 @@ func (a *app) modelInput(o modelOptions, prompt string) (string, error) {
 	}
 	switch {
 	case strings.TrimSpace(in.Prompt) == "":
-		return "", usage("the prompt is empty")
+		return "", exit.Usagef("the prompt is empty")
 	case !utf8.ValidString(in.Prompt + in.System):
-		return "", failed(palyra.ReasonMalformedInput, "the prompt is not text in UTF-8")
+		return "", exit.Failedf(palyra.ReasonMalformedInput, "the prompt is not text in UTF-8")
 	}
 	raw, err := json.Marshal(in)
 	return string(raw), err
 }
 
 // noModel adds to an error that no model is configured what to write where.
-func (a *app) noModel(err error) error {
-	if err == nil || palyra.AsError(err).Reason != palyra.ReasonNoModel || a.asJSON {
+func noModel(inv *invocation.Invocation, err error) error {
+	if err == nil || palyra.AsError(err).Reason != palyra.ReasonNoModel || inv.JSON {
 		return err
 	}
 	where := "config.toml"
-	if c, cerr := a.config(); cerr == nil {
+	if c, cerr := inv.Config(); cerr == nil {
 		where = c.Paths.Config
 	}
-	a.say("palyra: to use a model, put this into %s and start the daemon again:\n%s", show.Line(where), modelLines(where))
+	inv.Say("palyra: to use a model, put this into %s and start the daemon again:\n%s", show.Line(where), modelLines(where))
 	return err
 }
 
@@ -106,8 +109,8 @@ func modelLines(where string) string {
 }
 
 // providerNames lists the configured providers of models.
-func (a *app) providerNames() []string {
-	c, err := a.config()
+func providerNames(inv *invocation.Invocation) []string {
+	c, err := inv.Config()
 	if err != nil {
 		return nil
 	}
@@ -130,5 +133,5 @@ func tokens(t palyra.Tokens) string {
 	if t == (palyra.Tokens{}) {
 		return ""
 	}
-	return counted(t.InputTokens, "token") + " in, " + counted(t.OutputTokens, "token") + " out"
+	return screen.Count(t.InputTokens, "token") + " in, " + screen.Count(t.OutputTokens, "token") + " out"
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 func TestRunOfAModel(t *testing.T) {
@@ -49,16 +51,16 @@ func TestRunOfAModelThatCannotBe(t *testing.T) {
 		code int
 		says string
 	}{
-		{"", nil, exitUsage, "say what to do"},
-		{"", []string{"a", "b"}, exitUsage, "too many"},
-		{"", []string{"go", "--script", "steps.yaml"}, exitUsage, "exclude each other"},
-		{"", []string{"--script", "steps.yaml", "--model", "m"}, exitUsage, "not with --script"},
-		{"", []string{"go", "--max-turns", "-1"}, exitUsage, "--max-turns"},
-		{"", []string{"  "}, exitUsage, "empty"},
-		{"\n", []string{"-"}, exitUsage, "empty"},
-		{"\xff", []string{"-"}, exitFailure, "UTF-8"},
-		{strings.Repeat("x", maxPrompt+1), []string{"-"}, exitFailure, "larger than"},
-		{"", []string{"go", "--system", "none.txt"}, exitFailure, "no such file"},
+		{"", nil, exit.Usage, "say what to do"},
+		{"", []string{"a", "b"}, exit.Usage, "too many"},
+		{"", []string{"go", "--script", "steps.yaml"}, exit.Usage, "exclude each other"},
+		{"", []string{"--script", "steps.yaml", "--model", "m"}, exit.Usage, "not with --script"},
+		{"", []string{"go", "--max-turns", "-1"}, exit.Usage, "--max-turns"},
+		{"", []string{"  "}, exit.Usage, "empty"},
+		{"\n", []string{"-"}, exit.Usage, "empty"},
+		{"\xff", []string{"-"}, exit.Failure, "UTF-8"},
+		{strings.Repeat("x", maxPrompt+1), []string{"-"}, exit.Failure, "larger than"},
+		{"", []string{"go", "--system", "none.txt"}, exit.Failure, "no such file"},
 	} {
 		code, out, errs := s.main(strings.NewReader(c.in), append([]string{"run"}, c.args...)...)
 		if code != c.code || out != "" || !strings.Contains(errs, c.says) {
@@ -71,14 +73,14 @@ func TestRunOfAModelThatCannotBe(t *testing.T) {
 // error.
 func TestNoModelSaysWhatToWrite(t *testing.T) {
 	var said strings.Builder
-	a := &app{Process: Process{Stderr: &said}, home: t.TempDir()}
+	inv := &invocation.Invocation{Stderr: &said, Home: t.TempDir()}
 	err := palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "none")
-	if got := a.noModel(err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") || !strings.Contains(said.String(), filepath.Join(a.home, "anthropic.key")) {
+	if got := noModel(inv, err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") || !strings.Contains(said.String(), filepath.Join(inv.Home, "anthropic.key")) {
 		t.Errorf("%v %s", got, said.String())
 	}
 	said.Reset()
-	a.asJSON = true
-	if a.noModel(err); said.Len() != 0 || a.noModel(nil) != nil {
+	inv.JSON = true
+	if noModel(inv, err); said.Len() != 0 || noModel(inv, nil) != nil {
 		t.Errorf("%s", said.String())
 	}
 }

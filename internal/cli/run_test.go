@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -44,7 +46,7 @@ func TestRunStartsAndFollows(t *testing.T) {
 	s.script()
 	s.write(sampleTape()...)
 	code, out, errs := s.main(nil, "run", "--script", "steps.yaml", "--session", "mine", "--max-calls", "7", "--wall", "1m", "--key", "k", "--no-wait")
-	if code != exitFailure || errs != "" || !strings.HasPrefix(out, "run R1: first steps\n") || !strings.HasSuffix(out, "  remedy: raise --max-calls\n") {
+	if code != exit.Failure || errs != "" || !strings.HasPrefix(out, "run R1: first steps\n") || !strings.HasSuffix(out, "  remedy: raise --max-calls\n") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	r := s.parts.Started()
@@ -105,9 +107,9 @@ func TestRunWithABadScript(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, []string{"--script", "missing.yaml"}, exitFailure, "no such file"},
-		{strings.NewReader(strings.Repeat("x", maxScript+1)), []string{"--script", "-"}, exitFailure, "larger than 1 MiB"},
-		{strings.NewReader("\xff"), []string{"--script", "-"}, exitFailure, "not text in UTF-8"},
+		{nil, []string{"--script", "missing.yaml"}, exit.Failure, "no such file"},
+		{strings.NewReader(strings.Repeat("x", maxScript+1)), []string{"--script", "-"}, exit.Failure, "larger than 1 MiB"},
+		{strings.NewReader("\xff"), []string{"--script", "-"}, exit.Failure, "not text in UTF-8"},
 	} {
 		code, out, errs := s.main(c.in, append([]string{"run"}, c.args...)...)
 		if code != c.code || out != "" || !strings.Contains(errs, c.says) {
@@ -142,7 +144,7 @@ func TestRunCancelled(t *testing.T) {
 		t.Errorf("%q", line)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -166,7 +168,7 @@ func TestAttachLeft(t *testing.T) {
 	fatal(t, cmd.Process.Signal(syscall.SIGINT))
 	said, _ := io.ReadAll(errs)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitCancelled || !strings.Contains(string(said), "`palyra runs attach R1 --after 2` follows it again") {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Cancelled || !strings.Contains(string(said), "`palyra runs attach R1 --after 2` follows it again") {
 		t.Errorf("exit %d %s", code, said)
 	}
 	if seen := strings.Join(s.parts.Seen(), "\n"); strings.Contains(seen, "cancel") {
@@ -181,7 +183,7 @@ func TestAttachAfter(t *testing.T) {
 	if code != 0 || strings.Count(out, "\n") != 4 {
 		t.Errorf("exit %d %s%s", code, out, errs)
 	}
-	if code, out, errs := s.main(nil, "runs", "attach", "none"); code != exitFailure || out != "" || !strings.Contains(errs, "there is no such run") {
+	if code, out, errs := s.main(nil, "runs", "attach", "none"); code != exit.Failure || out != "" || !strings.Contains(errs, "there is no such run") {
 		t.Errorf("exit %d %s%s", code, out, errs)
 	}
 }
@@ -249,8 +251,8 @@ func TestRunAsksInPlace(t *testing.T) {
 func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
 	s := openStage(t, nil)
 	var said strings.Builder
-	a := &app{Process: Process{Stdout: &said, Stderr: &said, Now: pendingQuestion().RequestedAt.UTC}}
-	tp := a.newTape(nil, palyra.Run{ID: "R1", LastSeq: 3})
+	inv := &invocation.Invocation{Stdout: &said, Stderr: &said, Now: pendingQuestion().RequestedAt.UTC}
+	tp := newTape(inv, nil, palyra.Run{ID: "R1", LastSeq: 3})
 	for i, e := range []palyra.TapeEntry{
 		{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Summary: "first"}},
 		{ApprovalRequested: &palyra.TapeRequested{Approval: "A2", Summary: "second"}},
@@ -275,8 +277,17 @@ func TestMarksOnATerminal(t *testing.T) {
 		"FAILED palyra.process.run e": {"LC_ALL=C", "NO_COLOR="},
 	} {
 		c := onTerminal(t, s.work, append(env, "PALYRA_HOME="+s.home, "TERM=xterm"), "palyra", "runs", "attach", "R1")
-		if code := c.end(); code != exitFailure || !strings.Contains(c.seen.String(), want) {
+		if code := c.end(); code != exit.Failure || !strings.Contains(c.seen.String(), want) {
 			t.Errorf("%v: exit %d, no %q in\n%s", env, code, want, c.seen.String())
+		}
+	}
+}
+
+func TestExitOfRun(t *testing.T) {
+	for _, s := range palyra.RunStates() {
+		want := map[palyra.RunState]int{palyra.RunDone: 0, palyra.RunCancelled: 130}
+		if code, ok := want[s]; exitOfRun(s) != code && ok || !ok && exitOfRun(s) != exit.Failure {
+			t.Errorf("%s: %d", s, exitOfRun(s))
 		}
 	}
 }

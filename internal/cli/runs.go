@@ -10,35 +10,39 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) runs() *cobra.Command {
-	return parent("runs", "See, follow and cancel runs", a.runsList(), a.runsShow(), a.runsAttach(), a.runsCancel())
+func runsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("runs", "See, follow and cancel runs",
+		runsListCommand(inv), runsShowCommand(inv), runsAttachCommand(inv), runsCancelCommand(inv))
 }
 
-func (a *app) runsList() *cobra.Command {
+func runsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.RunFilter
 	var principal, session, state string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List runs, newest first", Args: takes(),
+		Use: "list", Short: "List runs, newest first", Args: syntax.Takes(),
 		Example: "  palyra runs list --state in_progress\n  palyra runs list --json | jq '.runs[].run_id'",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.RunState(state)
 			page, err := c.Runs(ctx, f)
 			if err != nil {
 				return err
 			}
-			return a.printRuns(page)
+			return printRuns(inv, page)
 		}),
 	}
 	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
 	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
-	paging(cmd, &f.Cursor, &f.Limit)
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions)
+	syntax.Paging(cmd, &f.Cursor, &f.Limit)
+	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(wordsOfStates(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -52,9 +56,9 @@ func wordsOfStates() []string {
 }
 
 // printRuns prints a page of runs.
-func (a *app) printRuns(page client.RunPage) error {
+func printRuns(inv *invocation.Invocation, page client.RunPage) error {
 	page.Runs = screen.Some(page.Runs)
-	return a.emit(page, func(w io.Writer) {
+	return inv.Emit(page, func(w io.Writer) {
 		var rows [][]string
 		for _, r := range page.Runs {
 			rows = append(rows, []string{
@@ -62,20 +66,20 @@ func (a *app) printRuns(page client.RunPage) error {
 			})
 		}
 		screen.Table(w, []string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, rows)
-		a.more(page.Next)
+		inv.More(page.Next)
 	})
 }
 
-func (a *app) runsShow() *cobra.Command {
+func runsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a run", Args: takes("ID"), ValidArgsFunction: a.completeRuns,
+		Use: "show ID", Short: "Show a run", Args: syntax.Takes("ID"), ValidArgsFunction: completeRuns(inv),
 		Example: "  palyra runs show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := c.GetRun(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.emit(r, func(w io.Writer) { printRun(w, r) })
+			return inv.Emit(r, func(w io.Writer) { printRun(w, r) })
 		}),
 	}
 }
@@ -108,20 +112,20 @@ func budget(b palyra.Budget) string {
 	return question.Limits(palyra.Limits{WallMS: b.WallMS, OutputBytes: b.OutputBytes}) + fmt.Sprintf(", calls %d, at once %d", b.Calls, b.Parallel)
 }
 
-func (a *app) runsAttach() *cobra.Command {
+func runsAttachCommand(inv *invocation.Invocation) *cobra.Command {
 	var after int64
 	cmd := &cobra.Command{
-		Use: "attach ID", Short: "Follow a run to its end", Args: takes("ID"), ValidArgsFunction: a.completeRuns,
+		Use: "attach ID", Short: "Follow a run to its end", Args: syntax.Takes("ID"), ValidArgsFunction: completeRuns(inv),
 		Long: "Prints the tape of a run, from its start or from the entry after SEQ on, and goes on\n" +
 			"until the run ends; the exit code is then that of `palyra run`. Ctrl-C only leaves:\n" +
 			"the run goes on. With --json there is one object per line.",
 		Example: "  palyra runs attach 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra runs attach 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --after 12 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if after < 0 {
-				return usage("--after must not be negative")
+				return exit.Usagef("--after must not be negative")
 			}
-			return a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-				return a.attachRun(ctx, c, palyra.ID(args[0]), after)
+			return inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+				return attachRun(ctx, inv, c, palyra.ID(args[0]), after)
 			})(cmd, args)
 		},
 	}
@@ -130,28 +134,29 @@ func (a *app) runsAttach() *cobra.Command {
 }
 
 // attachRun follows a run that is under way, or tells one that is over.
-func (a *app) attachRun(ctx context.Context, c *client.Client, id palyra.ID, after int64) error {
+func attachRun(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ID, after int64) error {
 	run, err := c.GetRun(ctx, id)
 	if err != nil {
 		return err
 	}
 	if after > run.LastSeq {
-		return failed(palyra.ReasonMalformedInput, "the tape of run %s ends with entry %d so far", id, run.LastSeq)
+		return exit.Failedf(palyra.ReasonMalformedInput, "the tape of run %s ends with entry %d so far", id, run.LastSeq)
 	}
-	t := a.newTape(c, run)
+	t := newTape(inv, c, run)
 	t.noWait, t.what = run.NoWait, "leaves; the run goes on"
 	err = t.follow(ctx, after, false)
-	if ctx.Err() != nil && t.end == nil && !a.asJSON {
-		a.say("palyra: left; the run goes on. `palyra runs attach %s --after %d` follows it again", show.Arg(string(id)), t.seen)
+	if ctx.Err() != nil && t.end == nil && !inv.JSON {
+		inv.Say("palyra: left; the run goes on. `palyra runs attach %s --after %d` follows it again", show.Arg(string(id)), t.seen)
 	}
 	return err
 }
 
-func (a *app) runsCancel() *cobra.Command {
+func runsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a run: what runs is stopped, questions are withdrawn", Args: takes("ID"), ValidArgsFunction: a.completeRuns,
-		Example: "  palyra runs cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		Use: "cancel ID", Short: "Cancel a run: what runs is stopped, questions are withdrawn", Args: syntax.Takes("ID"),
+		ValidArgsFunction: completeRuns(inv),
+		Example:           "  palyra runs cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			id := palyra.ID(args[0])
 			if err := c.CancelRun(ctx, id); err != nil {
 				return err
@@ -160,7 +165,7 @@ func (a *app) runsCancel() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.ID)), show.Line(string(r.State))) })
+			return inv.Emit(r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.ID)), show.Line(string(r.State))) })
 		}),
 	}
 }

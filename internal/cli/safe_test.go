@@ -14,7 +14,10 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/screen"
 )
 
 // hostile is a text that nobody should see as it is.
@@ -94,38 +97,38 @@ func checkSafe(t *testing.T, name, out string) {
 // Whatever the daemon, or whoever speaks through it, puts into a record: what
 // reaches the terminal is text.
 func TestEveryPrinterMakesTextSafe(t *testing.T) {
-	var a *app
+	var inv *invocation.Invocation
 	for name, print := range map[string]func(io.Writer) error{
-		"status":    func(w io.Writer) error { a.printStatus(w, poisoned[client.Status]()); return nil },
+		"status":    func(w io.Writer) error { printStatus(inv, w, poisoned[client.Status]()); return nil },
 		"call":      func(w io.Writer) error { printCall(w, poisoned[palyra.Call](), hostile); return nil },
 		"run":       func(w io.Writer) error { printRun(w, poisoned[palyra.Run]()); return nil },
-		"runs":      func(io.Writer) error { return a.printRuns(poisoned[client.RunPage]()) },
-		"tape":      func(io.Writer) error { return tellAll(a, poisonedTape()) },
+		"runs":      func(io.Writer) error { return printRuns(inv, poisoned[client.RunPage]()) },
+		"tape":      func(io.Writer) error { return tellAll(inv, poisonedTape()) },
 		"why":       func(w io.Writer) error { printWhy(w, poisoned[whyAnswer]()); return nil },
 		"predicate": func(w io.Writer) error { printPredicate(w, poisoned[palyra.Attestation]()); return nil },
 		"attest":    func(w io.Writer) error { printAttestReport(w, poisoned[evidence.AttestationReport]()); return nil },
-		"lease":     func(io.Writer) error { return a.printLease(poisoned[palyra.Lease]()) },
-		"approvals": func(io.Writer) error { return a.printApprovals(poisoned[client.ApprovalPage]()) },
-		"view":      func(w io.Writer) error { a.viewApproval(w, poisoned[palyra.Approval](), hostile); return nil },
+		"lease":     func(io.Writer) error { return printLease(inv, poisoned[palyra.Lease]()) },
+		"approvals": func(io.Writer) error { return printApprovals(inv, poisoned[client.ApprovalPage]()) },
+		"view":      func(w io.Writer) error { viewApproval(inv, w, poisoned[palyra.Approval](), hostile); return nil },
 		"entry":     func(w io.Writer) error { _, err := io.WriteString(w, entryLine(poisoned[palyra.Entry]())); return err },
 		"tools":     func(w io.Writer) error { printTools(w, poisoned[[]palyra.Tool](), 80); return nil },
-		"watched":   func(w io.Writer) error { a.printWatched(w, poisoned[palyra.Approval]()); return nil },
+		"watched":   func(w io.Writer) error { printWatched(inv, w, poisoned[palyra.Approval]()); return nil },
 		"settled":   func(w io.Writer) error { _, err := io.WriteString(w, settled(poisoned[palyra.Approval]())); return err },
 		"reach": func(w io.Writer) error {
 			_, err := io.WriteString(w, reachText(poisoned[client.DecideRequest]()))
 			return err
 		},
-		"block":      func(w io.Writer) error { block(w, "Heading", hostile+"\n"+hostile); return nil },
-		"policyFile": func(io.Writer) error { return a.printPolicyFile(client.Policy{}, hostile) },
+		"block":      func(w io.Writer) error { screen.Block(w, "Heading", hostile+"\n"+hostile); return nil },
+		"policyFile": func(io.Writer) error { return printPolicyFile(inv, client.Policy{}, hostile) },
 		"handOver": func(io.Writer) error {
-			return a.handOver(poisoned[palyra.Agent](), palyra.NewSecret([]byte("tok")), "")
+			return handOver(inv, poisoned[palyra.Agent](), palyra.NewSecret([]byte("tok")), "")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			a = &app{Process: Process{Stdout: &out, Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}}
+			inv = &invocation.Invocation{Stdout: &out, Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }}
 			if err := print(&out); err != nil {
-				a.finish(err)
+				inv.Finish(err)
 			}
 			checkSafe(t, name, out.String()+errs.String())
 		})
@@ -135,7 +138,7 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 // The same for what is said while a call waits and when it ends.
 func TestEveryWordOfACallIsSafe(t *testing.T) {
 	var errs bytes.Buffer
-	w := &waiter{app: &app{Process: Process{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return questiontest.SampleNow }}}}
+	w := &waiter{inv: &invocation.Invocation{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return questiontest.SampleNow }}}
 	w.news(t.Context(), client.CallEvent{Accepted: &client.CallAccepted{CallID: hostile}})
 	w.cancelling(hostile)
 	r, s := poisoned[client.ApprovalRequested](), poisoned[client.ApprovalResolved]()
@@ -143,9 +146,9 @@ func TestEveryWordOfACallIsSafe(t *testing.T) {
 	w.news(t.Context(), client.CallEvent{ApprovalResolved: &s})
 	o := poisoned[palyra.Outcome]()
 	o.Outcome = palyra.OutcomeRefused
-	w.printEnding(o)
+	printEnding(w.inv, o)
 	o = palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: hostile}
-	w.printEnding(o)
+	printEnding(w.inv, o)
 	checkSafe(t, "waiting", errs.String())
 }
 
@@ -153,9 +156,9 @@ func TestEveryWordOfACallIsSafe(t *testing.T) {
 func TestJSONIsSafeAndTrue(t *testing.T) {
 	for name, v := range map[string]any{
 		"approval": approvalOf(poisoned[palyra.Approval]()), "lease": poisoned[palyra.Lease](), "export": goodExport{true, poisoned[evidence.ApprovalsReport]()},
-		"failure": map[string]failure{"error": poisoned[failure]()},
+		"failure": map[string]exit.Message{"error": poisoned[exit.Message]()},
 	} {
-		raw, err := encode(v)
+		raw, err := screen.Encode(v)
 		if err != nil {
 			t.Fatal(err)
 		}

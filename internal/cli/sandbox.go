@@ -13,25 +13,29 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) sandbox() *cobra.Command {
-	return parent("sandbox", "What the sandbox tiers of this machine really hold", a.sandboxDoctor(), a.sandboxPosture(), a.sandboxVerify(), a.sandboxProfiles())
+func sandboxCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("sandbox", "What the sandbox tiers of this machine really hold",
+		sandboxDoctorCommand(inv), sandboxPostureCommand(inv), sandboxVerifyCommand(inv), sandboxProfilesCommand(inv))
 }
 
-func (a *app) sandboxDoctor() *cobra.Command {
+func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {
 	var tier string
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Try the sandbox tiers out from inside", Args: takes(),
+		Use: "doctor", Short: "Try the sandbox tiers out from inside", Args: syntax.Takes(),
 		Long: "Has the daemon run a program in each tier that tries to get out: to read a planted\n" +
 			"secret, to reach planted listeners and sockets, to take more memory and processes\n" +
 			"than it may, and more. Prints what held, and what to do about what did not. The\n" +
 			"result is signed and kept; attestations carry its digest. Ends with 1 when\n" +
 			"something did not hold.",
 		Example: "  palyra sandbox doctor\n  palyra sandbox doctor --tier c --json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			tiers, err := tierFlag(tier)
 			if err != nil {
 				return err
@@ -40,7 +44,7 @@ func (a *app) sandboxDoctor() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printDoctor(p)
+			return printDoctor(inv, p)
 		}),
 	}
 	cmd.Flags().StringVar(&tier, "tier", "", "try only this tier: b or c (default: all)")
@@ -58,16 +62,16 @@ func tierFlag(text string) ([]palyra.Tier, error) {
 	case "c":
 		return []palyra.Tier{palyra.TierC}, nil
 	}
-	return nil, usage("--tier %q is neither b nor c", text)
+	return nil, exit.Usagef("--tier %q is neither b nor c", text)
 }
 
 // printDoctor prints a posture and fails when something did not hold.
-func (a *app) printDoctor(p palyra.SignedPosture) error {
-	if err := a.emit(p, func(w io.Writer) { printPosture(w, p) }); err != nil {
+func printDoctor(inv *invocation.Invocation, p palyra.SignedPosture) error {
+	if err := inv.Emit(p, func(w io.Writer) { printPosture(w, p) }); err != nil {
 		return err
 	}
 	if !p.Posture.Held() {
-		return exitError{code: exitFailure} // the table says what
+		return exit.Error{Code: exit.Failure} // the table says what
 	}
 	return nil
 }
@@ -136,29 +140,29 @@ func remedy(w io.Writer, text string) {
 	}
 }
 
-func (a *app) sandboxPosture() *cobra.Command {
+func sandboxPostureCommand(inv *invocation.Invocation) *cobra.Command {
 	var envelope bool
 	cmd := &cobra.Command{
-		Use: "posture [DIGEST]", Short: "Show what the doctor found last, or one result by its digest", Args: takes("[DIGEST]"),
+		Use: "posture [DIGEST]", Short: "Show what the doctor found last, or one result by its digest", Args: syntax.Takes("[DIGEST]"),
 		Example: "  palyra sandbox posture\n  palyra sandbox posture sha256:… --envelope > posture.json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			digest := palyra.Digest(strings.Join(args, ""))
 			if len(args) > 0 && !digest.Valid() {
-				return usage("%q is not a digest", args[0])
+				return exit.Usagef("%q is not a digest", args[0])
 			}
 			list, err := c.Postures(ctx, digest)
 			if err != nil {
 				return err
 			}
 			if envelope {
-				return a.printEnvelope(list)
+				return printEnvelope(inv, list)
 			}
-			return a.emit(map[string][]palyra.SignedPosture{"postures": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.SignedPosture{"postures": screen.Some(list)}, func(w io.Writer) {
 				for _, p := range list {
 					printPosture(w, p)
 				}
 				if len(list) == 0 {
-					a.say("nothing was tried out yet; run `palyra sandbox doctor`")
+					inv.Say("nothing was tried out yet; run `palyra sandbox doctor`")
 				}
 			})
 		}),
@@ -167,17 +171,18 @@ func (a *app) sandboxPosture() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printEnvelope(list []palyra.SignedPosture) error {
+func printEnvelope(inv *invocation.Invocation, list []palyra.SignedPosture) error {
 	if len(list) != 1 {
-		return failed(palyra.ReasonNotFound, "there are %d postures in force", len(list)).WithRemedy("name one by its digest; `palyra sandbox posture` lists them")
+		return exit.Failedf(palyra.ReasonNotFound, "there are %d postures in force", len(list)).
+			WithRemedy("name one by its digest; `palyra sandbox posture` lists them")
 	}
-	return a.printJSON(list[0].Envelope)
+	return inv.PrintJSON(list[0].Envelope)
 }
 
-func (a *app) sandboxVerify() *cobra.Command {
+func sandboxVerifyCommand(inv *invocation.Invocation) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Check a signed posture; needs no daemon", Args: takes("FILE"),
+		Use: "verify FILE", Short: "Check a signed posture; needs no daemon", Args: syntax.Takes("FILE"),
 		Long: "Checks the envelope that `palyra sandbox posture --envelope` printed against the\n" +
 			"keys you trust. Any change but white space between tokens is found. - reads stdin.",
 		Example: "  palyra sandbox verify posture.json --key trust.json",
@@ -186,15 +191,15 @@ func (a *app) sandboxVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := a.readFile(args[0], evidence.MaxPosture)
+			raw, err := readFile(inv, args[0], evidence.MaxPosture)
 			if err != nil {
 				return err
 			}
 			p, err := evidence.VerifyPosture(raw, trust)
 			if err != nil {
-				return unproven(aboutForm(raw, err))
+				return exit.Unproven(aboutForm(raw, err))
 			}
-			return a.emit(goodPosture{true, p.Digest, p.Posture.Held(), p.Envelope.Signatures[0].KeyID, p.Posture}, func(w io.Writer) {
+			return inv.Emit(goodPosture{true, p.Digest, p.Posture.Held(), p.Envelope.Signatures[0].KeyID, p.Posture}, func(w io.Writer) {
 				fmt.Fprintf(w, "good: the posture is what %s signed\n", show.Line(p.Envelope.Signatures[0].KeyID))
 				p.Current = true // nothing here can say that it is not
 				printPosture(w, p)

@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -15,8 +19,8 @@ import (
 func doctor(t *testing.T, asJSON bool, p palyra.SignedPosture) (string, int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{Process: Process{Stdout: &out, Stderr: &errs, Now: time.Now}, asJSON: asJSON}
-	code := a.finish(a.printDoctor(p))
+	inv := &invocation.Invocation{Stdout: &out, Stderr: &errs, Now: time.Now, JSON: asJSON}
+	code := inv.Finish(printDoctor(inv, p))
 	if errs.Len() > 0 {
 		t.Errorf("said %q", errs.String())
 	}
@@ -31,7 +35,7 @@ func allHeld() palyra.SignedPosture {
 
 func TestDoctorInWords(t *testing.T) {
 	text, code := doctor(t, false, rpctest.Posture)
-	if code != exitFailure {
+	if code != exit.Failure {
 		t.Errorf("code %d although a tier is missing", code)
 	}
 	for _, want := range []string{
@@ -44,7 +48,7 @@ func TestDoctorInWords(t *testing.T) {
 	if !strings.HasSuffix(text, "\nsha256:00\n") {
 		t.Errorf("the digest is not the last line of\n%s", text)
 	}
-	if _, code := doctor(t, false, allHeld()); code != exitOK {
+	if _, code := doctor(t, false, allHeld()); code != exit.OK {
 		t.Errorf("code %d although everything held", code)
 	}
 }
@@ -61,7 +65,7 @@ func TestDoctorTellsWhatDidNotHold(t *testing.T) {
 	}}
 	p.Current = false
 	text, code := doctor(t, false, p)
-	if code != exitFailure || strings.Contains(text, "\x1b") || strings.Count(text, "remedy: delegate") != 1 || strings.Count(text, "NOT HELD") != 2 {
+	if code != exit.Failure || strings.Contains(text, "\x1b") || strings.Count(text, "remedy: delegate") != 1 || strings.Count(text, "NOT HELD") != 2 {
 		t.Errorf("%d\n%s", code, text)
 	}
 	for _, want := range []string{"2 of 3 probes DID NOT HOLD", "note: n1", "NOT CURRENT"} {
@@ -74,7 +78,7 @@ func TestDoctorTellsWhatDidNotHold(t *testing.T) {
 func TestDoctorAsJSON(t *testing.T) {
 	text, code := doctor(t, true, rpctest.Posture)
 	var got palyra.SignedPosture
-	if err := json.Unmarshal([]byte(text), &got); err != nil || code != exitFailure || got.Posture.Tiers[1].Remedy != "apt install bubblewrap" || strings.Count(text, "\n") != 1 {
+	if err := json.Unmarshal([]byte(text), &got); err != nil || code != exit.Failure || got.Posture.Tiers[1].Remedy != "apt install bubblewrap" || strings.Count(text, "\n") != 1 {
 		t.Errorf("%v %d %s", err, code, text)
 	}
 }
@@ -89,16 +93,24 @@ func TestTierFlag(t *testing.T) {
 		t.Errorf("%v %v", got, err)
 	}
 	for _, text := range []string{"a", "builtin", "bc", " b"} {
-		if _, err := tierFlag(text); exitOf(err) != exitUsage {
+		if _, err := tierFlag(text); exit.Of(err) != exit.Usage {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
+func commandNames(cmd *cobra.Command) string {
+	var out []string
+	for _, c := range cmd.Commands() {
+		out = append(out, c.Name())
+	}
+	return strings.Join(out, " ")
+}
+
 func TestSandboxCommands(t *testing.T) {
-	a := &app{}
-	cmd := a.sandbox()
-	if got := strings.Join(names(cmd), " "); got != "doctor posture profiles verify" {
+	inv := &invocation.Invocation{}
+	cmd := sandboxCommand(inv)
+	if got := commandNames(cmd); got != "doctor posture profiles verify" {
 		t.Errorf("%s", got)
 	}
 	for _, c := range cmd.Commands() {

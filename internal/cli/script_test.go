@@ -19,6 +19,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/terminal"
 )
 
 // patience is how long a test waits for another program.
@@ -44,16 +47,16 @@ func asProcess(f func(context.Context, Process) int) int {
 
 // askLineMain and askSecretMain are small programs that only ask.
 func askLineMain(ctx context.Context, p Process) int {
-	line, err := askLine(ctx, "word? ")
+	line, err := terminal.AskLine(ctx, "word? ")
 	fmt.Fprintf(p.Stdout, "got %q %v\n", line, err)
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return exitCancelled
+		return exit.Cancelled
 	}
-	return exitOK
+	return exit.OK
 }
 
 func askSecretMain(ctx context.Context, p Process) int {
-	s, err := askSecret(ctx, "secret? ")
+	s, err := terminal.AskSecret(ctx, "secret? ")
 	_ = s.Use(func(b []byte) error { _, e := fmt.Fprintf(p.Stdout, "got %q %v\n", b, err); return e })
 	return 0
 }
@@ -132,14 +135,14 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	code := 0
 	for range 3 { // a refusal at the door can cross with what is still being sent, and then reads as a lost connection
-		var exit *exec.ExitError
+		var status *exec.ExitError
 		err = ts.Exec(args[1], args[2:]...)
-		if code = 0; errors.As(err, &exit) {
-			code = exit.ExitCode()
+		if code = 0; errors.As(err, &status) {
+			code = status.ExitCode()
 		} else {
 			ts.Check(err)
 		}
-		if code != exitNoDaemon || want == exitNoDaemon {
+		if code != exit.NoDaemon || want == exit.NoDaemon {
 			break
 		}
 	}

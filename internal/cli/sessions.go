@@ -10,53 +10,56 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) sessions() *cobra.Command {
-	return parent("sessions", "See and close agents' sessions", a.sessionsList(), a.sessionsShow(), a.sessionsClose())
+func sessionsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("sessions", "See and close agents' sessions",
+		sessionsListCommand(inv), sessionsShowCommand(inv), sessionsCloseCommand(inv))
 }
 
-func (a *app) sessionsList() *cobra.Command {
+func sessionsListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.SessionFilter
 	var principal string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List sessions", Args: takes(),
+		Use: "list", Short: "List sessions", Args: syntax.Takes(),
 		Example: "  palyra sessions list\n  palyra sessions list --all --json",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			f.Principal = palyra.Principal(principal)
 			page, err := c.Sessions(ctx, f)
 			if err != nil {
 				return err
 			}
 			page.Sessions = screen.Some(page.Sessions)
-			return a.emit(page, func(w io.Writer) {
+			return inv.Emit(page, func(w io.Writer) {
 				var rows [][]string
 				for _, s := range page.Sessions {
 					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace})
 				}
 				screen.Table(w, []string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
-				a.more(page.Next)
+				inv.More(page.Next)
 			})
 		}),
 	}
 	cmd.Flags().BoolVar(&f.Closed, "all", false, "also those that are closed")
 	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
-	paging(cmd, &f.Cursor, &f.Limit)
+	syntax.Paging(cmd, &f.Cursor, &f.Limit)
 	return cmd
 }
 
-func (a *app) sessionsShow() *cobra.Command {
+func sessionsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a session", Args: takes("ID"), ValidArgsFunction: a.completeSessions,
+		Use: "show ID", Short: "Show a session", Args: syntax.Takes("ID"), ValidArgsFunction: inv.CompleteSessions,
 		Example: "  palyra sessions show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.Session(ctx, palyra.ID(args[0]))
 			if err != nil {
 				return err
 			}
-			return a.emit(s, func(w io.Writer) {
+			return inv.Emit(s, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Session", string(s.ID)}, screen.Pair{"Principal", string(s.Principal)},
 					screen.Pair{"Name", s.Name}, screen.Pair{"Surface", string(s.Surface)},
 					screen.Pair{"Workspace", s.Workspace}, screen.Pair{"Labels", screen.Joined(s.Labels)},
@@ -68,11 +71,11 @@ func (a *app) sessionsShow() *cobra.Command {
 	}
 }
 
-func (a *app) sessionsClose() *cobra.Command {
+func sessionsCloseCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "close ID", Short: "Close a session and end its grants", Args: takes("ID"), ValidArgsFunction: a.completeSessions,
+		Use: "close ID", Short: "Close a session and end its grants", Args: syntax.Takes("ID"), ValidArgsFunction: inv.CompleteSessions,
 		Example: "  palyra sessions close 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			id := palyra.ID(args[0])
 			if err := c.CloseSession(ctx, id); err != nil {
 				return err
@@ -81,7 +84,7 @@ func (a *app) sessionsClose() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(s, func(w io.Writer) { fmt.Fprintf(w, "%s: closed\n", show.Line(string(s.ID))) })
+			return inv.Emit(s, func(w io.Writer) { fmt.Fprintf(w, "%s: closed\n", show.Line(string(s.ID))) })
 		}),
 	}
 }

@@ -14,7 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
+	"palyra/internal/cli/terminal"
 	"palyra/internal/config"
 	"palyra/internal/durable"
 	"palyra/internal/show"
@@ -22,21 +26,21 @@ import (
 	profiles "palyra/internal/profile"
 )
 
-func (a *app) setup() *cobra.Command {
+func setupCommand(inv *invocation.Invocation) *cobra.Command {
 	var s setting
 	cmd := &cobra.Command{
-		Use: "setup", Short: "Let sandboxes see the toolchains of your home directory", Args: takes(),
+		Use: "setup", Short: "Let sandboxes see the toolchains of your home directory", Args: syntax.Takes(),
 		Long: "Sandboxes see nothing of your home directory. This looks for toolchains there (Go,\n" +
 			"nvm, fnm, volta, pyenv, uv, rustup and more), shows them, asks, and writes a profile\n" +
 			"by which runs see them, read-only. Nothing else of your home becomes visible. Run it\n" +
 			"again after installing another version. Needs no daemon.",
 		Example: "  palyra setup\n  palyra setup --print\n  palyra setup --yes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.config()
+			c, err := inv.Config()
 			if err != nil {
 				return err
 			}
-			s.app, s.File = a, filepath.Join(profileDir(c.Paths), profiles.Toolchains+".toml")
+			s.inv, s.File = inv, filepath.Join(profileDir(c.Paths), profiles.Toolchains+".toml")
 			return s.run(cmd.Context())
 		},
 	}
@@ -50,7 +54,7 @@ func profileDir(p config.Paths) string { return filepath.Join(filepath.Dir(p.Con
 
 // setting is one run of setup, and its result.
 type setting struct {
-	*app       `json:"-"`
+	inv        *invocation.Invocation `json:"-"`
 	yes, print bool
 
 	Toolchains []profiles.Toolchain `json:"toolchains"`
@@ -60,19 +64,19 @@ type setting struct {
 }
 
 func (s *setting) run(ctx context.Context) error {
-	if s.asJSON && !s.yes && !s.print {
-		return usage("--json asks nothing: add --yes to write, or --print")
+	if s.inv.JSON && !s.yes && !s.print {
+		return exit.Usagef("--json asks nothing: add --yes to write, or --print")
 	}
-	home, ok := s.variable("HOME")
+	home, ok := s.inv.Variable("HOME")
 	if !ok || !filepath.IsAbs(home) {
-		return failed(palyra.ReasonConfig, "HOME is not set to an absolute path").WithRemedy("set HOME to your home directory")
+		return exit.Failedf(palyra.ReasonConfig, "HOME is not set to an absolute path").WithRemedy("set HOME to your home directory")
 	}
 	list, err := profiles.Find(filepath.Clean(home))
 	if err != nil {
 		return err
 	}
 	if s.Toolchains = screen.Some(list); len(list) == 0 {
-		return s.emit(s, func(w io.Writer) {
+		return s.inv.Emit(s, func(w io.Writer) {
 			fmt.Fprintln(w, "no toolchains were found in your home directory; those of the system are visible anyway")
 		})
 	}
@@ -80,19 +84,9 @@ func (s *setting) run(ctx context.Context) error {
 		return err
 	}
 	if s.print {
-		return s.emit(s, func(w io.Writer) { _, _ = w.Write(s.text) })
+		return s.inv.Emit(s, func(w io.Writer) { _, _ = w.Write(s.text) })
 	}
 	return s.write(ctx)
-}
-
-// variable is one of the environment.
-func (a *app) variable(name string) (string, bool) {
-	for i := len(a.Env) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(a.Env[i], name+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
 }
 
 // write replaces the profile, if it says something else and the person agrees.
@@ -100,17 +94,17 @@ func (s *setting) write(ctx context.Context) error {
 	old, err := os.ReadFile(s.File)
 	switch {
 	case err == nil && bytes.Equal(old, s.text):
-		return s.emit(s, func(w io.Writer) {
+		return s.inv.Emit(s, func(w io.Writer) {
 			s.list(w)
 			fmt.Fprintf(w, "%s is up to date\n", show.Line(s.File))
 		})
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return failed(palyra.ReasonConfig, "%s cannot be read: %v", show.Line(s.File), err)
+		return exit.Failedf(palyra.ReasonConfig, "%s cannot be read: %v", show.Line(s.File), err)
 	}
 	if !s.yes {
-		s.list(s.Stderr)
+		s.list(s.inv.Stderr)
 		if err == nil {
-			s.say("%s says something else and will be replaced.", show.Line(s.File))
+			s.inv.Say("%s says something else and will be replaced.", show.Line(s.File))
 		}
 		agreed, err := s.agree(ctx)
 		if err != nil || !agreed {
@@ -121,7 +115,7 @@ func (s *setting) write(ctx context.Context) error {
 		return err
 	}
 	s.Written = true
-	return s.emit(s, func(w io.Writer) {
+	return s.inv.Emit(s, func(w io.Writer) {
 		if s.yes {
 			s.list(w)
 		}
@@ -140,17 +134,17 @@ func (s *setting) list(w io.Writer) {
 
 // agree asks the person.
 func (s *setting) agree(ctx context.Context) (bool, error) {
-	if !s.interactive() {
-		return false, failed(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or with --yes")
+	if !s.inv.Interactive() {
+		return false, exit.Failedf(palyra.ReasonCancelled, "there is nobody to ask").WithRemedy("run it on a terminal, or with --yes")
 	}
-	answer, err := askLine(ctx, "Let sandboxes see these? [y/N] ")
+	answer, err := terminal.AskLine(ctx, "Let sandboxes see these? [y/N] ")
 	if err != nil {
 		return false, err
 	}
 	if a := strings.ToLower(answer); a == "y" || a == "yes" {
 		return true, nil
 	}
-	s.say("nothing was written")
+	s.inv.Say("nothing was written")
 	return false, nil
 }
 
@@ -162,7 +156,8 @@ func save(path string, text []byte) error {
 		err = durable.WriteFile(path, text, 0o600)
 	}
 	if err != nil {
-		return failed(palyra.ReasonConfig, "cannot write %s: %v", show.Line(path), err).WithRemedy("let yourself write to %s", show.Line(dir))
+		return exit.Failedf(palyra.ReasonConfig, "cannot write %s: %v", show.Line(path), err).
+			WithRemedy("let yourself write to %s", show.Line(dir))
 	}
 	return nil
 }

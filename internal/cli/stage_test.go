@@ -20,6 +20,8 @@ import (
 
 	"palyra"
 	"palyra/internal/access"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/proposal"
 	"palyra/internal/cli/questiontest"
 	"palyra/internal/identity"
 	"palyra/internal/rpc"
@@ -57,7 +59,7 @@ type played struct {
 	ctx    context.Context // ends when the call is cancelled
 	cancel context.CancelFunc
 	p      palyra.Proposal
-	args   execArguments
+	args   proposal.Arguments
 	watch  palyra.Watch
 	feed   chan palyra.Feed
 	over   chan struct{}
@@ -375,7 +377,7 @@ func TestGroupsList(t *testing.T) {
 	for _, group := range []string{"calls", "tools"} {
 		code, alone, errs := s.main(nil, group)
 		_, listed, _ := s.main(nil, group, "list")
-		if code != exitOK || alone == "" || alone != listed {
+		if code != exit.OK || alone == "" || alone != listed {
 			t.Errorf("%s: %d %q %q, and list %q", group, code, alone, errs, listed)
 		}
 	}

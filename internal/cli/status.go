@@ -12,32 +12,34 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) status() *cobra.Command {
+func statusCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Say how the daemon does", Args: takes(),
+		Use: "status", Short: "Say how the daemon does", Args: syntax.Takes(),
 		Example: "  palyra status\n  palyra status --json | jq .pending",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Status(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(s, func(w io.Writer) { a.printStatus(w, s) })
+			return inv.Emit(s, func(w io.Writer) { printStatus(inv, w, s) })
 		}),
 	}
 }
 
-func (a *app) printStatus(w io.Writer, s client.Status) {
+func printStatus(inv *invocation.Invocation, w io.Writer, s client.Status) {
 	journal := strconv.FormatInt(s.JournalSize, 10) + " entries"
 	if !s.JournalOK {
 		journal += ", NOT GOOD: run palyra journal verify"
 	}
 	list := []screen.Pair{
 		{"Version", s.Version},
-		{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, screen.Stamp(s.StartedAt), screen.Span(max(a.Now().Sub(s.StartedAt), 0)))},
+		{"Running", fmt.Sprintf("pid %d, since %s (%s)", s.PID, screen.Stamp(s.StartedAt), screen.Span(max(inv.Now().Sub(s.StartedAt), 0)))},
 		{"Home", s.Home},
 		{"Keys", s.KeysDir},
 		{"Agent's door", s.AgentSocket},

@@ -12,18 +12,21 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
 // tailEntries is how many entries tail shows when it is not told.
 const tailEntries = 20
 
-func (a *app) journalTail() *cobra.Command {
+func journalTailCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.TailRequest
 	var call string
 	cmd := &cobra.Command{
-		Use: "tail", Short: "Print the last journal entries; -f follows", Args: takes(),
+		Use: "tail", Short: "Print the last journal entries; -f follows", Args: syntax.Takes(),
 		Long: fmt.Sprintf("Prints the last %d entries, or the last N of -n, in order. --from starts at an entry\n"+
 			"instead and goes on to the end, or for N entries. With -f it goes on as entries\n"+
 			"arrive, until Ctrl-C. With --json there is one object per line, with every field.", tailEntries),
@@ -31,13 +34,13 @@ func (a *app) journalTail() *cobra.Command {
 			"  palyra journal tail --call 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.From < 0 || r.Limit < 0 {
-				return usage("--from and -n must not be negative")
+				return exit.Usagef("--from and -n must not be negative")
 			}
 			if err := checkKind(r.Kind); err != nil {
 				return err
 			}
 			r.Call = palyra.ID(call)
-			return a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error { return a.tail(ctx, c, r) })(cmd, args)
+			return inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error { return tail(ctx, inv, c, r) })(cmd, args)
 		},
 	}
 	f := cmd.Flags()
@@ -69,15 +72,15 @@ func checkKind(kind string) error {
 	if len(near) == 0 {
 		near = known
 	}
-	return usage("there are no entries of kind %q; there are %s", kind, strings.Join(near, ", "))
+	return exit.Usagef("there are no entries of kind %q; there are %s", kind, strings.Join(near, ", "))
 }
 
 // tail prints the entries that a request picks.
-func (a *app) tail(ctx context.Context, c *client.Client, r client.TailRequest) error {
+func tail(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.TailRequest) error {
 	n := 0
 	put := func(e palyra.Entry) error {
 		n++
-		return a.emit(e, func(w io.Writer) { fmt.Fprintln(w, entryLine(e)) })
+		return inv.Emit(e, func(w io.Writer) { fmt.Fprintln(w, entryLine(e)) })
 	}
 	var err error
 	if r.From == 0 {
@@ -85,8 +88,8 @@ func (a *app) tail(ctx context.Context, c *client.Client, r client.TailRequest) 
 	} else {
 		err = c.TailJournal(ctx, r, put)
 	}
-	if err == nil && n == 0 && !a.asJSON {
-		a.say("palyra: there are no such entries")
+	if err == nil && n == 0 && !inv.JSON {
+		inv.Say("palyra: there are no such entries")
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/show"
@@ -38,16 +39,16 @@ type tape struct {
 
 // newTape makes a tape of a run. Questions up to the run's last entry are asked
 // only when they turn out to be open.
-func (a *app) newTape(c client.RunCaller, run palyra.Run) *tape {
+func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tape {
 	return &tape{
-		waiter: &waiter{app: a}, runs: c, run: run, marks: a.marks(a.Stdout), frame: show.Frame{Width: screen.Width(a.Stdout)},
+		waiter: &waiter{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
 		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
 	}
 }
 
 // marks are a tick and a cross where they can be shown, else words.
-func (a *app) marks(w io.Writer) [2]string {
-	if a.colours(w) && utf8Locale(a.Env) {
+func marks(inv *invocation.Invocation, w io.Writer) [2]string {
+	if inv.Colours(w) && utf8Locale(inv.Env) {
 		s := screen.Style(true)
 		return [2]string{"✓", s.Alarm("✗")}
 	}
@@ -74,8 +75,8 @@ func (t *tape) entry(ctx context.Context, e palyra.TapeEntry) error {
 	if e.RunFinished != nil {
 		t.end = e.RunFinished
 	}
-	if t.asJSON {
-		return t.printJSON(e)
+	if t.inv.JSON {
+		return t.inv.PrintJSON(e)
 	}
 	t.tell(e)
 	t.question(ctx, e)
@@ -217,7 +218,7 @@ func (t *tape) closed(f palyra.TapeRunFinished) {
 	if f.ReasonCode != "" {
 		text += " (" + show.Line(string(f.ReasonCode)) + ")"
 	}
-	cost := counted(f.Calls, "call")
+	cost := screen.Count(f.Calls, "call")
 	if used := tokens(f.Tokens); used != "" {
 		cost += ", " + used
 	}
@@ -227,20 +228,12 @@ func (t *tape) closed(f palyra.TapeRunFinished) {
 	}
 }
 
-// counted is a number of things.
-func counted(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // release prints what is held, unless a question stands on the terminal.
 func (t *tape) release() error {
 	if t.asked != "" && t.end == nil || t.held.Len() == 0 {
 		return nil
 	}
-	_, err := t.held.WriteTo(t.Stdout)
+	_, err := t.held.WriteTo(t.inv.Stdout)
 	return err
 }
 
@@ -262,7 +255,7 @@ func (t *tape) question(ctx context.Context, e palyra.TapeEntry) {
 		_ = t.release() // what led to the question stands above it
 		t.asked = t.open[0].ApprovalID
 		t.requested(ctx, t.open[0])
-		if !t.interactive() || t.noWait {
+		if !t.inv.Interactive() || t.noWait {
 			t.asked, t.open = "", t.open[1:]
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -11,19 +10,21 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) tools() *cobra.Command {
-	return parent("tools", "List, describe and call tools", a.toolsList(), a.toolsShow(), a.toolsCall())
+func toolsCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("tools", "List, describe and call tools", toolsListCommand(inv), toolsShowCommand(inv), toolsCallCommand(inv))
 }
 
-func (a *app) toolsList() *cobra.Command {
+func toolsListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the tools an agent can call", Args: takes(),
+		Use: "list", Short: "List the tools an agent can call", Args: syntax.Takes(),
 		Example: "  palyra tools list\n  palyra tools list --json",
-		RunE: a.asAgent(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsAgent(func(ctx context.Context, c *client.Client, _ []string) error {
 			tools, err := c.Tools(ctx)
 			if err != nil {
 				return err
@@ -31,43 +32,35 @@ func (a *app) toolsList() *cobra.Command {
 			for i := range tools {
 				tools[i].Capabilities = screen.Some(tools[i].Capabilities)
 			}
-			return a.emit(map[string][]palyra.Tool{"tools": screen.Some(tools)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Tool{"tools": screen.Some(tools)}, func(w io.Writer) {
 				printTools(w, tools, screen.Width(w))
 			})
 		}),
 	}
 }
 
-func (a *app) toolsShow() *cobra.Command {
+func toolsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Describe a tool and its input", Args: takes("NAME"), ValidArgsFunction: a.completeTools,
+		Use: "show NAME", Short: "Describe a tool and its input", Args: syntax.Takes("NAME"), ValidArgsFunction: inv.CompleteTools,
 		Example: "  palyra tools show palyra.fs.write",
-		RunE: a.asAgent(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: inv.AsAgent(func(ctx context.Context, c *client.Client, args []string) error {
 			t, err := c.Tool(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			t.Capabilities = screen.Some(t.Capabilities)
-			return a.emit(t, func(w io.Writer) {
+			return inv.Emit(t, func(w io.Writer) {
 				screen.Fields(w, screen.Pair{"Name", t.Name}, screen.Pair{"Title", t.Title},
 					screen.Pair{"Source", string(t.Source)}, screen.Pair{"Tier", string(t.Tier)},
 					screen.Pair{"Capabilities", screen.Joined(t.Capabilities)},
 					screen.Pair{"Read only", screen.Yes(t.ReadOnly)},
 					screen.Pair{"Workspace", screen.Yes(t.Workspace)},
 					screen.Pair{"Largest input", screen.Size(t.MaxInput)})
-				block(w, "Description", t.Description)
-				block(w, "Input schema", screen.Indented(t.InputSchema))
+				screen.Block(w, "Description", t.Description)
+				screen.Block(w, "Input schema", screen.Indented(t.InputSchema))
 			})
 		}),
 	}
-}
-
-// block prints a heading and outside text of several lines in a gutter.
-func block(w io.Writer, heading, text string) {
-	if text == "" {
-		return
-	}
-	fmt.Fprintf(w, "%s\n%s", heading, show.Frame{Prefix: "  ", Width: screen.Width(w)}.Block(strings.TrimSuffix(text, "\n")))
 }
 
 // printTools lists tools on lines of at most columns characters; 0 is no limit

@@ -9,17 +9,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
 )
 
-func (a *app) mcpUninstall() *cobra.Command {
+func mcpUninstallCommand(inv *invocation.Invocation) *cobra.Command {
 	var print bool
 	var workspace string
 	names := clientNames()
 	cmd := &cobra.Command{
-		Use: "uninstall CLIENT", Short: "Take Palyra out of an MCP client", Args: takes("CLIENT"), ValidArgs: names,
+		Use: "uninstall CLIENT", Short: "Take Palyra out of an MCP client", Args: syntax.Takes("CLIENT"), ValidArgs: names,
 		Long: "Undoes 'palyra mcp install': takes the entry palyra out of the configuration of an MCP\n" +
 			"client: " + strings.Join(names, ", ") + ". Only an entry that starts\n" +
 			"'palyra mcp serve' is taken. Everything else in the file stays as it is, the old file is\n" +
@@ -29,9 +32,9 @@ func (a *app) mcpUninstall() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, ok := install.Find(args[0])
 			if !ok {
-				return usage("the client %q is not known; it must be one of %s", args[0], strings.Join(names, ", "))
+				return exit.Usagef("the client %q is not known; it must be one of %s", args[0], strings.Join(names, ", "))
 			}
-			return a.uninstallMCP(c, workspace, print)
+			return uninstallMCP(inv, c, workspace, print)
 		},
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the lines that would be taken out, and write nothing")
@@ -48,13 +51,13 @@ type uninstalled struct {
 	Allow *install.Result `json:"allow,omitempty"` // the rule in Claude Code's settings
 }
 
-func (a *app) uninstallMCP(c install.Client, workspace string, print bool) error {
+func uninstallMCP(inv *invocation.Invocation, c install.Client, workspace string, print bool) error {
 	workspace, err := hereAt(workspace)
 	if err != nil {
 		return err
 	}
 	out := uninstalled{Client: c.Name}
-	if out.Path, err = c.Path(a.places(), workspace); err != nil {
+	if out.Path, err = c.Path(places(inv), workspace); err != nil {
 		return err
 	}
 	if !filepath.IsAbs(out.Path) {
@@ -63,21 +66,21 @@ func (a *app) uninstallMCP(c install.Client, workspace string, print bool) error
 	if print {
 		out.Lines, err = c.Entry(out.Path)
 	} else {
-		if out.Allow, err = a.allowServer(c, workspace, false); err != nil {
-			a.say("palyra: %v", err) // the entry goes all the same
+		if out.Allow, err = allowServer(inv, c, workspace, false); err != nil {
+			inv.Say("palyra: %v", err) // the entry goes all the same
 		}
 		out.Result, err = c.Remove(out.Path, workspace != "")
 	}
 	if err != nil {
 		return err
 	}
-	return a.emit(out, func(w io.Writer) { a.sayUninstalled(w, c, out) })
+	return inv.Emit(out, func(w io.Writer) { sayUninstalled(inv, w, c, out) })
 }
 
-func (a *app) sayUninstalled(w io.Writer, c install.Client, out uninstalled) {
+func sayUninstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out uninstalled) {
 	switch {
 	case out.Lines != "":
-		a.say("palyra: these lines would be taken out of %s", show.Arg(out.Path))
+		inv.Say("palyra: these lines would be taken out of %s", show.Arg(out.Path))
 		fmt.Fprintln(w, show.Block(strings.TrimRight(out.Lines, "\r\n")))
 		return
 	case !out.Changed:
@@ -93,7 +96,7 @@ func (a *app) sayUninstalled(w io.Writer, c install.Client, out uninstalled) {
 	if out.Allow != nil && out.Allow.Changed {
 		fmt.Fprintf(w, "  %q is out of permissions.allow of %s\n", install.AllowRule, show.Arg(out.Allow.Path))
 	}
-	a.say("  next: start %s anew: until then it keeps the tools that it has", c.Title)
+	inv.Say("  next: start %s anew: until then it keeps the tools that it has", c.Title)
 }
 
 // unhooked is what hook uninstall says with --json.
@@ -102,10 +105,10 @@ type unhooked struct {
 	install.Result
 }
 
-func (a *app) hookUninstall() *cobra.Command {
+func hookUninstallCommand(inv *invocation.Invocation) *cobra.Command {
 	var o hookInstallOptions
 	cmd := &cobra.Command{
-		Use: "uninstall AGENT", Short: "Take the hook out of an agent's settings", Args: takes("AGENT"),
+		Use: "uninstall AGENT", Short: "Take the hook out of an agent's settings", Args: syntax.Takes("AGENT"),
 		ValidArgs: []string{claudeCode, codexAgent},
 		Long: "Undoes 'palyra hook install': takes the hook out of ~/.claude/settings.json or\n" +
 			"~/.codex/hooks.json, or with --workspace out of that of a directory. The agent's own\n" +
@@ -115,10 +118,10 @@ func (a *app) hookUninstall() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			agent, ok := hook.Find(args[0])
 			if !ok {
-				return usage("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
+				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
 			}
 			o.agent = agent
-			return a.uninstallHook(o)
+			return uninstallHook(inv, o)
 		},
 	}
 	cmd.Flags().StringVarP(&o.workspace, "workspace", "w", "", "take it out for this directory only (default: for you, everywhere)")
@@ -126,11 +129,11 @@ func (a *app) hookUninstall() *cobra.Command {
 	return cmd
 }
 
-func (a *app) uninstallHook(o hookInstallOptions) (err error) {
+func uninstallHook(inv *invocation.Invocation, o hookInstallOptions) (err error) {
 	if o.workspace, err = hereAt(o.workspace); err != nil {
 		return err
 	}
-	path := o.settings(a.places())
+	path := o.settings(places(inv))
 	if !filepath.IsAbs(path) {
 		return noHome()
 	}
@@ -138,7 +141,7 @@ func (a *app) uninstallHook(o hookInstallOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.emit(unhooked{o.agent.Name, done}, func(w io.Writer) {
+	return inv.Emit(unhooked{o.agent.Name, done}, func(w io.Writer) {
 		if !done.Changed {
 			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))
 			return
@@ -163,13 +166,13 @@ func hereAt(dir string) (string, error) {
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", failed(palyra.ReasonPathInvalid, "%v", err)
+		return "", exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
 	}
 	return abs, nil
 }
 
 func noHome() error {
-	return failed(palyra.ReasonFileNotFound, "there is no home directory").WithRemedy("set HOME, or name a directory with --workspace")
+	return exit.Failedf(palyra.ReasonFileNotFound, "there is no home directory").WithRemedy("set HOME, or name a directory with --workspace")
 }
 
 // undo is the command line that undoes an installation.

@@ -8,32 +8,34 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"palyra/internal/cli/exit"
 )
 
 func TestMCPUninstall(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state")}
 	file := filepath.Join(home, ".cursor", "mcp.json")
-	if code, said, errs := alone(t, env, "mcp", "uninstall", "cursor"); code != exitOK || !strings.Contains(said, "no entry of Palyra") {
+	if code, said, errs := alone(t, env, "mcp", "uninstall", "cursor"); code != exit.OK || !strings.Contains(said, "no entry of Palyra") {
 		t.Errorf("no file: %d %s %s", code, said, errs)
 	}
 	fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	const mine = `{"mcpServers": {"x": {"command": "y"}}, "n": 1.50}`
 	fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 	code, _, errs := alone(t, env, "mcp", "install", "cursor")
-	if code != exitOK || !strings.Contains(errs, "undo: palyra mcp uninstall cursor\n") {
+	if code != exit.OK || !strings.Contains(errs, "undo: palyra mcp uninstall cursor\n") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	with, err := os.ReadFile(file)
 	fatal(t, err)
 	code, out, errs := alone(t, env, "mcp", "uninstall", "cursor", "--print")
-	if now, err := os.ReadFile(file); code != exitOK || err != nil || string(now) != string(with) ||
+	if now, err := os.ReadFile(file); code != exit.OK || err != nil || string(now) != string(with) ||
 		!strings.HasPrefix(out, `"palyra": {`) || strings.Contains(out, `"x"`) || !strings.Contains(errs, file) {
 		t.Errorf("--print: %d %v %s %s", code, err, out, errs)
 	}
 	code, out, errs = alone(t, env, "mcp", "uninstall", "cursor")
 	now, err := os.ReadFile(file)
-	if code != exitOK || err != nil || string(now) != mine || !strings.Contains(out, file+".before-palyra") || !strings.Contains(errs, "start Cursor anew") {
+	if code != exit.OK || err != nil || string(now) != mine || !strings.Contains(out, file+".before-palyra") || !strings.Contains(errs, "start Cursor anew") {
 		t.Errorf("%d %v %s %s\n%s", code, err, out, errs, now)
 	}
 	if kept, err := os.ReadFile(file + ".before-palyra"); err != nil || string(kept) != mine {
@@ -41,7 +43,7 @@ func TestMCPUninstall(t *testing.T) {
 	}
 	for _, more := range [][]string{nil, {"--print"}} {
 		code, out, _ = alone(t, env, append([]string{"mcp", "uninstall", "cursor"}, more...)...)
-		if code != exitOK || !strings.Contains(out, "no entry of Palyra") {
+		if code != exit.OK || !strings.Contains(out, "no entry of Palyra") {
 			t.Errorf("again %v: %d %s", more, code, out)
 		}
 	}
@@ -51,14 +53,14 @@ func TestMCPUninstall(t *testing.T) {
 func TestMCPUninstallInAWorkspace(t *testing.T) {
 	work := t.TempDir()
 	env := []string{"HOME=" + t.TempDir(), "PALYRA_REMOTE=far"}
-	if code, _, errs := alone(t, env, "mcp", "install", "codex", "--workspace", work); code != exitOK || !strings.Contains(errs, "undo: palyra mcp uninstall codex --workspace "+work) {
+	if code, _, errs := alone(t, env, "mcp", "install", "codex", "--workspace", work); code != exit.OK || !strings.Contains(errs, "undo: palyra mcp uninstall codex --workspace "+work) {
 		t.Fatalf("%d %s", code, errs)
 	}
 	file := filepath.Join(work, ".codex", "config.toml")
 	for _, want := range []bool{true, false} {
 		code, out, errs := alone(t, env, "mcp", "uninstall", "codex", "--workspace", work, "--json")
 		var done map[string]any
-		if err := json.Unmarshal([]byte(out), &done); code != exitOK || err != nil || done["client"] != "codex" || done["path"] != file || done["changed"] != want {
+		if err := json.Unmarshal([]byte(out), &done); code != exit.OK || err != nil || done["client"] != "codex" || done["path"] != file || done["changed"] != want {
 			t.Errorf("%d %v %s %s", code, err, out, errs)
 		}
 		if gone := done["removed"] == true; gone != want {
@@ -74,14 +76,14 @@ func TestMCPUninstallRefuses(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home}
 	for _, args := range []string{"emacs", "", "cursor vscode"} {
-		if code, out, said := alone(t, env, append([]string{"mcp", "uninstall"}, strings.Fields(args)...)...); code != exitUsage || out != "" {
+		if code, out, said := alone(t, env, append([]string{"mcp", "uninstall"}, strings.Fields(args)...)...); code != exit.Usage || out != "" {
 			t.Errorf("%q: %d %s %s", args, code, out, said)
 		}
 	}
-	if code, _, said := alone(t, env, "mcp", "uninstall", "goose", "--workspace", home); code == exitOK || !strings.Contains(said, "leave --workspace out") {
+	if code, _, said := alone(t, env, "mcp", "uninstall", "goose", "--workspace", home); code == exit.OK || !strings.Contains(said, "leave --workspace out") {
 		t.Errorf("%d %s", code, said)
 	}
-	if code, _, said := alone(t, nil, "mcp", "uninstall", "cursor"); code == exitOK || !strings.Contains(said, "set HOME") {
+	if code, _, said := alone(t, nil, "mcp", "uninstall", "cursor"); code == exit.OK || !strings.Contains(said, "set HOME") {
 		t.Errorf("no home: %d %s", code, said)
 	}
 	file := filepath.Join(home, ".claude.json")
@@ -89,14 +91,14 @@ func TestMCPUninstallRefuses(t *testing.T) {
 		fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 		for _, more := range [][]string{nil, {"--print"}} {
 			code, _, said := alone(t, env, append([]string{"mcp", "uninstall", "claude-code"}, more...)...)
-			if raw, err := os.ReadFile(file); code == exitOK || err != nil || string(raw) != mine || !strings.Contains(said, "by hand") {
+			if raw, err := os.ReadFile(file); code == exit.OK || err != nil || string(raw) != mine || !strings.Contains(said, "by hand") {
 				t.Errorf("%d %v %q %s", code, err, raw, said)
 			}
 		}
 	}
 	// What a project's file says is made safe to look at.
 	fatal(t, os.WriteFile(filepath.Join(home, ".mcp.json"), []byte("{\"mcpServers\":{\"palyra\":{\"command\":\"\u202e\",\"args\":[\"mcp\",\"serve\"]}}}"), 0o600))
-	if code, out, _ := alone(t, env, "mcp", "uninstall", "claude-code", "--workspace", home, "--print"); code != exitOK || strings.Contains(out, "\u202e") || !strings.Contains(out, `"serve"`) {
+	if code, out, _ := alone(t, env, "mcp", "uninstall", "claude-code", "--workspace", home, "--print"); code != exit.OK || strings.Contains(out, "\u202e") || !strings.Contains(out, `"serve"`) {
 		t.Errorf("%d %q", code, out)
 	}
 }
@@ -111,20 +113,20 @@ func TestHookUninstall(t *testing.T) {
 	for _, at := range [][]string{{"--workspace", work}, nil} {
 		place := append([]string{"claude-code"}, at...)
 		code, _, errs := alone(t, env, append([]string{"hook", "install"}, place...)...)
-		if code != exitOK || !strings.Contains(errs, "undo: palyra hook uninstall "+strings.Join(place, " ")+"\n") {
+		if code != exit.OK || !strings.Contains(errs, "undo: palyra hook uninstall "+strings.Join(place, " ")+"\n") {
 			t.Fatalf("%d %s", code, errs)
 		}
 		code, out, errs := alone(t, env, append([]string{"hook", "uninstall"}, place...)...)
 		now, err := os.ReadFile(file)
-		if code != exitOK || err != nil || string(now) != mine || !strings.Contains(out, "does not ask Palyra") || !strings.Contains(out, file+".before-palyra") {
+		if code != exit.OK || err != nil || string(now) != mine || !strings.Contains(out, "does not ask Palyra") || !strings.Contains(out, file+".before-palyra") {
 			t.Errorf("%d %v %s %s\n%s", code, err, out, errs, now)
 		}
-		if code, out, _ = alone(t, env, append([]string{"hook", "uninstall"}, place...)...); code != exitOK || !strings.Contains(out, "no hook of Palyra") {
+		if code, out, _ = alone(t, env, append([]string{"hook", "uninstall"}, place...)...); code != exit.OK || !strings.Contains(out, "no hook of Palyra") {
 			t.Errorf("a second time: %d %s", code, out)
 		}
 	}
 	code, out, _ := alone(t, env, "hook", "uninstall", "claude-code", "--json")
-	if want := `{"agent":"claude-code","path":"` + file + `","changed":false}` + "\n"; code != exitOK || out != want {
+	if want := `{"agent":"claude-code","path":"` + file + `","changed":false}` + "\n"; code != exit.OK || out != want {
 		t.Errorf("%d %s", code, out)
 	}
 }
@@ -133,11 +135,11 @@ func TestHookUninstallRefuses(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"HOME=" + home}
 	for _, args := range []string{"", "emacs", "claude-code x", "claude-code --mode check"} {
-		if code, out, said := alone(t, env, append([]string{"hook", "uninstall"}, strings.Fields(args)...)...); code != exitUsage || out != "" {
+		if code, out, said := alone(t, env, append([]string{"hook", "uninstall"}, strings.Fields(args)...)...); code != exit.Usage || out != "" {
 			t.Errorf("%q: %d %s %s", args, code, out, said)
 		}
 	}
-	if code, _, said := alone(t, nil, "hook", "uninstall", "claude-code"); code == exitOK || !strings.Contains(said, "set HOME") {
+	if code, _, said := alone(t, nil, "hook", "uninstall", "claude-code"); code == exit.OK || !strings.Contains(said, "set HOME") {
 		t.Errorf("no home: %d %s", code, said)
 	}
 	file := filepath.Join(home, ".claude", "settings.json")
@@ -145,7 +147,7 @@ func TestHookUninstallRefuses(t *testing.T) {
 	const mine = `{"hooks":{"PreToolUse":[{"hooks":[{"command":"audit"},{"command":"palyra hook claude-code"}]}]}}`
 	fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 	code, _, said := alone(t, env, "hook", "uninstall", "claude-code")
-	if raw, err := os.ReadFile(file); code == exitOK || err != nil || string(raw) != mine || !strings.Contains(said, "by hand") {
+	if raw, err := os.ReadFile(file); code == exit.OK || err != nil || string(raw) != mine || !strings.Contains(said, "by hand") {
 		t.Errorf("%d %v %s %s", code, err, raw, said)
 	}
 }

@@ -15,17 +15,20 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/config"
 )
 
 // daemonName is the daemon's program.
 const daemonName = "palyrad"
 
-func (a *app) up() *cobra.Command {
+func upCommand(inv *invocation.Invocation) *cobra.Command {
 	var u launch
 	cmd := &cobra.Command{
-		Use: "up", Short: "Start the daemon", Args: takes(),
+		Use: "up", Short: "Start the daemon", Args: syntax.Takes(),
 		Long: "Starts the daemon and waits until it serves. On an empty state it makes you the\n" +
 			"owner, with an operator key of your own. Without --detach it runs until Ctrl-C.\n" +
 			"A state of which parts are gone is refused: put them back, or begin a new one with\n" +
@@ -33,7 +36,7 @@ func (a *app) up() *cobra.Command {
 			"Your operator key stays, if it is there.",
 		Example: "  palyra up --detach\n  palyra up --set approvals.wait_ms=60000\n  palyra up --new-state",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u.app = a
+			u.inv = inv
 			return u.run(cmd.Context())
 		},
 	}
@@ -47,7 +50,7 @@ func (a *app) up() *cobra.Command {
 
 // launch is one start of a daemon.
 type launch struct {
-	*app
+	inv      *invocation.Invocation
 	paths    config.Paths
 	detach   bool
 	anew     bool
@@ -81,7 +84,8 @@ func (u *launch) run(ctx context.Context) error {
 		child.stop()
 		return err
 	}
-	u.keyless = !exists(u.paths.OperatorKey)
+	_, missing := os.Lstat(u.paths.OperatorKey)
+	u.keyless = missing != nil
 	if err := u.greet(status, first); err != nil {
 		return err
 	}
@@ -104,11 +108,11 @@ func (u *launch) checkSettings() error {
 	for _, s := range u.settings {
 		key, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return usage("--set %q is not KEY=VALUE", s)
+			return exit.Usagef("--set %q is not KEY=VALUE", s)
 		}
 		flags[key] = value
 	}
-	c, err := config.Load(config.Options{Home: u.home, Env: u.Env, Flags: flags})
+	c, err := config.Load(config.Options{Home: u.inv.Home, Env: u.inv.Env, Flags: flags})
 	u.paths = c.Paths
 	return err
 }
@@ -116,7 +120,7 @@ func (u *launch) checkSettings() error {
 // alone refuses a second daemon on the same state. The daemon's own lock holds
 // in any case; this only says it sooner.
 func (u *launch) alone(ctx context.Context) error {
-	c, err := u.operator()
+	c, err := u.inv.Operator()
 	if err != nil {
 		return err
 	}
@@ -169,7 +173,7 @@ func (u *launch) start(program string) (*child, error) {
 		args = append(args, "--new-state")
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env = slices.Clone(u.Env)
+	cmd.Env = slices.Clone(u.inv.Env)
 	if u.paths.Home != "" {
 		cmd.Env = append(cmd.Env, "PALYRA_HOME="+u.paths.Home)
 	}
@@ -177,17 +181,17 @@ func (u *launch) start(program string) (*child, error) {
 		u.log = filepath.Join(filepath.Dir(u.paths.State), daemonName+".log")
 		f, err := os.OpenFile(u.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
-			return nil, failed(palyra.ReasonInternal, "cannot open the log: %v", err)
+			return nil, exit.Failedf(palyra.ReasonInternal, "cannot open the log: %v", err)
 		}
 		defer f.Close()
 		cmd.Stdout, cmd.Stderr = f, f
 		detached(cmd)
 	} else {
-		cmd.Stdout, cmd.Stderr = u.Stderr, u.Stderr // the daemon only talks; stdout is for our result
+		cmd.Stdout, cmd.Stderr = u.inv.Stderr, u.inv.Stderr // the daemon only talks; stdout is for our result
 		attached(cmd)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, failed(palyra.ReasonInternal, "cannot start %s: %v", program, err)
+		return nil, exit.Failedf(palyra.ReasonInternal, "cannot start %s: %v", program, err)
 	}
 	c := &child{cmd: cmd, done: make(chan struct{})}
 	go func() {
@@ -199,7 +203,7 @@ func (u *launch) start(program string) (*child, error) {
 
 // ready waits until the daemon serves.
 func (u *launch) ready(ctx context.Context, child *child) (client.Status, error) {
-	c, err := u.operator()
+	c, err := u.inv.Operator()
 	if err != nil {
 		return client.Status{}, err
 	}
@@ -226,7 +230,7 @@ func (u *launch) ready(ctx context.Context, child *child) (client.Status, error)
 		case <-tick.C:
 		}
 		if !told {
-			u.say("palyra: starting %s, waiting up to %s", daemonName, screen.Span(patience))
+			u.inv.Say("palyra: starting %s, waiting up to %s", daemonName, screen.Span(patience))
 			told = true
 		}
 	}
@@ -247,7 +251,7 @@ func (u *launch) died(c *child) error {
 	if text == "" {
 		text, remedy = "the daemon ended before it served", u.lookAt()
 	}
-	return failed(palyra.ReasonInternal, "%s", text).WithRemedy("%s", remedy).WithCause(c.err)
+	return exit.Failedf(palyra.ReasonInternal, "%s", text).WithRemedy("%s", remedy).WithCause(c.err)
 }
 
 // lastWords finds the daemon's last complaint in its log.
@@ -286,10 +290,10 @@ type started struct {
 
 // greet says where everything is and what to do next.
 func (u *launch) greet(s client.Status, first bool) error {
-	return u.emit(started{s, first, u.paths.OperatorKey, u.log}, func(w io.Writer) {
+	return u.inv.Emit(started{s, first, u.paths.OperatorKey, u.log}, func(w io.Writer) {
 		fmt.Fprintf(w, "palyra is up: pid %d\n", s.PID)
 		printProblems(w, s)
-		if u.quiet {
+		if u.inv.Quiet {
 			return
 		}
 		screen.Fields(w, screen.Pair{"  Agent's door", s.AgentSocket},

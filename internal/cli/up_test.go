@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 )
 
 func TestFindDaemon(t *testing.T) {
@@ -45,16 +47,16 @@ func TestCheckSettings(t *testing.T) {
 		set  []string
 		code int
 	}{
-		{nil, exitOK},
-		{[]string{"approvals.wait_ms=5"}, exitOK},
-		{[]string{"tools.allowed=palyra.echo,palyra.fs.*"}, exitOK},
-		{[]string{"approvals.wait_ms"}, exitUsage},
-		{[]string{"approvals.wait_ms="}, exitFailure},
-		{[]string{"approvals.wait=5"}, exitFailure},
-		{[]string{"approvals.wait_ms=5", "log.level=loud"}, exitFailure},
+		{nil, exit.OK},
+		{[]string{"approvals.wait_ms=5"}, exit.OK},
+		{[]string{"tools.allowed=palyra.echo,palyra.fs.*"}, exit.OK},
+		{[]string{"approvals.wait_ms"}, exit.Usage},
+		{[]string{"approvals.wait_ms="}, exit.Failure},
+		{[]string{"approvals.wait=5"}, exit.Failure},
+		{[]string{"approvals.wait_ms=5", "log.level=loud"}, exit.Failure},
 	} {
-		u := launch{app: &app{home: t.TempDir(), Process: Process{Env: []string{}}}, settings: c.set}
-		if got := exitOf(u.checkSettings()); got != c.code {
+		u := launch{inv: &invocation.Invocation{Home: t.TempDir(), Env: []string{}}, settings: c.set}
+		if got := exit.Of(u.checkSettings()); got != c.code {
 			t.Errorf("%q: exit %d, want %d", c.set, got, c.code)
 		}
 	}
@@ -84,7 +86,7 @@ func TestUpTellsWhyNot(t *testing.T) {
 	cmd := h.command("up", "--detach")
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	if err == nil || cmd.ProcessState.ExitCode() != exitFailure || out.Len() != 0 || !strings.Contains(errs.String(), "palyra: ") {
+	if err == nil || cmd.ProcessState.ExitCode() != exit.Failure || out.Len() != 0 || !strings.Contains(errs.String(), "palyra: ") {
 		t.Errorf("%v\n%s%s", err, out.String(), errs.String())
 	}
 	if strings.Contains(errs.String(), "did not serve within") {

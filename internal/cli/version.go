@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
@@ -24,8 +26,8 @@ type build struct {
 }
 
 // thisBuild reads what the compiler wrote into the program.
-func (a *app) thisBuild() build {
-	b := build{Version: a.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+func thisBuild(inv *invocation.Invocation) build {
+	b := build{Version: inv.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if b.Version == "" {
 		b.Version = "dev"
 	}
@@ -51,13 +53,13 @@ func (b build) String() string {
 	return fmt.Sprintf("palyra %s %s/%s %s", show.Line(b.Version), b.OS, b.Arch, b.Go)
 }
 
-func (a *app) version() *cobra.Command {
+func versionCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Say which version this is", Args: takes(),
+		Use: "version", Short: "Say which version this is", Args: syntax.Takes(),
 		Example: "  palyra version\n  palyra version --json",
 		RunE: func(*cobra.Command, []string) error {
-			b := a.thisBuild()
-			return a.emit(b, func(w io.Writer) {
+			b := thisBuild(inv)
+			return inv.Emit(b, func(w io.Writer) {
 				fmt.Fprintln(w, b)
 				screen.Fields(w, screen.Pair{"revision", b.Revision}, screen.Pair{"built from", b.Time})
 			})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"palyra/internal/cli/exit"
 )
 
 // stream is a command that prints until it is told to stop.
@@ -57,7 +59,7 @@ func (s *stream) stop() {
 	for s.lines.Scan() {
 	}
 	_ = s.cmd.Wait()
-	if code := s.cmd.ProcessState.ExitCode(); code != exitCancelled {
+	if code := s.cmd.ProcessState.ExitCode(); code != exit.Cancelled {
 		s.t.Errorf("exit %d", code)
 	}
 }
@@ -81,7 +83,7 @@ func TestWatching(t *testing.T) {
 	tail.until(`"kind":"approval.decided"`, id)
 	call.until(`"reason_code":"approval_denied"`)
 	_ = call.cmd.Wait()
-	if code := call.cmd.ProcessState.ExitCode(); code != exitApproval {
+	if code := call.cmd.ProcessState.ExitCode(); code != exit.Approval {
 		t.Errorf("exit %d", code)
 	}
 	watch.stop()
@@ -134,7 +136,7 @@ func TestCallsCancel(t *testing.T) {
 	}
 	call.until(`"outcome":"cancelled"`)
 	_ = call.cmd.Wait()
-	if code := call.cmd.ProcessState.ExitCode(); code != exitCancelled {
+	if code := call.cmd.ProcessState.ExitCode(); code != exit.Cancelled {
 		t.Errorf("exit %d", code)
 	}
 	if out := h.palyra("calls", "show", id); !strings.Contains(out, "cancelled") {
@@ -156,7 +158,7 @@ func TestTimeboxEnds(t *testing.T) {
 	ended.stop()
 	again := h.command("tools", "call", "palyra.fs.write", "--input", aWrite, "--json", "--no-wait")
 	out, err := again.Output()
-	if err == nil || again.ProcessState.ExitCode() != exitApproval {
+	if err == nil || again.ProcessState.ExitCode() != exit.Approval {
 		t.Errorf("the grant still covers: %v %s", err, out)
 	}
 	if out := h.palyra("grants", "list", "--json"); !strings.Contains(out, `"grants":[]`) {

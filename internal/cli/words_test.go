@@ -13,6 +13,8 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/questiontest"
 	"palyra/internal/config"
@@ -67,41 +69,46 @@ func sampleWhy() client.Explanation {
 
 // What commands print for people, page by page.
 func TestWords(t *testing.T) {
-	words := map[string]func(*app, io.Writer) error{
-		"call": func(_ *app, w io.Writer) error { printCall(w, sampleCall(), questiontest.SampleID); return nil },
-		"call-process": func(_ *app, w io.Writer) error {
+	words := map[string]func(*invocation.Invocation, io.Writer) error{
+		"call": func(_ *invocation.Invocation, w io.Writer) error {
+			printCall(w, sampleCall(), questiontest.SampleID)
+			return nil
+		},
+		"call-process": func(_ *invocation.Invocation, w io.Writer) error {
 			x := sampleCall()
 			x.Plan = questiontest.ProcessApproval().Plan
 			printCall(w, x, questiontest.SampleID)
 			return nil
 		},
-		"run": func(_ *app, w io.Writer) error { printRun(w, sampleRun()); return nil },
-		"runs": func(a *app, _ io.Writer) error {
-			return a.printRuns(client.RunPage{Runs: []palyra.Run{sampleRun()}, Next: "next"})
+		"run": func(_ *invocation.Invocation, w io.Writer) error { printRun(w, sampleRun()); return nil },
+		"runs": func(inv *invocation.Invocation, _ io.Writer) error {
+			return printRuns(inv, client.RunPage{Runs: []palyra.Run{sampleRun()}, Next: "next"})
 		},
-		"tape": func(a *app, _ io.Writer) error { return tellAll(a, sampleTape()) },
-		"call-early": func(_ *app, w io.Writer) error {
+		"tape": func(inv *invocation.Invocation, _ io.Writer) error { return tellAll(inv, sampleTape()) },
+		"call-early": func(_ *invocation.Invocation, w io.Writer) error {
 			printCall(w, palyra.Call{ID: questiontest.SampleID, State: palyra.Proposed}, "")
 			return nil
 		},
-		"attestation": func(_ *app, w io.Writer) error { printPredicate(w, sampleAttestation()); return nil },
-		"status":      func(a *app, w io.Writer) error { a.printStatus(w, sampleStatus()); return nil },
-		"why":         func(_ *app, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), false)); return nil },
-		"why-full":    func(_ *app, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), true)); return nil },
-		"attest-good": func(_ *app, w io.Writer) error {
+		"attestation": func(_ *invocation.Invocation, w io.Writer) error { printPredicate(w, sampleAttestation()); return nil },
+		"status":      func(inv *invocation.Invocation, w io.Writer) error { printStatus(inv, w, sampleStatus()); return nil },
+		"why":         func(_ *invocation.Invocation, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), false)); return nil },
+		"why-full":    func(_ *invocation.Invocation, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), true)); return nil },
+		"attest-good": func(_ *invocation.Invocation, w io.Writer) error {
 			printAttestReport(w, evidence.AttestationReport{Form: "outcome", KeyID: "k1", CallID: questiontest.SampleID, Tool: "palyra.echo", Checked: []string{"signature", "ids"}, Warnings: []string{"whose key it is was not checked"}})
 			return nil
 		},
-		"greeting": func(a *app, _ io.Writer) error {
-			u := launch{app: a, paths: config.Paths{OperatorKey: "/home/ann/operator.key"}, log: "/home/ann/palyrad.log"}
+		"greeting": func(inv *invocation.Invocation, _ io.Writer) error {
+			u := launch{inv: inv, paths: config.Paths{OperatorKey: "/home/ann/operator.key"}, log: "/home/ann/palyrad.log"}
 			return u.greet(sampleStatus(), true)
 		},
-		"greeting-again": func(a *app, _ io.Writer) error { return (&launch{app: a}).greet(sampleStatus(), false) },
+		"greeting-again": func(inv *invocation.Invocation, _ io.Writer) error {
+			return (&launch{inv: inv}).greet(sampleStatus(), false)
+		},
 	}
 	for name, f := range words {
-		questiontest.Golden(t, name+".txt", shown(t, false, func(a *app) error { return f(a, a.Stdout) }))
+		questiontest.Golden(t, name+".txt", shown(t, false, func(inv *invocation.Invocation) error { return f(inv, inv.Stdout) }))
 	}
-	questiontest.Golden(t, "greeting.json", shown(t, true, func(a *app) error { return (&launch{app: a}).greet(sampleStatus(), true) }))
+	questiontest.Golden(t, "greeting.json", shown(t, true, func(inv *invocation.Invocation) error { return (&launch{inv: inv}).greet(sampleStatus(), true) }))
 }
 
 func TestPredicateWithoutAPerson(t *testing.T) {
@@ -133,14 +140,14 @@ func TestCovers(t *testing.T) {
 }
 
 func TestLeaseState(t *testing.T) {
-	a := &app{Process: Process{Now: func() time.Time { return questiontest.SampleNow }}}
+	inv := &invocation.Invocation{Now: func() time.Time { return questiontest.SampleNow }}
 	for want, l := range map[string]palyra.Lease{
 		"live":      {},
 		"live 2m0s": {ExpiresAt: questiontest.SampleNow.Add(2 * time.Minute)},
 		"live now":  {ExpiresAt: questiontest.SampleNow},
 		"revoked":   {Ended: "revoked", ExpiresAt: questiontest.SampleNow.Add(time.Hour)},
 	} {
-		if got := a.leaseState(l); got != want {
+		if got := leaseState(inv, l); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -241,15 +248,15 @@ func TestApprovalFilter(t *testing.T) {
 		t.Error(err, diff)
 	}
 	for _, bad := range []approvalFilter{{answer: "x"}, {since: "x"}, {until: "x"}} {
-		if _, err := bad.filter(questiontest.SampleNow); exitOf(err) != exitUsage {
+		if _, err := bad.filter(questiontest.SampleNow); exit.Of(err) != exit.Usage {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 }
 
 func TestProgressOnlyOnATerminal(t *testing.T) {
-	a := &app{Process: Process{Stderr: &bytes.Buffer{}}}
-	if a.progress("checked") != nil {
+	inv := &invocation.Invocation{Stderr: &bytes.Buffer{}}
+	if progress(inv, "checked") != nil {
 		t.Error("a buffer gets progress")
 	}
 }

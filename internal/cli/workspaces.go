@@ -10,21 +10,24 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func (a *app) workspaces() *cobra.Command {
-	return parent("workspace", "Register directories for agents to work in", a.workspaceAdd(), a.workspaceList(), a.workspaceRemove())
+func workspacesCommand(inv *invocation.Invocation) *cobra.Command {
+	return syntax.Parent("workspace", "Register directories for agents to work in",
+		workspaceAddCommand(inv), workspaceListCommand(inv), workspaceRemoveCommand(inv))
 }
 
-func (a *app) workspaceAdd() *cobra.Command {
+func workspaceAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use: "add DIR", Short: "Register a directory", Args: takes("DIR"),
+		Use: "add DIR", Short: "Register a directory", Args: syntax.Takes("DIR"),
 		Example: "  palyra workspace add . --name shop",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			dir, err := a.directory(args[0])
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			dir, err := inv.Directory(args[0])
 			if err != nil {
 				return err
 			}
@@ -32,23 +35,23 @@ func (a *app) workspaceAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(ws, func(w io.Writer) { fmt.Fprintf(w, "%s: registered\n", show.Line(ws.Path)) })
+			return inv.Emit(ws, func(w io.Writer) { fmt.Fprintf(w, "%s: registered\n", show.Line(ws.Path)) })
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "a name for people")
 	return cmd
 }
 
-func (a *app) workspaceList() *cobra.Command {
+func workspaceListCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the registered directories", Args: takes(),
+		Use: "list", Short: "List the registered directories", Args: syntax.Takes(),
 		Example: "  palyra workspace list",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Workspaces(ctx)
 			if err != nil {
 				return err
 			}
-			return a.emit(map[string][]palyra.Workspace{"workspaces": screen.Some(list)}, func(w io.Writer) {
+			return inv.Emit(map[string][]palyra.Workspace{"workspaces": screen.Some(list)}, func(w io.Writer) {
 				var rows [][]string
 				for _, ws := range list {
 					rows = append(rows, []string{ws.Path, ws.Name, strconv.FormatInt(ws.Owner, 10), string(ws.AddedBy), screen.Stamp(ws.AddedAt)})
@@ -59,19 +62,19 @@ func (a *app) workspaceList() *cobra.Command {
 	}
 }
 
-func (a *app) workspaceRemove() *cobra.Command {
+func workspaceRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove DIR", Short: "Forget a directory", Args: takes("DIR"), ValidArgsFunction: a.completeWorkspaces,
+		Use: "remove DIR", Short: "Forget a directory", Args: syntax.Takes("DIR"), ValidArgsFunction: completeWorkspaces(inv),
 		Example: "  palyra workspace remove ~/project",
-		RunE: a.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			dir, err := a.directory(args[0])
+		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			dir, err := inv.Directory(args[0])
 			if err != nil {
 				return err
 			}
 			if err := c.RemoveWorkspace(ctx, dir); err != nil {
 				return err
 			}
-			return a.emit(map[string]string{"path": dir}, func(w io.Writer) { fmt.Fprintf(w, "%s: forgotten\n", show.Line(dir)) })
+			return inv.Emit(map[string]string{"path": dir}, func(w io.Writer) { fmt.Fprintf(w, "%s: forgotten\n", show.Line(dir)) })
 		}),
 	}
 }

@@ -28,7 +28,7 @@ var collisions = map[string]int{
 	"reach":    2,
 	"role":     3,
 	"room":     2,
-	"run":      4,
+	"run":      3,
 	"session":  8,
 	"stage":    3,
 	"tape":     2,

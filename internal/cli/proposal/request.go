@@ -1,22 +1,32 @@
-package cli
+package proposal
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
-	"path/filepath"
-	"slices"
+	"io"
 	"time"
 	"unicode/utf8"
 
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/screen"
-	"palyra/internal/subpath"
 )
 
-// execArguments is the input of the tool.
-type execArguments struct {
+// MaxInput is the most that is read as a tool's input. What is over a tool's own
+// limit is for the daemon to refuse, on record; this only keeps the command
+// itself in bounds.
+const MaxInput = 64 << 20
+
+// Input is what the command will read: head and nothing else, or, when live,
+// head and then whatever rest gives while the command runs.
+type Input struct {
+	Head []byte
+	Live bool
+	Rest io.Reader
+}
+
+// Arguments is the input of the tool.
+type Arguments struct {
 	Command  string            `json:"command,omitempty"`
 	Args     []string          `json:"args,omitempty"`
 	Cwd      string            `json:"cwd,omitempty"`
@@ -24,7 +34,7 @@ type execArguments struct {
 	Stdin    string            `json:"stdin,omitempty"`
 	StdinB64 string            `json:"stdin_b64,omitempty"`
 	Live     bool              `json:"stdin_live,omitempty"`
-	Terminal *execTerminal     `json:"terminal,omitempty"`
+	Terminal *Size             `json:"terminal,omitempty"`
 	Tier     string            `json:"tier,omitempty"`
 	Profile  string            `json:"profile,omitempty"`
 	Egress   []string          `json:"egress,omitempty"`
@@ -32,31 +42,31 @@ type execArguments struct {
 	Held     bool              `json:"require_limits,omitempty"`
 	Agent    bool              `json:"agent_socket,omitempty"`
 	Within   []string          `json:"agent_within,omitempty"`
-	Limits   *execLimits       `json:"limits,omitempty"`
+	Limits   *Limits           `json:"limits,omitempty"`
 }
 
-// execTerminal is the size of a terminal.
-type execTerminal struct {
+// Size is the size of a terminal.
+type Size struct {
 	Rows int `json:"rows"`
 	Cols int `json:"cols"`
 }
 
-// execLimits are the limits that the command line lowers.
-type execLimits struct {
+// Limits are the limits that the command line lowers.
+type Limits struct {
 	CPUMS       int64 `json:"cpu_ms,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	Processes   int64 `json:"processes,omitempty"`
 	DiskBytes   int64 `json:"disk_bytes,omitempty"`
 }
 
-// request makes the call to propose: of a script, or of a command.
-func (o *execOptions) request(argv []string, script string, in input, t *execTerminal) (client.CallRequest, error) {
+// Request makes the call to propose: of a script, or of a command.
+func (o *Options) Request(argv []string, script string, in Input, t *Size) (client.CallRequest, error) {
 	vars, err := o.variables()
 	if err != nil {
 		return client.CallRequest{}, err
 	}
-	args := execArguments{
-		Cwd: o.cwd, Env: vars, Live: in.live, Terminal: t, Tier: o.tier, Profile: o.profile, Egress: o.egress, Script: script, Held: o.limits, Agent: o.agent, Within: o.within,
+	args := Arguments{
+		Cwd: o.Cwd, Env: vars, Live: in.Live, Terminal: t, Tier: o.Tier, Profile: o.Profile, Egress: o.Egress, Script: script, Held: o.limits, Agent: o.Agent, Within: o.Within,
 	}
 	if script == "" {
 		args.Command, args.Args = argv[0], argv[1:]
@@ -64,10 +74,10 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 	if args.Cwd == "" {
 		args.Cwd = "."
 	}
-	if !in.live {
-		args.Stdin, args.StdinB64 = textOr64(in.head)
+	if !in.Live {
+		args.Stdin, args.StdinB64 = textOr64(in.Head)
 	}
-	if l := (execLimits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes, int64(o.disk)}); l != (execLimits{}) {
+	if l := (Limits{time.Duration(o.cpu).Milliseconds(), int64(o.memory), o.processes, int64(o.disk)}); l != (Limits{}) {
 		args.Limits = &l
 	}
 	raw, err := screen.EncodePlain(args)
@@ -75,7 +85,7 @@ func (o *execOptions) request(argv []string, script string, in input, t *execTer
 		return client.CallRequest{}, fmt.Errorf("cli: exec: %w", err)
 	}
 	return client.CallRequest{
-		Tool: palyra.ToolProcessRun, Arguments: raw, Workspace: o.workspace, Session: o.session, Key: o.key, NoWait: o.noWait,
+		Tool: palyra.ToolProcessRun, Arguments: raw, Workspace: o.Workspace, Session: o.session, Key: o.key, NoWait: o.NoWait,
 		Timeout: time.Duration(o.timeout), Surface: palyra.SurfaceCLI,
 	}, nil
 }
@@ -90,33 +100,16 @@ func textOr64(b []byte) (text, b64 string) {
 	return "", base64.StdEncoding.EncodeToString(b)
 }
 
-// nearest makes the registered directory that the person stands in the workspace,
-// and the place where they stand the one to start in: a project is more than the
-// directory in which one happens to be. Who cannot look, an agent in a sandbox,
-// works where it stands.
-func (a *app) nearest(ctx context.Context, o *execOptions) {
-	here, err := workingDir()
-	if o.workspace != "" || o.cwd != "" || err != nil || a.remoteName() != "" {
-		return
-	}
-	c, err := a.operatorAs(nil)
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	known, err := c.Workspaces(ctx)
-	if err != nil {
-		return
-	}
-	if real, err := filepath.EvalSymlinks(here); err == nil {
-		here = real
-	}
-	if slices.ContainsFunc(known, func(w palyra.Workspace) bool { return w.Path == here }) {
-		return
-	}
-	for _, w := range known {
-		if rel, ok := subpath.Rel(w.Path, here); ok && len(w.Path) > len(o.workspace) {
-			o.workspace, o.cwd = w.Path, rel
-		}
-	}
-}
+const (
+	// MaxStdin is how much of stdin is sent with the call, and so bound by what
+	// people approve. What is longer is fed while the command runs.
+	MaxStdin = 1 << 20
+	// FeedSize is how much is fed at once.
+	FeedSize = 32 << 10
+	// StdinPatience is how long stdin may take before the person is told what
+	// is being waited for.
+	StdinPatience = 2 * time.Second
+)
+
+// Feed is the size as a call takes it.
+func (t *Size) Feed() palyra.Feed { return palyra.Feed{Rows: t.Rows, Cols: t.Cols} }

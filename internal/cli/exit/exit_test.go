@@ -1,4 +1,4 @@
-package cli
+package exit
 
 import (
 	"errors"
@@ -13,16 +13,16 @@ import (
 
 func TestEveryCodeHasAnExitCode(t *testing.T) {
 	for _, c := range palyra.Codes() {
-		if _, ok := exitByCode[c]; !ok {
+		if _, ok := byCode[c]; !ok {
 			t.Errorf("code %s has none", c)
 		}
 	}
 }
 
 func TestExitCodesAreDocumented(t *testing.T) {
-	page := exitTopic().Long
+	page := Topic().Long
 	known := map[int]bool{}
-	for _, e := range exitText {
+	for _, e := range texts {
 		if known[e.code] {
 			t.Errorf("%d stands twice", e.code)
 		}
@@ -31,19 +31,19 @@ func TestExitCodesAreDocumented(t *testing.T) {
 			t.Errorf("%d is not on the page", e.code)
 		}
 	}
-	for reason, code := range exitByReason {
+	for reason, code := range byReason {
 		if !known[code] {
 			t.Errorf("%s: %d is not documented", reason, code)
 		}
 	}
-	for c, code := range exitByCode {
+	for c, code := range byCode {
 		if !known[code] {
 			t.Errorf("%s: %d is not documented", c, code)
 		}
 	}
 	want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 124, 125, 126, 130}
 	var got []int
-	for _, e := range exitText {
+	for _, e := range texts {
 		got = append(got, e.code)
 	}
 	if !slices.Equal(got, want) {
@@ -60,15 +60,13 @@ func TestExitOf(t *testing.T) {
 		{nil, 0},
 		{errors.New("x"), 1},
 		{err(palyra.Internal, palyra.ReasonInternal), 1},
-		{usage("x"), 2},
-		{fmt.Errorf("more: %w", usage("x")), 2},
+		{Usagef("x"), 2},
+		{fmt.Errorf("more: %w", Usagef("x")), 2},
 		{err(palyra.Denied, palyra.ReasonPolicyDenied), 3},
 		{err(palyra.Denied, "a_reason_of_tomorrow"), 3},
 		{err(palyra.Denied, palyra.ReasonApprovalDenied), 4},
 		{err(palyra.Expired, palyra.ReasonApprovalExpired), 4},
 		{err(palyra.Exhausted, palyra.ReasonTooManyPending), 4},
-		{err(palyra.Unavailable, client.ReasonNoDaemon), 5},
-		{err(palyra.Unavailable, client.ReasonConnectionLost), 5},
 		{err(palyra.Unavailable, palyra.ReasonStopping), 5},
 		{err(palyra.Unavailable, palyra.ReasonDiskFull), 1},
 		{err(palyra.Denied, palyra.ReasonAgentMayNotDecide), 6},
@@ -84,7 +82,7 @@ func TestExitOf(t *testing.T) {
 		{err(palyra.Conflict, palyra.ReasonAlreadyDecided), 1},
 		{err(palyra.NotFound, palyra.ReasonNotFound), 1},
 	} {
-		if got := exitOf(c.err); got != c.want {
+		if got := Of(c.err); got != c.want {
 			t.Errorf("exitOf(%v) = %d, want %d", c.err, got, c.want)
 		}
 	}
@@ -111,7 +109,7 @@ func TestExitOfOutcome(t *testing.T) {
 		{palyra.Outcome{Outcome: palyra.OutcomeUnknown}, 1},
 		{palyra.Outcome{}, 1},
 	} {
-		if got := exitOfOutcome(c.o); got != c.want {
+		if got := OfOutcome(c.o); got != c.want {
 			t.Errorf("%s %s: %d, want %d", c.o.Outcome, c.o.ReasonCode, got, c.want)
 		}
 	}
@@ -163,7 +161,7 @@ func TestExitOfExec(t *testing.T) {
 		{refused(palyra.ReasonStopping), 125},
 		{refused(palyra.ReasonPolicyError), 126},
 	} {
-		if got := exitOfExec(c.o); got != c.want {
+		if got := OfExec(c.o); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.o, got, c.want)
 		}
 	}
@@ -175,8 +173,8 @@ func TestExecError(t *testing.T) {
 		want int
 	}{
 		{nil, 0},
-		{usage("x"), 2},
-		{exitError{code: 7}, 7},
+		{Usagef("x"), 2},
+		{Error{Code: 7}, 7},
 		{errors.New("x"), 125},
 		{palyra.Errorf(palyra.Unavailable, client.ReasonNoDaemon, "x"), 125},
 		{palyra.Errorf(palyra.Unavailable, client.ReasonConnectionLost, "x"), 125},
@@ -186,23 +184,14 @@ func TestExecError(t *testing.T) {
 		{palyra.Errorf(palyra.Invalid, palyra.ReasonBadCredential, "x"), 6},
 		{palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "x"), 6},
 		{palyra.Errorf(palyra.Denied, palyra.ReasonPolicyDenied, "x"), 126},
-		{interrupted(errors.New("x")), 130},
+		{Interrupted(errors.New("x")), 130},
 	} {
-		err := execError(c.err)
-		if got := exitOf(err); got != c.want {
+		err := ForExec(c.err)
+		if got := Of(err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
 		}
-		if got := exitOf(interrupted(err)); err != nil && c.want != exitUsage && c.want != 7 && got != c.want {
+		if got := Of(Interrupted(err)); err != nil && c.want != Usage && c.want != 7 && got != c.want {
 			t.Errorf("%v: a signal made it %d", c.err, got)
-		}
-	}
-}
-
-func TestExitOfRun(t *testing.T) {
-	for _, s := range palyra.RunStates() {
-		want := map[palyra.RunState]int{palyra.RunDone: 0, palyra.RunCancelled: 130}
-		if code, ok := want[s]; exitOfRun(s) != code && ok || !ok && exitOfRun(s) != exitFailure {
-			t.Errorf("%s: %d", s, exitOfRun(s))
 		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package cli
+package terminal
 
 // nonblock does not exist here: a read of the terminal ends with the process.
 const nonblock = 0

@@ -1,4 +1,6 @@
-package cli
+// Package terminal asks the person at the terminal: for a line, or for a secret that is not
+// shown. It reads the terminal itself and never standard input, which may be an agent's.
+package terminal
 
 import (
 	"bufio"
@@ -19,40 +21,17 @@ import (
 // ttyPath is the person's own terminal, whatever stdin is.
 const ttyPath = "/dev/tty"
 
-// interactive reports whether a person can be asked: they see stderr, type on
-// stdin, and did not ask for JSON.
-func (a *app) interactive() bool {
-	return !a.asJSON && isTerminal(a.Stdin) && a.person()
-}
-
-// person reports whether a person reads stderr. Agents have terminals too, and type
-// there: a question that is put to one is answered by who asked.
-func (a *app) person() bool { return isTerminal(a.Stderr) && !a.forAgent }
-
-func isTerminal(stream any) bool {
+func Is(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// colours reports whether w should get any.
-func (a *app) colours(w io.Writer) bool {
-	if a.noColor || a.asJSON || !isTerminal(w) {
-		return false
-	}
-	for _, pair := range a.Env {
-		if name, value, _ := strings.Cut(pair, "="); name == "NO_COLOR" && value != "" || pair == "TERM=dumb" {
-			return false
-		}
-	}
-	return true
 }
 
 // maxAnswer is the longest line a person may type.
 const maxAnswer = 4096
 
-// askLine asks on the terminal and returns the line typed there, without
+// AskLine asks on the terminal and returns the line typed there, without
 // spaces around it. It ends with ctx.
-func askLine(ctx context.Context, prompt string) (string, error) {
+func AskLine(ctx context.Context, prompt string) (string, error) {
 	tty, err := openTTY()
 	if err != nil {
 		return "", err
@@ -76,11 +55,11 @@ func askLine(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// askSecret asks for a line that is not shown. It reads the terminal only:
+// AskSecret asks for a line that is not shown. It reads the terminal only:
 // a passphrase from a pipe, a variable or a flag would be within reach of the
 // agent that the passphrase is to keep out. The terminal is silent before the
 // prompt appears, and speaks again whatever happens. It ends with ctx.
-func askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
+func AskSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 	tty, err := openTTY()
 	if err != nil {
 		return palyra.Secret{}, err
@@ -106,26 +85,16 @@ func askSecret(ctx context.Context, prompt string) (palyra.Secret, error) {
 	return palyra.NewSecret(line), nil
 }
 
-// errInterrupted is Ctrl-C in a silent terminal, where it is a key like any
+// ErrInterrupted is Ctrl-C in a silent terminal, where it is a key like any
 // other and no signal.
-var errInterrupted = errors.New("interrupted")
-
-// secret asks for a line that is not shown. Ctrl-C ends the command, as it does
-// everywhere else.
-func (a *app) secret(ctx context.Context, prompt string) (palyra.Secret, error) {
-	s, err := askSecret(ctx, prompt)
-	if errors.Is(err, errInterrupted) && a.interrupt != nil {
-		a.interrupt()
-	}
-	return s, err
-}
+var ErrInterrupted = errors.New("interrupted")
 
 // maxDrain is how much that was typed to nobody is thrown away.
 const maxDrain = 64 << 10
 
-// drain throws away what was typed while nobody read: it was meant for a
+// Drain throws away what was typed while nobody read: it was meant for a
 // question of ours, and the shell must not take it for a command.
-func drain() {
+func Drain() {
 	tty, err := openTTY()
 	if err != nil {
 		return
@@ -146,11 +115,11 @@ func discard(tty *os.File) {
 	_ = tty.SetReadDeadline(time.Time{})
 }
 
-// hush keeps the terminal silent between the prompts of one secret, so that a passphrase
+// Hush keeps the terminal silent between the prompts of one secret, so that a passphrase
 // is not shown that is typed while an earlier one is still looked at. What was typed to
 // no prompt is gone when it speaks again: the shell would take it for a command. Without
 // a terminal it does nothing.
-func hush() (loud func()) {
+func Hush() (loud func()) {
 	tty, err := openTTY()
 	if err != nil {
 		return func() {}
@@ -205,7 +174,7 @@ func readSecret(r io.Reader) ([]byte, error) {
 		case k == '\r' || k == '\n':
 			return line, nil
 		case k == keyInterrupt:
-			return line, errInterrupted
+			return line, ErrInterrupted
 		case k == keyEnd && len(line) == 0:
 			return line, errors.New("given up")
 		case k == keyBack || k == keyDelete:
@@ -232,7 +201,7 @@ func lastOff(line []byte) []byte {
 func openTTY() (*os.File, error) {
 	tty, err := os.OpenFile(ttyPath, os.O_RDWR|nonblock, 0)
 	if err != nil {
-		return nil, failed(palyra.ReasonUnsupported, "there is no terminal to ask on").
+		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonUnsupported, "there is no terminal to ask on").
 			WithRemedy("run it from a terminal").WithCause(err)
 	}
 	return tty, nil

@@ -1,0 +1,227 @@
+// Package invocation is one invocation of the palyra command, and what every command
+// has in common: its streams and flags, the configuration, the doors of the daemon
+// and the person's key, what it prints as words or as JSON, and how it ends.
+//
+// Commands are functions that take an Invocation; none is built into another. It is a
+// value of one run and is not for use by several at once.
+package invocation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"palyra"
+	"palyra/internal/cli/exit"
+	"palyra/internal/cli/screen"
+	"palyra/internal/cli/terminal"
+	"palyra/internal/config"
+	"palyra/internal/durable"
+	"palyra/internal/show"
+)
+
+// Invocation is one run of the command.
+type Invocation struct {
+	// What the process gives it.
+	Version string   // stamped by the build
+	Env     []string // name=value
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Now     func() time.Time
+	Signals func() (<-chan os.Signal, func()) // nil: the real ones
+
+	// The flags that every command has.
+	Home    string     // --home
+	Remote  RemoteFlag // --remote
+	JSON    bool       // --json
+	Quiet   bool       // --quiet
+	NoColor bool       // --no-color
+
+	// How it goes.
+	Context   context.Context    // of this run
+	Interrupt context.CancelFunc // ends it as Ctrl-C does; nil in parts of tests
+	Command   string             // the one that ran, for its help
+	ForAgent  bool               // an agent runs it and reads what it prints, at a terminal of its own too
+	RawNow    func() bool        // the terminal is raw; nil: never
+
+	loaded *config.Config
+}
+
+// Config loads the configuration once.
+func (inv *Invocation) Config() (*config.Config, error) {
+	if inv.loaded == nil {
+		c, err := config.Load(config.Options{Home: inv.Home, Env: inv.Env})
+		if err != nil {
+			return nil, err
+		}
+		inv.loaded = &c
+	}
+	return inv.loaded, nil
+}
+
+// Paths is where everything is. A configuration with a mistake in it does not keep
+// people from a daemon that runs: it can be asked, answered and stopped while its
+// file is being changed. Where none runs the mistake is what there is to say.
+func (inv *Invocation) Paths() (config.Paths, error) {
+	c, err := inv.Config()
+	if err == nil {
+		return c.Paths, nil
+	}
+	if e := palyra.AsError(err); e.Code != palyra.Invalid || e.Reason != palyra.ReasonConfig {
+		return config.Paths{}, err
+	}
+	paths, lost := config.Locate(config.Options{Home: inv.Home, Env: inv.Env})
+	if lost != nil {
+		return config.Paths{}, err
+	}
+	if agent, _, lost := paths.Sockets(); lost != nil || !exists(agent) {
+		return config.Paths{}, err
+	}
+	return paths, nil
+}
+
+// Say talks to the person, unless told to be quiet. The text must be safe
+// already.
+func (inv *Invocation) Say(format string, args ...any) {
+	if !inv.Quiet {
+		inv.SayAlways(format, args...)
+	}
+}
+
+// SayAlways tells it also to those who want little said. In a raw terminal a line feed
+// alone would leave the cursor where it is.
+func (inv *Invocation) SayAlways(format string, args ...any) {
+	end := "\n"
+	if inv.RawNow != nil && inv.RawNow() {
+		end = "\r\n"
+	}
+	fmt.Fprintf(inv.Stderr, format+end, args...)
+}
+
+// Emit prints a result: as JSON, or in words.
+func (inv *Invocation) Emit(v any, words func(io.Writer)) error {
+	if inv.JSON {
+		return inv.PrintJSON(v)
+	}
+	words(inv.Stdout)
+	return nil
+}
+
+// PrintJSON prints one value on one line.
+func (inv *Invocation) PrintJSON(v any) error {
+	b, err := screen.Encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = inv.Stdout.Write(b)
+	return err
+}
+
+// PrintStream prints a tool's text: as it is into a file or pipe, made safe on
+// a terminal.
+func (inv *Invocation) PrintStream(w io.Writer, text, b64 string) {
+	switch {
+	case b64 != "":
+		fmt.Fprintf(inv.Stderr, "palyra: the output is not text; --json has it as base64\n")
+	case text == "":
+	case terminal.Is(w):
+		io.WriteString(w, strings.TrimSuffix(show.Screen(text), "\n")+"\n")
+	default:
+		io.WriteString(w, text)
+	}
+}
+
+// WriteTo sends what f writes to stdout, or to a file that appears whole or not
+// at all.
+func (inv *Invocation) WriteTo(ctx context.Context, path string, f func(context.Context, io.Writer) error) error {
+	if path == "" {
+		return f(ctx, inv.Stdout)
+	}
+	var b bytes.Buffer
+	if err := f(ctx, &b); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		return exit.Failedf(palyra.ReasonInternal, "cannot write %s: %v", path, err)
+	}
+	inv.Say("palyra: wrote %s to %s", screen.Size(int64(b.Len())), show.Arg(path))
+	return nil
+}
+
+// More says how to see the rest of a list.
+func (inv *Invocation) More(cursor string) {
+	if cursor != "" {
+		inv.Say("palyra: there are more: --cursor %s", show.Arg(cursor))
+	}
+}
+
+// Interactive reports whether a person can be asked: they see stderr, type on
+// stdin, and did not ask for JSON.
+func (inv *Invocation) Interactive() bool {
+	return !inv.JSON && terminal.Is(inv.Stdin) && inv.Person()
+}
+
+// Person reports whether a person reads stderr. Agents have terminals too, and type
+// there: a question that is put to one is answered by who asked.
+func (inv *Invocation) Person() bool { return terminal.Is(inv.Stderr) && !inv.ForAgent }
+
+// Colours reports whether w should get any.
+func (inv *Invocation) Colours(w io.Writer) bool {
+	if inv.NoColor || inv.JSON || !terminal.Is(w) {
+		return false
+	}
+	for _, pair := range inv.Env {
+		if name, value, _ := strings.Cut(pair, "="); name == "NO_COLOR" && value != "" || pair == "TERM=dumb" {
+			return false
+		}
+	}
+	return true
+}
+
+// Secret asks for a line that is not shown. Ctrl-C ends the command, as it does
+// everywhere else.
+func (inv *Invocation) Secret(ctx context.Context, prompt string) (palyra.Secret, error) {
+	s, err := terminal.AskSecret(ctx, prompt)
+	if errors.Is(err, terminal.ErrInterrupted) && inv.Interrupt != nil {
+		inv.Interrupt()
+	}
+	return s, err
+}
+
+// lineEnd ends a line on a terminal that is silent, where a line feed is no more than that.
+func (inv *Invocation) lineEnd() string {
+	if terminal.Is(inv.Stderr) {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// Variable is one of the environment.
+func (inv *Invocation) Variable(name string) (string, bool) {
+	for i := len(inv.Env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(inv.Env[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// WorkingDir is the directory the person stands in.
+func WorkingDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("cli: working directory: %w", err)
+	}
+	return dir, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

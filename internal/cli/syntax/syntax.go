@@ -1,0 +1,121 @@
+// Package syntax is what the command lines of all commands have in common: groups of
+// commands, named arguments, the flags of lists and of files.
+//
+// Every complaint about a command line is a usage error, whoever found it.
+package syntax
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"palyra/internal/cli/exit"
+)
+
+// Group runs a command that only holds others: alone it lists what it is about, else it
+// shows its help; with a word that it does not know it fails.
+func Group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		if !cmd.HasParent() {
+			return cmd.Help()
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() == "list" && sub.RunE != nil {
+				sub.SetContext(cmd.Context())
+				return sub.RunE(sub, nil)
+			}
+		}
+		return exit.Usagef("%s: a command is missing: %s", cmd.Name(), strings.Join(names(cmd), ", "))
+	}
+	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "palyra "))
+	near := beginning(args[0], cmd.SuggestionsFor(args[0]))
+	if known := elsewhere[args[0]]; known != "" && !cmd.HasParent() {
+		near = []string{known}
+	}
+	if len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
+	}
+	return exit.Usagef("%s", text)
+}
+
+func names(cmd *cobra.Command) []string {
+	var out []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			out = append(out, c.Name())
+		}
+	}
+	return out
+}
+
+// Parent makes a command that only holds others.
+func Parent(name, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: Group}
+	cmd.SuggestionsMinimumDistance = 2
+	for _, c := range commands {
+		if c.Name() == "list" {
+			cmd.Long = short + ".\n" + "Without a command it lists them."
+		}
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// Strict makes every complaint about arguments a usage error, also those of the
+// commands that cobra adds.
+func Strict(cmd *cobra.Command) {
+	if !cmd.Runnable() && cmd.HasAvailableSubCommands() {
+		cmd.RunE, cmd.Args = Group, nil
+	}
+	check := cmd.Args
+	if check == nil {
+		check = cobra.ArbitraryArgs
+	}
+	cmd.Args = func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if _, ours := exit.As(err); err != nil && !ours {
+			return exit.Usagef("%v", err)
+		}
+		return err
+	}
+	for _, sub := range cmd.Commands() {
+		Strict(sub)
+	}
+}
+
+// Takes checks the positional arguments by their names: "ID" is needed, "[ID]"
+// is not.
+func Takes(want ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > len(want) {
+			return exit.Usagef("%q is one argument too many", args[len(want)])
+		}
+		for _, name := range want[len(args):] {
+			if !strings.HasPrefix(name, "[") {
+				return exit.Usagef("%s is missing", name)
+			}
+		}
+		return nil
+	}
+}
+
+// beginning leaves out what only looks alike where something begins with the word.
+func beginning(word string, near []string) []string {
+	var begin []string
+	for _, name := range near {
+		if strings.HasPrefix(name, word) {
+			begin = append(begin, name)
+		}
+	}
+	if len(begin) > 0 {
+		return begin
+	}
+	return near
+}
+
+// elsewhere are words for which people look first and that have another name here.
+var elsewhere = map[string]string{
+	"doctor": "status, or sandbox doctor", "health": "status", "ps": "calls list", "logs": "journal tail", "log": "journal tail",
+	"start": "up", "stop": "down", "init": "up", "decide": "approvals decide", "allow": "approvals decide", "deny": "approvals decide",
+}
