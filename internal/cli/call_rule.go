@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/question"
 	"palyra/internal/show"
 )
 
@@ -47,5 +48,5 @@ func ruleAt(id string, hits []palyra.PolicyHit) string {
 	if i < 0 {
 		return id
 	}
-	return fmt.Sprintf("%s (%s, %s)", id, place(hits[i]), hits[i].Effect)
+	return fmt.Sprintf("%s (%s, %s)", id, question.RulePlace(hits[i]), hits[i].Effect)
 }

@@ -57,16 +57,6 @@ func TestRuled(t *testing.T) {
 	}
 }
 
-func TestOfProject(t *testing.T) {
-	for dir, want := range map[string]bool{
-		"/w/.palyra/policy": true, ".palyra/policy": true, "/w/.palyra/policy/": true, "/w/.palyra": false, "/w/policy": false, "/w/x.palyra/policy": false, ".": false,
-	} {
-		if ofProject(dir) != want {
-			t.Errorf("%s: %v", dir, !want)
-		}
-	}
-}
-
 func TestCounts(t *testing.T) {
 	if got := strings.Join([]string{screen.Size(0), screen.Size(1), screen.Size(2), screen.Size(1024), screen.Count(1, "call")}, ", "); got != "0 bytes, 1 byte, 2 bytes, 1 KiB, 1 call" {
 		t.Error(got)

@@ -21,6 +21,7 @@ import (
 
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/policy"
 	"palyra/internal/cli/syntax"
 )
 
@@ -119,7 +120,7 @@ func all(inv *invocation.Invocation) []*cobra.Command {
 		approvalsCommand(inv), grantsCommand(inv), sessionsCommand(inv), callsCommand(inv),
 		workspacesCommand(inv), agentsCommand(inv), operatorsCommand(inv), accessCommand(inv), devicesCommand(inv),
 		consoleCommand(inv), keysCommand(inv),
-		journalCommand(inv), attestCommand(inv), policyCommand(inv), mcpCommand(inv), sandboxCommand(inv), setupCommand(inv),
+		journalCommand(inv), attestCommand(inv), policy.Command(inv), mcpCommand(inv), sandboxCommand(inv), setupCommand(inv),
 		configurationCommand(inv),
 		manCommand(inv), exit.Topic(), environmentTopic(),
 	}

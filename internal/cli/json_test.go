@@ -184,7 +184,7 @@ func TestEveryKindSaysSomething(t *testing.T) {
 			continue // the kind says it all
 		}
 		v := reflect.New(reflect.TypeOf(e))
-		poison(v.Elem())
+		questiontest.Poison(v.Elem())
 		raw, err := json.Marshal(v.Interface())
 		if err != nil {
 			t.Fatal(err)

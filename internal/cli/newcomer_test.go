@@ -71,25 +71,6 @@ func TestPredicateTellsWhatHeld(t *testing.T) {
 	}
 }
 
-// Only a policy that permits what was approved says so.
-func TestEffectOf(t *testing.T) {
-	hit := palyra.PolicyHit{ID: "a", Effect: "permit"}
-	pairs := func(e palyra.Effect, ids ...string) []palyra.PairResult {
-		return []palyra.PairResult{{Effect: palyra.Allow, Policies: []string{"b"}}, {Effect: e, Policies: ids}}
-	}
-	for want, v := range map[string]palyra.Verdict{
-		"permit, with approval": {Effect: palyra.Ask, Pairs: pairs(palyra.Ask, "a")},
-		"permit":                {Effect: palyra.Ask, Pairs: pairs(palyra.Ask, "other")},
-	} {
-		if got := effectOf(v, hit); got != want {
-			t.Errorf("%+v: %s", v, got)
-		}
-	}
-	if got := effectOf(palyra.Verdict{Effect: palyra.Ask, Pairs: pairs(palyra.Ask, "a")}, palyra.PolicyHit{ID: "a", Effect: "forbid"}); got != "forbid" {
-		t.Error(got)
-	}
-}
-
 // Who gives a check what --json prints is told what to give instead.
 func TestAboutForm(t *testing.T) {
 	bad := palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad").WithRemedy("old")

@@ -60,7 +60,7 @@ func poisonedTape() []palyra.TapeEntry {
 	for i := range v.NumField() {
 		if v.Field(i).Type.Kind() == reflect.Pointer {
 			var e palyra.TapeEntry
-			poison(reflect.ValueOf(&e).Elem().Field(i))
+			questiontest.Poison(reflect.ValueOf(&e).Elem().Field(i))
 			e.Seq = int64(len(tape) + 1)
 			tape = append(tape, e)
 		}

@@ -22,9 +22,6 @@ import (
 	"palyra/internal/config"
 )
 
-// daemonName is the daemon's program.
-const daemonName = "palyrad"
-
 func upCommand(inv *invocation.Invocation) *cobra.Command {
 	var u launch
 	cmd := &cobra.Command{
@@ -64,7 +61,7 @@ func (u *launch) run(ctx context.Context) error {
 	if err := u.checkSettings(); err != nil {
 		return err
 	}
-	program, err := findDaemon()
+	program, err := invocation.FindDaemon()
 	if err != nil {
 		return err
 	}
@@ -135,33 +132,6 @@ func (u *launch) alone(ctx context.Context) error {
 		WithRemedy("use it, or stop it with `palyra down`")
 }
 
-// findDaemon finds the daemon's program beside this one, or where packages put
-// it. It never looks into PATH: what stands there first may be anybody's.
-func findDaemon() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("cli: up: %w", err)
-	}
-	self, err = filepath.EvalSymlinks(self)
-	if err != nil {
-		return "", fmt.Errorf("cli: up: %w", err)
-	}
-	return daemonBeside(self)
-}
-
-// daemonBeside finds the daemon's program that belongs to a palyra.
-func daemonBeside(self string) (string, error) {
-	dir := filepath.Dir(self)
-	places := []string{filepath.Join(dir, daemonName), filepath.Join(dir, "../libexec/palyra", daemonName), filepath.Join(dir, "../libexec", daemonName)}
-	for _, p := range places {
-		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return p, nil
-		}
-	}
-	return "", palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "the program %s is not installed beside palyra", daemonName).
-		WithRemedy("install it in %s", dir)
-}
-
 // start starts the program. A detached one has a session of its own and writes
 // to a log; another one shares the terminal.
 func (u *launch) start(program string) (*child, error) {
@@ -178,7 +148,7 @@ func (u *launch) start(program string) (*child, error) {
 		cmd.Env = append(cmd.Env, "PALYRA_HOME="+u.paths.Home)
 	}
 	if u.detach {
-		u.log = filepath.Join(filepath.Dir(u.paths.State), daemonName+".log")
+		u.log = filepath.Join(filepath.Dir(u.paths.State), invocation.DaemonName+".log")
 		f, err := os.OpenFile(u.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, exit.Failedf(palyra.ReasonInternal, "cannot open the log: %v", err)
@@ -230,7 +200,7 @@ func (u *launch) ready(ctx context.Context, child *child) (client.Status, error)
 		case <-tick.C:
 		}
 		if !told {
-			u.inv.Say("palyra: starting %s, waiting up to %s", daemonName, screen.Span(patience))
+			u.inv.Say("palyra: starting %s, waiting up to %s", invocation.DaemonName, screen.Span(patience))
 			told = true
 		}
 	}
@@ -271,7 +241,7 @@ func lastWords(path string) (text, remedy string) {
 	}
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimRight(line, "\n")
-		if t, ok := strings.CutPrefix(line, daemonName+": "); ok {
+		if t, ok := strings.CutPrefix(line, invocation.DaemonName+": "); ok {
 			text, remedy = t, ""
 		} else if r, ok := strings.CutPrefix(line, "  remedy: "); ok && text != "" {
 			remedy = r

@@ -50,23 +50,6 @@ func sampleStatus() client.Status {
 	}
 }
 
-func sampleWhy() client.Explanation {
-	return client.Explanation{
-		PlanDigest: questiontest.SampleDigest, Lines: []string{"a person must agree", "ask one", "a grant for the session covers it"},
-		Layer: palyra.LayerApproval, ReasonCode: palyra.ReasonApprovalNotAwaited, Reason: "a person must agree", Remedy: "ask one", Call: questiontest.SampleID, Approval: questiontest.SampleID,
-		Detail: json.RawMessage(`{"context":{"tool":"palyra.fs.write","writes":["a.txt"],"reads":[],"command":{"class":"unknown"}},"entities":[],"rungs":[]}`),
-		Flips: []client.Flip{
-			{Kind: "answer", Text: "an approval by one operator", Change: "palyra approvals decide X allow", Becomes: palyra.Allow, Verified: true},
-			{Kind: "limit", Text: "raise process.memory_bytes in the configuration", Change: "process.memory_bytes = 2", Becomes: palyra.Allow},
-		},
-		Verdict: palyra.Verdict{
-			Effect: palyra.Ask, Reason: "a person must agree", Remedy: "ask one", Risk: palyra.Risk{Level: palyra.RiskHigh, Factors: []string{"filesystem_write"}}, Bundle: questiontest.SampleDigest,
-			Policies: []palyra.PolicyHit{{ID: "ask-write", Effect: "permit", File: "approval.cedar", Line: 4, Reason: "writes ask"}, {ID: "bare", Effect: "forbid"}},
-			Errors:   []string{"attribute x is missing"},
-		},
-	}
-}
-
 // What commands print for people, page by page.
 func TestWords(t *testing.T) {
 	words := map[string]func(*invocation.Invocation, io.Writer) error{
@@ -91,8 +74,6 @@ func TestWords(t *testing.T) {
 		},
 		"attestation": func(_ *invocation.Invocation, w io.Writer) error { printPredicate(w, sampleAttestation()); return nil },
 		"status":      func(inv *invocation.Invocation, w io.Writer) error { printStatus(inv, w, sampleStatus()); return nil },
-		"why":         func(_ *invocation.Invocation, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), false)); return nil },
-		"why-full":    func(_ *invocation.Invocation, w io.Writer) error { printWhy(w, whyOf(sampleWhy(), true)); return nil },
 		"attest-good": func(_ *invocation.Invocation, w io.Writer) error {
 			printAttestReport(w, evidence.AttestationReport{Form: "outcome", KeyID: "k1", CallID: questiontest.SampleID, Tool: "palyra.echo", Checked: []string{"signature", "ids"}, Warnings: []string{"whose key it is was not checked"}})
 			return nil

@@ -17,7 +17,7 @@ const packageLines = 4000
 var overgrown = map[string]int{
 	".":                            4200,
 	"cmd/palyra-cell":              4100,
-	"internal/cli":                 12_300,
+	"internal/cli":                 10_700,
 	"internal/egress":              4600,
 	"internal/policy":              6800,
 	"internal/run":                 4500,

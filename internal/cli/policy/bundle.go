@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"context"
@@ -27,10 +27,10 @@ import (
 
 // bundles are the commands about policies that operators own.
 func bundles(inv *invocation.Invocation) []*cobra.Command {
-	return []*cobra.Command{policyInitCommand(inv), policyCheckCommand(inv), policyReplayCommand(inv), policySuggestCommand(inv), policyApplyCommand(inv), policyHistoryCommand(inv), policyRollbackCommand(inv)}
+	return []*cobra.Command{initCommand(inv), checkCommand(inv), replayCommand(inv), suggestCommand(inv), applyCommand(inv), historyCommand(inv), rollbackCommand(inv)}
 }
 
-func policyInitCommand(inv *invocation.Invocation) *cobra.Command {
+func initCommand(inv *invocation.Invocation) *cobra.Command {
 	var preset string
 	cmd := &cobra.Command{
 		Use: "init DIR", Short: "Write policies to start from into a new directory", Args: syntax.Takes("DIR"),
@@ -97,7 +97,7 @@ func readBundle(dir string) (map[string]string, error) {
 	return bundle.Read(dir)
 }
 
-func policyApplyCommand(inv *invocation.Invocation) *cobra.Command {
+func applyCommand(inv *invocation.Invocation) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "apply DIR", Short: "Put policies into force", Args: syntax.Takes("DIR"),
@@ -137,7 +137,7 @@ func printActivation(w io.Writer, a client.Activation) {
 // maxHistory is the most that a daemon lists.
 const maxHistory = 500
 
-func policyHistoryCommand(inv *invocation.Invocation) *cobra.Command {
+func historyCommand(inv *invocation.Invocation) *cobra.Command {
 	var limit int64
 	cmd := &cobra.Command{
 		Use: "history", Short: "List what was in force, newest first", Args: syntax.Takes(),
@@ -167,7 +167,7 @@ func policyHistoryCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-func policyRollbackCommand(inv *invocation.Invocation) *cobra.Command {
+func rollbackCommand(inv *invocation.Invocation) *cobra.Command {
 	var force, offline bool
 	cmd := &cobra.Command{
 		Use: "rollback [DIGEST]", Short: "Put earlier policies back into force", Args: syntax.Takes("[DIGEST]"),

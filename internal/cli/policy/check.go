@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"palyra/internal/show"
 )
 
-func policyCheckCommand(inv *invocation.Invocation) *cobra.Command {
+func checkCommand(inv *invocation.Invocation) *cobra.Command {
 	var project bool
 	cmd := &cobra.Command{
 		Use: "check DIR", Short: "Say what is wrong with policies, and run their tests", Args: syntax.Takes("DIR"),

@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func policyTests(t *testing.T, asJSON bool, args ...string) (code int, out, errs
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	inv := &invocation.Invocation{Stdout: &stdout, Stderr: &stderr, JSON: asJSON}
-	cmd := policyTestCommand(inv)
+	cmd := testCommand(inv)
 	cmd.SetArgs(args)
 	cmd.SetOut(&stdout)
 	cmd.SetErr(&stderr)

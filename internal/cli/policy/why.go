@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type whyOptions struct {
 	dash                                int // where -- stands; -1: nowhere
 }
 
-func policyWhyCommand(inv *invocation.Invocation) *cobra.Command {
+func whyCommand(inv *invocation.Invocation) *cobra.Command {
 	var o whyOptions
 	cmd := &cobra.Command{
 		Use: "why [flags] [ID | -- CMD [ARG]...]", Short: "Explain the answer to a call, on record or imagined, and what would turn it", Args: o.check,

@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 	"palyra/internal/show"
 )
 
-func policyTestCommand(inv *invocation.Invocation) *cobra.Command {
+func testCommand(inv *invocation.Invocation) *cobra.Command {
 	var junit string
 	cmd := &cobra.Command{
 		Use: "test DIR", Short: "Run the tests of a policy bundle; needs no daemon", Args: syntax.Takes("DIR"),

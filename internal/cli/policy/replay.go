@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func (s *period) query() (q client.ReplayQuery, err error) {
 	return q, nil
 }
 
-func policyReplayCommand(inv *invocation.Invocation) *cobra.Command {
+func replayCommand(inv *invocation.Invocation) *cobra.Command {
 	var candidate string
 	var when period
 	cmd := &cobra.Command{

@@ -1,4 +1,6 @@
-package cli
+// Package policy is `palyra policy`: the policies in force, why they answer as they do, and others put
+// into force. It judges nothing itself: the daemon explains, checks and replays.
+package policy
 
 import (
 	"context"
@@ -13,17 +15,19 @@ import (
 	"palyra/client"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/show"
 )
 
-func policyCommand(inv *invocation.Invocation) *cobra.Command {
-	all := append([]*cobra.Command{policyShowCommand(inv), policyWhyCommand(inv), policySnapshotCommand(inv), policyTestCommand(inv)}, bundles(inv)...)
+// Command is `palyra policy`.
+func Command(inv *invocation.Invocation) *cobra.Command {
+	all := append([]*cobra.Command{showCommand(inv), whyCommand(inv), snapshotCommand(inv), testCommand(inv)}, bundles(inv)...)
 	return syntax.Parent("policy", "See the policy in force, why it answers as it does, and put others into force", all...)
 }
 
-func policyShowCommand(inv *invocation.Invocation) *cobra.Command {
+func showCommand(inv *invocation.Invocation) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "show", Short: "Show the policy bundle in force", Args: syntax.Takes(),
@@ -66,7 +70,7 @@ func printHits(w io.Writer, v palyra.Verdict) {
 	header, reasoned := []string{"POLICY", "EFFECT", "AT"}, false
 	var rows [][]string
 	for _, p := range v.Policies {
-		row := []string{p.ID, effectOf(v, p), place(p)}
+		row := []string{p.ID, effectOf(v, p), question.RulePlace(p)}
 		if !strings.Contains(v.Reason, p.Reason) {
 			row, reasoned = append(row, p.Reason), true
 		}
@@ -93,14 +97,7 @@ func effectOf(v palyra.Verdict, p palyra.PolicyHit) string {
 	return p.Effect
 }
 
-func place(p palyra.PolicyHit) string {
-	if p.File == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", p.File, p.Line)
-}
-
-func policySnapshotCommand(inv *invocation.Invocation) *cobra.Command {
+func snapshotCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot [DIGEST]", Short: "Show the security configuration that was in force", Args: syntax.Takes("[DIGEST]"),
 		Example: "  palyra policy snapshot\n  palyra policy snapshot sha256:…",

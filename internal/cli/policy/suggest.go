@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // maxSuggested is the most that a daemon suggests.
 const maxSuggested = 100
 
-func policySuggestCommand(inv *invocation.Invocation) *cobra.Command {
+func suggestCommand(inv *invocation.Invocation) *cobra.Command {
 	var out string
 	var rules int64
 	var when period

@@ -1,4 +1,4 @@
-package cli
+package policy
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func rollbackOffline(ctx context.Context, inv *invocation.Invocation, args []str
 	if err != nil {
 		return err
 	}
-	program, err := findDaemon()
+	program, err := invocation.FindDaemon()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,85 @@
+package questiontest
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Hostile is a text that nobody should see as it is.
+const Hostile = "x\x1b[2J\r\u202e\u200b\u009b\xff p\u0430ypal\tz"
+
+// Poison fills every string that can be reached from v with hostile text, and
+// every list and map with one entry.
+func Poison(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(Hostile)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(SampleNow))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				Poison(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			raw, _ := json.Marshal(map[string]string{"k": "\x1b\u202e\u009b"})
+			v.SetBytes(raw)
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			Poison(v.Index(i))
+		}
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		Poison(key)
+		Poison(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		Poison(v.Elem())
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(Hostile))
+	}
+}
+
+func Poisoned[T any]() T {
+	var x T
+	Poison(reflect.ValueOf(&x).Elem())
+	return x
+}
+
+// CheckSafe fails on anything a terminal could take for a command, and on text
+// that is not text.
+func CheckSafe(t *testing.T, name, out string) {
+	t.Helper()
+	if !utf8.ValidString(out) {
+		t.Errorf("%s: not UTF-8: %q", name, out)
+	}
+	for _, r := range out {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%s: %U in %q", name, r, out)
+			return
+		}
+	}
+	if strings.Contains(out, "p\u0430ypal") {
+		t.Errorf("%s: a look-alike passed: %q", name, out)
+	}
+	if out == "" {
+		t.Errorf("%s: nothing was printed", name)
+	}
+}
