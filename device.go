@@ -84,6 +84,14 @@ const (
 	PairingGone    PairingState = "withdrawn"
 )
 
+// PairingOffer is what a person shows a code for.
+type PairingOffer struct {
+	Principal Principal // whose device it is to be
+	Role      Role      // the most it may do
+	By        Principal // who shows the code
+	Signature Signature // their intent
+}
+
 // Pairing is an offer to pair, as the person who made it watches it. PIN and Code
 // are in the first message only.
 type Pairing struct {

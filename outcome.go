@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"unicode/utf8"
+
+	"palyra/internal/canon"
 )
 
 // OutcomeKind is how a call ended for the agent.
@@ -93,13 +95,7 @@ func (o Outcome) Marshal() ([]byte, error) {
 	if len(o.Output) == 0 {
 		o.Output = json.RawMessage("null")
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(o); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return canon.JSON(o)
 }
 
 // Body returns the bytes that the attestation binds: the compact JSON up to,

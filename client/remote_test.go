@@ -25,11 +25,12 @@ import (
 	"palyra/internal/identity"
 	"palyra/internal/pairing"
 	"palyra/internal/rpc"
-	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/devices"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
+
+	rpcaccess "palyra/internal/rpc/access"
 )
 
 // far is a daemon on another machine, as far as a client can tell: a real
@@ -137,8 +138,8 @@ func (f *far) live(ctx context.Context, keyID string, _ *x509.Certificate) error
 // offers is the office as the service knows it.
 type offers struct{ *pairing.Office }
 
-func (o offers) Offer(ctx context.Context, x devices.Offer, emit func(palyra.Pairing) error) error {
-	return o.Office.Offer(ctx, pairing.Offer(x), emit)
+func (o offers) Offer(ctx context.Context, x palyra.PairingOffer, emit func(palyra.Pairing) error) error {
+	return o.Office.Offer(ctx, x, emit)
 }
 
 // ask is the gate and the registry behind a yes.
@@ -189,7 +190,7 @@ func (f *far) offered() palyra.Pairing {
 	first, done := make(chan palyra.Pairing, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = f.office.Offer(ctx, pairing.Offer{Principal: "user:alice", Role: palyra.RoleOwner, By: "user:alice"}, func(p palyra.Pairing) error {
+		_ = f.office.Offer(ctx, palyra.PairingOffer{Principal: "user:alice", Role: palyra.RoleOwner, By: "user:alice"}, func(p palyra.Pairing) error {
 			select {
 			case first <- p:
 			default: // it was read already, or never will be

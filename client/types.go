@@ -33,13 +33,13 @@ type (
 	// LeasePage is one page of durable grants.
 	LeasePage = wire.LeasePage
 	// CallFilter selects calls.
-	CallFilter = wire.CallFilter
+	CallFilter = palyra.CallFilter
 	// CallPage is one page of calls.
-	CallPage = wire.CallPage
+	CallPage = palyra.CallPage
 	// RunFilter selects runs.
-	RunFilter = wire.RunFilter
+	RunFilter = palyra.RunFilter
 	// RunPage is one page of runs.
-	RunPage = wire.RunPage
+	RunPage = palyra.RunPage
 	// SessionFilter selects sessions.
 	SessionFilter = wire.SessionFilter
 	// SessionPage is one page of sessions.

@@ -124,7 +124,7 @@ func serve(ctx context.Context, o config.Options, anew bool, stderr io.Writer) (
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(ctx, daemon.Config{Config: cfg, Version: version, CellDigest: cell, NewState: anew, Log: logger(cfg.Log, stderr)})
+	d, err := daemon.New(ctx, daemon.Config{Settings: cfg, Version: version, CellDigest: cell, NewState: anew, Log: logger(cfg.Log, stderr)})
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func goBack(ctx context.Context, o config.Options, to string, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	a, err := daemon.RollbackPolicy(ctx, daemon.Config{Config: cfg, Version: version, Log: logger(cfg.Log, io.Discard)}, to)
+	a, err := daemon.RollbackPolicy(ctx, daemon.Config{Settings: cfg, Version: version, Log: logger(cfg.Log, io.Discard)}, to)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -35,21 +34,12 @@ import (
 var schema embed.FS
 
 // Schema returns the part's tables.
-func Schema() store.Schema {
-	sub, _ := fs.Sub(schema, "schema") // a valid constant path: it cannot fail
-	return store.Schema{Part: "access", FS: sub}
-}
-
-// Recorder journals an event inside a transaction.
-type Recorder interface {
-	// Append adds the event; it is durable when the transaction is.
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("access", schema) }
 
 // Config wires a Registry.
 type Config struct {
 	DB      *store.DB
-	Journal Recorder
+	Journal store.Recorder
 	StateID string // the audience that signatures must name
 	Now     func() time.Time
 }

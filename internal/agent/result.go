@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // Artifacts keeps what is too long to tell a model.
@@ -116,11 +117,9 @@ func tailOf(s string, n int) string {
 
 // encode writes JSON with its signs as they are.
 func encode(v any) string {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // an output that is not JSON was put in as a text
+	text, err := canon.JSON(v)
+	if err != nil { // an output that is not JSON was put in as a text
 		return `{"outcome":"unknown","reason":"the outcome cannot be told"}`
 	}
-	return string(bytes.TrimSpace(buf.Bytes()))
+	return string(text)
 }

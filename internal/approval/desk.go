@@ -28,7 +28,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -41,25 +40,13 @@ import (
 var schema embed.FS
 
 // Schema returns the desk's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schema, "schema")
-	if err != nil { // the path is a constant of this file
-		panic(err)
-	}
-	return store.Schema{Part: "approval", FS: sub}
-}
-
-// Recorder writes journal lines inside a transaction.
-type Recorder interface {
-	// Append adds e to tx; both become durable together or not at all.
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("approval", schema) }
 
 // Config wires a Desk. The first five fields are required; a zero limit is the
 // default.
 type Config struct {
 	DB      *store.DB
-	Journal Recorder
+	Journal store.Recorder
 	Now     func() time.Time
 	Boot    func() (bootID string, since time.Duration) // counts through suspend
 	NewID   func() palyra.ID

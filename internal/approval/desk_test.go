@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// journal is a Recorder that keeps its lines in a table of the same store, so
+// journal is a recorder that keeps its lines in a table of the same store, so
 // that they share the fate of the transaction they came in. A call outside a
 // write transaction fails.
 type journal struct {

@@ -2,10 +2,8 @@ package approval
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -135,7 +133,7 @@ type chain struct {
 }
 
 func (c *chain) add(line any) error {
-	b, err := encodeLine(line)
+	b, err := canon.JSON(line)
 	if err != nil {
 		return err
 	}
@@ -179,15 +177,3 @@ func (c *chain) close(t exportTrailer, s Signer) error {
 }
 
 func hashLine(b []byte) palyra.Digest { return palyra.Digest(canon.Sum(lineDomain, b)) }
-
-// encodeLine is the one encoding of a line: compact JSON, fields in the order
-// of the type, nothing escaped that need not be.
-func encodeLine(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}

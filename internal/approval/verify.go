@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // Report is what a verified export says of itself.
@@ -163,7 +164,7 @@ func (v *verifier) trailer(line []byte, keys map[string]ed25519.PublicKey) error
 	return errors.New("signed by none of the keys given")
 }
 
-// decodeLine reads a line and refuses every spelling but the one encodeLine
+// decodeLine reads a line and refuses every spelling but the one canon.JSON
 // writes: with it go repeated keys, other cases of a name, and white space.
 func decodeLine(line []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
@@ -172,7 +173,7 @@ func decodeLine(line []byte, into any) error {
 	if err := dec.Decode(into); err != nil {
 		return err
 	}
-	again, err := encodeLine(into)
+	again, err := canon.JSON(into)
 	if err != nil {
 		return err
 	}

@@ -36,13 +36,7 @@ import (
 var schema embed.FS
 
 // Schema returns the part's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schema, "schema")
-	if err != nil { // the directory is embedded above
-		panic(err)
-	}
-	return store.Schema{Part: "artifact", FS: sub}
-}
+func Schema() store.Schema { return store.SchemaOf("artifact", schema) }
 
 // Config wires a Store. Zero bounds get the defaults.
 type Config struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // outcome checks what the agent got against what was signed. The digest binds
@@ -15,7 +16,7 @@ func (v *verifier) outcome(text, body []byte) error {
 		return fail("the outcome is not the one that was signed")
 	}
 	var o palyra.Outcome
-	if err := decode(text, &o); err != nil {
+	if err := canon.Strict(text, &o); err != nil {
 		return fail("the outcome does not have the right fields")
 	}
 	again, err := o.Marshal()
@@ -72,7 +73,7 @@ func (v *verifier) streams(o palyra.Outcome) error {
 		{"stdout", o.Stdout, o.StdoutB64, v.predicate.StdoutDigest},
 		{"stderr", o.Stderr, o.StderrB64, v.predicate.StderrDigest},
 	} {
-		raw, err := canonical(s.b64, 0)
+		raw, err := canon.Base64(s.b64, 0)
 		if err != nil || (s.text != "" && s.b64 != "") {
 			return fail("%s stands twice or is not base64", s.name)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"palyra"
 	"palyra/internal/store"
@@ -17,13 +16,7 @@ import (
 var schemas embed.FS
 
 // Schema returns the package's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schemas, "schema")
-	if err != nil {
-		panic(err) // the directory is part of the build
-	}
-	return store.Schema{Part: "attest", FS: sub}
-}
+func Schema() store.Schema { return store.SchemaOf("attest", schemas) }
 
 // Apply keeps the envelope of a finished call, in the transaction that records
 // the finish. It refuses an event whose attestation is not the one it names:

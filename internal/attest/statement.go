@@ -2,13 +2,12 @@ package attest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // subjectPrefix and the call's id name the subject of a statement.
@@ -57,15 +56,15 @@ func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 		return nil, p, errors.New("the predicate's execution_sha256 is not its own")
 	}
 	p.ExecutionSHA256 = execution
-	first, err := marshal(statementOf(p))
+	first, err := canon.JSON(statementOf(p))
 	if err != nil {
 		return nil, p, err
 	}
 	var st statement
-	if err := decode(first, &st); err != nil {
+	if err := canon.Strict(first, &st); err != nil {
 		return nil, p, err
 	}
-	text, err := marshal(st)
+	text, err := canon.JSON(st)
 	if err != nil {
 		return nil, p, err
 	}
@@ -77,10 +76,10 @@ func encodeStatement(p palyra.Predicate) ([]byte, palyra.Predicate, error) {
 // no other.
 func decodeStatement(payload []byte) (palyra.Predicate, error) {
 	var st statement
-	if err := decode(payload, &st); err != nil {
+	if err := canon.Strict(payload, &st); err != nil {
 		return palyra.Predicate{}, fail("the payload is not a statement of ours")
 	}
-	again, err := marshal(st)
+	again, err := canon.JSON(st)
 	if err != nil || !bytes.Equal(again, payload) {
 		return palyra.Predicate{}, fail("the payload is not written as the daemon writes it")
 	}
@@ -96,32 +95,6 @@ func decodeStatement(payload []byte) (palyra.Predicate, error) {
 		return p, fail("the predicate lacks an id or a digest")
 	}
 	return p, nil
-}
-
-// marshal writes compact JSON without escaping HTML.
-func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
-// decode reads one JSON value. Numbers of free form keep their digits. Spellings
-// that the JSON package is lenient about show when v is marshalled again.
-func decode(raw []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("data after the value")
-	}
-	return nil
 }
 
 // fail is a finding of Verify.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // MaxInput is the largest text that Verify looks at.
@@ -54,7 +54,7 @@ type Report struct {
 
 // KeyOf returns the trusted key for a bare base64 Ed25519 public key.
 func KeyOf(text string) (palyra.Key, error) {
-	pub, err := canonical(text, ed25519.PublicKeySize)
+	pub, err := canon.Base64(text, ed25519.PublicKeySize)
 	if err != nil {
 		return palyra.Key{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "that is not a base64 Ed25519 public key").
 			WithRemedy("take it from 'palyra keys list'")
@@ -134,7 +134,7 @@ func split(text []byte) (envelope, body []byte) {
 // envelope checks form and signature and returns the payload.
 func (v *verifier) envelope(text []byte) ([]byte, error) {
 	var env palyra.Envelope
-	if err := decode(text, &env); err != nil {
+	if err := canon.Strict(text, &env); err != nil {
 		return nil, fail("there is no DSSE envelope in it")
 	}
 	again, err := json.Marshal(env)
@@ -147,11 +147,11 @@ func (v *verifier) envelope(text []byte) ([]byte, error) {
 	if len(env.Signatures) != 1 {
 		return nil, fail("the envelope has %d signatures, not one", len(env.Signatures))
 	}
-	payload, err := canonical(env.Payload, 0)
+	payload, err := canon.Base64(env.Payload, 0)
 	if err != nil {
 		return nil, fail("the payload is not canonical base64")
 	}
-	sig, err := canonical(env.Signatures[0].Sig, ed25519.SignatureSize)
+	sig, err := canon.Base64(env.Signatures[0].Sig, ed25519.SignatureSize)
 	if err != nil {
 		return nil, fail("the signature is not canonical base64")
 	}
@@ -174,7 +174,7 @@ func (v *verifier) key(id string) (ed25519.PublicKey, error) {
 		if k.Use != keyUse && k.Use != "" {
 			continue
 		}
-		pub, err := canonical(k.PublicKey, ed25519.PublicKeySize)
+		pub, err := canon.Base64(k.PublicKey, ed25519.PublicKeySize)
 		if err != nil || keyID(pub) != id {
 			continue
 		}
@@ -191,15 +191,6 @@ func (v *verifier) retired() {
 			v.warn("the signing key was retired before this run finished")
 		}
 	}
-}
-
-// canonical decodes base64 that has no second spelling; size 0 is any.
-func canonical(text string, size int) ([]byte, error) {
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || base64.StdEncoding.EncodeToString(b) != text || (size > 0 && len(b) != size) {
-		return nil, fail("not canonical base64")
-	}
-	return b, nil
 }
 
 // keyID names a public key: the first 16 hex digits of its SHA-256.

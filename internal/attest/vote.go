@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // decideMethod is the one method whose signature is an answer.
@@ -44,11 +45,11 @@ func (v *verifier) vote(n int, vote palyra.Vote) error {
 
 func (v *verifier) voteSignature(n int, s palyra.Signature) error {
 	bad := func(what string) error { return fail("vote %d: %s", n, what) }
-	pub, err := canonical(s.PublicKey, ed25519.PublicKeySize)
+	pub, err := canon.Base64(s.PublicKey, ed25519.PublicKeySize)
 	if err != nil {
 		return bad("the public key is not canonical base64")
 	}
-	sig, err := canonical(s.Sig, ed25519.SignatureSize)
+	sig, err := canon.Base64(s.Sig, ed25519.SignatureSize)
 	if err != nil {
 		return bad("the signature is not canonical base64")
 	}

@@ -137,7 +137,7 @@ func (d *Bundles) checkActivations(ctx context.Context) error {
 	}
 	kind := palyra.PolicyActivated{}.Kind()
 	for from := int64(1); ; {
-		page, err := d.Journal.Entries(ctx, journal.Query{From: from, Kind: kind, Limit: 500})
+		page, err := d.Journal.Entries(ctx, palyra.EntryFilter{From: from, Kind: kind, Limit: 500})
 		if err != nil {
 			return err
 		}

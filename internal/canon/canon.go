@@ -33,10 +33,17 @@ import (
 // MaxDepth is the deepest nesting of lists and maps that is accepted.
 const MaxDepth = 64
 
-// ErrText is in the chain when a string is not UTF-8, and so has no canonical form.
-var ErrText = errors.New("canon: invalid UTF-8")
-
-var errDepth = fmt.Errorf("canon: nested deeper than %d", MaxDepth)
+// What a document can lack to have a canonical form. They are in the chain of an error, with the place where it is
+// known; a document that does not parse at all has none of them.
+var (
+	ErrText      = errors.New("canon: invalid UTF-8")
+	ErrSurrogate = errors.New("canon: lone surrogate in a string")
+	ErrDepth     = fmt.Errorf("canon: nested deeper than %d", MaxDepth)
+	ErrRest      = errors.New("canon: data after the JSON value")
+	ErrRepeated  = errors.New("canon: a key is repeated")
+	ErrNumber    = errors.New("canon: bad number")
+	ErrRange     = errors.New("canon: exponent out of range")
+)
 
 // Marshal returns the canonical bytes of v's JSON form. Strings that are not
 // UTF-8 are refused: the JSON package would write U+FFFD for every bad byte, and
@@ -104,7 +111,7 @@ func Append(b []byte, v any) ([]byte, error) { return appendValue(b, v, 0) }
 
 func appendValue(b []byte, v any, depth int) ([]byte, error) {
 	if depth > MaxDepth {
-		return nil, errDepth
+		return nil, ErrDepth
 	}
 	switch v := v.(type) {
 	case nil:

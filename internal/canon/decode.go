@@ -30,7 +30,7 @@ var errShort = errors.New("canon: value cut short")
 
 func (d *decoder) value(depth int) (any, error) {
 	if depth > MaxDepth {
-		return nil, errDepth
+		return nil, ErrDepth
 	}
 	if d.i >= len(d.b) {
 		return nil, errShort

@@ -88,7 +88,7 @@ func (d *Doc) end(i int) {
 
 func (d *Doc) value(depth int) error {
 	if depth > MaxDepth {
-		return errDepth
+		return ErrDepth
 	}
 	switch c := d.p.next(); c {
 	case '{':

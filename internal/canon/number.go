@@ -18,7 +18,7 @@ const (
 // numbers a float cannot tell apart keep different digests.
 func normal(s string) (string, error) {
 	if len(s) == 0 || len(s) > maxNumberText {
-		return "", fmt.Errorf("canon: number of %d characters", len(s))
+		return "", fmt.Errorf("%w of %d characters", ErrNumber, len(s))
 	}
 	if plain(s) {
 		return s, nil
@@ -28,7 +28,7 @@ func normal(s string) (string, error) {
 	if i := strings.IndexAny(digits, "eE"); i >= 0 {
 		n, err := strconv.Atoi(digits[i+1:])
 		if err != nil || n > maxExponent || n < -maxExponent {
-			return "", fmt.Errorf("canon: exponent out of range in %q", s)
+			return "", fmt.Errorf("%w in %q", ErrRange, s)
 		}
 		exp, digits = n, digits[:i]
 	}
@@ -37,7 +37,7 @@ func normal(s string) (string, error) {
 		exp -= len(frac)
 	}
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return "", fmt.Errorf("canon: bad number %q", s)
+		return "", fmt.Errorf("%w %q", ErrNumber, s)
 	}
 	digits = strings.TrimLeft(digits, "0")
 	if digits == "" {

@@ -2,7 +2,6 @@ package canon
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -23,7 +22,7 @@ func Parse(raw []byte) (any, error) {
 		return nil, err
 	}
 	if p.space(); p.i != len(p.b) {
-		return nil, p.bad("data after the JSON value")
+		return nil, p.at(ErrRest)
 	}
 	return v, nil
 }
@@ -35,6 +34,9 @@ type parser struct {
 }
 
 func (p *parser) bad(what string) error { return fmt.Errorf("canon: byte %d: %s", p.i, what) }
+
+// at says where a flaw is that has a name.
+func (p *parser) at(flaw error) error { return fmt.Errorf("%w, at byte %d", flaw, p.i) }
 
 func (p *parser) space() {
 	for p.i < len(p.b) {
@@ -58,7 +60,7 @@ func (p *parser) next() byte {
 
 func (p *parser) value(depth int) (any, error) {
 	if depth > MaxDepth {
-		return nil, errDepth
+		return nil, ErrDepth
 	}
 	switch c := p.next(); c {
 	case '{':
@@ -145,7 +147,7 @@ func (p *parser) member(m map[string]any, depth int) error {
 		return err
 	}
 	if _, dup := m[k]; dup {
-		return p.bad("a key is repeated")
+		return p.at(ErrRepeated)
 	}
 	if p.next() != ':' {
 		return p.bad("expected :")
@@ -171,12 +173,12 @@ func (p *parser) number() (string, error) {
 		return "", p.bad("not a JSON value")
 	}
 	if p.take(".") != 0 && !digits() {
-		return "", p.bad("bad number")
+		return "", p.at(ErrNumber)
 	}
 	if p.take("eE") != 0 {
 		p.take("+-")
 		if !digits() {
-			return "", p.bad("bad number")
+			return "", p.at(ErrNumber)
 		}
 	}
 	return normal(p.b[start:p.i])
@@ -260,8 +262,6 @@ func (p *parser) escaped(s []byte) (string, error) {
 	return "", p.bad("the string does not end")
 }
 
-var errSurrogate = errors.New("canon: lone surrogate in a string")
-
 // escape reads what follows a backslash. A lone surrogate, which other readers
 // silently turn into U+FFFD and so give two texts one value, is refused.
 func (p *parser) escape() (rune, error) {
@@ -295,14 +295,14 @@ func (p *parser) codePoint() (rune, error) {
 		return r, err
 	}
 	if p.take("\\") == 0 || p.take("u") == 0 {
-		return 0, errSurrogate
+		return 0, ErrSurrogate
 	}
 	low, err := p.hex()
 	if err != nil {
 		return 0, err
 	}
 	if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-		return 0, errSurrogate
+		return 0, ErrSurrogate
 	}
 	return r, nil
 }

@@ -12,6 +12,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -99,6 +100,13 @@ func (c *Catalog) List() []palyra.Tool {
 func (c *Catalog) Get(name string) (palyra.Tool, error) {
 	k, err := c.find(name)
 	return k.tool, err
+}
+
+// ReadOnly reports whether a tool only looks. What policy would ask about is not among them: an agent calls such tools
+// side by side, and parallel questions help nobody.
+func (c *Catalog) ReadOnly(name string) bool {
+	t, err := c.Get(name)
+	return err == nil && t.ReadOnly && !t.Sensitive()
 }
 
 func (c *Catalog) find(name string) (known, error) {
@@ -194,16 +202,19 @@ func object(raw []byte) (map[string]any, error) {
 
 // flaw names what the parser disliked without repeating the input.
 func flaw(err error) string {
-	for _, f := range []struct{ sign, words string }{
-		{"invalid UTF-8", "they are not UTF-8"},
-		{"lone surrogate", "a string has half of a surrogate pair"},
-		{"nested deeper", "they are nested too deeply"},
-		{"data after", "something follows the object"},
-		{"repeated", "a key is repeated"},
-		{"number", "a number is malformed or too long"},
-		{"exponent", "a number is out of range"},
+	for _, f := range []struct {
+		flaw  error
+		words string
+	}{
+		{canon.ErrText, "they are not UTF-8"},
+		{canon.ErrSurrogate, "a string has half of a surrogate pair"},
+		{canon.ErrDepth, "they are nested too deeply"},
+		{canon.ErrRest, "something follows the object"},
+		{canon.ErrRepeated, "a key is repeated"},
+		{canon.ErrNumber, "a number is malformed or too long"},
+		{canon.ErrRange, "a number is out of range"},
 	} {
-		if strings.Contains(err.Error(), f.sign) {
+		if errors.Is(err, f.flaw) {
 			return f.words
 		}
 	}

@@ -107,6 +107,8 @@ func TestRefusals(t *testing.T) {
 		{"palyra.echo", `{"te\u0000xt":"a"}`, palyra.ReasonMalformedInput, "NUL"},
 		{"palyra.echo", `{"text":["a",{"b":"\u0000"}]}`, palyra.ReasonMalformedInput, "NUL"},
 		{"palyra.echo", `{"text":` + deep + `}`, palyra.ReasonMalformedInput, "deep"},
+		{"palyra.echo", `{"text":1e9999}`, palyra.ReasonMalformedInput, "out of range"},
+		{"palyra.echo", `{"text":` + strings.Repeat("1", 65) + `}`, palyra.ReasonMalformedInput, "too long"},
 		{"palyra.echo", `{}`, palyra.ReasonSchemaMismatch, `"text" is missing`},
 		{"palyra.echo", `{"txt":"x"}`, palyra.ReasonSchemaMismatch, `"text" is missing, and there is no argument "txt"`},
 		{"palyra.echo", `{"text":1}`, palyra.ReasonSchemaMismatch, `"text"`},

@@ -291,7 +291,7 @@ func (s *stage) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 }
 
 // List implements tools.Calls.
-func (s *stage) List(context.Context, tools.Filter) ([]*palyra.Call, palyra.ID, error) {
+func (s *stage) List(context.Context, palyra.CallFilter) ([]*palyra.Call, palyra.ID, error) {
 	return nil, "", nil
 }
 

@@ -19,9 +19,6 @@ import (
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/run"
-
-	journalsvc "palyra/internal/rpc/journal"
-	toolsvc "palyra/internal/rpc/tools"
 )
 
 // Adapters, each named for the part it adapts to the doors' words.
@@ -50,10 +47,6 @@ func heldCall(j *journal.Journal) func(context.Context, palyra.ID) error {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonVerifyFailed, "the record of the call was changed: %s", f.Why).
 			WithRemedy("run 'palyra journal verify', and keep the state as evidence")
 	}
-}
-
-func (p callsPart) List(ctx context.Context, f toolsvc.Filter) ([]*palyra.Call, palyra.ID, error) {
-	return p.Calls.List(ctx, run.Filter{Reach: f.Reach, Principal: f.Principal, Session: f.Session, State: f.State, Before: f.Before, Limit: f.Limit})
 }
 
 // deskPart adds to the desk what needs other parts: policy's word on who may
@@ -112,7 +105,7 @@ func (p deskPart) pairs(a palyra.Approval, v palyra.Vote, who rpc.Caller) error 
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s to pair a device", v.By, manage).
 			WithRemedy("have an owner or admin answer")
 	}
-	if who.Operator.Device != "" && p.d.devices.offeredWith(who.Operator.KeyID) {
+	if who.Operator.Device != "" && p.d.devices.OfferedWith(who.Operator.KeyID) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonRequesterDecides, "the device that showed the code may not answer for the machine that used it").
 			WithRemedy("answer on the daemon's own machine, or on another device")
 	}
@@ -153,10 +146,6 @@ func (p leasesPart) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeaseP
 }
 
 type journalPart struct{ *journal.Journal }
-
-func (p journalPart) Entries(ctx context.Context, q journalsvc.Query) ([]palyra.Entry, error) {
-	return p.Journal.Entries(ctx, journal.Query{From: q.From, To: q.To, Kind: q.Kind, Call: q.Call, Limit: q.Limit})
-}
 
 func (p journalPart) Head(ctx context.Context) (wire.Head, error) {
 	h, err := p.Journal.Head(ctx)
@@ -210,7 +199,7 @@ type statusPart struct {
 }
 
 func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
-	d, paths := p.d, p.d.Config.Config.Paths
+	d, paths := p.d, p.d.Settings.Paths
 	head, err := d.journal.Head(ctx)
 	if err != nil {
 		return wire.Status{}, err
@@ -233,14 +222,14 @@ func (p statusPart) Status(ctx context.Context) (wire.Status, error) {
 		StartedAt: d.started.UTC(), Home: paths.Home, KeysDir: paths.Keys, AgentSocket: p.agent, OperatorSocket: p.operator,
 		JournalSize: head.Size, JournalOK: true, JournalKey: d.ring.Signer(keyring.Journal).Verifier(),
 		Bundle: d.policy.Bundle().Digest(), Snapshot: snap, Preset: d.bundles.Name(), Separation: level,
-		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.path.native.kept.features(ctx, d.shelves()),
-		Problems: slices.Concat(d.diskProblem(), d.problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
+		Pending: pending, Running: int64(d.path.calls.Running()), Features: d.shelved.Texts(ctx, d.shelves()),
+		Problems: slices.Concat(d.diskProblem(), d.path.tiers.Problems(ctx), d.trouble.list()), Limited: d.limits.Counters(), Console: console, Remote: remote,
 	}, nil
 }
 
 // addresses are where browsers and devices come in; empty before the doors open.
 func (p statusPart) addresses() (console, remote string) {
-	s := p.d.devices.server.Load()
+	s := p.d.server.Load()
 	if s == nil {
 		return "", ""
 	}

@@ -32,7 +32,7 @@ func testDaemon(tb testing.TB) *Daemon {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	d, err := New(tb.Context(), Config{Config: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	d, err := New(tb.Context(), Config{Settings: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func rest(b *testing.B, n int, f func(context.Context) error) []time.Duration {
 func programDaemon(b *testing.B) *Daemon {
 	b.Helper()
 	dir := b.TempDir()
-	cell := filepath.Join(dir, cellName)
+	cell := filepath.Join(dir, "palyra-cell")
 	build := exec.Command("go", "build", "-o", cell, "palyra/cmd/palyra-cell")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -145,7 +145,7 @@ func programDaemon(b *testing.B) *Daemon {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d, err := New(b.Context(), Config{Config: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	d, err := New(b.Context(), Config{Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}

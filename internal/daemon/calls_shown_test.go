@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/tools"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // An agent that proposes to write over a file learns nothing of what stands in it:

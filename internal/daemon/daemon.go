@@ -12,11 +12,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"palyra"
@@ -27,11 +27,15 @@ import (
 	"palyra/internal/bundle"
 	"palyra/internal/config"
 	"palyra/internal/durable"
+	"palyra/internal/enrol"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
 	"palyra/internal/limit"
+	"palyra/internal/mcp/upstream"
 	"palyra/internal/policy"
 	"palyra/internal/posture"
+	"palyra/internal/prune"
+	"palyra/internal/rpc"
 	"palyra/internal/run"
 	"palyra/internal/statedir"
 	"palyra/internal/store"
@@ -45,7 +49,7 @@ var schema embed.FS
 
 // Config says what to run.
 type Config struct {
-	Config     config.Config
+	Settings   config.Config
 	Version    string
 	CellDigest string // SHA-256 of the palyra-cell to run, in hex; without it no program is run
 	NewState   bool   // put what is there of a state aside and begin a new one
@@ -73,12 +77,12 @@ type Daemon struct {
 	sessions *run.Sessions
 	path     *path
 	posture  *posture.Store
-	insiders insiders
-	devices  *devices
+	devices  *enrol.Devices
+	server   atomic.Pointer[rpc.Server] // nil before Run
 	limits   *limit.Limiter
 	trouble  trouble
-	chosen   map[string]fs.FileMode // modes of Palyra's own paths, at the start
-	stopped  palyra.DaemonStopped   // how Run ended
+	shelved  prune.Usage
+	stopped  palyra.DaemonStopped // how Run ended
 }
 
 func now() time.Time { return time.Now() }
@@ -108,7 +112,7 @@ func New(ctx context.Context, c Config) (_ *Daemon, err error) {
 
 // openState takes the lock and opens the store.
 func (d *Daemon) openState(ctx context.Context) error {
-	paths := d.Config.Config.Paths
+	paths := d.Settings.Paths
 	if err := paths.Make(); err != nil {
 		return err
 	}
@@ -129,13 +133,9 @@ func (d *Daemon) openState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own, err := fs.Sub(schema, "schema")
-	if err != nil {
-		return err
-	}
-	d.db, err = store.Open(ctx, engine, append(upstreamSchemas(),
-		store.Schema{Part: "daemon", FS: own}, journal.Schema(), keyring.Schema(), access.Schema(), policy.Schema(),
-		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())...)
+	d.db, err = store.Open(ctx, engine, upstream.Schema(),
+		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), policy.Schema(),
+		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -151,9 +151,9 @@ func (d *Daemon) nameState(ctx context.Context, left []string) error {
 	if !errors.Is(err, store.ErrNoRows) {
 		return err
 	}
-	log := d.Config.Config.Paths.State + "-wal"
+	log := d.Settings.Paths.State + "-wal"
 	if left = slices.DeleteFunc(left, func(path string) bool { return path == log }); len(left) > 0 {
-		return statedir.Gone(d.Config.Config.Paths.State, left)
+		return statedir.Gone(d.Settings.Paths.State, left)
 	}
 	return d.db.Write(ctx, "state.named", func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO state (one, id) VALUES (1, ?) ON CONFLICT DO NOTHING`, string(newID())); err != nil {
@@ -166,7 +166,7 @@ func (d *Daemon) nameState(ctx context.Context, left []string) error {
 // openKeys opens the signing keys, then the journal they sign.
 func (d *Daemon) openKeys(ctx context.Context) error {
 	ring, err := keyring.Open(ctx, keyring.Config{
-		Dir: d.Config.Config.Paths.Keys, Credentials: os.Getenv("CREDENTIALS_DIRECTORY"), Name: "palyra/" + d.stateID, DB: d.db, Now: now,
+		Dir: d.Settings.Paths.Keys, Credentials: os.Getenv("CREDENTIALS_DIRECTORY"), Name: "palyra/" + d.stateID, DB: d.db, Now: now,
 	})
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func verifiers(ring *keyring.Ring, use string) []string {
 
 // openDesk opens the approvals and the attestations.
 func (d *Daemon) openDesk(context.Context) (err error) {
-	a := d.Config.Config.Approvals
+	a := d.Settings.Approvals
 	d.desk, err = approval.New(approval.Config{
 		DB: d.db, Journal: d.journal, Now: now, Boot: boot, NewID: newID, Log: d.Log, Wait: a.Wait(), DenyHold: a.DenyHold(),
 		OnceTTL: a.OnceTTL(), MaxTTL: a.MaxTTL(), MaxPending: int(a.MaxPending), DailyBytes: a.DailyBytes,
@@ -222,7 +222,7 @@ func (d *Daemon) settle(ctx context.Context) error {
 	if _, err := d.journal.Record(ctx, palyra.DaemonStarted{Version: d.Version, Instance: d.instance, BootID: bootID}); err != nil {
 		return err
 	}
-	if err := d.path.native.runner.Recover(ctx); err != nil { // nothing of an earlier daemon runs when its calls are told unknown
+	if err := d.path.tiers.Runner.Recover(ctx); err != nil { // nothing of an earlier daemon runs when its calls are told unknown
 		return err
 	}
 	if err := d.path.calls.Recover(ctx, d.desk.Settled); err != nil {

@@ -21,7 +21,7 @@ func open(t *testing.T, home string) (*Daemon, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(t.Context(), Config{Config: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return New(t.Context(), Config{Settings: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
 func home(t *testing.T) string {

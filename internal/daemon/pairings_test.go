@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/enrol"
 	"palyra/internal/identity"
 	"palyra/internal/pairing"
-	"palyra/internal/tool/device"
 )
 
 func aCandidate(t *testing.T, d *Daemon, id palyra.ID, name string) pairing.Candidate {
@@ -30,44 +30,6 @@ func aCandidate(t *testing.T, d *Daemon, id palyra.ID, name string) pairing.Cand
 	}
 }
 
-// Nobody becomes a device by a yes to a question that no machine waits for any
-// more, such as one that an earlier daemon left, or for another key than that
-// machine's.
-func TestOnlyAWaitingMachineBecomesADevice(t *testing.T) {
-	d, err := open(t, home(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	v, c := d.devices, aCandidate(t, d, "P1", "laptop")
-	p := device.Pairing{
-		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
-		Principal: c.Principal, Role: c.Role, By: c.By,
-	}
-	refused := func(p device.Pairing) {
-		t.Helper()
-		if _, err := v.register(t.Context(), "C1", p); palyra.AsError(err).Reason != palyra.ReasonPairingExpired {
-			t.Errorf("%v", err)
-		}
-	}
-	refused(p)
-	v.wait(c, true)
-	other := p
-	other.PublicKey = aCandidate(t, d, "P1", "laptop").PublicKey
-	refused(other)
-	if _, err := v.register(t.Context(), "C1", p); err != nil {
-		t.Error(err)
-	}
-	v.wait(c, false)
-	refused(p)
-	if _, ok := v.take("C1"); !ok || len(v.issued)+len(v.waiting) != 0 {
-		t.Errorf("%d issued, %d waiting", len(v.issued), len(v.waiting))
-	}
-	if all, err := d.access.Devices(t.Context()); err != nil || len(all) != 1 {
-		t.Errorf("%+v %v", all, err)
-	}
-}
-
 // A machine that leaves at once leaves no question behind.
 func TestAQuestionEndsWithItsMachine(t *testing.T) {
 	d, err := open(t, home(t))
@@ -80,33 +42,12 @@ func TestAQuestionEndsWithItsMachine(t *testing.T) {
 	asked, leaveLater := context.WithCancel(t.Context())
 	defer leaveLater()
 	for id, ctx := range map[palyra.ID]context.Context{"P1": gone, "P2": asked} {
-		if _, err := d.devices.ask(ctx, aCandidate(t, d, id, "m-"+string(id[1:])), func(palyra.ID) { leaveLater() }); err == nil {
+		if _, err := d.devices.Ask(ctx, aCandidate(t, d, id, "m-"+string(id[1:])), func(palyra.ID) { leaveLater() }); err == nil {
 			t.Error("it is a device")
 		}
 		if n, err := d.desk.CountPending(t.Context()); err != nil || n != 0 {
 			t.Errorf("%s: %d questions are open, %v", id, n, err)
 		}
-	}
-}
-
-// Under a name that is or was a device's nobody is asked.
-func TestAUsedNameIsNotAskedAbout(t *testing.T) {
-	d, err := open(t, home(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	c := aCandidate(t, d, "P1", "laptop")
-	d.devices.wait(c, true)
-	if _, err := d.devices.register(t.Context(), "C1", device.Pairing{
-		Pairing: c.Pairing, Name: c.Name, PublicKey: c.PublicKey, KeyID: c.KeyID, Print: c.Fingerprint, Address: c.Address,
-		Principal: c.Principal, Role: c.Role, By: c.By,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = d.devices.ask(t.Context(), aCandidate(t, d, "P2", "laptop"), func(palyra.ID) { t.Error("asked") })
-	if e := palyra.AsError(err); e.Reason != palyra.ReasonExists || e.Code != palyra.Conflict {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -117,15 +58,15 @@ func TestRetiredAuthoritiesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	keys := keysPart{d.ring, d}
-	old := d.devices.authority.Key()
-	next, err := keys.Rotate(t.Context(), useCA, "user:ann")
+	keys := d.keys()
+	old := d.devices.Authority.Key()
+	next, err := keys.Rotate(t.Context(), enrol.UseCA, "user:ann")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []palyra.Key
 	for _, k := range keys.List() {
-		if k.Use == useCA {
+		if k.Use == enrol.UseCA {
 			got = append(got, k)
 		}
 	}

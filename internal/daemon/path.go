@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 
 	"palyra"
@@ -16,6 +15,7 @@ import (
 	"palyra/internal/run"
 	"palyra/internal/seal/trustedfiles"
 	"palyra/internal/store"
+	"palyra/internal/tiers"
 	"palyra/internal/tool"
 	"palyra/internal/tool/basic"
 	"palyra/internal/tool/device"
@@ -33,13 +33,12 @@ type path struct {
 	catalog   *catalog.Catalog
 	planner   *plan.Resolver
 	runner    *tool.Runner
-	native    *native
+	tiers     *tiers.Tiers
 	upstreams upstreams // nil: there are none
 	ledger    *run.Ledger
 	calls     *run.Calls
 	runs      *run.Runs
 	models    *agent.Models
-	guard     func(context.Context, *palyra.Call) // looks after a program of our own user
 }
 
 // close ends what is under way, runs first: they would only start more.
@@ -53,14 +52,17 @@ func (p *path) close() error {
 	if p.upstreams != nil {
 		p.upstreams.Close()
 	}
-	return p.native.close()
+	if p.tiers == nil {
+		return nil
+	}
+	return p.tiers.Close()
 }
 
 // openPath wires the gate.
 func (d *Daemon) openPath(ctx context.Context) error {
-	c := d.Config.Config
+	c := d.Settings
 	var err error
-	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: d.own()})
+	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: c.Own(d.stateID)})
 	if err != nil {
 		return err
 	}
@@ -69,12 +71,15 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.chosen = d.modes()
-	p := &path{guard: d.guard}
-	if err = d.openNative(p); err != nil {
+	p := &path{}
+	p.tiers, err = tiers.Open(tiers.Config{
+		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p, Ask: p.askHost,
+		Posture: d.current, Now: now, Log: d.Log,
+	})
+	if err != nil {
 		return err
 	}
-	if p.tools, err = tool.NewSet(append(builtin(d.files, p.native.guard), device.All(d.devices.tool())...)...); err != nil {
+	if p.tools, err = tool.NewSet(append(builtin(d.files, p.tiers.Guard), device.All(d.devices.Tool())...)...); err != nil {
 		return err
 	}
 	if p.catalog, err = p.catalogOf(c); err != nil {
@@ -84,9 +89,6 @@ func (d *Daemon) openPath(ctx context.Context) error {
 		return err
 	}
 	if p.planner, err = p.plannerOf(c, d.work, new(trustedfiles.TrustedFiles)); err != nil {
-		return err
-	}
-	if err = d.openRunner(p); err != nil {
 		return err
 	}
 	p.runner, err = tool.NewRunner(tool.Config{Tools: p.tools, Artifacts: d.files, Now: now})
@@ -99,7 +101,7 @@ func (d *Daemon) openPath(ctx context.Context) error {
 // catalogOf makes the catalog of the path's own tools and more, under a configuration.
 func (p *path) catalogOf(c config.Config, more ...palyra.Tool) (*catalog.Catalog, error) {
 	return catalog.New(catalog.Config{
-		Tools: slices.Concat(p.tools.Specs(), p.native.tool.Specs(), more), MaxCalls: c.ToolCall.MaxCallsPerRun, Foreign: foreign.Tool,
+		Tools: slices.Concat(p.tools.Specs(), p.tiers.Tool.Specs(), more), MaxCalls: c.ToolCall.MaxCallsPerRun, Foreign: foreign.Tool,
 	})
 }
 
@@ -107,7 +109,7 @@ func (p *path) catalogOf(c config.Config, more ...palyra.Tool) (*catalog.Catalog
 func (p *path) plannerOf(c config.Config, work *workspace.Registry, g plan.TrustedFiles) (*plan.Resolver, error) {
 	return plan.New(plan.Config{
 		Workspaces: work, Drivers: p.drivers(foreign.Driver{Target: files.Target}), Wall: c.ToolCall.ExecutionTimeout(),
-		OutputBytes: c.ToolCall.OutputBytes, Longer: agentWall(c.ToolCall), TrustedFiles: g,
+		OutputBytes: c.ToolCall.OutputBytes, Longer: tiers.AgentWall(c.ToolCall), TrustedFiles: g,
 	})
 }
 
@@ -135,9 +137,9 @@ func (d *Daemon) sweep(ctx context.Context, c *palyra.Call) {
 func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger = run.NewLedger(d.db, d.journal, d.desk.Apply, d.attester.Apply)
 	p.ledger.Envelopes(d.attester.Envelope)
-	p.ledger.Budget(d.Config.Config.ToolCall.DailyBytes)
+	p.ledger.Budget(d.Settings.ToolCall.DailyBytes)
 	d.sessions, err = run.NewSessions(run.SessionConfig{
-		DB: d.db, Journal: d.journal, Now: now, Idle: d.Config.Config.Sessions.Idle(),
+		DB: d.db, Journal: d.journal, Now: now, Idle: d.Settings.Sessions.Idle(),
 		OnClose: []func(*store.Tx, palyra.ID, string) error{
 			func(tx *store.Tx, id palyra.ID, by string) error {
 				return d.desk.EndSession(tx, id, palyra.Principal(by))
@@ -162,33 +164,24 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	}
 	d.desk.OnLeaseEnd(p.calls.LeaseEnded)
 	d.desk.OnSettled(p.calls.ApprovalSettled)
-	d.path = p
+	d.path, d.devices.Calls = p, p.calls
 	return d.openRuns(p)
 }
 
-// closed lists the directories with what runs made, to which no link in a workspace
-// may lead: nobody looks through them for what other programs obey.
-func (d *Daemon) closed() []string {
-	p, at := d.Config.Config.Paths, d.places()
-	return []string{filepath.Dir(p.State), p.Cache, p.Quarantine, at.Cells, at.Caches, at.Posture, at.Stages, d.serverDirs()}
-}
+// Output implements sandbox.Streams: whoever follows the call hears it.
+func (p *path) Output(call palyra.ID, c palyra.Chunk) { p.calls.Output(call, c) }
 
-// own lists Palyra's own directories, which no workspace may touch.
-func (d *Daemon) own() []string {
-	p := d.Config.Config.Paths
-	dirs := []string{
-		filepath.Dir(p.State), p.Keys, filepath.Dir(p.OperatorKey), filepath.Dir(p.Config), p.Run, p.SocketDir(), p.Cache, p.Quarantine, d.cells(), d.serverDirs(), d.caches(), d.places().Posture, d.places().Stages,
+// Feed implements sandbox.Streams.
+func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.Feed(call) }
+
+// Run implements gate.Runner: the plan's tier says who runs it.
+func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
+	if l.Plan().Source == palyra.SourceMCP && p.upstreams != nil {
+		return p.upstreams.Call(ctx, l, c)
 	}
-	if p.Home != "" {
-		dirs = append(dirs, p.Home)
+	switch l.Plan().Tier {
+	case palyra.TierB, palyra.TierC:
+		return p.tiers.Run(ctx, l, c)
 	}
-	if dir := d.Config.Config.Policy.Dir; dir != "" {
-		dirs = append(dirs, dir)
-	}
-	for _, provider := range d.Config.Config.Providers {
-		if provider.KeyFile != "" {
-			dirs = append(dirs, provider.KeyFile)
-		}
-	}
-	return dirs
+	return p.runner.Run(ctx, l, c) // which refuses every tier but its own
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/enrol"
 )
 
 // Nobody is bound to a workspace that does not exist.
@@ -13,7 +14,7 @@ func TestBoundToRegisteredWorkspacesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	p := peoplePart{d.access, d}
+	p := enrol.People{Registry: d.access, Workspaces: d.work}
 	sig := palyra.Signature{}
 	_, uerr := p.AddUser(t.Context(), palyra.User{Principal: "user:bob", Role: palyra.RoleViewer, Workspaces: []string{"/srv/nothing"}}, sig)
 	_, cerr := p.ChangeUser(t.Context(), palyra.User{Principal: "user:bob", Role: palyra.RoleViewer, Workspaces: []string{"/srv/nothing"}}, sig)

@@ -26,7 +26,7 @@ func (d *Daemon) openPolicy(ctx context.Context) (err error) {
 
 func (d *Daemon) bundleConfig() bundle.Config {
 	return bundle.Config{
-		DB: d.db, Journal: d.journal, Judging: d.judging, Preset: d.Config.Config.Policy.Preset, Dir: d.Config.Config.Policy.Dir, Now: now, Log: d.Log,
+		DB: d.db, Journal: d.journal, Judging: d.judging, Preset: d.Settings.Policy.Preset, Dir: d.Settings.Policy.Dir, Now: now, Log: d.Log,
 		Users:   func(ctx context.Context) ([]palyra.User, error) { return d.access.Users(ctx) },
 		Trouble: func(err error) { d.trouble.set("policy", err) },
 	}
@@ -35,7 +35,7 @@ func (d *Daemon) bundleConfig() bundle.Config {
 // judging is what an engine judges with.
 func (d *Daemon) judging(b *policy.Bundle) policy.Config {
 	return policy.Config{
-		Bundle: b, Snapshot: d.Config.Config.Snapshot(), Probed: d.holds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing, Now: now,
+		Bundle: b, Snapshot: d.Settings.Snapshot(), Probed: d.holds, Analyse: command.Of, Project: d.projects.Of, Standing: d.standing, Now: now,
 	}
 }
 
@@ -73,7 +73,7 @@ func (p bundlesPart) Rollback(ctx context.Context, who rpc.Caller, digest palyra
 // RollbackPolicy puts earlier policies back into force on a state that no daemon
 // runs on; see bundle.Offline.
 func RollbackPolicy(ctx context.Context, c Config, to string) (a wire.Activation, err error) {
-	if _, err := os.Lstat(c.Config.Paths.State); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(c.Settings.Paths.State); errors.Is(err, fs.ErrNotExist) {
 		return wire.Activation{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no state yet, and so nothing to roll back").WithRemedy("start with 'palyra up'")
 	}
 	d := &Daemon{Config: c, instance: newID(), started: now()}

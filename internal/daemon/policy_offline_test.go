@@ -16,7 +16,7 @@ func offline(t *testing.T, dir, to string) (palyra.Digest, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := RollbackPolicy(t.Context(), Config{Config: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, to)
+	a, err := RollbackPolicy(t.Context(), Config{Settings: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, to)
 	if err == nil && a.By != "system:offline" {
 		t.Errorf("by %s", a.By)
 	}

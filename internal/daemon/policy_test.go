@@ -132,7 +132,7 @@ func start(t *testing.T, dir, setting string) (*Daemon, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(t.Context(), Config{Config: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return New(t.Context(), Config{Settings: cfg, Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
 func TestNothingToRollBackTo(t *testing.T) {
@@ -236,7 +236,7 @@ func TestActivationEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last palyra.PolicyActivated
-	if err := d.eachEntry(t.Context(), "policy.activated", func(raw []byte) error { return json.Unmarshal(raw, &last) }); err != nil {
+	if err := d.journal.Bodies(t.Context(), "policy.activated", func(raw []byte) error { return json.Unmarshal(raw, &last) }); err != nil {
 		t.Fatal(err)
 	}
 	if last.Bundle != a.Bundle || last.By != who.Operator.Principal || last.Signature == nil {

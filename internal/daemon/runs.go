@@ -6,10 +6,12 @@ import (
 
 	"palyra"
 	"palyra/internal/agent"
+	"palyra/internal/agent/anthropic"
+	"palyra/internal/agent/openai"
 	"palyra/internal/agent/scripted"
-	"palyra/internal/catalog"
 	"palyra/internal/config"
 	"palyra/internal/limit"
+	"palyra/internal/provider"
 	"palyra/internal/run"
 
 	runsvc "palyra/internal/rpc/runs"
@@ -17,16 +19,25 @@ import (
 
 // openRuns puts the agent's loop on the calls.
 func (d *Daemon) openRuns(p *path) (err error) {
-	if p.models, err = d.openModels(p); err != nil {
+	sources, err := provider.Sources(d.Settings, kinds(), d.Log)
+	if err != nil {
+		return err
+	}
+	m := d.Settings.Models
+	p.models, err = agent.NewModels(agent.ModelsConfig{
+		Sources: sources, Default: m.Default, Tools: p.catalog, Artifacts: d.files, Log: d.Log,
+		ContextBytes: int(m.ContextBytes), ResultBytes: int(m.ResultBytes), MaxTurns: m.MaxTurns, AnswerTokens: m.AnswerTokens,
+	})
+	if err != nil {
 		return err
 	}
 	providers := p.models.Providers()
 	providers["scripted"] = scripted.New
-	loop, err := agent.New(agent.Config{Providers: providers, Tools: knownTools{p.catalog}})
+	loop, err := agent.New(agent.Config{Providers: providers, Tools: p.catalog})
 	if err != nil {
 		return err
 	}
-	c := d.Config.Config.ToolCall
+	c := d.Settings.ToolCall
 	p.runs, err = run.NewRuns(run.RunsConfig{
 		DB: d.db, Journal: d.journal, Calls: p.calls, Sessions: d.sessions, Driver: loop, Now: now, Log: d.Log,
 		Limits: palyra.Budget{Calls: c.MaxCallsPerRun, WallMS: c.RunTimeoutMS, OutputBytes: c.RunOutputBytes, Parallel: c.ParallelCalls},
@@ -35,14 +46,12 @@ func (d *Daemon) openRuns(p *path) (err error) {
 	return err
 }
 
-// knownTools tells the loop which tools only look. What policy would ask about
-// is not among them: parallel questions help nobody.
-type knownTools struct{ *catalog.Catalog }
-
-// ReadOnly implements agent.Tools.
-func (k knownTools) ReadOnly(name string) bool {
-	t, err := k.Get(name)
-	return err == nil && t.ReadOnly && !t.Sensitive()
+// kinds are the wire formats of models, each by its official library.
+func kinds() map[string]provider.Kind {
+	return map[string]provider.Kind{
+		"openai":    {URL: openai.DefaultURL, Sign: openai.Sign, Make: func(u string, w *agent.Wire) agent.Model { return openai.New(u, w) }},
+		"anthropic": {URL: anthropic.DefaultURL, Sign: anthropic.Sign, Make: func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
+	}
 }
 
 // runsPart gives runs to the doors.
@@ -66,9 +75,4 @@ func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Ru
 		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
 		Workspace: r.Workspace, Session: palyra.ID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within, Credential: r.Credential,
 	})
-}
-
-// List implements the door's Runs.
-func (p runsPart) List(ctx context.Context, f runsvc.Filter) ([]palyra.Run, bool, error) {
-	return p.Runs.List(ctx, run.RunsFilter(f))
 }

@@ -42,9 +42,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.insiders.local = d.access.LocalAgent
-	d.insiders.server.Store(server)
-	d.devices.serve(server)
+	d.server.Store(server)
+	d.devices.Serve(d.remoteDoor(server))
 	d.openConsole(server)
 	parts := []func(context.Context) error{server.Run, d.desk.Run, d.sessions.Run, d.access.Run, d.prune, d.tryOut, d.bundles.Follow}
 	if d.path.upstreams != nil {
@@ -100,7 +99,7 @@ func (d *Daemon) prune(ctx context.Context) error {
 // doors binds the two sockets and puts every service on them; the doors that come
 // and go have the same.
 func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
-	paths := d.Config.Config.Paths
+	paths := d.Settings.Paths
 	dir := paths.SocketDir()
 	c := rpc.Config{
 		AgentSocket:    filepath.Join(dir, config.AgentSocket),
@@ -111,13 +110,13 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 	c.Services = []rpc.Service{
 		status.New(statusPart{d, c.AgentSocket, c.OperatorSocket, stop}),
 		tools.New(catalogPart{d.path.catalog}, callsPart{d.path.calls, d.journal}, callsPart{d.path.calls, d.journal}),
-		runs.New(runsPart{d.path.runs, d.path.models, d.Config.Config.Models.Principals}, desk),
+		runs.New(runsPart{d.path.runs, d.path.models, d.Settings.Models.Principals}, desk),
 		desk,
 		sessions.New(d.sessions),
 		workspaces.New(d.work),
 		access.New(d.registry()).WithConsole(consolePart{d}),
 		devicesvc.New(d.devices, d.access, d.devices),
-		keys.New(keysPart{d.ring, d}),
+		keys.New(d.keys()),
 		journal.New(journalPart{d.journal}),
 		policy.New(policyPart{d.explainer(), d}, bundlesPart{d.bundles}, d.history()),
 		attestations.New(d.attester),
@@ -139,12 +138,12 @@ func (d *Daemon) doors(stop func(by palyra.Principal)) (*rpc.Server, error) {
 // openConsole opens the door for browsers. A daemon without one serves: that is in
 // the status and the log.
 func (d *Daemon) openConsole(s *rpc.Server) {
-	listen := d.Config.Config.Console.Listen
+	listen := d.Settings.Console.Listen
 	if listen == "off" {
 		return
 	}
 	address, err := s.OpenConsole(listen)
-	if d.Config.Config.Default("console.listen") && errors.Is(err, syscall.EADDRINUSE) { // another daemon's, perhaps
+	if d.Settings.Default("console.listen") && errors.Is(err, syscall.EADDRINUSE) { // another daemon's, perhaps
 		address, err = s.OpenConsole("127.0.0.1:0")
 	}
 	d.trouble.set("console", err)
@@ -160,5 +159,5 @@ type consolePart struct{ d *Daemon }
 
 // Login implements the door's Console.
 func (p consolePart) Login(ctx context.Context, c rpc.Caller) (string, time.Time, error) {
-	return p.d.devices.server.Load().Login(ctx, c)
+	return p.d.server.Load().Login(ctx, c)
 }

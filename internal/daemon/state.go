@@ -10,14 +10,13 @@ import (
 
 	"palyra"
 	"palyra/internal/durable"
-	"palyra/internal/journal"
 	"palyra/internal/statedir"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 )
 
 func (d *Daemon) stateFiles() statedir.Files {
-	p := d.Config.Config.Paths
+	p := d.Settings.Paths
 	return statedir.Files{State: p.State, Keys: p.Keys, Artifacts: artifactDir(p.State)}
 }
 
@@ -76,7 +75,7 @@ func (d *Daemon) checkNamed(files statedir.Files, left []string) error {
 
 // recordBegin makes it a new state's first line that earlier ones lie beside it.
 func (d *Daemon) recordBegin(ctx context.Context) error {
-	page, err := d.journal.Entries(ctx, journal.Query{From: 1, Limit: 1})
+	page, err := d.journal.Entries(ctx, palyra.EntryFilter{From: 1, Limit: 1})
 	if err != nil || len(page) > 0 {
 		return err
 	}
@@ -97,7 +96,7 @@ const lowDisk = 16 << 20
 
 // diskProblem says that there is no space for the record, or little.
 func (d *Daemon) diskProblem() []string {
-	dir := filepath.Dir(d.Config.Config.Paths.State)
+	dir := filepath.Dir(d.Settings.Paths.State)
 	free, err := durable.Free(dir)
 	switch {
 	case err != nil && !errors.Is(err, errors.ErrUnsupported):

@@ -2,20 +2,12 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"palyra"
+	"palyra/internal/egress"
+	"palyra/internal/mcp/upstream"
 	"palyra/internal/plan"
-	"palyra/internal/sandbox"
-	"palyra/internal/tool/process"
+	"palyra/internal/tiers"
 
 	mcpsvc "palyra/internal/rpc/mcp"
 )
@@ -34,172 +26,57 @@ type upstreams interface {
 
 // drivers are those who know tools; more are asked last.
 func (p *path) drivers(more ...plan.Driver) []plan.Driver {
-	list := []plan.Driver{p.tools, p.native.tool}
+	list := []plan.Driver{p.tools, p.tiers.Tool}
 	if p.upstreams != nil {
 		list = append(list, p.upstreams)
 	}
 	return append(list, more...)
 }
 
-// serverDirs is where servers without a workspace work: a directory each, empty at
-// first.
-func (d *Daemon) serverDirs() string { return d.cells() + "-servers" }
-
-// serverPlan is the plan by which the server of an upstream runs: that of its
-// command in tier C, fed live. Its start is no call: the operator's signature under
-// the definition stands for it.
-func (d *Daemon) serverPlan(ctx context.Context, programs *process.Driver, name string, def palyra.UpstreamDefinition) (palyra.Plan, error) {
-	t, _ := programs.Tool(process.Name)
-	args, err := json.Marshal(serverArguments(def))
+// openUpstreams reads the upstream MCP servers and offers their tools.
+func (d *Daemon) openUpstreams(ctx context.Context, p *path) error {
+	servers := tiers.Servers{Tiers: p.tiers, Workspaces: d.work, NewID: newID}
+	r, err := upstream.New(ctx, upstream.Config{
+		DB: d.db, Journal: d.journal, Launcher: servers, Network: network{p.tiers.Guard}, Catalog: p.catalog,
+		Artifacts: d.files, Version: d.Version, Now: now, Log: d.Log,
+	})
 	if err != nil {
-		return palyra.Plan{}, err
+		return err
 	}
-	p := palyra.Plan{
-		Tool: process.Name, Arguments: args, Capabilities: slices.Sorted(slices.Values(t.Capabilities)), Source: t.Source, Tier: palyra.TierC,
-		Limits: palyra.Limits{WallMS: d.Config.Config.ToolCall.ExecutionTimeoutMS, OutputBytes: d.Config.Config.ToolCall.OutputBytes},
-	}
-	if p.Workspace, p.Mounts, err = d.serverPlace(ctx, name, def.Workspace); err != nil {
-		return palyra.Plan{}, err
-	}
-	c := &palyra.Call{Proposal: palyra.Proposal{Tool: process.Name, Arguments: args, Workspace: p.Workspace.Path}}
-	if err := programs.Plan(ctx, c, &p); err != nil {
-		return palyra.Plan{}, err
-	}
-	p.Stdin = palyra.StdinLive // after planning: interpreters are refused live instructions, and this is none
-	if p.Staging.Staged() {
-		p.Staging = palyra.Staging{Writes: palyra.WritesLive, Why: "it is a server, which lives on between calls"}
-	}
-	p.Limits.WallMS, p.Limits.EmittedBytes = 0, 0
-	return p, nil
-}
-
-// serverArguments are those of the process tool.
-func serverArguments(def palyra.UpstreamDefinition) map[string]any {
-	args := map[string]any{"command": def.Command[0], "args": append([]string{}, def.Command[1:]...), "tier": "c"}
-	if len(def.Env) > 0 {
-		args["env"] = def.Env
-	}
-	if len(def.Egress) > 0 {
-		args["egress"] = def.Egress
-	}
-	if def.Profile != "" {
-		args["profile"] = def.Profile
-	}
-	return args
-}
-
-// serverPlace is where a server works: in the definition's workspace, or in a
-// directory of its own, beside which a workspace may be mounted to be read.
-func (d *Daemon) serverPlace(ctx context.Context, name, workspace string) (palyra.WorkspaceRef, []palyra.Mount, error) {
-	dir, only := strings.CutSuffix(workspace, palyra.UpstreamReadOnly)
-	var ref palyra.WorkspaceRef
-	if dir != "" {
-		var err error
-		if ref, err = d.work.Resolve(ctx, dir, 0); err != nil || !only { // an operator has signed it
-			return ref, nil, err
-		}
-	}
-	owner := int64(os.Geteuid())
-	var mounts []palyra.Mount
-	if only { // who may read it is who it belongs to
-		owner, mounts = ref.Owner, []palyra.Mount{{Source: ref.Path, Target: ref.Path}}
-	}
-	own, err := d.serverDir(name, owner)
+	all, err := r.List(ctx)
 	if err != nil {
-		return ref, nil, fmt.Errorf("daemon: upstreams: %w", err)
+		return err
 	}
-	return palyra.WorkspaceRef{Path: own, Owner: owner, Known: true}, mounts, nil
-}
-
-// serverDir makes the directory of a server where it is missing, for who it runs as.
-func (d *Daemon) serverDir(name string, owner int64) (string, error) {
-	if err := os.MkdirAll(d.serverDirs(), 0o711); err != nil {
-		return "", err
+	var names []string
+	for _, u := range all {
+		names = append(names, u.Name)
 	}
-	above, err := filepath.EvalSymlinks(d.serverDirs())
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(above, name)
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	if os.Geteuid() == 0 { // nobody else can put anything there
-		err = os.Lchown(dir, int(owner), -1)
-	}
-	return dir, err
-}
-
-// forgetServer removes the directory of a server, so that the next one of its name
-// finds nothing that it did not put there.
-func (d *Daemon) forgetServer(name string) error {
-	dir, err := os.OpenRoot(d.serverDirs())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("daemon: upstreams: %w", err)
-	}
-	defer dir.Close()
-	if err := dir.RemoveAll(name); err != nil {
-		return fmt.Errorf("daemon: upstreams: %w", err)
-	}
+	servers.Tidy(names)
+	p.upstreams = upstreamPart{r}
 	return nil
 }
 
-// tidyServers removes the directories of servers that are no more.
-func (d *Daemon) tidyServers(known []string) {
-	dir, err := os.OpenRoot(d.serverDirs())
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		d.Log.Warn("the directories of MCP servers cannot be looked at", "error", err)
-		return
-	}
-	defer dir.Close()
-	entries, err := fs.ReadDir(dir.FS(), ".")
-	for _, e := range entries {
-		if !slices.Contains(known, e.Name()) {
-			err = errors.Join(err, dir.RemoveAll(e.Name()))
-		}
-	}
-	if err != nil {
-		d.Log.Warn("the directory of an MCP server cannot be removed", "error", err)
-	}
+// upstreamPart is the registry as the path and the doors know it.
+type upstreamPart struct{ *upstream.Registry }
+
+// Add implements the door's Upstreams.
+func (u upstreamPart) Add(ctx context.Context, a mcpsvc.Addition) (palyra.Upstream, error) {
+	return u.Registry.Add(ctx, upstream.AddRequest(a))
 }
 
-// serverProcess is a started server.
-type serverProcess struct{ *sandbox.Service }
-
-// Pipes implements upstream.Process.
-func (s serverProcess) Pipes() (io.WriteCloser, io.ReadCloser) { return s.Stdin, s.Stdout }
-
-// Held implements upstream.Process.
-func (s serverProcess) Held() (string, palyra.Enforcement) { return s.Executor(), s.Enforcement() }
-
-// Last implements upstream.Process.
-func (s serverProcess) Last() (ended string, stderr []byte) {
-	select {
-	case <-s.Done():
-		return s.ended(), s.Stderr()
-	default:
-		return "", s.Stderr()
-	}
+// Call implements upstreams.
+func (u upstreamPart) Call(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {
+	return u.Run(ctx, l, c)
 }
 
-// ended is how a server that is done came to it.
-func (s serverProcess) ended() string {
-	exit, err := s.Exit()
-	switch {
-	case err != nil:
-		return "its cell was lost"
-	case exit.Limit != "":
-		return "by its " + exit.Limit + " limit"
-	case exit.Stopped != "":
-		return "it was stopped (" + exit.Stopped + ")"
-	case exit.Signal != "":
-		return "by " + exit.Signal
+// network is the way to servers elsewhere. Nobody is asked on the way.
+type network struct{ *egress.Guard }
+
+// Open implements upstream.Network.
+func (n network) Open(ctx context.Context, p palyra.Plan) (upstream.Way, error) {
+	s, err := n.Guard.Open(ctx, nil, p)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("with exit code %d", exit.Code)
+	return s, nil
 }

@@ -14,13 +14,14 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
+	"palyra/internal/tiers"
 )
 
 // celled is a daemon that can plan programs in both tiers.
 func celled(t *testing.T, flags map[string]string) *Daemon {
 	t.Helper()
 	dir := t.TempDir()
-	cell := filepath.Join(dir, cellName)
+	cell := filepath.Join(dir, "palyra-cell")
 	build := exec.Command("go", "build", "-o", cell, "palyra/cmd/palyra-cell")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -36,7 +37,7 @@ func celled(t *testing.T, flags map[string]string) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := New(t.Context(), Config{Config: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	d, err := New(t.Context(), Config{Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func celled(t *testing.T, flags map[string]string) *Daemon {
 // what holds in a tier is part of the plan.
 func TestTheSameWorldForPrograms(t *testing.T) {
 	d := celled(t, map[string]string{"egress.private_ranges": "10.0.0.0/8", "egress.mode": "preflight"})
-	w, err := d.with(d.Config.Config)
+	w, err := d.with(d.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestPostureIsTried(t *testing.T) {
 	if e.ReasonCode != palyra.ReasonPosture || len(e.Flips) != 2 || e.Flips[0].Change != `process.posture = "off"` || !e.Flips[0].Verified || e.Flips[1].Verified {
 		t.Fatalf("%s %+v", e.ReasonCode, e.Flips)
 	}
-	off := d.Config.Config
+	off := d.Settings
 	off.Process.Posture = "off"
 	w, err := d.with(off)
 	if err != nil {
@@ -92,7 +93,7 @@ func TestPostureIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw, err := json.Marshal(c.Plan.Enforcement)
-	want, failed := trials{d}.Promise(t.Context(), palyra.TierB, c.Plan.Limits)
+	want, failed := tiers.Trials{Tiers: d.path.tiers}.Promise(t.Context(), palyra.TierB, c.Plan.Limits)
 	if text, _ := json.Marshal(want); err != nil || failed != nil || len(raw) == 0 || len(want.Mechanisms) == 0 || string(raw) != string(text) {
 		t.Errorf("%s, want %s, %v", raw, text, failed)
 	}

@@ -13,7 +13,7 @@ import (
 // whatever is different in another one is the setting's doing.
 func TestTheSameWorld(t *testing.T) {
 	d := testDaemon(t)
-	w, err := d.with(d.Config.Config)
+	w, err := d.with(d.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestAnotherWorld(t *testing.T) {
 		"more calls":   {p, func(c *config.Config) { c.ToolCall.MaxCallsPerRun = 65 }},
 		"this machine": {fetched, func(c *config.Config) { c.Egress.PrivateRanges = []string{"127.0.0.0/8"} }},
 	} {
-		conf := d.Config.Config
+		conf := d.Settings
 		c.set(&conf)
 		w, err := d.with(conf)
 		if err != nil {
@@ -78,7 +78,7 @@ func TestAnotherWorld(t *testing.T) {
 			t.Errorf("%s: the world itself is another", name)
 		}
 	}
-	conf := d.Config.Config
+	conf := d.Settings
 	conf.Egress.PrivateRanges = []string{"x"}
 	if _, err := d.with(conf); err == nil {
 		t.Error("a world with settings that are none")
@@ -131,7 +131,7 @@ func TestWhyOfAReach(t *testing.T) {
 // No setting is named with which no daemon would start.
 func TestWhyNamesSettingsThatFit(t *testing.T) {
 	d := testDaemon(t)
-	if !d.Config.Config.Fits() {
+	if !d.Settings.Fits() {
 		t.Fatal("the settings of this daemon do not fit")
 	}
 	for timeout, want := range map[int64]int{3600_000: 1, 48 * 3600_000: 0} {

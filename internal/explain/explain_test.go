@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/canon"
 	"palyra/internal/config"
 	"palyra/internal/rpc/wire"
 )
@@ -66,7 +67,7 @@ func TestEdits(t *testing.T) {
 		}
 		got := ""
 		if all[i].apply(args) {
-			raw, err := plainJSON(args)
+			raw, err := canon.JSON(args)
 			if err != nil {
 				t.Fatal(err)
 			}

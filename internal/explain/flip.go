@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/canon"
 	"palyra/internal/command"
 	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
@@ -85,7 +86,7 @@ func (p *Explainer) otherwise(ctx context.Context, c *palyra.Call, reason palyra
 
 // tried plans and judges a call with other arguments.
 func (p *Explainer) tried(ctx context.Context, c *palyra.Call, args map[string]any) (wire.Flip, bool) {
-	raw, err := plainJSON(args)
+	raw, err := canon.JSON(args)
 	if err != nil {
 		return wire.Flip{}, false
 	}
@@ -102,14 +103,6 @@ func object(raw json.RawMessage) (map[string]any, bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	return args, dec.Decode(&args) == nil && args != nil
-}
-
-func plainJSON(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSpace(buf.Bytes()), err
 }
 
 // edits are the changes that are tried, a fixed few. A weaker tier is one of them

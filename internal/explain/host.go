@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/canon"
 	"palyra/internal/config"
 	"palyra/internal/egress"
 	"palyra/internal/rpc/wire"
@@ -164,7 +165,7 @@ func reached(now, then config.Egress) []setting {
 		if len(one.has) == len(one.had) {
 			continue
 		}
-		raw, err := plainJSON(one.has)
+		raw, err := canon.JSON(one.has)
 		if err != nil {
 			return nil
 		}

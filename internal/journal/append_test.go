@@ -28,7 +28,7 @@ func TestRecord(t *testing.T) {
 	if _, err := f.Record(t.Context()); err == nil {
 		t.Error("nothing was recorded")
 	}
-	list, err := f.Entries(t.Context(), Query{})
+	list, err := f.Entries(t.Context(), palyra.EntryFilter{})
 	if err != nil || len(list) != 2 {
 		t.Fatal(list, err)
 	}
@@ -120,7 +120,7 @@ func TestLongBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := f.Entries(t.Context(), Query{Call: long.Call})
+	list, err := f.Entries(t.Context(), palyra.EntryFilter{Call: long.Call})
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -145,7 +145,7 @@ func TestLongCallID(t *testing.T) {
 	if _, err := f.Record(t.Context(), palyra.CallUnknown{Call: palyra.ID(strings.Repeat("x", 1000))}); err != nil {
 		t.Fatal(err)
 	}
-	list, err := f.Entries(t.Context(), Query{})
+	list, err := f.Entries(t.Context(), palyra.EntryFilter{})
 	if err != nil || list[0].Call != "" {
 		t.Errorf("%v, %v", list, err)
 	}
@@ -206,7 +206,7 @@ func TestUndoInAGroup(t *testing.T) {
 					t.Errorf("write %d: %v", i, errs[i])
 				}
 			}
-			list, err := f.Entries(t.Context(), Query{From: int64(start) + 1})
+			list, err := f.Entries(t.Context(), palyra.EntryFilter{From: int64(start) + 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -68,11 +68,11 @@ func TestExportLines(t *testing.T) {
 		if err != nil {
 			t.Fatalf("line %d: %v", i, err)
 		}
-		if again, err := jsonOf(v); err != nil || string(again) != text {
+		if again, err := canon.JSON(v); err != nil || string(again) != text {
 			t.Errorf("line %d is not canonical: %s", i, text)
 		}
 	}
-	list, err := f.Entries(t.Context(), Query{})
+	list, err := f.Entries(t.Context(), palyra.EntryFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func TestExportForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was, _ := jsonOf(fake.Note)
-	is, _ := jsonOf(head.Note)
+	was, _ := canon.JSON(fake.Note)
+	is, _ := canon.JSON(head.Note)
 	r, err := checkExport(f, bytes.Replace(raw, was, is, 1))
 	wantProblem(t, r, err, 20)
 }
@@ -203,7 +203,7 @@ func TestExportChainForged(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, 20)
 	lines := strings.SplitAfter(string(export(t, f, 5, 9)), "\n")
-	was, err := f.Entries(t.Context(), Query{From: 5, To: 9})
+	was, err := f.Entries(t.Context(), palyra.EntryFilter{From: 5, To: 9})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestVerifyFileRefuses(t *testing.T) {
 func TestDamagedFile(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, 300)
-	want, err := f.Entries(t.Context(), Query{Limit: maxLimit})
+	want, err := f.Entries(t.Context(), palyra.EntryFilter{Limit: maxLimit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -16,13 +15,7 @@ import (
 var schema embed.FS
 
 // Schema returns the journal's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schema, "schema")
-	if err != nil { // the directory is compiled in
-		panic(err)
-	}
-	return store.Schema{Part: "journal", FS: sub}
-}
+func Schema() store.Schema { return store.SchemaOf("journal", schema) }
 
 // Config wires a Journal.
 type Config struct {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // A journal whose tail was changed is not opened: nothing may be added to it.
@@ -184,7 +185,7 @@ func checkProof(t testing.TB, f *fixture, seq int64) Proof {
 	if err != nil {
 		t.Fatalf("entry %d: %v", seq, err)
 	}
-	raw, err := jsonOf(p)
+	raw, err := canon.JSON(p)
 	if err != nil {
 		t.Fatal(err)
 	}

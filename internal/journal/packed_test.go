@@ -4,13 +4,15 @@ import (
 	"database/sql"
 	"reflect"
 	"testing"
+
+	"palyra"
 )
 
 // Lines that were written before they were packed verify and read as they did.
 func TestLinesThatAreNotPacked(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, 300)
-	want, err := f.Entries(t.Context(), Query{From: 20, To: 30})
+	want, err := f.Entries(t.Context(), palyra.EntryFilter{From: 20, To: 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +24,7 @@ func TestLinesThatAreNotPacked(t *testing.T) {
 	}
 	r, err := f.check(t)
 	mustVerify(t, r, err)
-	got, err := f.Entries(t.Context(), Query{From: 20, To: 30})
+	got, err := f.Entries(t.Context(), palyra.EntryFilter{From: 20, To: 30})
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}

@@ -53,7 +53,7 @@ func TestProofOfAChangedEntry(t *testing.T) {
 func TestEveryByteOfAProof(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, 20)
-	raw, err := jsonOf(checkProof(t, f, 13))
+	raw, err := canon.JSON(checkProof(t, f, 13))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestProofRefused(t *testing.T) {
 		p := good
 		p.Hashes = append([]palyra.Digest{}, good.Hashes...)
 		do(&p)
-		raw, err := jsonOf(p)
+		raw, err := canon.JSON(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestProofRefused(t *testing.T) {
 func FuzzProof(f *testing.F) {
 	x := newFixture(f)
 	x.fill(f, 20)
-	raw, err := jsonOf(checkProof(f, x, 13))
+	raw, err := canon.JSON(checkProof(f, x, 13))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -13,16 +13,7 @@ const (
 	watchBatch   = 256
 )
 
-// Query selects entries, oldest first. Zero fields select everything.
-type Query struct {
-	From  int64 // first entry wanted
-	To    int64 // last entry wanted
-	Kind  string
-	Call  palyra.ID
-	Limit int // 0: 100; at most 1000
-}
-
-func (q Query) sql() (string, []any) {
+func sqlOf(q palyra.EntryFilter) (string, []any) {
 	text, args := "SELECT entry FROM journal_entries WHERE seq >= ?", []any{max(q.From, 1)}
 	add := func(clause string, arg any) { text, args = text+clause, append(args, arg) }
 	if q.To > 0 {
@@ -44,8 +35,8 @@ func (q Query) sql() (string, []any) {
 
 // Entries returns the entries a query selects. Numbers in a body are
 // json.Number: digits are not lost.
-func (j *Journal) Entries(ctx context.Context, q Query) ([]palyra.Entry, error) {
-	text, args := q.sql()
+func (j *Journal) Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.Entry, error) {
+	text, args := sqlOf(q)
 	var list []palyra.Entry
 	err := j.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(text, args, func(scan func(...any) error) error {
@@ -77,7 +68,7 @@ func (j *Journal) Watch(ctx context.Context, from int64, f func(palyra.Entry) er
 	for {
 		size, wake, closed := j.progress() // before reading: what comes after closes wake
 		for next <= size {
-			list, err := j.Entries(ctx, Query{From: next, To: size, Limit: watchBatch})
+			list, err := j.Entries(ctx, palyra.EntryFilter{From: next, To: size, Limit: watchBatch})
 			if err != nil {
 				return err
 			}

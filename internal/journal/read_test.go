@@ -30,22 +30,22 @@ func TestEntries(t *testing.T) {
 		return out
 	}
 	for name, c := range map[string]struct {
-		q    Query
+		q    palyra.EntryFilter
 		want []int64
 	}{
-		"default":         {Query{}, span(1, 100)},
-		"range":           {Query{From: 7, To: 9}, span(7, 9)},
-		"negative":        {Query{From: -5, To: 2}, span(1, 2)},
-		"limit":           {Query{From: 7, Limit: 2}, span(7, 8)},
-		"negative limit":  {Query{Limit: -1}, span(1, 100)},
-		"greatest limit":  {Query{Limit: 1 << 40}, span(1, 1000)},
-		"nothing":         {Query{From: 5000}, nil},
-		"kind":            {Query{Kind: "call.judged", Limit: 3}, []int64{2, 6, 10}},
-		"kind and range":  {Query{Kind: "call.judged", From: 7, To: 14}, []int64{10, 14}},
-		"call":            {Query{Call: "01JCQ000000000000000000001"}, []int64{5, 6, 7}},
-		"call and kind":   {Query{Call: "01JCQ000000000000000000001", Kind: "call.granted"}, []int64{7}},
-		"unknown kind":    {Query{Kind: "x'; DROP TABLE journal_entries; --"}, nil},
-		"kind of no call": {Query{Kind: "door.flood", Call: "01JCQ000000000000000000001"}, nil},
+		"default":         {palyra.EntryFilter{}, span(1, 100)},
+		"range":           {palyra.EntryFilter{From: 7, To: 9}, span(7, 9)},
+		"negative":        {palyra.EntryFilter{From: -5, To: 2}, span(1, 2)},
+		"limit":           {palyra.EntryFilter{From: 7, Limit: 2}, span(7, 8)},
+		"negative limit":  {palyra.EntryFilter{Limit: -1}, span(1, 100)},
+		"greatest limit":  {palyra.EntryFilter{Limit: 1 << 40}, span(1, 1000)},
+		"nothing":         {palyra.EntryFilter{From: 5000}, nil},
+		"kind":            {palyra.EntryFilter{Kind: "call.judged", Limit: 3}, []int64{2, 6, 10}},
+		"kind and range":  {palyra.EntryFilter{Kind: "call.judged", From: 7, To: 14}, []int64{10, 14}},
+		"call":            {palyra.EntryFilter{Call: "01JCQ000000000000000000001"}, []int64{5, 6, 7}},
+		"call and kind":   {palyra.EntryFilter{Call: "01JCQ000000000000000000001", Kind: "call.granted"}, []int64{7}},
+		"unknown kind":    {palyra.EntryFilter{Kind: "x'; DROP TABLE journal_entries; --"}, nil},
+		"kind of no call": {palyra.EntryFilter{Kind: "door.flood", Call: "01JCQ000000000000000000001"}, nil},
 	} {
 		list, err := f.Entries(t.Context(), c.q)
 		if err != nil {
@@ -61,7 +61,7 @@ func TestEntriesDamaged(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, 3)
 	mustExec(t, f.raw(t), "UPDATE journal_entries SET entry = 'x' WHERE seq = 2")
-	_, err := f.Entries(t.Context(), Query{})
+	_, err := f.Entries(t.Context(), palyra.EntryFilter{})
 	if palyra.AsError(err).Reason != palyra.ReasonVerifyFailed {
 		t.Errorf("error %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 // keys in byte order, no white space, escapes as encoding/json makes them
 // without those for HTML.
 
-// jsonText returns the canonical text of canonical bytes. It writes what jsonOf
+// jsonText returns the canonical text of canonical bytes. It writes what canon.JSON
 // would write for the value, without making the value.
 func jsonText(b []byte) ([]byte, error) {
 	p := printer{walker: walker{b: b}, out: make([]byte, 0, len(b)+len(b)/4)}
@@ -106,17 +106,6 @@ func appendControl(out []byte, c byte) []byte {
 	}
 	const hex = "0123456789abcdef"
 	return append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-}
-
-// jsonOf returns the canonical text of a value as canon returns it.
-func jsonOf(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
 // canonical returns the canonical text of any value that has a JSON form.

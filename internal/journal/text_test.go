@@ -20,7 +20,7 @@ func TestText(t *testing.T) {
 		if err != nil {
 			fail("%v", err)
 		}
-		want, err := jsonOf(value)
+		want, err := canon.JSON(value)
 		if err != nil {
 			fail("%v", err)
 		}
@@ -52,7 +52,7 @@ func FuzzText(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if want, err := jsonOf(v); err != nil || string(got) != string(want) {
+		if want, err := canon.JSON(v); err != nil || string(got) != string(want) {
 			t.Errorf("%q: %s, encoding/json %s, %v", b, got, want, err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"palyra"
@@ -15,13 +14,7 @@ import (
 var schemas embed.FS
 
 // Schema returns the package's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schemas, "schema")
-	if err != nil {
-		panic(err) // the directory is part of the build
-	}
-	return store.Schema{Part: "keyring", FS: sub}
-}
+func Schema() store.Schema { return store.SchemaOf("keyring", schemas) }
 
 func readHistory(ctx context.Context, db *store.DB) ([]TrustKey, error) {
 	var keys []TrustKey

@@ -44,11 +44,6 @@ const (
 // Uses lists every use once.
 func Uses() []string { return []string{Journal, Attestation} }
 
-// Recorder journals an event inside a transaction.
-type Recorder interface {
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
-
 // Config says where the keys are.
 type Config struct {
 	Dir         string // made when missing; must be the owner's alone
@@ -67,7 +62,7 @@ type Ring struct {
 	mu        sync.Mutex // guards the fields below; a leaf lock
 	signers   map[string]*Signer
 	history   []TrustKey
-	journal   Recorder
+	journal   store.Recorder
 	listeners []func(use string)
 }
 

@@ -16,7 +16,7 @@ const rotationDomain = "palyra/key-rotation/v1\x00"
 
 // Attach gives the ring its journal and records the keys that are not on
 // record yet.
-func (r *Ring) Attach(ctx context.Context, journal Recorder) error {
+func (r *Ring) Attach(ctx context.Context, journal store.Recorder) error {
 	if err := r.take(ctx); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (r *Ring) Attach(ctx context.Context, journal Recorder) error {
 	return nil
 }
 
-func (r *Ring) announce(ctx context.Context, journal Recorder, keys []TrustKey) error {
+func (r *Ring) announce(ctx context.Context, journal store.Recorder, keys []TrustKey) error {
 	err := r.cfg.DB.Write(ctx, palyra.KeyCreated{}.Kind(), func(tx *store.Tx) error {
 		for _, k := range keys {
 			if err := insert(tx, k); err != nil {
@@ -185,7 +185,7 @@ func (r *Ring) tell(use string) {
 	}
 }
 
-func (r *Ring) recorder() Recorder {
+func (r *Ring) recorder() store.Recorder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.journal

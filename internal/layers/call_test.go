@@ -58,18 +58,7 @@ var bans = []ban{
 var panics = map[string]string{
 	"internal/gate/walk.go":            "a move that the state table does not know is a defect of the gate",
 	"cmd/palyra-verify/attestation.go": "the checker stops at the first finding; its one entry turns that into a refusal",
-	"internal/approval/desk.go":        embedded,
-	"internal/artifact/artifact.go":    embedded,
-	"internal/attest/record.go":        embedded,
-	"internal/journal/journal.go":      embedded,
-	"internal/keyring/history.go":      embedded,
-	"internal/policy/bundle.go":        embedded,
-	"internal/policy/snapshot.go":      embedded,
-	"internal/run/run.go":              embedded,
-	"internal/workspace/workspace.go":  embedded,
 }
-
-const embedded = "an embedded directory that is not there is a defect of the build"
 
 // calls finds banned imports and names in code.
 func calls(t *tree) []string {

@@ -14,7 +14,7 @@ var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
 		"internal/address", "internal/canon", "internal/cell", "internal/dirents", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
-		"internal/pack", "internal/pattern", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/subpath", "internal/symlink", "internal/toolname", "internal/trusted",
+		"internal/pack", "internal/pattern", "internal/prune", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/subpath", "internal/symlink", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
 	parts = []string{
@@ -23,7 +23,7 @@ var (
 		"internal/egress", "internal/posture", "internal/profile", "internal/seal", "internal/ca", "internal/pairing", "internal/limit", "internal/command", "internal/mcp/upstream", "internal/statedir",
 	}
 	// storey is what puts several parts together and is no door: the daemon only wires.
-	storey = []string{"internal/bundle", "internal/explain", "internal/past"}
+	storey = []string{"internal/bundle", "internal/explain", "internal/enrol", "internal/past", "internal/provider", "internal/tiers"}
 	// support is what tests of several packages share.
 	support = []string{"internal/exetest", "internal/*/*test", "internal/sandbox/sandboxtest/probe"}
 	// mains are programs.
@@ -84,6 +84,9 @@ func edges() []edge {
 		{[]string{"internal/run"}, []string{"**"}, false, "runs stand on the gate and know no part"},
 
 		{[]string{"internal/past"}, []string{"internal/bundle"}, true, "what is on record is judged by bundles"},
+		{[]string{"internal/provider"}, []string{"internal/agent"}, true, "providers are sources of the loop's models"},
+		{[]string{"internal/enrol"}, []string{"internal/tool/device"}, true, "a machine is asked about as a call of its own tool"},
+		{[]string{"internal/tiers"}, []string{"internal/tool/process"}, true, "the tool that plans for the tiers"},
 		{storey, storey, false, "what stands on the parts does not stand on each other"},
 		{storey, append(append(slices.Clone(parts), ".", "internal/store", "internal/run", "internal/config", "internal/rpc/wire"), small...), true, "several parts together"},
 		{storey, []string{"**"}, false, "what stands on the parts knows no door and no leaf"},

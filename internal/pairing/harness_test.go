@@ -304,7 +304,7 @@ type shown struct {
 	err    chan error
 }
 
-var alice = Offer{Principal: "user:alice", Role: palyra.RoleApprover, By: "user:alice"}
+var alice = palyra.PairingOffer{Principal: "user:alice", Role: palyra.RoleApprover, By: "user:alice"}
 
 // show makes an offer and returns when its code is there.
 func (h *host) show() *shown {

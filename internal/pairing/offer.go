@@ -9,23 +9,15 @@ import (
 	"palyra"
 )
 
-// Offer is what a person shows a code for.
-type Offer struct {
-	Principal palyra.Principal // whose device it is to be
-	Role      palyra.Role      // the most it may do
-	By        palyra.Principal // who shows the code
-	Signature palyra.Signature // their intent
-}
-
 var (
 	errWithdrawn = errors.New("pairing: the offer was withdrawn")
 	errLeft      = errors.New("pairing: the device went away")
 )
 
-// offer is an Offer that is shown.
+// offer is a PairingOffer that is shown.
 type offer struct {
 	id      palyra.ID
-	what    Offer
+	what    palyra.PairingOffer
 	expires time.Time
 	notify  chan struct{} // capacity 1: there is something in queue
 
@@ -42,7 +34,7 @@ type offer struct {
 // state. The code is in the first report only. When ctx ends or emit fails the
 // offer is withdrawn; a question that a person is being asked is withdrawn too,
 // unless the answer is already there. There is one offer at a time.
-func (o *Office) Offer(ctx context.Context, what Offer, emit func(palyra.Pairing) error) error {
+func (o *Office) Offer(ctx context.Context, what palyra.PairingOffer, emit func(palyra.Pairing) error) error {
 	if what.Principal.Kind() != "user" || what.Principal.Name() == "" || what.Role == "" || what.By == "" {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "a device is offered to a user, in a role, by someone").
 			WithRemedy("name a user such as user:alice and a role such as approver")
@@ -68,7 +60,7 @@ func (o *Office) Offer(ctx context.Context, what Offer, emit func(palyra.Pairing
 }
 
 // reserve makes the offer the current one; it cannot be tried yet.
-func (o *Office) reserve(what Offer) (*offer, error) {
+func (o *Office) reserve(what palyra.PairingOffer) (*offer, error) {
 	pin, err := newPIN()
 	if err != nil {
 		return nil, err

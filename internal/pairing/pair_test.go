@@ -448,7 +448,7 @@ func TestNothingIsShownUnrecorded(t *testing.T) {
 
 func TestBadOffers(t *testing.T) {
 	h := newHost(t)
-	for _, bad := range []Offer{
+	for _, bad := range []palyra.PairingOffer{
 		{},
 		{Principal: "agent:x", Role: "viewer", By: "user:a"},
 		{Principal: "user:", Role: "viewer", By: "user:a"},

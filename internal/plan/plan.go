@@ -9,7 +9,6 @@
 package plan
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,11 +210,9 @@ func arguments(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the arguments are not clean JSON").
 			WithRemedy("send them as one JSON object").WithCause(err)
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := canon.JSON(v)
+	if err != nil {
 		return nil, fmt.Errorf("plan: arguments: %w", err)
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return text, nil
 }

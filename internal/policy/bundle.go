@@ -31,6 +31,9 @@ const (
 //go:embed default strict ci readonly
 var shipped embed.FS
 
+//go:embed default/schema.cedarschema
+var schemaText string
+
 // Bundle is a checked set of policies. It never changes.
 type Bundle struct {
 	digest  palyra.Digest
@@ -55,13 +58,7 @@ func Default() (*Bundle, error) {
 }
 
 // SchemaText returns the schema that policies are written against.
-func SchemaText() string {
-	b, err := shipped.ReadFile("default/" + schemaFile)
-	if err != nil {
-		panic("policy: the schema is not built in: " + err.Error()) // a build that cannot happen
-	}
-	return string(b)
-}
+func SchemaText() string { return schemaText }
 
 // Load reads the bundle at the root of fsys: *.cedar, entities.json and
 // tests/*.yaml. It parses them and checks every policy strictly against the

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"palyra"
@@ -18,24 +17,12 @@ import (
 var tables embed.FS
 
 // Schema is the part's tables.
-func Schema() store.Schema {
-	dir, err := fs.Sub(tables, "schema")
-	if err != nil {
-		panic("policy: " + err.Error()) // the name is a constant
-	}
-	return store.Schema{Part: "policy", FS: dir}
-}
-
-// Recorder keeps a journal line in the transaction it belongs to.
-type Recorder interface {
-	// Append adds e to the journal; it commits or fails with tx.
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("policy", tables) }
 
 // SnapshotsConfig wires Snapshots.
 type SnapshotsConfig struct {
 	DB      *store.DB
-	Journal Recorder
+	Journal store.Recorder
 	Now     func() time.Time
 }
 

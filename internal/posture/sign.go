@@ -9,12 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // MaxInput is the largest text that Verify looks at.
@@ -64,7 +64,7 @@ func Sign(key Signer, p palyra.Posture) (palyra.SignedPosture, error) {
 	if err != nil {
 		return palyra.SignedPosture{}, fmt.Errorf("posture: sign: %w", err)
 	}
-	payload, err := marshal(st)
+	payload, err := canon.JSON(st)
 	if err != nil {
 		return palyra.SignedPosture{}, fmt.Errorf("posture: sign: %w", err)
 	}
@@ -113,7 +113,7 @@ type outer struct {
 
 func unwrap(raw []byte) (outer, bool) {
 	var o outer
-	return o, len(raw) <= MaxInput && decode(raw, &o) == nil && len(o.Envelope) > 0
+	return o, len(raw) <= MaxInput && canon.Strict(raw, &o) == nil && len(o.Envelope) > 0
 }
 
 // tells reports whether what is shown is what was signed.
@@ -127,11 +127,11 @@ func verify(raw []byte, keys []ed25519.PublicKey) (palyra.SignedPosture, error) 
 	if err != nil {
 		return palyra.SignedPosture{}, err
 	}
-	payload, err := canonical(env.Payload, 0)
+	payload, err := canon.Base64(env.Payload, 0)
 	if err != nil {
 		return palyra.SignedPosture{}, fail("the payload is not canonical base64")
 	}
-	sig, err := canonical(env.Signatures[0].Sig, ed25519.SignatureSize)
+	sig, err := canon.Base64(env.Signatures[0].Sig, ed25519.SignatureSize)
 	if err != nil {
 		return palyra.SignedPosture{}, fail("the signature is not canonical base64")
 	}
@@ -156,7 +156,7 @@ func readEnvelope(raw []byte) (palyra.Envelope, error) {
 	if !utf8.Valid(raw) || json.Compact(&text, raw) != nil {
 		return env, fail("the text is not one JSON value")
 	}
-	if decode(text.Bytes(), &env) != nil {
+	if canon.Strict(text.Bytes(), &env) != nil {
 		return env, fail("there is no DSSE envelope")
 	}
 	again, err := json.Marshal(env)
@@ -174,14 +174,14 @@ func readEnvelope(raw []byte) (palyra.Envelope, error) {
 // readStatement reads a payload that Sign could have written, and no other.
 func readStatement(payload []byte) (palyra.Posture, palyra.Digest, error) {
 	var st statement
-	if decode(payload, &st) != nil {
+	if canon.Strict(payload, &st) != nil {
 		return palyra.Posture{}, "", fail("the payload is not a statement of ours")
 	}
 	want, digest, err := statementOf(st.Predicate)
 	if err != nil {
 		return palyra.Posture{}, "", fail("the posture has no digest")
 	}
-	again, err := marshal(want)
+	again, err := canon.JSON(want)
 	if err != nil || !bytes.Equal(again, payload) {
 		return palyra.Posture{}, "", fail("the payload is not a posture as the daemon writes it")
 	}
@@ -194,40 +194,6 @@ func find(keys []ed25519.PublicKey, id string) ed25519.PublicKey {
 		if sum := sha256.Sum256(k); len(k) == ed25519.PublicKeySize && hex.EncodeToString(sum[:8]) == id {
 			return k
 		}
-	}
-	return nil
-}
-
-// canonical decodes base64 that has no second spelling; size 0 is any.
-func canonical(text string, size int) ([]byte, error) {
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || base64.StdEncoding.EncodeToString(b) != text || (size > 0 && len(b) != size) {
-		return nil, errors.New("not canonical base64")
-	}
-	return b, nil
-}
-
-// marshal writes compact JSON without escaping HTML.
-func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
-// decode reads one JSON value. Spellings that the JSON package is lenient about
-// show when v is marshalled again.
-func decode(raw []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("data after the value")
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"sync"
@@ -20,22 +19,13 @@ import (
 var schemas embed.FS
 
 // Schema returns the package's tables.
-func Schema() store.Schema {
-	sub, _ := fs.Sub(schemas, "schema") // fails only for a name that is none
-	return store.Schema{Part: "posture", FS: sub}
-}
-
-// Recorder is the journal.
-type Recorder interface {
-	// Append writes an event with the transaction's other changes, or none.
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("posture", schemas) }
 
 // Config wires a Store.
 type Config struct {
 	Host
 	DB      *store.DB
-	Journal Recorder
+	Journal store.Recorder
 	Signer  func() Signer // asked anew each time: keys rotate
 }
 

@@ -236,7 +236,7 @@ func TestCancelOutlivesACrash(t *testing.T) {
 	if got := w.ended(run.ID); got.State != palyra.RunCancelled || got.Calls != 1 {
 		t.Errorf("%+v", got)
 	}
-	calls, _, _ := w.calls.List(t.Context(), Filter{Reach: operator, Run: run.ID})
+	calls, _, _ := w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Run: run.ID})
 	if len(calls) != 1 || calls[0].State != palyra.Cancelled {
 		t.Errorf("%+v", calls)
 	}

@@ -233,15 +233,15 @@ func TestListPages(t *testing.T) {
 		}
 		ids = append(ids, out.CallID)
 	}
-	page, more, err := w.calls.List(t.Context(), Filter{Reach: operator, Principal: "agent:test", Limit: 2})
+	page, more, err := w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Principal: "agent:test", Limit: 2})
 	if err != nil || len(page) != 2 || more != page[1].ID || page[0].ID != ids[4] {
 		t.Fatalf("%v, %v", page, err)
 	}
-	page, more, _ = w.calls.List(t.Context(), Filter{Reach: operator, Before: more})
+	page, more, _ = w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Cursor: string(more)})
 	if len(page) != 3 || more != "" || page[0].ID != ids[2] {
 		t.Errorf("second page %v", page)
 	}
-	if page, _, _ = w.calls.List(t.Context(), Filter{Reach: operator, Principal: "agent:other"}); len(page) != 0 {
+	if page, _, _ = w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Principal: "agent:other"}); len(page) != 0 {
 		t.Errorf("another's calls: %v", page)
 	}
 }
@@ -270,7 +270,7 @@ func TestListLeavesOutWhatIsLarge(t *testing.T) {
 		last = out.CallID
 	}
 	var seen int
-	f := Filter{Reach: operator, Limit: 100}
+	f := palyra.CallFilter{Reach: operator, Limit: 100}
 	for {
 		page, more, err := w.calls.List(t.Context(), f)
 		if err != nil {
@@ -285,7 +285,7 @@ func TestListLeavesOutWhatIsLarge(t *testing.T) {
 		if more == "" {
 			break
 		}
-		f.Before = more
+		f.Cursor = string(more)
 	}
 	if seen != 4 {
 		t.Errorf("%d calls listed", seen)

@@ -14,7 +14,7 @@ func (c *Calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 }
 
 // List returns a page of calls, newest first, without what is large.
-func (c *Calls) List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error) {
+func (c *Calls) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.ID, err error) {
 	return c.ledger.List(ctx, f)
 }
 

@@ -19,7 +19,7 @@ import (
 	"palyra/internal/ulid"
 )
 
-// recorder is a Recorder that keeps the kinds of what was committed.
+// recorder is a recorder that keeps the kinds of what was committed.
 type recorder struct {
 	mu     sync.Mutex
 	seq    int64

@@ -17,7 +17,7 @@ import (
 // other parts derive from them change together or not at all.
 type Ledger struct {
 	db       *store.DB
-	journal  Recorder
+	journal  store.Recorder
 	projects []Projector
 	tape     *tape
 	// printed puts onto the tape what a call printed and is not there yet; nil:
@@ -33,7 +33,7 @@ type Ledger struct {
 }
 
 // NewLedger returns a Ledger over the store.
-func NewLedger(db *store.DB, journal Recorder, projects ...Projector) *Ledger {
+func NewLedger(db *store.DB, journal store.Recorder, projects ...Projector) *Ledger {
 	return &Ledger{db: db, journal: journal, projects: projects, tape: newTape(), shelf: pack.NewShelf("call_bases")}
 }
 

@@ -9,18 +9,6 @@ import (
 	"palyra/internal/store"
 )
 
-// Filter picks calls to list, newest first, of those that Reach may see. Before
-// pages on.
-type Filter struct {
-	Reach     palyra.Reach
-	Principal palyra.Principal
-	Session   palyra.ID
-	Run       palyra.ID
-	State     palyra.State
-	Before    palyra.ID
-	Limit     int
-}
-
 const (
 	maxList  = 500
 	maxPage  = 4 << 20 // bytes of rows read for one page
@@ -34,19 +22,19 @@ const maxLooked = 10_000
 // outputs over a small bound are left out. A page ends early when its rows are
 // large or few of them are reached; next is where the one after begins, empty when
 // there are no more.
-func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error) {
+func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.ID, err error) {
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
 	}
-	if f.Before == "" {
-		f.Before = "~" // sorts after every id
+	if f.Cursor == "" {
+		f.Cursor = "~" // sorts after every id
 	}
-	q, args := f.query()
+	q, args := queryOf(f)
 	looked, size := 0, 0
 	last, more := palyra.ID(""), false
 	err = l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(q, args, func(scan func(...any) error) error {
-			if len(page) == f.Limit || size > maxPage || looked == maxLooked {
+			if len(page) == int(f.Limit) || size > maxPage || looked == maxLooked {
 				more = true
 				return errPageFull
 			}
@@ -70,12 +58,12 @@ func (l *Ledger) List(ctx context.Context, f Filter) (page []*palyra.Call, next 
 	return page, next, err
 }
 
-// query finds the calls that a filter may pick. It leaves out most of what the rule
+// queryOf finds the calls that a filter may pick. It leaves out most of what the rule
 // of reach would; the rule itself has the last word about each.
-func (f Filter) query() (string, []any) {
+func queryOf(f palyra.CallFilter) (string, []any) {
 	q := `SELECT ` + callColumns + ` FROM calls WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR run=?) AND (?='' OR state=?)`
 	p, s, r, st := string(f.Principal), string(f.Session), string(f.Run), string(f.State)
-	args := []any{string(f.Before), p, p, s, s, r, r, st, st}
+	args := []any{f.Cursor, p, p, s, s, r, r, st, st}
 	switch {
 	case f.Reach.Person:
 	case f.Reach.Room != "":

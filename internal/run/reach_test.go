@@ -138,7 +138,7 @@ func TestListsByLineage(t *testing.T) {
 		"nobody":       {palyra.Reach{}, nil},
 	} {
 		var got []palyra.ID
-		for f := (Filter{Reach: c.by, Limit: 1}); ; {
+		for f := (palyra.CallFilter{Reach: c.by, Limit: 1}); ; {
 			page, next, err := w.calls.List(t.Context(), f)
 			if err != nil {
 				t.Fatal(err)
@@ -149,7 +149,7 @@ func TestListsByLineage(t *testing.T) {
 			if next == "" {
 				break
 			}
-			f.Before = next
+			f.Cursor = string(next)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

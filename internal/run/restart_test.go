@@ -296,7 +296,7 @@ func TestRunThatCannotGoOn(t *testing.T) {
 			if got.State != palyra.RunFailed || got.ReasonCode != palyra.ReasonInterrupted || got.Remedy == "" {
 				t.Errorf("%+v", got)
 			}
-			calls, _, _ := w.calls.List(t.Context(), Filter{Reach: operator, Run: run.ID})
+			calls, _, _ := w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Run: run.ID})
 			if len(calls) != 1 || calls[0].State != palyra.Cancelled {
 				t.Errorf("its question is still open: %+v", calls)
 			}

@@ -17,7 +17,6 @@ package run
 
 import (
 	"embed"
-	"io/fs"
 	"time"
 
 	"palyra"
@@ -28,18 +27,7 @@ import (
 var schema embed.FS
 
 // Schema returns the package's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schema, "schema")
-	if err != nil {
-		panic(err) // the path is fixed at compile time
-	}
-	return store.Schema{Part: "run", FS: sub}
-}
-
-// Recorder appends a journal line in a transaction.
-type Recorder interface {
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("run", schema) }
 
 // Projector changes a part's tables for an event, in the transaction that
 // journals it. Its error undoes the whole record.

@@ -158,24 +158,13 @@ func openRuns(tx *store.Tx) (open []openRun, err error) {
 	return open, err
 }
 
-// RunsFilter picks runs to list, newest first, of those that Reach may see. Before
-// pages on.
-type RunsFilter struct {
-	Reach     palyra.Reach
-	Principal palyra.Principal
-	Session   palyra.ID
-	State     palyra.RunState
-	Before    palyra.ID
-	Limit     int
-}
-
 // List returns runs, newest first; more says that there are further ones.
-func (r *Runs) List(ctx context.Context, f RunsFilter) (page []palyra.Run, more bool, err error) {
+func (r *Runs) List(ctx context.Context, f palyra.RunFilter) (page []palyra.Run, more bool, err error) {
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
 	}
-	if f.Before == "" {
-		f.Before = "~"
+	if f.Cursor == "" {
+		f.Cursor = "~"
 	}
 	q := `SELECT ` + runColumns + ` FROM runs WHERE id < ? AND (?='' OR principal=?) AND (?='' OR session=?) AND (?='' OR state=?) AND (?='' OR principal=?)
 		ORDER BY id DESC`
@@ -184,8 +173,8 @@ func (r *Runs) List(ctx context.Context, f RunsFilter) (page []palyra.Run, more 
 		own = ""
 	}
 	err = r.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.Each(q, []any{string(f.Before), p, p, s, s, st, st, own, own}, func(scan func(...any) error) error {
-			if len(page) == f.Limit {
+		return tx.Each(q, []any{f.Cursor, p, p, s, s, st, st, own, own}, func(scan func(...any) error) error {
+			if len(page) == int(f.Limit) {
 				more = true
 				return errPageFull
 			}

@@ -46,7 +46,7 @@ type Accepted struct {
 // RunsConfig wires Runs.
 type RunsConfig struct {
 	DB       *store.DB
-	Journal  Recorder
+	Journal  store.Recorder
 	Calls    *Calls
 	Sessions *Sessions
 	Driver   Driver

@@ -84,7 +84,7 @@ func TestRunTellsEverything(t *testing.T) {
 	if w.tape.count("run.started") != 1 || w.tape.count("run.ended") != 1 {
 		t.Errorf("journal: %v", w.tape.kinds)
 	}
-	calls, _, err := w.calls.List(t.Context(), Filter{Reach: operator, Run: run.ID})
+	calls, _, err := w.calls.List(t.Context(), palyra.CallFilter{Reach: operator, Run: run.ID})
 	if err != nil || len(calls) != 3 || calls[2].Proposal.Owner != "user:me" || calls[2].Proposal.PeerUID != 7 || calls[2].Proposal.Run != run.ID {
 		t.Errorf("%+v, %v", calls, err)
 	}
@@ -339,7 +339,7 @@ func TestRunsAreBounded(t *testing.T) {
 	if err := w.runs.CancelAll(t.Context(), "agent:test", "user:me"); err != nil {
 		t.Fatal(err)
 	}
-	page, _, _ := w.runs.List(t.Context(), RunsFilter{Reach: operator})
+	page, _, _ := w.runs.List(t.Context(), palyra.RunFilter{Reach: operator})
 	for _, run := range page {
 		if got := w.ended(run.ID); got.State != palyra.RunCancelled {
 			t.Errorf("%+v", got)
@@ -368,15 +368,15 @@ func TestListRuns(t *testing.T) {
 		w.ended(run.ID)
 		ids = append(ids, run.ID)
 	}
-	page, more, err := w.runs.List(t.Context(), RunsFilter{Reach: operator, Principal: "agent:test", State: palyra.RunDone, Limit: 2})
+	page, more, err := w.runs.List(t.Context(), palyra.RunFilter{Reach: operator, Principal: "agent:test", State: palyra.RunDone, Limit: 2})
 	if err != nil || !more || len(page) != 2 || page[0].ID != ids[4] {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	page, more, _ = w.runs.List(t.Context(), RunsFilter{Reach: operator, Session: page[0].Session, Before: page[1].ID})
+	page, more, _ = w.runs.List(t.Context(), palyra.RunFilter{Reach: operator, Session: page[0].Session, Cursor: string(page[1].ID)})
 	if more || len(page) != 3 || page[0].ID != ids[2] {
 		t.Errorf("%+v", page)
 	}
-	for _, f := range []RunsFilter{{Reach: operator, Principal: "agent:other"}, {Reach: operator, State: palyra.RunFailed}, {Reach: operator, Session: "x"}, {Reach: palyra.Reach{Principal: "agent:other"}}, {}} {
+	for _, f := range []palyra.RunFilter{{Reach: operator, Principal: "agent:other"}, {Reach: operator, State: palyra.RunFailed}, {Reach: operator, Session: "x"}, {Reach: palyra.Reach{Principal: "agent:other"}}, {}} {
 		if page, _, _ := w.runs.List(t.Context(), f); len(page) != 0 {
 			t.Errorf("%+v: %v", f, page)
 		}

@@ -26,7 +26,7 @@ const (
 // Sessions opens, finds and closes sessions.
 type Sessions struct {
 	db      *store.DB
-	journal Recorder
+	journal store.Recorder
 	now     func() time.Time
 	idle    time.Duration
 	ends    []func(tx *store.Tx, session palyra.ID, by string) error
@@ -84,7 +84,7 @@ func (s *Sessions) forget(id palyra.ID) {
 // SessionConfig wires Sessions.
 type SessionConfig struct {
 	DB      *store.DB
-	Journal Recorder
+	Journal store.Recorder
 	Now     func() time.Time
 	Idle    time.Duration // a session unused for this long is closed
 	// OnClose ends what hangs on a session, in the transaction that closes it.

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/canon"
 	"palyra/internal/store"
 )
 
@@ -38,7 +38,7 @@ func (t *tape) add(tx *store.Tx, run palyra.ID, e palyra.TapeEntry) error {
 		return err
 	}
 	e.Run, e.At = run, t.now().UTC()
-	body, err := encodeEntry(e)
+	body, err := canon.JSON(e)
 	if err != nil {
 		return fmt.Errorf("run: encode tape: %w", err)
 	}
@@ -173,15 +173,4 @@ func (r *Runs) Attach(ctx context.Context, id palyra.ID, after int64, f func(pal
 			return errStopping
 		}
 	}
-}
-
-// encodeEntry writes an entry as people read it: arguments keep their signs.
-func encodeEntry(e palyra.TapeEntry) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

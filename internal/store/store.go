@@ -17,6 +17,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,6 +48,18 @@ type Engine interface {
 type Schema struct {
 	Part string
 	FS   fs.FS
+}
+
+// SchemaOf returns the tables of a part that embeds its directory "schema".
+func SchemaOf(part string, files embed.FS) Schema {
+	sub, _ := fs.Sub(files, "schema") // an error is of names that are not valid, and this one is; Open finds a directory that is not there
+	return Schema{Part: part, FS: sub}
+}
+
+// Recorder is the journal, to the parts that write to it.
+type Recorder interface {
+	// Append adds e to the journal; it becomes durable with the rest of tx, or nothing of it does.
+	Append(tx *Tx, e palyra.Event) (palyra.Position, error)
 }
 
 // Hook runs inside every group: Begin after the transaction opened, Commit just

@@ -24,6 +24,7 @@ import (
 	"sort"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // Tool is one in-process tool.
@@ -127,11 +128,9 @@ func Arguments(p palyra.Plan, v any) error {
 
 // Encode writes a tool's result as JSON. HTML characters stay readable.
 func Encode(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := canon.JSON(v)
+	if err != nil {
 		return nil, fmt.Errorf("tool: encode: %w", err)
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return text, nil
 }

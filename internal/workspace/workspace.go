@@ -21,7 +21,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,24 +37,12 @@ import (
 var schema embed.FS
 
 // Schema returns the part's tables.
-func Schema() store.Schema {
-	sub, err := fs.Sub(schema, "schema")
-	if err != nil { // the directory is embedded above
-		panic(err)
-	}
-	return store.Schema{Part: "workspace", FS: sub}
-}
-
-// Recorder is the journal.
-type Recorder interface {
-	// Append writes an event with the transaction's other changes, or none.
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("workspace", schema) }
 
 // Config wires a Registry.
 type Config struct {
 	DB      *store.DB
-	Journal Recorder
+	Journal store.Recorder
 	Now     func() time.Time
 	Own     []string // Palyra's own directories: state, config, runtime
 }

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // fields reads a mapping by a table of its keys; a key that is not in it is
@@ -201,11 +202,10 @@ func writeScalar(b *bytes.Buffer, n *yaml.Node) error {
 	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return badScript(n.Line, "%q is not a number that JSON knows", n.Value)
 	}
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false) // people read it
-	if err := enc.Encode(v); err != nil {
+	text, err := canon.JSON(v) // people read it
+	if err != nil {
 		return badScript(n.Line, "%q cannot be said in JSON", palyra.Clip(n.Value, 64))
 	}
-	b.Truncate(b.Len() - len("\n"))
+	b.Write(text)
 	return nil
 }

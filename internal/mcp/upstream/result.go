@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // Output is what an agent gets of a call: what the server brought back. Bytes are
@@ -162,11 +162,9 @@ func tail(b []byte, n int) string {
 }
 
 func encode(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := canon.JSON(v)
+	if err != nil {
 		return nil, fmt.Errorf("upstream: encode: %w", err)
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return text, nil
 }

@@ -26,7 +26,6 @@ import (
 	"embed"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"sync"
@@ -40,16 +39,7 @@ import (
 var schema embed.FS
 
 // Schema returns the part's tables.
-func Schema() store.Schema {
-	sub, _ := fs.Sub(schema, "schema") // a valid constant path: it cannot fail
-	return store.Schema{Part: "upstream", FS: sub}
-}
-
-// Recorder journals an event inside a transaction.
-type Recorder interface {
-	// Append adds the event; it is durable when the transaction is.
-	Append(tx *store.Tx, e palyra.Event) (palyra.Position, error)
-}
+func Schema() store.Schema { return store.SchemaOf("upstream", schema) }
 
 // Launcher starts the programs of stdio servers.
 type Launcher interface {
@@ -120,7 +110,7 @@ type Keeper interface {
 // Config wires a Registry. Zero times get the defaults.
 type Config struct {
 	DB        *store.DB
-	Journal   Recorder
+	Journal   store.Recorder
 	Launcher  Launcher
 	Network   Network
 	Catalog   Catalog

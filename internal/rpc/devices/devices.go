@@ -10,25 +10,18 @@ import (
 	"connectrpc.com/connect"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
-)
 
-// Offer is what a code is shown for.
-type Offer struct {
-	Principal palyra.Principal // whose device it is to be
-	Role      palyra.Role      // the most that it may do
-	By        palyra.Principal
-	Signature palyra.Signature
-}
+	v1 "palyra/api/gen/palyra/v1"
+)
 
 // Office shows codes and waits for devices.
 type Office interface {
 	// Offer shows a code and tells what becomes of it, until it is over. The end
 	// of ctx withdraws it.
-	Offer(ctx context.Context, o Offer, emit func(palyra.Pairing) error) error
+	Offer(ctx context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error
 }
 
 // Registry keeps the devices.
@@ -83,7 +76,7 @@ func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func
 		return err
 	}
 	first := true
-	return s.office.Offer(ctx, Offer{Principal: p, Role: role, By: c.Principal, Signature: c.Evidence}, func(now palyra.Pairing) error {
+	return s.office.Offer(ctx, palyra.PairingOffer{Principal: p, Role: role, By: c.Principal, Signature: c.Evidence}, func(now palyra.Pairing) error {
 		if !first {
 			now.PIN, now.Code = "", ""
 		}

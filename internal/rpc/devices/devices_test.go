@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 var phone = palyra.Device{ID: "dev-1", Name: "phone", Principal: "user:alice", Role: palyra.RoleApprover, PairedAt: time.Unix(1_800_000_000, 0).UTC()}
 
 // parts is everything behind the service.
 type parts struct {
-	offer Offer
+	offer palyra.PairingOffer
 	asked []string
 	sig   palyra.Signature
 	fail  error
 }
 
-func (p *parts) Offer(_ context.Context, o Offer, emit func(palyra.Pairing) error) error {
+func (p *parts) Offer(_ context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error {
 	p.offer = o
 	for _, s := range []palyra.PairingState{palyra.PairingOffered, palyra.PairingProven, palyra.PairingDone} {
 		// A careless office that tells the code every time.
@@ -76,7 +77,7 @@ func TestCodeIsInTheFirstMessageOnly(t *testing.T) {
 		}
 	}
 	// What the registry said counts, not what was asked for.
-	want := Offer{Principal: "user:alice", Role: palyra.RoleApprover, By: "user:alice"}
+	want := palyra.PairingOffer{Principal: "user:alice", Role: palyra.RoleApprover, By: "user:alice"}
 	if p.offer.Principal != want.Principal || p.offer.Role != want.Role || p.offer.By != want.By || p.offer.Signature.Intent.KeyID != "op-a" ||
 		!slices.Equal(p.asked, []string{"pair user:x viewer"}) || p.sig.Intent.KeyID != "op-a" {
 		t.Errorf("%+v", p)

@@ -11,25 +11,17 @@ import (
 	"connectrpc.com/connect"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
-)
 
-// Query picks entries in order: From and To are sequence numbers, both counted
-// in.
-type Query struct {
-	From, To int64
-	Kind     string
-	Call     palyra.ID
-	Limit    int
-}
+	v1 "palyra/api/gen/palyra/v1"
+)
 
 // Journal is the log.
 type Journal interface {
 	// Entries returns the first entries that the query picks.
-	Entries(ctx context.Context, q Query) ([]palyra.Entry, error)
+	Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.Entry, error)
 	// Watch calls f with every entry from a sequence number on, first what is
 	// there, then what arrives, without a gap, until ctx ends or f fails.
 	Watch(ctx context.Context, from int64, f func(palyra.Entry) error) error

@@ -5,7 +5,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -14,10 +13,12 @@ import (
 	"connectrpc.com/connect"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
+	"palyra/internal/canon"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // Policy is the policy in force, for looking at.
@@ -120,11 +121,9 @@ func (s *Service) GetSnapshot(ctx context.Context, req *v1.GetSnapshotRequest) (
 	if err != nil {
 		return nil, err
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(snap); err != nil {
+	text, err := canon.JSON(snap)
+	if err != nil {
 		return nil, err
 	}
-	return &v1.GetSnapshotResponse{Digest: string(digest), Snapshot: string(bytes.TrimSpace(buf.Bytes()))}, nil
+	return &v1.GetSnapshotResponse{Digest: string(digest), Snapshot: string(text)}, nil
 }

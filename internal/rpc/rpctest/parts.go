@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"palyra"
-	"palyra/internal/rpc/journal"
 	"palyra/internal/rpc/wire"
 )
 
@@ -63,7 +62,7 @@ func (r ring) Rotate(ctx context.Context, use string, _ palyra.Principal) (palyr
 
 type log struct{ *Parts }
 
-func (l log) Entries(ctx context.Context, q journal.Query) ([]palyra.Entry, error) {
+func (l log) Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.Entry, error) {
 	l.note(ctx, "entries")
 	var out []palyra.Entry
 	for _, e := range l.Parts.Entries {

@@ -6,7 +6,6 @@ import (
 
 	"palyra"
 	"palyra/internal/rpc"
-	"palyra/internal/rpc/devices"
 )
 
 // Laptop is the one device.
@@ -20,7 +19,7 @@ type devicesPart struct{ *Parts }
 
 // Offer shows a code, has a device come at once, and waits when the role is
 // viewer, as an offer does that nobody takes.
-func (d devicesPart) Offer(ctx context.Context, o devices.Offer, emit func(palyra.Pairing) error) error {
+func (d devicesPart) Offer(ctx context.Context, o palyra.PairingOffer, emit func(palyra.Pairing) error) error {
 	d.note(ctx, "offer "+string(o.Principal)+" "+string(o.Role))
 	now := palyra.Pairing{
 		ID: "P1", State: palyra.PairingOffered, PIN: "12345678", Code: "palyra-pair:1?a=192.0.2.1:7443", Addresses: []string{"192.0.2.1:7443"},

@@ -189,7 +189,7 @@ func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	return call, nil
 }
 
-func (c calls) List(ctx context.Context, f tools.Filter) ([]*palyra.Call, palyra.ID, error) {
+func (c calls) List(ctx context.Context, f palyra.CallFilter) ([]*palyra.Call, palyra.ID, error) {
 	who := f.Principal
 	if !f.Reach.Person {
 		who = f.Reach.Principal
@@ -205,7 +205,7 @@ func (c calls) List(ctx context.Context, f tools.Filter) ([]*palyra.Call, palyra
 			out = append(out, call)
 		}
 	}
-	if len(out) < f.Limit {
+	if len(out) < int(f.Limit) {
 		return out, "", nil
 	}
 	return out, "C", nil

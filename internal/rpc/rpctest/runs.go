@@ -163,7 +163,7 @@ func (r runsPart) Get(ctx context.Context, id palyra.ID) (palyra.Run, error) {
 	return run, nil
 }
 
-func (r runsPart) List(ctx context.Context, f runs.Filter) ([]palyra.Run, bool, error) {
+func (r runsPart) List(ctx context.Context, f palyra.RunFilter) ([]palyra.Run, bool, error) {
 	who := f.Principal
 	if !f.Reach.Person {
 		who = f.Reach.Principal
@@ -181,7 +181,7 @@ func (r runsPart) List(ctx context.Context, f runs.Filter) ([]palyra.Run, bool, 
 			out = append(out, run)
 		}
 	}
-	return out, len(out) == f.Limit, nil
+	return out, len(out) == int(f.Limit), nil
 }
 
 func (r runsPart) Input(ctx context.Context, id palyra.ID, _ palyra.Reach, text string) error {

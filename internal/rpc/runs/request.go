@@ -4,8 +4,10 @@ import (
 	"slices"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // Bounds on what clients say.
@@ -58,19 +60,19 @@ func bounded(req *v1.StartRunRequest) error {
 }
 
 // filter reads a request to list runs.
-func filter(c rpc.Caller, req *v1.ListRunsRequest) (Filter, error) {
-	f := Filter{
-		Principal: palyra.Principal(req.GetPrincipal()), Session: palyra.ID(req.GetSessionId()), State: palyra.RunState(req.GetState()),
-		Before: palyra.ID(req.GetCursor()), Limit: defaultPage, Reach: c.Reach(),
+func filter(c rpc.Caller, req *v1.ListRunsRequest) (palyra.RunFilter, error) {
+	var f palyra.RunFilter
+	if err := wire.ToWord(req, &f); err != nil {
+		return f, err
 	}
-	switch n := req.GetLimit(); {
-	case n < 0:
+	switch f.Reach = c.Reach(); {
+	case f.Limit < 0:
 		return f, invalid("the limit is negative")
-	case n > 0:
-		f.Limit = int(min(n, largestPage))
-	}
-	if f.State != "" && !slices.Contains(palyra.RunStates(), f.State) {
+	case f.State != "" && !slices.Contains(palyra.RunStates(), f.State):
 		return f, invalid("there is no such state of a run")
+	}
+	if f.Limit = min(f.Limit, largestPage); f.Limit == 0 {
+		f.Limit = defaultPage
 	}
 	return f, nil
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 var agent = rpc.Caller{Principal: "agent:ci", Owner: "user:alice", PeerUID: 7, Role: palyra.RoleAgent}
@@ -51,7 +52,7 @@ func TestStart(t *testing.T) {
 func TestFilter(t *testing.T) {
 	person := rpc.Caller{Principal: "user:alice", Role: palyra.RoleOwner}
 	f, err := filter(person, &v1.ListRunsRequest{Principal: "agent:x", SessionId: "S", State: "done", Cursor: "R9", Limit: 9999})
-	if want := (Filter{Principal: "agent:x", Session: "S", State: palyra.RunDone, Before: "R9", Limit: largestPage, Reach: person.Reach()}); err != nil || !reflect.DeepEqual(f, want) || !f.Reach.Person {
+	if want := (palyra.RunFilter{Principal: "agent:x", Session: "S", State: palyra.RunDone, Cursor: "R9", Limit: largestPage, Reach: person.Reach()}); err != nil || !reflect.DeepEqual(f, want) || !f.Reach.Person {
 		t.Errorf("%+v %v", f, err)
 	}
 	if f, err := filter(agent, &v1.ListRunsRequest{Principal: "agent:x"}); err != nil || f.Reach.Principal != "agent:ci" || f.Reach.Person || f.Limit != defaultPage {

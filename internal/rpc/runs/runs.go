@@ -18,10 +18,11 @@ import (
 	"connectrpc.com/connect"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // StartRequest is a run to start. Principal, Owner and PeerUID come from the
@@ -44,17 +45,6 @@ type StartRequest struct {
 	Credential string // what it is started with
 }
 
-// Filter picks runs to list, newest first, of those that Reach may see. Before is
-// the last run of the page before.
-type Filter struct {
-	Reach     palyra.Reach
-	Principal palyra.Principal
-	Session   palyra.ID
-	State     palyra.RunState
-	Before    palyra.ID
-	Limit     int
-}
-
 // Runs owns the runs.
 type Runs interface {
 	// Start puts a run on record and starts it. It outlives ctx.
@@ -68,7 +58,7 @@ type Runs interface {
 	// Get returns a run as it stands; NotFound when there is none.
 	Get(ctx context.Context, id palyra.ID) (palyra.Run, error)
 	// List returns a page of runs, newest first, and whether there are more.
-	List(ctx context.Context, f Filter) (page []palyra.Run, more bool, err error)
+	List(ctx context.Context, f palyra.RunFilter) (page []palyra.Run, more bool, err error)
 	// Input says something to a run, and puts on record who did.
 	Input(ctx context.Context, id palyra.ID, by palyra.Reach, text string) error
 }
@@ -160,7 +150,7 @@ func (s *Service) ListRuns(ctx context.Context, req *v1.ListRunsRequest) (*v1.Li
 	if err != nil {
 		return nil, err
 	}
-	page := wire.RunPage{Runs: runs}
+	page := palyra.RunPage{Runs: runs}
 	if more && len(runs) > 0 {
 		page.Next = string(runs[len(runs)-1].ID)
 	}

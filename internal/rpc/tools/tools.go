@@ -16,10 +16,11 @@ import (
 	"connectrpc.com/connect"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // Catalog knows the tools.
@@ -30,24 +31,13 @@ type Catalog interface {
 	Tool(ctx context.Context, name string) (palyra.Tool, error)
 }
 
-// Filter picks calls to list, newest first, of those that Reach may see. Before is
-// where the page before ended.
-type Filter struct {
-	Reach     palyra.Reach
-	Principal palyra.Principal
-	Session   palyra.ID
-	State     palyra.State
-	Before    palyra.ID
-	Limit     int
-}
-
 // Record finds calls again.
 type Record interface {
 	// Get returns a call as it stands.
 	Get(ctx context.Context, id palyra.ID) (*palyra.Call, error)
 	// List returns a page of calls, newest first, without what is large, and where
 	// the next one begins; empty: there are no more.
-	List(ctx context.Context, f Filter) (page []*palyra.Call, next palyra.ID, err error)
+	List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.ID, err error)
 	// Held says why what is kept of a call is not what the journal says of it.
 	Held(ctx context.Context, id palyra.ID) error
 }
@@ -256,13 +246,14 @@ const (
 
 // ListCalls implements the method.
 func (s *Service) ListCalls(ctx context.Context, req *v1.ListCallsRequest) (*v1.ListCallsResponse, error) {
-	f := Filter{
-		Principal: palyra.Principal(req.GetPrincipal()), Session: palyra.ID(req.GetSessionId()), State: palyra.State(req.GetState()),
-		Before: palyra.ID(req.GetCursor()), Limit: defaultPage, Reach: rpc.CallerOf(ctx).Reach(),
+	var f palyra.CallFilter
+	if err := wire.ToWord(req, &f); err != nil {
+		return nil, err
 	}
-	if n := req.GetLimit(); n > 0 {
-		f.Limit = int(min(n, largestPage))
+	if f.Limit = min(f.Limit, largestPage); f.Limit <= 0 {
+		f.Limit = defaultPage
 	}
+	f.Reach = rpc.CallerOf(ctx).Reach()
 	calls, next, err := s.record.List(ctx, f)
 	if err != nil {
 		return nil, err

@@ -143,21 +143,6 @@ type LeasePage struct {
 	Next   string         `json:"next_cursor"`
 }
 
-// CallFilter selects calls, newest first.
-type CallFilter struct {
-	Principal palyra.Principal `json:"principal,omitempty"`
-	Session   palyra.ID        `json:"session_id,omitempty"`
-	State     palyra.State     `json:"state,omitempty"`
-	Cursor    string           `json:"cursor,omitempty"`
-	Limit     int64            `json:"limit,omitempty"`
-}
-
-// CallPage is one page of calls.
-type CallPage struct {
-	Calls []palyra.Call `json:"calls"`
-	Next  string        `json:"next_cursor"`
-}
-
 // SessionFilter selects sessions, newest first. The zero filter selects the
 // open ones.
 type SessionFilter struct {
@@ -171,21 +156,6 @@ type SessionFilter struct {
 type SessionPage struct {
 	Sessions []palyra.Session `json:"sessions"`
 	Next     string           `json:"next_cursor"`
-}
-
-// RunFilter selects runs, newest first.
-type RunFilter struct {
-	Principal palyra.Principal `json:"principal,omitempty"`
-	Session   palyra.ID        `json:"session_id,omitempty"`
-	State     palyra.RunState  `json:"state,omitempty"`
-	Cursor    string           `json:"cursor,omitempty"`
-	Limit     int64            `json:"limit,omitempty"` // ≤ 500; 0: the daemon's default
-}
-
-// RunPage is one page of runs.
-type RunPage struct {
-	Runs []palyra.Run `json:"runs"`
-	Next string       `json:"next_cursor"`
 }
 
 // PolicyProblem is one thing wrong with a bundle.

@@ -11,18 +11,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"palyra"
+	"palyra/internal/canon"
 )
 
 // FromWord fills m with a word: any value whose JSON members are m's fields. A
 // member that m does not have is an error, so that nothing is lost on the way.
 func FromWord(word any, m proto.Message) error {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // JSON texts inside travel byte for byte
-	if err := enc.Encode(word); err != nil {
+	raw, err := canon.JSON(word) // JSON texts inside travel byte for byte
+	if err != nil {
 		return fmt.Errorf("wire: from word: %w", err)
 	}
-	return decode(buf.Bytes(), m, true)
+	return decode(raw, m, true)
 }
 
 // ToWord fills a word, given by pointer, from m. A field that the word does not

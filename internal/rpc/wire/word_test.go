@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+
 	v1 "palyra/api/gen/palyra/v1"
 )
 
@@ -70,10 +71,10 @@ var pairs = []struct {
 	{ApprovalPage{}, &v1.ListApprovalsResponse{}},
 	{LeaseFilter{}, &v1.ListGrantsRequest{}},
 	{LeasePage{}, &v1.ListGrantsResponse{}},
-	{CallFilter{}, &v1.ListCallsRequest{}},
-	{CallPage{}, &v1.ListCallsResponse{}},
-	{RunFilter{}, &v1.ListRunsRequest{}},
-	{RunPage{}, &v1.ListRunsResponse{}},
+	{palyra.CallFilter{}, &v1.ListCallsRequest{}},
+	{palyra.CallPage{}, &v1.ListCallsResponse{}},
+	{palyra.RunFilter{}, &v1.ListRunsRequest{}},
+	{palyra.RunPage{}, &v1.ListRunsResponse{}},
 	{SessionFilter{}, &v1.ListSessionsRequest{}},
 	{SessionPage{}, &v1.ListSessionsResponse{}},
 }

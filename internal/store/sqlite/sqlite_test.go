@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,16 @@ func put(db *store.DB, k int, v string) error {
 		_, err := tx.Exec("INSERT INTO notes (k, v) VALUES (?, ?)", k, v)
 		return err
 	})
+}
+
+// A part whose tables were not built in is refused, and does not come up without them.
+func TestSchemaThatIsNotBuiltIn(t *testing.T) {
+	e := openAt(t, filepath.Join(t.TempDir(), "state.db"))
+	defer func() { _ = e.Close() }()
+	if db, err := store.Open(t.Context(), e, store.SchemaOf("empty", embed.FS{})); err == nil {
+		_ = db.Close()
+		t.Error("it opened")
+	}
 }
 
 // Durability rests on these settings; a DSN that is read differently by a new

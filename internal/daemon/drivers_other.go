@@ -6,17 +6,18 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bubble"
 	"palyra/internal/sandbox/confine"
+	"palyra/internal/tiers"
 )
 
 // drivers makes drivers that say what this system lacks.
-func (d *Daemon) drivers() ([]sandbox.Backend, error) {
+func drivers(tiers.Config) ([]sandbox.Backend, error) {
 	b, err := confine.New(confine.Config{})
 	if err != nil {
 		return nil, err
 	}
-	c, err := bubble.New(bubble.Config{})
+	room, err := bubble.New(bubble.Config{})
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{b, c}, nil
+	return []sandbox.Backend{b, room}, nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package tiers
 
 import (
 	"log/slog"
@@ -15,8 +15,8 @@ func TestForgetServer(t *testing.T) {
 	c := config.Config{}
 	c.Paths.State = filepath.Join(t.TempDir(), "state.db")
 	c.Process.Dir = filepath.Join(t.TempDir(), "cells") // not in the system's place
-	d := &Daemon{Config: Config{Config: c, Log: slog.New(slog.DiscardHandler)}}
-	if err := d.forgetServer("one"); err != nil {
+	s := Servers{Tiers: &Tiers{Config: Config{Settings: c, Log: slog.New(slog.DiscardHandler)}, places: c.Places("")}}
+	if err := s.Forget("one"); err != nil {
 		t.Fatalf("with no directory at all: %v", err)
 	}
 	outside := filepath.Join(t.TempDir(), "kept")
@@ -25,7 +25,7 @@ func TestForgetServer(t *testing.T) {
 	}
 	var dirs []string
 	for _, name := range []string{"one", "two"} {
-		dir, err := d.serverDir(name, int64(os.Geteuid()))
+		dir, err := s.dir(name, int64(os.Geteuid()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestForgetServer(t *testing.T) {
 		}
 		dirs = append(dirs, dir)
 	}
-	if err := d.forgetServer("one"); err != nil {
+	if err := s.Forget("one"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dirs[0]); !os.IsNotExist(err) {
@@ -49,7 +49,7 @@ func TestForgetServer(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"..", "../x", "/"} {
-		if err := d.forgetServer(name); err == nil {
+		if err := s.Forget(name); err == nil {
 			t.Errorf("%q is removed", name)
 		}
 	}

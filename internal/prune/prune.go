@@ -1,4 +1,7 @@
-package daemon
+// Package prune removes what was not used for long from directories whose entries grow old: what was taken out of
+// workspaces, by call, and the caches of workspaces. Programs did as they liked in these entries, so nothing in them is
+// believed: not their modes, not their links, not their number and not how deep they are.
+package prune
 
 import (
 	"context"
@@ -9,47 +12,35 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"palyra/internal/quarantine"
 )
 
-// shelf is a directory whose entries grow old: what was taken out of workspaces,
-// by call, or the caches of workspaces.
-type shelf struct {
-	dir  string
-	name func(string) bool // whether an entry is one of ours; others are left alone
-	keep time.Duration
-	most int64                         // bytes that all may take; 0: there is no limit
-	used func(dir string) (int, int64) // how many entries there are and what they take, where that is written down; nil: it is looked for
+// Shelf is a directory whose entries grow old. An entry's time is that of its last use.
+type Shelf struct {
+	Dir  string
+	Name func(string) bool // whether an entry is one of ours; others are left alone
+	Keep time.Duration
+	Most int64                         // bytes that all may take; 0: there is no limit
+	Used func(dir string) (int, int64) // how many entries there are and what they take, where that is written down; nil: it is looked for
 }
 
-// shelves are those of this daemon. An entry's time is that of its last use: the
-// call that filled it, or the last run that was given the cache.
-func (d *Daemon) shelves() map[string]shelf {
-	p := d.Config.Config.Process
-	return map[string]shelf{
-		"quarantine": {d.Config.Config.Paths.Quarantine, isCall, days(p.QuarantineDays), p.QuarantineBytes, quarantine.Usage},
-		"caches":     {dir: d.caches(), name: isCache, keep: days(p.CacheDays)},
-	}
-}
+// Days is a setting as the time that entries are kept.
+func Days(n int64) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
-func days(n int64) time.Duration { return time.Duration(n) * 24 * time.Hour }
-
-// isCall tells the directory of a call.
-func isCall(name string) bool {
+// IsCall tells the directory of a call.
+func IsCall(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }
 
-// isCache tells the directory of a workspace's caches.
-func isCache(name string) bool {
+// IsCache tells the directory of a workspace's caches.
+func IsCache(name string) bool {
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // leaving marks what is being removed, so that nothing finds it half there.
 const leaving = ".leaving-"
 
-// kept is what lies on the shelves, as of the last look.
-type kept struct {
+// Usage is what lies on shelves, as of the last look. The zero value has not looked.
+type Usage struct {
 	mu    sync.Mutex
 	text  map[string]string
 	until time.Time // it is good
@@ -64,11 +55,11 @@ const (
 	maxAge     = 30 * time.Second
 )
 
-// features says for the status what lies on the shelves now.
-func (k *kept) features(ctx context.Context, shelves map[string]shelf) map[string]string {
+// Texts says for the status what lies on the shelves now, by their names.
+func (k *Usage) Texts(ctx context.Context, shelves map[string]Shelf) map[string]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	began := now()
+	began := time.Now()
 	if k.text != nil && began.Before(k.until) {
 		return k.text
 	}
@@ -78,43 +69,29 @@ func (k *kept) features(ctx context.Context, shelves map[string]shelf) map[strin
 	for name, s := range shelves {
 		k.text[name] = s.words(ctx)
 	}
-	k.until = now().Add(min(looksApart*now().Sub(began), maxAge))
+	k.until = time.Now().Add(min(looksApart*time.Since(began), maxAge))
 	return k.text
 }
 
 // words says what lies on a shelf, as far as could be seen before ctx ends.
-func (s shelf) words(ctx context.Context) string {
+func (s Shelf) words(ctx context.Context) string {
 	n, bytes := s.measure(ctx)
-	if s.used != nil {
-		n, bytes = s.used(s.dir)
+	if s.Used != nil {
+		n, bytes = s.Used(s.Dir)
 	}
 	least, most := "", ""
-	if s.most > 0 {
-		most = fmt.Sprintf(" of %d", s.most)
+	if s.Most > 0 {
+		most = fmt.Sprintf(" of %d", s.Most)
 	}
 	if ctx.Err() != nil {
 		least = "at least "
 	}
-	return fmt.Sprintf("%s%d kept, %d bytes%s; each for %d days", least, n, bytes, most, int(s.keep.Hours()/24))
+	return fmt.Sprintf("%s%d kept, %d bytes%s; each for %d days", least, n, bytes, most, int(s.Keep.Hours()/24))
 }
 
-// pruneShelves removes what has lain unused for too long. A failure is logged and
-// tried again.
-func (d *Daemon) pruneShelves(ctx context.Context) {
-	for _, s := range d.shelves() {
-		gone, err := s.prune(ctx, now())
-		if err != nil && ctx.Err() == nil {
-			d.Log.Warn("not all that is old could be removed", "from", s.dir, "error", err)
-		}
-		if gone > 0 {
-			d.Log.Info("removed what was not used for long", "from", s.dir, "entries", gone, "days", int(s.keep.Hours()/24))
-		}
-	}
-}
-
-// prune removes the entries that were not used for as long as they are kept.
-func (s shelf) prune(ctx context.Context, now time.Time) (gone int, err error) {
-	root, err := os.OpenRoot(s.dir)
+// Prune removes the entries that were not used for as long as they are kept.
+func (s Shelf) Prune(ctx context.Context, now time.Time) (gone int, err error) {
+	root, err := os.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -131,7 +108,7 @@ func (s shelf) prune(ctx context.Context, now time.Time) (gone int, err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		if !e.IsDir() || !s.name(strings.TrimPrefix(e.Name(), leaving)) {
+		if !e.IsDir() || !s.Name(strings.TrimPrefix(e.Name(), leaving)) {
 			continue
 		}
 		removed, err := s.take(ctx, root, e.Name(), now)
@@ -145,10 +122,10 @@ func (s shelf) prune(ctx context.Context, now time.Time) (gone int, err error) {
 
 // take removes an entry that is old. It is renamed first and looked at again: a run
 // that was given it meanwhile keeps it.
-func (s shelf) take(ctx context.Context, root *os.Root, name string, now time.Time) (bool, error) {
+func (s Shelf) take(ctx context.Context, root *os.Root, name string, now time.Time) (bool, error) {
 	old := func(at string) bool {
 		fi, err := root.Lstat(at)
-		return err == nil && fi.IsDir() && now.Sub(fi.ModTime()) > s.keep
+		return err == nil && fi.IsDir() && now.Sub(fi.ModTime()) > s.Keep
 	}
 	if !strings.HasPrefix(name, leaving) {
 		if !old(name) {
@@ -179,8 +156,8 @@ func removeTree(ctx context.Context, root *os.Root, name string) error {
 }
 
 // measure counts the entries and the bytes of their files, as far as is looked.
-func (s shelf) measure(ctx context.Context) (n int, bytes int64) {
-	root, err := os.OpenRoot(s.dir)
+func (s Shelf) measure(ctx context.Context) (n int, bytes int64) {
+	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return 0, 0
 	}

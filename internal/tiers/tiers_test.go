@@ -1,4 +1,4 @@
-package daemon
+package tiers
 
 import (
 	"encoding/json"
@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/config"
 	"palyra/internal/tool/process"
 )
 
 // Only a program that is an agent itself may ask for as much time as a run has.
 func TestAgentWall(t *testing.T) {
-	d := &Daemon{}
-	d.Config.Config.ToolCall.RunTimeoutMS = 7000
+	limits := config.ToolCall{RunTimeoutMS: 7000}
 	for _, c := range []struct {
 		tool, args string
 		want       time.Duration
@@ -23,7 +23,7 @@ func TestAgentWall(t *testing.T) {
 		{process.Name, `[`, 0},
 		{"palyra.echo", `{"agent_socket":true}`, 0},
 	} {
-		got, setting := agentWall(d.Config.Config.ToolCall)(palyra.Proposal{Tool: c.tool, Arguments: json.RawMessage(c.args)})
+		got, setting := AgentWall(limits)(palyra.Proposal{Tool: c.tool, Arguments: json.RawMessage(c.args)})
 		if got != c.want || (setting != "") != (c.want > 0) {
 			t.Errorf("%s %s: %v, %q", c.tool, c.args, got, setting)
 		}

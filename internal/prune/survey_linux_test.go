@@ -1,4 +1,4 @@
-package daemon
+package prune
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestShelvesThatAreNestedWithoutEnd(t *testing.T) {
 	lay(t, dir, oldCall, time.Hour, at)
 	nest(t, filepath.Join(dir, oldCall), levels)
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, oldCall, "sub"), 0o700) })
-	s := shelf{dir: dir, name: isCall, keep: time.Hour}
+	s := Shelf{Dir: dir, Name: IsCall, Keep: time.Hour}
 	var opened int
 	root, err := os.OpenRoot(dir)
 	if err != nil {

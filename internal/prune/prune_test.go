@@ -1,6 +1,7 @@
-package daemon
+package prune
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,8 +53,8 @@ func TestShelvesArePruned(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, strings.Replace(oldCall, "5", "7", 1)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := shelf{dir: dir, name: isCall, keep: 30 * day}
-	gone, err := s.prune(t.Context(), at)
+	s := Shelf{Dir: dir, Name: IsCall, Keep: 30 * day}
+	gone, err := s.Prune(t.Context(), at)
 	left := names(t, dir)
 	want := []string{freshCall, strings.Replace(oldCall, "5", "7", 1), "somebody's"}
 	slices.Sort(want)
@@ -68,8 +69,8 @@ func TestShelvesArePruned(t *testing.T) {
 }
 
 func TestShelvesThatAreNotThere(t *testing.T) {
-	s := shelf{dir: filepath.Join(t.TempDir(), "none"), name: isCache, keep: time.Hour}
-	if gone, err := s.prune(t.Context(), time.Now()); gone != 0 || err != nil {
+	s := Shelf{Dir: filepath.Join(t.TempDir(), "none"), Name: IsCache, Keep: time.Hour}
+	if gone, err := s.Prune(t.Context(), time.Now()); gone != 0 || err != nil {
 		t.Errorf("%d, %v", gone, err)
 	}
 	if n, bytes := s.measure(t.Context()); n != 0 || bytes != 0 {
@@ -81,8 +82,37 @@ func TestShelfNames(t *testing.T) {
 	for name, want := range map[string][2]bool{
 		oldCall: {true, false}, strings.Repeat("a", 32): {false, true}, strings.Repeat("g", 32): {}, "": {}, "..": {}, strings.ToLower(oldCall): {},
 	} {
-		if isCall(name) != want[0] || isCache(name) != want[1] {
-			t.Errorf("%q: %v, %v", name, isCall(name), isCache(name))
+		if IsCall(name) != want[0] || IsCache(name) != want[1] {
+			t.Errorf("%q: %v, %v", name, IsCall(name), IsCache(name))
 		}
+	}
+}
+
+// What the status says of a shelf is what lies there when it is asked.
+func TestShelvesAreLookedAtWhenAsked(t *testing.T) {
+	dir := t.TempDir()
+	shelves := map[string]Shelf{"quarantine": {Dir: dir, Name: IsCall, Keep: 30 * 24 * time.Hour}}
+	var k Usage
+	if got := k.Texts(t.Context(), shelves)["quarantine"]; got != "0 kept, 0 bytes; each for 30 days" {
+		t.Error(got)
+	}
+	if left := time.Until(k.until); left > maxAge {
+		t.Errorf("it is good for %v", left)
+	}
+	lay(t, dir, freshCall, 0, time.Now())
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, freshCall, "sub"), 0o700) })
+	k.until = time.Now().Add(time.Hour)
+	if got := k.Texts(t.Context(), shelves)["quarantine"]; !strings.HasPrefix(got, "0 kept") {
+		t.Errorf("it looked again: %s", got)
+	}
+	k.until = time.Time{}
+	if got := k.Texts(t.Context(), shelves)["quarantine"]; got != "1 kept, 5 bytes; each for 30 days" {
+		t.Error(got)
+	}
+	k.until = time.Time{}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if got := k.Texts(over, shelves)["quarantine"]; !strings.HasPrefix(got, "at least ") {
+		t.Errorf("a look that was cut short says %s", got)
 	}
 }

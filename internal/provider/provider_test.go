@@ -1,4 +1,4 @@
-package daemon
+package provider
 
 import (
 	"log/slog"
@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/agent"
+	"palyra/internal/agent/anthropic"
+	"palyra/internal/agent/openai"
 	"palyra/internal/config"
 )
 
@@ -62,13 +65,12 @@ func TestTheWayToAModel(t *testing.T) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	d := &Daemon{Config: Config{Log: slog.New(slog.DiscardHandler)}}
-	d.Config.Config = config.Default()
-	d.Config.Config.Egress.Upstream = "http://127.0.0.1:1" // not for this machine itself
-	d.Config.Config.Egress.AllowedHosts = []string{"elsewhere.example"}
+	c := config.Default()
+	c.Egress.Upstream = "http://127.0.0.1:1" // not for this machine itself
+	c.Egress.AllowedHosts = []string{"elsewhere.example"}
 	for _, host := range []string{"127.0.0.1", "localhost"} {
 		u := &url.URL{Scheme: "http", Host: host + ":" + port}
-		guard, err := d.modelGuard(u)
+		guard, err := guardTo(u, c.Egress, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,14 +78,14 @@ func TestTheWayToAModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := way.Dial(t.Context(), "tcp", "203.0.113.9:443")
+		conn, err := way.Dial(t.Context(), "tcp", "203.0.113.9:443")
 		if err != nil {
 			t.Errorf("%s: %v", host, err)
 		} else {
-			if got := c.RemoteAddr().String(); got != "127.0.0.1:"+port {
+			if got := conn.RemoteAddr().String(); got != "127.0.0.1:"+port {
 				t.Errorf("it led to %s", got)
 			}
-			_ = c.Close()
+			_ = conn.Close()
 		}
 		if _, err := way.Dial(t.Context(), "udp", "x"); err == nil {
 			t.Error("UDP got out")
@@ -111,15 +113,18 @@ func TestKeyOf(t *testing.T) {
 }
 
 func TestModelSources(t *testing.T) {
-	d := &Daemon{Config: Config{Log: slog.New(slog.DiscardHandler)}}
-	d.Config.Config = config.Default()
+	out, log := config.Default().Egress, slog.New(slog.DiscardHandler)
+	kinds := map[string]Kind{
+		"openai":    {openai.DefaultURL, openai.Sign, func(u string, w *agent.Wire) agent.Model { return openai.New(u, w) }},
+		"anthropic": {anthropic.DefaultURL, anthropic.Sign, func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
+	}
 	for kind, want := range map[string]string{"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"} {
-		s, err := d.modelSource("x", config.Provider{Kind: kind, TimeoutMS: 1000, Models: []string{"m"}}, keyFiles{})
+		s, err := source("x", config.Provider{Kind: kind, TimeoutMS: 1000, Models: []string{"m"}}, kinds, out, keyFiles{}, log)
 		if err != nil || s.BaseURL != want || s.Model == nil || s.Name != "x" || len(s.Allowed) != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
-	if _, err := d.modelSource("x", config.Provider{Kind: "magic"}, nil); err == nil {
+	if _, err := source("x", config.Provider{Kind: "magic"}, kinds, out, nil, log); err == nil {
 		t.Error("a kind that is none was taken")
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package enrol
 
 import (
 	"context"
@@ -6,54 +6,68 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"palyra"
 	"palyra/internal/access"
 	"palyra/internal/identity"
 	"palyra/internal/journal"
+	"palyra/internal/store"
 )
 
-// openAccess opens the registry and, on an empty one, makes the first owner:
+// Registry says what the registry of access stands on.
+type Registry struct {
+	DB          *store.DB
+	Journal     *journal.Journal
+	StateID     string
+	OperatorKey string // the file of the key of the daemon's own user
+	Now         func() time.Time
+	Log         *slog.Logger
+	access      *access.Registry
+}
+
+// Open opens the registry, holds it against the journal and, on an empty one, makes the first owner:
 // the person the daemon runs as, with a key of their own.
-func (d *Daemon) openAccess(ctx context.Context) (err error) {
-	d.access, err = access.New(access.Config{DB: d.db, Journal: d.journal, StateID: d.stateID, Now: now})
+func (r Registry) Open(ctx context.Context) (_ *access.Registry, err error) {
+	r.access, err = access.New(access.Config{DB: r.DB, Journal: r.Journal, StateID: r.StateID, Now: r.Now})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	known, err := d.access.Operators(ctx)
+	known, err := r.access.Operators(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.checkOperators(ctx, known); err != nil {
-		return err
+	if err := r.checkOperators(ctx, known); err != nil {
+		return nil, err
 	}
-	err = d.access.Verify(ctx, func(kind string, f func([]byte) error) error { return d.eachEntry(ctx, kind, f) })
+	err = r.access.Verify(ctx, func(kind string, f func([]byte) error) error { return r.Journal.Bodies(ctx, kind, f) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(known) == 0 {
-		return d.makeOwner(ctx)
+		return r.access, r.makeOwner(ctx)
 	}
-	if err := d.checkSoleKey(ctx, known); err != nil {
-		return err
+	if err := r.checkSoleKey(ctx, known); err != nil {
+		return nil, err
 	}
-	return d.access.Adopt(ctx)
+	return r.access, r.access.Adopt(ctx)
 }
 
 // checkSoleKey refuses a start on which nobody could decide: the only key that
 // may, made for this user, is not where it was. Where another person or a device
 // can, the start is theirs as well.
-func (d *Daemon) checkSoleKey(ctx context.Context, known []palyra.Operator) error {
-	file := d.Config.Config.Paths.OperatorKey
+func (r Registry) checkSoleKey(ctx context.Context, known []palyra.Operator) error {
+	file := r.OperatorKey
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	live := slices.DeleteFunc(slices.Clone(known), func(o palyra.Operator) bool { return !o.RemovedAt.IsZero() })
-	devices, err := d.access.Devices(ctx)
+	devices, err := r.access.Devices(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,9 +81,9 @@ func (d *Daemon) checkSoleKey(ctx context.Context, known []palyra.Operator) erro
 
 // checkOperators holds the table of keys that may decide against the journal,
 // which is signed: a row that somebody wrote past the daemon gives nobody a say.
-func (d *Daemon) checkOperators(ctx context.Context, known []palyra.Operator) error {
+func (r Registry) checkOperators(ctx context.Context, known []palyra.Operator) error {
 	signed := map[string]palyra.Operator{}
-	err := d.eachEntry(ctx, "operator.added", func(raw []byte) error {
+	err := r.Journal.Bodies(ctx, "operator.added", func(raw []byte) error {
 		var e palyra.OperatorAdded
 		err := json.Unmarshal(raw, &e)
 		signed[e.Operator.KeyID] = e.Operator
@@ -79,7 +93,7 @@ func (d *Daemon) checkOperators(ctx context.Context, known []palyra.Operator) er
 		return err
 	}
 	gone := map[string]bool{}
-	err = d.eachEntry(ctx, "operator.removed", func(raw []byte) error {
+	err = r.Journal.Bodies(ctx, "operator.removed", func(raw []byte) error {
 		var e palyra.OperatorRemoved
 		err := json.Unmarshal(raw, &e)
 		gone[e.KeyID] = true
@@ -107,47 +121,27 @@ func unlike(key string) error {
 		WithRemedy("somebody changed the state past the daemon; look at 'palyra journal verify' on a copy, and restore a backup")
 }
 
-// eachEntry walks the journal's entries of a kind.
-func (d *Daemon) eachEntry(ctx context.Context, kind string, f func(body []byte) error) error {
-	for from := int64(1); ; {
-		page, err := d.journal.Entries(ctx, journal.Query{From: from, Kind: kind, Limit: 500})
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, e := range page {
-			raw, err := json.Marshal(e.Body)
-			if err != nil {
-				return err
-			}
-			if err := f(raw); err != nil {
-				return err
-			}
-			from = e.Seq + 1
-		}
-	}
-}
-
 // makeOwner makes the key file before its record: after a crash between the two
 // the file is found and used.
-func (d *Daemon) makeOwner(ctx context.Context) error {
-	file := d.Config.Config.Paths.OperatorKey
+func (r Registry) makeOwner(ctx context.Context) error {
+	file := r.OperatorKey
 	key, err := identity.Load(file, nil)
 	if errors.Is(err, fs.ErrNotExist) || palyra.CodeOf(err) == palyra.NotFound {
 		key, err = identity.Create(file)
 	}
 	if err != nil {
-		return fmt.Errorf("daemon: operator key: %w", err)
+		return fmt.Errorf("enrol: operator key: %w", err)
 	}
 	defer key.Close()
 	owner := palyra.Operator{
 		Principal: palyra.Principal("user:" + login()), Role: palyra.RoleOwner, KeyID: key.KeyID(), PublicKey: key.Public(),
 		Separation: key.Separation(),
 	}
-	o, err := d.access.AddFirstOwner(ctx, owner, int64(os.Geteuid()))
+	o, err := r.access.AddFirstOwner(ctx, owner, int64(os.Geteuid()))
 	if err != nil {
 		return err
 	}
-	d.Log.Info("made the first owner and an operator key; protect it with 'palyra operator protect'",
+	r.Log.Info("made the first owner and an operator key; protect it with 'palyra operator protect'",
 		"owner", o.Principal, "key", file, "key_id", o.KeyID, "approver_separation", o.Separation)
 	return nil
 }

@@ -1,4 +1,6 @@
-package daemon
+// Package provider makes the providers of models ready that the configuration names: where each is, by which way it is
+// reached, and where its key comes from. A way leads to one host and nowhere else; a key is read anew each time.
+package provider
 
 import (
 	"bytes"
@@ -7,46 +9,47 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"time"
 
 	"palyra"
 	"palyra/internal/agent"
-	"palyra/internal/agent/anthropic"
-	"palyra/internal/agent/openai"
 	"palyra/internal/config"
 	"palyra/internal/egress"
 )
 
-// openModels makes the providers of models ready that the configuration names.
-// None of them is reached before a run needs it.
-func (d *Daemon) openModels(p *path) (*agent.Models, error) {
-	c := d.Config.Config
+// Kind is a company's wire format: where its own models are, how a request is signed with a key, and a model that speaks it.
+type Kind struct {
+	URL  string
+	Sign func(http.Header, string)
+	Make func(base string, w *agent.Wire) agent.Model
+}
+
+// Sources are the providers of a configuration. None of them is reached before a run needs it.
+func Sources(c config.Config, kinds map[string]Kind, log *slog.Logger) ([]agent.Source, error) {
 	keys := keyFiles(c.Providers)
 	var sources []agent.Source
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
-		s, err := d.modelSource(name, *c.Providers[name], keys)
+		s, err := source(name, *c.Providers[name], kinds, c.Egress, keys, log)
 		if err != nil {
 			return nil, err
 		}
 		sources = append(sources, s)
 	}
-	return agent.NewModels(agent.ModelsConfig{
-		Sources: sources, Default: c.Models.Default, Tools: knownTools{p.catalog}, Artifacts: d.files, Log: d.Log,
-		ContextBytes: int(c.Models.ContextBytes), ResultBytes: int(c.Models.ResultBytes), MaxTurns: c.Models.MaxTurns, AnswerTokens: c.Models.AnswerTokens,
-	})
+	return sources, nil
 }
 
-// modelGuard is the way out to models: the same rules on addresses, name server
+// guardTo is the way out to a model: the same rules on addresses, name server
 // and proxy as everything has, but the hosts are those of the configuration,
 // which is the operator's own word. Nobody is asked. No proxy leads to this
 // machine itself.
-func (d *Daemon) modelGuard(u *url.URL) (*egress.Guard, error) {
-	c := d.Config.Config.Egress
+func guardTo(u *url.URL, c config.Egress, log *slog.Logger) (*egress.Guard, error) {
 	if a, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && a.IsLoopback() {
 		c.Upstream = ""
 	}
@@ -54,35 +57,27 @@ func (d *Daemon) modelGuard(u *url.URL) (*egress.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return egress.New(egress.Config{Mode: egress.Strict, PrivateRanges: ranges, Resolver: c.Resolver, Upstream: c.Upstream, Now: now, Log: d.Log})
+	return egress.New(egress.Config{Mode: egress.Strict, PrivateRanges: ranges, Resolver: c.Resolver, Upstream: c.Upstream, Now: time.Now, Log: log})
 }
 
-// modelSource makes one provider.
-func (d *Daemon) modelSource(name string, p config.Provider, keys agent.Keys) (agent.Source, error) {
-	kinds := map[string]struct {
-		url  string
-		sign func(http.Header, string)
-		make func(string, *agent.Wire) agent.Model
-	}{
-		"openai":    {openai.DefaultURL, openai.Sign, func(u string, w *agent.Wire) agent.Model { return openai.New(u, w) }},
-		"anthropic": {anthropic.DefaultURL, anthropic.Sign, func(u string, w *agent.Wire) agent.Model { return anthropic.New(u, w) }},
-	}
+// source makes one provider.
+func source(name string, p config.Provider, kinds map[string]Kind, out config.Egress, keys agent.Keys, log *slog.Logger) (agent.Source, error) {
 	kind, ok := kinds[p.Kind]
 	if !ok {
-		return agent.Source{}, fmt.Errorf("daemon: models: no kind %q", p.Kind)
+		return agent.Source{}, fmt.Errorf("provider: no kind %q", p.Kind)
 	}
-	base := cmp.Or(p.BaseURL, kind.url)
+	base := cmp.Or(p.BaseURL, kind.URL)
 	u, err := url.Parse(base)
 	if err != nil {
-		return agent.Source{}, fmt.Errorf("daemon: models: %w", err)
+		return agent.Source{}, fmt.Errorf("provider: %w", err)
 	}
-	guard, err := d.modelGuard(u)
+	guard, err := guardTo(u, out, log)
 	if err != nil {
 		return agent.Source{}, err
 	}
-	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.sign, Key: keyOf(name, p, keys)}
+	w := &agent.Wire{Way: wayTo(u, guard), Sign: kind.Sign, Key: keyOf(name, p, keys)}
 	return agent.Source{
-		Name: name, Model: kind.make(base, w), BaseURL: base, KeyFile: p.KeyFile, Allowed: p.Models, Timeout: p.Timeout(),
+		Name: name, Model: kind.Make(base, w), BaseURL: base, KeyFile: p.KeyFile, Allowed: p.Models, Timeout: p.Timeout(),
 	}, nil
 }
 

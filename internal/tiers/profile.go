@@ -1,4 +1,4 @@
-package daemon
+package tiers
 
 import (
 	"os/user"
@@ -6,21 +6,14 @@ import (
 	"strconv"
 
 	"palyra"
+	"palyra/internal/config"
 	"palyra/internal/profile"
 	"palyra/internal/tool/process"
 )
 
-// openProfiles reads the sandbox profiles: those that come with Palyra and the
-// operator's own.
-func (d *Daemon) openProfiles() (*profile.Set, error) {
-	return profile.New(profile.Config{
-		Dir: d.profileDir(), Caches: d.caches(), Home: homeOf,
-	})
-}
-
 // profileDir is where the operator's own profiles are.
-func (d *Daemon) profileDir() string {
-	return filepath.Join(filepath.Dir(d.Config.Config.Paths.Config), "profiles")
+func profileDir(c config.Config) string {
+	return filepath.Join(filepath.Dir(c.Paths.Config), "profiles")
 }
 
 // homeOf is where a user's own things are.
@@ -46,7 +39,3 @@ func (r rooms) Resolve(name string, ws palyra.WorkspaceRef) (process.Fittings, e
 		UnixSockets: p.UnixSockets, Asks: p.Asks, Notes: p.Notes,
 	}, nil
 }
-
-// caches is where runs keep what is worth keeping between them, by workspace:
-// beside the private directories, for the same reasons.
-func (d *Daemon) caches() string { return d.places().Caches }

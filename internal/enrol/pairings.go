@@ -1,4 +1,4 @@
-package daemon
+package enrol
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 	"palyra/internal/tool/device"
 )
 
-// tool is the tool by which devices are paired.
-func (v *devices) tool() device.Config {
+// Tool is the tool by which devices are paired.
+func (v *Devices) Tool() device.Config {
 	return device.Config{KeyID: identity.KeyID, Register: v.register}
 }
 
 // register makes a device known that a person said yes to. Its certificate waits
 // for the office, which hands it over; without a machine that waits for it nothing
 // is made known, however old the question is that was answered.
-func (v *devices) register(ctx context.Context, call palyra.ID, p device.Pairing) (palyra.Device, error) {
+func (v *Devices) register(ctx context.Context, call palyra.ID, p device.Pairing) (palyra.Device, error) {
 	if !v.waits(p) {
 		return palyra.Device{}, palyra.Errorf(palyra.Expired, palyra.ReasonPairingExpired, "the machine that asked is not waiting any more").
 			WithRemedy("pair it again: palyra device pair")
@@ -32,27 +32,27 @@ func (v *devices) register(ctx context.Context, call palyra.ID, p device.Pairing
 		return palyra.Device{}, err
 	}
 	id := access.DeviceID(ed25519.PublicKey(pub))
-	leaf, err := v.authority.IssueDevice(ed25519.PublicKey(pub), id)
+	leaf, err := v.Authority.IssueDevice(ed25519.PublicKey(pub), id)
 	if err != nil {
 		return palyra.Device{}, err
 	}
-	dev, err := v.d.access.AddDevice(ctx, palyra.Device{
+	dev, err := v.Access.AddDevice(ctx, palyra.Device{
 		ID: id, Name: p.Name, Principal: p.Principal, Role: p.Role, KeyID: p.KeyID, PublicKey: p.PublicKey, Certificate: leaf.Digest,
-		Serial: leaf.Serial, ExpiresAt: leaf.NotAfter.UTC(), PairedAt: now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
+		Serial: leaf.Serial, ExpiresAt: leaf.NotAfter.UTC(), PairedAt: v.Now().UTC(), PairedBy: p.By, Call: call, Address: p.Address,
 	}, p.Pairing)
 	if err != nil {
 		return palyra.Device{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.issued[call] = pairing.Issued{Device: dev, Certificate: leaf.DER, Authorities: v.authority.Certificates()}
+	v.issued[call] = pairing.Issued{Device: dev, Certificate: leaf.DER, Authorities: v.Authority.Certificates()}
 	return dev, nil
 }
 
-// ask puts a machine that proved the code to the gate, as a call of its own:
+// Ask puts a machine that proved the code to the gate, as a call of its own:
 // judged, asked, answered, recorded and attested like any other.
-func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
-	if _, err := v.d.access.Device(ctx, c.Name); err == nil { // better now than after a person said yes
+func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
+	if _, err := v.Access.Device(ctx, c.Name); err == nil { // better now than after a person said yes
 		return pairing.Issued{}, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device is or was called %s", c.Name).
 			WithRemedy("join again with another --name; that of a revoked device is not given again")
 	}
@@ -65,7 +65,7 @@ func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 	}
 	v.wait(c, true)
 	defer v.wait(c, false)
-	calls := v.d.path.calls
+	calls := v.Calls
 	var id atomic.Value
 	out, err := calls.Call(ctx, palyra.Proposal{
 		Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Surface: palyra.SurfaceAPI,
@@ -96,7 +96,7 @@ func (v *devices) ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 }
 
 // wait notes that a machine waits for the answer, or no longer does.
-func (v *devices) wait(c pairing.Candidate, does bool) {
+func (v *Devices) wait(c pairing.Candidate, does bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if delete(v.waiting, c.Pairing); does {
@@ -104,7 +104,7 @@ func (v *devices) wait(c pairing.Candidate, does bool) {
 	}
 }
 
-func (v *devices) waits(p device.Pairing) bool {
+func (v *Devices) waits(p device.Pairing) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	key, ok := v.waiting[p.Pairing]
@@ -112,7 +112,7 @@ func (v *devices) waits(p device.Pairing) bool {
 }
 
 // take returns what a call issued, once.
-func (v *devices) take(call palyra.ID) (pairing.Issued, bool) {
+func (v *Devices) take(call palyra.ID) (pairing.Issued, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	issued, ok := v.issued[call]

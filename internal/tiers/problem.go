@@ -1,4 +1,4 @@
-package daemon
+package tiers
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 // maxProblems is how many flaws of profiles a status names.
 const maxProblems = 8
 
-// problems says what keeps programs from being run here, for those who look
+// Problems says what keeps programs from being run here, for those who look
 // before they find out by a refusal.
-func (d *Daemon) problems(ctx context.Context) []string {
-	tier := d.Config.Config.Process.Tier
+func (t *Tiers) Problems(ctx context.Context) []string {
+	tier := t.Settings.Process.Tier
 	if tier == "off" {
 		return nil
 	}
 	var out []string
-	for _, b := range d.path.native.backends {
+	for _, b := range t.backends {
 		if b.Tier() == palyra.TierB && tier != "b" {
 			continue // nobody runs there who does not ask for it
 		}
@@ -31,7 +31,7 @@ func (d *Daemon) problems(ctx context.Context) []string {
 			out = append(out, text)
 		}
 	}
-	for i, f := range profile.Check(d.profileDir()) {
+	for i, f := range profile.Check(profileDir(t.Settings)) {
 		if i == maxProblems {
 			return append(out, "more is wrong with the profiles; remedy: see 'palyra config check'")
 		}

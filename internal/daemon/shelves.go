@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"os"
+
+	"palyra/internal/config"
+	"palyra/internal/prune"
+	"palyra/internal/quarantine"
+)
+
+// shelves are the directories whose entries grow old: what a call had taken out of a workspace, and what the last run
+// that was given a cache left there.
+func (d *Daemon) shelves() map[string]prune.Shelf {
+	p := d.Settings.Process
+	return map[string]prune.Shelf{
+		"quarantine": {
+			Dir: d.Settings.Paths.Quarantine, Name: prune.IsCall, Keep: prune.Days(p.QuarantineDays), Most: p.QuarantineBytes, Used: quarantine.Usage,
+		},
+		"caches": {Dir: d.places().Caches, Name: prune.IsCache, Keep: prune.Days(p.CacheDays)},
+	}
+}
+
+// places are the directories that programs run with.
+func (d *Daemon) places() config.Places { return d.Settings.Places(d.stateID) }
+
+// tidy removes the directories beside that of the runs, which goes with the runner,
+// where there is nothing in them.
+func (d *Daemon) tidy() {
+	if d.stateID == "" {
+		return
+	}
+	for _, dir := range []string{d.places().Caches, d.places().Posture, d.places().Servers()} {
+		_ = os.Remove(dir) // one that is not empty stays
+	}
+}
+
+// pruneShelves removes what has lain unused for too long. A failure is logged and tried again.
+func (d *Daemon) pruneShelves(ctx context.Context) {
+	for _, s := range d.shelves() {
+		gone, err := s.Prune(ctx, now())
+		if err != nil && ctx.Err() == nil {
+			d.Log.Warn("not all that is old could be removed", "from", s.Dir, "error", err)
+		}
+		if gone > 0 {
+			d.Log.Info("removed what was not used for long", "from", s.Dir, "entries", gone, "days", int(s.Keep.Hours()/24))
+		}
+	}
+}

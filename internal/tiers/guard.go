@@ -1,0 +1,70 @@
+package tiers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"palyra"
+	"palyra/internal/config"
+	"palyra/internal/egress"
+	"palyra/internal/sandbox"
+)
+
+// guardOf makes the one way out for everything that runs. ask puts hosts to people
+// where the configuration says so; nil: nobody is asked.
+func guardOf(c config.Egress, ask egress.Ask, now func() time.Time, log *slog.Logger) (*egress.Guard, error) {
+	conf := egress.Config{
+		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream,
+		MaxWildcard: int(c.WildcardNames), Now: now, Log: log,
+	}
+	var err error
+	if conf.PrivateRanges, err = c.Prefixes(); err != nil {
+		return nil, err
+	}
+	if c.Ask == "on" {
+		conf.Ask = ask
+	}
+	return egress.New(conf)
+}
+
+// egressGuard is the guard as the sandbox knows it.
+type egressGuard struct {
+	*egress.Guard
+	config.Egress
+}
+
+// Mode implements sandbox.Guard.
+func (g egressGuard) Mode() string { return g.Egress.Mode }
+
+// Mechanisms implements sandbox.Guard. What the configuration opens is named, so
+// that policy and attestations see it.
+func (g egressGuard) Mechanisms() []string {
+	list := []string{sandbox.Guarded}
+	if g.HostNetwork == "on" {
+		list = append(list, "host_network")
+	}
+	if len(g.PrivateRanges) > 0 {
+		list = append(list, "private_ranges")
+	}
+	if g.Egress.Mode == egress.Strict {
+		list = append(list, fmt.Sprint("wildcard_names:", g.WildcardNames))
+	}
+	return list
+}
+
+// Open implements sandbox.Guard. In mode preflight the hosts of the plan must be
+// found before anything starts.
+func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
+	if g.Egress.Mode == egress.Preflight && len(p.Egress) > 0 {
+		if err := g.Preflight(ctx, p.Egress); err != nil {
+			return nil, err
+		}
+	}
+	s, err := g.Guard.Open(ctx, c, p)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,46 @@
+package palyra
+
+// What lists take and give. The zero filter selects everything that its reach may see.
+
+// CallFilter selects calls, newest first.
+type CallFilter struct {
+	Principal Principal `json:"principal,omitempty"`
+	Session   ID        `json:"session_id,omitempty"`
+	State     State     `json:"state,omitempty"`
+	Cursor    string    `json:"cursor,omitempty"` // of the page before; empty: the first
+	Limit     int64     `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default
+
+	Run   ID    `json:"-"` // only those of this run
+	Reach Reach `json:"-"` // who asks; it comes from the credential
+}
+
+// CallPage is one page of calls.
+type CallPage struct {
+	Calls []Call `json:"calls"`
+	Next  string `json:"next_cursor"`
+}
+
+// RunFilter selects runs, newest first.
+type RunFilter struct {
+	Principal Principal `json:"principal,omitempty"`
+	Session   ID        `json:"session_id,omitempty"`
+	State     RunState  `json:"state,omitempty"`
+	Cursor    string    `json:"cursor,omitempty"` // of the page before; empty: the first
+	Limit     int64     `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default
+
+	Reach Reach `json:"-"` // who asks; it comes from the credential
+}
+
+// RunPage is one page of runs.
+type RunPage struct {
+	Runs []Run  `json:"runs"`
+	Next string `json:"next_cursor"`
+}
+
+// EntryFilter selects entries of the journal, oldest first.
+type EntryFilter struct {
+	From, To int64 // sequence numbers, both counted in; 0: no bound
+	Kind     string
+	Call     ID
+	Limit    int // 0: 100; at most 1000
+}
