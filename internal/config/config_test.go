@@ -95,6 +95,45 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A former name of a setting counts as the present one does, in every place; both
+// in one place are refused.
+func TestFormerNames(t *testing.T) {
+	const was, is = "tools.tool_execute_channels", "tools.tool_execute_surfaces"
+	file := func(keys ...string) string {
+		text := "[tools]\n"
+		for _, k := range keys {
+			text += strings.TrimPrefix(k, "tools.") + " = [\"cli\"]\n"
+		}
+		return text
+	}
+	for name, give := range map[string]func(o *Options, keys ...string){
+		"env": func(o *Options, keys ...string) {
+			for _, k := range keys {
+				o.Env = append(o.Env, variableOf(k)+"=cli")
+			}
+		},
+		"flags": func(o *Options, keys ...string) {
+			o.Flags = map[string]string{}
+			for _, k := range keys {
+				o.Flags[k] = "cli"
+			}
+		},
+		"file": func(o *Options, keys ...string) { *o = place(t, file(keys...), "") },
+	} {
+		o := place(t, "", "")
+		give(&o, was)
+		c, err := Load(o)
+		if err != nil || !cmp.Equal(c.Tools.Surfaces, []string{"cli"}) || c.Default(is) {
+			t.Errorf("%s: %v", name, err)
+		}
+		o = place(t, "", "")
+		give(&o, was, is)
+		if _, err := Load(o); err == nil || !strings.Contains(err.Error(), "former name, and both are set") {
+			t.Errorf("%s with both: %v", name, err)
+		}
+	}
+}
+
 // A list in a stronger place replaces the weaker one, never mixes with it.
 func TestListsReplace(t *testing.T) {
 	o := place(t, "[tools]\nallowed = [\"c\"]\n", "[tools]\nallowed = [\"a\", \"b\"]\n")

@@ -30,6 +30,16 @@ func (c *Config) fromEnv(pairs []string) []Problem {
 		name := s.variable()
 		known[name] = true
 		value, ok := env[name]
+		if s.was != "" {
+			former := variableOf(s.was)
+			known[former] = true
+			if v, set := env[former]; set {
+				if ok {
+					problems = append(problems, Problem{Where: name, Key: s.key, Text: s.errTwice().Error()})
+				}
+				name, value, ok = former, v, true
+			}
+		}
 		if !ok {
 			continue
 		}
@@ -80,7 +90,11 @@ func (c *Config) fromFlags(flags map[string]string) []Problem {
 			problems = append(problems, Problem{Where: where, Key: key, Text: "unknown key"})
 			continue
 		}
-		c.origins[key] = origin{fromFlag, where}
+		if _, both := flags[s.key]; both && key == s.was {
+			problems = append(problems, Problem{Where: where, Key: s.key, Text: s.errTwice().Error()})
+			continue
+		}
+		c.origins[s.key] = origin{fromFlag, where}
 		if err := s.parse(c, flags[key]); err != nil {
 			problems = append(problems, Problem{Where: where, Key: key, Text: err.Error()})
 		}

@@ -68,13 +68,19 @@ func (c *Config) fromTOML(path string, raw []byte, source Source) []Problem {
 	next.origins = maps.Clone(c.origins)
 	next.Providers = cloneProviders(c.Providers)
 	var problems []Problem
-	for key, value := range leaves(doc) {
+	given := leaves(doc)
+	for key, value := range given {
 		where := fmt.Sprintf("%s:%d", path, lineOf(lines, key))
-		if err := next.take(key, value); err != nil {
+		err := next.take(key, value)
+		s, _ := find(key)
+		if _, both := given[s.key]; both && key == s.was {
+			err = s.errTwice()
+		}
+		if err != nil {
 			problems = append(problems, Problem{Where: where, Key: key, Text: err.Error()})
 			continue
 		}
-		next.origins[key] = origin{source, where}
+		next.origins[cmp.Or(s.key, key)] = origin{source, where}
 	}
 	if problems == nil {
 		*c = next // whether the values are in range is seen when the strongest place has spoken

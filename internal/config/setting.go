@@ -11,6 +11,7 @@ import (
 // setting is one key: where its value stands and what it may be.
 type setting struct {
 	key      string
+	was      string // its name in earlier versions, which still counts
 	text     string
 	value    func(*Config) any // *int64, *string or *[]string
 	min, max int64
@@ -85,8 +86,9 @@ var callSettings = []setting{
 		value: func(c *Config) any { return &c.Tools.Principals },
 	},
 	{
-		key: "tools.tool_execute_channels", text: "doors through which tools may be called: cli, room, hook, cron, api, mcp; the last two are a client's own word", check: name,
-		value: func(c *Config) any { return &c.Tools.Channels },
+		key: "tools.tool_execute_surfaces", was: "tools.tool_execute_channels", check: name,
+		text:  "surfaces on which tools may be called: cli, room, hook, cron, api, mcp; the last two are a client's own word",
+		value: func(c *Config) any { return &c.Tools.Surfaces },
 	},
 	{
 		key: "sessions.idle_ms", text: "how long a session may rest before it is closed", min: 1, max: 365 * day,
@@ -110,9 +112,9 @@ var daemonSettings = []setting{
 	},
 }
 
-// find returns the setting of a key.
+// find returns the setting of a key, or of one that it had in earlier versions.
 func find(key string) (setting, bool) {
-	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key || s.was != "" && s.was == key })
 	if i < 0 {
 		return findProvider(key)
 	}
@@ -125,7 +127,16 @@ func (s setting) variable() string {
 	if strings.HasPrefix(s.key, providersSection+".") {
 		return ""
 	}
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+	return variableOf(s.key)
+}
+
+func variableOf(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// errTwice is for a place that sets one thing by its name and by its former one.
+func (s setting) errTwice() error {
+	return fmt.Errorf("%s is its former name, and both are set", s.was)
 }
 
 // parse sets the value from text, as variables and flags give it. Lists are

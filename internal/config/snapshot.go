@@ -10,7 +10,7 @@ import (
 // Snapshot is the security configuration as it is kept with every call.
 func (c Config) Snapshot() palyra.Snapshot {
 	return palyra.Snapshot{
-		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Channels,
+		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Surfaces,
 		MaxCallsPerRun: c.ToolCall.MaxCallsPerRun, TimeoutMS: c.ToolCall.ExecutionTimeoutMS, OutputBytes: c.ToolCall.OutputBytes,
 		ApprovalWaitMS: c.Approvals.WaitMS, MaxPending: c.Approvals.MaxPending, DenyHoldMS: c.Approvals.DenyHoldMS,
 		RunTimeoutMS: c.ToolCall.RunTimeoutMS, RunOutputBytes: c.ToolCall.RunOutputBytes, ParallelCalls: c.ToolCall.ParallelCalls,

@@ -82,7 +82,7 @@ var byPolicy = []refusal{
 		layer: palyra.LayerPolicy, reason: palyra.ReasonPolicyDenied, flip: "config",
 	},
 	{
-		name: "a door that is closed", env: []string{"PALYRA_TOOLS_TOOL_EXECUTE_CHANNELS=mcp"}, call: echoes,
+		name: "a surface that is closed", env: []string{"PALYRA_TOOLS_TOOL_EXECUTE_SURFACES=mcp"}, call: echoes,
 		layer: palyra.LayerPolicy, reason: palyra.ReasonPolicyDenied, flip: "config",
 	},
 	{

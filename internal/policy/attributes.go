@@ -43,6 +43,8 @@ var attributes = [...]attribute{
 	{"risk", func(c *call) cedar.Value { return c.found.record() }},
 	{"session_id", func(c *call) cedar.Value { return cedar.String(c.request.Session) }},
 	{"session", func(c *call) cedar.Value { return sessionUID(c.request.Session) }},
+	{"surface", func(c *call) cedar.Value { return cedar.String(c.request.Surface) }},
+	{"surface_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Surface))) }},
 	{"door", func(c *call) cedar.Value { return cedar.String(c.request.Surface) }},
 	{"door_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Surface))) }},
 	{"principal_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.principals.has(string(c.request.Principal))) }},

@@ -27,7 +27,7 @@ func applied(t interface {
 	for line := range strings.SplitSeq(f.Change, "\n") {
 		setting, value, isSetting := strings.Cut(line, " = ")
 		lists := map[string]*[]string{
-			"tools.allowed": &c.Snapshot.AllowedTools, "tools.tool_execute_principals": &c.Snapshot.Principals, "tools.tool_execute_channels": &c.Snapshot.Channels,
+			"tools.allowed": &c.Snapshot.AllowedTools, "tools.tool_execute_principals": &c.Snapshot.Principals, "tools.tool_execute_surfaces": &c.Snapshot.Channels,
 		}
 		switch {
 		case strings.HasPrefix(line, "palyra workspace add "):

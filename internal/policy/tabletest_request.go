@@ -47,6 +47,7 @@ func (d *tableDraft) callKeys() map[string]func(*yaml.Node) {
 		"principal":   func(n *yaml.Node) { d.Principal = d.person(n) },
 		"owner":       func(n *yaml.Node) { d.Owner, d.ownerless = d.person(n), false },
 		"tool":        func(n *yaml.Node) { d.Tool = d.tool(n) },
+		"surface":     func(n *yaml.Node) { d.Surface = pick(d.tableReader, n, tableDoors) },
 		"door":        func(n *yaml.Node) { d.Surface = pick(d.tableReader, n, tableDoors) },
 		"labels":      func(n *yaml.Node) { d.Labels = d.list(n) },
 		"roles":       func(n *yaml.Node) { d.standing().Roles = d.roles(n) },

@@ -427,7 +427,7 @@ func TestTableKeys(t *testing.T) {
 	values := map[string]string{
 		"argv": "[b]", "script": "a", "executable": "/a", "workspace": "new", "cwd": "a", "env": "[A]", "reads": "[a]", "writes": "[a]",
 		"egress": "['a.example:1']", "secrets": "[a]", "tier": "B", "profile": "go", "asks": "true", "network": "none", "mechanisms": "[a]",
-		"unix_sockets": "true", "stdin_live": "true", "principal": "agent:x", "owner": "user:x", "door": "mcp", "labels": "[a]", "roles": "[admin]", "owner_roles": "[owner]",
+		"unix_sockets": "true", "stdin_live": "true", "principal": "agent:x", "owner": "user:x", "door": "mcp", "surface": "mcp", "labels": "[a]", "roles": "[admin]", "owner_roles": "[owner]",
 		"device_id": "dev-1", "time": "'2026-01-31T09:30:00Z'", "approval": "{}",
 		"calls_used": "1", "probed": "false", "tool": "{name: x, capabilities: [process_exec]}",
 	}

@@ -56,7 +56,7 @@ func testCommand(inv *invocation.Invocation) *cobra.Command {
 func defaultSnapshot() palyra.Snapshot {
 	c := config.Default()
 	return palyra.Snapshot{
-		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Channels, MaxCallsPerRun: c.ToolCall.MaxCallsPerRun,
+		AllowedTools: c.Tools.Allowed, Principals: c.Tools.Principals, Channels: c.Tools.Surfaces, MaxCallsPerRun: c.ToolCall.MaxCallsPerRun,
 	}
 }
 
