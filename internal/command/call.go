@@ -141,7 +141,7 @@ func (c *call) subcommand(s *spec) {
 		return
 	}
 	first := c.operands[0]
-	sub := s.Sub[first.text]
+	sub := s.subs[first.text]
 	if sub == nil || !first.fixed() {
 		c.doubt(c.name + " " + first.text + " is not known")
 		return

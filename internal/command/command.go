@@ -2,7 +2,7 @@
 // programs run, through which wrappers and shells, whether words can make them run
 // other code, which paths lead out of the workspace, and what class that makes it.
 //
-// What programs and their options mean stands in table/*.json, with the manual it
+// What programs and their options mean stands in internal/program, with the manual it
 // was read from. A command starts as unknown, and only one of which every word is
 // in the tables gets a better class: an option that is not there, an abbreviation
 // of one, a word that is made while a shell runs, a program of another place than

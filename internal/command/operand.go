@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/program"
 )
 
 // What the operands of a program are.
@@ -79,7 +80,7 @@ func (c *call) byKind(s *spec) {
 // late doubts options behind the first operand of a program that has a language of
 // its own: some versions take them for options all the same.
 func (c *call) late(s *spec, ops []word) {
-	if s.Style == stylePosix && slices.ContainsFunc(ops, word.dashed) {
+	if s.Style == program.StylePosix && slices.ContainsFunc(ops, word.dashed) {
 		c.doubt(c.name + " is given options late")
 	}
 }

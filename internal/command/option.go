@@ -4,36 +4,25 @@ import (
 	"strings"
 
 	"palyra"
-)
-
-// The ways in which programs write options.
-const (
-	styleGNU   = ""      // -abV, --long=V, anywhere before --
-	stylePosix = "posix" // the same, before the first operand only
-	styleWord  = "word"  // -long V, -long=V, no clusters; --long is the same
-	styleFind  = "find"  // whole words only, anywhere, and -- is none
-	styleNone  = "none"  // there are no options
-	styleKeys  = "keys"  // NAME=VALUE
-	styleTar   = "tar"   // as GNU, and the first word is a cluster even without a dash
-	styleApart = "apart" // as GNU, but values of letters are the words after the cluster and never stand in it
+	"palyra/internal/program"
 )
 
 // parse divides words into options, which are looked up, and operands.
 func (c *call) parse(s *spec, args []word) {
 	switch s.Style {
-	case styleNone:
+	case program.StyleNone:
 		c.operands = args
 		return
-	case styleKeys:
+	case program.StyleKeys:
 		c.keys(s, args)
 		return
-	case styleTar:
+	case program.StyleTar:
 		args = oldTar(args)
 	}
-	early := s.Style == stylePosix || len(s.Sub) > 0 || s.Wrap != nil
+	early := s.Style == program.StylePosix || len(s.Sub) > 0 || s.Wrap != nil
 	for len(args) > 0 {
 		w := args[0]
-		if w.text == "--" && w.fixed() && s.Style != styleFind {
+		if w.text == "--" && w.fixed() && s.Style != program.StyleFind {
 			c.operands = append(c.operands, args[1:]...)
 			return
 		}
@@ -53,7 +42,7 @@ func (c *call) parse(s *spec, args []word) {
 // later may turn into an option; programs to which no option does harm take it as
 // an operand.
 func (c *call) mayBeOption(s *spec, w word) bool {
-	if s.Style == styleFind {
+	if s.Style == program.StyleFind {
 		if _, ok := s.known[w.text]; ok && w.fixed() {
 			return true
 		}
@@ -73,9 +62,9 @@ func (c *call) option(s *spec, w word, rest []word) []word {
 	switch {
 	case s.Numeric && digits(w.text[1:]):
 		return rest
-	case s.Style == styleFind:
+	case s.Style == program.StyleFind:
 		return c.take(s, w.text, nil, rest)
-	case s.Style == styleWord:
+	case s.Style == program.StyleWord:
 		name := "-" + strings.TrimLeft(w.text, "-")
 		return c.long(s, name, rest)
 	case strings.HasPrefix(w.text, "--"):
@@ -105,7 +94,7 @@ func (c *call) cluster(s *spec, letters string, rest []word) []word {
 			continue
 		}
 		after := letters[i+len(string(l)):]
-		if s.Style == styleApart && o.arity > 0 && after != "" && !digits(after) {
+		if s.Style == program.StyleApart && o.arity > 0 && after != "" && !digits(after) {
 			c.doubt(c.name + " -" + letters + " is read differently")
 		}
 		if (o.arity == 1 || o.optional) && after != "" {

@@ -5,20 +5,12 @@ import (
 	"strings"
 
 	"palyra"
-)
-
-// The ways in which programs run the command among their words.
-const (
-	wrapCommand = "command" // the words that are left
-	wrapBuiltin = "builtin" // the same; with -v it only tells
-	wrapLine    = "line"    // the words that are left, joined, as a line for a shell
-	wrapShell   = "shell"   // a shell: -c LINE
-	wrapCmd     = "cmd"     // a shell with rules of its own, which are not read here
+	"palyra/internal/program"
 )
 
 // unwrap looks at the command that a program runs.
 func (c *call) unwrap(s *spec) {
-	c.several = c.several || s.Wrap.Feeds != "" || s.Wrap.Kind == wrapCmd
+	c.several = c.several || s.Wrap.Feeds != "" || s.Wrap.Kind == program.WrapCmd
 	if s.Wrap.Feeds != "" && c.fedHarmlessly(s) {
 		c.wrapped(s)
 		return
@@ -27,19 +19,19 @@ func (c *call) unwrap(s *spec) {
 		c.raise(palyra.CommandClass(s.Wrap.Floor), c.name+": "+s.Why)
 	}
 	switch s.Wrap.Kind {
-	case wrapShell:
+	case program.WrapShell:
 		c.runShell()
-	case wrapCmd:
+	case program.WrapCmd:
 		c.foreignShell()
-	case wrapLine:
+	case program.WrapLine:
 		c.joined()
-	case wrapBuiltin:
+	case program.WrapBuiltin:
 		if c.seen["-v"] || c.seen["-V"] {
 			c.raise(palyra.CommandReadOnly, "")
 			return
 		}
 		c.wrapped(s)
-	case wrapCommand:
+	case program.WrapCommand:
 		c.wrapped(s)
 	default:
 		c.doubt(c.name + " runs commands in an unknown way")

@@ -7,6 +7,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	programs "palyra/internal/program"
 	"palyra/internal/show"
 )
 
@@ -56,7 +57,7 @@ func (r Fittings) environment(called map[string]string) ([]palyra.EnvVar, error)
 		switch {
 		case len(v.Name) > maxEnvName || !identifier(v.Name) || text("a value", v.Value, maxArg-len(v.Name)-len("=")) != nil:
 			return nil, badProfile(r, "%s cannot be a variable of a run", show.Arg(palyra.Clip(v.Name, 64)))
-		case refusedEnv[0].has(v.Name):
+		case ours(v.Name):
 			return nil, badProfile(r, "%s is set by the sandbox itself", v.Name)
 		case v.Secret || secretive(v.Name):
 			return nil, badProfile(r, "%s looks like a secret, and would be recorded in clear", v.Name)
@@ -105,22 +106,27 @@ func identifier(s string) bool {
 	return s != ""
 }
 
+// ours reports whether the sandbox sets a variable itself.
+func ours(name string) bool {
+	return slices.ContainsFunc(programs.Shipped().Refused, func(r programs.Refusal) bool { return r.Ours && refuses(r, name) })
+}
+
 // meddling says why a name is refused; empty when it is not.
 func meddling(name string) string {
-	for _, r := range refusedEnv {
-		if r.has(name) {
-			return r.why
+	for _, r := range programs.Shipped().Refused {
+		if refuses(r, name) {
+			return r.Why
 		}
 	}
 	return ""
 }
 
-func (r refusal) has(name string) bool {
-	if slices.Contains(r.except, name) {
+func refuses(r programs.Refusal, name string) bool {
+	if slices.Contains(r.Except, name) {
 		return false
 	}
-	for pattern := range strings.FieldsSeq(r.names) {
-		if matches(pattern, name) || r.anyCase && matches(strings.ToUpper(pattern), strings.ToUpper(name)) {
+	for pattern := range strings.FieldsSeq(r.Names) {
+		if matches(pattern, name) || r.AnyCase && matches(strings.ToUpper(pattern), strings.ToUpper(name)) {
 			return true
 		}
 	}
@@ -160,3 +166,10 @@ func secretive(name string) bool {
 	}
 	return false
 }
+
+// secretWords end a part of a name whose value is a secret; secretPairs are such
+// parts that only count together.
+var (
+	secretWords = []string{"TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "CREDENTIALS", "APIKEY", "PRIVATEKEY", "ACCESSKEY"}
+	secretPairs = []string{"API_KEY", "PRIVATE_KEY", "ACCESS_KEY", "SECRET_KEY", "SIGNING_KEY", "ENCRYPTION_KEY", "SSH_KEY", "MYSQL_PWD", "AUTH_KEY"}
+)

@@ -9,6 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	programs "palyra/internal/program"
 )
 
 func withEnv(names ...string) string {
@@ -94,16 +95,16 @@ func TestPathIsBound(t *testing.T) {
 
 // The table itself: no pattern that says nothing, no exception without a rule.
 func TestEnvTable(t *testing.T) {
-	for _, r := range refusedEnv {
-		for _, n := range strings.Fields(r.names) {
+	for _, r := range programs.Shipped().Refused {
+		for _, n := range strings.Fields(r.Names) {
 			if bare := strings.Trim(n, "*"); len(bare) < 2 || !identifier(bare) || strings.Contains(bare, "*") {
 				t.Errorf("pattern %q", n)
 			}
 		}
-		if r.why == "" || r.names == "" {
+		if r.Why == "" || r.Names == "" {
 			t.Errorf("%+v has no reason or no names", r)
 		}
-		for _, e := range r.except {
+		for _, e := range r.Except {
 			if err := envAllowed(e); err != nil {
 				t.Errorf("%s is an exception and refused: %v", e, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	programs "palyra/internal/program"
 	"palyra/internal/show"
 	"palyra/internal/subpath"
 )
@@ -17,7 +18,7 @@ const maxMaybe = 16 // arguments that are looked at when it is not certain which
 
 // inputs binds the files that the command is known to interpret. base is the
 // directory they are relative to.
-func (w *world) inputs(r rule, f findings, base string, p *palyra.Plan) error {
+func (w *world) inputs(r *programs.Binding, f findings, base string, p *palyra.Plan) error {
 	for _, name := range f.files {
 		if _, err := w.input(base, name, p); err != nil {
 			return err
@@ -161,22 +162,22 @@ func (w *world) lost(abs string, err error, p *palyra.Plan) error {
 }
 
 // operand binds the script operand, or what stands for it.
-func (w *world) operand(r rule, base, name string, p *palyra.Plan) error {
+func (w *world) operand(r *programs.Binding, base, name string, p *palyra.Plan) error {
 	s, err := w.input(base, name, p)
 	if err != nil {
 		return err
 	}
 	if s == directoryFound {
-		for _, in := range r.within {
+		for _, in := range r.Within {
 			if _, err := w.input(base, name+"/"+in, p); err != nil {
 				return err
 			}
 		}
-		if len(r.within) == 0 {
+		if len(r.Within) == 0 {
 			note(p, "%s is a directory and is not bound", show.Line(palyra.Clip(name, 200)))
 		}
 	}
-	for _, ending := range r.tries {
+	for _, ending := range r.Tries {
 		if s == bound || s == unbound {
 			break
 		}
@@ -189,14 +190,14 @@ func (w *world) operand(r rule, base, name string, p *palyra.Plan) error {
 
 // usual binds the files that a program looks for by itself: the first that
 // exists, and those before it as missing.
-func (w *world) usual(r rule, base string, p *palyra.Plan) error {
+func (w *world) usual(r *programs.Binding, base string, p *palyra.Plan) error {
 	for dir := base; ; dir = path.Dir(dir) {
-		for _, name := range r.defaults {
+		for _, name := range r.Defaults {
 			if s, err := w.input(dir, name, p); err != nil || s == bound || s == unbound {
 				return err
 			}
 		}
-		if !r.up || !subpath.Within(w.workspace, path.Dir(dir)) || dir == "/" {
+		if !r.Up || !subpath.Within(w.workspace, path.Dir(dir)) || dir == "/" {
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	programs "palyra/internal/program"
 	"palyra/internal/show"
 )
 
@@ -82,15 +83,15 @@ func liveRemedy(terminal bool) string {
 func (w *world) apply(v invocation, p *palyra.Plan) error {
 	found := rulesFor(append([]string{v.called}, v.names...), v.known)
 	for _, r := range found {
-		if p.Stdin == palyra.StdinLive && r.live && !p.AgentSocket { // an agent is spoken to by its person
+		if p.Stdin == palyra.StdinLive && r.Live && !p.AgentSocket { // an agent is spoken to by its person
 			return palyra.Errorf(palyra.Denied, palyra.ReasonStdinDenied, "%s takes instructions from its input, which cannot be approved before they come", quote(v.called)).
 				WithRemedy("%s", liveRemedy(p.Terminal))
 		}
 	}
 	for _, r := range found {
-		f := r.scan(v.args)
+		f := scan(r, v.args)
 		base := w.base(f)
-		if err := w.inputs(*r, f, base, p); err != nil {
+		if err := w.inputs(r, f, base, p); err != nil {
 			return err
 		}
 		err := w.wrapped(v, r, f, base, p)
@@ -107,8 +108,8 @@ func (w *world) apply(v invocation, p *palyra.Plan) error {
 
 // wrapped follows a program that only runs another, or names the other one where
 // it cannot be followed.
-func (w *world) wrapped(v invocation, r *rule, f findings, base string, p *palyra.Plan) error {
-	if r.follow { // whether or not it comes to a program
+func (w *world) wrapped(v invocation, r *programs.Binding, f findings, base string, p *palyra.Plan) error {
+	if r.Follow { // whether or not it comes to a program
 		for _, name := range f.env {
 			if err := envAllowed(name); err != nil {
 				return err
@@ -116,12 +117,12 @@ func (w *world) wrapped(v invocation, r *rule, f findings, base string, p *palyr
 		}
 	}
 	switch {
-	case r.wraps && r.follow && f.unsure:
+	case r.Wraps && r.Follow && f.unsure:
 		note(p, "which program is run through %s is not bound: its options are not all understood", show.Arg(palyra.Clip(path.Base(v.called), 200)))
 		return nil
 	case f.wrapped == "":
 		return nil
-	case !r.follow:
+	case !r.Follow:
 		note(p, "runs another program: %s (not bound)", show.Arg(palyra.Clip(f.wrapped, 200)))
 		return nil
 	case v.wraps == maxWraps:
@@ -134,7 +135,7 @@ func (w *world) wrapped(v invocation, r *rule, f findings, base string, p *palyr
 		inner.lookup = unsetPath
 	}
 	next := invocation{program: v.program, called: f.wrapped, args: f.rest, script: v.script, wraps: v.wraps + 1}
-	if !r.applets {
+	if !r.Applets {
 		prog, err := inner.find(f.wrapped, p)
 		if err != nil {
 			return unreached(v, f.wrapped, err)

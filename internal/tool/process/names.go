@@ -4,19 +4,21 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	programs "palyra/internal/program"
 )
 
 // rulesFor finds the rows for a program by all its names, without the same one
 // twice. same are the names of interpreters of the system that are the same file:
 // a system's own file of many programs is the one that the first name says.
-func rulesFor(names, same []string) []*rule {
+func rulesFor(names, same []string) []*programs.Binding {
 	for _, n := range same {
-		if r := ruleFor(n); r != nil && r.applets {
+		if r := ruleFor(n); r != nil && r.Applets {
 			names, same = names[:1], nil
 			break
 		}
 	}
-	var found []*rule
+	var found []*programs.Binding
 	for _, n := range slices.Concat(names, same) {
 		if r := ruleFor(n); r != nil && !slices.Contains(found, r) {
 			found = append(found, r)
@@ -26,21 +28,11 @@ func rulesFor(names, same []string) []*rule {
 }
 
 // ruleFor finds the row for one name, as it is or without a version; nil: none.
-func ruleFor(name string) *rule {
+func ruleFor(name string) *programs.Binding {
 	base := path.Base(name)
-	if r := byName[base]; r != nil {
+	known := programs.Shipped().Bindings
+	if r := known[base]; r != nil {
 		return r
 	}
-	return byName[strings.TrimRight(base, "0123456789.-")]
+	return known[strings.TrimRight(base, "0123456789.-")]
 }
-
-// byName has the rows by each of their names.
-var byName = func() map[string]*rule {
-	m := map[string]*rule{}
-	for i := range rules {
-		for name := range strings.FieldsSeq(rules[i].names) {
-			m[name] = &rules[i]
-		}
-	}
-	return m
-}()

@@ -48,6 +48,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cell"
+	programs "palyra/internal/program"
 )
 
 // Name of the tool.
@@ -116,6 +117,9 @@ type Driver struct {
 func New(c Config) (*Driver, error) {
 	if c.Tiers == nil {
 		return nil, errors.New("process: new: a part is missing")
+	}
+	if known := programs.Shipped(); len(known.Bindings) == 0 || len(known.Refused) == 0 { // what decides would not be bound
+		return nil, errors.New("process: new: the table of programs is broken")
 	}
 	if c.Tier == "" {
 		c.Tier = palyra.TierB

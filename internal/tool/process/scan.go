@@ -3,6 +3,8 @@ package process
 import (
 	"path"
 	"strings"
+
+	programs "palyra/internal/program"
 )
 
 // findings are what a command's arguments tell about the files it interprets.
@@ -20,33 +22,33 @@ type findings struct {
 	cleared bool     // it is run without PATH
 }
 
-// scan reads arguments, without the command, by a rule. It never fails: what it
+// scan reads arguments, without the command, by a row of the table. It never fails: what it
 // does not understand it passes over or takes for a file, and says so.
-func (r rule) scan(args []string) findings {
-	s := scanner{rule: r, args: args}
+func scan(r *programs.Binding, args []string) findings {
+	s := scanner{Binding: r, args: args}
 	for s.step() {
 	}
 	f := s.findings
 	operands := s.operands
-	if r.verb != "" {
-		if len(operands) == 0 || operands[0] != r.verb {
-			f.files, f.defaults = nil, len(r.defaults) > 0
+	if r.Verb != "" {
+		if len(operands) == 0 || operands[0] != r.Verb {
+			f.files, f.defaults = nil, len(r.Defaults) > 0
 			return f
 		}
 		operands = operands[1:]
 	}
-	f.defaults = len(r.defaults) > 0 && len(f.files) == 0
+	f.defaults = len(r.Defaults) > 0 && len(f.files) == 0
 	switch {
-	case r.wraps:
-		f.unsure = f.unsure || r.number && len(operands) > 0 && strings.Trim(operands[0], "0123456789") != ""
-		if !s.inline && len(operands) > r.skip {
-			f.wrapped, f.rest = operands[r.skip], operands[r.skip+1:]
+	case r.Wraps:
+		f.unsure = f.unsure || r.Number && len(operands) > 0 && strings.Trim(operands[0], "0123456789") != ""
+		if !s.inline && len(operands) > r.Skip {
+			f.wrapped, f.rest = operands[r.Skip], operands[r.Skip+1:]
 		}
-	case r.script && !s.inline && len(operands) > 0 && operands[0] != "-":
+	case r.Script && !s.inline && len(operands) > 0 && operands[0] != "-":
 		f.operand = operands[0]
-	case r.suffix != "":
+	case r.Suffix != "":
 		for _, o := range operands {
-			if !strings.HasSuffix(o, r.suffix) {
+			if !strings.HasSuffix(o, r.Suffix) {
 				break
 			}
 			f.files = append(f.files, o)
@@ -57,7 +59,7 @@ func (r rule) scan(args []string) findings {
 
 // scanner walks over arguments.
 type scanner struct {
-	rule
+	*programs.Binding
 	findings
 	args     []string
 	operands []string
@@ -71,10 +73,10 @@ func (s *scanner) step() bool {
 		return false
 	}
 	arg := s.take()
-	option := strings.HasPrefix(arg, "-") || s.plus && strings.HasPrefix(arg, "+")
+	option := strings.HasPrefix(arg, "-") || s.Plus && strings.HasPrefix(arg, "+")
 	switch {
-	case !s.ended && arg == "-" && s.clear != "": // env takes it for -i
-		s.give(isClear, "")
+	case !s.ended && arg == "-" && s.Clear != "": // env takes it for -i
+		s.give(programs.Clear, "")
 	case s.ended || !option || arg == "-":
 		s.word(arg)
 	case arg == "--":
@@ -90,17 +92,17 @@ func (s *scanner) step() bool {
 // word takes an operand. After the script or the program to run come arguments
 // of that one, and programs that run others take no options after an operand.
 func (s *scanner) word(arg string) {
-	s.ended = s.ended || s.follow
-	if name, _, is := strings.Cut(arg, "="); is && s.assigns && len(s.operands) == s.skip {
+	s.ended = s.ended || s.Follow
+	if name, _, is := strings.Cut(arg, "="); is && s.Assigns && len(s.operands) == s.Skip {
 		s.findings.env = append(s.findings.env, name)
 		return
 	}
 	s.operands = append(s.operands, arg)
-	last := s.skip + 1
-	if s.verb != "" {
+	last := s.Skip + 1
+	if s.Verb != "" {
 		last++
 	}
-	s.ended = s.ended || (s.script || s.wraps) && len(s.operands) >= last
+	s.ended = s.ended || (s.Script || s.Wraps) && len(s.operands) >= last
 }
 
 // longOption reads an option of several letters. False: it is none, but letters
@@ -108,7 +110,7 @@ func (s *scanner) word(arg string) {
 func (s *scanner) longOption(arg string) bool {
 	name, two := strings.CutPrefix(arg, "--")
 	if !two {
-		if !s.single {
+		if !s.Word() {
 			return false
 		}
 		name = arg[1:]
@@ -120,8 +122,11 @@ func (s *scanner) longOption(arg string) bool {
 		s.unknown(value, has)
 	case !known:
 		return false
-	case k == isFlag || k == isClear:
+	case k == programs.Flag || k == programs.Clear || k == programs.Attached:
 		s.give(k, "")
+	case k == programs.Pair:
+		s.take()
+		s.take()
 	case has:
 		s.give(k, value)
 	default:
@@ -133,20 +138,15 @@ func (s *scanner) longOption(arg string) bool {
 // named finds a long option by its name or, as getopt_long(3) does for options
 // with two dashes, by the beginning of one. A beginning of options of more than
 // one kind is one of none: the program itself refuses it.
-func (s *scanner) named(name string, short bool) (k kind, known bool) {
-	if k, known = s.long[name]; known || name == "" {
+func (s *scanner) named(name string, short bool) (k programs.Kind, known bool) {
+	if k, known = s.Longs[name]; known || name == "" {
 		return k, known
 	}
-	kinds := map[kind]bool{}
-	for flag := range strings.FieldsSeq(s.switches) {
-		if flag == name {
-			return isFlag, true
+	kinds := map[programs.Kind]bool{}
+	for long, is := range s.Longs {
+		if is == programs.Attached {
+			is = programs.Flag // as to what the next argument is
 		}
-		if strings.HasPrefix(flag, name) {
-			kinds[isFlag] = true
-		}
-	}
-	for long, is := range s.long {
 		if strings.HasPrefix(long, name) {
 			kinds[is] = true
 		}
@@ -163,10 +163,10 @@ func (s *scanner) named(name string, short bool) (k kind, known bool) {
 // not matter.
 func (s *scanner) unknown(value string, attached bool) {
 	switch {
-	case s.follow:
+	case s.Follow:
 		s.unsure = true
-	case s.inline || !s.script && s.suffix == "":
-	case s.verb != "" && len(s.operands) > 0 && s.operands[0] != s.verb:
+	case s.inline || !s.Script && s.Suffix == "":
+	case s.Verb != "" && len(s.operands) > 0 && s.operands[0] != s.Verb:
 	case attached:
 		s.maybe = append(s.maybe, value)
 	case !s.unsure:
@@ -177,57 +177,24 @@ func (s *scanner) unknown(value string, attached bool) {
 // cluster reads short options that stand together.
 func (s *scanner) cluster(letters string) {
 	for i := range len(letters) {
-		c, rest := letters[i:i+1], letters[i+1:]
-		if strings.Contains(s.next, c) {
-			s.take()
-			continue
-		}
-		if strings.Contains(s.attached, c) {
-			return
-		}
-		if strings.Contains(s.rule.inline, c) {
-			s.give(isInline, "")
-			if s.plus { // a shell's: the text is the first operand, and other options may follow
-				continue
-			}
-			if rest == "" {
-				s.take()
-			}
-			return
-		}
-		k, known := s.letter(c)
+		rest := letters[i+1:]
+		k, known := s.Letters[letters[i:i+1]]
 		switch {
 		case !known:
-			s.unsure = s.unsure || s.follow
-		case k == isFlag || k == isClear:
+			s.unsure = s.unsure || s.Follow
+		case k == programs.Next:
+			s.take()
+		case k == programs.Attached:
+			return
+		case k == programs.Flag || k == programs.Clear:
+			s.give(k, "")
+		case k == programs.Inline && s.Plus: // a shell's: the text is the first operand, and other options may follow
 			s.give(k, "")
 		default:
 			s.give(k, s.valueOf(rest))
 			return
 		}
 	}
-}
-
-// letter says what a short option is, of those with a value in the same argument
-// or the next, and those without.
-func (s *scanner) letter(c string) (kind, bool) {
-	for _, of := range []struct {
-		letters string
-		kind    kind
-	}{
-		{s.file, isFile},
-		{s.rule.dir, isDir},
-		{s.value, isValue},
-		{s.unset, isUnset},
-		{s.split, isSplit},
-		{s.clear, isClear},
-		{s.flags, isFlag},
-	} {
-		if strings.Contains(of.letters, c) {
-			return of.kind, true
-		}
-	}
-	return 0, false
 }
 
 // valueOf returns an option's value: the rest of its argument, or the next one.
@@ -247,21 +214,21 @@ func (s *scanner) take() string {
 	return arg
 }
 
-func (s *scanner) give(k kind, value string) {
+func (s *scanner) give(k programs.Kind, value string) {
 	switch {
-	case k == isInline:
+	case k == programs.Inline:
 		s.inline = true
-	case k == isClear || k == isUnset && value == "PATH":
+	case k == programs.Clear || k == programs.Unset && value == "PATH":
 		s.cleared = true
-	case k == isSplit:
+	case k == programs.Split:
 		words, ok := splitWords(value)
 		s.args, s.unsure = append(words, s.args...), s.unsure || !ok
-	case k == isProgram && value != "":
+	case k == programs.Runs && value != "":
 		s.wrapped = value
-	case k == isFile && value != "" && value != "-":
+	case k == programs.File && value != "" && value != "-":
 		s.files = append(s.files, value)
-	case k == isDir && value != "":
-		if !path.IsAbs(value) && s.findings.dir != "" && !s.follow { // env enters the last one only
+	case k == programs.Dir && value != "":
+		if !path.IsAbs(value) && s.findings.dir != "" && !s.Follow { // env enters the last one only
 			value = s.findings.dir + "/" + value
 		}
 		s.findings.dir = value

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	programs "palyra/internal/program"
 )
 
 func scanned(t *testing.T, line string) findings {
@@ -15,7 +17,7 @@ func scanned(t *testing.T, line string) findings {
 	if r == nil {
 		t.Fatalf("no rule for %s", words[0])
 	}
-	return r.scan(words[1:])
+	return scan(r, words[1:])
 }
 
 func TestScan(t *testing.T) {
@@ -155,7 +157,7 @@ func TestRuleFor(t *testing.T) {
 		"python3": "python", "/usr/bin/python3.11": "python", "pypy3": "pypy", "sqlite3": "sqlite", "lua5.4": "lua", "m4": "m4", "gawk": "awk", "GAWK": "", "pythonic": "", "": "", "3": "", "cat": "",
 	} {
 		r := ruleFor(name)
-		if (r != nil) != (want != "") || want != "" && !strings.Contains(" "+r.names+" ", want) {
+		if (r != nil) != (want != "") || want != "" && !slices.Contains(r.Names, want) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -180,8 +182,7 @@ func TestRulesFor(t *testing.T) {
 	} {
 		var got []string
 		for _, r := range rulesFor(strings.Fields(c.names), strings.Fields(c.same)) {
-			first, _, _ := strings.Cut(r.names, " ")
-			got = append(got, first)
+			got = append(got, r.Names[0])
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s (%s): %v, want %s", c.names, c.same, got, c.want)
@@ -191,32 +192,14 @@ func TestRulesFor(t *testing.T) {
 
 // The table itself: names once, letters in one place, nothing that cannot work.
 func TestRules(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range rules {
-		for name := range strings.FieldsSeq(r.names) {
-			if seen[name] {
-				t.Errorf("%s stands twice", name)
-			}
-			seen[name] = true
-		}
-		letters := r.inline + r.file + r.dir + r.value + r.next + r.attached + r.flags + r.clear + r.unset + r.split
-		for i, c := range letters {
-			if strings.ContainsRune(letters[i+1:], c) {
-				t.Errorf("%s: -%c is two things", r.names, c)
-			}
-		}
-		if r.wraps && (r.script || !r.live) || r.script && r.suffix != "" || len(r.tries)+len(r.within) > 0 && !r.script || r.up && len(r.defaults) == 0 ||
-			r.follow && (!r.wraps || r.inline != "") || r.number && r.skip != 1 || r.flags != "" && !r.follow {
-			t.Errorf("%s: %+v", r.names, r)
-		}
-		for flag := range strings.FieldsSeq(r.switches) {
-			if _, twice := r.long[flag]; twice {
-				t.Errorf("%s: --%s is two things", r.names, flag)
-			}
+	for _, r := range programs.Shipped().Bindings {
+		if r.Wraps && (r.Script || !r.Live) || r.Script && r.Suffix != "" || len(r.Tries)+len(r.Within) > 0 && !r.Script || r.Up && len(r.Defaults) == 0 ||
+			r.Follow && (!r.Wraps || r.Inline != "") || r.Number && r.Skip != 1 {
+			t.Errorf("%s: %+v", r.Names, r)
 		}
 	}
 	for _, name := range strings.Fields("sh bash dash zsh python3 node perl ruby env xargs nice timeout busybox make awk sed") {
-		if r := ruleFor(name); r == nil || !r.live {
+		if r := ruleFor(name); r == nil || !r.Live {
 			t.Errorf("%s may be fed live", name)
 		}
 	}
@@ -235,7 +218,7 @@ func FuzzScan(f *testing.F) {
 		if r == nil {
 			return
 		}
-		got := r.scan(strings.Split(text, "\n"))
+		got := scan(r, strings.Split(text, "\n"))
 		for _, s := range slices.Concat(got.files, got.maybe, got.rest, got.env, []string{got.operand, got.wrapped}) {
 			if !strings.Contains(text, s) {
 				t.Fatalf("%q in %q", s, text)

@@ -52,7 +52,7 @@ func TestEnvOfALine(t *testing.T) {
 		"-i": "script", "A=b": "script", "-S": "script", "-S A=b": "script", "-u X python3": "script",
 		`-S "my prog"`: "", "-S ${HOME}/x": "", "-S a\\_b": "", "-S a # b": "", "-S -x sh": "", "-x": "",
 	} {
-		if f := ruleFor("env").scan([]string{arg, "script"}); (f.wrapped != want || f.unsure) && want != "" || want == "" && f.wrapped != "" && !f.unsure {
+		if f := scan(ruleFor("env"), []string{arg, "script"}); (f.wrapped != want || f.unsure) && want != "" || want == "" && f.wrapped != "" && !f.unsure {
 			t.Errorf("%q: %+v", arg, f)
 		}
 	}
@@ -89,7 +89,7 @@ func FuzzShebang(f *testing.F) {
 		if in.path == "" || strings.ContainsAny(in.path, " \t") {
 			t.Fatalf("%q: path %q", file, in.path)
 		}
-		if f := ruleFor("env").scan([]string{in.arg}); !strings.Contains(in.arg, f.wrapped) {
+		if f := scan(ruleFor("env"), []string{in.arg}); !strings.Contains(in.arg, f.wrapped) {
 			t.Fatalf("%q: env %q", in.arg, f.wrapped)
 		}
 	})
