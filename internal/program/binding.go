@@ -124,8 +124,17 @@ func (b Binding) with(s *Spec) (*Binding, error) {
 		list string
 		kind Kind
 	}{
-		{b.Flags, Flag}, {b.Values, Value}, {b.Next, Next}, {b.Attach, Attached}, {b.Files, File}, {b.Dirs, Dir}, {b.Inline, Inline},
-		{b.Runs, Runs}, {b.Clear, Clear}, {b.Unset, Unset}, {b.Split, Split},
+		{b.Flags, Flag},
+		{b.Values, Value},
+		{b.Next, Next},
+		{b.Attach, Attached},
+		{b.Files, File},
+		{b.Dirs, Dir},
+		{b.Inline, Inline},
+		{b.Runs, Runs},
+		{b.Clear, Clear},
+		{b.Unset, Unset},
+		{b.Split, Split},
 	} {
 		for _, name := range words(o.list) {
 			if own[name] {
