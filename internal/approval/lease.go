@@ -77,7 +77,7 @@ func getLease(tx *store.Tx, id palyra.ID) (lease, error) {
 	})
 	if errors.Is(err, store.ErrNoRows) {
 		return lease{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no grant %q", palyra.Clip(string(id), 64)).
-			WithRemedy("list them with 'palyra grants list'")
+			WithRemedy("list them with 'palyra leases list'")
 	}
 	return l, err
 }

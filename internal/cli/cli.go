@@ -117,7 +117,7 @@ func all(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		upCommand(inv), downCommand(inv), statusCommand(inv), versionCommand(inv),
 		execCommand(inv), checkCommand(inv), hookCommand(inv), runCommand(inv), runsCommand(inv), toolsCommand(inv),
-		approvalsCommand(inv), grantsCommand(inv), sessionsCommand(inv), callsCommand(inv),
+		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv),
 		workspacesCommand(inv), agentsCommand(inv), operatorsCommand(inv), accessCommand(inv), devicesCommand(inv),
 		consoleCommand(inv), keysCommand(inv),
 		journalCommand(inv), attestCommand(inv), policy.Command(inv), mcpCommand(inv), sandboxCommand(inv), setupCommand(inv),

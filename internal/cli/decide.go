@@ -35,7 +35,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 			"lets the agent go on editing files of the workspace, allow-reads lets it read the rest\n" +
 			"of a directory outside. Both hold for 8 hours (--ttl) and end with the session; what\n" +
 			"other programs obey (.envrc, .git, …), hidden names, removals and whatever is riskier\n" +
-			"is asked about all the same. 'palyra grants revoke' ends them.",
+			"is asked about all the same. 'palyra leases revoke' ends them.",
 		Example: "  palyra approvals decide 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 allow\n" +
 			"  palyra approvals decide ID allow-edits\n" +
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +

@@ -16,17 +16,19 @@ import (
 	"palyra/internal/show"
 )
 
-func grantsCommand(inv *invocation.Invocation) *cobra.Command {
-	return syntax.Parent("grants", "See and revoke what stands allowed",
-		grantsListCommand(inv), grantsShowCommand(inv), grantsRevokeCommand(inv))
+func leasesCommand(inv *invocation.Invocation) *cobra.Command {
+	cmd := syntax.Parent("leases", "See and revoke what stands allowed",
+		leasesListCommand(inv), leasesShowCommand(inv), leasesRevokeCommand(inv))
+	cmd.Aliases = []string{"grants"} // their former name, for one version
+	return cmd
 }
 
-func grantsListCommand(inv *invocation.Invocation) *cobra.Command {
+func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 	var f client.LeaseFilter
 	var principal, session string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List grants", Args: syntax.Takes(),
-		Example: "  palyra grants list\n  palyra grants list --all --principal agent:local --json",
+		Use: "list", Short: "List leases", Args: syntax.Takes(),
+		Example: "  palyra leases list\n  palyra leases list --all --principal agent:local --json",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			f.Principal, f.Session = palyra.Principal(principal), palyra.ID(session)
 			page, err := c.Leases(ctx, f)
@@ -39,7 +41,7 @@ func grantsListCommand(inv *invocation.Invocation) *cobra.Command {
 				for _, l := range page.Leases {
 					rows = append(rows, []string{string(l.ID), string(l.Scope), leaseState(inv, l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)})
 				}
-				screen.Table(w, []string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
+				screen.Table(w, []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
 				inv.More(page.Next)
 			})
 		}),
@@ -52,7 +54,7 @@ func grantsListCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// leaseState says whether a grant lives and how long.
+// leaseState says whether a lease lives and how long.
 func leaseState(inv *invocation.Invocation, l palyra.Lease) string {
 	switch {
 	case l.Ended != "":
@@ -70,7 +72,7 @@ func uses(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// covers says in a few words what a grant permits.
+// covers says in a few words what a lease permits.
 func covers(t palyra.Terms) string {
 	text := t.Tool
 	if t.Program != "" {
@@ -97,7 +99,7 @@ func covers(t palyra.Terms) string {
 
 func printLease(inv *invocation.Invocation, l palyra.Lease) error {
 	return inv.Emit(l, func(w io.Writer) {
-		screen.Fields(w, screen.Pair{"Grant", string(l.ID)}, screen.Pair{"State", leaseState(inv, l)},
+		screen.Fields(w, screen.Pair{"Lease", string(l.ID)}, screen.Pair{"State", leaseState(inv, l)},
 			screen.Pair{"Scope", string(l.Scope)}, screen.Pair{"Uses left", uses(l.UsesLeft)},
 			screen.Pair{"Granted by", string(l.By)}, screen.Pair{"Approval", string(l.Approval)},
 			screen.Pair{"Created", screen.Stamp(l.CreatedAt)}, screen.Pair{"Expires", screen.Stamp(l.ExpiresAt)},
@@ -111,10 +113,10 @@ func printLease(inv *invocation.Invocation, l palyra.Lease) error {
 	})
 }
 
-func grantsShowCommand(inv *invocation.Invocation) *cobra.Command {
+func leasesShowCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a grant and its terms", Args: syntax.Takes("ID"), ValidArgsFunction: completeGrants(inv),
-		Example: "  palyra grants show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		Use: "show ID", Short: "Show a lease and its terms", Args: syntax.Takes("ID"), ValidArgsFunction: completeLeases(inv),
+		Example: "  palyra leases show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.Lease(ctx, palyra.ID(args[0]))
 			if err != nil {
@@ -125,11 +127,11 @@ func grantsShowCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-func grantsRevokeCommand(inv *invocation.Invocation) *cobra.Command {
+func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End a grant; running work that depends on it is stopped", Args: syntax.Takes("ID"),
-		ValidArgsFunction: completeGrants(inv),
-		Example:           "  palyra grants revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
+		Use: "revoke ID", Short: "End a lease; running work that depends on it is stopped", Args: syntax.Takes("ID"),
+		ValidArgsFunction: completeLeases(inv),
+		Example:           "  palyra leases revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			l, err := c.RevokeLease(ctx, palyra.ID(args[0]))
 			if err != nil {
