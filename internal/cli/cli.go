@@ -19,8 +19,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra/internal/cli/connect"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/hook"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/mcp"
 	"palyra/internal/cli/policy"
 	"palyra/internal/cli/syntax"
 )
@@ -116,11 +119,13 @@ func help() *cobra.Command {
 func all(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		upCommand(inv), downCommand(inv), statusCommand(inv), versionCommand(inv),
-		execCommand(inv), checkCommand(inv), hookCommand(inv), runCommand(inv), runsCommand(inv), toolsCommand(inv),
+		execCommand(inv), checkCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
+		runCommand(inv), runsCommand(inv), toolsCommand(inv),
 		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv),
 		workspacesCommand(inv), agentsCommand(inv), operatorsCommand(inv), accessCommand(inv), devicesCommand(inv),
 		consoleCommand(inv), keysCommand(inv),
-		journalCommand(inv), attestCommand(inv), policy.Command(inv), mcpCommand(inv), sandboxCommand(inv), setupCommand(inv),
+		journalCommand(inv), attestCommand(inv), policy.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
+		sandboxCommand(inv), setupCommand(inv),
 		configurationCommand(inv),
 		manCommand(inv), exit.Topic(), environmentTopic(),
 	}

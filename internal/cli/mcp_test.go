@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"palyra/internal/cli/exit"
-	"palyra/internal/cli/invocation"
+	"palyra/internal/mcp/install"
 )
 
 func TestMCPInstall(t *testing.T) {
@@ -44,7 +44,7 @@ func TestMCPInstall(t *testing.T) {
 		t.Errorf("again: %d %s", code, said)
 	}
 	code, said, _ = alone(t, env, "mcp", "install", "vscode", "--workspace", home, "--json")
-	var done installed
+	var done install.Result
 	if err := json.Unmarshal([]byte(said), &done); code != exit.OK || err != nil || !done.Changed || done.Path != filepath.Join(home, ".vscode", "mcp.json") {
 		t.Errorf("%d %v %s", code, err, said)
 	}
@@ -219,31 +219,5 @@ func TestMCPServeRefuses(t *testing.T) {
 	code, _, said := alone(t, env, "mcp", "serve", "--http", "127.0.0.1:0", "--token-file", open)
 	if code == exit.OK || !strings.Contains(said, "chmod 600") {
 		t.Errorf("a token that others can read: %d %s", code, said)
-	}
-}
-
-func TestMCPToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	inv := &invocation.Invocation{}
-	one, path, err := mcpToken(inv, file)
-	if err != nil || path != file || one.Empty() {
-		t.Fatalf("%v %s", err, path)
-	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
-	}
-	two, _, err := mcpToken(inv, file)
-	same := false
-	_ = one.Use(func(x []byte) error {
-		return two.Use(func(y []byte) error {
-			same = string(x) == string(y) && len(x) >= 20
-			return nil
-		})
-	})
-	if err != nil || !same {
-		t.Errorf("the second time: %v", err)
-	}
-	if _, _, err := mcpToken(inv, filepath.Join(file, "below")); err == nil {
-		t.Error("a token in no directory")
 	}
 }

@@ -115,7 +115,10 @@ func TestImport(t *testing.T) {
 	want := map[string]string{"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused", "none": "refused", "palyra": "skipped", "broken": "refused"}
 	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.work)
 	var got struct {
-		Servers []imported `json:"servers"`
+		Servers []struct {
+			Name, Outcome, Why string
+			Definition         palyra.UpstreamDefinition
+		} `json:"servers"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exit.OK || len(got.Servers) != len(want) {
 		t.Fatalf("exit %d %v\n%s%s", code, err, out, said)
@@ -143,7 +146,7 @@ func TestImport(t *testing.T) {
 	if code, _, said := alone(t, env, "mcp", "import", file, "--json"); code != exit.Usage {
 		t.Errorf("exit %d\n%s", code, said)
 	}
-	for _, bad := range []string{"", "{", `{"mcpServers":{}}`, `{"mcpServers":[]}`, `[]`, `{"mcpServers":{"a":` + strings.Repeat(" ", maxImport) + `{}}}`} {
+	for _, bad := range []string{"", "{", `{"mcpServers":{}}`, `{"mcpServers":[]}`, `[]`, `{"mcpServers":{"a":` + strings.Repeat(" ", 1<<20) + `{}}}`} {
 		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -151,20 +154,4 @@ func TestImport(t *testing.T) {
 			t.Errorf("%.40q was taken, or there is no remedy: %s", bad, said)
 		}
 	}
-}
-
-func FuzzImport(f *testing.F) {
-	f.Add([]byte(`{"mcpServers":{"a":{"command":"x"}}}`))
-	f.Add([]byte(`{"servers":{"Ä!":{"url":"y","headers":{}}}}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		list, err := parseServers(raw)
-		if err != nil {
-			return
-		}
-		for _, s := range list {
-			if (s.Outcome == "found") == (s.Why != "") || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || len(s.Name) > 32 {
-				t.Errorf("%+v", s)
-			}
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package cli
+package connect
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"palyra/internal/show"
 )
 
-func mcpInstallCommand(inv *invocation.Invocation) *cobra.Command {
+// MCPInstall is `palyra mcp install`.
+func MCPInstall(inv *invocation.Invocation) *cobra.Command {
 	var o mcpInstallOptions
 	names := clientNames()
 	cmd := &cobra.Command{
@@ -96,7 +97,7 @@ func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Clien
 		out.Allow, late = allowServer(inv, c, o.workspace, true)
 	}
 	if agent, ok := hook.Find(c.Name); ok && inv.JSON && o.hook && !o.print { // one answer, in one object
-		done, _, err := writeHook(ctx, inv, ownHook(agent, o))
+		done, _, err := writeHook(ctx, inv, ownHook(agent, o.workspace))
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Clien
 // allowServer has Claude Code not ask about Palyra's tools by itself, or ask again. That
 // it cannot be written is no failure: it is said.
 func allowServer(inv *invocation.Invocation, c install.Client, workspace string, in bool) (*install.Result, error) {
-	if c.Name != claudeCode {
+	if c.Name != hook.ClaudeCode {
 		return nil, nil
 	}
 	done, err := install.Allow(install.HookSettings(places(inv), workspace), in)
@@ -121,9 +122,6 @@ func allowServer(inv *invocation.Invocation, c install.Client, workspace string,
 	}
 	return &done, nil
 }
-
-// claudeCode is the client, and the agent, whose settings have rules and hooks.
-const claudeCode = "claude-code"
 
 func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out installed, o mcpInstallOptions, late error) {
 	switch {
@@ -142,7 +140,7 @@ func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out
 		inv.Say("  set: %s", set)
 	}
 	switch {
-	case late != nil || o.print && c.Name == claudeCode:
+	case late != nil || o.print && c.Name == hook.ClaudeCode:
 		inv.Say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json", install.AllowRule)
 	case out.Allow != nil && out.Allow.Changed:
 		inv.Say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule, show.Arg(out.Allow.Path))
@@ -152,7 +150,7 @@ func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out
 	}
 	if o.workspace != "" {
 		inv.Say("  note: the file names programs and directories of this machine: keep it out of what the project shares")
-		if c.Name == claudeCode {
+		if c.Name == hook.ClaudeCode {
 			inv.Say("  note: Claude Code does not start a project's servers until you have said yes to them in its window")
 		}
 	}
@@ -195,43 +193,7 @@ func offerHook(ctx context.Context, inv *invocation.Invocation, c install.Client
 		inv.Say("  to put them behind the gate: %s", command)
 		return nil
 	}
-	return installHook(ctx, inv, ownHook(agent, o))
-}
-
-// hooked is what is installed of the hook. Only the person's own settings tell: those of a
-// workspace may have come with it, and can take the hook away but not stand for it.
-func hooked(inv *invocation.Invocation, agent hook.Agent, workspace string) install.Hooked {
-	o := hookInstallOptions{agent: agent}
-	ours := func(command string) bool { return isHookCommand(inv, agent, command) }
-	found := install.FindHook(o.settings(places(inv)), ours)
-	if o.workspace = workspace; workspace != "" {
-		there := install.FindHook(o.settings(places(inv)), ours)
-		found.Other = found.Other || there.Other || there.Command != ""
-		found.Off = found.Off || agent.Name == claudeCode && install.HooksOff(workspace)
-	}
-	return found
-}
-
-// isHookCommand reports whether a line is one that hook install writes.
-func isHookCommand(inv *invocation.Invocation, agent hook.Agent, command string) bool {
-	for _, mode := range []string{hookRewrite, hookCheck} {
-		line, err := hookLine(inv, hookInstallOptions{agent: agent, mode: mode, own: ownServer(command)})
-		if err == nil && line == command {
-			return true
-		}
-	}
-	return false
-}
-
-// ownServer is the server whose tools a line of ours leaves to the gate.
-func ownServer(command string) string {
-	_, own, _ := strings.Cut(strings.TrimSuffix(command, orBlock), " --own-server ")
-	return own
-}
-
-// ownHook is the hook beside Palyra's own server.
-func ownHook(agent hook.Agent, o mcpInstallOptions) hookInstallOptions {
-	return hookInstallOptions{agent: agent, workspace: o.workspace, mode: hookRewrite, own: "palyra"}
+	return installHook(ctx, inv, ownHook(agent, o.workspace))
 }
 
 // serverEntry is how a client starts this very program: by its full path, since
@@ -258,18 +220,4 @@ func serverEntry(inv *invocation.Invocation, workspace string) (install.Server, 
 		s.Args = append(s.Args, "--workspace", workspace)
 	}
 	return s, nil
-}
-
-// places is where clients keep their configuration.
-func places(inv *invocation.Invocation) install.Places {
-	env := map[string]string{}
-	for _, pair := range inv.Env {
-		name, value, _ := strings.Cut(pair, "=")
-		env[name] = value
-	}
-	p := install.Places{Home: env["HOME"], Config: env["XDG_CONFIG_HOME"]}
-	if !filepath.IsAbs(p.Config) {
-		p.Config = filepath.Join(p.Home, ".config")
-	}
-	return p
 }

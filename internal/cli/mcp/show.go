@@ -1,4 +1,4 @@
-package cli
+package mcp
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func completeUpstreams(inv *invocation.Invocation) cobra.CompletionFunc {
 	}
 }
 
-func mcpListCommand(inv *invocation.Invocation) *cobra.Command {
+func listCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the MCP servers behind the gate", Args: syntax.Takes(),
 		Example: "  palyra mcp list",
@@ -74,7 +74,7 @@ func placeOf(u palyra.Upstream) string {
 	return show.Argv(u.Command)
 }
 
-func mcpShowCommand(inv *invocation.Invocation) *cobra.Command {
+func showCommand(inv *invocation.Invocation) *cobra.Command {
 	var refresh bool
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show an MCP server and its tools, as they are and as they were approved", Args: syntax.Takes("NAME"),
@@ -134,7 +134,7 @@ func printUpstreamTool(w io.Writer, t palyra.UpstreamTool) {
 	}
 }
 
-func mcpRemoveCommand(inv *invocation.Invocation) *cobra.Command {
+func removeCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "End an MCP server and take its tools away", Args: syntax.Takes("NAME"),
 		ValidArgsFunction: completeUpstreams(inv),

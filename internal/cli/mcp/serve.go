@@ -1,4 +1,4 @@
-package cli
+package mcp
 
 import (
 	"context"
@@ -33,7 +33,7 @@ type mcpServeOptions struct {
 	result                        screen.SizeFlag
 }
 
-func mcpServeCommand(inv *invocation.Invocation) *cobra.Command {
+func serveCommand(inv *invocation.Invocation) *cobra.Command {
 	var o mcpServeOptions
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the tools to an MCP client", Args: syntax.Takes(),

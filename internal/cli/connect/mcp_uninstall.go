@@ -1,4 +1,4 @@
-package cli
+package connect
 
 import (
 	"fmt"
@@ -8,16 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/syntax"
-	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
 	"palyra/internal/show"
 )
 
-func mcpUninstallCommand(inv *invocation.Invocation) *cobra.Command {
+// MCPUninstall is `palyra mcp uninstall`.
+func MCPUninstall(inv *invocation.Invocation) *cobra.Command {
 	var print bool
 	var workspace string
 	names := clientNames()
@@ -99,86 +98,10 @@ func sayUninstalled(inv *invocation.Invocation, w io.Writer, c install.Client, o
 	inv.Say("  next: start %s anew: until then it keeps the tools that it has", c.Title)
 }
 
-// unhooked is what hook uninstall says with --json.
-type unhooked struct {
-	Agent string `json:"agent"`
-	install.Result
-}
-
-func hookUninstallCommand(inv *invocation.Invocation) *cobra.Command {
-	var o hookInstallOptions
-	cmd := &cobra.Command{
-		Use: "uninstall AGENT", Short: "Take the hook out of an agent's settings", Args: syntax.Takes("AGENT"),
-		ValidArgs: []string{claudeCode, codexAgent},
-		Long: "Undoes 'palyra hook install': takes the hook out of ~/.claude/settings.json or\n" +
-			"~/.codex/hooks.json, or with --workspace out of that of a directory. The agent's own\n" +
-			"tools do not ask Palyra then. What else is in the file stays, the old file is kept\n" +
-			"beside it, and doing it twice changes nothing.",
-		Example: "  palyra hook uninstall claude-code\n  palyra hook uninstall claude-code --workspace .",
-		RunE: func(_ *cobra.Command, args []string) error {
-			agent, ok := hook.Find(args[0])
-			if !ok {
-				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
-			}
-			o.agent = agent
-			return uninstallHook(inv, o)
-		},
-	}
-	cmd.Flags().StringVarP(&o.workspace, "workspace", "w", "", "take it out for this directory only (default: for you, everywhere)")
-	_ = cmd.MarkFlagDirname("workspace")
-	return cmd
-}
-
-func uninstallHook(inv *invocation.Invocation, o hookInstallOptions) (err error) {
-	if o.workspace, err = hereAt(o.workspace); err != nil {
-		return err
-	}
-	path := o.settings(places(inv))
-	if !filepath.IsAbs(path) {
-		return noHome()
-	}
-	done, err := install.RemoveHook(path)
-	if err != nil {
-		return err
-	}
-	return inv.Emit(unhooked{o.agent.Name, done}, func(w io.Writer) {
-		if !done.Changed {
-			fmt.Fprintf(w, "%s has no hook of Palyra\n", show.Line(done.Path))
-			return
-		}
-		fmt.Fprintf(w, "took the hook out of %s; %s does not ask Palyra from its next session on\n", show.Line(done.Path), o.agent.Title)
-		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
-	})
-}
-
 func clientNames() []string {
 	var names []string
 	for _, c := range install.Clients() {
 		names = append(names, c.Name)
 	}
 	return names
-}
-
-// hereAt is a directory of this machine by its whole path; none stays none.
-func hereAt(dir string) (string, error) {
-	if dir == "" {
-		return "", nil
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", exit.Failedf(palyra.ReasonPathInvalid, "%v", err)
-	}
-	return abs, nil
-}
-
-func noHome() error {
-	return exit.Failedf(palyra.ReasonFileNotFound, "there is no home directory").WithRemedy("set HOME, or name a directory with --workspace")
-}
-
-// undo is the command line that undoes an installation.
-func undo(words, workspace string) string {
-	if workspace != "" {
-		words += " --workspace " + show.Arg(workspace)
-	}
-	return "palyra " + words
 }

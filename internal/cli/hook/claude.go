@@ -1,4 +1,4 @@
-package cli
+package hook
 
 import (
 	"encoding/json"
@@ -112,16 +112,13 @@ func readHook(agent hook.Agent, raw []byte, project string) (*hookCall, error) {
 	return h, nil
 }
 
-// between stands between the names of a server and of its tool.
-const between = "__"
-
 // through reports whether a call goes to Palyra's own MCP server, by the name that
 // the person who installed the hook vouched for: it walks the gate there. Where the
 // name of a server ends can be told only if it stands nowhere else: a project's server
 // may be called palyra__palyra_x.
 func (h *hookCall) through(server string) bool {
-	tool, own := strings.CutPrefix(h.tool, "mcp"+between+server+between)
-	return own && server != "" && strings.HasPrefix(tool, "palyra_") && !strings.Contains(server+tool, between)
+	tool, own := strings.CutPrefix(h.tool, "mcp"+hook.ToolSeparator+server+hook.ToolSeparator)
+	return own && server != "" && strings.HasPrefix(tool, "palyra_") && !strings.Contains(server+tool, hook.ToolSeparator)
 }
 
 // request puts the call into the words of Palyra's tools, so that the policy that

@@ -1,4 +1,4 @@
-package cli
+package mcp
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type imported struct {
 	waits      int                       // tools of it that nobody has approved
 }
 
-func mcpImportCommand(inv *invocation.Invocation) *cobra.Command {
+func importCommand(inv *invocation.Invocation) *cobra.Command {
 	var yes, printOnly, approve bool
 	var workspace string
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-package cli
+package mcp
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type approveFlags struct {
 	readOnly []string // tools
 }
 
-func mcpApproveCommand(inv *invocation.Invocation) *cobra.Command {
+func approveCommand(inv *invocation.Invocation) *cobra.Command {
 	var f approveFlags
 	cmd := &cobra.Command{
 		Use: "approve NAME [TOOL]...", Short: "Approve tools of an MCP server as they are now", ValidArgsFunction: completeUpstreams(inv),

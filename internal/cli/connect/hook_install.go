@@ -1,4 +1,4 @@
-package cli
+package connect
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
 	"palyra/internal/hook"
 	"palyra/internal/mcp/install"
@@ -27,11 +28,12 @@ type hookInstallation struct {
 	Lines string `json:"lines"`
 }
 
-func hookInstallCommand(inv *invocation.Invocation) *cobra.Command {
-	var o hookInstallOptions
+// HookInstall is `palyra hook install`.
+func HookInstall(inv *invocation.Invocation) *cobra.Command {
+	var o hookOptions
 	cmd := &cobra.Command{
 		Use: "install AGENT", Short: "Write the hook into an agent's settings", Args: syntax.Takes("AGENT"),
-		ValidArgs: []string{claudeCode, codexAgent},
+		ValidArgs: []string{hook.ClaudeCode, hook.Codex},
 		Long: "Makes an agent ask Palyra before it uses any tool. For Claude Code the hook is written\n" +
 			"into ~/.claude/settings.json, for Codex into ~/.codex/hooks.json, or with --workspace\n" +
 			"into that of a directory. What else is in the file stays, the old file is kept beside\n" +
@@ -45,7 +47,7 @@ func hookInstallCommand(inv *invocation.Invocation) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			agent, ok := hook.Find(args[0])
 			if !ok {
-				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), claudeCode, codexAgent)
+				return exit.Usagef("%s is no agent that is known here: %s or %s", show.Arg(args[0]), hook.ClaudeCode, hook.Codex)
 			}
 			o.agent = agent
 			return installHook(cmd.Context(), inv, o)
@@ -53,24 +55,24 @@ func hookInstallCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.workspace, "workspace", "w", "", "install for this directory only (default: for you, everywhere)")
-	f.StringVar(&o.mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
+	f.StringVar(&o.mode, "mode", hook.Rewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.own, "own-server", "", "the name that Claude Code has for Palyra's MCP server (see 'palyra mcp install'): its tools are left to the gate they go through anyway")
 	f.BoolVar(&o.only, "print", false, "print the lines and write nothing")
 	_ = cmd.MarkFlagDirname("workspace")
-	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hookRewrite, hookCheck}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// hookInstallOptions is what the command line of hook install says.
-type hookInstallOptions struct {
+// hookOptions is what the command line of hook install says.
+type hookOptions struct {
 	agent                hook.Agent
 	workspace, mode, own string
 	only                 bool
 }
 
 // settings is the file that an agent's hooks are in.
-func (o hookInstallOptions) settings(p install.Places) string {
-	if o.agent.Name == codexAgent {
+func (o hookOptions) settings(p install.Places) string {
+	if o.agent.Name == hook.Codex {
 		return install.CodexHooks(p, o.workspace)
 	}
 	return install.HookSettings(p, o.workspace)
@@ -81,7 +83,7 @@ func (o hookInstallOptions) settings(p install.Places) string {
 var serverForm = regexp.MustCompile(`^[A-Za-z0-9-]([A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?$`)
 
 // installHook writes the hook, or only shows it, and says so.
-func installHook(ctx context.Context, inv *invocation.Invocation, o hookInstallOptions) error {
+func installHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
 	done, say, err := writeHook(ctx, inv, o)
 	if err != nil {
 		return err
@@ -90,7 +92,7 @@ func installHook(ctx context.Context, inv *invocation.Invocation, o hookInstallO
 }
 
 // writeHook writes the hook, or nothing where it is only to be shown; say tells people.
-func writeHook(ctx context.Context, inv *invocation.Invocation, o hookInstallOptions) (wrote hookInstallation, say func(io.Writer), err error) {
+func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (wrote hookInstallation, say func(io.Writer), err error) {
 	refuse := func(err error) (hookInstallation, func(io.Writer), error) { return hookInstallation{}, nil, err }
 	workspace, only := o.workspace, o.only
 	command, err := hookLine(inv, o)
@@ -98,16 +100,16 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookInstallOpt
 		return refuse(err)
 	}
 	var claude version
-	if o.agent.Name == claudeCode {
+	if o.agent.Name == hook.ClaudeCode {
 		claude = claudeVersion(ctx, inv)
 	}
-	if o.mode == hookRewrite && claude.before(rewritesSince) {
+	if o.mode == hook.Rewrite && claude.before(rewritesSince) {
 		return refuse(exit.Failedf(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
 			WithRemedy("update it, or install with --mode check"))
 	}
 	entry := install.Hook{
 		Command: command, Blocks: claude.known() && !claude.before(blocksSince),
-		Unsure: !claude.known() && o.agent.Name == claudeCode, Shows: o.agent.Name == codexAgent,
+		Unsure: !claude.known() && o.agent.Name == hook.ClaudeCode, Shows: o.agent.Name == hook.Codex,
 	}
 	lines, err := install.HookLines(entry)
 	if err != nil {
@@ -147,7 +149,7 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookInstallOpt
 
 // sayLimits says what the hook does not do in the agent that was found.
 func sayLimits(inv *invocation.Invocation, agent hook.Agent, claude version, blocks bool) {
-	if agent.Name == codexAgent {
+	if agent.Name == hook.Codex {
 		inv.Say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
 		inv.Say("  note: let its commands reach the daemon: network_access = true below [sandbox_workspace_write] of its config.toml")
 		inv.Say("  note: Codex lets a tool pass when the hook is killed or not answered in time")
@@ -163,7 +165,7 @@ func sayLimits(inv *invocation.Invocation, agent hook.Agent, claude version, blo
 }
 
 // sayHooked says what was done, what it needs from now on and how it is undone.
-func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o hookInstallOptions) {
+func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o hookOptions) {
 	if !done.Changed {
 		fmt.Fprintf(w, "%s has the hook already\n", show.Line(done.Path))
 		return
@@ -178,11 +180,11 @@ func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o h
 }
 
 // hookLine is the line that the agent runs.
-func hookLine(inv *invocation.Invocation, o hookInstallOptions) (string, error) {
-	if o.mode != hookRewrite && o.mode != hookCheck {
+func hookLine(inv *invocation.Invocation, o hookOptions) (string, error) {
+	if o.mode != hook.Rewrite && o.mode != hook.Check {
 		return "", exit.Usagef("--mode %q is neither rewrite nor check", o.mode)
 	}
-	if o.own != "" && (!serverForm.MatchString(o.own) || strings.Contains(o.own, between)) {
+	if o.own != "" && (!serverForm.MatchString(o.own) || strings.Contains(o.own, hook.ToolSeparator)) {
 		return "", exit.Usagef("--own-server %q is no name of a server", o.own)
 	}
 	self, err := os.Executable()
@@ -197,13 +199,13 @@ func hookLine(inv *invocation.Invocation, o hookInstallOptions) (string, error) 
 	if paths.Home != "" { // the agent may be started where PALYRA_HOME is not set
 		words = append(words, "--home", paths.Home)
 	}
-	if o.mode != hookRewrite {
+	if o.mode != hook.Rewrite {
 		words = append(words, "--mode", o.mode)
 	}
 	if o.own != "" {
 		words = append(words, "--own-server", o.own)
 	}
-	return shellLine(words) + orBlock, nil
+	return screen.ShellLine(words) + orBlock, nil
 }
 
 // orBlock makes a no of every other end: that palyra is not there any more, or was

@@ -1,4 +1,4 @@
-package cli
+package mcp
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type upstreamFlags struct {
 	dash      int // how many arguments stand before "--"; -1: there is none
 }
 
-func mcpAddCommand(inv *invocation.Invocation) *cobra.Command {
+func addCommand(inv *invocation.Invocation) *cobra.Command {
 	var f upstreamFlags
 	cmd := &cobra.Command{
 		Use: "add NAME [flags] (-- CMD [ARG]... | URL)", Short: "Put an MCP server behind the gate",

@@ -1,4 +1,6 @@
-package cli
+// Package hook is `palyra hook`: it answers the hook of an agent that keeps its own tools, and writes that
+// hook into the agent's settings. Every failure of it is a no: the agent would go on after anything else.
+package hook
 
 import (
 	"context"
@@ -25,12 +27,6 @@ import (
 // goes on with any other failure, so every failure of a hook ends with it.
 const exitBlocked = exit.Usage
 
-// The ways in which a hook answers for a shell command.
-const (
-	hookRewrite = "rewrite"
-	hookCheck   = "check"
-)
-
 // hookOptions is what the command line of a hook says.
 type hookOptions struct {
 	agent            hook.Agent
@@ -38,7 +34,8 @@ type hookOptions struct {
 	wait             screen.SpanFlag
 }
 
-func hookCommand(inv *invocation.Invocation) *cobra.Command {
+// Command is `palyra hook`.
+func Command(inv *invocation.Invocation, more ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "hook", Short: "Stand between an agent and its own tools",
 		Long: "For agents that keep their own tools and ask a program before each use. Where a tool\n" +
@@ -46,11 +43,11 @@ func hookCommand(inv *invocation.Invocation) *cobra.Command {
 			"is not held by anything, and the journal has it as judged, not as run.",
 		Example: "  palyra hook install claude-code",
 	}
-	cmd.AddCommand(hookClaudeCommand(inv), hookCodexCommand(inv), hookInstallCommand(inv), hookUninstallCommand(inv))
+	cmd.AddCommand(append(more, claudeCommand(inv), codexCommand(inv))...)
 	return cmd
 }
 
-func hookClaudeCommand(inv *invocation.Invocation) *cobra.Command {
+func claudeCommand(inv *invocation.Invocation) *cobra.Command {
 	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
 	o.agent, _ = hook.Find("claude-code")
 	cmd := &cobra.Command{
@@ -71,9 +68,9 @@ func hookClaudeCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-func hookCodexCommand(inv *invocation.Invocation) *cobra.Command {
+func codexCommand(inv *invocation.Invocation) *cobra.Command {
 	o := hookOptions{wait: screen.SpanFlag(45 * time.Second)}
-	o.agent, _ = hook.Find(codexAgent)
+	o.agent, _ = hook.Find(hook.Codex)
 	cmd := &cobra.Command{
 		Use: "codex", Short: "Answer Codex's PreToolUse hook", Args: syntax.Takes(),
 		Long: "As 'palyra hook claude-code', for Codex: a shell command is rewritten so that it runs\n" +
@@ -87,9 +84,6 @@ func hookCodexCommand(inv *invocation.Invocation) *cobra.Command {
 	o.flags(cmd)
 	return cmd
 }
-
-// codexAgent is Codex as an agent with hooks.
-const codexAgent = "codex"
 
 // blocking answers a hook; whatever fails is a no.
 func blocking(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
@@ -107,11 +101,11 @@ func blocking(ctx context.Context, inv *invocation.Invocation, o hookOptions) er
 // flags adds the flags of a hook.
 func (o *hookOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.mode, "mode", hookRewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
+	f.StringVar(&o.mode, "mode", hook.Rewrite, "what becomes of a shell command: rewrite (into the sandbox) or check (and run outside)")
 	f.StringVar(&o.shell, "shell", "", "shell that takes the command (default: /bin/bash where there is one, else /bin/sh)")
 	f.StringVar(&o.own, "own-server", "", "the name that the agent's settings have for 'palyra mcp serve': its tools are left to the gate they go through anyway")
 	f.Var(&o.wait, "wait", "how long an answer is waited for; less than the hook's own timeout")
-	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hookRewrite, hookCheck}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{hook.Rewrite, hook.Check}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // hookAnswer is what Claude Code reads. The message is for the person at the agent's
@@ -138,7 +132,7 @@ const lastWord = 2 * time.Second
 // goes on as if it had been told yes when its hook takes too long, whatever it was
 // that took so long.
 func inTime(ctx context.Context, inv *invocation.Invocation, o hookOptions) error {
-	if o.mode != hookRewrite && o.mode != hookCheck {
+	if o.mode != hook.Rewrite && o.mode != hook.Check {
 		return exit.Failedf(palyra.ReasonMalformedInput, "--mode %q is neither rewrite nor check", o.mode).
 			WithRemedy("see 'palyra hook claude-code --help'")
 	}
@@ -200,7 +194,7 @@ func answer(ctx context.Context, inv *invocation.Invocation, o hookOptions) (any
 	if err != nil {
 		return nil, err
 	}
-	if d.Decision == "allow" && d.Input == nil && h.agent.Name == codexAgent {
+	if d.Decision == "allow" && d.Input == nil && h.agent.Name == hook.Codex {
 		return struct{}{}, nil // Codex has no word for a plain yes
 	}
 	d.Event = "PreToolUse"
@@ -242,7 +236,7 @@ func readAll(ctx context.Context, inv *invocation.Invocation, most int64) ([]byt
 
 // decision answers one call.
 func decision(ctx context.Context, inv *invocation.Invocation, h *hookCall, o hookOptions) (hookDecision, error) {
-	if h.agent.Shell(h.tool) && o.mode == hookRewrite {
+	if h.agent.Shell(h.tool) && o.mode == hook.Rewrite {
 		return rewrite(inv, h, o)
 	}
 	r, err := h.request(o)
