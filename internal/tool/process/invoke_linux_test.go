@@ -92,7 +92,7 @@ func TestWrappersAreFollowed(t *testing.T) {
 		both := map[string]string{sh: shBytes, "s.sh": s}
 		for _, line := range []string{
 			"env sh s.sh", "env A=b B= sh s.sh", "env -i sh s.sh", "env - sh s.sh", "env -u A sh s.sh", "env --unset=A -- sh s.sh", "timeout 5 sh s.sh", "timeout -k 1 --sig=KILL 5 sh s.sh",
-			"nice sh s.sh", "nice -n 3 sh s.sh", "nice -3 sh s.sh", "nohup sh s.sh", "setsid -w sh s.sh", "stdbuf -oL sh s.sh", "ionice -c 3 sh s.sh", "chrt -o 0 sh s.sh", "taskset 1 sh s.sh",
+			"nice sh s.sh", "nice -n 3 sh s.sh", "nice -3 sh s.sh", "nohup sh s.sh", "setsid -w sh s.sh", "stdbuf -oL sh s.sh", "ionice -c 3 sh s.sh", "chrt -o 0 sh s.sh", "taskset 1 sh s.sh", "prlimit --nofile=64 sh s.sh",
 		} {
 			p := b.must(run(line))
 			b.inputs(p, both)

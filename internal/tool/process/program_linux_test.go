@@ -266,7 +266,7 @@ func TestLiveStdin(t *testing.T) {
 		b.noted(p, "stdin: live", true)
 		b.link("/bin/sh", "innocent")
 		b.put("python3.12", native(""), 0o755)
-		for _, command := range []string{"sh", "/bin/sh", "bash", "perl", "env", "xargs", "nice", "timeout", "make", "awk", "sed", "./python3.12"} {
+		for _, command := range []string{"sh", "/bin/sh", "bash", "perl", "env", "xargs", "nice", "timeout", "prlimit", "bwrap", "make", "awk", "sed", "./python3.12"} {
 			b.refused(palyra.ReasonStdinDenied, "stdin", args{"command": command, "stdin_live": true})
 			b.must(args{"command": command, "stdin": "x"})
 		}
