@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/show"
 )
@@ -21,24 +22,24 @@ const (
 // ruled names the rules that refused a call, with the places where they stand, and
 // the command that tells the rest. The outcome has their names only, so the call on
 // record is looked at.
-func (w *waiter) ruled(ctx context.Context, o palyra.Outcome) {
-	if w.inv.JSON || o.Outcome != palyra.OutcomeRefused || o.Layer != palyra.LayerPolicy {
+func ruled(ctx context.Context, inv *invocation.Invocation, c caller, o palyra.Outcome) {
+	if inv.JSON || o.Outcome != palyra.OutcomeRefused || o.Layer != palyra.LayerPolicy {
 		return
 	}
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rulePatience)
 	defer done()
 	var hits []palyra.PolicyHit
-	if call, err := w.client.GetCall(ctx, o.CallID); err == nil {
+	if call, err := c.GetCall(ctx, o.CallID); err == nil {
 		hits = call.Verdict.Policies
 	}
 	for _, id := range o.Policies[:min(len(o.Policies), shownRules)] {
-		fmt.Fprintf(w.inv.Stderr, "  rule: %s\n", show.Line(ruleAt(id, hits)))
+		fmt.Fprintf(inv.Stderr, "  rule: %s\n", show.Line(ruleAt(id, hits)))
 	}
 	if n := len(o.Policies) - shownRules; n > 0 {
-		fmt.Fprintf(w.inv.Stderr, "  and %d more\n", n)
+		fmt.Fprintf(inv.Stderr, "  and %d more\n", n)
 	}
-	if o.CallID != "" && !w.inv.Inside() {
-		fmt.Fprintf(w.inv.Stderr, "  more: %s policy why %s\n", w.inv.Own(), show.Arg(string(o.CallID)))
+	if o.CallID != "" && !inv.Inside() {
+		fmt.Fprintf(inv.Stderr, "  more: %s policy why %s\n", inv.Own(), show.Arg(string(o.CallID)))
 	}
 }
 

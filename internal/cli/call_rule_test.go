@@ -50,7 +50,7 @@ func TestRuled(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		inv := &invocation.Invocation{Stderr: &out, Env: []string{"PALYRA_HOME=" + t.TempDir()}, JSON: c.json}
-		(&waiter{inv: inv, client: recorded{call: c.call}}).ruled(t.Context(), c.o)
+		ruled(t.Context(), inv, recorded{call: c.call}, c.o)
 		if out.String() != c.want {
 			t.Errorf("%q, want %q", out.String(), c.want)
 		}

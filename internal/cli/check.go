@@ -134,8 +134,7 @@ func ask(ctx context.Context, inv *invocation.Invocation, o *checkOptions, argv 
 		return err
 	}
 	defer c.Close()
-	w := &waiter{inv: inv, client: checker{c}, noWait: r.NoWait}
-	out, err := w.wait(ctx, r)
+	out, err := (&asker{inv: inv, noWait: r.NoWait}).follow(ctx, checker{c}, r, nil)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -202,62 +200,6 @@ func pendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.
 		return p, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s is already decided: %s", id, question.Ending(p))
 	}
 	return p, question.Seen(p)
-}
-
-// decideHere shows the plan of a waiting call at this terminal and takes the
-// person's answer: allow once, or deny.
-func (w *waiter) decideHere(ctx context.Context, id palyra.ID) error {
-	c, err := w.inv.Operator()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	p, err := pendingApproval(ctx, w.inv, c, id)
-	if err != nil {
-		return err
-	}
-	v := viewOf(w.inv, w.inv.Stderr, p, w.inv.Separation())
-	v.Short, v.Once = true, true
-	v.Print()
-	terminal.Drain() // what was typed before this was on the screen is no answer to it
-	for try := 1; ; try++ {
-		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
-		if r.Answer, err = w.askAnswer(ctx, p); err == nil {
-			if r.Answer == palyra.AnswerAllow {
-				r.Scope = palyra.ScopeOnce
-			}
-			if r, err = question.Widely(r); err == nil {
-				_, err = c.Decide(ctx, r)
-			}
-		}
-		if err == nil || ctx.Err() != nil || try == invocation.MaxTries || !unanswered(err) {
-			return err
-		}
-		w.inv.Say("palyra: %s; the call still waits", show.Line(palyra.AsError(err).Text))
-	}
-}
-
-// unanswered reports whether the person gave no answer, rather than one that
-// could not be taken.
-func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
-
-// askAnswer asks until one of the words is typed that the question takes.
-func (w *waiter) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
-	words, _ := question.Offered(p)
-	more := ""
-	for _, one := range words {
-		more += ", " + one + " to go on unasked"
-	}
-	for {
-		typed, err := terminal.AskLine(ctx, "Type allow to allow once, deny to deny"+more+" (Ctrl-C "+cmp.Or(w.what, "cancels the call")+"): ")
-		if err != nil {
-			return "", err
-		}
-		if slices.Contains(append(words, string(palyra.AnswerAllow), string(palyra.AnswerDeny)), typed) {
-			return palyra.Answer(typed), nil
-		}
-		w.inv.Say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
-	}
 }
 
 // viewApproval prints the short view, which is that of whoever is asked.

@@ -83,7 +83,7 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 		return err
 	}
 	defer c.Close()
-	x := &execution{waiter: &waiter{inv: inv, client: c, noWait: o.NoWait}}
+	x := &execution{inv: inv, client: c, asker: &asker{inv: inv, noWait: o.NoWait}}
 	defer x.listen()()
 	if o.Workspace == "" && o.Cwd == "" {
 		o.Workspace, o.Cwd = inv.Nearest(patient)

@@ -27,7 +27,7 @@ func attested(t *testing.T, flows ...palyra.EgressFlow) palyra.Outcome {
 
 func networkText(o palyra.Outcome, daemon caller) string {
 	var b bytes.Buffer
-	x := &execution{waiter: &waiter{inv: &invocation.Invocation{Stderr: &b}, client: daemon}}
+	x := &execution{inv: &invocation.Invocation{Stderr: &b}, client: daemon}
 	x.network(o)
 	return b.String()
 }

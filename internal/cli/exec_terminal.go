@@ -92,7 +92,7 @@ func (x *execution) takeOver(ctx context.Context) {
 	if x.raw == nil {
 		return
 	}
-	if x.forgetTyped() {
+	if x.asker.forgetTyped() {
 		terminal.Drain()
 	}
 	if err := x.raw.take(); err != nil {

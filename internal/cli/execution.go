@@ -10,6 +10,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/proposal"
 	"palyra/internal/show"
 )
@@ -26,7 +27,9 @@ type caller interface {
 // execution is one command on its way through the gate: what it reads, what it
 // prints, and the signals in between.
 type execution struct {
-	*waiter
+	inv    *invocation.Invocation
+	client caller
+	asker  *asker
 	input  proposal.Input
 	size   *proposal.Size // of -t; nil without
 	raw    *rawTerminal   // of -t; nil without
@@ -73,8 +76,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 	x.stdout, x.stderr = x.printedTo(x.inv.Stdout), x.printedTo(x.inv.Stderr)
 	r.StreamOutput = !x.inv.JSON
 	feeding, done := context.WithCancel(ctx)
-	x.watch = func(e client.CallEvent) { x.event(feeding, e) }
-	x.elsewhere, x.inv.RawNow = x.raw.taken, x.raw.taken
+	x.asker.elsewhere, x.inv.RawNow = x.raw.taken, x.raw.taken
 	x.spool, x.ready = newSpool(), make(chan struct{})
 	x.unveil = sync.OnceFunc(func() { close(x.ready) })
 	if x.raw == nil {
@@ -82,7 +84,7 @@ func (x *execution) run(ctx context.Context, r client.CallRequest) error {
 	}
 	var printing sync.WaitGroup
 	printing.Go(x.printAll)
-	outcome, err := x.wait(ctx, r)
+	outcome, err := x.asker.follow(ctx, x.client, r, func(e client.CallEvent) { x.event(feeding, e) })
 	x.state.end()
 	x.spool.close()
 	done()
@@ -123,7 +125,7 @@ func (x *execution) event(ctx context.Context, e client.CallEvent) {
 func (x *execution) printAll() {
 	<-x.ready
 	for c, ok := x.spool.next(); ok; c, ok = x.spool.next() {
-		x.unasked()
+		x.asker.unasked()
 		x.print(c)
 	}
 }
@@ -170,7 +172,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 	if o.Outcome != palyra.OutcomeFinished || o.ReasonCode != "" {
 		x.freshLine()
 		printEnding(x.inv, o)
-		x.ruled(ctx, o)
+		ruled(ctx, x.inv, x.client, o)
 	}
 	return exit.Error{Code: code}
 }

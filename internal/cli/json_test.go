@@ -121,7 +121,7 @@ func TestBadReportFails(t *testing.T) {
 
 func TestApprovalEvent(t *testing.T) {
 	var errs bytes.Buffer
-	w := &waiter{inv: &invocation.Invocation{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }, JSON: true}}
+	w := &asker{inv: &invocation.Invocation{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }, JSON: true}}
 	r := client.ApprovalRequested{ApprovalID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, ExpiresAt: questiontest.SampleNow, Summary: "write"}
 	w.requested(t.Context(), r)
 	want := `{"event":"approval_requested","approval_id":"` + string(questiontest.SampleID) + `","plan_digest":"` + string(questiontest.SampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"

@@ -229,7 +229,7 @@ func TestPairingEnds(t *testing.T) {
 		{palyra.Pairing{State: palyra.PairingDone, Device: &palyra.Device{Name: "x"}}, exit.OK, ""},
 	} {
 		var out bytes.Buffer
-		w := &pairWatch{waiter: &waiter{inv: &invocation.Invocation{Stderr: &out, Now: time.Now}}, last: c.p}
+		w := &pairWatch{inv: &invocation.Invocation{Stderr: &out, Now: time.Now}, last: c.p}
 		err := w.end()
 		if exit.Of(err) != c.exit || err != nil && (!strings.Contains(palyra.AsError(err).Text, c.text) || palyra.AsError(err).Remedy == "") {
 			t.Errorf("%s: exit %d, %v", c.p.State, exit.Of(err), err)

@@ -130,7 +130,7 @@ func startRun(ctx context.Context, inv *invocation.Invocation, o runOptions, pro
 		})
 	}
 	t := newTape(inv, c, run)
-	t.noWait, t.what = o.noWait, "cancels the run"
+	t.asker.noWait, t.asker.what = o.noWait, "cancels the run"
 	return t.follow(ctx, 0, true)
 }
 
@@ -142,8 +142,8 @@ func (t *tape) follow(ctx context.Context, after int64, cancels bool) error {
 		After: after, Cancels: cancels, Entry: func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, Lost: t.lost,
 		Leaving: func() { t.leaving(cancels) },
 	})
-	t.stopAsking()
-	if t.forgetTyped() {
+	t.asker.stopAsking()
+	if t.asker.forgetTyped() {
 		terminal.Drain()
 	}
 	t.release()
@@ -170,7 +170,7 @@ func exitOfRun(s palyra.RunState) int {
 
 // leaving takes the question off the screen and says what becomes of the run.
 func (t *tape) leaving(cancels bool) {
-	t.stopAsking()
+	t.asker.stopAsking()
 	if cancels && !t.inv.JSON {
 		t.inv.Say("palyra: cancelling run %s", show.Line(string(t.run.ID)))
 	}

@@ -143,7 +143,7 @@ func attachRun(ctx context.Context, inv *invocation.Invocation, c *client.Client
 		return exit.Failedf(palyra.ReasonMalformedInput, "the tape of run %s ends with entry %d so far", id, run.LastSeq)
 	}
 	t := newTape(inv, c, run)
-	t.noWait, t.what = run.NoWait, "leaves; the run goes on"
+	t.asker.noWait, t.asker.what = run.NoWait, "leaves; the run goes on"
 	err = t.follow(ctx, after, false)
 	if ctx.Err() != nil && t.end == nil && !inv.JSON {
 		inv.Say("palyra: left; the run goes on. `palyra runs attach %s --after %d` follows it again", show.Arg(string(id)), t.seen)

@@ -77,12 +77,12 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 // The same for what is said while a call waits and when it ends.
 func TestEveryWordOfACallIsSafe(t *testing.T) {
 	var errs bytes.Buffer
-	w := &waiter{inv: &invocation.Invocation{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return questiontest.SampleNow }}}
-	w.news(t.Context(), client.CallEvent{Accepted: &client.CallAccepted{CallID: questiontest.Hostile}})
+	w := &asker{inv: &invocation.Invocation{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return questiontest.SampleNow }}}
+	w.news(t.Context(), client.CallEvent{Accepted: &client.CallAccepted{CallID: questiontest.Hostile}}, func(client.CallEvent) {})
 	w.cancelling(questiontest.Hostile)
 	r, s := questiontest.Poisoned[client.ApprovalRequested](), questiontest.Poisoned[client.ApprovalResolved]()
-	w.news(t.Context(), client.CallEvent{ApprovalRequested: &r})
-	w.news(t.Context(), client.CallEvent{ApprovalResolved: &s})
+	w.news(t.Context(), client.CallEvent{ApprovalRequested: &r}, func(client.CallEvent) {})
+	w.news(t.Context(), client.CallEvent{ApprovalResolved: &s}, func(client.CallEvent) {})
 	o := questiontest.Poisoned[palyra.Outcome]()
 	o.Outcome = palyra.OutcomeRefused
 	printEnding(w.inv, o)

@@ -21,7 +21,8 @@ import (
 // cannot pass for a line of ours. While a question stands on the terminal
 // nothing else is printed there; it follows when the question is settled.
 type tape struct {
-	*waiter
+	inv   *invocation.Invocation
+	asker *asker
 	runs  client.RunCaller
 	run   palyra.Run
 	marks [2]string // of a call that went well, and of one that did not
@@ -41,7 +42,7 @@ type tape struct {
 // only when they turn out to be open.
 func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tape {
 	return &tape{
-		waiter: &waiter{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
+		inv: inv, asker: &asker{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
 		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
 	}
 }
@@ -254,8 +255,8 @@ func (t *tape) question(ctx context.Context, e palyra.TapeEntry) {
 	if e.Seq >= t.run.LastSeq && t.asked == "" && len(t.open) > 0 {
 		_ = t.release() // what led to the question stands above it
 		t.asked = t.open[0].ApprovalID
-		t.requested(ctx, t.open[0])
-		if !t.inv.Interactive() || t.noWait {
+		t.asker.requested(ctx, t.open[0])
+		if !t.inv.Interactive() || t.asker.noWait {
 			t.asked, t.open = "", t.open[1:]
 		}
 	}
@@ -268,7 +269,7 @@ func (t *tape) isOpen(id palyra.ID) bool {
 // resolved takes a settled question off the screen and off the list.
 func (t *tape) resolved(r palyra.TapeResolved) {
 	if t.asked == r.Approval {
-		t.stopAsking()
+		t.asker.stopAsking()
 		t.asked = ""
 	}
 	t.open = slices.DeleteFunc(t.open, func(o client.ApprovalRequested) bool { return o.ApprovalID == r.Approval })

@@ -71,7 +71,7 @@ func poisonedTape() []palyra.TapeEntry {
 // tellAll tells a whole tape.
 func tellAll(inv *invocation.Invocation, entries []palyra.TapeEntry) error {
 	t := newTape(inv, nil, palyra.Run{ID: questiontest.SampleID})
-	t.noWait = true
+	t.asker.noWait = true
 	for _, e := range entries {
 		if err := t.entry(inv.Context, e); err != nil {
 			return err

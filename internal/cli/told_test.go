@@ -46,7 +46,7 @@ func TestAMissingKeyFileHasARemedy(t *testing.T) {
 
 // What a program prints waits while a question is on the screen.
 func TestOutputWaitsForTheQuestion(t *testing.T) {
-	var w waiter
+	var w asker
 	w.unasked() // without one it does not
 	ctx, answered := context.WithCancel(t.Context())
 	w.silent = make(chan struct{})

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/question"
+	"palyra/internal/cli/screen"
+	"palyra/internal/cli/terminal"
+	"palyra/internal/show"
+	"slices"
+	"sync"
+)
+
+// asker puts the questions that a call waits for to the person at this terminal, or
+// says where else they are answered.
+type asker struct {
+	inv       *invocation.Invocation
+	noWait    bool        // nobody waits for answers
+	elsewhere func() bool // the terminal is the command's now; nil: it never is
+	what      string      // what Ctrl-C does at a question; "": cancels the call
+
+	mu     sync.Mutex         // guards the fields below
+	asking context.CancelFunc // ends the question on the terminal
+	silent chan struct{}      // closed when the question is off the screen; nil: there was none
+	typed  bool               // a question was put to the person at the terminal
+	asked  sync.WaitGroup
+}
+
+// follow makes a call and returns its outcome. When ctx ends the call is cancelled, not
+// left behind: its outcome then says so. watch hears every event: a question before it is
+// put, an answer when it is off the screen; it may be nil.
+func (a *asker) follow(ctx context.Context, c client.Caller, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	if watch == nil {
+		watch = func(client.CallEvent) {}
+	}
+	call := client.Follow(c, r, client.FollowOptions{
+		Watch: func(e client.CallEvent) { a.news(ctx, e, watch) }, Cancelling: a.cancelling,
+	})
+	outcome, err := call.Wait(ctx)
+	a.stopAsking()
+	if a.forgetTyped() {
+		terminal.Drain()
+	}
+	return outcome, err
+}
+
+// cancelling says that the call is being cancelled.
+func (a *asker) cancelling(id palyra.ID) {
+	a.stopAsking() // so that what follows starts a line of its own
+	if !a.inv.JSON {
+		a.inv.Say("palyra: cancelling call %s", show.Line(string(id)))
+	}
+}
+
+// forgetTyped reports, once, whether a question was put to the person at the
+// terminal.
+func (a *asker) forgetTyped() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	typed := a.typed
+	a.typed = false
+	return typed
+}
+
+// news tells the person what the call is waiting for, and watch everything.
+func (a *asker) news(ctx context.Context, e client.CallEvent, watch func(client.CallEvent)) {
+	switch {
+	case e.Running != nil:
+		a.stopAsking() // it was answered, whoever said so
+	case e.ApprovalRequested != nil:
+		watch(e)
+		a.requested(ctx, *e.ApprovalRequested)
+		return
+	case e.ApprovalResolved != nil:
+		a.stopAsking()
+		r := *e.ApprovalResolved
+		if !a.inv.JSON && a.inv.Person() { // else the outcome says it
+			a.inv.Say("palyra: %s: %s%s", show.Line(string(r.ApprovalID)), show.Line(string(r.Answer)), by(r.By))
+		}
+	}
+	watch(e)
+}
+
+func by(p palyra.Principal) string {
+	if p == "" {
+		return ""
+	}
+	return " by " + show.Line(string(p))
+}
+
+// approvalEvent is the line that stderr carries while a call waits.
+type approvalEvent struct {
+	Event string `json:"event"`
+	client.ApprovalRequested
+}
+
+// requested says that an answer is needed and how to give it.
+func (a *asker) requested(ctx context.Context, r client.ApprovalRequested) {
+	if a.inv.JSON {
+		if b, err := screen.Encode(approvalEvent{"approval_requested", r}); err == nil {
+			_, _ = a.inv.Stderr.Write(b)
+		}
+		return
+	}
+	if a.noWait {
+		return // the outcome says it
+	}
+	id := show.Line(string(r.ApprovalID))
+	if !a.inv.Person() { // an agent may read it: one line, and nothing that answers its own question
+		a.inv.SayAlways("palyra: waiting for a person to answer %s in another terminal: %s", id, screen.SafeMiddle(r.Summary, 200))
+		return
+	}
+	// Also to those who want little said: nothing goes on without it.
+	a.inv.SayAlways("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
+	if a.inv.Interactive() && (a.elsewhere == nil || !a.elsewhere()) {
+		a.askInPlace(ctx, r)
+		return
+	}
+	if !r.ExpiresAt.IsZero() {
+		a.inv.Say("  until   %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, a.inv.Now()))
+	}
+	a.inv.Say("  look    %s approvals show %s", a.inv.Own(), show.Arg(string(r.ApprovalID)))
+	a.inv.Say("  allow   %s approvals decide %s allow", a.inv.Own(), show.Arg(string(r.ApprovalID)))
+	a.inv.Say("  deny    %s approvals decide %s deny", a.inv.Own(), show.Arg(string(r.ApprovalID)))
+}
+
+// askInPlace puts the question to the person at this terminal while the call
+// waits. An answer from elsewhere, or the end of the call, ends it.
+func (a *asker) askInPlace(ctx context.Context, r client.ApprovalRequested) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	silent := make(chan struct{})
+	a.asking, a.silent, a.typed = cancel, silent, true
+	a.asked.Go(func() {
+		defer close(silent)
+		defer cancel()
+		if err := a.decideHere(ctx, r.ApprovalID); err != nil && ctx.Err() == nil {
+			a.notHere(r, err)
+		}
+	})
+}
+
+// unasked waits until no question is on the screen: what a program prints
+// meanwhile could otherwise stand over it, or pass for a part of it.
+func (a *asker) unasked() {
+	a.mu.Lock()
+	silent := a.silent
+	a.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
+}
+
+// notHere says that no answer was given at this terminal, why, and how to give
+// one elsewhere: the call goes on waiting.
+func (a *asker) notHere(r client.ApprovalRequested, err error) {
+	f := a.inv.Message(err)
+	a.inv.Say("palyra: not answered here: %s", show.Line(f.Text))
+	if f.Remedy != "" {
+		a.inv.Say("  remedy: %s", show.Line(f.Remedy))
+	}
+	until := ""
+	if !r.ExpiresAt.IsZero() {
+		until = fmt.Sprintf(" until %s (%s)", screen.Stamp(r.ExpiresAt), screen.Left(r.ExpiresAt, a.inv.Now()))
+	}
+	a.inv.Say("palyra: still waiting%s; answer with `%s approvals decide %s allow`", until, a.inv.Own(), show.Arg(string(r.ApprovalID)))
+}
+
+// stopAsking ends the question on the terminal and returns when it is off the
+// screen.
+func (a *asker) stopAsking() {
+	a.mu.Lock()
+	asking := a.asking
+	a.asking = nil
+	a.mu.Unlock()
+	if asking != nil {
+		asking()
+		a.asked.Wait()
+	}
+}
+
+// decideHere shows the plan of a waiting call at this terminal and takes the
+// person's answer: allow once, or deny.
+func (a *asker) decideHere(ctx context.Context, id palyra.ID) error {
+	c, err := a.inv.Operator()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := pendingApproval(ctx, a.inv, c, id)
+	if err != nil {
+		return err
+	}
+	v := viewOf(a.inv, a.inv.Stderr, p, a.inv.Separation())
+	v.Short, v.Once = true, true
+	v.Print()
+	terminal.Drain() // what was typed before this was on the screen is no answer to it
+	for try := 1; ; try++ {
+		r := client.DecideRequest{ID: id, Digest: p.PlanDigest, Method: palyra.MethodCLI}
+		if r.Answer, err = a.askAnswer(ctx, p); err == nil {
+			if r.Answer == palyra.AnswerAllow {
+				r.Scope = palyra.ScopeOnce
+			}
+			if r, err = question.Widely(r); err == nil {
+				_, err = c.Decide(ctx, r)
+			}
+		}
+		if err == nil || ctx.Err() != nil || try == invocation.MaxTries || !unanswered(err) {
+			return err
+		}
+		a.inv.Say("palyra: %s; the call still waits", show.Line(palyra.AsError(err).Text))
+	}
+}
+
+// unanswered reports whether the person gave no answer, rather than one that
+// could not be taken.
+func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
+
+// askAnswer asks until one of the words is typed that the question takes.
+func (a *asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
+	words, _ := question.Offered(p)
+	more := ""
+	for _, one := range words {
+		more += ", " + one + " to go on unasked"
+	}
+	for {
+		typed, err := terminal.AskLine(ctx, "Type allow to allow once, deny to deny"+more+" (Ctrl-C "+cmp.Or(a.what, "cancels the call")+"): ")
+		if err != nil {
+			return "", err
+		}
+		if slices.Contains(append(words, string(palyra.AnswerAllow), string(palyra.AnswerDeny)), typed) {
+			return palyra.Answer(typed), nil
+		}
+		a.inv.Say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
+	}
+}
