@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
@@ -21,7 +22,7 @@ import (
 
 func agentsCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("agent", "Name the agents that may call tools, and run one in the sandbox",
-		agentAddCommand(inv), agentListCommand(inv), agentRemoveCommand(inv), agentRunCommand(inv))
+		agentAddCommand(inv), agentListCommand(inv), agentRemoveCommand(inv), execute.AgentRunCommand(inv))
 }
 
 // newAgent is an agent and the token that is shown this once.

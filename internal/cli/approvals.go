@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
@@ -139,7 +140,7 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			return inv.Emit(approvalOf(p), func(w io.Writer) {
-				v := viewOf(inv, w, p, inv.Separation())
+				v := execute.ViewOf(inv, w, p, inv.Separation())
 				v.Short = !full
 				v.Print()
 			})

@@ -119,7 +119,7 @@ func printFlows(w io.Writer, p palyra.Predicate) {
 		if f.Grant != "" {
 			verdict += " by " + string(f.Grant)
 		}
-		rows = append(rows, []string{endpoint(f), verdict, f.Door, f.Address, fmt.Sprint(f.In), fmt.Sprint(f.Out)})
+		rows = append(rows, []string{screen.Endpoint(f), verdict, f.Door, f.Address, fmt.Sprint(f.In), fmt.Sprint(f.Out)})
 	}
 	fmt.Fprintln(w)
 	screen.Table(w, []string{"HOST", "VERDICT", "DOOR", "ADDRESS", "BYTES IN", "BYTES OUT"}, rows)

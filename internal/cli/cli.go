@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra/internal/cli/connect"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/hook"
 	"palyra/internal/cli/invocation"
@@ -119,8 +120,8 @@ func help() *cobra.Command {
 func all(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
 		upCommand(inv), downCommand(inv), statusCommand(inv), versionCommand(inv),
-		execCommand(inv), checkCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
-		runCommand(inv), runsCommand(inv), toolsCommand(inv),
+		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
+		execute.RunCommand(inv), execute.RunsCommand(inv), toolsCommand(inv),
 		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv),
 		workspacesCommand(inv), agentsCommand(inv), operatorsCommand(inv), accessCommand(inv), devicesCommand(inv),
 		consoleCommand(inv), keysCommand(inv),

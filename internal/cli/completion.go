@@ -63,15 +63,3 @@ func completionExamples(root *cobra.Command) {
 		}
 	}
 }
-
-func completeRuns(inv *invocation.Invocation) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
-			page, err := c.Runs(ctx, client.RunFilter{Limit: 50})
-			return invocation.WordsOf(page.Runs, err, func(r palyra.Run) string { return string(r.ID) })
-		})
-	}
-}

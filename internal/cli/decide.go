@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
@@ -115,7 +116,7 @@ func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequ
 // shownDigest shows the plan to the person, who types the word, and returns its
 // digest. One that was given before must be the same.
 func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.DecideRequest) (palyra.Digest, error) {
-	p, err := pendingApproval(ctx, inv, c, r.ID)
+	p, err := execute.PendingApproval(ctx, inv, c, r.ID)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +127,7 @@ func shownDigest(ctx context.Context, inv *invocation.Invocation, c *client.Clie
 	if err := question.CheckOffered(p, r); err != nil {
 		return "", err
 	}
-	viewApproval(inv, inv.Stderr, p, inv.Separation())
+	execute.ViewApproval(inv, inv.Stderr, p, inv.Separation())
 	terminal.Drain() // what was typed before this was on the screen is no answer to it
 	typed, err := terminal.AskLine(ctx, fmt.Sprintf("Type %s to %s %s, anything else to leave it: ", question.Word(r), r.Answer, reachText(r)))
 	if err != nil {
@@ -187,28 +188,4 @@ func reachText(r client.DecideRequest) string {
 		text += ", widened to " + show.Arg(r.Widen)
 	}
 	return text
-}
-
-// pendingApproval fetches an approval that can still be answered, with a plan
-// that is the one its digest names.
-func pendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ID) (palyra.Approval, error) {
-	p, err := c.Approval(ctx, id)
-	if err != nil {
-		return p, err
-	}
-	if !p.Pending() {
-		return p, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s is already decided: %s", id, question.Ending(p))
-	}
-	return p, question.Seen(p)
-}
-
-// viewApproval prints the short view, which is that of whoever is asked.
-func viewApproval(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) {
-	v := viewOf(inv, w, p, s)
-	v.Short = true
-	v.Print()
-}
-
-func viewOf(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) *question.View {
-	return &question.View{W: w, Approval: p, Separation: s, Now: inv.Now(), Style: screen.Style(inv.Colours(w)), Width: screen.Width(w), Own: inv.Own()}
 }

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
@@ -30,7 +31,7 @@ func devicePairCommand(inv *invocation.Invocation) *cobra.Command {
 			"the code in the first, and the answer is given elsewhere ('palyra approvals decide').",
 		Example: "  palyra device pair\n  palyra device pair --role viewer\n  palyra device pair --for user:bob --role approver",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			w := &pairWatch{inv: inv, asker: &asker{inv: inv, what: "withdraws the code"}, ctx: ctx, noQR: noQR}
+			w := &pairWatch{inv: inv, asker: execute.NewAsker(inv, "withdraws the code"), ctx: ctx, noQR: noQR}
 			err := c.PairDevice(ctx, palyra.Principal(principal), palyra.Role(role), w.see)
 			w.leave()
 			if err != nil {
@@ -53,10 +54,11 @@ const pairTries = 5
 // pairWatch tells a person how a pairing goes.
 type pairWatch struct {
 	inv   *invocation.Invocation
-	asker *asker // asks the question in place
-	ctx   context.Context
-	noQR  bool
-	last  palyra.Pairing
+	asker *execute. // asks the question in place
+		Asker
+	ctx  context.Context
+	noQR bool
+	last palyra.Pairing
 }
 
 // see is told of every change.
@@ -144,15 +146,12 @@ func (w *pairWatch) ask(p palyra.Pairing) {
 		return
 	}
 	w.inv.Say("Answer below, or elsewhere with: %s approvals decide %s allow", w.inv.Own(), id)
-	w.asker.askInPlace(w.ctx, client.ApprovalRequested{ApprovalID: p.Approval})
+	w.asker.AskInPlace(w.ctx, client.ApprovalRequested{ApprovalID: p.Approval})
 }
 
 // leave takes the question off the screen.
 func (w *pairWatch) leave() {
-	w.asker.stopAsking()
-	if w.asker.forgetTyped() {
-		terminal.Drain()
-	}
+	w.asker.End()
 }
 
 // withdrawn says what became of the code when the command ends before the pairing.

@@ -67,46 +67,6 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// The outcome is printed as its own bytes: a verifier reads them.
-func TestOutcomeIsPrintedExactly(t *testing.T) {
-	o := sampleOutcome()
-	want, err := o.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	inv := &invocation.Invocation{Stdout: &out, Stderr: &out, JSON: true}
-	if err := printOutcome(inv, o); err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want)+"\n" {
-		t.Errorf("got  %s\nwant %s", out.String(), want)
-	}
-}
-
-func TestOutcomeInWords(t *testing.T) {
-	o := sampleOutcome()
-	o.Stdout, o.Truncated = "line\n", true
-	var out, errs bytes.Buffer
-	inv := &invocation.Invocation{Stdout: &out, Stderr: &errs}
-	if err := printOutcome(inv, o); err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != "line\n{\n  \"text\": \"<hi> & \\u202e\"\n}\n" || !strings.Contains(errs.String(), "not whole") || !strings.Contains(errs.String(), "journal position 7") {
-		t.Errorf("stdout %q\nstderr %q", out.String(), errs.String())
-	}
-	out.Reset()
-	errs.Reset()
-	o = palyra.Outcome{Outcome: palyra.OutcomeRefused, CallID: questiontest.SampleID, ReasonCode: palyra.ReasonPolicyDenied, Reason: "no\x1b", Remedy: "ask", StdoutB64: "//8="}
-	if err := printOutcome(inv, o); err != nil {
-		t.Fatal(err)
-	}
-	want := "palyra: the output is not text; --json has it as base64\npalyra: call " + string(questiontest.SampleID) + " refused: no\\x1b (policy_denied)\n  remedy: ask\n"
-	if out.Len() != 0 || errs.String() != want {
-		t.Errorf("stdout %q\nstderr %q", out.String(), errs.String())
-	}
-}
-
 func TestBadReportFails(t *testing.T) {
 	var out bytes.Buffer
 	inv := &invocation.Invocation{Stdout: &out, Stderr: &out}
@@ -116,23 +76,6 @@ func TestBadReportFails(t *testing.T) {
 	}
 	if err := printReport(inv, client.Report{}); err == nil {
 		t.Error("a report that says nothing passed")
-	}
-}
-
-func TestApprovalEvent(t *testing.T) {
-	var errs bytes.Buffer
-	w := &asker{inv: &invocation.Invocation{Stderr: &errs, Now: func() time.Time { return questiontest.SampleNow }, JSON: true}}
-	r := client.ApprovalRequested{ApprovalID: questiontest.SampleID, PlanDigest: questiontest.SampleDigest, ExpiresAt: questiontest.SampleNow, Summary: "write"}
-	w.requested(t.Context(), r)
-	want := `{"event":"approval_requested","approval_id":"` + string(questiontest.SampleID) + `","plan_digest":"` + string(questiontest.SampleDigest) + `","expires_at":"2026-11-15T12:00:00Z","summary":"write"}` + "\n"
-	if errs.String() != want {
-		t.Errorf("got  %s\nwant %s", errs.String(), want)
-	}
-	errs.Reset()
-	w.inv.JSON = false
-	w.requested(t.Context(), r)
-	if got := errs.String(); !strings.Contains(got, string(questiontest.SampleID)) || strings.Contains(got, "approvals decide") {
-		t.Errorf("whoever reads this may be an agent:\n%s", got)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"palyra"
 	"palyra/internal/cli/exit"
-	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/questiontest"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -44,7 +44,7 @@ func ended(state palyra.RunState) palyra.TapeEntry {
 func TestRunStartsAndFollows(t *testing.T) {
 	s := openStage(t, nil)
 	s.script()
-	s.write(sampleTape()...)
+	s.write(questiontest.SampleTape()...)
 	code, out, errs := s.main(nil, "run", "--script", "steps.yaml", "--session", "mine", "--max-calls", "7", "--wall", "1m", "--key", "k", "--no-wait")
 	if code != exit.Failure || errs != "" || !strings.HasPrefix(out, "run R1: first steps\n") || !strings.HasSuffix(out, "  remedy: raise --max-calls\n") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -72,7 +72,7 @@ func TestRunEndsAsTheRunDid(t *testing.T) {
 // With --json stdout has the tape, entry by entry, and nothing else is said.
 func TestRunJSON(t *testing.T) {
 	s := openStage(t, nil)
-	s.write(append(sampleTape()[:3], palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Call: "C1"}}, ended(palyra.RunDone))...)
+	s.write(append(questiontest.SampleTape()[:3], palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Call: "C1"}}, ended(palyra.RunDone))...)
 	code, out, errs := s.main(strings.NewReader(aScript), "run", "--script", "-", "--json")
 	if code != 0 || errs != "" || strings.Count(out, "\n") != 5 {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
@@ -108,7 +108,7 @@ func TestRunWithABadScript(t *testing.T) {
 		says string
 	}{
 		{nil, []string{"--script", "missing.yaml"}, exit.Failure, "no such file"},
-		{strings.NewReader(strings.Repeat("x", maxScript+1)), []string{"--script", "-"}, exit.Failure, "larger than 1 MiB"},
+		{strings.NewReader(strings.Repeat("x", 1<<20+1)), []string{"--script", "-"}, exit.Failure, "larger than 1 MiB"},
 		{strings.NewReader("\xff"), []string{"--script", "-"}, exit.Failure, "not text in UTF-8"},
 	} {
 		code, out, errs := s.main(c.in, append([]string{"run"}, c.args...)...)
@@ -178,7 +178,7 @@ func TestAttachLeft(t *testing.T) {
 
 func TestAttachAfter(t *testing.T) {
 	s := openStage(t, nil)
-	s.write(append(sampleTape()[:3:3], ended(palyra.RunDone))...)
+	s.write(append(questiontest.SampleTape()[:3:3], ended(palyra.RunDone))...)
 	code, out, errs := s.main(nil, "runs", "attach", "R1", "--json")
 	if code != 0 || strings.Count(out, "\n") != 4 {
 		t.Errorf("exit %d %s%s", code, out, errs)
@@ -247,29 +247,10 @@ func TestRunAsksInPlace(t *testing.T) {
 	}
 }
 
-// What was asked and settled before one attached is not asked again.
-func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
-	s := openStage(t, nil)
-	var said strings.Builder
-	inv := &invocation.Invocation{Stdout: &said, Stderr: &said, Now: pendingQuestion().RequestedAt.UTC}
-	tp := newTape(inv, nil, palyra.Run{ID: "R1", LastSeq: 3})
-	for i, e := range []palyra.TapeEntry{
-		{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Summary: "first"}},
-		{ApprovalRequested: &palyra.TapeRequested{Approval: "A2", Summary: "second"}},
-		{ApprovalResolved: &palyra.TapeResolved{Approval: "A1", Answer: palyra.AnswerDeny}},
-	} {
-		e.Seq = int64(i + 1)
-		fatal(s.t, tp.entry(t.Context(), e))
-	}
-	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2 ") != 1 || !strings.Contains(got, ": second") {
-		t.Errorf("%s", got)
-	}
-}
-
 // A terminal that can show marks gets them, and colour only where it is wanted.
 func TestMarksOnATerminal(t *testing.T) {
 	s := openStage(t, nil)
-	s.write(sampleTape()...)
+	s.write(questiontest.SampleTape()...)
 	for want, env := range map[string][]string{
 		"✓ palyra.fs.read":            {"LC_ALL=C.UTF-8", "NO_COLOR="},
 		"\x1b[1;31m✗\x1b[0m palyra":   {"LC_ALL=C.UTF-8", "NO_COLOR="},
@@ -279,15 +260,6 @@ func TestMarksOnATerminal(t *testing.T) {
 		c := onTerminal(t, s.work, append(env, "PALYRA_HOME="+s.home, "TERM=xterm"), "palyra", "runs", "attach", "R1")
 		if code := c.end(); code != exit.Failure || !strings.Contains(c.seen.String(), want) {
 			t.Errorf("%v: exit %d, no %q in\n%s", env, code, want, c.seen.String())
-		}
-	}
-}
-
-func TestExitOfRun(t *testing.T) {
-	for _, s := range palyra.RunStates() {
-		want := map[palyra.RunState]int{palyra.RunDone: 0, palyra.RunCancelled: 130}
-		if code, ok := want[s]; exitOfRun(s) != code && ok || !ok && exitOfRun(s) != exit.Failure {
-			t.Errorf("%s: %d", s, exitOfRun(s))
 		}
 	}
 }

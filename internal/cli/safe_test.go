@@ -11,6 +11,7 @@ import (
 	"palyra"
 	"palyra/client"
 	"palyra/client/evidence"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
@@ -27,9 +28,6 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 			printCall(w, questiontest.Poisoned[palyra.Call](), questiontest.Hostile)
 			return nil
 		},
-		"run":       func(w io.Writer) error { printRun(w, questiontest.Poisoned[palyra.Run]()); return nil },
-		"runs":      func(io.Writer) error { return printRuns(inv, questiontest.Poisoned[client.RunPage]()) },
-		"tape":      func(io.Writer) error { return tellAll(inv, poisonedTape()) },
 		"predicate": func(w io.Writer) error { printPredicate(w, questiontest.Poisoned[palyra.Attestation]()); return nil },
 		"attest": func(w io.Writer) error {
 			printAttestReport(w, questiontest.Poisoned[evidence.AttestationReport]())
@@ -38,7 +36,7 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 		"lease":     func(io.Writer) error { return printLease(inv, questiontest.Poisoned[palyra.Lease]()) },
 		"approvals": func(io.Writer) error { return printApprovals(inv, questiontest.Poisoned[client.ApprovalPage]()) },
 		"view": func(w io.Writer) error {
-			viewApproval(inv, w, questiontest.Poisoned[palyra.Approval](), questiontest.Hostile)
+			execute.ViewApproval(inv, w, questiontest.Poisoned[palyra.Approval](), questiontest.Hostile)
 			return nil
 		},
 		"entry": func(w io.Writer) error {
@@ -72,23 +70,6 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 			questiontest.CheckSafe(t, name, out.String()+errs.String())
 		})
 	}
-}
-
-// The same for what is said while a call waits and when it ends.
-func TestEveryWordOfACallIsSafe(t *testing.T) {
-	var errs bytes.Buffer
-	w := &asker{inv: &invocation.Invocation{Stderr: &errs, Stdout: &errs, Now: func() time.Time { return questiontest.SampleNow }}}
-	w.news(t.Context(), client.CallEvent{Accepted: &client.CallAccepted{CallID: questiontest.Hostile}}, func(client.CallEvent) {})
-	w.cancelling(questiontest.Hostile)
-	r, s := questiontest.Poisoned[client.ApprovalRequested](), questiontest.Poisoned[client.ApprovalResolved]()
-	w.news(t.Context(), client.CallEvent{ApprovalRequested: &r}, func(client.CallEvent) {})
-	w.news(t.Context(), client.CallEvent{ApprovalResolved: &s}, func(client.CallEvent) {})
-	o := questiontest.Poisoned[palyra.Outcome]()
-	o.Outcome = palyra.OutcomeRefused
-	printEnding(w.inv, o)
-	o = palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: questiontest.Hostile}
-	printEnding(w.inv, o)
-	questiontest.CheckSafe(t, "waiting", errs.String())
 }
 
 // JSON keeps every character, in escapes that mean the same.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,23 +40,5 @@ func TestAMissingKeyFileHasARemedy(t *testing.T) {
 	_, err := readTrust([]string{filepath.Join(t.TempDir(), "trust.json")})
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonFileNotFound || !strings.Contains(e.Remedy, "palyra keys export > trust.json") {
 		t.Errorf("%v, %q", err, e.Remedy)
-	}
-}
-
-// What a program prints waits while a question is on the screen.
-func TestOutputWaitsForTheQuestion(t *testing.T) {
-	var w asker
-	w.unasked() // without one it does not
-	ctx, answered := context.WithCancel(t.Context())
-	w.silent = make(chan struct{})
-	printed := make(chan bool)
-	go func() {
-		w.unasked()
-		printed <- ctx.Err() != nil
-	}()
-	answered()
-	close(w.silent)
-	if !<-printed {
-		t.Error("printed before the answer")
 	}
 }

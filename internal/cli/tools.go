@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/execute"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
@@ -17,7 +18,7 @@ import (
 )
 
 func toolsCommand(inv *invocation.Invocation) *cobra.Command {
-	return syntax.Parent("tools", "List, describe and call tools", toolsListCommand(inv), toolsShowCommand(inv), toolsCallCommand(inv))
+	return syntax.Parent("tools", "List, describe and call tools", toolsListCommand(inv), toolsShowCommand(inv), execute.CallCommand(inv))
 }
 
 func toolsListCommand(inv *invocation.Invocation) *cobra.Command {

@@ -63,11 +63,6 @@ func TestWords(t *testing.T) {
 			printCall(w, x, questiontest.SampleID)
 			return nil
 		},
-		"run": func(_ *invocation.Invocation, w io.Writer) error { printRun(w, sampleRun()); return nil },
-		"runs": func(inv *invocation.Invocation, _ io.Writer) error {
-			return printRuns(inv, client.RunPage{Runs: []palyra.Run{sampleRun()}, Next: "next"})
-		},
-		"tape": func(inv *invocation.Invocation, _ io.Writer) error { return tellAll(inv, sampleTape()) },
 		"call-early": func(_ *invocation.Invocation, w io.Writer) error {
 			printCall(w, palyra.Call{ID: questiontest.SampleID, State: palyra.Proposed}, "")
 			return nil

@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"bytes"
@@ -92,7 +92,7 @@ func parts(kept []byte) (head, tail []byte, total int64, ok bool) {
 	return kept[:m[0]], kept[m[1]:], int64(m[0]) + n + int64(len(kept)-m[1]), err == nil
 }
 
-// end prints what the outcome keeps beyond the pieces, and returns how much is
+// End prints what the outcome keeps beyond the pieces, and returns how much is
 // missing; -1: nobody knows. The pieces of a stream can be more than is kept of it,
 // and reach into its tail. A file or a pipe gets nothing behind a gap: a line that
 // says so would be taken for output.

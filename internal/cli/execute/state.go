@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"sync"
@@ -6,8 +6,8 @@ import (
 	"palyra"
 )
 
-// execState is how far the call has come, as far as one can tell from here.
-type execState struct {
+// commandState is how far the call has come, as far as one can tell from here.
+type commandState struct {
 	mu     sync.Mutex
 	call   palyra.ID
 	asking bool // an answer is awaited
@@ -16,7 +16,7 @@ type execState struct {
 }
 
 // accept notes the id of the call.
-func (s *execState) accept(id palyra.ID) {
+func (s *commandState) accept(id palyra.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.call = id
@@ -24,7 +24,7 @@ func (s *execState) accept(id palyra.ID) {
 
 // ask notes that an answer is awaited, and reports whether the call was told to
 // end before that was known: then nobody waits for the answer.
-func (s *execState) ask() bool {
+func (s *commandState) ask() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asking = true
@@ -32,7 +32,7 @@ func (s *execState) ask() bool {
 }
 
 // answered notes that the command may run.
-func (s *execState) answered() {
+func (s *commandState) answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asking = false
@@ -40,7 +40,7 @@ func (s *execState) answered() {
 
 // tell notes that a signal is passed on, and returns the call it is for; "" when
 // none runs.
-func (s *execState) tell(deadly bool) palyra.ID {
+func (s *commandState) tell(deadly bool) palyra.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking || s.ended || s.call == "" {
@@ -50,15 +50,15 @@ func (s *execState) tell(deadly bool) palyra.ID {
 	return s.call
 }
 
-// end notes that nothing can be sent any more.
-func (s *execState) end() {
+// End notes that nothing can be sent any more.
+func (s *commandState) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 }
 
 // id is the call's; "" before it has one.
-func (s *execState) id() palyra.ID {
+func (s *commandState) id() palyra.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.call
@@ -66,7 +66,7 @@ func (s *execState) id() palyra.ID {
 
 // running is the call that runs, or is about to; "" while an answer is awaited
 // and after the end.
-func (s *execState) running() palyra.ID {
+func (s *commandState) running() palyra.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking || s.ended {

@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 	"palyra/internal/show"
 )
 
-func toolsCallCommand(inv *invocation.Invocation) *cobra.Command {
+// CallCommand is "tools call": a call by hand.
+func CallCommand(inv *invocation.Invocation) *cobra.Command {
 	var r client.CallRequest
 	var input string
 	var limit screen.SpanFlag
@@ -59,7 +60,7 @@ func call(ctx context.Context, inv *invocation.Invocation, r client.CallRequest)
 		return err
 	}
 	defer c.Close()
-	outcome, err := (&asker{inv: inv, noWait: r.NoWait}).follow(ctx, c, r, nil)
+	outcome, err := (&Asker{inv: inv, noWait: r.NoWait}).follow(ctx, c, r, nil)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"palyra/internal/show"
 )
 
-func runsCommand(inv *invocation.Invocation) *cobra.Command {
+// RunsCommand is "runs": what is on record of runs, and how to come back to one.
+func RunsCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("runs", "See, follow and cancel runs",
 		runsListCommand(inv), runsShowCommand(inv), runsAttachCommand(inv), runsCancelCommand(inv))
 }
@@ -167,5 +168,17 @@ func runsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			return inv.Emit(r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(r.ID)), show.Line(string(r.State))) })
 		}),
+	}
+}
+
+func completeRuns(inv *invocation.Invocation) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return invocation.Offer(cmd, inv.Operator, func(ctx context.Context, c *client.Client) ([]string, error) {
+			page, err := c.Runs(ctx, client.RunFilter{Limit: 50})
+			return invocation.WordsOf(page.Runs, err, func(r palyra.Run) string { return string(r.ID) })
+		})
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"palyra/internal/cli/terminal"
 )
 
-func execCommand(inv *invocation.Invocation) *cobra.Command {
+// ExecCommand is "exec": a command through the gate.
+func ExecCommand(inv *invocation.Invocation) *cobra.Command {
 	var o proposal.Options
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- CMD [ARG]...", Short: "Run a command through the gate", Args: o.Check,
@@ -83,7 +84,7 @@ func execute(ctx context.Context, inv *invocation.Invocation, o proposal.Options
 		return err
 	}
 	defer c.Close()
-	x := &execution{inv: inv, client: c, asker: &asker{inv: inv, noWait: o.NoWait}}
+	x := &execution{inv: inv, client: c, asker: &Asker{inv: inv, noWait: o.NoWait}}
 	defer x.listen()()
 	if o.Workspace == "" && o.Cwd == "" {
 		o.Workspace, o.Cwd = inv.Nearest(patient)

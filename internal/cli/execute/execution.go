@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type caller interface {
 type execution struct {
 	inv    *invocation.Invocation
 	client caller
-	asker  *asker
+	asker  *Asker
 	input  proposal.Input
 	size   *proposal.Size // of -t; nil without
 	raw    *rawTerminal   // of -t; nil without
@@ -39,7 +39,7 @@ type execution struct {
 	ready  chan struct{} // closed when output may be printed: when the terminal is the command's
 	unveil func()        // closes ready
 
-	state    execState
+	state    commandState
 	lastStop time.Time      // when the last Ctrl-C came; the listener's own
 	deaf     func()         // ends the listening to signals
 	heard    chan struct{}  // closed by deaf

@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // nothing else is printed there; it follows when the question is settled.
 type tape struct {
 	inv   *invocation.Invocation
-	asker *asker
+	asker *Asker
 	runs  client.RunCaller
 	run   palyra.Run
 	marks [2]string // of a call that went well, and of one that did not
@@ -42,7 +42,7 @@ type tape struct {
 // only when they turn out to be open.
 func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tape {
 	return &tape{
-		inv: inv, asker: &asker{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
+		inv: inv, asker: &Asker{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
 		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
 	}
 }

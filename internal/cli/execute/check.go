@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"context"
@@ -30,7 +30,8 @@ type checkOptions struct {
 	call                     client.CallRequest
 }
 
-func checkCommand(inv *invocation.Invocation) *cobra.Command {
+// CheckCommand is "check": a question to policy that runs nothing.
+func CheckCommand(inv *invocation.Invocation) *cobra.Command {
 	o := checkOptions{call: client.CallRequest{Surface: palyra.SurfaceHook}}
 	cmd := &cobra.Command{
 		Use: "check [flags] [--tool NAME --input JSON | --script FILE | -- CMD [ARG]...]", Short: "Ask whether a call may be made, and run nothing",
@@ -134,7 +135,7 @@ func ask(ctx context.Context, inv *invocation.Invocation, o *checkOptions, argv 
 		return err
 	}
 	defer c.Close()
-	out, err := (&asker{inv: inv, noWait: r.NoWait}).follow(ctx, checker{c}, r, nil)
+	out, err := (&Asker{inv: inv, noWait: r.NoWait}).follow(ctx, checker{c}, r, nil)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"github.com/spf13/cobra"
@@ -10,8 +10,8 @@ import (
 	"palyra/internal/cli/terminal"
 )
 
-// agentRunCommand is exec for a program that is an agent itself.
-func agentRunCommand(inv *invocation.Invocation) *cobra.Command {
+// AgentRunCommand is exec for a program that is an agent itself.
+func AgentRunCommand(inv *invocation.Invocation) *cobra.Command {
 	o := proposal.Options{Agent: true, Tier: "c"}
 	cmd := &cobra.Command{
 		Use: "run [flags] -- CMD [ARG]...", Short: "Run an agent inside the full sandbox, with a door to Palyra", Args: o.Check,

@@ -1,9 +1,13 @@
-package cli
+package execute
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"slices"
+	"sync"
+
 	"palyra"
 	"palyra/client"
 	"palyra/internal/cli/invocation"
@@ -11,13 +15,11 @@ import (
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
-	"slices"
-	"sync"
 )
 
-// asker puts the questions that a call waits for to the person at this terminal, or
+// Asker puts the questions that a call waits for to the person at this terminal, or
 // says where else they are answered.
-type asker struct {
+type Asker struct {
 	inv       *invocation.Invocation
 	noWait    bool        // nobody waits for answers
 	elsewhere func() bool // the terminal is the command's now; nil: it never is
@@ -30,10 +32,14 @@ type asker struct {
 	asked  sync.WaitGroup
 }
 
+// NewAsker asks for a command. what says what Ctrl-C does at a question; "": it cancels
+// the call.
+func NewAsker(inv *invocation.Invocation, what string) *Asker { return &Asker{inv: inv, what: what} }
+
 // follow makes a call and returns its outcome. When ctx ends the call is cancelled, not
 // left behind: its outcome then says so. watch hears every event: a question before it is
 // put, an answer when it is off the screen; it may be nil.
-func (a *asker) follow(ctx context.Context, c client.Caller, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
+func (a *Asker) follow(ctx context.Context, c client.Caller, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error) {
 	if watch == nil {
 		watch = func(client.CallEvent) {}
 	}
@@ -41,15 +47,20 @@ func (a *asker) follow(ctx context.Context, c client.Caller, r client.CallReques
 		Watch: func(e client.CallEvent) { a.news(ctx, e, watch) }, Cancelling: a.cancelling,
 	})
 	outcome, err := call.Wait(ctx)
+	a.End()
+	return outcome, err
+}
+
+// End takes the question off the screen, and throws away what was typed for it.
+func (a *Asker) End() {
 	a.stopAsking()
 	if a.forgetTyped() {
 		terminal.Drain()
 	}
-	return outcome, err
 }
 
 // cancelling says that the call is being cancelled.
-func (a *asker) cancelling(id palyra.ID) {
+func (a *Asker) cancelling(id palyra.ID) {
 	a.stopAsking() // so that what follows starts a line of its own
 	if !a.inv.JSON {
 		a.inv.Say("palyra: cancelling call %s", show.Line(string(id)))
@@ -58,7 +69,7 @@ func (a *asker) cancelling(id palyra.ID) {
 
 // forgetTyped reports, once, whether a question was put to the person at the
 // terminal.
-func (a *asker) forgetTyped() bool {
+func (a *Asker) forgetTyped() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	typed := a.typed
@@ -67,7 +78,7 @@ func (a *asker) forgetTyped() bool {
 }
 
 // news tells the person what the call is waiting for, and watch everything.
-func (a *asker) news(ctx context.Context, e client.CallEvent, watch func(client.CallEvent)) {
+func (a *Asker) news(ctx context.Context, e client.CallEvent, watch func(client.CallEvent)) {
 	switch {
 	case e.Running != nil:
 		a.stopAsking() // it was answered, whoever said so
@@ -99,7 +110,7 @@ type approvalEvent struct {
 }
 
 // requested says that an answer is needed and how to give it.
-func (a *asker) requested(ctx context.Context, r client.ApprovalRequested) {
+func (a *Asker) requested(ctx context.Context, r client.ApprovalRequested) {
 	if a.inv.JSON {
 		if b, err := screen.Encode(approvalEvent{"approval_requested", r}); err == nil {
 			_, _ = a.inv.Stderr.Write(b)
@@ -117,7 +128,7 @@ func (a *asker) requested(ctx context.Context, r client.ApprovalRequested) {
 	// Also to those who want little said: nothing goes on without it.
 	a.inv.SayAlways("palyra: waiting for an answer to %s: %s", id, screen.SafeMiddle(r.Summary, 200))
 	if a.inv.Interactive() && (a.elsewhere == nil || !a.elsewhere()) {
-		a.askInPlace(ctx, r)
+		a.AskInPlace(ctx, r)
 		return
 	}
 	if !r.ExpiresAt.IsZero() {
@@ -128,9 +139,9 @@ func (a *asker) requested(ctx context.Context, r client.ApprovalRequested) {
 	a.inv.Say("  deny    %s approvals decide %s deny", a.inv.Own(), show.Arg(string(r.ApprovalID)))
 }
 
-// askInPlace puts the question to the person at this terminal while the call
+// AskInPlace puts the question to the person at this terminal while the call
 // waits. An answer from elsewhere, or the end of the call, ends it.
-func (a *asker) askInPlace(ctx context.Context, r client.ApprovalRequested) {
+func (a *Asker) AskInPlace(ctx context.Context, r client.ApprovalRequested) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +158,7 @@ func (a *asker) askInPlace(ctx context.Context, r client.ApprovalRequested) {
 
 // unasked waits until no question is on the screen: what a program prints
 // meanwhile could otherwise stand over it, or pass for a part of it.
-func (a *asker) unasked() {
+func (a *Asker) unasked() {
 	a.mu.Lock()
 	silent := a.silent
 	a.mu.Unlock()
@@ -158,7 +169,7 @@ func (a *asker) unasked() {
 
 // notHere says that no answer was given at this terminal, why, and how to give
 // one elsewhere: the call goes on waiting.
-func (a *asker) notHere(r client.ApprovalRequested, err error) {
+func (a *Asker) notHere(r client.ApprovalRequested, err error) {
 	f := a.inv.Message(err)
 	a.inv.Say("palyra: not answered here: %s", show.Line(f.Text))
 	if f.Remedy != "" {
@@ -173,7 +184,7 @@ func (a *asker) notHere(r client.ApprovalRequested, err error) {
 
 // stopAsking ends the question on the terminal and returns when it is off the
 // screen.
-func (a *asker) stopAsking() {
+func (a *Asker) stopAsking() {
 	a.mu.Lock()
 	asking := a.asking
 	a.asking = nil
@@ -186,17 +197,17 @@ func (a *asker) stopAsking() {
 
 // decideHere shows the plan of a waiting call at this terminal and takes the
 // person's answer: allow once, or deny.
-func (a *asker) decideHere(ctx context.Context, id palyra.ID) error {
+func (a *Asker) decideHere(ctx context.Context, id palyra.ID) error {
 	c, err := a.inv.Operator()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	p, err := pendingApproval(ctx, a.inv, c, id)
+	p, err := PendingApproval(ctx, a.inv, c, id)
 	if err != nil {
 		return err
 	}
-	v := viewOf(a.inv, a.inv.Stderr, p, a.inv.Separation())
+	v := ViewOf(a.inv, a.inv.Stderr, p, a.inv.Separation())
 	v.Short, v.Once = true, true
 	v.Print()
 	terminal.Drain() // what was typed before this was on the screen is no answer to it
@@ -222,7 +233,7 @@ func (a *asker) decideHere(ctx context.Context, id palyra.ID) error {
 func unanswered(err error) bool { return palyra.AsError(err).Reason == palyra.ReasonCancelled }
 
 // askAnswer asks until one of the words is typed that the question takes.
-func (a *asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
+func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer, error) {
 	words, _ := question.Offered(p)
 	more := ""
 	for _, one := range words {
@@ -238,4 +249,29 @@ func (a *asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer
 		}
 		a.inv.Say("palyra: %s is neither allow nor deny; the call still waits", show.Arg(typed))
 	}
+}
+
+// PendingApproval fetches an approval that can still be answered, with a plan
+// that is the one its digest names.
+func PendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ID) (palyra.Approval, error) {
+	p, err := c.Approval(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	if !p.Pending() {
+		return p, palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "%s is already decided: %s", id, question.Ending(p))
+	}
+	return p, question.Seen(p)
+}
+
+// ViewApproval prints the short view, which is that of whoever is asked.
+func ViewApproval(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) {
+	v := ViewOf(inv, w, p, s)
+	v.Short = true
+	v.Print()
+}
+
+// ViewOf is the view of an approval, as this invocation shows it.
+func ViewOf(inv *invocation.Invocation, w io.Writer, p palyra.Approval, s palyra.Separation) *question.View {
+	return &question.View{W: w, Approval: p, Separation: s, Now: inv.Now(), Style: screen.Style(inv.Colours(w)), Width: screen.Width(w), Own: inv.Own()}
 }

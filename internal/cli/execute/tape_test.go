@@ -1,57 +1,20 @@
-package cli
+package execute
 
 import (
 	"bytes"
-	"encoding/json"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"palyra"
+	"palyra/client"
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
 	"palyra/internal/cli/screen"
 )
-
-func sampleRun() palyra.Run {
-	return palyra.Run{
-		ID: questiontest.SampleID, Key: "k1", Session: questiontest.SampleID, Principal: "agent:local", Owner: "user:ann", Surface: palyra.SurfaceCLI, Workspace: "/home/ann/shop", Provider: "scripted",
-		Title: "first steps", Input: questiontest.SampleDigest, NoWait: true, State: palyra.RunFailed, Budget: palyra.Budget{Calls: 10, WallMS: 60_000, OutputBytes: 1 << 20, Parallel: 4},
-		Calls: 3, Output: 2048, ReasonCode: palyra.ReasonBudgetSpent, Reason: "10 calls are enough", Remedy: "raise --max-calls", CreatedAt: questiontest.SampleNow,
-		EndedAt: questiontest.SampleNow.Add(time.Minute), LastSeq: 17,
-	}
-}
-
-// sampleTape is a run with a call of every kind of ending.
-func sampleTape() []palyra.TapeEntry {
-	call := func(id, tool, args string, f palyra.TapeFinished, out ...palyra.TapeEntry) []palyra.TapeEntry {
-		f.Call = palyra.ID(id)
-		list := []palyra.TapeEntry{{ToolProposed: &palyra.TapeProposed{Call: f.Call, Tool: tool, Arguments: json.RawMessage(args)}}}
-		return append(append(list, out...), palyra.TapeEntry{ToolFinished: &f})
-	}
-	said := func(id, stream, data string) palyra.TapeEntry {
-		return palyra.TapeEntry{ToolOutput: &palyra.TapeOutput{Call: palyra.ID(id), Stream: stream, Data: []byte(data)}}
-	}
-	tape := []palyra.TapeEntry{
-		{RunAccepted: &palyra.TapeAccepted{Provider: "scripted", Title: "first steps"}},
-		{ModelText: &palyra.TapeText{Turn: 1, Text: "I look.\nrun 01 done, "}},
-		{ModelText: &palyra.TapeText{Turn: 1, Text: "0 calls", Done: true}},
-	}
-	tape = append(tape, call("C1", "palyra.fs.read", `{"path":"a"}`, palyra.TapeFinished{Outcome: palyra.OutcomeFinished})...)
-	tape = append(tape, call("C2", "palyra.process.run", `{"command":"make"}`, palyra.TapeFinished{Outcome: palyra.OutcomeFinished, ExitCode: 2, Truncated: true},
-		said("C2", "stdout", "one\ntw"), said("C2", "stderr", "bad\n"), said("C2", "stdout", "o\x1b[2J"))...)
-	tape = append(tape, call("C3", "palyra.process.run", "", palyra.TapeFinished{Outcome: palyra.OutcomeFinished, ExitCode: 137, Signal: "SIGKILL", ReasonCode: palyra.ReasonQuotaExceeded, Reason: "ended by its memory limit", Remedy: "raise it"})...)
-	tape = append(tape, call("C4", "palyra.fs.read", `{"path":"../x"}`, palyra.TapeFinished{Outcome: palyra.OutcomeRefused, ExitCode: 126, Layer: palyra.LayerPlan, ReasonCode: palyra.ReasonPathOutside, Reason: "outside", Remedy: "stay inside"})...)
-	tape = append(tape,
-		palyra.TapeEntry{ApprovalResolved: &palyra.TapeResolved{Call: "C4", Approval: "A1", Answer: palyra.AnswerAllow, By: "user:ann"}},
-		palyra.TapeEntry{RunFinished: &palyra.TapeRunFinished{State: palyra.RunFailed, ReasonCode: palyra.ReasonBudgetSpent, Reason: "enough", Remedy: "raise --max-calls", Calls: 4}},
-	)
-	for i := range tape {
-		tape[i].Seq, tape[i].Run = int64(i+1), questiontest.SampleID
-	}
-	return tape
-}
 
 // poisonedTape has an entry of every kind, full of hostile text.
 func poisonedTape() []palyra.TapeEntry {
@@ -168,4 +131,90 @@ func TestTapeHoldsWhatFollowsAQuestion(t *testing.T) {
 	if got := told(palyra.TapeEntry{Seq: 3, ApprovalResolved: &palyra.TapeResolved{Approval: "A1", Answer: palyra.AnswerAllow}}); got != "│ meanwhile\n  A2: deny\n  A1: allow\n" {
 		t.Errorf("%q", got)
 	}
+}
+
+// What was asked and settled before one attached is not asked again.
+func TestAttachAsksOnlyWhatIsOpen(t *testing.T) {
+	var said strings.Builder
+	inv := &invocation.Invocation{Stdout: &said, Stderr: &said, Now: func() time.Time { return questiontest.SampleNow }}
+	tp := newTape(inv, nil, palyra.Run{ID: "R1", LastSeq: 3})
+	for i, e := range []palyra.TapeEntry{
+		{ApprovalRequested: &palyra.TapeRequested{Approval: "A1", Summary: "first"}},
+		{ApprovalRequested: &palyra.TapeRequested{Approval: "A2", Summary: "second"}},
+		{ApprovalResolved: &palyra.TapeResolved{Approval: "A1", Answer: palyra.AnswerDeny}},
+	} {
+		e.Seq = int64(i + 1)
+		if err := tp.entry(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := said.String(); strings.Contains(got, "answer A1") || strings.Count(got, "answer A2 ") != 1 || !strings.Contains(got, ": second") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestExitOfRun(t *testing.T) {
+	for _, s := range palyra.RunStates() {
+		want := map[palyra.RunState]int{palyra.RunDone: 0, palyra.RunCancelled: 130}
+		if code, ok := want[s]; exitOfRun(s) != code && ok || !ok && exitOfRun(s) != exit.Failure {
+			t.Errorf("%s: %d", s, exitOfRun(s))
+		}
+	}
+}
+
+// Without a model the person gets the lines to write, and a program only the
+// error.
+func TestNoModelSaysWhatToWrite(t *testing.T) {
+	var said strings.Builder
+	inv := &invocation.Invocation{Stderr: &said, Home: t.TempDir()}
+	err := palyra.Errorf(palyra.NotFound, palyra.ReasonNoModel, "none")
+	if got := noModel(inv, err); got != error(err) || !strings.Contains(said.String(), "[providers.ollama]") || !strings.Contains(said.String(), filepath.Join(inv.Home, "anthropic.key")) {
+		t.Errorf("%v %s", got, said.String())
+	}
+	said.Reset()
+	inv.JSON = true
+	if noModel(inv, err); said.Len() != 0 || noModel(inv, nil) != nil {
+		t.Errorf("%s", said.String())
+	}
+}
+
+// What commands print for people of runs, page by page.
+func TestWordsOfRuns(t *testing.T) {
+	for name, f := range map[string]func(*invocation.Invocation) error{
+		"run": func(inv *invocation.Invocation) error { printRun(inv.Stdout, questiontest.SampleRun()); return nil },
+		"runs": func(inv *invocation.Invocation) error {
+			return printRuns(inv, client.RunPage{Runs: []palyra.Run{questiontest.SampleRun()}, Next: "next"})
+		},
+		"tape": func(inv *invocation.Invocation) error { return tellAll(inv, questiontest.SampleTape()) },
+	} {
+		out, _ := printedBy(t, f)
+		questiontest.Golden(t, name+".txt", out)
+	}
+}
+
+// Whatever the daemon, or whoever speaks through it, puts into a run: what reaches the
+// terminal is text.
+func TestRunsArePrintedSafely(t *testing.T) {
+	for name, f := range map[string]func(*invocation.Invocation) error{
+		"run": func(inv *invocation.Invocation) error {
+			printRun(inv.Stdout, questiontest.Poisoned[palyra.Run]())
+			return nil
+		},
+		"runs": func(inv *invocation.Invocation) error { return printRuns(inv, questiontest.Poisoned[client.RunPage]()) },
+		"tape": func(inv *invocation.Invocation) error { return tellAll(inv, poisonedTape()) },
+	} {
+		out, errs := printedBy(t, f)
+		questiontest.CheckSafe(t, name, out+errs)
+	}
+}
+
+// printedBy is what f prints.
+func printedBy(t *testing.T, f func(*invocation.Invocation) error) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	now := func() time.Time { return questiontest.SampleNow }
+	if err := f(&invocation.Invocation{Context: t.Context(), Stdout: &out, Stderr: &errs, Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String()
 }

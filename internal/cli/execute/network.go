@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"cmp"
@@ -6,14 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/screen"
 	"palyra/internal/show"
 )
 
@@ -41,14 +40,6 @@ func flowsOf(o palyra.Outcome) []palyra.EgressFlow {
 	return s.Predicate.Egress
 }
 
-// endpoint is where a flow went: a lookup has no port.
-func endpoint(f palyra.EgressFlow) string {
-	if f.Port == 0 {
-		return f.Host
-	}
-	return net.JoinHostPort(f.Host, strconv.Itoa(f.Port))
-}
-
 // hosts is what is known of the hosts that a command may reach.
 type hosts struct {
 	named   []string          // in the plan
@@ -59,14 +50,14 @@ type hosts struct {
 func (h hosts) names(f palyra.EgressFlow) bool {
 	return slices.ContainsFunc(h.named, func(rule string) bool {
 		suffix, below := strings.CutPrefix(rule, "*")
-		return rule == endpoint(f) || below && strings.HasSuffix(endpoint(f), suffix)
+		return rule == screen.Endpoint(f) || below && strings.HasSuffix(screen.Endpoint(f), suffix)
 	})
 }
 
 // fate says what became of a flow, "" for a connection that came about; grant is
 // whether to name the host would help.
 func (h hosts) fate(f palyra.EgressFlow) (what string, grant bool) {
-	why, asked := h.answers[endpoint(f)]
+	why, asked := h.answers[screen.Endpoint(f)]
 	switch {
 	case f.Verdict != "allow" && asked:
 		return "refused (" + show.Middle(why, 200) + ")", false
@@ -92,7 +83,7 @@ func (h hosts) unreached(flows []palyra.EgressFlow) (lines []string, grant bool)
 	said := map[string]bool{}
 	for _, f := range flows {
 		what, helps := h.fate(f)
-		line := show.Arg(endpoint(f)) + " " + what
+		line := show.Arg(screen.Endpoint(f)) + " " + what
 		if what == "" || said[line] || f.Port == 0 && byName[f.Host] {
 			continue
 		}

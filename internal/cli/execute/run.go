@@ -1,4 +1,4 @@
-package cli
+package execute
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
 	"palyra/internal/cli/syntax"
-	"palyra/internal/cli/terminal"
 	"palyra/internal/show"
 )
 
@@ -45,7 +44,8 @@ const scriptForm = "A script is YAML, read strictly, at most 1 MiB:\n\n" +
 	"          stop_on: refused         # this outcome fails the run, others do not\n\n" +
 	"Outcomes are finished, refused, cancelled, timed_out and unknown."
 
-func runCommand(inv *invocation.Invocation) *cobra.Command {
+// RunCommand is "run": a run that is started and followed.
+func RunCommand(inv *invocation.Invocation) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use: "run [PROMPT | - | --script FILE]", Short: "Start a run and follow it", Args: syntax.Takes("[PROMPT]"),
@@ -142,10 +142,7 @@ func (t *tape) follow(ctx context.Context, after int64, cancels bool) error {
 		After: after, Cancels: cancels, Entry: func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, Lost: t.lost,
 		Leaving: func() { t.leaving(cancels) },
 	})
-	t.asker.stopAsking()
-	if t.asker.forgetTyped() {
-		terminal.Drain()
-	}
+	t.asker.End()
 	t.release()
 	switch {
 	case err != nil:
