@@ -219,9 +219,20 @@ type Lease struct {
 	UsesLeft  int64     `json:"uses_left"` // -1: no count
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
 	RevokedBy Principal `json:"revoked_by,omitempty"`
-	Ended     string    `json:"ended,omitempty"` // revoked, expired, spent, session_closed
+	Ended     LeaseEnd  `json:"ended,omitempty"` // empty: it is live
 	Decision  Decision  `json:"decision,omitzero"`
 }
+
+// LeaseEnd is why a lease is no more.
+type LeaseEnd string
+
+// The ends of a lease.
+const (
+	LeaseRevoked       LeaseEnd = "revoked"
+	LeaseExpired       LeaseEnd = "expired"
+	LeaseSpent         LeaseEnd = "spent"
+	LeaseSessionClosed LeaseEnd = "session_closed"
+)
 
 // Terms say which plans a lease covers. Every set field must match.
 type Terms struct {

@@ -64,7 +64,7 @@ type Predicate struct {
 	ExitCode        int          `json:"exit_code"`
 	Signal          string       `json:"signal"`
 	TimedOut        bool         `json:"timed_out"`
-	KillReason      string       `json:"kill_reason"`
+	KillReason      Stop         `json:"kill_reason"`
 	Usage           Usage        `json:"usage"`
 	StdoutDigest    Digest       `json:"stdout_digest"` // raw, before any cut
 	StderrDigest    Digest       `json:"stderr_digest"`

@@ -2,6 +2,7 @@ package palyra
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -82,7 +83,7 @@ type Result struct {
 	Signal      string
 	TimedOut    bool
 	Cancelled   bool
-	KillReason  string
+	KillReason  Stop
 	Failure     *Refusal // the tool ran and failed; reason and remedy for the agent
 	Refusal     *Refusal // nothing ran
 	Executor    string
@@ -113,9 +114,47 @@ const (
 
 // Enforcement is what really held during a run.
 type Enforcement struct {
-	Mode       string            `json:"mode"` // of the network: strict, preflight, none
-	Mechanisms []string          `json:"mechanisms"`
-	Limits     map[string]string `json:"limits"` // limit → cgroup, rlimit, polled, context, none
+	Mode       NetworkMode     `json:"mode"`
+	Mechanisms []string        `json:"mechanisms"`
+	Limits     map[string]Hold `json:"limits"` // by the limit's name
+}
+
+// Stop is what ended a run before its own end: a limit's name, a reason, or empty.
+type Stop string
+
+// The stops that others go by.
+const (
+	StopPanic Stop = "panic" // the daemon's own code broke off, and what it did is not known to the end
+)
+
+// NetworkMode is what a run can reach of the network.
+type NetworkMode string
+
+// The modes, from the one that holds most.
+const (
+	NetworkStrict    NetworkMode = "strict"    // only what the plan names
+	NetworkPreflight NetworkMode = "preflight" // what the plan names is checked before the start; later any name
+	NetworkOpen      NetworkMode = "none"      // every public host
+)
+
+// Hold is how a limit is kept.
+type Hold string
+
+// The ways that have an order. Others, such as timer, cap and counted, are each the one way to keep their limit.
+const (
+	HoldNone   Hold = "none"
+	HoldPolled Hold = "polled"        // looked at from outside; it may be passed for a moment
+	HoldRlimit Hold = "rlimit"        // the kernel's, for one process
+	HoldBoth   Hold = "rlimit+polled" // for one process, and all together looked at
+	HoldCgroup Hold = "cgroup"        // the kernel's, for the whole run
+)
+
+// AtLeast reports whether h keeps a limit no worse than promised. A way that has no place in the order is as good as
+// itself only.
+func (h Hold) AtLeast(promised Hold) bool {
+	order := []Hold{HoldNone, HoldPolled, HoldRlimit, HoldBoth, HoldCgroup}
+	want := slices.Index(order, promised)
+	return h == promised || want >= 0 && slices.Index(order, h) >= want
 }
 
 // Chunk is a piece of what a running call printed: stdout or stderr, from

@@ -69,8 +69,11 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// CodeOf returns the code of the first Error in err's chain, else Internal.
+// CodeOf returns the code of the first Error in err's chain, else Internal. Of no error it is empty.
 func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Code
 	}

@@ -81,6 +81,9 @@ func TestCodeOfAndAsError(t *testing.T) {
 		t.Error("a wrapped error is not found")
 	}
 	plain := errors.New("dial /run/secret.sock: refused")
+	if got := palyra.CodeOf(nil); got != "" {
+		t.Errorf("no error has the code %q", got)
+	}
 	if palyra.CodeOf(plain) != palyra.Internal {
 		t.Errorf("an error without a code is %s", palyra.CodeOf(plain))
 	}

@@ -63,11 +63,11 @@ type GrantCreated struct {
 	Uses     int64     `json:"uses"`
 }
 
-// GrantEnded ends a lease: revoked, expired, spent, session_closed. A revocation
+// GrantEnded ends a lease. A revocation
 // carries the signature of the person who revoked it.
 type GrantEnded struct {
 	Lease     ID         `json:"lease_id"`
-	Why       string     `json:"why"`
+	Why       LeaseEnd   `json:"why"`
 	By        Principal  `json:"by"`
 	Signature *Signature `json:"signature,omitempty"`
 }

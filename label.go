@@ -23,23 +23,20 @@ func Effects(c *Call, res Result) []string {
 		e.untrusted = e.untrusted || reached
 		e.sent = e.sent || reached && f.Out > 0
 	}
-	if res.Omitted > 0 || res.KillReason == killedByPanic || opens(c) { // not all of it was seen, or it happens elsewhere
+	if res.Omitted > 0 || res.KillReason == StopPanic || opens(c) { // not all of it was seen, or it happens elsewhere
 		return JoinLabels(e.labels(), MayEffect(c)) // what was seen may be beyond the plan
 	}
 	return e.labels()
 }
 
-const (
-	flowAllowed   = "allow"
-	killedByPanic = "panic"
-)
+const flowAllowed = "allow"
 
 // MayEffect are the labels of a call by what its plan lets it do: for one that is
 // under way, and for one whose end nobody saw.
 func MayEffect(c *Call) []string {
 	e := natureOf(c)
 	native := c.Plan.Tier == TierB || c.Plan.Tier == TierC
-	if len(c.Plan.Egress) > 0 || can(c, Network) || native && c.Plan.Enforcement.Mode != "strict" {
+	if len(c.Plan.Egress) > 0 || can(c, Network) || native && c.Plan.Enforcement.Mode != NetworkStrict {
 		e.untrusted, e.sent = true, true
 	}
 	return e.labels()

@@ -11,7 +11,7 @@ func TestEffects(t *testing.T) {
 	}
 	builtin := Tool{Source: SourceBuiltin}
 	netted := Plan{Tier: TierBuiltin, Egress: []string{"a:1"}}
-	sandboxed := func(mode string) Plan { return Plan{Tier: TierC, Enforcement: Enforcement{Mode: mode}} }
+	sandboxed := func(mode NetworkMode) Plan { return Plan{Tier: TierC, Enforcement: Enforcement{Mode: mode}} }
 	all := []string{LabelSent, LabelUntrusted}
 	for name, c := range map[string]struct {
 		call     Call

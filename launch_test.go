@@ -22,7 +22,7 @@ func granted(t *testing.T) palyra.Grant {
 	c.Plan.Argv, c.Plan.Cwd = []string{"sh", "-c", "true"}, "/work"
 	c.Plan.Workspace = palyra.WorkspaceRef{Path: "/work", Known: true}
 	c.Plan.Tier = palyra.TierB
-	c.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell", "seccomp"}, Limits: map[string]string{"memory": "polled"}}
+	c.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell", "seccomp"}, Limits: map[string]palyra.Hold{"memory": "polled"}}
 	var err error
 	if c.Digest, err = c.Plan.Digest(); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestConfirmRefusesAnotherPlan(t *testing.T) {
 		"tier":              {func(p *palyra.Plan) { p.Tier = palyra.TierC }, ": the tier"},
 		"limits":            {func(p *palyra.Plan) { p.Limits.MemoryBytes = 1 }, ": the limits"},
 		"enforcement":       {func(p *palyra.Plan) { p.Enforcement.Mechanisms = []string{"cell"} }, ": what the tier enforces"},
-		"a limit's way":     {func(p *palyra.Plan) { p.Enforcement.Limits = map[string]string{"memory": "cgroup"} }, ": what the tier enforces"},
+		"a limit's way":     {func(p *palyra.Plan) { p.Enforcement.Limits = map[string]palyra.Hold{"memory": "cgroup"} }, ": what the tier enforces"},
 		"egress":            {func(p *palyra.Plan) { p.Egress = []string{"a:1"} }, ": the hosts it may reach"},
 		"bindings":          {func(p *palyra.Plan) { p.Bindings = []string{"a"} }, ": the secrets it gets"},
 		"mounts":            {func(p *palyra.Plan) { p.Mounts = []palyra.Mount{{Source: "/a"}} }, ": the directories it sees"},

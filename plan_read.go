@@ -210,12 +210,12 @@ func (r *recordReader) enforcement(v canon.Value, to *Enforcement) {
 			readWords(r, v, &to.Mechanisms)
 		case "limits":
 			if v.Kind() == canon.Object {
-				to.Limits = make(map[string]string, v.Len())
+				to.Limits = make(map[string]Hold, v.Len())
 			}
 			r.object(v, func(name string, v canon.Value) {
 				var method string
 				readWord(r, v, &method)
-				to.Limits[name] = method
+				to.Limits[name] = Hold(method)
 			})
 		}
 	})

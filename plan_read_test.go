@@ -42,7 +42,7 @@ func somePlan(t *rapid.T) (p palyra.Plan) {
 	}
 	p.Mounts = make([]palyra.Mount, rapid.IntRange(0, 2).Draw(t, "mounts"))
 	p.Limits.WallMS = rapid.Int64().Draw(t, "wall")
-	p.Enforcement = palyra.Enforcement{Mode: word.Draw(t, "mode"), Mechanisms: words("mechanisms"), Limits: rapid.MapOfN(word, word, 0, 3).Draw(t, "limits")}
+	p.Enforcement = palyra.Enforcement{Mode: palyra.NetworkMode(word.Draw(t, "mode")), Mechanisms: words("mechanisms"), Limits: rapid.MapOfN(word, rapid.Map(word, func(s string) palyra.Hold { return palyra.Hold(s) }), 0, 3).Draw(t, "limits")}
 	return p
 }
 

@@ -20,16 +20,16 @@ type Posture struct {
 
 // TierPosture is what one tier holds.
 type TierPosture struct {
-	Tier       Tier              `json:"tier"`
-	Available  bool              `json:"available"`
-	Reason     Reason            `json:"reason_code"` // why it is not
-	Text       string            `json:"reason"`
-	Remedy     string            `json:"remedy"`
-	Mode       string            `json:"mode"` // of the network, as Enforcement says it
-	Mechanisms []string          `json:"mechanisms"`
-	Limits     map[string]string `json:"limits"` // limit → how it is held
-	Probes     []Probe           `json:"probes"`
-	Notes      []string          `json:"notes"` // what would make it hold more
+	Tier       Tier            `json:"tier"`
+	Available  bool            `json:"available"`
+	Reason     Reason          `json:"reason_code"` // why it is not
+	Text       string          `json:"reason"`
+	Remedy     string          `json:"remedy"`
+	Mode       NetworkMode     `json:"mode"`
+	Mechanisms []string        `json:"mechanisms"`
+	Limits     map[string]Hold `json:"limits"` // by the limit's name
+	Probes     []Probe         `json:"probes"`
+	Notes      []string        `json:"notes"` // what would make it hold more
 }
 
 // Probe is one thing that was tried. Held means that it was tried and came to

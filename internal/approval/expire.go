@@ -147,7 +147,7 @@ func (d *Desk) expireLease(tx *store.Tx, id palyra.ID, m moment) error {
 	if err != nil || l.Ended != "" || !d.clock.passed(l.ends, m) {
 		return err
 	}
-	return d.end(tx, l, endExpired, byClock, nil)
+	return d.end(tx, l, palyra.LeaseExpired, byClock, nil)
 }
 
 // nextDeadline returns the earliest on each clock.

@@ -98,7 +98,7 @@ func (d *Desk) fullLease(tx *store.Tx, id palyra.ID) (palyra.Lease, error) {
 		return palyra.Lease{}, err
 	}
 	if l.Ended == "" && d.clock.passed(l.ends, d.clock.read()) {
-		l.Ended = endExpired
+		l.Ended = palyra.LeaseExpired
 	}
 	r, err := withVotes(tx, l.Approval)
 	l.Decision = r.Decision

@@ -10,14 +10,6 @@ import (
 	"palyra/internal/store"
 )
 
-// Why a lease ended.
-const (
-	endRevoked = "revoked"
-	endExpired = "expired"
-	endSpent   = "spent"
-	endSession = "session_closed"
-)
-
 // lease is a lease as its row has it, without the decision behind it.
 type lease struct {
 	palyra.Lease
@@ -51,7 +43,7 @@ func scanLease(scan func(...any) error) (lease, error) {
 		out.ends = deadline{}
 	}
 	l.CreatedAt, l.ExpiresAt = timeOf(created), timeOf(out.ends.wall)
-	if l.Ended == endRevoked {
+	if l.Ended == palyra.LeaseRevoked {
 		l.RevokedAt, l.RevokedBy = timeOf(endedAt), endedBy
 	}
 	out.Lease = l
@@ -168,7 +160,7 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Dige
 	case l.Ended != "":
 		return notLive(l.Lease)
 	case d.clock.passed(l.ends, d.clock.read()):
-		l.Ended = endExpired
+		l.Ended = palyra.LeaseExpired
 		return notLive(l.Lease)
 	case plan != c.Digest || !covers(l.Terms, l.risk, c):
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "grant %s does not cover this plan", l.ID).
@@ -180,11 +172,11 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Dige
 		return err
 	}
 	if n != 1 {
-		l.Ended = endSpent
+		l.Ended = palyra.LeaseSpent
 		return notLive(l.Lease)
 	}
 	if l.UsesLeft == 1 {
-		return d.end(tx, l, endSpent, bySystem, nil)
+		return d.end(tx, l, palyra.LeaseSpent, bySystem, nil)
 	}
 	return nil
 }
@@ -192,11 +184,11 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Dige
 func notLive(l palyra.Lease) error {
 	reason := palyra.ReasonGrantRevoked
 	switch l.Ended {
-	case endSpent:
+	case palyra.LeaseSpent:
 		reason = palyra.ReasonGrantSpent
-	case endExpired:
+	case palyra.LeaseExpired:
 		reason = palyra.ReasonApprovalExpired
-	case endSession:
+	case palyra.LeaseSessionClosed:
 		reason = palyra.ReasonSessionClosed
 	}
 	return palyra.Errorf(palyra.Conflict, reason, "grant %s has ended: %s", l.ID, l.Ended).
@@ -205,7 +197,7 @@ func notLive(l palyra.Lease) error {
 
 // end ends a lease, once. It is told to those who run work under it, except
 // when it is spent: then the work is what spent it.
-func (d *Desk) end(tx *store.Tx, l lease, why string, by palyra.Principal, sig *palyra.Signature) error {
+func (d *Desk) end(tx *store.Tx, l lease, why palyra.LeaseEnd, by palyra.Principal, sig *palyra.Signature) error {
 	signature := ""
 	if sig != nil {
 		var err error
@@ -221,7 +213,7 @@ func (d *Desk) end(tx *store.Tx, l lease, why string, by palyra.Principal, sig *
 	if n != 1 {
 		return notLive(l.Lease)
 	}
-	if why != endSpent {
+	if why != palyra.LeaseSpent {
 		tx.OnDone(func(committed bool) {
 			if committed {
 				d.tellEnded(l.ID)

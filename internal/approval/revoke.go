@@ -22,7 +22,7 @@ func (d *Desk) Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, s 
 		case l.Ended != "":
 			return palyra.AsError(notLive(l.Lease)).WithRemedy("nothing is left to revoke; to stop a run, cancel it")
 		}
-		if err := d.end(tx, l, endRevoked, by, &s); err != nil {
+		if err := d.end(tx, l, palyra.LeaseRevoked, by, &s); err != nil {
 			return err
 		}
 		out, err = d.fullLease(tx, id)
@@ -44,7 +44,7 @@ func (d *Desk) EndSession(tx *store.Tx, session palyra.ID, by palyra.Principal) 
 	for _, id := range leases {
 		l, err := getLease(tx, id)
 		if err == nil {
-			err = d.end(tx, l, endSession, by, nil)
+			err = d.end(tx, l, palyra.LeaseSessionClosed, by, nil)
 		}
 		if err != nil {
 			return wrap("end session", err)

@@ -225,10 +225,10 @@ func TestSettleOnce(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := w.desk.end(tx, l, endRevoked, "user:bob", nil); err != nil {
+		if err := w.desk.end(tx, l, palyra.LeaseRevoked, "user:bob", nil); err != nil {
 			return err
 		}
-		return w.desk.end(tx, l, endExpired, byClock, nil)
+		return w.desk.end(tx, l, palyra.LeaseExpired, byClock, nil)
 	})
 	if palyra.CodeOf(err) != palyra.Conflict {
 		t.Errorf("a lease ended twice: %v", err)

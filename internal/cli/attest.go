@@ -70,7 +70,7 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 		screen.Pair{"Verdict", p.Verdict.String()}, screen.Pair{"Policies", screen.Joined(p.Policies)},
 		screen.Pair{"Decided", decided}, screen.Pair{"Separation", string(p.Separation)},
 		screen.Pair{"Tier", string(p.Tier)}, screen.Pair{"Executor", p.Executor},
-		screen.Pair{"Network", p.Enforcement.Mode}, screen.Pair{"Held by", screen.Joined(p.Enforcement.Mechanisms)},
+		screen.Pair{"Network", string(p.Enforcement.Mode)}, screen.Pair{"Held by", screen.Joined(p.Enforcement.Mechanisms)},
 		screen.Pair{"Limits", heldLimits(p.Enforcement.Limits)},
 		screen.Pair{"NOT enforced", looseLimits(p.Enforcement.Limits)}, screen.Pair{"Outcome", string(p.Outcome)},
 		screen.Pair{"Exit code", fmt.Sprint(p.ExitCode)}, screen.Pair{"Signal", p.Signal},
@@ -86,22 +86,22 @@ func printPredicate(w io.Writer, at palyra.Attestation) {
 }
 
 // heldLimits says what holds each limit.
-func heldLimits(limits map[string]string) string {
+func heldLimits(limits map[string]palyra.Hold) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		out = append(out, name+"="+limits[name])
+		out = append(out, name+"="+string(limits[name]))
 	}
 	return strings.Join(out, " ")
 }
 
 // looseLimits names those that the kernel does not hold.
-func looseLimits(limits map[string]string) string {
+func looseLimits(limits map[string]palyra.Hold) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		switch how := limits[name]; how {
-		case "polled":
+		case palyra.HoldPolled:
 			out = append(out, name+" (only counted now and then)")
-		case "none", "":
+		case palyra.HoldNone, "":
 			out = append(out, name+" (not limited)")
 		}
 	}

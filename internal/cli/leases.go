@@ -58,7 +58,7 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 func leaseState(inv *invocation.Invocation, l palyra.Lease) string {
 	switch {
 	case l.Ended != "":
-		return l.Ended
+		return string(l.Ended)
 	case !l.ExpiresAt.IsZero():
 		return "live " + screen.Left(l.ExpiresAt, inv.Now())
 	}

@@ -57,7 +57,7 @@ func TestPredicateTellsWhatHeld(t *testing.T) {
 	at := sampleAttestation()
 	at.Predicate.Enforcement = palyra.Enforcement{
 		Mode: "strict", Mechanisms: []string{"bubblewrap", "seccomp"},
-		Limits: map[string]string{"memory": "polled", "processes": "rlimit", "cpu": "rlimit+polled", "disk": "none"},
+		Limits: map[string]palyra.Hold{"memory": "polled", "processes": "rlimit", "cpu": "rlimit+polled", "disk": "none"},
 	}
 	var out bytes.Buffer
 	printPredicate(&out, at)

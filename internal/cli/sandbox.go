@@ -118,9 +118,9 @@ func printTier(w io.Writer, t palyra.TierPosture) {
 	screen.Table(w, []string{"PROBE", "RESULT", "DETAIL"}, rows)
 	var limits []string
 	for _, limit := range slices.Sorted(maps.Keys(t.Limits)) {
-		limits = append(limits, limit+" "+t.Limits[limit])
+		limits = append(limits, limit+" "+string(t.Limits[limit]))
 	}
-	screen.Fields(w, screen.Pair{"Network", t.Mode}, screen.Pair{"Limits", screen.Joined(limits)},
+	screen.Fields(w, screen.Pair{"Network", string(t.Mode)}, screen.Pair{"Limits", screen.Joined(limits)},
 		screen.Pair{"Mechanisms", screen.Joined(t.Mechanisms)})
 	var said []string
 	for _, pr := range t.Probes {

@@ -401,7 +401,7 @@ func TestCancelAndRevokeEndTheTree(t *testing.T) {
 		if r.err != nil || r.out.Outcome != palyra.OutcomeCancelled || r.out.ReasonCode != want {
 			t.Errorf("%s: %+v, %v", how, r.out, r.err)
 		}
-		if p := predicate(t, r.out); p.KillReason != string(want) {
+		if p := predicate(t, r.out); p.KillReason != palyra.Stop(want) {
 			t.Errorf("%s: attested as ended by %q", how, p.KillReason)
 		}
 	}

@@ -46,9 +46,9 @@ import (
 
 // The modes.
 const (
-	Strict    = "strict"    // only what the plan names
-	Preflight = "preflight" // what the plan names is checked before the start; later any name
-	None      = "none"      // any name
+	Strict    = palyra.NetworkStrict
+	Preflight = palyra.NetworkPreflight
+	None      = palyra.NetworkOpen
 )
 
 // Ask puts a question to people while a connection waits: may this run reach
@@ -66,16 +66,16 @@ type Answer struct {
 
 // Config is what the operator sets. Zero values are the strict ones.
 type Config struct {
-	Mode          string         // one of the modes; empty: strict
-	Allowed       []string       // host or *.suffix, optional :port; bounds what plans may name. Empty: anything may be asked for
-	HostNetwork   bool           // in mode none: private addresses and this machine's own may be reached
-	PrivateRanges []netip.Prefix // that may be reached by names as well
-	Resolver      string         // address:port of a name server; empty: the system's
-	Upstream      string         // http://[user:password@]host:port or socks5://…, through which everything leaves
-	Ask           Ask            // nil: nobody is asked, what is not granted is refused
-	MaxConns      int            // of a session at a time
-	MaxFlows      int            // listed of a session; more are added up
-	MaxWildcard   int            // names below one suffix that a session may reach, in mode strict
+	Mode          palyra.NetworkMode // one of the modes; empty: strict
+	Allowed       []string           // host or *.suffix, optional :port; bounds what plans may name. Empty: anything may be asked for
+	HostNetwork   bool               // in mode none: private addresses and this machine's own may be reached
+	PrivateRanges []netip.Prefix     // that may be reached by names as well
+	Resolver      string             // address:port of a name server; empty: the system's
+	Upstream      string             // http://[user:password@]host:port or socks5://…, through which everything leaves
+	Ask           Ask                // nil: nobody is asked, what is not granted is refused
+	MaxConns      int                // of a session at a time
+	MaxFlows      int                // listed of a session; more are added up
+	MaxWildcard   int                // names below one suffix that a session may reach, in mode strict
 	Now           func() time.Time
 	Log           *slog.Logger
 }
@@ -151,7 +151,7 @@ func (g *Guard) check() error {
 	switch c.Mode {
 	case Strict, Preflight, None:
 	default:
-		return bad("there is no mode %q", palyra.Clip(c.Mode, maxShown)).WithRemedy("use strict, preflight or none")
+		return bad("there is no mode %q", palyra.Clip(string(c.Mode), maxShown)).WithRemedy("use strict, preflight or none")
 	}
 	if c.HostNetwork && c.Mode != None {
 		return bad("host_network is for mode none only").WithRemedy("name the ranges that may be reached instead")

@@ -143,7 +143,7 @@ func takes(c config.Egress, hosts []string) bool {
 	if err != nil {
 		return false
 	}
-	g, err := egress.New(egress.Config{Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", PrivateRanges: ranges})
+	g, err := egress.New(egress.Config{Mode: palyra.NetworkMode(c.Mode), Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", PrivateRanges: ranges})
 	if err != nil {
 		return false
 	}

@@ -185,7 +185,7 @@ func (p *Explainer) killed(ctx context.Context, c *palyra.Call) string {
 	if err != nil {
 		return ""
 	}
-	return att.Predicate.KillReason
+	return string(att.Predicate.KillReason)
 }
 
 // anew proposes the same call again, in thought.

@@ -67,7 +67,7 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		InputDigest: c.Input, Verdict: c.Verdict.Effect, Policies: policyIDs(c.Verdict),
 		BundleDigest: c.Verdict.Bundle, SnapshotDigest: c.Verdict.Snapshot, GrantID: c.Grant, LeaseID: c.Decision.Lease,
 		Tier: c.Plan.Tier, Executor: res.Executor, Enforcement: res.Enforcement, Limits: c.Plan.Limits,
-		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: clip(res.KillReason),
+		Outcome: out.Outcome, ExitCode: res.ExitCode, Signal: out.Signal, TimedOut: res.TimedOut, KillReason: palyra.Stop(clip(string(res.KillReason))),
 		Usage: res.Usage, StdoutDigest: whole(res.StdoutDigest, res.Stdout),
 		StderrDigest: whole(res.StderrDigest, res.Stderr), OutputDigest: whole(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
 		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: palyra.TextOfRemnants(res.Left), PostureDigest: res.Posture,

@@ -34,7 +34,7 @@ func (w *walk) check(ctx context.Context) (palyra.Outcome, error) {
 	w.end(palyra.Checked, out)
 	_, err := w.record(ctx, checked(w.call)) // barrier: no yes before this line
 	switch {
-	case palyra.CodeOf(err) == palyra.Conflict && err != nil: // the lease was spent, revoked or expired meanwhile
+	case palyra.CodeOf(err) == palyra.Conflict: // the lease was spent, revoked or expired meanwhile
 		w.call.State = before
 		return w.refuse(ctx, palyra.LayerGrant, err)
 	case err != nil:

@@ -65,7 +65,7 @@ func (w *walk) attest(ctx context.Context, p palyra.Predicate) (att palyra.Attes
 func reduced(p palyra.Predicate) palyra.Predicate {
 	p.Reduced = []string{"executor", "sandbox_enforcement", "kill_reason", "egress", "sealed_path_created", "left_behind"}
 	p.Executor, p.KillReason = string(p.Tier), ""
-	p.Enforcement = palyra.Enforcement{Mechanisms: []string{}, Limits: map[string]string{}}
+	p.Enforcement = palyra.Enforcement{Mechanisms: []string{}, Limits: map[string]palyra.Hold{}}
 	p.Egress, p.EgressOmitted = []palyra.EgressFlow{}, p.EgressOmitted+int64(len(p.Egress))
 	p.Quarantined, p.Left = []palyra.PathText{}, nil
 	return p

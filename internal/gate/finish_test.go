@@ -25,7 +25,7 @@ func TestWhateverARunChoosesItIsAttested(t *testing.T) {
 	bad := "a\xff/\u202e\n"
 	for name, res := range map[string]palyra.Result{
 		"a name":            {Quarantined: []string{bad + ".envrc"}},
-		"what killed it":    {KillReason: bad},
+		"what killed it":    {KillReason: palyra.Stop(bad)},
 		"a signal":          {Signal: bad},
 		"why it failed":     {Failure: &palyra.Refusal{Text: bad, Remedy: bad}},
 		"output":            {Stdout: []byte(bad), Stderr: []byte(bad)},
@@ -33,8 +33,8 @@ func TestWhateverARunChoosesItIsAttested(t *testing.T) {
 		"no result at all":  {Output: json.RawMessage(`{"a":`)},
 		"a host":            {Egress: []palyra.EgressFlow{{Host: bad}, {Host: "b"}}, Omitted: 3},
 		"what it ran in":    {Executor: bad},
-		"what held":         {Enforcement: palyra.Enforcement{Mode: bad, Mechanisms: []string{bad}}},
-		"a limit that held": {Enforcement: palyra.Enforcement{Limits: map[string]string{bad: bad}}},
+		"what held":         {Enforcement: palyra.Enforcement{Mode: palyra.NetworkMode(bad), Mechanisms: []string{bad}}},
+		"a limit that held": {Enforcement: palyra.Enforcement{Limits: map[string]palyra.Hold{bad: palyra.Hold(bad)}}},
 	} {
 		w := newWorld(t)
 		w.signs = strict(w)

@@ -622,7 +622,7 @@ func TestWhoEndedARunIsNamed(t *testing.T) {
 			}
 			out, err := w.do(ctx)
 			p := w.journal[len(w.journal)-1].(palyra.CallFinished).Signed.Predicate
-			if err != nil || out.Outcome != palyra.OutcomeCancelled || out.ReasonCode != c.reason || p.KillReason != c.kill {
+			if err != nil || out.Outcome != palyra.OutcomeCancelled || out.ReasonCode != c.reason || p.KillReason != palyra.Stop(c.kill) {
 				t.Errorf("got %+v, %v; attested %q", out, err, p.KillReason)
 			}
 		})

@@ -208,7 +208,7 @@ func (w *walk) run(ctx context.Context, c *clock, l palyra.Launch) (res palyra.R
 	defer func() {
 		if r := recover(); r != nil { // it may have done something: finished, failed, attested
 			f := palyra.RefusalOf(palyra.LayerTier, fmt.Errorf("gate: panic in a tool: %v", r))
-			res = palyra.Result{ExitCode: 1, Failure: &f, Executor: string(l.Plan().Tier), KillReason: "panic"}
+			res = palyra.Result{ExitCode: 1, Failure: &f, Executor: string(l.Plan().Tier), KillReason: palyra.StopPanic}
 		}
 		if res.Started.IsZero() {
 			res.Started, res.Finished = started, w.Now()
@@ -222,7 +222,7 @@ func (w *walk) run(ctx context.Context, c *clock, l palyra.Launch) (res palyra.R
 	case ctx.Err() != nil:
 		res.Cancelled = res.Cancelled || (res.Refusal == nil && res.Failure != nil)
 		if res.Cancelled {
-			res.KillReason = string(endedBy(context.Cause(ctx)))
+			res.KillReason = palyra.Stop(endedBy(context.Cause(ctx)))
 		}
 	case c.Err() != nil && res.Failure != nil:
 		res.TimedOut = true

@@ -19,7 +19,6 @@ var homonyms = []struct{ dir, text, why string }{
 	{"cmd/palyra-verify", "*", "the independent checker shares no code with what it checks"},
 	{"internal/agent", "model_not_found", "the providers' word for it"},
 	{"internal/approval", "device.", "the first part of a capability; the word is that of a principal"},
-	{"internal/approval", "session_closed", "why a lease ended, which is no refusal"},
 	{"internal/cli/**", "other_uid", "shown beside levels that are not there yet"},
 	{"internal/policy", "read_only", "an attribute of Cedar, whose name is a promise to policies"},
 }

@@ -22,7 +22,6 @@ var again = map[string]string{
 	"node_modules":   "one backend has it in its profile's language",
 	"system:daemon":  "two parts that sign for the daemon",
 	".leaving-":      "two directories, each swept by its own",
-	"session_closed": "why a lease ended, which is no refusal",
 	"answer":         "a kind of flip, in the explanation and in the policies that it turns",
 	"config":         "the same",
 	"policy":         "the same",

@@ -252,10 +252,10 @@ func momentRecord(at time.Time) cedar.Value {
 }
 
 // limitSet writes how each limit is enforced as limit=method.
-func limitSet(limits map[string]string) cedar.Set {
+func limitSet(limits map[string]palyra.Hold) cedar.Set {
 	list := make([]string, 0, len(limits))
 	for limit, method := range limits {
-		list = append(list, limit+"="+method)
+		list = append(list, limit+"="+string(method))
 	}
 	return stringSet(list)
 }

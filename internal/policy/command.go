@@ -47,7 +47,7 @@ func commandRecord(c palyra.Command) cedar.Record {
 // builds, or changes files of the workspace. One that only looks is no risk by what a
 // program could do.
 func (f *findings) command(c palyra.Command, p palyra.Plan) {
-	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == "strict" &&
+	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict &&
 		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))
 	for i := range f.factors {
 		switch x := &f.factors[i]; {

@@ -139,7 +139,7 @@ func TestWorseCommandsGetNoBetterAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRequest(t)
 		r.Plan.Executable.Path = rapid.SampledFrom([]string{"", "/usr/bin/x"}).Draw(t, "path")
-		r.Plan.Enforcement.Mode = rapid.SampledFrom([]string{"strict", "none"}).Draw(t, "mode")
+		r.Plan.Enforcement.Mode = rapid.SampledFrom([]palyra.NetworkMode{palyra.NetworkStrict, palyra.NetworkOpen}).Draw(t, "mode")
 		last := palyra.Allow
 		var fresh bool
 		for i, e := range engines[:4] { // unknown stands beside them, not above

@@ -67,7 +67,7 @@ func surroundings(p palyra.Plan) []string {
 		names[i] = v.Name
 	}
 	out := append([]string{
-		"context.cwd == " + quoted(p.Cwd), "context.network == " + quoted(p.Enforcement.Mode), "context.profile == " + quoted(p.Profile),
+		"context.cwd == " + quoted(p.Cwd), "context.network == " + quoted(string(p.Enforcement.Mode)), "context.profile == " + quoted(p.Profile),
 	}, exactly("env", names)...)
 	for _, one := range []struct {
 		name string

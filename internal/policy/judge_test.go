@@ -269,7 +269,7 @@ func TestEnforcementCanBeDemanded(t *testing.T) {
 	} {
 		r := write("a.txt")
 		r.Plan.Tier = palyra.TierB
-		r.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: c.mechanisms, Limits: map[string]string{"memory": c.memory, "disk": "none"}}
+		r.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: c.mechanisms, Limits: map[string]palyra.Hold{"memory": palyra.Hold(c.memory), "disk": "none"}}
 		if v := e.Judge(t.Context(), r); v.Effect != c.want {
 			t.Errorf("%s: %s (%s)", name, v.Effect, v.Reason)
 		}
@@ -297,7 +297,7 @@ func TestPostureCanBeDemanded(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := write("a.txt")
-		r.Plan.Tier, r.Plan.Enforcement.Mode = palyra.TierC, c.mode
+		r.Plan.Tier, r.Plan.Enforcement.Mode = palyra.TierC, palyra.NetworkMode(c.mode)
 		if v := e.Judge(t.Context(), r); v.Effect != c.want {
 			t.Errorf("%s: %s (%s)", name, v.Effect, v.Reason)
 		}

@@ -136,8 +136,8 @@ func (f *findings) place(r palyra.Request) {
 	if p.Unshown {
 		f.add(2, "content_not_shown", "")
 	}
-	if m := p.Enforcement.Mode; p.Tier == palyra.TierC && m != "strict" {
-		f.add(2, "network_not_enforced", m)
+	if m := p.Enforcement.Mode; p.Tier == palyra.TierC && m != palyra.NetworkStrict {
+		f.add(2, "network_not_enforced", string(m))
 	}
 	if p.Stdin == palyra.StdinLive {
 		f.add(2, "stdin_live", "")

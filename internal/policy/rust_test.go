@@ -236,7 +236,7 @@ func everyCall(t *rapid.T) palyra.Request {
 	r.Tool.Source = rapid.SampledFrom([]palyra.Source{palyra.SourceBuiltin, palyra.SourceSkill, palyra.SourceMCP}).Draw(t, "source")
 	r.Tool.ReadOnly, r.Plan.ReadOnly = rapid.Bool().Draw(t, "tool reads"), rapid.Bool().Draw(t, "plan reads")
 	r.Tool.Tier = rapid.SampledFrom([]palyra.Tier{palyra.TierBuiltin, palyra.TierB, palyra.TierC, palyra.TierC}).Draw(t, "tier")
-	r.Plan.Tier, r.Plan.Enforcement.Mode = r.Tool.Tier, rapid.SampledFrom([]string{"", "strict", "preflight", "none"}).Draw(t, "network")
+	r.Plan.Tier, r.Plan.Enforcement.Mode = r.Tool.Tier, rapid.SampledFrom([]palyra.NetworkMode{"", "strict", "preflight", "none"}).Draw(t, "network")
 	r.Plan.Workspace.Known = rapid.Bool().Draw(t, "known")
 	r.Plan.Reads = some("reads", "a.txt", ".env", "../x")
 	r.Plan.Writes = some("writes", "a.txt", ".git/config", "/etc/passwd", `quote " and \ line`)

@@ -115,7 +115,7 @@ func (c *call) common(cmd palyra.Command) []string {
 	out := []string{
 		`resource.source == "builtin"`, "(!context.workspace_needed || context.workspace_known)", "!context.destructive", "!context.asks", "!context.stdin_live",
 		"!context.unix_sockets", "!context.agent_socket", "!(context has parent)", "context.secrets.isEmpty()",
-		"context.tier == " + literal(string(p.Tier)), "context.network == " + literal(p.Enforcement.Mode), "context.profile == " + literal(p.Profile),
+		"context.tier == " + literal(string(p.Tier)), "context.network == " + literal(string(p.Enforcement.Mode)), "context.profile == " + literal(p.Profile),
 	}
 	if p.Executable.Path == "" {
 		return append(out, "!(context has executable)")

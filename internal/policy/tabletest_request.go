@@ -77,14 +77,16 @@ func (d *tableDraft) planKeys() map[string]func(*yaml.Node) {
 				p.Env = append(p.Env, palyra.EnvVar{Name: name})
 			}
 		},
-		"reads":        func(n *yaml.Node) { p.Reads = d.list(n) },
-		"writes":       func(n *yaml.Node) { p.Writes = d.list(n) },
-		"egress":       func(n *yaml.Node) { p.Egress = d.hosts(n) },
-		"secrets":      func(n *yaml.Node) { p.Bindings = d.list(n) },
-		"tier":         func(n *yaml.Node) { p.Tier = pick(d.tableReader, n, tableTiers) },
-		"profile":      func(n *yaml.Node) { p.Profile = d.word(n) },
-		"asks":         func(n *yaml.Node) { p.Asks = d.flag(n) },
-		"network":      func(n *yaml.Node) { d.networked, p.Enforcement.Mode = true, pick(d.tableReader, n, tableNetworks) },
+		"reads":   func(n *yaml.Node) { p.Reads = d.list(n) },
+		"writes":  func(n *yaml.Node) { p.Writes = d.list(n) },
+		"egress":  func(n *yaml.Node) { p.Egress = d.hosts(n) },
+		"secrets": func(n *yaml.Node) { p.Bindings = d.list(n) },
+		"tier":    func(n *yaml.Node) { p.Tier = pick(d.tableReader, n, tableTiers) },
+		"profile": func(n *yaml.Node) { p.Profile = d.word(n) },
+		"asks":    func(n *yaml.Node) { p.Asks = d.flag(n) },
+		"network": func(n *yaml.Node) {
+			d.networked, p.Enforcement.Mode = true, palyra.NetworkMode(pick(d.tableReader, n, tableNetworks))
+		},
 		"mechanisms":   func(n *yaml.Node) { p.Enforcement.Mechanisms = d.list(n) },
 		"unix_sockets": func(n *yaml.Node) { p.UnixSockets = d.flag(n) },
 		"stdin_live": func(n *yaml.Node) {
@@ -165,7 +167,7 @@ func (d *tableDraft) room() {
 	}
 	confined := p.Tier == palyra.TierB || p.Tier == palyra.TierC
 	if confined && !d.networked {
-		p.Enforcement.Mode = "strict"
+		p.Enforcement.Mode = palyra.NetworkStrict
 	}
 	if d.probed == nil {
 		d.probed = &confined

@@ -20,8 +20,8 @@ func advice(t palyra.TierPosture) []string {
 	if slices.Contains(t.Mechanisms, "root_workspace") {
 		notes = append(notes, "programs run as root without capabilities: run the daemon as an ordinary user, or give workspaces to one")
 	}
-	if t.Mode != "" && t.Mode != "strict" {
-		notes = append(notes, "the network is "+t.Mode+", not strict: set egress.mode = \"strict\"")
+	if t.Mode != "" && t.Mode != palyra.NetworkStrict {
+		notes = append(notes, "the network is "+string(t.Mode)+", not strict: set egress.mode = \"strict\"")
 	}
 	return notes
 }
@@ -30,10 +30,10 @@ func advice(t palyra.TierPosture) []string {
 // tier, with the verb; "" where it bounds both.
 func loose(t palyra.TierPosture) string {
 	var names []string
-	if !strings.Contains(t.Limits["memory"], "cgroup") { // a resource limit bounds one process, not the run
+	if !strings.Contains(string(t.Limits["memory"]), "cgroup") { // a resource limit bounds one process, not the run
 		names = append(names, "memory")
 	}
-	if how := t.Limits["processes"]; !strings.Contains(how, "cgroup") && !strings.Contains(how, "rlimit") {
+	if how := string(t.Limits["processes"]); !strings.Contains(how, "cgroup") && !strings.Contains(how, "rlimit") {
 		names = append(names, "processes")
 	}
 	switch {

@@ -126,7 +126,7 @@ func Check(ctx context.Context, h Host) (palyra.Posture, error) {
 
 // tier tries one tier out.
 func (h *Host) tier(ctx context.Context, tier palyra.Tier) palyra.TierPosture {
-	t := palyra.TierPosture{Tier: tier, Mechanisms: []string{}, Limits: map[string]string{}, Probes: []palyra.Probe{}, Notes: []string{}}
+	t := palyra.TierPosture{Tier: tier, Mechanisms: []string{}, Limits: map[string]palyra.Hold{}, Probes: []palyra.Probe{}, Notes: []string{}}
 	e, err := h.Runner.Promise(ctx, tier, limits())
 	if err != nil {
 		why := palyra.AsError(err)

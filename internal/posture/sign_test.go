@@ -38,12 +38,12 @@ func sample() palyra.Posture {
 		StateID: "01STATE", At: "2026-11-15T10:00:00Z", Facts: map[string]string{"kernel": "6.18", "boot_id": "b", "a<b": "&"},
 		Tiers: []palyra.TierPosture{
 			{
-				Tier: palyra.TierB, Available: true, Mode: "strict", Mechanisms: []string{"seccomp"}, Limits: map[string]string{"memory": "cgroup"},
+				Tier: palyra.TierB, Available: true, Mode: "strict", Mechanisms: []string{"seccomp"}, Limits: map[string]palyra.Hold{"memory": "cgroup"},
 				Probes: []palyra.Probe{{Name: "secret", Held: true, Detail: "refused: EACCES"}}, Notes: []string{},
 			},
 			{
 				Tier: palyra.TierC, Reason: palyra.ReasonTierUnavailable, Text: "no bwrap", Remedy: "apt install bubblewrap",
-				Mechanisms: []string{}, Limits: map[string]string{}, Probes: []palyra.Probe{}, Notes: []string{},
+				Mechanisms: []string{}, Limits: map[string]palyra.Hold{}, Probes: []palyra.Probe{}, Notes: []string{},
 			},
 		},
 	}

@@ -156,7 +156,7 @@ func (c *Calls) holds(ctx context.Context, parent, id, grant palyra.ID) (Answer,
 }
 
 // takenBack reports whether a lease ended other than by being used up.
-func takenBack(l palyra.Lease) bool { return l.Ended != "" && l.Ended != "spent" }
+func takenBack(l palyra.Lease) bool { return l.Ended != "" && l.Ended != palyra.LeaseSpent }
 
 // goesBy returns what is closed when a lease ends while a call runs; nil for one that
 // does not run.

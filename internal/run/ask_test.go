@@ -126,7 +126,7 @@ func TestAskStopsTheClock(t *testing.T) {
 func TestAskGoesByItsLease(t *testing.T) {
 	w := newWorld(t)
 	until := time.Now().Add(time.Hour)
-	ends := ""
+	ends := palyra.LeaseEnd("")
 	w.calls.lease = func(_ context.Context, id palyra.ID) (palyra.Lease, error) {
 		return palyra.Lease{ID: id, ExpiresAt: until, Ended: ends}, nil
 	}
@@ -142,7 +142,7 @@ func TestAskGoesByItsLease(t *testing.T) {
 		t.Error("nobody was told that the lease has ended")
 	}
 	approval, done = w.ask(t.Context(), parent)
-	ends = "spent" // by this answer
+	ends = palyra.LeaseSpent // by this answer
 	w.say(approval, palyra.AnswerAllow, palyra.ScopeSession)
 	if a := <-done; a.err != nil {
 		t.Errorf("one that is used up: %v", a.err)

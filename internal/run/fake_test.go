@@ -227,7 +227,7 @@ func (p *parts) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra
 		case <-p.proceed:
 		case <-ctx.Done():
 			res.Failure = &palyra.Refusal{Layer: palyra.LayerTier, Text: "stopped", Reason: palyra.ReasonCancelled}
-			res.KillReason = context.Cause(ctx).Error()
+			res.KillReason = palyra.Stop(context.Cause(ctx).Error())
 		}
 	}
 	return res

@@ -95,7 +95,7 @@ func newBoxFor(t testing.TB, uid int) *box {
 	}
 	holds := palyra.Enforcement{
 		Mode: "strict", Mechanisms: []string{"cell", "seccomp"},
-		Limits: map[string]string{"memory": "polled", "output": "cap"},
+		Limits: map[string]palyra.Hold{"memory": "polled", "output": "cap"},
 	}
 	b.back = &fake{t: t, tier: palyra.TierB, probe: holds}
 	b.plan = palyra.Plan{

@@ -109,7 +109,7 @@ func TestABackendThatBrokeItsWord(t *testing.T) {
 	if f := res.Failure; f == nil || f.Reason != palyra.ReasonWeakEnforcement || !strings.Contains(f.Text, "seccomp") {
 		t.Errorf("failure %+v", f)
 	}
-	want(t, "attested", res.Enforcement, palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell"}, Limits: map[string]string{}})
+	want(t, "attested", res.Enforcement, palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell"}, Limits: map[string]palyra.Hold{}})
 }
 
 func TestNothingStartsAfterTheEndOfTheContext(t *testing.T) {

@@ -105,7 +105,7 @@ const agentSocket = cell.RoomPalyra + "/run/agent.sock"
 // Guard is the only way out of a run's own network.
 type Guard interface {
 	// Mode is how the guard decides: strict, preflight or none.
-	Mode() string
+	Mode() palyra.NetworkMode
 	// Mechanisms names what holds for the network of a run, and what the
 	// configuration opens.
 	Mechanisms() []string

@@ -13,7 +13,7 @@ import (
 func Lacks(promised, held palyra.Enforcement) []string {
 	var what []string
 	if promised.Mode != "" && promised.Mode != held.Mode {
-		what = append(what, "network "+promised.Mode)
+		what = append(what, "network "+string(promised.Mode))
 	}
 	for _, m := range promised.Mechanisms {
 		if !slices.Contains(held.Mechanisms, m) {
@@ -21,7 +21,7 @@ func Lacks(promised, held palyra.Enforcement) []string {
 		}
 	}
 	for _, l := range slices.Sorted(maps.Keys(promised.Limits)) {
-		if !atLeast(held.Limits[l], promised.Limits[l]) {
+		if !held.Limits[l].AtLeast(promised.Limits[l]) {
 			what = append(what, fmt.Sprintf("%s by %s", l, promised.Limits[l]))
 		}
 	}
@@ -35,13 +35,4 @@ func CheckPromise(held, promised palyra.Enforcement) error {
 			WithRemedy("propose the call again: the plan will say what this host can keep now")
 	}
 	return nil
-}
-
-// strength orders the ways to keep a limit. One that is not here is as good as
-// itself only.
-var strength = map[string]int{"none": 1, "polled": 2, "rlimit": 3, "rlimit+polled": 4, "cgroup": 5}
-
-// atLeast reports whether a limit is kept as well as was promised.
-func atLeast(held, promised string) bool {
-	return held == promised || strength[promised] > 0 && strength[held] >= strength[promised]
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestLacks(t *testing.T) {
-	base := palyra.Enforcement{Mode: "strict", Mechanisms: []string{"a", "b"}, Limits: map[string]string{"memory": "cgroup", "cpu": "rlimit+polled", "wall": "timer"}}
+	base := palyra.Enforcement{Mode: "strict", Mechanisms: []string{"a", "b"}, Limits: map[string]palyra.Hold{"memory": "cgroup", "cpu": "rlimit+polled", "wall": "timer"}}
 	for _, c := range []struct {
 		name  string
 		keeps bool
@@ -32,27 +32,5 @@ func TestLacks(t *testing.T) {
 	}
 	if lacks := Lacks(palyra.Enforcement{}, base); len(lacks) > 0 {
 		t.Errorf("nothing was promised: %s", lacks)
-	}
-}
-
-// A limit that is kept better than was promised is kept.
-func TestBetterThanPromised(t *testing.T) {
-	for _, c := range []struct {
-		held, promised string
-		want           bool
-	}{
-		{"cgroup", "polled", true},
-		{"rlimit", "polled", true},
-		{"polled", "cgroup", false},
-		{"none", "polled", false},
-		{"", "polled", false},
-		{"timer", "timer", true},
-		{"cap", "timer", false},
-		{"cgroup", "timer", false},
-		{"polled", "polled", true},
-	} {
-		if got := atLeast(c.held, c.promised); got != c.want {
-			t.Errorf("%s for %s: %v", c.held, c.promised, got)
-		}
 	}
 }

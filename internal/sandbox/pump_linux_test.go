@@ -50,7 +50,7 @@ func (b *box) failed(ctx context.Context, layer palyra.Layer, reason palyra.Reas
 	if res.Refusal != nil || res.Failure == nil {
 		b.t.Fatalf("refusal %+v, failure %+v", res.Refusal, res.Failure)
 	}
-	if f := res.Failure; f.Layer != layer || f.Reason != reason || !strings.Contains(f.Text, text) || res.KillReason != kill {
+	if f := res.Failure; f.Layer != layer || f.Reason != reason || !strings.Contains(f.Text, text) || res.KillReason != palyra.Stop(kill) {
 		b.t.Errorf("failed with %+v, kill reason %s", *f, res.KillReason)
 	}
 	return res
@@ -282,7 +282,7 @@ func TestACellThatWasLost(t *testing.T) {
 	res := b.failed(t.Context(), palyra.LayerTier, palyra.ReasonInterrupted, "cell_lost", "the cell was lost; the run was ended")
 	want(t, "stdout", string(res.Stdout), "out\n")
 	want(t, "exit code", res.ExitCode, palyra.ExitUnknown)
-	want(t, "enforcement", res.Enforcement, palyra.Enforcement{Mode: "none", Mechanisms: []string{}, Limits: map[string]string{}})
+	want(t, "enforcement", res.Enforcement, palyra.Enforcement{Mode: "none", Mechanisms: []string{}, Limits: map[string]palyra.Hold{}})
 	if strings.Contains(res.Failure.Text, "detail") || !strings.Contains(b.log.String(), "detail") {
 		t.Errorf("%s; log %s", res.Failure.Text, b.log)
 	}

@@ -100,7 +100,7 @@ func signalExit(e Exit) int {
 func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	fail := func(layer palyra.Layer, reason string, e *palyra.Error) {
 		f := palyra.RefusalOf(layer, e)
-		res.Failure, res.KillReason = &f, reason
+		res.Failure, res.KillReason = &f, palyra.Stop(reason)
 	}
 	switch {
 	case err != nil && palyra.AsError(err).Reason == palyra.ReasonSealDenied: // it ran, and what it left could not be looked through
@@ -164,7 +164,7 @@ func (l *launch) held(e palyra.Enforcement) palyra.Enforcement {
 		e.Mode = "none"
 	}
 	if e.Limits == nil {
-		e.Limits = map[string]string{}
+		e.Limits = map[string]palyra.Hold{}
 	}
 	e = l.ours(l.backend, e)
 	if l.plan.Executable.Sealed && !slices.Contains(e.Mechanisms, Sealed) {

@@ -33,8 +33,8 @@ type watchman struct {
 	sockets int // handed over
 }
 
-func (w *watchman) Mechanisms() []string { return []string{Guarded} }
-func (w *watchman) Mode() string         { return w.mode }
+func (w *watchman) Mechanisms() []string     { return []string{Guarded} }
+func (w *watchman) Mode() palyra.NetworkMode { return palyra.NetworkMode(w.mode) }
 
 func (w *watchman) Open(_ context.Context, c *palyra.Call, _ palyra.Plan) (Gateway, error) {
 	if w.err != nil {

@@ -16,7 +16,7 @@ import (
 // where the configuration says so; nil: nobody is asked.
 func guardOf(c config.Egress, ask egress.Ask, now func() time.Time, log *slog.Logger) (*egress.Guard, error) {
 	conf := egress.Config{
-		Mode: c.Mode, Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream,
+		Mode: palyra.NetworkMode(c.Mode), Allowed: c.AllowedHosts, HostNetwork: c.HostNetwork == "on", Resolver: c.Resolver, Upstream: c.Upstream,
 		MaxWildcard: int(c.WildcardNames), Now: now, Log: log,
 	}
 	var err error
@@ -36,7 +36,7 @@ type egressGuard struct {
 }
 
 // Mode implements sandbox.Guard.
-func (g egressGuard) Mode() string { return g.Egress.Mode }
+func (g egressGuard) Mode() palyra.NetworkMode { return palyra.NetworkMode(g.Egress.Mode) }
 
 // Mechanisms implements sandbox.Guard. What the configuration opens is named, so
 // that policy and attestations see it.
@@ -48,7 +48,7 @@ func (g egressGuard) Mechanisms() []string {
 	if len(g.PrivateRanges) > 0 {
 		list = append(list, "private_ranges")
 	}
-	if g.Egress.Mode == egress.Strict {
+	if g.Mode() == egress.Strict {
 		list = append(list, fmt.Sprint("wildcard_names:", g.WildcardNames))
 	}
 	return list
@@ -57,7 +57,7 @@ func (g egressGuard) Mechanisms() []string {
 // Open implements sandbox.Guard. In mode preflight the hosts of the plan must be
 // found before anything starts.
 func (g egressGuard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
-	if g.Egress.Mode == egress.Preflight && len(p.Egress) > 0 {
+	if g.Mode() == egress.Preflight && len(p.Egress) > 0 {
 		if err := g.Preflight(ctx, p.Egress); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func (t *Tiers) Facts() map[string]string {
 	for _, b := range t.backends {
 		if e, err := b.Probe(context.Background(), palyra.Limits{}); err == nil { // what really holds, not what is set
 			for name, how := range e.Limits {
-				all["limit_"+strings.ToLower(string(b.Tier()))+"_"+name] = how
+				all["limit_"+strings.ToLower(string(b.Tier()))+"_"+name] = string(how)
 			}
 		}
 		if f, ok := b.(interface{ Facts() map[string]string }); ok {

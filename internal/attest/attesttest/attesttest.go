@@ -90,7 +90,7 @@ func NewRun() *Run {
 		Tool: r.Outcome.Tool, PlanDigest: plan, InputDigest: palyra.SumBytes([]byte("input")), Verdict: palyra.Ask, Policies: []string{"ask-writes"},
 		BundleDigest: palyra.SumBytes([]byte("bundle")), SnapshotDigest: palyra.SumBytes([]byte("snapshot")), Separation: palyra.SeparationPassphrase,
 		GrantID: r.Outcome.GrantID, LeaseID: "01JCLEASE00000000000000000", Tier: palyra.TierC, Executor: "sandbox_tier_c_linux_bubblewrap",
-		Enforcement: palyra.Enforcement{Mode: "strict", Mechanisms: []string{"bwrap", "seccomp"}, Limits: map[string]string{"wall": "context", "memory": "rlimit"}},
+		Enforcement: palyra.Enforcement{Mode: "strict", Mechanisms: []string{"bwrap", "seccomp"}, Limits: map[string]palyra.Hold{"wall": "context", "memory": "rlimit"}},
 		Limits:      palyra.Limits{WallMS: 120000}, Outcome: palyra.OutcomeFinished, ExitCode: 3, Usage: palyra.Usage{WallMS: 12, BytesOut: 40},
 		OutputDigest: palyra.SumBytes(r.Outcome.Output), Egress: []palyra.EgressFlow{{Door: "connect", Host: "example.org", Port: 443, Address: "192.0.2.7", In: 1, Out: 2, Verdict: "allow"}}, Quarantined: []palyra.PathText{},
 		StartedAt: palyra.Time(at), FinishedAt: palyra.Time(at.Add(time.Second)), Granted: palyra.Position{Seq: 41, Leaf: palyra.SumBytes([]byte("leaf"))},

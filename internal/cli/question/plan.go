@@ -173,7 +173,7 @@ func (v *View) where() {
 		return
 	}
 	text := TierText(p.Tier) + inProfile(p.Profile)
-	if v.Short && p.Enforcement.Mode == "strict" && len(p.Egress) == 0 {
+	if v.Short && p.Enforcement.Mode == palyra.NetworkStrict && len(p.Egress) == 0 {
 		text += "; network: " + v.strictNetwork("none")
 	}
 	v.put("Runs in", text)
@@ -196,7 +196,7 @@ func (v *View) enforcement() {
 		}
 		return
 	}
-	if !v.Short || e.Mode != "strict" || len(p.Egress) > 0 { // else it stands with where it runs
+	if !v.Short || e.Mode != palyra.NetworkStrict || len(p.Egress) > 0 { // else it stands with where it runs
 		v.network(e.Mode, p)
 	}
 	if v.Short {
@@ -207,12 +207,12 @@ func (v *View) enforcement() {
 	var held, polled, loose []string
 	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
 		switch how := e.Limits[name]; how {
-		case "none", "":
+		case palyra.HoldNone, "":
 			loose = append(loose, show.Line(name))
-		case "polled":
+		case palyra.HoldPolled:
 			polled = append(polled, show.Line(name))
 		default:
-			held = append(held, show.Line(name)+" by "+show.Line(how))
+			held = append(held, show.Line(name)+" by "+show.Line(string(how)))
 		}
 	}
 	if v.Short {
@@ -231,20 +231,20 @@ func (v *View) enforcement() {
 }
 
 // network says how the network is kept away.
-func (v *View) network(mode string, p palyra.Plan) {
+func (v *View) network(mode palyra.NetworkMode, p palyra.Plan) {
 	switch {
-	case mode == "strict" && len(p.Egress) == 0:
+	case mode == palyra.NetworkStrict && len(p.Egress) == 0:
 		v.put("Network", v.strictNetwork("none"))
-	case mode == "strict":
+	case mode == palyra.NetworkStrict:
 		v.put("Network", v.strictNetwork("the hosts above"))
-	case mode == "preflight":
+	case mode == palyra.NetworkPreflight:
 		v.shout("Network", "checked before it runs, NOT enforced while it runs (preflight)")
-	case mode == "none" && p.Tier == palyra.TierC:
+	case mode == palyra.NetworkOpen && p.Tier == palyra.TierC:
 		v.shout("Network", "NOT enforced: it may reach any public host; what it reaches is on record (none)")
-	case mode == "none" || mode == "":
+	case mode == palyra.NetworkOpen || mode == "":
 		v.shout("Network", "NOT enforced")
 	default:
-		v.shout("Network", show.Line(mode))
+		v.shout("Network", show.Line(string(mode)))
 	}
 }
 

@@ -26,7 +26,7 @@ func roomApproval() palyra.Approval {
 	p.Seals = []string{".envrc", ".git/config", ".git/hooks", "odd name"}
 	p.Egress = []string{"*.packages.example:443", "npm.packages.example:443"}
 	p.Enforcement.Mechanisms = []string{"bubblewrap", "net_namespace", "sealed_paths"}
-	p.Enforcement.Limits = map[string]string{"memory": "cgroup", "processes": "cgroup", "wall": "timer"}
+	p.Enforcement.Limits = map[string]palyra.Hold{"memory": "cgroup", "processes": "cgroup", "wall": "timer"}
 	return questiontest.Bound(a)
 }
 

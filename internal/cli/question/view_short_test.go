@@ -131,8 +131,8 @@ func TestTheShortViewShowsWhatIsUnusual(t *testing.T) {
 		"private ranges":  {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"private_ranges"} }, "private addresses are open to it"},
 		"host network":    {func(a *palyra.Approval) { a.Plan.Enforcement.Mechanisms = []string{"host_network"} }, "the machine's own services"},
 		"no network wall": {func(a *palyra.Approval) { a.Plan.Enforcement.Mode = "none" }, "NOT enforced: it may reach any public host"},
-		"polled":          {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]string{"memory": "polled"} }, "memory: only looked at from time to time"},
-		"loose":           {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]string{"disk": "none"} }, "NOT enforced   disk"},
+		"polled":          {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"memory": "polled"} }, "memory: only looked at from time to time"},
+		"loose":           {func(a *palyra.Approval) { a.Plan.Enforcement.Limits = map[string]palyra.Hold{"disk": "none"} }, "NOT enforced   disk"},
 		"live input":      {func(a *palyra.Approval) { a.Plan.Stdin = palyra.StdinLive }, "LIVE"},
 		"bound input": {func(a *palyra.Approval) {
 			a.Plan.Stdin, a.Plan.Arguments = string(questiontest.SampleDigest), json.RawMessage(`{"command":"sh","stdin":"rm -rf x"}`)

@@ -258,7 +258,7 @@ func TestStdinSize(t *testing.T) {
 func TestNetworkOfAPlan(t *testing.T) {
 	for mode, want := range map[string]string{"strict": "the hosts above", "preflight": "NOT enforced while it runs", "none": "NOT enforced", "": "NOT enforced", "odd\x1b": `odd\x1b`} {
 		a := questiontest.ProcessApproval()
-		a.Plan.Egress, a.Plan.Enforcement.Mode = []string{"a.org:443"}, mode
+		a.Plan.Egress, a.Plan.Enforcement.Mode = []string{"a.org:443"}, palyra.NetworkMode(mode)
 		if got := render(questiontest.Bound(a), "", 0, false); !strings.Contains(got, want) {
 			t.Errorf("%s: no %q in\n%s", mode, want, got)
 		}

@@ -130,7 +130,7 @@ func ProcessApproval() palyra.Approval {
 		Limits: palyra.Limits{WallMS: 120_000, CPUMS: 60_000, MemoryBytes: 512 << 20, Processes: 64, OutputBytes: 1 << 20, EmittedBytes: 256 << 20},
 		Enforcement: palyra.Enforcement{
 			Mode: "strict", Mechanisms: []string{"landlock_abi_7", "no_network", "seccomp"},
-			Limits: map[string]string{"wall": "timer", "memory": "polled", "processes": "polled", "cpu": "rlimit+polled", "disk": "none"},
+			Limits: map[string]palyra.Hold{"wall": "timer", "memory": "polled", "processes": "polled", "cpu": "rlimit+polled", "disk": "none"},
 		},
 	}
 	return Bound(a)

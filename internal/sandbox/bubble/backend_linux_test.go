@@ -69,7 +69,7 @@ func TestBackendPromises(t *testing.T) {
 		t.Errorf("%+v, want %v", e, want)
 	}
 	for name, how := range limits {
-		if e.Limits[name] != how {
+		if e.Limits[name] != palyra.Hold(how) {
 			t.Errorf("%s is kept by %q, want %q", name, e.Limits[name], how)
 		}
 	}
@@ -111,7 +111,7 @@ func TestBackendWithoutCgroups(t *testing.T) {
 		if who.uid == 0 {
 			want = "polled"
 		}
-		if x := runJob(t, b, s.job("/bin/true")); x.Enforcement.Limits["processes"] != want || x.Enforcement.Limits["memory"] != "polled" {
+		if x := runJob(t, b, s.job("/bin/true")); x.Enforcement.Limits["processes"] != palyra.Hold(want) || x.Enforcement.Limits["memory"] != "polled" {
 			t.Errorf("%s: %+v", who.name, x.Enforcement)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"palyra"
 	"palyra/internal/cell"
 )
 
@@ -67,7 +68,7 @@ func (b *Backend) watching(polled bool) cell.Watching {
 }
 
 // watchLimit is how an Enforcement tells it.
-func watchLimit(w cell.Watching) string {
+func watchLimit(w cell.Watching) palyra.Hold {
 	if w == (cell.Watching{}) {
 		return "refused"
 	}

@@ -12,11 +12,11 @@ import (
 // the mechanisms that are the tier's own.
 func (f *Fleet) Enforcement(c Cgroups, mechanisms ...string) palyra.Enforcement {
 	e := palyra.Enforcement{
-		Mode: "strict",
+		Mode: palyra.NetworkStrict,
 		Mechanisms: append([]string{
 			"cell", "no_new_privs", fmt.Sprintf("landlock_abi_%d", f.Host.ABI), "seccomp", "private_tmp", "clean_env", "capabilities_dropped",
 		}, mechanisms...),
-		Limits: map[string]string{
+		Limits: map[string]palyra.Hold{
 			"wall": "timer", "cpu": "rlimit+polled", "memory": "polled", "processes": "polled", "open_files": "rlimit", "file_size": "rlimit",
 			"output": "cap", "emitted": "counted", "disk": "polled",
 		},

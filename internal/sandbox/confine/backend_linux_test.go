@@ -182,9 +182,9 @@ func TestProbe(t *testing.T) {
 	if !slices.IsSorted(e.Mechanisms) || e.Mode != "strict" || b.Executor() != "sandbox_tier_b" || b.Tier() != palyra.TierB {
 		t.Errorf("%+v", e)
 	}
-	want := "polled"
+	want := palyra.HoldPolled
 	if b.fleet.Groups.Memory != "" {
-		want = "cgroup"
+		want = palyra.HoldCgroup
 	}
 	if e.Limits["memory"] != want || slices.Contains(e.Mechanisms, "cgroup_v1") != (b.fleet.Groups.Version == 1) {
 		t.Errorf("%+v for %+v", e, b.fleet.Groups)

@@ -62,7 +62,7 @@ func TestPromiseIsHonest(t *testing.T) {
 	for name, more := range map[string]palyra.Enforcement{
 		"mode":      {Mode: "strict"},
 		"mechanism": {Mechanisms: []string{"sealed_paths"}},
-		"files":     {Limits: map[string]string{"file_size": "rlimit"}},
+		"files":     {Limits: map[string]palyra.Hold{"file_size": "rlimit"}},
 	} {
 		if err := sandbox.CheckPromise(e, more); palyra.AsError(err).Reason != palyra.ReasonWeakEnforcement {
 			t.Errorf("%s: %v", name, err)

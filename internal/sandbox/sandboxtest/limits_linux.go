@@ -154,7 +154,7 @@ func (b *bench) enoughOf(t *testing.T, p *running) ended {
 func (b *bench) lacksBound(t *testing.T, bomb bomb, held palyra.Enforcement) bool {
 	t.Helper()
 	what := "bound " + bomb.name
-	polled := strings.Contains(held.Limits[bomb.limit], "polled")
+	polled := strings.Contains(string(held.Limits[bomb.limit]), "polled")
 	old := !polled && slices.Contains(held.Mechanisms, "cgroup_v1")
 	return b.lacks(t, what) || (polled && b.lacks(t, what+" where polled")) || (old && b.lacks(t, what+" where cgroup_v1"))
 }

@@ -115,8 +115,8 @@ func TestOpenHouse(t *testing.T) {
 // wide is a guard that opens nothing and so keeps nobody.
 type wide struct{}
 
-func (wide) Mode() string         { return "none" }
-func (wide) Mechanisms() []string { return []string{sandbox.Guarded} }
+func (wide) Mode() palyra.NetworkMode { return "none" }
+func (wide) Mechanisms() []string     { return []string{sandbox.Guarded} }
 
 func (wide) Open(context.Context, *palyra.Call, palyra.Plan) (sandbox.Gateway, error) {
 	return wide{}, nil

@@ -144,7 +144,7 @@ func bombsThroughRunner(t *testing.T, d *desk) {
 		argv := strings.Fields(bomb.argv)
 		argv[0] = d.probe
 		res := d.run(t, t.Context(), d.plan(t, bomb.lower, argv...))
-		if res.KillReason != bomb.limit || res.Failure == nil || res.Failure.Reason != palyra.ReasonQuotaExceeded || res.ExitCode == 0 {
+		if res.KillReason != palyra.Stop(bomb.limit) || res.Failure == nil || res.Failure.Reason != palyra.ReasonQuotaExceeded || res.ExitCode == 0 {
 			t.Errorf("%s: kill reason %q, failure %+v, refusal %+v, code %d", bomb.name, res.KillReason, res.Failure, res.Refusal, res.ExitCode)
 		}
 	}

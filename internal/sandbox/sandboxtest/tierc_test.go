@@ -50,8 +50,8 @@ func openC(t *testing.T, state string) sandbox.Backend {
 // guard gives the egress guard the form that the sandbox wants.
 type guard struct{ *egress.Guard }
 
-func (guard) Mode() string         { return "strict" }
-func (guard) Mechanisms() []string { return []string{sandbox.Guarded} }
+func (guard) Mode() palyra.NetworkMode { return "strict" }
+func (guard) Mechanisms() []string     { return []string{sandbox.Guarded} }
 
 func (g guard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox.Gateway, error) {
 	s, err := g.Guard.Open(ctx, c, p)

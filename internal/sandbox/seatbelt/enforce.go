@@ -10,12 +10,12 @@ import (
 // enforcement is what holds for every run with these limits.
 func enforcement(l palyra.Limits) palyra.Enforcement {
 	e := palyra.Enforcement{
-		Mode: "strict",
+		Mode: palyra.NetworkStrict,
 		Mechanisms: []string{
 			"clean_env", "loopback_proxy_only", "mach_services_listed", "private_home", "private_tmp", "process_tree_polled", "read_only_system",
 			"sandbox_exec", "sealed_paths", "signal_scope",
 		},
-		Limits: map[string]string{
+		Limits: map[string]palyra.Hold{
 			"wall": "timer", "cpu": "rlimit", "memory": "none", "processes": "polled", "open_files": "rlimit", "file_size": "rlimit",
 			"output": "cap", "emitted": "counted", "disk": "none",
 		},

@@ -75,8 +75,8 @@ func TestPromise(t *testing.T) {
 	for name, more := range map[string]palyra.Enforcement{
 		"mode":      {Mode: "none"},
 		"mechanism": {Mechanisms: []string{"pid_namespace"}},
-		"memory":    {Limits: map[string]string{"memory": "cgroup"}},
-		"processes": {Limits: map[string]string{"processes": "cgroup"}},
+		"memory":    {Limits: map[string]palyra.Hold{"memory": "cgroup"}},
+		"processes": {Limits: map[string]palyra.Hold{"processes": "cgroup"}},
 	} {
 		if err := sandbox.CheckPromise(e, more); palyra.AsError(err).Reason != palyra.ReasonWeakEnforcement {
 			t.Errorf("%s: %v", name, err)

@@ -29,14 +29,14 @@ func (h tiers) Promise(_ context.Context, t palyra.Tier, l palyra.Limits) (palyr
 	}
 	return palyra.Enforcement{
 		Mode: "strict", Mechanisms: []string{"cell", "seccomp"},
-		Limits: map[string]string{"memory": "polled", "cpu": "rlimit+polled", "disk": "none", "open_files": "rlimit"},
+		Limits: map[string]palyra.Hold{"memory": "polled", "cpu": "rlimit+polled", "disk": "none", "open_files": "rlimit"},
 	}, h.err
 }
 
 // everywhere is a host that has every tier, and one answer for all.
 type everywhere struct{}
 
-var answer = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell"}, Limits: map[string]string{"cpu": "rlimit"}}
+var answer = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell"}, Limits: map[string]palyra.Hold{"cpu": "rlimit"}}
 
 func (everywhere) Promise(context.Context, palyra.Tier, palyra.Limits) (palyra.Enforcement, error) {
 	return answer, nil

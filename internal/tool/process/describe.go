@@ -64,13 +64,13 @@ func beside(t palyra.Tier) string {
 }
 
 // loose names the limits that the kernel does not hold.
-func loose(limits map[string]string) []string {
+func loose(limits map[string]palyra.Hold) []string {
 	var notes []string
 	for _, limit := range slices.Sorted(maps.Keys(limits)) {
 		switch limits[limit] {
-		case "polled":
+		case palyra.HoldPolled:
 			notes = append(notes, limit+" is polled, not enforced by the kernel")
-		case "none":
+		case palyra.HoldNone:
 			notes = append(notes, limit+" is not limited")
 		}
 	}

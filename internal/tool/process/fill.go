@@ -78,12 +78,12 @@ func (d *Driver) promise(ctx context.Context, t palyra.Tier, l palyra.Limits) (p
 
 // held refuses where the kernel does not hold the memory and the processes of a
 // run as a whole: that something looks from time to time is not enough.
-func held(t palyra.Tier, limits map[string]string) error {
+func held(t palyra.Tier, limits map[string]palyra.Hold) error {
 	for _, l := range []struct {
 		name string
 		by   []string
 	}{{"memory", []string{"cgroup"}}, {"processes", []string{"cgroup", "rlimit"}}} {
-		how := strings.Split(limits[l.name], "+")
+		how := strings.Split(string(limits[l.name]), "+")
 		if !slices.ContainsFunc(how, func(h string) bool { return slices.Contains(l.by, h) }) {
 			return palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "the call requires held limits, and the %s of tier %s %s here", l.name, t, weakly(l.name, limits[l.name])).
 				WithRemedy("let the daemon have a cgroup (see 'palyra sandbox doctor'), or call without require_limits")
@@ -93,16 +93,16 @@ func held(t palyra.Tier, limits map[string]string) error {
 }
 
 // weakly says how a limit is held that is not held well enough.
-func weakly(name, how string) string {
+func weakly(name string, how palyra.Hold) string {
 	is := "is"
 	if name == "processes" {
 		is = "are"
 	}
 	switch how {
-	case "", "none":
+	case "", palyra.HoldNone:
 		return is + " not limited"
-	case "polled":
+	case palyra.HoldPolled:
 		return is + " only counted now and then (polled)"
 	}
-	return is + " only held by " + show.Line(how)
+	return is + " only held by " + show.Line(string(how))
 }

@@ -33,7 +33,7 @@ func TestWeakly(t *testing.T) {
 		{"memory", "", "is not limited"},
 		{"memory", "rlimit", "is only held by rlimit"},
 	} {
-		if got := weakly(c[0], c[1]); got != c[2] {
+		if got := weakly(c[0], palyra.Hold(c[1])); got != c[2] {
 			t.Errorf("%q: %q", c, got)
 		}
 	}

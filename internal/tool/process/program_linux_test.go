@@ -28,7 +28,7 @@ func TestPlan(t *testing.T) {
 			Argv:         []string{"touch", "made-by-palyra"}, Cwd: b.dir, Tier: palyra.TierB, Limits: limits,
 			Enforcement: palyra.Enforcement{
 				Mode: "strict", Mechanisms: []string{"cell", "seccomp"},
-				Limits: map[string]string{"memory": "polled", "cpu": "rlimit+polled", "disk": "none", "open_files": "rlimit"},
+				Limits: map[string]palyra.Hold{"memory": "polled", "cpu": "rlimit+polled", "disk": "none", "open_files": "rlimit"},
 			},
 			Detail: palyra.Detail{Summary: "run touch made-by-palyra", Notes: []string{
 				"may change any file of the workspace; which ones is not known beforehand (not bound)",

@@ -269,7 +269,7 @@ func TestHostsOfTheCall(t *testing.T) {
 }
 
 // fixed is a host with one answer about limits.
-type fixed map[string]string
+type fixed map[string]palyra.Hold
 
 func (f fixed) Promise(context.Context, palyra.Tier, palyra.Limits) (palyra.Enforcement, error) {
 	return palyra.Enforcement{Mode: "strict", Limits: f}, nil
@@ -292,7 +292,7 @@ func TestRequireLimits(t *testing.T) {
 		{"cgroup", "none", false},
 		{"cgroups", "cgroup", false},
 	} {
-		d := driver(t, Config{Tiers: fixed{"memory": c.memory, "processes": c.processes}})
+		d := driver(t, Config{Tiers: fixed{"memory": palyra.Hold(c.memory), "processes": palyra.Hold(c.processes)}})
 		for _, tier := range []string{"b", "c"} {
 			_, err := filled(t, d, `{"command":"x","require_limits":true,"tier":"`+tier+`"}`)
 			if c.held {
