@@ -62,7 +62,7 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 		fill(t, v.Index(1), n)
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf("v"))
+		v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), reflect.ValueOf("v").Convert(v.Type().Elem()))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem(), n)
@@ -142,7 +142,7 @@ func mutateScalar(t *testing.T, v reflect.Value) {
 		v.SetUint(v.Uint() + 1)
 	case reflect.Map:
 		m := reflect.MakeMap(v.Type())
-		m.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf("other"))
+		m.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), reflect.ValueOf("other").Convert(v.Type().Elem()))
 		v.Set(m)
 	default:
 		t.Fatalf("do not know how to change a %s", v.Type())

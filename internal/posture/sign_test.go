@@ -38,7 +38,8 @@ func sample() palyra.Posture {
 		StateID: "01STATE", At: "2026-11-15T10:00:00Z", Facts: map[string]string{"kernel": "6.18", "boot_id": "b", "a<b": "&"},
 		Tiers: []palyra.TierPosture{
 			{
-				Tier: palyra.TierB, Available: true, Mode: "strict", Mechanisms: []string{"seccomp"}, Limits: map[string]palyra.Hold{"memory": "cgroup"},
+				Tier: palyra.TierB, Available: true, Mode: "strict", Mechanisms: []string{"seccomp"},
+				Limits: map[string]palyra.Hold{"memory": "cgroup"},
 				Probes: []palyra.Probe{{Name: "secret", Held: true, Detail: "refused: EACCES"}}, Notes: []string{},
 			},
 			{
