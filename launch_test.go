@@ -22,8 +22,10 @@ func granted(t *testing.T) palyra.Grant {
 	c.Plan.Argv, c.Plan.Cwd = []string{"sh", "-c", "true"}, "/work"
 	c.Plan.Workspace = palyra.WorkspaceRef{Path: "/work", Known: true}
 	c.Plan.Tier = palyra.TierB
-	c.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cell", "seccomp"},
-		Limits: map[string]palyra.Hold{"memory": "polled"}}
+	c.Plan.Enforcement = palyra.Enforcement{
+		Mode: "strict", Mechanisms: []string{"cell", "seccomp"},
+		Limits: map[string]palyra.Hold{"memory": "polled"},
+	}
 	var err error
 	if c.Digest, err = c.Plan.Digest(); err != nil {
 		t.Fatal(err)

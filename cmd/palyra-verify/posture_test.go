@@ -33,8 +33,10 @@ func signedPosture(t *testing.T, held bool) palyra.SignedPosture {
 	t.Helper()
 	s, err := posture.Sign(newPostureKey(1), palyra.Posture{
 		StateID: "01STATE", At: "2026-11-15T10:00:00Z", Facts: map[string]string{"kernel": "6.18 <&>"}, Tiers: []palyra.TierPosture{
-			{Tier: palyra.TierB, Available: true, Mechanisms: []string{"seccomp"},
-				Limits: map[string]palyra.Hold{"memory": "cgroup"}, Probes: []palyra.Probe{{Name: "secret", Held: held, Detail: "refused"}}},
+			{
+				Tier: palyra.TierB, Available: true, Mechanisms: []string{"seccomp"},
+				Limits: map[string]palyra.Hold{"memory": "cgroup"}, Probes: []palyra.Probe{{Name: "secret", Held: held, Detail: "refused"}},
+			},
 		},
 	})
 	if err != nil {

@@ -269,8 +269,10 @@ func TestEnforcementCanBeDemanded(t *testing.T) {
 	} {
 		r := write("a.txt")
 		r.Plan.Tier = palyra.TierB
-		r.Plan.Enforcement = palyra.Enforcement{Mode: "strict", Mechanisms: c.mechanisms,
-			Limits: map[string]palyra.Hold{"memory": palyra.Hold(c.memory), "disk": "none"}}
+		r.Plan.Enforcement = palyra.Enforcement{
+			Mode: "strict", Mechanisms: c.mechanisms,
+			Limits: map[string]palyra.Hold{"memory": palyra.Hold(c.memory), "disk": "none"},
+		}
 		if v := e.Judge(t.Context(), r); v.Effect != c.want {
 			t.Errorf("%s: %s (%s)", name, v.Effect, v.Reason)
 		}

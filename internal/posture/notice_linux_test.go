@@ -19,8 +19,10 @@ import (
 type open struct{ t testing.TB }
 
 func (open) Promise(context.Context, palyra.Tier, palyra.Limits) (palyra.Enforcement, error) {
-	return palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cgroup_v2", "landlock_abi_7"},
-		Limits: map[string]palyra.Hold{"memory": "cgroup"}}, nil
+	return palyra.Enforcement{
+		Mode: "strict", Mechanisms: []string{"cgroup_v2", "landlock_abi_7"},
+		Limits: map[string]palyra.Hold{"memory": "cgroup"},
+	}, nil
 }
 
 func (o open) Run(ctx context.Context, _ palyra.Tier, j Job) (Exit, error) {

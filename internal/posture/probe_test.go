@@ -131,8 +131,10 @@ func FuzzHeard(f *testing.F) {
 }
 
 func TestAdvice(t *testing.T) {
-	best := palyra.TierPosture{Mode: "strict", Mechanisms: []string{"cgroup_v1", "landlock_abi_7"},
-		Limits: map[string]palyra.Hold{"memory": "cgroup", "processes": "cgroup"}}
+	best := palyra.TierPosture{
+		Mode: "strict", Mechanisms: []string{"cgroup_v1", "landlock_abi_7"},
+		Limits: map[string]palyra.Hold{"memory": "cgroup", "processes": "cgroup"},
+	}
 	if notes := advice(best); len(notes) != 0 {
 		t.Errorf("%q", notes)
 	}
@@ -156,8 +158,10 @@ func TestAdviceOnLimits(t *testing.T) {
 		{"polled", "polled", "memory and processes are counted"},
 		{"", "", "memory and processes are counted"},
 	} {
-		p := palyra.TierPosture{Mode: "strict", Mechanisms: []string{"landlock_abi_7"},
-			Limits: map[string]palyra.Hold{"memory": palyra.Hold(c.memory), "processes": palyra.Hold(c.processes)}}
+		p := palyra.TierPosture{
+			Mode: "strict", Mechanisms: []string{"landlock_abi_7"},
+			Limits: map[string]palyra.Hold{"memory": palyra.Hold(c.memory), "processes": palyra.Hold(c.processes)},
+		}
 		got := strings.Join(advice(p), "\n")
 		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%+v: %q", c, got)

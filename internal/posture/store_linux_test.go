@@ -34,8 +34,10 @@ func (f *strict) Promise(_ context.Context, tier palyra.Tier, _ palyra.Limits) (
 	if f.gone[tier] {
 		return palyra.Enforcement{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "there is no bwrap").WithRemedy("apt install bubblewrap")
 	}
-	return palyra.Enforcement{Mode: "strict", Mechanisms: []string{"cgroup_v2", "landlock_abi_7"},
-		Limits: map[string]palyra.Hold{"memory": "cgroup"}}, nil
+	return palyra.Enforcement{
+		Mode: "strict", Mechanisms: []string{"cgroup_v2", "landlock_abi_7"},
+		Limits: map[string]palyra.Hold{"memory": "cgroup"},
+	}, nil
 }
 
 func (f *strict) Run(ctx context.Context, _ palyra.Tier, j Job) (Exit, error) {

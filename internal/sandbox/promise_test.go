@@ -9,8 +9,10 @@ import (
 )
 
 func TestLacks(t *testing.T) {
-	base := palyra.Enforcement{Mode: "strict", Mechanisms: []string{"a", "b"},
-		Limits: map[string]palyra.Hold{"memory": "cgroup", "cpu": "rlimit+polled", "wall": "timer"}}
+	base := palyra.Enforcement{
+		Mode: "strict", Mechanisms: []string{"a", "b"},
+		Limits: map[string]palyra.Hold{"memory": "cgroup", "cpu": "rlimit+polled", "wall": "timer"},
+	}
 	for _, c := range []struct {
 		name  string
 		keeps bool

@@ -62,8 +62,10 @@ func (c *conn) Last() (string, []byte) {
 }
 
 func (c *conn) Held() (string, palyra.Enforcement) {
-	return "sandbox_fake", palyra.Enforcement{Mode: "strict", Mechanisms: []string{"walls"},
-		Limits: map[string]palyra.Hold{"memory": "cgroup"}}
+	return "sandbox_fake", palyra.Enforcement{
+		Mode: "strict", Mechanisms: []string{"walls"},
+		Limits: map[string]palyra.Hold{"memory": "cgroup"},
+	}
 }
 
 func (c *conn) Stop(string) {
