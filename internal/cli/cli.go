@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"palyra/internal/cli/access"
 	"palyra/internal/cli/connect"
 	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
@@ -123,8 +124,8 @@ func all(inv *invocation.Invocation) []*cobra.Command {
 		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
 		execute.RunCommand(inv), execute.RunsCommand(inv), toolsCommand(inv),
 		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv),
-		workspacesCommand(inv), agentsCommand(inv), operatorsCommand(inv), accessCommand(inv), devicesCommand(inv),
-		consoleCommand(inv), keysCommand(inv),
+		workspacesCommand(inv), access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv),
+		access.Console(inv), keysCommand(inv),
 		journalCommand(inv), attestCommand(inv), policy.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
 		sandboxCommand(inv), setupCommand(inv),
 		configurationCommand(inv),

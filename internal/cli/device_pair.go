@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/access"
 	"palyra/internal/cli/execute"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
@@ -43,8 +44,8 @@ func devicePairCommand(inv *invocation.Invocation) *cobra.Command {
 	cmd.Flags().StringVar(&principal, "for", "", "whose device it is to be, as user:NAME (default: yours)")
 	cmd.Flags().StringVar(&role, "role", "", "the most that it may do: approver, viewer, operator, admin, owner, auditor (default approver)")
 	cmd.Flags().BoolVar(&noQR, "no-qr", false, "print the PIN and the code's text only")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("for", completeUsers(inv))
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.RoleNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("for", access.CompleteUsers(inv))
 	return cmd
 }
 

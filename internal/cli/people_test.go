@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 )
@@ -356,9 +357,17 @@ func checkProtected(t *testing.T, h *house, pass string) {
 	}
 }
 
-func ownKeyOf(t *testing.T, h *house) ownKey {
+// keyShown is what `palyra operator show` says.
+type keyShown struct {
+	Path       string            `json:"path"`
+	KeyID      string            `json:"key_id"`
+	PublicKey  string            `json:"public_key"`
+	Separation palyra.Separation `json:"approver_separation"`
+}
+
+func ownKeyOf(t *testing.T, h *house) keyShown {
 	t.Helper()
-	var k ownKey
+	var k keyShown
 	if err := json.Unmarshal([]byte(h.palyra("operator", "show", "--json")), &k); err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,6 @@ func TestEveryPrinterMakesTextSafe(t *testing.T) {
 			screen.Block(w, "Heading", questiontest.Hostile+"\n"+questiontest.Hostile)
 			return nil
 		},
-		"handOver": func(io.Writer) error {
-			return handOver(inv, questiontest.Poisoned[palyra.Agent](), palyra.NewSecret([]byte("tok")), "")
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer

@@ -1,4 +1,5 @@
-package cli
+// Package access is about who may come in: people with their roles and keys, agents, tokens, the console.
+package access
 
 import (
 	"context"
@@ -18,7 +19,8 @@ import (
 	"palyra/internal/show"
 )
 
-func accessCommand(inv *invocation.Invocation) *cobra.Command {
+// Command is `palyra access`.
+func Command(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("access", "People, their tokens and what each may do",
 		syntax.Parent("user", "The people this daemon knows",
 			userListCommand(inv), userAddCommand(inv), userChangeCommand(inv), userRemoveCommand(inv)),
@@ -53,8 +55,8 @@ func everywhere(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// roleNames are the roles of people.
-var roleNames = []string{"owner", "admin", "operator", "approver", "auditor", "viewer"}
+// RoleNames are the roles of people.
+var RoleNames = []string{"owner", "admin", "operator", "approver", "auditor", "viewer"}
 
 // personFlags are how a person's role and workspaces are given.
 type personFlags struct {
@@ -66,7 +68,7 @@ type personFlags struct {
 func (f *personFlags) add(cmd *cobra.Command, role, roleDefault, bound string) {
 	cmd.Flags().StringVar(&f.role, "role", role, "owner, admin, operator, approver, auditor or viewer"+roleDefault)
 	cmd.Flags().StringArrayVar(&f.workspaces, "workspace", nil, "a registered workspace that they are bound to; may be given more than once (default: "+bound+")")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(RoleNames, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("workspace")
 }
 
@@ -92,7 +94,7 @@ func userChangeCommand(inv *invocation.Invocation) *cobra.Command {
 	var f personFlags
 	cmd := &cobra.Command{
 		Use: "change PRINCIPAL", Short: "Give a person another role or other workspaces", Args: syntax.Takes("PRINCIPAL"),
-		ValidArgsFunction: completeUsers(inv),
+		ValidArgsFunction: CompleteUsers(inv),
 		Long: "Changes what is given and leaves the rest. With --workspace, name every one that they are\n" +
 			"to be bound to; --everywhere binds them to none. It holds at once, for every key, device\n" +
 			"and token of theirs.",
@@ -151,7 +153,7 @@ func userDone(inv *invocation.Invocation, u palyra.User, err error) error {
 func userRemoveCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove PRINCIPAL", Short: "End a person with every key, device and token of theirs", Args: syntax.Takes("PRINCIPAL"),
-		ValidArgsFunction: completeUsers(inv),
+		ValidArgsFunction: CompleteUsers(inv),
 		Long: "Ends all of it at once. The name is never given again: what is on record about it is about\n" +
 			"nobody else. Somebody who comes back gets another name.",
 		Example: "  palyra access user remove user:bob",
@@ -217,7 +219,8 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-func consoleCommand(inv *invocation.Invocation) *cobra.Command {
+// Console is `palyra console`.
+func Console(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "console", Short: "Print a link that signs a browser in, once, to look", Args: syntax.Takes(),
 		Long:    "The link holds for two minutes and for one browser on the daemon's machine. A browser that\nis signed in looks; it decides nothing.",
@@ -239,7 +242,8 @@ func consoleCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 }
 
-func completeUsers(inv *invocation.Invocation) cobra.CompletionFunc {
+// CompleteUsers offers the people that the daemon knows.
+func CompleteUsers(inv *invocation.Invocation) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp

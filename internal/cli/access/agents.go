@@ -1,4 +1,4 @@
-package cli
+package access
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"palyra"
 	"palyra/client"
-	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/screen"
@@ -20,9 +19,10 @@ import (
 	"palyra/internal/show"
 )
 
-func agentsCommand(inv *invocation.Invocation) *cobra.Command {
+// Agents is `palyra agent`, with the command that runs one.
+func Agents(inv *invocation.Invocation, run *cobra.Command) *cobra.Command {
 	return syntax.Parent("agent", "Name the agents that may call tools, and run one in the sandbox",
-		agentAddCommand(inv), agentListCommand(inv), agentRemoveCommand(inv), execute.AgentRunCommand(inv))
+		agentAddCommand(inv), agentListCommand(inv), agentRemoveCommand(inv), run)
 }
 
 // newAgent is an agent and the token that is shown this once.

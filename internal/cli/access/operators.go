@@ -1,4 +1,4 @@
-package cli
+package access
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"palyra/internal/show"
 )
 
-func operatorsCommand(inv *invocation.Invocation) *cobra.Command {
+// Operators is `palyra operator`.
+func Operators(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("operator", "Keys of the people who decide",
 		operatorListCommand(inv), operatorShowCommand(inv), operatorProtectCommand(inv), operatorAddCommand(inv), operatorRemoveCommand(inv))
 }
