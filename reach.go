@@ -100,7 +100,7 @@ func Within(workspace string, bounds []string) bool {
 			return top != ""
 		}
 		below, ok := subpath.Rel(top, workspace)
-		return ok && top != "/" && below != "." && filepath.Clean(workspace) == workspace &&
+		return ok && top != "/" && filepath.Clean(top) == top && below != "." && filepath.Clean(workspace) == workspace &&
 			!strings.HasPrefix(below, ".") && !strings.Contains(below, "/.")
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -91,6 +92,9 @@ func typed(v any) string {
 			return "integer:1"
 		}
 		return "integer:0"
+	}
+	if r := reflect.ValueOf(v); r.Kind() == reflect.String { // a word with a type of its own
+		return "text:" + r.String()
 	}
 	return fmt.Sprintf("integer:%d", v)
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"palyra"
@@ -46,6 +47,9 @@ func (c *call) wrapped(s *spec) {
 			c.doubt(c.name + " lacks a word")
 			return
 		}
+		if s.Wrap.Number && rest[0].fixed() && !number(rest[0].text) { // newer versions take none
+			break
+		}
 		if s.Wrap.Write {
 			c.write(rest[0])
 		}
@@ -69,6 +73,12 @@ func (c *call) wrapped(s *spec) {
 		c.doubt(rest[0].text + " is not known to be a part of " + c.name)
 	}
 	c.command(rest, c.at, c.depth+1)
+}
+
+// number reports whether a word is a whole number.
+func number(text string) bool {
+	_, err := strconv.ParseInt(text, 10, 64)
+	return err == nil
 }
 
 // assignments reads NAME=VALUE before a command.

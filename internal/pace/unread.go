@@ -14,7 +14,8 @@ const rest = time.Second
 // Unread answers requests whose body the handler did not read, such as those it
 // refused, within a second. The server reads such a body to its end before it
 // sends the answer, and a client that sends a byte now and then would hold the
-// connection for as long as it likes.
+// connection for as long as it likes. An answer that is flushed, or larger than the
+// server's buffer, is sent earlier and not covered: refusals are neither.
 func Unread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 { // HTTP/2 ends the stream alone

@@ -51,6 +51,7 @@ type Binding struct {
 	Live     bool     `json:"live,omitempty"`     // it may take its instructions from stdin
 	Verb     string   `json:"verb,omitempty"`     // the operands count only after this one
 	Script   bool     `json:"script,omitempty"`   // the first operand is a file of instructions
+	All      bool     `json:"all,omitempty"`      // and so are the others
 	Suffix   string   `json:"suffix,omitempty"`   // all leading operands of this ending are
 	Tries    []string `json:"tries,omitempty"`    // endings that are tried when the operand is not a file
 	Within   []string `json:"within,omitempty"`   // names that count when the operand is a directory

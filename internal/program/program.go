@@ -103,6 +103,7 @@ type Look struct {
 type Wrap struct {
 	Kind   string `json:"kind"`
 	Skip   int    `json:"skip,omitempty"`   // operands before the command
+	Number bool   `json:"number,omitempty"` // what is skipped is a number, and may be left out
 	Write  bool   `json:"write,omitempty"`  // the skipped ones are written
 	Assign bool   `json:"assign,omitempty"` // NAME=VALUE may stand before it
 	Floor  string `json:"floor,omitempty"`  // the least class

@@ -151,7 +151,7 @@ func TestWrappersAreKnownToBoth(t *testing.T) {
 			t.Errorf("%s runs commands and is not bound", name)
 		case !b.Wraps && !b.Script:
 			t.Errorf("%s runs commands and is no wrapper to those who bind", name)
-		case b.Wraps && b.Skip != s.Wrap.Skip:
+		case b.Wraps && (b.Skip != s.Wrap.Skip || b.Number != s.Wrap.Number):
 			t.Errorf("%s skips %d words to one and %d to the other", name, b.Skip, s.Wrap.Skip)
 		}
 	}

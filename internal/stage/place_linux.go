@@ -293,6 +293,10 @@ func (p *placer) file(ctx context.Context, b Bound) error {
 	})
 }
 
+// longestWait is the pause after which letGo gives up; all of them together are
+// twice as long.
+const longestWait = 3 * time.Second
+
 // letGo waits until nobody has a file open for writing. A process forked while
 // a copy was written holds it open until it execs, and nobody can run the file
 // meanwhile. The kernel gives a read lease only on a file without writers; a
@@ -306,7 +310,7 @@ func letGo(ctx context.Context, dir int, name string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	for {
+	for wait := 200 * time.Microsecond; wait < longestWait; wait *= 2 {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 		if err != unix.EAGAIN {
 			return nil // closing it gives the lease back
@@ -314,9 +318,10 @@ func letGo(ctx context.Context, dir int, name string) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(200 * time.Microsecond):
+		case <-time.After(wait):
 		}
 	}
+	return nil // whoever runs it is told by the kernel
 }
 
 func futimes(fd int, st *unix.Stat_t) error {

@@ -33,6 +33,7 @@ type execution struct {
 	input  proposal.Input
 	size   *proposal.Size // of -t; nil without
 	raw    *rawTerminal   // of -t; nil without
+	taken  bool           // the command has it: a second word that it runs changes nothing
 	stdout *printed
 	stderr *printed
 	spool  *spool        // between the call and the two

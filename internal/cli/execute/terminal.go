@@ -89,9 +89,10 @@ func (t *rawTerminal) restore() {
 // takeOver gives the person's terminal to the command that runs now: every
 // question of its own is answered, and one that it leads to comes after this.
 func (x *execution) takeOver(ctx context.Context) {
-	if x.raw == nil {
+	if x.raw == nil || x.taken {
 		return
 	}
+	x.taken = true
 	if x.asker.forgetTyped() {
 		terminal.Drain()
 	}

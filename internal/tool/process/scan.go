@@ -39,6 +39,12 @@ func scan(r *programs.Binding, args []string) findings {
 	}
 	f.defaults = len(r.Defaults) > 0 && len(f.files) == 0
 	switch {
+	case r.Script && r.All && !s.inline:
+		for _, o := range operands {
+			if o != "-" {
+				f.files = append(f.files, o)
+			}
+		}
 	case r.Wraps:
 		f.unsure = f.unsure || r.Number && len(operands) > 0 && strings.Trim(operands[0], "0123456789") != ""
 		if !s.inline && len(operands) > r.Skip {
@@ -102,7 +108,7 @@ func (s *scanner) word(arg string) {
 	if s.Verb != "" {
 		last++
 	}
-	s.ended = s.ended || (s.Script || s.Wraps) && len(s.operands) >= last
+	s.ended = s.ended || (s.Script && !s.All || s.Wraps) && len(s.operands) >= last
 }
 
 // longOption reads an option of several letters. False: it is none, but letters
