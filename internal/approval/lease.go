@@ -68,7 +68,7 @@ func getLease(tx *store.Tx, id palyra.ID) (lease, error) {
 		return tx.Get(`SELECT `+leaseColumns+` FROM approval_leases WHERE id = ?`, []any{id}, dest...)
 	})
 	if errors.Is(err, store.ErrNoRows) {
-		return lease{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no grant %q", palyra.Clip(string(id), 64)).
+		return lease{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no lease %q", palyra.Clip(string(id), 64)).
 			WithRemedy("list them with 'palyra leases list'")
 	}
 	return l, err
@@ -154,7 +154,7 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Dige
 	l, err := getLease(tx, id)
 	switch {
 	case palyra.CodeOf(err) == palyra.NotFound && err != nil:
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonGrantRevoked, "grant %s is gone", id).WithCause(err)
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonGrantRevoked, "lease %s is gone", id).WithCause(err)
 	case err != nil:
 		return err
 	case l.Ended != "":
@@ -163,7 +163,7 @@ func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Dige
 		l.Ended = palyra.LeaseExpired
 		return notLive(l.Lease)
 	case plan != c.Digest || !covers(l.Terms, l.risk, c):
-		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "grant %s does not cover this plan", l.ID).
+		return palyra.Errorf(palyra.Conflict, palyra.ReasonPlanChanged, "lease %s does not cover this plan", l.ID).
 			WithRemedy("propose the call again")
 	}
 	n, err := tx.Exec(`UPDATE approval_leases SET uses_left = CASE WHEN uses_left > 0 THEN uses_left - 1 ELSE uses_left END
@@ -191,7 +191,7 @@ func notLive(l palyra.Lease) error {
 	case palyra.LeaseSessionClosed:
 		reason = palyra.ReasonSessionClosed
 	}
-	return palyra.Errorf(palyra.Conflict, reason, "grant %s has ended: %s", l.ID, l.Ended).
+	return palyra.Errorf(palyra.Conflict, reason, "lease %s has ended: %s", l.ID, l.Ended).
 		WithRemedy("propose the call again and have it approved")
 }
 

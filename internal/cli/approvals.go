@@ -153,7 +153,7 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 func approvalsWatchCommand(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch", Short: "Follow what is asked and answered, until Ctrl-C", Args: syntax.Takes(),
-		Long:    "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID'. With --json there is one object per line.",
+		Long:    "Prints every pending approval, then each one as it is asked or settled. Answer them with\n'palyra approvals decide ID allow', or deny. With --json there is one object per line.",
 		Example: "  palyra approvals watch\n  palyra approvals watch --json | jq -r .approval_id",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			if err := c.Health(ctx); err != nil {

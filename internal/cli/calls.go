@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/question"
 	"palyra/internal/cli/screen"
@@ -29,6 +31,9 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "list", Short: "List calls, newest first", Args: syntax.Takes(),
 		Example: "  palyra calls list --state pending",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			if state != "" && !slices.Contains(states(), state) {
+				return exit.Usagef("there is no state %q; the states are %s", state, strings.Join(states(), ", "))
+			}
 			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.State(state)
 			page, err := c.Calls(ctx, f)
 			if err != nil {
@@ -50,7 +55,7 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
 	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
-	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	cmd.Flags().StringVar(&state, "state", "", "only those in this state, such as pending or finished")
 	syntax.Paging(cmd, &f.Cursor, &f.Limit)
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp))

@@ -90,7 +90,12 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 	flags.BoolVar(&inv.JSON, "json", false, "print one JSON object")
 	flags.BoolVarP(&inv.Quiet, "quiet", "q", false, "print results and errors only")
 	flags.BoolVar(&inv.NoColor, "no-color", false, "print without colours")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(cmd.Use, "-- CMD") {
+			return exit.Usagef("%v; flags of the command itself come after two dashes: %s -- CMD [ARG]...", err, cmd.CommandPath())
+		}
+		return exit.Usagef("%v", err)
+	})
 	_ = root.RegisterFlagCompletionFunc("remote", inv.CompleteRemotes)
 	root.AddCommand(all(inv)...)
 	root.SetHelpCommand(help())

@@ -39,7 +39,7 @@ func sessionsListCommand(inv *invocation.Invocation) *cobra.Command {
 				for _, s := range page.Sessions {
 					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace})
 				}
-				screen.Table(w, []string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
+				screen.Table(w, []string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
 				inv.More(page.Next)
 			})
 		}),

@@ -233,7 +233,7 @@ func TestBecame(t *testing.T) {
 		"answered deny by user:me at 2030-01-02T03:04:05Z\nit ended: refused": {
 			Decision: palyra.Decision{Answer: palyra.AnswerDeny, By: "user:me", At: at}, Outcome: &palyra.Outcome{Outcome: "refused", Layer: palyra.LayerApproval},
 		},
-		"grant G by user:me covered it; nobody was asked\nit ended: failed, by signal KILL": {
+		"lease G by user:me covered it; nobody was asked\nit ended: failed, by signal KILL": {
 			Decision: palyra.Decision{Answer: palyra.AnswerAllow, By: "user:me", Reused: true, Lease: "G"}, Outcome: &palyra.Outcome{Outcome: "failed", Signal: "KILL"},
 		},
 		"answered allow by user:me\nit has not ended: pending": {Decision: palyra.Decision{Answer: palyra.AnswerAllow, By: "user:me"}, State: palyra.Pending},

@@ -47,7 +47,7 @@ func became(c *palyra.Call) []string {
 		if c.Approval != "" {
 			asked = fmt.Sprintf("it was made while approval %s was open and took its place", c.Approval)
 		}
-		out = append(out, fmt.Sprintf("grant %s by %s covered it; %s", d.Lease, d.By, asked))
+		out = append(out, fmt.Sprintf("lease %s by %s covered it; %s", d.Lease, d.By, asked))
 	case d.At.IsZero():
 		out = append(out, fmt.Sprintf("answered %s by %s", d.Answer, d.By))
 	default:

@@ -130,7 +130,7 @@ func notAllowed(d palyra.Decision) error {
 			WithRemedy("talk to the approver; the same plan cannot be asked again for a while")
 	}
 	if d.Overtaken() {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "grant %s, which took the place of an answer, does not cover the call any more", d.Lease).
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "lease %s, which took the place of an answer, does not cover the call any more", d.Lease).
 			WithRemedy("propose the call again")
 	}
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonApprovalFailed, "the approval ended without an answer").

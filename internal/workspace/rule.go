@@ -35,7 +35,7 @@ func (r *Registry) refuse(g *glance, dir string, owner int64) error {
 	for _, own := range r.Own {
 		if g.touches(dir, own) {
 			return denied("%s contains or lies in Palyra's own directory %s", show(dir), own).
-				WithRemedy("work in a directory apart from it, such as one project's; --workspace names it")
+				WithRemedy("work in a directory apart from it, such as one project's")
 		}
 	}
 	if up := filepath.Dir(dir); (up == "/home" || up == "/Users") && dir != up { // also where the system does not know the user

@@ -175,7 +175,7 @@ func sayHooked(inv *invocation.Invocation, w io.Writer, done install.Result, o h
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	}
 	inv.Say("  next: keep the daemon running with `palyra up --detach`: while it is down every tool is blocked")
-	inv.Say("  what it asks you, `palyra approvals watch` shows in another terminal; `palyra approvals decide ID` answers")
+	inv.Say("  what it asks you, `palyra approvals watch` shows in another terminal; `palyra approvals decide ID allow` (or deny) answers")
 	inv.Say("  undo: %s", undo("hook uninstall "+o.agent.Name, o.workspace))
 }
 

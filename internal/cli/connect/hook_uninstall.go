@@ -65,6 +65,10 @@ func uninstallHook(inv *invocation.Invocation, o hookOptions) (err error) {
 			return
 		}
 		fmt.Fprintf(w, "took the hook out of %s; %s does not ask Palyra from its next session on\n", show.Line(done.Path), o.agent.Title)
+		if done.Removed {
+			fmt.Fprintln(w, "  there was nothing else in the file, and it is gone")
+			return
+		}
 		fmt.Fprintf(w, "  the file as it was: %s\n", show.Line(done.Backup))
 	})
 }

@@ -73,11 +73,11 @@ func (o *Options) Check(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case dash < 0 && len(args) > 0:
-		return exit.Usagef("put -- before the command: palyra exec -- %s", strings.Join(args, " "))
+		return exit.Usagef("put -- before the command: %s -- %s", cmd.CommandPath(), strings.Join(args, " "))
 	case dash > 0:
 		return exit.Usagef("%q stands before --; the command comes after it", args[0])
 	case len(args) == 0:
-		return exit.Usagef("CMD is missing: palyra exec -- CMD [ARG]...")
+		return exit.Usagef("CMD is missing: %s -- CMD [ARG]...", cmd.CommandPath())
 	case args[0] == "":
 		return exit.Usagef("CMD is empty")
 	}

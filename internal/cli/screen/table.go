@@ -11,7 +11,7 @@ import (
 // spare are the columns that a narrow terminal can do without, the first one first;
 // --json has them.
 var spare = []string{
-	"ADDED BY", "UID", "PUBLIC KEY", "RETIRED", "DOOR", "PROVIDER", "ENDED", "CLOSED", "PAIRED", "CERTIFICATE", "SCOPES", "WORKSPACES", "USES LEFT",
+	"ADDED BY", "UID", "PUBLIC KEY", "RETIRED", "SURFACE", "DOOR", "PROVIDER", "ENDED", "CLOSED", "PAIRED", "CERTIFICATE", "SCOPES", "WORKSPACES", "USES LEFT",
 	"PROPOSED", "PRINCIPAL", "ASKED BY", "CAPABILITIES", "FOR", "OWNER", "ADDED", "CREATED", "STARTED", "LAST USED", "SEPARATION", "FROM",
 }
 

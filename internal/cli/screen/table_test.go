@@ -17,7 +17,7 @@ func TestTablesFit(t *testing.T) {
 		{[]string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, []string{id, "awaiting_approval", "palyra.process.run", "agent:user.root", when, long}},
 		{[]string{"GRANT", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, []string{id, "timeboxed", "until " + when, "12", "agent:user.root", long}},
 		{[]string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, []string{id, "running", "script", "agent:user.root", "12", when, when, long}},
-		{[]string{"SESSION", "PRINCIPAL", "DOOR", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, []string{id, "agent:user.root", "cli", "work", "12", when, when, "/home/somebody/src/project/deep"}},
+		{[]string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, []string{id, "agent:user.root", "cli", "work", "12", when, when, "/home/somebody/src/project/deep"}},
 		{[]string{"AGENT", "OWNER", "ADDED", "REMOVED"}, []string{"agent:a-long-name-of-an-agent", "user:somebody", when, when}},
 		{[]string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"}, []string{"/home/somebody/src/project/deep", "project", "1000", "user:somebody", when}},
 		{[]string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"}, []string{"laptop", id, "user:somebody", "operator", when, when, "until " + when}},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"os"
 	"reflect"
 	"strings"
 
@@ -125,7 +127,20 @@ func noHooks(settings map[string]any) any {
 	return bare(settings, hookPath[0])
 }
 
-// RemoveHook takes our entries out of a settings file, which need not exist.
+// RemoveHook takes our entries out of a settings file, which need not exist. One
+// that was made for them, as no older file is kept beside it, goes with them.
 func RemoveHook(path string) (Result, error) {
-	return rewrite(path, private, leaveHooks, WithoutHook)
+	return rewrite(path, private, leaveHooks, func(old []byte) ([]byte, error) {
+		doc, err := WithoutHook(old)
+		if err != nil || bytes.Equal(doc, old) {
+			return doc, err
+		}
+		if _, err := os.Lstat(path + keptAs); !errors.Is(err, fs.ErrNotExist) {
+			return doc, nil
+		}
+		if rest, err := (jsonForm{}).decode(doc); err == nil && len(rest) == 0 {
+			return nil, nil
+		}
+		return doc, nil
+	})
 }

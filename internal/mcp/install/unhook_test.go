@@ -76,7 +76,17 @@ func TestRemoveHook(t *testing.T) {
 	if _, err := WriteHook(path, Hook{Command: ours}); err != nil {
 		t.Fatal(err)
 	}
+	made, err := RemoveHook(path)
+	if left, _ := os.ReadDir(filepath.Dir(path)); err != nil || !made.Removed || made.Backup != "" || len(left) != 0 {
+		t.Errorf("a file of ours: %+v %v, %v stay", made, err, left)
+	}
+	if err := os.WriteFile(path, []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	old, _ := os.ReadFile(path)
+	if _, err := WriteHook(path, Hook{Command: ours}); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
