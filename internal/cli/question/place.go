@@ -6,6 +6,7 @@ import (
 	"palyra"
 )
 
+// RulePlace is where a rule stands, for people.
 func RulePlace(p palyra.PolicyHit) string {
 	if p.File == "" {
 		return ""

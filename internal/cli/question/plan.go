@@ -262,6 +262,7 @@ func inProfile(name string) string {
 	return ", profile " + show.Arg(name)
 }
 
+// TierText says what a tier is, for people.
 func TierText(t palyra.Tier) string {
 	switch t {
 	case palyra.TierBuiltin:

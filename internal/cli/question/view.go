@@ -48,6 +48,7 @@ func (v *View) Plan() {
 // labelWidth is the room for a label and the space after it.
 const labelWidth = 15
 
+// Print writes the view.
 func (v *View) Print() {
 	v.head()
 	v.who()

@@ -57,6 +57,7 @@ func Poison(v reflect.Value) {
 	}
 }
 
+// Poisoned is a value whose every text is hostile.
 func Poisoned[T any]() T {
 	var x T
 	Poison(reflect.ValueOf(&x).Elem())

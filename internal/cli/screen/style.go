@@ -32,9 +32,14 @@ func (s Style) wrap(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
+// Strong is text that stands out.
 func (s Style) Strong(text string) string { return s.wrap("1", text) }
-func (s Style) Alarm(text string) string  { return s.wrap("1;31", text) }
-func (s Style) Calm(text string) string   { return s.wrap("2", text) }
+
+// Alarm is text that warns.
+func (s Style) Alarm(text string) string { return s.wrap("1;31", text) }
+
+// Calm is text that stands back.
+func (s Style) Calm(text string) string { return s.wrap("2", text) }
 
 // Joined puts words of any kind on one line.
 func Joined[S ~string](list []S) string {

@@ -21,6 +21,7 @@ import (
 // ttyPath is the person's own terminal, whatever stdin is.
 const ttyPath = "/dev/tty"
 
+// Is reports whether a stream is a terminal.
 func Is(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

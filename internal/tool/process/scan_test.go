@@ -115,6 +115,8 @@ func TestScan(t *testing.T) {
 		"dc -e 1 a b":                               {files: []string{"a", "b"}},
 		"elvish -norc s.elv x":                      {operand: "s.elv"},
 		"elvish -rc r.elv s.elv":                    {files: []string{"r.elv"}, operand: "s.elv"},
+		"nu -e x s.nu":                              {operand: "s.nu"},
+		"xonsh -D A=1 s.xsh":                        {operand: "s.xsh"},
 		"elvish -c text":                            {},
 		"ocaml -I lib a.ml":                         {operand: "a.ml"},
 		"runghc -f ghc Main.hs":                     {operand: "Main.hs"},
