@@ -62,13 +62,14 @@ type timedBody struct {
 
 	mu   sync.Mutex // guards what follows
 	end  error      // what reading gives after cut
+	all  bool       // of the body is here: the server reads on by itself, only to see the client leave
 	over bool       // the request is, and w is not ours any more
 }
 
 type bodyKey struct{}
 
-// begin starts the clock. It is for the body alone: once that is whole the
-// server itself takes the deadline back and only watches for the end.
+// begin starts the clock. It is for the body alone: once that is whole a deadline
+// would end the request, because the server takes it for the client's leaving.
 func (b *timedBody) begin() {
 	b.since, b.got = time.Now(), 0
 	b.deadline(b.since.Add(pace.Within(b.limit, 0)))
@@ -92,7 +93,7 @@ func (b *timedBody) between() {
 func (b *timedBody) deadline(t time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.end == nil && !b.over {
+	if b.end == nil && !b.all && !b.over {
 		_ = b.rc.SetReadDeadline(t)
 	}
 }
@@ -123,10 +124,20 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		}
 		b.held += int64(n)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, b.late()
+	case errors.Is(err, io.EOF):
+		b.arrived()
 	}
 	return n, err
+}
+
+// arrived ends the clock: nothing more comes.
+func (b *timedBody) arrived() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = true
 }
 
 // late says why the time to read is up.

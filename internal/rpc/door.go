@@ -151,7 +151,7 @@ func (g *admission) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-g.slots }()
 	rc := http.NewResponseController(w)
-	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body, whole: r.ProtoMajor == 1}
+	body := &timedBody{ReadCloser: r.Body, w: w, rc: rc, bodies: g.bodies, limit: g.limits.body, whole: r.ProtoMajor == 1, all: r.Body == http.NoBody}
 	defer body.finish()
 	body.begin()
 	r = r.WithContext(context.WithValue(context.WithValue(ctx, bodyKey{}, body), visitKey{}, v))

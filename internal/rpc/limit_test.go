@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,37 @@ func TestSlowClients(t *testing.T) {
 	}
 	if code, _ := b.post("agent", "/palyra.v1.ToolService/ListTools", "application/json", `{}`); code != 200 {
 		t.Errorf("an honest client got %d", code)
+	}
+}
+
+// The time for a body is not the time for an answer: a request whose body is here,
+// or that has none, is not ended because its answer takes long.
+func TestLongAnswers(t *testing.T) {
+	b := newBench(t, tightServer(64, 1<<20))
+	var left atomic.Int32
+	b.parts.OnTools = func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			left.Add(1)
+		case <-time.After(4 * tight):
+		}
+	}
+	for name, sent := range map[string]string{
+		"no body":    "Content-Type: application/proto\r\nContent-Length: 0\r\n\r\n",
+		"a body":     "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+		"in chunks":  "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"empty ones": "Content-Type: application/proto\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	} {
+		conn, err := net.Dial("unix", b.socket("agent"))
+		b.must(err)
+		b.must(conn.SetDeadline(time.Now().Add(20 * time.Second)))
+		_, err = io.WriteString(conn, "POST /palyra.v1.ToolService/ListTools HTTP/1.1\r\nHost: x\r\n"+sent)
+		b.must(err)
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.Contains(line, "200") || left.Swap(0) != 0 {
+			t.Errorf("%s: %q %v", name, line, err)
+		}
+		_ = conn.Close()
 	}
 }
 

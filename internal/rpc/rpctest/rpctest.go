@@ -39,6 +39,8 @@ type Parts struct {
 	Registry access.Registry
 	// OnCall, if set, takes the place of a call's outcome.
 	OnCall func(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
+	// OnTools happens while the tools are listed.
+	OnTools func(ctx context.Context)
 	// OnCheck, if set, takes the place of a check's outcome.
 	OnCheck func(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// OnWatch, if set, takes the place of the outcome of a call that is watched.
@@ -124,6 +126,9 @@ var Echo = palyra.Tool{
 
 func (c catalog) Tools(ctx context.Context) ([]palyra.Tool, error) {
 	c.note(ctx, "tools")
+	if c.OnTools != nil {
+		c.OnTools(ctx)
+	}
 	return []palyra.Tool{Echo}, nil
 }
 
