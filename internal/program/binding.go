@@ -184,12 +184,13 @@ func (b *Binding) inherit(s *Spec) {
 	}
 }
 
-// put files an option under its name: letters, or words without their dashes.
+// put files an option under its name: letters, or words without their dashes. Where options are
+// words, a letter with an attached value is what such a word begins with, as java's -D and -X.
 func (b *Binding) put(name string, k Kind) {
 	bare := strings.TrimLeft(name, "-")
 	switch {
 	case bare == "":
-	case b.Style != StyleWord && len(bare) == 1 && !strings.HasPrefix(name, "--"):
+	case (b.Style != StyleWord || k == Attached) && len(bare) == 1 && !strings.HasPrefix(name, "--"):
 		b.Letters[bare] = k
 	default:
 		b.Longs[bare] = k

@@ -173,7 +173,10 @@ func TestUncertainOperand(t *testing.T) {
 		p = b.must(run("bin/python3 --frob=y.py x.py"))
 		b.inputs(p, map[string]string{"x.py": "x.py", "y.py": "y.py"})
 		b.noted(p, unsure, true)
-		for _, line := range []string{"bin/python3 x.py --frob y.py", "bin/python3 --version x.py"} {
+		p = b.must(run("bin/python3 -Z x.py y.py")) // -Z may take a value, and then y.py is the script
+		b.inputs(p, map[string]string{"x.py": "x.py", "y.py": "y.py"})
+		b.noted(p, unsure, true)
+		for _, line := range []string{"bin/python3 x.py --frob y.py", "bin/python3 --version x.py", "bin/python3 -Bu x.py -Z y.py"} {
 			p = b.must(run(line))
 			b.inputs(p, map[string]string{"x.py": "x.py"})
 			b.noted(p, unsure, false)

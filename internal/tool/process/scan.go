@@ -163,7 +163,7 @@ func (s *scanner) named(name string, short bool) (k programs.Kind, known bool) {
 	return k, short && len(kinds) == 1
 }
 
-// unknown meets a long option that the table lacks. Whether the next argument is
+// unknown meets an option that the table lacks. Whether the next argument is
 // its value cannot be said, so any that follows may be the script. Where the
 // instructions are in the arguments, or the operands are no scripts, that does
 // not matter.
@@ -186,8 +186,12 @@ func (s *scanner) cluster(letters string) {
 		rest := letters[i+1:]
 		k, known := s.Letters[letters[i:i+1]]
 		switch {
+		case !known && rest != "" && !s.unsure: // its value may be the rest, or these are letters of their own
+			s.args = append([]string{rest}, s.args...)
+			s.unknown("", false)
+			s.args = s.args[1:]
 		case !known:
-			s.unsure = s.unsure || s.Follow
+			s.unknown("", false)
 		case k == programs.Next:
 			s.take()
 		case k == programs.Attached:
