@@ -109,6 +109,9 @@ type Resolved struct {
 // Resolve says what a profile means in a workspace. It changes nothing: the
 // sandbox makes the directories of caches when they are first needed.
 func (s *Set) Resolve(name string, ws palyra.WorkspaceRef) (Resolved, error) {
+	if !filepath.IsAbs(ws.Path) { // nothing could be told to overlap with it
+		return Resolved{}, fmt.Errorf("profile: resolve: workspace %q is not an absolute path", ws.Path)
+	}
 	all, err := s.all()
 	if err != nil {
 		return Resolved{}, err

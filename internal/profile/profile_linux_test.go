@@ -334,3 +334,13 @@ func TestSecretsAreNeverMounted(t *testing.T) {
 		}
 	}
 }
+
+// Without a workspace nothing can be told to overlap with it: no profile is resolved then.
+func TestResolveNeedsAWorkspace(t *testing.T) {
+	s := newStage(t)
+	for _, path := range []string{"", "shop"} {
+		if _, err := s.set.Resolve("git", palyra.WorkspaceRef{Path: path, Owner: s.ws.Owner}); err == nil {
+			t.Errorf("%q is accepted", path)
+		}
+	}
+}

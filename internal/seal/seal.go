@@ -47,6 +47,8 @@ package seal
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -149,6 +151,11 @@ func More(result string) (n int64, ok bool) {
 // cannot be sealed is refused with seal_denied: too many entries, a sealed file
 // that has a second name somewhere.
 func Scan(ctx context.Context, workspace string, names []string, l Limits) (*Snapshot, error) {
+	for _, dir := range l.Closed {
+		if !filepath.IsAbs(dir) { // it would close nothing
+			return nil, fmt.Errorf("seal: scan: closed directory %q is not an absolute path", dir)
+		}
+	}
 	m, err := Compile(names)
 	if err != nil {
 		return nil, err

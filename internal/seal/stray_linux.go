@@ -22,7 +22,10 @@ import (
 // resolve finds out where a path outside the workspace leads.
 func (w *walker) resolve(path string) symlink.End {
 	if w.closed == nil {
-		w.closed = symlink.NewSet(w.limits.Closed)
+		var err error
+		if w.closed, err = symlink.NewSet(w.limits.Closed); err != nil { // Scan refused it; what is not known is closed
+			return symlink.End{Path: path, Missing: true, Closed: true}
+		}
 	}
 	if path == "" { // too many links
 		return symlink.End{Missing: true}

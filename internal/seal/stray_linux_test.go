@@ -64,3 +64,12 @@ func TestLinksThatComeBack(t *testing.T) {
 		t.Errorf("made %q", made)
 	}
 }
+
+// A closed directory that is empty or relative would close nothing.
+func TestScanRefusesAClosedDirectoryThatIsNone(t *testing.T) {
+	for _, dir := range []string{"", "caches"} {
+		if _, err := Scan(t.Context(), t.TempDir(), Default, Limits{Closed: []string{dir}}); err == nil {
+			t.Errorf("%q is accepted", dir)
+		}
+	}
+}

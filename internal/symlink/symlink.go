@@ -9,6 +9,7 @@
 package symlink
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -35,12 +36,13 @@ type Set struct {
 // ident is a directory, by whatever path it is reached.
 type ident struct{ dev, ino uint64 }
 
-// NewSet makes a set of absolute paths. Those that are not there yet count as well.
-func NewSet(dirs []string) *Set {
+// NewSet makes a set of absolute paths. Those that are not there yet count as well. One that is
+// empty or relative is an error: it would close nothing, and nobody would notice.
+func NewSet(dirs []string) (*Set, error) {
 	s := &Set{}
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
-			continue
+			return nil, fmt.Errorf("symlink: %q is not an absolute path", dir)
 		}
 		s.tops = append(s.tops, filepath.Clean(dir))
 		end, id, there := walk(dir, nil)
@@ -48,7 +50,7 @@ func NewSet(dirs []string) *Set {
 			s.ids = append(s.ids, id)
 		}
 	}
-	return s
+	return s, nil
 }
 
 // Resolve follows an absolute path. A part of it that is "..", leads up from where

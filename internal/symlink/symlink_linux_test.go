@@ -27,7 +27,13 @@ func TestResolve(t *testing.T) {
 		must(t, os.Symlink(to, filepath.Join(top, name)))
 	}
 	must(t, os.Symlink(filepath.Join(top, "soon"), filepath.Join(top, "later")))
-	s := NewSet([]string{filepath.Join(top, "alias"), filepath.Join(top, "none/yet"), "relative"})
+	for _, dir := range []string{"", "relative", "./x"} { // it would close nothing
+		if _, err := NewSet([]string{top, dir}); err == nil {
+			t.Errorf("%q is accepted", dir)
+		}
+	}
+	s, err := NewSet([]string{filepath.Join(top, "alias"), filepath.Join(top, "none/yet")})
+	must(t, err)
 	for path, want := range map[string]End{
 		"/state":                   {Path: "/state", Closed: true},
 		"/state/in":                {Path: "/state/in", Closed: true},

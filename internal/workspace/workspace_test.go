@@ -325,7 +325,7 @@ func TestOtherPeoplesDirectories(t *testing.T) {
 
 func TestNewNeedsItsParts(t *testing.T) {
 	d := newDesk(t)
-	for _, c := range []Config{{}, {DB: d.DB, Journal: d.journal, Now: time.Now}, {DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{"rel"}}} {
+	for _, c := range []Config{{}, {DB: d.DB, Journal: d.journal, Now: time.Now}, {DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{"rel"}}, {DB: d.DB, Journal: d.journal, Now: time.Now, Own: []string{d.path("ws"), ""}}} {
 		if _, err := New(c); err == nil {
 			t.Errorf("accepted %+v", c)
 		}

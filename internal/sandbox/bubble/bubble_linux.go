@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -54,7 +55,8 @@ func New(c Config) (*Backend, error) {
 	if c.Warm < 0 || c.WarmBytes < 0 || c.Tmp < 0 {
 		return nil, errors.New("bubble: new: a negative number of cells or bytes")
 	}
-	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Quarantine) {
+	relative := func(dir string) bool { return !filepath.IsAbs(dir) }
+	if relative(c.Quarantine) || relative(c.Dir) || slices.ContainsFunc(c.Closed, relative) {
 		return nil, errors.New("bubble: new: a directory is missing or not absolute")
 	}
 	if c.Tmp == 0 {

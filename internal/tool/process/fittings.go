@@ -110,6 +110,9 @@ func (d *Driver) agent(r Fittings) Fittings {
 // check refuses a profile that no room can be made of. A profile is the
 // operator's; what is wrong with it is told before anything runs.
 func (r Fittings) check(workspace string) error {
+	if !path.IsAbs(workspace) { // nothing could be told to lie in it
+		return badProfile(r, "there is no workspace to hold it against: %s", quote(workspace))
+	}
 	size, seen := 0, map[string]bool{}
 	taken := func(target string) bool {
 		was := seen[target]
