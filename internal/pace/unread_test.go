@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +19,16 @@ import (
 func TestUnreadBodies(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(pace.Unread(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/read" {
+		switch r.URL.Path {
+		case "/read":
 			_, _ = io.Copy(io.Discard, r.Body)
+		case "/flushed":
+			w.WriteHeader(http.StatusForbidden)
+			_ = http.NewResponseController(w).Flush()
+			return
+		case "/large":
+			http.Error(w, strings.Repeat("no", 8<<10), http.StatusForbidden)
+			return
 		}
 		http.Error(w, "no", http.StatusForbidden)
 	})))
@@ -36,8 +45,12 @@ func TestUnreadBodies(t *testing.T) {
 		}
 		return conn, bufio.NewReader(conn)
 	}
-	for _, head := range []string{"Content-Length: 500", "Transfer-Encoding: chunked", "Expect: 100-continue\r\nContent-Length: 500"} {
-		conn, r := dial("/", head)
+	for _, c := range []struct{ path, head string }{
+		{"/", "Content-Length: 500"}, {"/", "Transfer-Encoding: chunked"}, {"/", "Expect: 100-continue\r\nContent-Length: 500"},
+		{"/flushed", "Content-Length: 500"}, {"/flushed", "Transfer-Encoding: chunked"}, {"/large", "Content-Length: 500"}, {"/large", "Transfer-Encoding: chunked"},
+	} {
+		path, head := c.path, c.path+" "+c.head
+		conn, r := dial(path, c.head)
 		over := make(chan struct{})
 		go func() { // as slowly as can be: one byte, and no more
 			defer close(over)
@@ -54,7 +67,7 @@ func TestUnreadBodies(t *testing.T) {
 		}
 		<-over
 	}
-	for _, path := range []string{"/", "/read"} {
+	for _, path := range []string{"/", "/read", "/flushed", "/large"} {
 		conn, r := dial(path, "Content-Length: 3")
 		for range 3 {
 			if _, err := fmt.Fprintf(conn, "abcPOST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n", path); err != nil {
@@ -66,6 +79,32 @@ func TestUnreadBodies(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, resp.Body)
 		}
+	}
+}
+
+// An answer that goes on after its first byte is not ended by the limit of the body, which is there by then.
+func TestAnAnswerThatGoesOn(t *testing.T) {
+	t.Parallel()
+	next := make(chan struct{})
+	gone := make(chan error, 1)
+	s := httptest.NewServer(pace.Unread(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-next:
+		}
+		gone <- r.Context().Err()
+	})))
+	t.Cleanup(s.Close)
+	resp, err := http.Post(s.URL, "text/plain", strings.NewReader("the whole body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	after := time.AfterFunc(1500*time.Millisecond, func() { close(next) }) // longer than a body that nobody wants has
+	defer after.Stop()
+	if err := <-gone; err != nil {
+		t.Errorf("the request ended: %v", err)
 	}
 }
 
