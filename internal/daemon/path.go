@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"palyra"
@@ -58,10 +59,14 @@ func (p *path) close() error {
 	return p.tiers.Close()
 }
 
-// openPath wires the gate.
-func (d *Daemon) openPath(ctx context.Context) error {
-	c := d.Settings
-	var err error
+// openPath wires the gate. What it has opened when it fails it closes: nobody else knows of it.
+func (d *Daemon) openPath(ctx context.Context) (err error) {
+	c, p := d.Settings, &path{}
+	defer func() {
+		if err != nil && d.path == nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
 	d.work, err = workspace.New(workspace.Config{DB: d.db, Journal: d.journal, Now: now, Own: c.Own(d.stateID)})
 	if err != nil {
 		return err
@@ -71,7 +76,6 @@ func (d *Daemon) openPath(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &path{}
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p, Ask: p.askHost,
 		Posture: d.current, Now: now, Log: d.Log,

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"palyra"
 	"palyra/internal/config"
 	"palyra/internal/tiers"
@@ -19,6 +21,17 @@ import (
 
 // celled is a daemon that can plan programs in both tiers.
 func celled(t *testing.T, flags map[string]string) *Daemon {
+	t.Helper()
+	d, err := New(t.Context(), withCell(t, flags))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// withCell is the configuration of a daemon that has palyra-cell.
+func withCell(t *testing.T, flags map[string]string) Config {
 	t.Helper()
 	dir := t.TempDir()
 	cell := filepath.Join(dir, "palyra-cell")
@@ -37,12 +50,18 @@ func celled(t *testing.T, flags map[string]string) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := New(t.Context(), Config{Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
+	return Config{Settings: cfg, Version: "test", CellDigest: fmt.Sprintf("%x", sha256.Sum256(raw)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+// A daemon that cannot be made after its tiers were opened leaves nothing of them running.
+func TestTheTiersEndWithAFailedStart(t *testing.T) {
+	c := withCell(t, nil)
+	c.Settings.ToolCall.OutputBytes = -1 // the planner, which comes after the tiers, refuses it
+	before := goleak.IgnoreCurrent()
+	if _, err := New(t.Context(), c); err == nil {
+		t.Fatal("there is a daemon")
 	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener"))
 }
 
 // Programs are planned in an imagined world as they are here, down to the digest:
