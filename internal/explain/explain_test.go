@@ -12,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/canon"
 	"palyra/internal/config"
+	"palyra/internal/policy"
 	"palyra/internal/rpc/wire"
 )
 
@@ -241,5 +242,20 @@ func TestBecame(t *testing.T) {
 		if got := strings.Join(became(&c), "\n"); got != want {
 			t.Errorf("%s", got)
 		}
+	}
+}
+
+// What policy says of a command is told of a call on record as well, where its end has other words.
+func TestJudgement(t *testing.T) {
+	asks := policy.Explanation{Verdict: palyra.Ask, Reason: "needs an approval; about this command: rm removes x"}
+	for said, want := range map[string][]string{
+		"the caller does not wait": {"policy: " + asks.Reason}, asks.Reason: nil,
+	} {
+		if got := judgement(said, asks); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", said, got)
+		}
+	}
+	if got := judgement("x", policy.Explanation{Verdict: palyra.Allow, Reason: "y"}); got != nil {
+		t.Errorf("of an allowed call: %q", got)
 	}
 }

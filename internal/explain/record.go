@@ -33,8 +33,17 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.turns(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, became(c), sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), became(c), sinceThen(c, now, judged))
 	return e, nil
+}
+
+// judgement is what policy says of a call that it does not just allow, where its end was told in
+// other words: also what the command would do, which those do not say.
+func judgement(said string, now policy.Explanation) []string {
+	if now.Verdict == palyra.Allow || now.Reason == "" || now.Reason == said {
+		return nil
+	}
+	return []string{"policy: " + now.Reason}
 }
 
 // became says how a call ended, and who answered where somebody was asked.

@@ -142,4 +142,10 @@ func notAwaited(c *palyra.Call) error {
 		WithRemedy("have an operator decide approval %s, then call again; or call without --no-wait", c.Approval)
 }
 
+// notAwaitedFresh refuses a call for which nobody is asked: no later call could use the answer.
+func notAwaitedFresh() error {
+	return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited, "policy wants an answer for this very call, and the caller does not wait").
+		WithRemedy("call without --no-wait, and have an operator decide while the call waits")
+}
+
 func promptDigest(a palyra.Approval) (palyra.Digest, error) { return a.Prompt.Digest() }

@@ -153,6 +153,9 @@ func (g *Gate) Resume(ctx context.Context, c *palyra.Call, watch Watcher) (palyr
 
 // ask looks for a lease, else opens the question and waits for its answer.
 func (w *walk) ask(ctx context.Context) (palyra.Outcome, error) {
+	if w.call.Proposal.NoWait && w.call.Verdict.Need.Fresh { // the answer would be for this call alone, which is over by then
+		return w.refuse(ctx, palyra.LayerApproval, notAwaitedFresh())
+	}
 	for try := 1; w.call.State != palyra.Pending; try++ {
 		d, ok, err := w.cover(ctx)
 		if err != nil {

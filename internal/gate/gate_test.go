@@ -308,6 +308,29 @@ func TestNoWaitLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
+// Nobody is asked for an answer that no call could use: it would be for this call alone, which
+// does not wait.
+func TestNoWaitAsksForNoFreshAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.verdict = asking(palyra.Allow)
+	once := w.verdict
+	w.verdict = func(r palyra.Request) palyra.Verdict {
+		v := once(r)
+		v.Need.Fresh = true
+		return v
+	}
+	out, err := w.doWith(t.Context(), palyra.Proposal{NoWait: true, Session: "S1", Tool: "palyra.fs.write"})
+	w.wantRefusal(out, err, palyra.LayerApproval, palyra.ReasonApprovalNotAwaited)
+	if out.ApprovalID != "" {
+		t.Errorf("an approval is named: %+v", out)
+	}
+	for _, e := range w.journal {
+		if e.Kind() == "approval.requested" {
+			t.Error("a question was opened")
+		}
+	}
+}
+
 // A question that was settled while we joined it is prepared anew, a few times.
 func TestAQuestionSettledWhileJoiningIsAskedAgain(t *testing.T) {
 	for _, losses := range []int{1, 2, 3} {

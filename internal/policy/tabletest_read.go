@@ -150,6 +150,9 @@ func (r *tableReader) cleanKeys(n *yaml.Node) {
 	}
 }
 
+// formerKeys are keys under names that they had before.
+var formerKeys = map[string]string{"door": "surface", "tool_execute_channels": "tool_execute_surfaces"}
+
 // fields reads a mapping by a table of its keys. Any other key is a mistake: a
 // condition that nobody reads would make a test pass for the wrong reason.
 func (r *tableReader) fields(n *yaml.Node, what string, needed []string, known map[string]func(*yaml.Node)) {
@@ -165,7 +168,15 @@ func (r *tableReader) fields(n *yaml.Node, what string, needed []string, known m
 			r.fault(k, "%s has no key %q; it has %s", what, palyra.Clip(k.Value, 64), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 			continue
 		}
-		seen[k.Value] = true
+		name := k.Value
+		if now, was := formerKeys[name]; was {
+			name = now
+		}
+		if seen[name] {
+			r.fault(k, "%s says %s twice, under this name or its former one", what, name)
+			continue
+		}
+		seen[name] = true
 		read(v)
 	}
 	for _, key := range needed {

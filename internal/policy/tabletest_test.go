@@ -133,6 +133,8 @@ func TestTableFaults(t *testing.T) {
 		"names twice":       {"tests:\n- &x {name: a}", "anchors"},
 		"same name":         {head + "{tool: palyra.echo}\n- {name: a, expect: deny, request: {tool: palyra.echo}}", `5:3: there is another test named "a"`},
 		"empty request":     {head + "{}", "4:12: a request needs a tool, argv or script"},
+		"former key too":    {head + "{argv: [a], surface: api, door: cli}", `a request says surface twice`},
+		"former list too":   {"config: {tool_execute_channels: [], tool_execute_surfaces: []}\n" + head + "{argv: [a]}", `config says tool_execute_surfaces twice`},
 		"request key":       {head + "{tol: x}", `4:13: a request has no key "tol"`},
 		"unknown tool":      {head + "{tool: nope}", `4:19: "nope" is no tool of Palyra's own`},
 		"own tool anew":     {head + "{tool: {name: palyra.echo, capabilities: []}}", "is Palyra's own tool"},

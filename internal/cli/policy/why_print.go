@@ -95,7 +95,7 @@ func printWhy(w io.Writer, v whyAnswer) {
 // usualContext is what of the context people look for first.
 var usualContext = []string{
 	"tool", "command_line", "subcommand", "tier", "network", "workspace", "workspace_known", "reads", "writes", "hosts", "secrets", "labels",
-	"destructive", "door",
+	"destructive", "surface",
 }
 
 // printContext prints what policies looked at: the usual in short, or all of it.

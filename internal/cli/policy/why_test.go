@@ -199,3 +199,12 @@ func FuzzWhyLine(f *testing.F) {
 		}
 	})
 }
+
+// People see how the caller came under the name that policies use.
+func TestWhyNamesTheSurface(t *testing.T) {
+	var out strings.Builder
+	printWhy(&out, whyAnswer{Context: json.RawMessage(`{"surface":"hook","door":"hook"}`)})
+	if text := out.String(); !strings.Contains(text, `surface`) || strings.Contains(text, "door") {
+		t.Error(text)
+	}
+}
