@@ -143,10 +143,15 @@ func (d *Daemon) openConsole(s *rpc.Server) {
 		return
 	}
 	address, err := s.OpenConsole(listen)
+	var elsewhere error
 	if d.Settings.Default("console.listen") && errors.Is(err, syscall.EADDRINUSE) { // another daemon's, perhaps
-		address, err = s.OpenConsole("127.0.0.1:0")
+		if address, err = s.OpenConsole("127.0.0.1:0"); err == nil {
+			elsewhere = palyra.Errorf(palyra.Unavailable, palyra.ReasonConfig, "%s is taken by another program, so it is served at %s until this daemon ends", listen, address).
+				WithRemedy("set console.listen to an address of its own (127.0.0.1:0 takes any that is free)")
+			d.Log.Warn("the console is not where it usually is", "usual", listen, "address", address)
+		}
 	}
-	d.trouble.set("console", err)
+	d.trouble.set("console", errors.Join(err, elsewhere))
 	if err != nil {
 		d.Log.Warn("no console", "error", err)
 		return

@@ -72,7 +72,8 @@ func (b *browser) signIn(code string) *http.Response {
 }
 
 // A second daemon of the same machine has a console too: at a port of its own, where
-// nobody has set one. One that was set and is taken is a problem that is said.
+// nobody has set one, and its status says where and why. One that was set and is taken
+// is a problem that is said.
 func TestTheConsoleOfASecondDaemon(t *testing.T) {
 	const usual = "127.0.0.1:7142"
 	if l, err := net.Listen("tcp", usual); err == nil { // else somebody has it already
@@ -84,10 +85,14 @@ func TestTheConsoleOfASecondDaemon(t *testing.T) {
 		t.Fatalf("the daemon died:\n%s", d.log)
 	}
 	s, err := d.client(client.OperatorDoor).Status(t.Context())
-	if err != nil || s.Console == "" || s.Console == usual || slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, "console") }) {
+	said := func(p string) bool { return strings.Contains(p, usual+" is taken") && strings.Contains(p, s.Console) }
+	if err != nil || s.Console == "" || s.Console == usual || !slices.ContainsFunc(s.Problems, said) {
 		t.Errorf("console %q, problems %q, %v", s.Console, s.Problems, err)
 	}
 	d.stop()
+	if !strings.Contains(d.log.String(), "not where it usually is") {
+		t.Errorf("the log does not say it:\n%s", d.log)
+	}
 	d.mustStart("PALYRA_CONSOLE_LISTEN=" + usual)
 	s, err = d.client(client.OperatorDoor).Status(t.Context())
 	if err != nil || s.Console != "" || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, "set console.listen to a free address") }) {
