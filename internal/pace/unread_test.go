@@ -46,8 +46,13 @@ func TestUnreadBodies(t *testing.T) {
 		return conn, bufio.NewReader(conn)
 	}
 	for _, c := range []struct{ path, head string }{
-		{"/", "Content-Length: 500"}, {"/", "Transfer-Encoding: chunked"}, {"/", "Expect: 100-continue\r\nContent-Length: 500"},
-		{"/flushed", "Content-Length: 500"}, {"/flushed", "Transfer-Encoding: chunked"}, {"/large", "Content-Length: 500"}, {"/large", "Transfer-Encoding: chunked"},
+		{"/", "Content-Length: 500"},
+		{"/", "Transfer-Encoding: chunked"},
+		{"/", "Expect: 100-continue\r\nContent-Length: 500"},
+		{"/flushed", "Content-Length: 500"},
+		{"/flushed", "Transfer-Encoding: chunked"},
+		{"/large", "Content-Length: 500"},
+		{"/large", "Transfer-Encoding: chunked"},
 	} {
 		path, head := c.path, c.path+" "+c.head
 		conn, r := dial(path, c.head)
