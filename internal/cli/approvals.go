@@ -10,6 +10,7 @@ import (
 
 	"palyra"
 	"palyra/client"
+	"palyra/internal/cli/evidence"
 	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
@@ -22,7 +23,7 @@ import (
 func approvalsCommand(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("approvals", "See and answer what agents ask for",
 		approvalsListCommand(inv), approvalsShowCommand(inv), approvalsDecideCommand(inv), approvalsWatchCommand(inv),
-		approvalsExportCommand(inv), approvalsVerifyCommand(inv))
+		approvalsExportCommand(inv), evidence.ApprovalsVerify(inv))
 }
 
 // approvalJSON is an approval as JSON shows it: the word itself and, beside it, the
@@ -106,15 +107,15 @@ func approvalsListCommand(inv *invocation.Invocation) *cobra.Command {
 
 func printApprovals(inv *invocation.Invocation, page client.ApprovalPage) error {
 	out := approvalPage{Approvals: []approvalJSON{}, Next: page.Next}
-	var rows [][]string
 	for _, p := range page.Approvals {
 		out.Approvals = append(out.Approvals, approvalOf(p))
-		rows = append(rows, []string{string(p.ID), stateOf(inv, p), string(p.Prompt.Risk.Level), string(p.Principal), p.Prompt.Summary})
 	}
-	return inv.Emit(out, func(w io.Writer) {
-		screen.Table(w, []string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"}, rows)
-		inv.More(page.Next)
-	})
+	return invocation.Page[palyra.Approval]{
+		JSON: out, Things: page.Approvals, Next: page.Next, Head: []string{"APPROVAL", "STATE", "RISK", "ASKED BY", "SUMMARY"},
+		Row: func(p palyra.Approval) []string {
+			return []string{string(p.ID), stateOf(inv, p), string(p.Prompt.Risk.Level), string(p.Principal), p.Prompt.Summary}
+		},
+	}.Show(inv)
 }
 
 // stateOf is an approval's state in a word or two.

@@ -43,14 +43,12 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			for i := range page.Calls {
 				page.Calls[i] = whole(page.Calls[i])
 			}
-			return inv.Emit(page, func(w io.Writer) {
-				var rows [][]string
-				for _, x := range page.Calls {
-					rows = append(rows, []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary})
-				}
-				screen.Table(w, []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"}, rows)
-				inv.More(page.Next)
-			})
+			return invocation.Page[palyra.Call]{
+				JSON: page, Things: page.Calls, Next: page.Next, Head: []string{"CALL", "STATE", "TOOL", "PRINCIPAL", "PROPOSED", "SUMMARY"},
+				Row: func(x palyra.Call) []string {
+					return []string{string(x.ID), string(x.State), x.Proposal.Tool, string(x.Proposal.Principal), screen.Stamp(x.Proposed), x.Detail.Summary}
+				},
+			}.Show(inv)
 		}),
 	}
 	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")

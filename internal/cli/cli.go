@@ -20,13 +20,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra/internal/cli/access"
+	"palyra/internal/cli/configuration"
 	"palyra/internal/cli/connect"
+	"palyra/internal/cli/evidence"
 	"palyra/internal/cli/execute"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/hook"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/mcp"
 	"palyra/internal/cli/policy"
+	"palyra/internal/cli/service"
 	"palyra/internal/cli/syntax"
 )
 
@@ -125,15 +128,14 @@ func help() *cobra.Command {
 // all lists the commands there are.
 func all(inv *invocation.Invocation) []*cobra.Command {
 	return []*cobra.Command{
-		upCommand(inv), downCommand(inv), statusCommand(inv), versionCommand(inv),
+		service.Up(inv), service.Down(inv), service.Status(inv), versionCommand(inv),
 		execute.ExecCommand(inv), execute.CheckCommand(inv), hook.Command(inv, connect.HookInstall(inv), connect.HookUninstall(inv)),
 		execute.RunCommand(inv), execute.RunsCommand(inv), toolsCommand(inv),
-		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv),
-		workspacesCommand(inv), access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv),
-		access.Console(inv), keysCommand(inv),
-		journalCommand(inv), attestCommand(inv), policy.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
-		sandboxCommand(inv), setupCommand(inv),
-		configurationCommand(inv),
-		manCommand(inv), exit.Topic(), environmentTopic(),
+		approvalsCommand(inv), leasesCommand(inv), sessionsCommand(inv), callsCommand(inv), workspacesCommand(inv),
+		access.Agents(inv, execute.AgentRunCommand(inv)), access.Operators(inv), access.Command(inv), devicesCommand(inv), access.Console(inv),
+		evidence.Keys(inv), evidence.Journal(inv), evidence.Attest(inv), evidence.Sandbox(inv, configuration.Profiles(inv)),
+		policy.Command(inv), mcp.Command(inv, connect.MCPInstall(inv), connect.MCPUninstall(inv)),
+		configuration.Setup(inv), configuration.Command(inv),
+		manCommand(inv), exit.Topic(), configuration.EnvironmentTopic(),
 	}
 }

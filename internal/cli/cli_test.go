@@ -105,7 +105,7 @@ func TestUsageErrors(t *testing.T) {
 		{"journal verify f", "--key is required"},
 		{"journal verify-proof f", "--key is required"},
 		{"attest verify f", "--key is required"},
-		{"attest verify f --key " + sampleKey + " --operator-key x", "is not an Ed25519 public key"},
+		{"attest verify f --key " + questiontest.SampleKey + " --operator-key x", "is not an Ed25519 public key"},
 		{"policy why", "ask about one thing"},
 		{"policy why X --tool y", "ask about one thing"},
 		{"policy why X -- ls", "ask about one thing"},

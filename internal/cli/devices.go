@@ -23,22 +23,14 @@ func devicesCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 func deviceListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the devices; revoked ones too", Args: syntax.Takes(), Example: "  palyra device list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Devices(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.Device{"devices": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, d := range list {
-					rows = append(rows, []string{d.Name, d.ID, string(d.Principal), string(d.Role), screen.Stamp(d.PairedAt), screen.Stamp(d.SeenAt), deviceEnd(inv, d)})
-				}
-				screen.Table(w, []string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Device]{
+		Short: "List the devices; revoked ones too", Example: "  palyra device list",
+		Name: "devices", Find: (*client.Client).Devices,
+		Head: []string{"NAME", "ID", "PRINCIPAL", "ROLE", "PAIRED", "SEEN", "STATE"},
+		Row: func(d palyra.Device) []string {
+			return []string{d.Name, d.ID, string(d.Principal), string(d.Role), screen.Stamp(d.PairedAt), screen.Stamp(d.SeenAt), deviceEnd(inv, d)}
+		},
+	}.Command(inv)
 }
 
 // deviceEnd is how a device stands.

@@ -36,14 +36,12 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			page.Leases = screen.Some(page.Leases)
-			return inv.Emit(page, func(w io.Writer) {
-				var rows [][]string
-				for _, l := range page.Leases {
-					rows = append(rows, []string{string(l.ID), string(l.Scope), leaseState(inv, l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)})
-				}
-				screen.Table(w, []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"}, rows)
-				inv.More(page.Next)
-			})
+			return invocation.Page[palyra.Lease]{
+				JSON: page, Things: page.Leases, Next: page.Next, Head: []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"},
+				Row: func(l palyra.Lease) []string {
+					return []string{string(l.ID), string(l.Scope), leaseState(inv, l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)}
+				},
+			}.Show(inv)
 		}),
 	}
 	cmd.Flags().BoolVar(&f.Ended, "all", false, "also those that ended")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"palyra"
+	"palyra/internal/cli/configuration"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 )
@@ -124,7 +125,7 @@ func TestDamagedRemote(t *testing.T) {
 }
 
 func TestEnvironmentAndCompletion(t *testing.T) {
-	if page := environmentTopic().Long; !strings.Contains(page, "PALYRA_REMOTE\n") {
+	if page := configuration.EnvironmentTopic().Long; !strings.Contains(page, "PALYRA_REMOTE\n") {
 		t.Errorf("%s", page)
 	}
 	code, out, _ := alone(t, []string{"PALYRA_HOME=" + t.TempDir()}, "__complete", "--remote", "")

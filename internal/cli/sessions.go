@@ -34,14 +34,12 @@ func sessionsListCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			page.Sessions = screen.Some(page.Sessions)
-			return inv.Emit(page, func(w io.Writer) {
-				var rows [][]string
-				for _, s := range page.Sessions {
-					rows = append(rows, []string{string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace})
-				}
-				screen.Table(w, []string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}, rows)
-				inv.More(page.Next)
-			})
+			return invocation.Page[palyra.Session]{
+				JSON: page, Things: page.Sessions, Next: page.Next, Head: []string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"},
+				Row: func(s palyra.Session) []string {
+					return []string{string(s.ID), string(s.Principal), string(s.Surface), s.Name, strconv.FormatInt(s.Calls, 10), screen.Stamp(s.UsedAt), screen.Stamp(s.ClosedAt), s.Workspace}
+				},
+			}.Show(inv)
 		}),
 	}
 	cmd.Flags().BoolVar(&f.Closed, "all", false, "also those that are closed")

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,12 +8,10 @@ import (
 
 	"palyra"
 	"palyra/client"
-	"palyra/client/evidence"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
-	"palyra/internal/cli/question"
+	"palyra/internal/cli/invocationtest"
 	"palyra/internal/cli/questiontest"
-	"palyra/internal/config"
 )
 
 func sampleCall() palyra.Call {
@@ -30,75 +24,21 @@ func sampleCall() palyra.Call {
 	}
 }
 
-func sampleAttestation() palyra.Attestation {
-	return palyra.Attestation{
-		ID: questiontest.SampleID, Call: questiontest.SampleID, Digest: questiontest.SampleDigest,
-		Predicate: palyra.Predicate{
-			CallID: questiontest.SampleID, SessionID: questiontest.SampleID, Principal: "agent:local", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", PlanDigest: questiontest.SampleDigest, Verdict: palyra.Ask,
-			Policies: []string{"ask-write"}, Decision: &palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, By: "user:ann"},
-			Separation: palyra.SeparationPassphrase, Tier: palyra.TierBuiltin, Executor: "builtin", Enforcement: palyra.Enforcement{Mode: "none"},
-			Outcome: palyra.OutcomeFinished, StartedAt: "2026-11-15T12:00:00Z", FinishedAt: "2026-11-15T12:00:01Z", Granted: palyra.Position{Seq: 9},
-		},
-	}
-}
-
-func sampleStatus() client.Status {
-	return client.Status{
-		Version: "1.2.3", StateID: "01KA3V3Q6M5D8W0Z1Y2X3C4STA", PID: 42, UID: 1000, StartedAt: questiontest.SampleNow.Add(-26 * time.Hour), Home: "/home/ann/.palyra", KeysDir: "/home/ann/.palyra/keys",
-		AgentSocket: "/run/agent.sock", OperatorSocket: "/run/operator.sock", JournalSize: 12, JournalOK: false, Bundle: questiontest.SampleDigest, Preset: "default",
-		Separation: palyra.SeparationNone, Pending: 3, Running: 1, Problems: []string{"the disk is nearly full"}, Features: map[string]string{"tier_c": "off", "tier_b": "off"},
-	}
-}
-
-// What commands print for people, page by page.
-func TestWords(t *testing.T) {
-	words := map[string]func(*invocation.Invocation, io.Writer) error{
-		"call": func(_ *invocation.Invocation, w io.Writer) error {
-			printCall(w, sampleCall(), questiontest.SampleID)
+// What commands print of a call.
+func TestCallInWords(t *testing.T) {
+	process := sampleCall()
+	process.Plan = questiontest.ProcessApproval().Plan
+	for name, x := range map[string]palyra.Call{
+		"call": sampleCall(), "call-process": process, "call-early": {ID: questiontest.SampleID, State: palyra.Proposed},
+	} {
+		attestation := questiontest.SampleID
+		if name == "call-early" {
+			attestation = ""
+		}
+		questiontest.Golden(t, name+".txt", invocationtest.Shown(t, false, func(inv *invocation.Invocation) error {
+			printCall(inv.Stdout, x, attestation)
 			return nil
-		},
-		"call-process": func(_ *invocation.Invocation, w io.Writer) error {
-			x := sampleCall()
-			x.Plan = questiontest.ProcessApproval().Plan
-			printCall(w, x, questiontest.SampleID)
-			return nil
-		},
-		"call-early": func(_ *invocation.Invocation, w io.Writer) error {
-			printCall(w, palyra.Call{ID: questiontest.SampleID, State: palyra.Proposed}, "")
-			return nil
-		},
-		"attestation": func(_ *invocation.Invocation, w io.Writer) error { printPredicate(w, sampleAttestation()); return nil },
-		"status":      func(inv *invocation.Invocation, w io.Writer) error { printStatus(inv, w, sampleStatus()); return nil },
-		"attest-good": func(_ *invocation.Invocation, w io.Writer) error {
-			printAttestReport(w, evidence.AttestationReport{Form: "outcome", KeyID: "k1", CallID: questiontest.SampleID, Tool: "palyra.echo", Checked: []string{"signature", "ids"}, Warnings: []string{"whose key it is was not checked"}})
-			return nil
-		},
-		"greeting": func(inv *invocation.Invocation, _ io.Writer) error {
-			u := launch{inv: inv, paths: config.Paths{OperatorKey: "/home/ann/operator.key"}, log: "/home/ann/palyrad.log"}
-			return u.greet(sampleStatus(), true)
-		},
-		"greeting-again": func(inv *invocation.Invocation, _ io.Writer) error {
-			return (&launch{inv: inv}).greet(sampleStatus(), false)
-		},
-	}
-	for name, f := range words {
-		questiontest.Golden(t, name+".txt", shown(t, false, func(inv *invocation.Invocation) error { return f(inv, inv.Stdout) }))
-	}
-	questiontest.Golden(t, "greeting.json", shown(t, true, func(inv *invocation.Invocation) error { return (&launch{inv: inv}).greet(sampleStatus(), true) }))
-}
-
-func TestPredicateWithoutAPerson(t *testing.T) {
-	at := sampleAttestation()
-	at.Predicate.Decision = nil
-	var b bytes.Buffer
-	printPredicate(&b, at)
-	if !strings.Contains(b.String(), "policy alone") {
-		t.Error(b.String())
-	}
-	b.Reset()
-	printAttestReport(&b, evidence.AttestationReport{})
-	if !strings.Contains(b.String(), "policy alone") {
-		t.Error(b.String())
+		}))
 	}
 }
 
@@ -129,71 +69,6 @@ func TestLeaseState(t *testing.T) {
 	}
 	if uses(-1) != "no count" || uses(0) != "0" {
 		t.Error("uses")
-	}
-}
-
-func TestNeed(t *testing.T) {
-	for want, n := range map[string]palyra.Need{
-		"1 person":                               {},
-		"2 different people":                     {Votes: 2, Separation: palyra.SeparationNone},
-		"1 person, separation device or better":  {Votes: 1, Separation: palyra.SeparationDevice},
-		"1 person, not the agent's owner":        {Votes: 1, OtherPerson: true},
-		"1 person, signed by a paired device":    {Votes: 1, Device: true},
-		"1 person, for this call only":           {Votes: 1, Fresh: true},
-		`1 person, separation \x1b or better`:    {Votes: 1, Separation: "\x1b"},
-		"3 different people, for this call only": {Votes: 3, Fresh: true},
-	} {
-		if got := question.Need(n); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-func TestTiers(t *testing.T) {
-	seen := map[string]bool{}
-	for _, tier := range []palyra.Tier{palyra.TierBuiltin, palyra.TierA, palyra.TierB, palyra.TierC, palyra.TierNode, "z"} {
-		text := question.TierText(tier)
-		if text == "" || seen[text] {
-			t.Errorf("%s: %q", tier, text)
-		}
-		seen[text] = true
-	}
-}
-
-func TestLimits(t *testing.T) {
-	if got := question.Limits(palyra.Limits{}); got != "those of the tier" {
-		t.Error(got)
-	}
-	got := question.Limits(palyra.Limits{WallMS: 500, CPUMS: 2000, MemoryBytes: 1 << 20, Processes: 2, OpenFiles: 3, FileBytes: 4, OutputBytes: 5, EmittedBytes: 6, DiskBytes: 7})
-	if want := "time 500ms, CPU 2s, memory 1 MiB, processes 2, open files 3, file size 4 bytes, output 5 bytes, printed in all 6 bytes, written to disk 7 bytes"; got != want {
-		t.Error(got)
-	}
-}
-
-func TestArguments(t *testing.T) {
-	for in, want := range map[string]string{
-		`{ "a" : "x\ty" }`:         `{"a":"x\ty"}`,
-		`{"a":"` + "\u202e" + `"}`: `{"a":"\u202e"}`,
-		`{"a":"\u001b\n\\n"}`:      `{"a":"\u001b\n\\n"}`,
-		`{"a":"\\x1b\u200b"}`:      `{"a":"\\x1b\u200b"}`,
-		"{\"a\":\"\u007f\"}":       `{"a":"\u007f"}`,
-		"{\"a\":\"\xff\"}":         `{"a":"\xff"}`,
-		`{"a":`:                    `{"a":`,
-		"not\x1bjson":              `not\x1bjson`,
-	} {
-		if got := question.Arguments(json.RawMessage(in)); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
-func TestReadable(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain": "", "a b": "", "tab\t": "", "caf\u00e9": "  reads: café", "\u202e": "", "文件 x": "  reads: 文件 x", "\xff": "",
-	} {
-		if got := question.Readable(in); got != want {
-			t.Errorf("readable(%q) = %q, want %q", in, got, want)
-		}
 	}
 }
 
@@ -230,23 +105,10 @@ func TestApprovalFilter(t *testing.T) {
 	}
 }
 
-func TestProgressOnlyOnATerminal(t *testing.T) {
-	inv := &invocation.Invocation{Stderr: &bytes.Buffer{}}
-	if progress(inv, "checked") != nil {
-		t.Error("a buffer gets progress")
-	}
-}
-
 func TestFirstSentence(t *testing.T) {
 	for in, want := range map[string]string{"One. Two.": "One.", "One.\nTwo": "One.", "One": "One", "": "", "v1.2 of it": "v1.2 of it"} {
 		if got := firstSentence(in); got != want {
 			t.Errorf("%q: %q", in, got)
 		}
-	}
-}
-
-func TestSettingText(t *testing.T) {
-	if settingText([]string{"a", "b"}) != "a, b" || settingText(int64(5)) != "5" || settingText("x") != "x" {
-		t.Error("settingText")
 	}
 }

@@ -43,23 +43,14 @@ func workspaceAddCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 func workspaceListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the registered directories", Args: syntax.Takes(),
-		Example: "  palyra workspace list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Workspaces(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.Workspace{"workspaces": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, ws := range list {
-					rows = append(rows, []string{ws.Path, ws.Name, strconv.FormatInt(ws.Owner, 10), string(ws.AddedBy), screen.Stamp(ws.AddedAt)})
-				}
-				screen.Table(w, []string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Workspace]{
+		Short: "List the registered directories", Example: "  palyra workspace list",
+		Name: "workspaces", Find: (*client.Client).Workspaces,
+		Head: []string{"PATH", "NAME", "UID", "ADDED BY", "ADDED"},
+		Row: func(ws palyra.Workspace) []string {
+			return []string{ws.Path, ws.Name, strconv.FormatInt(ws.Owner, 10), string(ws.AddedBy), screen.Stamp(ws.AddedAt)}
+		},
+	}.Command(inv)
 }
 
 func workspaceRemoveCommand(inv *invocation.Invocation) *cobra.Command {

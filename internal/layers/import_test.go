@@ -49,6 +49,7 @@ func edges() []edge {
 		{[]string{"**"}, []string{"internal/layers"}, false, "it has no code"},
 		{[]string{"internal/sandbox/sandboxtest"}, []string{"internal/sandbox/celltest"}, true, "the suite needs people and directories too"},
 		{support, []string{"internal/exetest"}, true, "a program that a test just wrote must be able to run"},
+		{[]string{"internal/cli/*test"}, []string{"internal/cli/*test"}, true, "samples of the command's parts fit together"},
 		{[]string{"**"}, support, false, "what only tests use is no part of the product"},
 
 		{words, []string{"internal/canon", "internal/subpath"}, true, "digests are made of canonical bytes; where a path lies is text"},

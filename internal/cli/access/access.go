@@ -30,22 +30,14 @@ func Command(inv *invocation.Invocation) *cobra.Command {
 }
 
 func userListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the people; removed ones too", Args: syntax.Takes(), Example: "  palyra access user list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Users(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.User{"users": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, u := range list {
-					rows = append(rows, []string{string(u.Principal), string(u.Role), everywhere(u.Workspaces), screen.Stamp(u.AddedAt), screen.Stamp(u.RemovedAt)})
-				}
-				screen.Table(w, []string{"PRINCIPAL", "ROLE", "WORKSPACES", "ADDED", "REMOVED"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.User]{
+		Short: "List the people; removed ones too", Example: "  palyra access user list",
+		Name: "users", Find: (*client.Client).Users,
+		Head: []string{"PRINCIPAL", "ROLE", "WORKSPACES", "ADDED", "REMOVED"},
+		Row: func(u palyra.User) []string {
+			return []string{string(u.Principal), string(u.Role), everywhere(u.Workspaces), screen.Stamp(u.AddedAt), screen.Stamp(u.RemovedAt)}
+		},
+	}.Command(inv)
 }
 
 func everywhere(list []string) string {

@@ -85,23 +85,14 @@ func absolute(path string) string {
 }
 
 func agentListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List agents", Args: syntax.Takes(),
-		Example: "  palyra agent list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Agents(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.Agent{"agents": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, x := range list {
-					rows = append(rows, []string{string(x.Principal), string(x.Owner), screen.Stamp(x.AddedAt), screen.Stamp(x.RemovedAt)})
-				}
-				screen.Table(w, []string{"AGENT", "OWNER", "ADDED", "REMOVED"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Agent]{
+		Short: "List agents", Example: "  palyra agent list",
+		Name: "agents", Find: (*client.Client).Agents,
+		Head: []string{"AGENT", "OWNER", "ADDED", "REMOVED"},
+		Row: func(x palyra.Agent) []string {
+			return []string{string(x.Principal), string(x.Owner), screen.Stamp(x.AddedAt), screen.Stamp(x.RemovedAt)}
+		},
+	}.Command(inv)
 }
 
 func agentRemoveCommand(inv *invocation.Invocation) *cobra.Command {

@@ -25,23 +25,14 @@ func Operators(inv *invocation.Invocation) *cobra.Command {
 }
 
 func operatorListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the operators' keys", Args: syntax.Takes(),
-		Example: "  palyra operator list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Operators(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.Operator{"operators": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, o := range list {
-					rows = append(rows, []string{o.KeyID, string(o.Principal), string(o.Role), string(o.Separation), screen.Stamp(o.AddedAt), screen.Stamp(o.RemovedAt)})
-				}
-				screen.Table(w, []string{"KEY", "PRINCIPAL", "ROLE", "SEPARATION", "ADDED", "REMOVED"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Operator]{
+		Short: "List the operators' keys", Example: "  palyra operator list",
+		Name: "operators", Find: (*client.Client).Operators,
+		Head: []string{"KEY", "PRINCIPAL", "ROLE", "SEPARATION", "ADDED", "REMOVED"},
+		Row: func(o palyra.Operator) []string {
+			return []string{o.KeyID, string(o.Principal), string(o.Role), string(o.Separation), screen.Stamp(o.AddedAt), screen.Stamp(o.RemovedAt)}
+		},
+	}.Command(inv)
 }
 
 // ownKey is the key of the person at the terminal.

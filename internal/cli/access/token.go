@@ -24,22 +24,14 @@ import (
 )
 
 func tokenListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the tokens, never themselves; revoked ones too", Args: syntax.Takes(), Example: "  palyra access token list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Tokens(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.Token{"tokens": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, t := range list {
-					rows = append(rows, []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), tokenEnd(inv, t)})
-				}
-				screen.Table(w, []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Token]{
+		Short: "List the tokens, never themselves; revoked ones too", Example: "  palyra access token list",
+		Name: "tokens", Find: (*client.Client).Tokens,
+		Head: []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"},
+		Row: func(t palyra.Token) []string {
+			return []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), tokenEnd(inv, t)}
+		},
+	}.Command(inv)
 }
 
 // tokenEnd is how a token stands.

@@ -59,16 +59,16 @@ func wordsOfStates() []string {
 // printRuns prints a page of runs.
 func printRuns(inv *invocation.Invocation, page client.RunPage) error {
 	page.Runs = screen.Some(page.Runs)
-	return inv.Emit(page, func(w io.Writer) {
-		var rows [][]string
-		for _, r := range page.Runs {
-			rows = append(rows, []string{
-				string(r.ID), string(r.State), r.Provider, string(r.Principal), strconv.FormatInt(r.Calls, 10), screen.Stamp(r.CreatedAt), screen.Stamp(r.EndedAt), r.Title,
-			})
-		}
-		screen.Table(w, []string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"}, rows)
-		inv.More(page.Next)
-	})
+	return invocation.Page[palyra.Run]{
+		JSON: page, Things: page.Runs, Next: page.Next,
+		Head: []string{"RUN", "STATE", "PROVIDER", "PRINCIPAL", "CALLS", "STARTED", "ENDED", "TITLE"},
+		Row: func(r palyra.Run) []string {
+			return []string{
+				string(r.ID), string(r.State), r.Provider, string(r.Principal), strconv.FormatInt(r.Calls, 10),
+				screen.Stamp(r.CreatedAt), screen.Stamp(r.EndedAt), r.Title,
+			}
+		},
+	}.Show(inv)
 }
 
 func runsShowCommand(inv *invocation.Invocation) *cobra.Command {

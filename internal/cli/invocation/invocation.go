@@ -154,13 +154,6 @@ func (inv *Invocation) WriteTo(ctx context.Context, path string, f func(context.
 	return nil
 }
 
-// More says how to see the rest of a list.
-func (inv *Invocation) More(cursor string) {
-	if cursor != "" {
-		inv.Say("palyra: there are more: --cursor %s", show.Arg(cursor))
-	}
-}
-
 // Interactive reports whether a person can be asked: they see stderr, type on
 // stdin, and did not ask for JSON.
 func (inv *Invocation) Interactive() bool {

@@ -36,12 +36,12 @@ func TestQuiet(t *testing.T) {
 	inv := &Invocation{Quiet: true}
 	inv.Stderr = &out
 	inv.Say("hello")
-	inv.More("cursor")
+	inv.more("cursor")
 	if out.Len() != 0 {
 		t.Errorf("%q", out.String())
 	}
 	inv.Quiet = false
-	inv.More("a b")
+	inv.more("a b")
 	if out.String() != "palyra: there are more: --cursor \"a b\"\n" {
 		t.Errorf("%q", out.String())
 	}

@@ -29,26 +29,14 @@ func completeUpstreams(inv *invocation.Invocation) cobra.CompletionFunc {
 }
 
 func listCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the MCP servers behind the gate", Args: syntax.Takes(),
-		Example: "  palyra mcp list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Upstreams(ctx)
-			if err != nil {
-				return err
-			}
-			for i := range list {
-				list[i] = wholeUpstream(list[i])
-			}
-			return inv.Emit(map[string][]palyra.Upstream{"upstreams": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, u := range list {
-					rows = append(rows, []string{u.Name, string(u.Transport), string(u.State), toolCounts(u), placeOf(u)})
-				}
-				screen.Table(w, []string{"NAME", "TRANSPORT", "STATE", "TOOLS", "SERVER"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Upstream]{
+		Short: "List the MCP servers behind the gate", Example: "  palyra mcp list",
+		Name: "upstreams", Find: (*client.Client).Upstreams, Whole: wholeUpstream,
+		Head: []string{"NAME", "TRANSPORT", "STATE", "TOOLS", "SERVER"},
+		Row: func(u palyra.Upstream) []string {
+			return []string{u.Name, string(u.Transport), string(u.State), toolCounts(u), placeOf(u)}
+		},
+	}.Command(inv)
 }
 
 // toolCounts says how many tools there are of each state.

@@ -84,3 +84,21 @@ func CheckSafe(t *testing.T, name, out string) {
 		t.Errorf("%s: nothing was printed", name)
 	}
 }
+
+// CheckJSON checks that JSON is safe to print and means what plain JSON means.
+func CheckJSON(t *testing.T, name string, v any, encode func(any) ([]byte, error)) {
+	t.Helper()
+	raw, err := encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	CheckSafe(t, name, string(raw))
+	plain, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back, want any
+	if json.Unmarshal(raw, &back) != nil || json.Unmarshal(plain, &want) != nil || !reflect.DeepEqual(back, want) {
+		t.Errorf("%s: the JSON means something else: %s", name, raw)
+	}
+}

@@ -1,4 +1,9 @@
-package cli
+// Package evidence is the commands that show, export and check what the daemon leaves
+// behind: the journal and proofs of it, attestations, exported approvals, what the
+// sandbox tiers were found to hold, and the keys to check all that with.
+//
+// A check of a file asks no daemon: it is made here, against the keys the person gives.
+package evidence
 
 import (
 	"bytes"
@@ -125,7 +130,8 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return raw, nil
 }
 
-func approvalsVerifyCommand(inv *invocation.Invocation) *cobra.Command {
+// ApprovalsVerify is `palyra approvals verify`.
+func ApprovalsVerify(inv *invocation.Invocation) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
 		Use: "verify FILE", Short: "Check an export of approvals; needs no daemon", Args: syntax.Takes("FILE"),

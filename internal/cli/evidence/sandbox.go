@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"context"
@@ -20,9 +20,10 @@ import (
 	"palyra/internal/show"
 )
 
-func sandboxCommand(inv *invocation.Invocation) *cobra.Command {
+// Sandbox is `palyra sandbox`, with the command that lists profiles.
+func Sandbox(inv *invocation.Invocation, profiles *cobra.Command) *cobra.Command {
 	return syntax.Parent("sandbox", "What the sandbox tiers of this machine really hold",
-		sandboxDoctorCommand(inv), sandboxPostureCommand(inv), sandboxVerifyCommand(inv), sandboxProfilesCommand(inv))
+		sandboxDoctorCommand(inv), sandboxPostureCommand(inv), sandboxVerifyCommand(inv), profiles)
 }
 
 func sandboxDoctorCommand(inv *invocation.Invocation) *cobra.Command {

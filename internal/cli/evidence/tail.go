@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func checkKind(kind string) error {
 	if kind == "" || slices.Contains(known, kind) {
 		return nil
 	}
-	near := nearest(kind, known)
+	near := syntax.Nearest(kind, known)
 	if len(near) == 0 {
 		near = known
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package service
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestAlive(t *testing.T) {
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(30 * time.Second)
 	for alive(cmd.Process.Pid) { // it ends as a process nobody asked about
 		select {
 		case <-tick.C:

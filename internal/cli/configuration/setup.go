@@ -1,4 +1,4 @@
-package cli
+package configuration
 
 import (
 	"bytes"
@@ -26,7 +26,8 @@ import (
 	profiles "palyra/internal/profile"
 )
 
-func setupCommand(inv *invocation.Invocation) *cobra.Command {
+// Setup is `palyra setup`.
+func Setup(inv *invocation.Invocation) *cobra.Command {
 	var s setting
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Let sandboxes see the toolchains of your home directory", Args: syntax.Takes(),

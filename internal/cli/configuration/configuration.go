@@ -1,4 +1,6 @@
-package cli
+// Package configuration is the commands about the settings of this machine, which need
+// no daemon: config, setup, the profiles of the sandbox, and the page of the variables.
+package configuration
 
 import (
 	"cmp"
@@ -26,7 +28,8 @@ import (
 	profiles "palyra/internal/profile"
 )
 
-func configurationCommand(inv *invocation.Invocation) *cobra.Command {
+// Command is `palyra config`.
+func Command(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("config", "Check and show the configuration; needs no daemon",
 		configCheckCommand(inv), configShowCommand(inv), configPathCommand(inv))
 }
@@ -193,8 +196,8 @@ func stateID(ctx context.Context, inv *invocation.Invocation) string {
 	return s.StateID
 }
 
-// environmentTopic is the help page `palyra help environment`.
-func environmentTopic() *cobra.Command {
+// EnvironmentTopic is the help page `palyra help environment`.
+func EnvironmentTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString("A setting is taken from the strongest place that names it: --set of `palyra up`, the\n" +
 		"environment, the user's config.toml, the system's, the default. These variables count:\n\n" +

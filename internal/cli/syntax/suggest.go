@@ -1,10 +1,10 @@
-package cli
+package syntax
 
 import "strings"
 
-// nearest returns the words that a mistyped one may have meant: those a few
+// Nearest returns the words that a mistyped one may have meant: those a few
 // letters away, else those that share a part of it.
-func nearest(typed string, words []string) []string {
+func Nearest(typed string, words []string) []string {
 	var near, related []string
 	part, _, _ := strings.Cut(typed, ".")
 	for _, w := range words {

@@ -1,4 +1,9 @@
-package cli
+// Package service is the commands that start and stop the daemon and say how it is:
+// up, down and status.
+//
+// No command but up starts a daemon. It is the program that was installed beside this
+// one, never one found in PATH.
+package service
 
 import (
 	"context"
@@ -22,7 +27,8 @@ import (
 	"palyra/internal/config"
 )
 
-func upCommand(inv *invocation.Invocation) *cobra.Command {
+// Up is `palyra up`.
+func Up(inv *invocation.Invocation) *cobra.Command {
 	var u launch
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start the daemon", Args: syntax.Takes(),

@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/syntax"
 	"palyra/internal/rpc/rpctest"
 )
 
@@ -109,7 +110,7 @@ func commandNames(cmd *cobra.Command) string {
 
 func TestSandboxCommands(t *testing.T) {
 	inv := &invocation.Invocation{}
-	cmd := sandboxCommand(inv)
+	cmd := Sandbox(inv, &cobra.Command{Use: "profiles", Short: "x", Example: "x", RunE: syntax.Group})
 	if got := commandNames(cmd); got != "doctor posture profiles verify" {
 		t.Errorf("%s", got)
 	}

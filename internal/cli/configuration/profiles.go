@@ -1,4 +1,4 @@
-package cli
+package configuration
 
 import (
 	"errors"
@@ -16,7 +16,8 @@ import (
 	profiles "palyra/internal/profile"
 )
 
-func sandboxProfilesCommand(inv *invocation.Invocation) *cobra.Command {
+// Profiles is `palyra sandbox profiles`.
+func Profiles(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "profiles [NAME]", Short: "List the profiles of sandboxes, or show one", Args: syntax.Takes("[NAME]"),
 		Long: "A profile says what a sandbox of tier C has beside the workspace: toolchains, caches,\n" +

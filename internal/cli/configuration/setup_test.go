@@ -1,37 +1,17 @@
 //go:build linux
 
-package cli
+package configuration
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"palyra/internal/cli/exit"
-	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/invocationtest"
 )
-
-// drive runs one command that stands for itself, in a home of its own.
-func drive(t *testing.T, home string, asJSON bool, command func(*invocation.Invocation) *cobra.Command, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	var out, talk bytes.Buffer
-	inv := &invocation.Invocation{
-		Env:   []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "palyra")},
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &talk, Context: t.Context(), JSON: asJSON,
-	}
-	cmd := command(inv)
-	cmd.SetArgs(args)
-	cmd.SetOut(&out)
-	cmd.SetErr(&talk)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err = cmd.ExecuteContext(t.Context())
-	return out.String(), talk.String(), err
-}
 
 // toolHome has a few toolchains, and secrets beside them.
 func toolHome(t *testing.T) string {
@@ -48,20 +28,20 @@ func toolHome(t *testing.T) string {
 func TestSetup(t *testing.T) {
 	home := toolHome(t)
 	file := filepath.Join(home, "palyra/profiles/toolchains.toml")
-	printed, _, err := drive(t, home, false, setupCommand, "--print")
+	printed, _, err := invocationtest.Drive(t, home, false, Setup, "--print")
 	if err != nil || !strings.Contains(printed, "~/.nvm/versions/node/v22.3.0/bin") || strings.Contains(printed, "ssh") {
 		t.Errorf("%v\n%s", err, printed)
 	}
 	if _, err := os.Lstat(file); err == nil {
 		t.Fatal("--print wrote it")
 	}
-	if _, _, err := drive(t, home, false, setupCommand); err == nil || !strings.Contains(err.Error(), "nobody to ask") {
+	if _, _, err := invocationtest.Drive(t, home, false, Setup); err == nil || !strings.Contains(err.Error(), "nobody to ask") {
 		t.Errorf("without a terminal: %v", err)
 	}
-	if _, _, err := drive(t, home, true, setupCommand); exit.Of(err) != exit.Usage {
+	if _, _, err := invocationtest.Drive(t, home, true, Setup); exit.Of(err) != exit.Usage {
 		t.Errorf("--json alone: %v", err)
 	}
-	out, _, err := drive(t, home, false, setupCommand, "--yes")
+	out, _, err := invocationtest.Drive(t, home, false, Setup, "--yes")
 	if err != nil || !strings.Contains(out, "written") || !strings.Contains(out, "Node.js by nvm, v22.3.0") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -72,7 +52,7 @@ func TestSetup(t *testing.T) {
 	if info, err := os.Lstat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	out, _, err = drive(t, home, true, setupCommand, "--yes")
+	out, _, err = invocationtest.Drive(t, home, true, Setup, "--yes")
 	var again struct {
 		Written    bool
 		File       string
@@ -81,13 +61,13 @@ func TestSetup(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &again) != nil || again.Written || again.File != file || len(again.Toolchains) != 3 {
 		t.Errorf("again: %v\n%s", err, out)
 	}
-	if out, _, err := drive(t, home, false, setupCommand, "--yes"); err != nil || !strings.Contains(out, "up to date") {
+	if out, _, err := invocationtest.Drive(t, home, false, Setup, "--yes"); err != nil || !strings.Contains(out, "up to date") {
 		t.Errorf("again: %v\n%s", err, out)
 	}
 }
 
 func TestSetupFindsNothing(t *testing.T) {
-	out, _, err := drive(t, t.TempDir(), false, setupCommand, "--yes")
+	out, _, err := invocationtest.Drive(t, t.TempDir(), false, Setup, "--yes")
 	if err != nil || !strings.Contains(out, "no toolchains were found") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -95,20 +75,20 @@ func TestSetupFindsNothing(t *testing.T) {
 
 func TestProfiles(t *testing.T) {
 	home := toolHome(t)
-	if _, _, err := drive(t, home, false, setupCommand, "--yes"); err != nil {
+	if _, _, err := invocationtest.Drive(t, home, false, Setup, "--yes"); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := drive(t, home, false, sandboxProfilesCommand)
+	out, _, err := invocationtest.Drive(t, home, false, Profiles)
 	for _, name := range []string{"dev", "git", "git-setup", "go", "node", "python", "rust", "toolchains"} {
 		if err != nil || !strings.Contains(out, "\n"+name+" ") {
 			t.Errorf("%s is missing: %v\n%s", name, err, out)
 		}
 	}
-	out, _, err = drive(t, home, false, sandboxProfilesCommand, "git-setup")
+	out, _, err = invocationtest.Drive(t, home, false, Profiles, "git-setup")
 	if err != nil || !strings.Contains(out, "always asks") || !strings.Contains(out, ".git/config") || strings.Contains(out, "hooks") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, _, err = drive(t, home, true, sandboxProfilesCommand, "toolchains")
+	out, _, err = invocationtest.Drive(t, home, true, Profiles, "toolchains")
 	var one struct {
 		Name   string
 		Source string
@@ -117,14 +97,14 @@ func TestProfiles(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &one) != nil || one.Name != "toolchains" || len(one.Mounts) != 3 || !strings.HasSuffix(one.Source, "toolchains.toml") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, _, err := drive(t, home, false, sandboxProfilesCommand, "nope"); err == nil || !strings.Contains(err.Error(), `"nope"`) {
+	if _, _, err := invocationtest.Drive(t, home, false, Profiles, "nope"); err == nil || !strings.Contains(err.Error(), `"nope"`) {
 		t.Errorf("%v", err)
 	}
 	bad := filepath.Join(home, "palyra/profiles/mine.toml")
 	if err := os.WriteFile(bad, []byte("mount = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := drive(t, home, false, sandboxProfilesCommand); err == nil || !strings.Contains(err.Error(), "line 1: there is no key mount") {
+	if _, _, err := invocationtest.Drive(t, home, false, Profiles); err == nil || !strings.Contains(err.Error(), "line 1: there is no key mount") {
 		t.Errorf("%v", err)
 	}
 }

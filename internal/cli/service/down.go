@@ -1,4 +1,4 @@
-package cli
+package service
 
 import (
 	"context"
@@ -20,7 +20,8 @@ import (
 	"palyra/internal/show"
 )
 
-func downCommand(inv *invocation.Invocation) *cobra.Command {
+// Down is `palyra down`.
+func Down(inv *invocation.Invocation) *cobra.Command {
 	s := stopping{inv: inv, patience: screen.SpanFlag(30 * time.Second)}
 	cmd := &cobra.Command{
 		Use: "down", Short: "Stop the daemon in good order", Args: syntax.Takes(),

@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"crypto/ed25519"
@@ -16,11 +16,8 @@ import (
 	"palyra/internal/cli/questiontest"
 )
 
-// A public key, and the same as a verifier line.
-const (
-	sampleKey      = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
-	sampleVerifier = "palyra/test+0f1d9bbd+AddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea"
-)
+// sampleVerifier is the sample key as a verifier line.
+const sampleVerifier = "palyra/test+0f1d9bbd+AddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea"
 
 func TestReadKey(t *testing.T) {
 	dir := t.TempDir()
@@ -32,9 +29,9 @@ func TestReadKey(t *testing.T) {
 		return path
 	}
 	for name, c := range map[string]struct{ value, key string }{
-		"a key":            {sampleKey, sampleKey},
+		"a key":            {questiontest.SampleKey, questiontest.SampleKey},
 		"a verifier line":  {sampleVerifier, sampleVerifier},
-		"a key in a file":  {write("key", sampleKey+"\n"), sampleKey},
+		"a key in a file":  {write("key", questiontest.SampleKey+"\n"), questiontest.SampleKey},
 		"a line in a file": {write("line", "  "+sampleVerifier+"\n"), sampleVerifier},
 	} {
 		got, err := readKey(c.value)
@@ -63,16 +60,16 @@ func TestReadTrust(t *testing.T) {
 	if _, err := readTrust(nil); exit.Of(err) != exit.Usage {
 		t.Errorf("no key at all: %v", err)
 	}
-	if _, err := readTrust([]string{sampleKey, "no such file"}); exit.Of(err) != exit.Failure {
+	if _, err := readTrust([]string{questiontest.SampleKey, "no such file"}); exit.Of(err) != exit.Failure {
 		t.Errorf("one bad key among good ones: %v", err)
 	}
 	if _, err := readJournalTrust(nil); exit.Of(err) != exit.Usage {
 		t.Errorf("no key for a journal: %v", err)
 	}
-	if _, err := readJournalTrust([]string{sampleKey}); exit.Of(err) != exit.Usage {
+	if _, err := readJournalTrust([]string{questiontest.SampleKey}); exit.Of(err) != exit.Usage {
 		t.Errorf("a journal was to be checked with a bare key: %v", err)
 	}
-	if tr, err := readJournalTrust([]string{sampleKey, sampleVerifier}); err != nil || !tr.ForJournal() {
+	if tr, err := readJournalTrust([]string{questiontest.SampleKey, sampleVerifier}); err != nil || !tr.ForJournal() {
 		t.Errorf("a verifier line after a bare key: %v", err)
 	}
 }

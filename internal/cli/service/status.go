@@ -1,4 +1,4 @@
-package cli
+package service
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"palyra/internal/show"
 )
 
-func statusCommand(inv *invocation.Invocation) *cobra.Command {
+// Status is `palyra status`.
+func Status(inv *invocation.Invocation) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Say how the daemon does", Args: syntax.Takes(),
 		Example: "  palyra status\n  palyra status --json | jq .pending",

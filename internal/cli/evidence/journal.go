@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"bytes"
@@ -19,7 +19,8 @@ import (
 	"palyra/internal/show"
 )
 
-func journalCommand(inv *invocation.Invocation) *cobra.Command {
+// Journal is `palyra journal`.
+func Journal(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("journal", "Read, check and export the journal",
 		journalTailCommand(inv), journalVerifyCommand(inv), journalExportCommand(inv), journalProofCommand(inv), journalVerifyProofCommand(inv))
 }

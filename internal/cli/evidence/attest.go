@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"context"
@@ -20,7 +20,8 @@ import (
 	"palyra/internal/show"
 )
 
-func attestCommand(inv *invocation.Invocation) *cobra.Command {
+// Attest is `palyra attest`.
+func Attest(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("attest", "Show and check attestations of what ran", attestShowCommand(inv), attestVerifyCommand(inv))
 }
 

@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package cli
+package evidence
 
 import (
 	"context"
@@ -17,28 +17,20 @@ import (
 	"palyra/internal/show"
 )
 
-func keysCommand(inv *invocation.Invocation) *cobra.Command {
+// Keys is `palyra keys`.
+func Keys(inv *invocation.Invocation) *cobra.Command {
 	return syntax.Parent("keys", "The daemon's own signing keys", keysListCommand(inv), keysExportCommand(inv), keysRotateCommand(inv))
 }
 
 func keysListCommand(inv *invocation.Invocation) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the keys; retired ones too", Args: syntax.Takes(),
-		Example: "  palyra keys list",
-		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			list, err := c.Keys(ctx)
-			if err != nil {
-				return err
-			}
-			return inv.Emit(map[string][]palyra.Key{"keys": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, k := range list {
-					rows = append(rows, []string{k.ID, k.Use, screen.Stamp(k.CreatedAt), screen.Stamp(k.RetiredAt), k.PublicKey})
-				}
-				screen.Table(w, []string{"KEY", "USE", "CREATED", "RETIRED", "PUBLIC KEY"}, rows)
-			})
-		}),
-	}
+	return invocation.List[palyra.Key]{
+		Short: "List the keys; retired ones too", Example: "  palyra keys list",
+		Name: "keys", Find: (*client.Client).Keys,
+		Head: []string{"KEY", "USE", "CREATED", "RETIRED", "PUBLIC KEY"},
+		Row: func(k palyra.Key) []string {
+			return []string{k.ID, k.Use, screen.Stamp(k.CreatedAt), screen.Stamp(k.RetiredAt), k.PublicKey}
+		},
+	}.Command(inv)
 }
 
 func keysExportCommand(inv *invocation.Invocation) *cobra.Command {

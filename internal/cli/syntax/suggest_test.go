@@ -1,23 +1,14 @@
-package cli
+package syntax
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestBounded(t *testing.T) {
-	if bounded("x") != "x" {
-		t.Error("short")
-	}
-	if got := bounded(strings.Repeat("x", shownOutput+1)); len(got) > shownOutput+60 || !strings.Contains(got, "\n(of 4097 bytes; --json has it whole)") {
-		t.Errorf("%d %q", len(got), got[max(len(got)-80, 0):])
-	}
-}
-
 func TestNearest(t *testing.T) {
 	words := []string{"call.granted", "grant.created", "grant.ended"}
 	for typed, want := range map[string]string{"call.grantd": "call.granted", "grant.x": "call.granted grant.created grant.ended", "zebra": "", "": ""} {
-		if got := strings.Join(nearest(typed, words), " "); got != want {
+		if got := strings.Join(Nearest(typed, words), " "); got != want {
 			t.Errorf("%q: %q", typed, got)
 		}
 	}
