@@ -55,11 +55,10 @@ const pairTries = 5
 // pairWatch tells a person how a pairing goes.
 type pairWatch struct {
 	inv   *invocation.Invocation
-	asker *execute. // asks the question in place
-		Asker
-	ctx  context.Context
-	noQR bool
-	last palyra.Pairing
+	asker *execute.Asker // asks the question in place
+	ctx   context.Context
+	noQR  bool
+	last  palyra.Pairing
 }
 
 // see is told of every change.

@@ -165,14 +165,14 @@ func deviceRemotesCommand(inv *invocation.Invocation) *cobra.Command {
 				return err
 			}
 			list, bad := client.Remotes(c.Paths.Remotes)
-			err = inv.Emit(map[string][]*client.Remote{"remotes": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, r := range list {
+			err = invocation.Page[*client.Remote]{
+				JSON: map[string][]*client.Remote{"remotes": screen.Some(list)}, Things: list,
+				Head: []string{"NAME", "ADDRESS", "AS", "ROLE", "CERTIFICATE", "UNTIL", "STATE"},
+				Row: func(r *client.Remote) []string {
 					ends, _ := r.Expires()
-					rows = append(rows, []string{r.Name, r.Address, r.Device.Name, string(r.Device.Role), certificateEnd(inv, r), screen.Stamp(ends), r.StateID})
-				}
-				screen.Table(w, []string{"NAME", "ADDRESS", "AS", "ROLE", "CERTIFICATE", "UNTIL", "STATE"}, rows)
-			})
+					return []string{r.Name, r.Address, r.Device.Name, string(r.Device.Role), certificateEnd(inv, r), screen.Stamp(ends), r.StateID}
+				},
+			}.Show(inv)
 			if err != nil {
 				return err
 			}

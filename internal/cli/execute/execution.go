@@ -27,18 +27,18 @@ type caller interface {
 // execution is one command on its way through the gate: what it reads, what it
 // prints, and the signals in between.
 type execution struct {
-	inv    *invocation.Invocation
-	client caller
-	asker  *Asker
-	input  proposal.Input
-	size   *proposal.Size // of -t; nil without
-	raw    *rawTerminal   // of -t; nil without
-	taken  bool           // the command has it: a second word that it runs changes nothing
-	stdout *printed
-	stderr *printed
-	spool  *spool        // between the call and the two
-	ready  chan struct{} // closed when output may be printed: when the terminal is the command's
-	unveil func()        // closes ready
+	inv        *invocation.Invocation
+	client     caller
+	asker      *Asker
+	input      proposal.Input
+	size       *proposal.Size // of -t; nil without
+	raw        *rawTerminal   // of -t; nil without
+	taken      bool           // the command has it: a second word that it runs changes nothing
+	printedOut *printed
+	printedErr *printed
+	spool      *spool        // between the call and the two
+	ready      chan struct{} // closed when output may be printed: when the terminal is the command's
+	unveil     func()        // closes ready
 
 	state    commandState
 	lastStop time.Time      // when the last Ctrl-C came; the listener's own
@@ -74,7 +74,7 @@ func (x *execution) unless(ctx context.Context, err error) error {
 
 // run proposes the call and follows it to its end.
 func (x *execution) run(ctx context.Context, r client.CallRequest) error {
-	x.stdout, x.stderr = x.printedTo(x.inv.Stdout), x.printedTo(x.inv.Stderr)
+	x.printedOut, x.printedErr = x.printedTo(x.inv.Stdout), x.printedTo(x.inv.Stderr)
 	r.StreamOutput = !x.inv.JSON
 	feeding, done := context.WithCancel(ctx)
 	x.asker.elsewhere, x.inv.RawNow = x.raw.taken, x.raw.taken
@@ -134,9 +134,9 @@ func (x *execution) printAll() {
 // print passes on a piece of output. When nobody takes it any more the call is
 // ended, as a command in a pipe would be.
 func (x *execution) print(c palyra.Chunk) {
-	p := x.stdout
+	p := x.printedOut
 	if c.Stream == "stderr" {
-		p = x.stderr
+		p = x.printedErr
 	}
 	if p.broken != nil {
 		return
@@ -164,7 +164,7 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 		}
 		return exit.Error{Code: code}
 	}
-	if missing := x.restOf(o); x.cutShort(missing) && x.stdout.bare && code == exit.OK {
+	if missing := x.restOf(o); x.cutShort(missing) && x.printedOut.bare && code == exit.OK {
 		code = exit.Palyra // a reader must not take half of it for the whole
 	}
 	x.network(o)
@@ -180,8 +180,8 @@ func (x *execution) finish(ctx context.Context, o palyra.Outcome) error {
 
 // freshLine starts a line on the terminal, where the command left one open.
 func (x *execution) freshLine() {
-	x.stdout.freshLine()
-	x.stderr.freshLine()
+	x.printedOut.freshLine()
+	x.printedErr.freshLine()
 }
 
 // outcomeStream is the bytes of one stream of an outcome.

@@ -130,7 +130,10 @@ func (x *execution) restOf(o palyra.Outcome) (missing []string) {
 		p    *printed
 		kept []byte
 		cut  bool
-	}{{"stdout", x.stdout, outcomeStream(o.Stdout, o.StdoutB64), o.Truncated}, {"stderr", x.stderr, outcomeStream(o.Stderr, o.StderrB64), o.Truncated}} {
+	}{
+		{"stdout", x.printedOut, outcomeStream(o.Stdout, o.StdoutB64), o.Truncated},
+		{"stderr", x.printedErr, outcomeStream(o.Stderr, o.StderrB64), o.Truncated},
+	} {
 		n := int64(0)
 		if s.cut {
 			n = s.p.end(s.kept)

@@ -150,17 +150,16 @@ func historyCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return inv.Emit(map[string]any{"activations": screen.Some(list)}, func(w io.Writer) {
-				var rows [][]string
-				for _, x := range list {
+			return invocation.Page[client.Activation]{
+				JSON: map[string]any{"activations": screen.Some(list)}, Things: list, Head: []string{"NUMBER", "SINCE", "BY", "BUNDLE", ""},
+				Row: func(x client.Activation) []string {
 					now := ""
 					if x.InForce {
 						now = "in force"
 					}
-					rows = append(rows, []string{strconv.FormatInt(x.Number, 10), screen.Stamp(x.At), string(x.By), string(x.Bundle), now})
-				}
-				screen.Table(w, []string{"NUMBER", "SINCE", "BY", "BUNDLE", ""}, rows)
-			})
+					return []string{strconv.FormatInt(x.Number, 10), screen.Stamp(x.At), string(x.By), string(x.Bundle), now}
+				},
+			}.Show(inv)
 		}),
 	}
 	cmd.Flags().Int64Var(&limit, "limit", 50, "how many, up to "+strconv.Itoa(maxHistory))
