@@ -51,7 +51,7 @@ func Run(ctx context.Context, dir fs.FS, base palyra.Snapshot) (Report, error) {
 		return r, nil
 	}
 	r.Bundle, r.Policies = b.Digest(), len(b.Policies())
-	tests, problems := policy.Config{Bundle: b, Snapshot: base, Analyse: command.Of}.Test(ctx, b.Files())
+	tests, problems := policy.Run(ctx, policy.Config{Bundle: b, Snapshot: base, Analyse: command.Of}, b.Files())
 	r.Tests, r.Problems = append(r.Tests, tests...), append(r.Problems, problems...)
 	for _, t := range tests {
 		if !t.OK {

@@ -80,7 +80,7 @@ func givenUp(cause error) error {
 
 // tests runs the bundle's own tests, and reports whether all went well.
 func (d *Bundles) tests(ctx context.Context, b *policy.Bundle, check *wire.PolicyCheck) bool {
-	results, problems := d.Judging(b).Test(ctx, b.Files())
+	results, problems := policy.Run(ctx, d.Judging(b), b.Files())
 	check.Problems = append(check.Problems, problemWords(problems)...)
 	good := len(problems) == 0
 	for _, r := range results {

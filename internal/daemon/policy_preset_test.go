@@ -20,7 +20,7 @@ func TestPresetsPassTheirOwnTests(t *testing.T) {
 		if b == nil {
 			t.Fatal(name, report.Problems)
 		}
-		results, problems := policy.Config{Bundle: b, Snapshot: palyra.Snapshot{MaxCallsPerRun: 64}, Analyse: command.Of}.Test(t.Context(), b.Files())
+		results, problems := policy.Run(t.Context(), policy.Config{Bundle: b, Snapshot: palyra.Snapshot{MaxCallsPerRun: 64}, Analyse: command.Of}, b.Files())
 		for _, p := range problems {
 			t.Errorf("%s: %+v", name, p)
 		}

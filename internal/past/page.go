@@ -9,7 +9,7 @@ import (
 	"palyra"
 	"palyra/internal/approval"
 	"palyra/internal/journal"
-	"palyra/internal/policy"
+	"palyra/internal/policy/replay"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/run"
 )
@@ -17,9 +17,9 @@ import (
 // records goes through the calls that a query picks, in the order of their
 // proposals. The journal says how each was judged first: a row holds what was
 // judged last. While a page is read and judged, the next one is fetched.
-func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(policy.Record) error) error {
+func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.Record) error) error {
 	r := &reader{Config: p.Config, plans: newMemo(palyra.ReadJudgedPlan), tools: newMemo(readTool)}
-	return func(yield func(policy.Record) error) error {
+	return func(yield func(replay.Record) error) error {
 		return ahead(ctx, func(ctx context.Context, hand func(*page) error) error {
 			return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
 				page, err := r.fetch(ctx, rows)
@@ -108,8 +108,8 @@ func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
 }
 
 // read makes records of a page on every core.
-func (r *reader) read(p *page) []policy.Record {
-	out := make([]policy.Record, len(p.rows))
+func (r *reader) read(p *page) []replay.Record {
+	out := make([]replay.Record, len(p.rows))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(out)) {

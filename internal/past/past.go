@@ -15,6 +15,7 @@ import (
 	"palyra/internal/bundle"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
+	"palyra/internal/policy/replay"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/run"
 )
@@ -45,7 +46,7 @@ func (p Past) Replay(ctx context.Context, q wire.ReplayQuery, progress func(int6
 	if err != nil {
 		return wire.ReplayReport{}, err
 	}
-	r, err := policy.Replay(ctx, p.records(ctx, q), e, progress)
+	r, err := replay.Run(ctx, p.records(ctx, q), e, progress)
 	if err != nil {
 		return wire.ReplayReport{}, err
 	}
@@ -57,7 +58,7 @@ func (p Past) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progre
 	if q.Until.IsZero() { // the calls are gone through more than once, and must be the same each time
 		q.Until = p.Now()
 	}
-	s, err := policy.Suggest(ctx, p.records(ctx, q), p.judging(p.Bundles.Engine().Bundle()), rules, progress)
+	s, err := replay.Suggest(ctx, p.records(ctx, q), p.judging(p.Bundles.Engine().Bundle()), rules, progress)
 	if err != nil {
 		return wire.PolicySuggestion{}, err
 	}
@@ -97,7 +98,7 @@ func (p Past) candidate(ctx context.Context, files map[string]string) (*policy.B
 }
 
 // reportWords is a report in the doors' words: their JSON is the same.
-func reportWords(r policy.ReplayReport) (out wire.ReplayReport, err error) {
+func reportWords(r replay.Report) (out wire.ReplayReport, err error) {
 	raw, err := json.Marshal(r)
 	if err == nil {
 		err = json.Unmarshal(raw, &out)

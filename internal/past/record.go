@@ -12,6 +12,7 @@ import (
 	"palyra/internal/bundle"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
+	"palyra/internal/policy/replay"
 	"palyra/internal/run"
 )
 
@@ -27,8 +28,8 @@ const (
 )
 
 // record is a call as it was judged first, and what people answered.
-func (r *reader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) policy.Record {
-	gap := policy.Record{Call: row.ID}
+func (r *reader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *scratch) replay.Record {
+	gap := replay.Record{Call: row.ID}
 	parts, err := row.Read()
 	if err != nil {
 		gap.Gap = GapRow
@@ -56,7 +57,7 @@ func (r *reader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *
 }
 
 // judged is what was judged and how, or why that is not on record.
-func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out policy.Record, gap string) {
+func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out replay.Record, gap string) {
 	var v keptVerdict
 	plan, planErr := r.plans.read(parts.Plan, s)
 	tool, toolErr := r.tools.read(parts.Tool, s)
@@ -77,7 +78,7 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 		return out, GapOwn
 	}
 	pr.Labels = first.Labels
-	out = policy.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.RequestOf(&palyra.Call{ID: row.ID, Proposal: pr, Tool: tool.value, Plan: plan.value})}
+	out = replay.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.RequestOf(&palyra.Call{ID: row.ID, Proposal: pr, Tool: tool.value, Plan: plan.value})}
 	out.Request.Standing = standing(first)
 	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
 		return out, ""
@@ -98,10 +99,10 @@ func standing(first palyra.CallJudged) *palyra.Standing {
 
 // answered adds what people said. The row of a call that did not run holds no
 // answer: the question does.
-func (r *reader) answered(out *policy.Record, row run.Past, parts run.PastCall, e approval.Ended) {
+func (r *reader) answered(out *replay.Record, row run.Past, parts run.PastCall, e approval.Ended) {
 	var d palyra.Decision
 	if readIf(parts.Decision, &d) != nil {
-		*out = policy.Record{Call: row.ID, Gap: GapRow}
+		*out = replay.Record{Call: row.ID, Gap: GapRow}
 		return
 	}
 	if d.Answer != palyra.AnswerPending {

@@ -23,7 +23,7 @@ func standing(roles []string) (s palyra.Standing) {
 // anything while a policy fails to evaluate.
 func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []string, action, resourceType, resourceID string) (bool, []palyra.PolicyHit) {
 	s := e.live.Load()
-	uid, err := principalUID(p)
+	uid, err := PrincipalUID(p)
 	if err != nil {
 		return false, nil
 	}

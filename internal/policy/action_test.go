@@ -63,7 +63,7 @@ func TestAgentsNeverDecide(t *testing.T) {
 	for name, text := range defaults(t).files {
 		files[name] = text
 	}
-	b, err := compile(files)
+	b, err := Compile(files)
 	if err != nil {
 		t.Fatal(err)
 	}

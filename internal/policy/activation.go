@@ -37,12 +37,12 @@ func (s *Snapshots) Activate(ctx context.Context, b *Bundle, snap palyra.Snapsho
 	if b == nil || a.By == "" {
 		return Activation{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: activate: no bundle or nobody to answer for it")
 	}
-	snap.Bundle = b.digest
+	snap.Bundle = b.Digest()
 	digest, body, err := encodeSnapshot(snap)
 	if err != nil {
 		return Activation{}, err
 	}
-	files, err := json.Marshal(b.files)
+	files, err := json.Marshal(b.Files())
 	if err != nil {
 		return Activation{}, fmt.Errorf("policy: activate: %w", err)
 	}
@@ -52,16 +52,16 @@ func (s *Snapshots) Activate(ctx context.Context, b *Bundle, snap palyra.Snapsho
 		if err != nil && !errors.Is(err, store.ErrNoRows) {
 			return err
 		}
-		if now = last; last.Bundle == b.digest && last.Snapshot == digest {
+		if now = last; last.Bundle == b.Digest() && last.Snapshot == digest {
 			return nil
 		}
 		if err := s.keepSnapshot(tx, digest, body); err != nil {
 			return err
 		}
-		if err := s.keepBundle(tx, b.digest, string(files)); err != nil {
+		if err := s.keepBundle(tx, b.Digest(), string(files)); err != nil {
 			return err
 		}
-		now, err = s.keepActivation(tx, palyra.PolicyActivated{Bundle: b.digest, Snapshot: digest, By: a.By, Signature: a.Signature})
+		now, err = s.keepActivation(tx, palyra.PolicyActivated{Bundle: b.Digest(), Snapshot: digest, By: a.By, Signature: a.Signature})
 		return err
 	})
 	if err != nil {

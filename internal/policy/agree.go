@@ -56,5 +56,5 @@ func torn(v *palyra.Verdict) {
 		names = append(names, h.ID)
 	}
 	v.Reason = "no answer could satisfy all that is asked of one, so nobody is asked: " + v.Reason
-	v.Remedy = palyra.Clip("an operator must change the policies so that one answer does: "+strings.Join(names, ", "), maxNote)
+	v.Remedy = palyra.Clip("an operator must change the policies so that one answer does: "+strings.Join(names, ", "), MaxNote)
 }

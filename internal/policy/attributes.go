@@ -23,12 +23,12 @@ type attribute struct {
 // when it is first asked for: most policies look at few of them.
 var attributes = [...]attribute{
 	{"tool", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Tool) }},
-	{"capabilities", func(c *call) cedar.Value { return stringSet(c.found.capabilities) }},
-	{"sensitive", func(c *call) cedar.Value { return cedar.Boolean(c.found.sensitive) }},
-	{"read_only", func(c *call) cedar.Value { return cedar.Boolean(c.found.readOnly) }},
-	{"destructive", func(c *call) cedar.Value { return cedar.Boolean(c.found.destructive) }},
+	{"capabilities", func(c *call) cedar.Value { return stringSet(c.found.Capabilities) }},
+	{"sensitive", func(c *call) cedar.Value { return cedar.Boolean(c.found.Sensitive) }},
+	{"read_only", func(c *call) cedar.Value { return cedar.Boolean(c.found.ReadOnly) }},
+	{"destructive", func(c *call) cedar.Value { return cedar.Boolean(c.found.Destructive) }},
 	{"argv", func(c *call) cedar.Value { return stringSet(c.request.Plan.Argv) }},
-	{"command_line", func(c *call) cedar.Value { return cedar.String(commandLine(c.request.Plan.Argv)) }},
+	{"command_line", func(c *call) cedar.Value { return cedar.String(CommandLine(c.request.Plan.Argv)) }},
 	{"cwd", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
 	{"env", func(c *call) cedar.Value { return envNames(c.request.Plan.Env) }},
 	{"stdin_live", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == palyra.StdinLive) }},
@@ -40,7 +40,7 @@ var attributes = [...]attribute{
 	{"calls_used", func(c *call) cedar.Value { return cedar.Long(c.request.CallsUsed) }},
 	{"budget", func(c *call) cedar.Value { return cedar.Long(c.budget(c.request)) }},
 	{"labels", func(c *call) cedar.Value { return stringSet(c.request.Labels) }},
-	{"risk", func(c *call) cedar.Value { return c.found.record() }},
+	{"risk", func(c *call) cedar.Value { return riskRecord(c.found) }},
 	{"session_id", func(c *call) cedar.Value { return cedar.String(c.request.Session) }},
 	{"session", func(c *call) cedar.Value { return sessionUID(c.request.Session) }},
 	{"surface", func(c *call) cedar.Value { return cedar.String(c.request.Surface) }},
@@ -56,7 +56,7 @@ var attributes = [...]attribute{
 	{"unix_sockets", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.UnixSockets) }},
 	{"mechanisms", func(c *call) cedar.Value { return stringSet(c.request.Plan.Enforcement.Mechanisms) }},
 	{"limits", func(c *call) cedar.Value { return limitSet(c.request.Plan.Enforcement.Limits) }},
-	{"workspace_needed", func(c *call) cedar.Value { return cedar.Boolean(c.found.workspace) }},
+	{"workspace_needed", func(c *call) cedar.Value { return cedar.Boolean(c.found.Workspace) }},
 	{"workspace_known", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Workspace.Known) }},
 	{"egress", func(c *call) cedar.Value { return hostPairs(c.egress) }},
 	{"hosts", func(c *call) cedar.Value { return hostNames(c.egress) }},
@@ -268,18 +268,18 @@ func envNames(env []palyra.EnvVar) cedar.Set {
 	return stringSet(names)
 }
 
-func hostPairs(list []host) cedar.Set {
+func hostPairs(list []Host) cedar.Set {
 	both := make([]cedar.Value, len(list))
 	for i, h := range list {
-		both[i] = cedar.NewRecord(cedar.RecordMap{"host": cedar.String(h.name), "port": cedar.Long(h.port)})
+		both[i] = cedar.NewRecord(cedar.RecordMap{"host": cedar.String(h.Name), "port": cedar.Long(h.Port)})
 	}
 	return cedar.NewSet(both...)
 }
 
-func hostNames(list []host) cedar.Set {
+func hostNames(list []Host) cedar.Set {
 	only := make([]string, len(list))
 	for i, h := range list {
-		only[i] = h.name
+		only[i] = h.Name
 	}
 	return stringSet(only)
 }

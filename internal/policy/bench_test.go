@@ -2,10 +2,8 @@ package policy
 
 import (
 	"fmt"
-	"io/fs"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"palyra"
 )
@@ -26,21 +24,11 @@ func grown(t testing.TB, n int) *Bundle {
 		}[i%6]
 		fmt.Fprintf(&b, "@id(\"op-%d\") permit (%s) when { context.approval.granted && context.writes.isEmpty() };\n", i, fmt.Sprintf(scope, i))
 	}
-	dir, err := fs.Sub(shipped, "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := fstest.MapFS{"operator.cedar": {Data: []byte(b.String())}}
-	for name, text := range files {
-		m[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	out, err := Load(m)
-	if err != nil {
-		t.Fatal(err)
+	files := defaults(t).Files()
+	files["operator.cedar"] = b.String()
+	out, report := Check(files)
+	if out == nil {
+		t.Fatal(report.Problems)
 	}
 	return out
 }

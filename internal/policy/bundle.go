@@ -100,8 +100,11 @@ func (b *Bundle) Policies() []palyra.PolicyHit {
 	return hits
 }
 
-// sum is the digest over the sorted names and the SHA-256 of each content.
-func sum(files map[string]string) (palyra.Digest, error) {
+// Knows reports whether the bundle has a policy of the id.
+func (b *Bundle) Knows(id string) bool { return b.byID[cedar.PolicyID(id)] != nil }
+
+// Sum is the digest of a bundle of these files: over the sorted names and the SHA-256 of each content.
+func Sum(files map[string]string) (palyra.Digest, error) {
 	digests := make(map[string]string, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		digests[name] = string(palyra.SumBytes([]byte(files[name])))

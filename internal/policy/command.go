@@ -6,7 +6,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
-	"palyra/internal/trusted"
+	"palyra/internal/policy/risk"
 )
 
 // classes are those that policies can compare with.
@@ -42,34 +42,9 @@ func commandRecord(c palyra.Command) cedar.Record {
 	})
 }
 
-// command adds what the words of a command tell. A program that is understood to its
-// last word, and that the full sandbox holds, is no more than what it does: it looks,
-// builds, or changes files of the workspace. One that only looks is no risk by what a
-// program could do.
-func (f *findings) command(c palyra.Command, p palyra.Plan) {
-	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict &&
-		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))
-	for i := range f.factors {
-		switch x := &f.factors[i]; {
-		case !tame:
-		case c.Class == palyra.CommandReadOnly && (x.name == string(palyra.ProcessExec) || x.name == string(palyra.FilesystemWrite)):
-			x.rank = 0
-		case x.name == string(palyra.ProcessExec):
-			x.rank = 1
-		}
-	}
-	for _, at := range c.Outside {
-		f.add(1, "outside_path", at)
-		if trusted.Secret(at) {
-			f.add(2, "secret_place", at)
-		}
-	}
-	if c.Class != palyra.CommandDestructive {
-		return
-	}
-	detail := ""
-	if len(c.Why) > 0 {
-		detail = c.Why[0]
-	}
-	f.add(3, "destructive_command", detail)
+// riskRecord is the findings for policies.
+func riskRecord(f risk.Findings) cedar.Record {
+	return cedar.NewRecord(cedar.RecordMap{
+		"level": cedar.String(f.Level()), "rank": cedar.Long(f.Rank()), "factors": stringSet(f.Names()),
+	})
 }

@@ -20,18 +20,18 @@ import (
 	"palyra"
 )
 
-// maxNote bounds @reason and @remedy, which go to agents and prompts.
-const maxNote = 512
+// MaxNote bounds @reason and @remedy, which go to agents and prompts.
+const MaxNote = 512
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-// compile makes a bundle of files, which hold their schema. The guard is for
+// Compile makes a bundle of the files of one that was in force, which hold their schema. The guard is for
 // defects of the library: hostile text must not end the daemon.
-func compile(files map[string]string) (*Bundle, error) {
+func Compile(files map[string]string) (*Bundle, error) {
 	return compileWithin(context.Background(), files)
 }
 
-// compileWithin is compile that ends with ctx, between two policies.
+// compileWithin is Compile that ends with ctx, between two policies.
 func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -39,7 +39,7 @@ func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err
 		}
 	}()
 	b = &Bundle{files: files, byID: map[cedar.PolicyID]*rule{}}
-	if b.digest, err = sum(files); err != nil {
+	if b.digest, err = Sum(files); err != nil {
 		return nil, err
 	}
 	model, err := resolve(files[schemaFile])
@@ -146,8 +146,8 @@ func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 		fail("@id %q is already used at %s:%d", id, other.hit.File, other.hit.Line)
 	}
 	for _, note := range []string{string(notes["reason"]), string(notes["remedy"])} {
-		if len(note) > maxNote || !utf8.ValidString(note) || strings.ContainsFunc(note, unprintable) {
-			fail("@reason and @remedy must be printable text of at most %d bytes", maxNote)
+		if len(note) > MaxNote || !utf8.ValidString(note) || strings.ContainsFunc(note, unprintable) {
+			fail("@reason and @remedy must be printable text of at most %d bytes", MaxNote)
 			break
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/risk"
 )
 
 // call is one request under judgement. Entities and context are built once;
@@ -21,8 +22,8 @@ type call struct {
 	risk      palyra.Risk
 	words     palyra.Command // what its words tell
 	standing  palyra.Standing
-	found     findings
-	egress    []host
+	found     risk.Findings
+	egress    []Host
 	values    []cedar.Value   // of attributes, as far as they were asked for
 	made      attrs           // those
 	base      cedar.RecordMap // the whole context without the approval; nil: not yet made
@@ -37,7 +38,7 @@ type call struct {
 // newCall builds everything policy looks at. An error means that the request
 // cannot be put into policy's terms, and so cannot be judged.
 func (s *state) newCall(r palyra.Request) (*call, error) {
-	uid, err := principalUID(r.Principal)
+	uid, err := PrincipalUID(r.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if r.Tool.Name == "" || r.Tool.Name != r.Plan.Tool {
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: the plan is not one of the tool")
 	}
-	egress, err := hostsOf(r.Plan.Egress)
+	egress, err := HostsOf(r.Plan.Egress)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +56,14 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, command := examine(r), s.analyse(r.Plan)
-	f.command(command, r.Plan)
-	tool := s.toolEntity(r, f.capabilities, r.Tool.Sensitive())
+	f, command := risk.Examine(r), s.analyse(r.Plan)
+	f.Command(command, r.Plan)
+	tool := s.toolEntity(r, f.Capabilities, r.Tool.Sensitive())
 	c := &call{
-		state: s, request: r, principal: uid, risk: f.risk(), words: command, standing: standing, found: f, egress: egress,
+		state: s, request: r, principal: uid, risk: f.Risk(), words: command, standing: standing, found: f, egress: egress,
 		contexts: map[answer]cedar.Record{},
 	}
-	c.pairs = pairsOf(r, f.capabilities, tool.UID)
+	c.pairs = pairsOf(r, f.Capabilities, tool.UID)
 	c.world = world{own: append(s.bundle.people(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
 	for _, p := range c.pairs {
 		if p.resource.Type == "Secret" {
@@ -122,15 +123,15 @@ func (s *state) dated(r palyra.Request) palyra.Request {
 	return r
 }
 
-// host is one place a plan connects to.
-type host struct {
-	name string
-	port int64
+// Host is one place a plan connects to.
+type Host struct {
+	Name string
+	Port int64
 }
 
-// hostsOf reads host:port entries. One that cannot be read cannot be judged.
-func hostsOf(list []string) ([]host, error) {
-	out := make([]host, 0, len(list))
+// HostsOf reads host:port entries. One that cannot be read cannot be judged.
+func HostsOf(list []string) ([]Host, error) {
+	out := make([]Host, 0, len(list))
 	for _, s := range list {
 		name, port, err := net.SplitHostPort(s)
 		name = strings.TrimSuffix(strings.ToLower(name), ".")
@@ -138,14 +139,14 @@ func hostsOf(list []string) ([]host, error) {
 		if err != nil || perr != nil || name == "" || n == 0 {
 			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: %q is not host:port", palyra.Clip(s, 64))
 		}
-		out = append(out, host{name, int64(n)})
+		out = append(out, Host{name, int64(n)})
 	}
 	return out, nil
 }
 
-// commandLine joins argv so that no two different ones give the same text:
+// CommandLine joins argv so that no two different ones give the same text:
 // whatever is not plainly one word is quoted.
-func commandLine(argv []string) string {
+func CommandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = a

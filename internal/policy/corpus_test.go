@@ -125,7 +125,7 @@ func words(ids []cedar.PolicyID) []string {
 func (n *tally) bundle(t *testing.T, c corpustest.Case) *Bundle {
 	t.Helper()
 	text := named(t, c.Policies)
-	b, err := compile(map[string]string{schemaFile: c.Schema, "corpus.cedar": text})
+	b, err := Compile(map[string]string{schemaFile: c.Schema, "corpus.cedar": text})
 	empty := err != nil && text == c.Policies // which we refuse and Cedar does not
 	if (err == nil) != c.Valid && !empty {
 		t.Errorf("%s: well typed: %t, we say %v", c.Name, c.Valid, err)

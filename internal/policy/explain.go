@@ -20,7 +20,7 @@ func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 	switch {
 	case len(v.Errors) > 0:
 		v.Reason = "a policy could not be evaluated, so the call is denied: " + strings.Join(d.all.ids(), ", ")
-		v.Remedy = palyra.Clip("an operator must correct the policy: "+v.Errors[0], maxNote)
+		v.Remedy = palyra.Clip("an operator must correct the policy: "+v.Errors[0], MaxNote)
 	case v.Effect == palyra.Allow:
 		v.Reason = reasons
 	case v.Effect == palyra.Ask:
@@ -112,7 +112,7 @@ func (c *call) silence(d deciders) (reason, remedy string) {
 	if len(text) > maxPermit { // half a policy is of no use to anybody
 		remedy = turn + " a permit for it to the policy bundle, which 'palyra policy why' with the id of the call writes." + then
 	}
-	reason = palyra.Clip(reason, maxNote)
+	reason = palyra.Clip(reason, MaxNote)
 	if reasons, _ := d.all.texts(); reasons != "" {
 		reason = reasons + "; and " + reason
 	}
@@ -141,7 +141,7 @@ func (c *call) exempt(decided rules) string {
 	for _, r := range decided {
 		how = append(how, exemptText(r.hit))
 	}
-	return palyra.Clip("an operator can "+strings.Join(how, ", and "), maxNote)
+	return palyra.Clip("an operator can "+strings.Join(how, ", and "), MaxNote)
 }
 
 // texts joins the distinct reasons and remedies of policies. A policy without

@@ -9,6 +9,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/risk"
 )
 
 // askChanges are what could save a question. Where the answer must be a new one,
@@ -24,7 +25,7 @@ func (c *call) askChanges(v palyra.Verdict) []change {
 
 // irreversible reports whether the call reaches beyond the work.
 func (c *call) irreversible() bool {
-	return examine(c.request).destructive || c.words.Class == palyra.CommandDestructive
+	return risk.Examine(c.request).Destructive || c.words.Class == palyra.CommandDestructive
 }
 
 // circumstances are changes that leave policy as it is.

@@ -38,7 +38,7 @@ func (c *call) particulars() []string {
 		}
 	}
 	if len(p.Argv) > 0 {
-		out = append(out, "context.command_line == "+quoted(commandLine(p.Argv)))
+		out = append(out, "context.command_line == "+quoted(CommandLine(p.Argv)))
 	}
 	if p.Workspace.Path != "" {
 		out = append(out, "context has workspace && context.workspace == "+quoted(p.Workspace.Path))
@@ -46,10 +46,10 @@ func (c *call) particulars() []string {
 	out = append(out, exactly("reads", p.Reads)...)
 	out = append(out, exactly("writes", p.Writes)...)
 	out = append(out, exactly("secrets", p.Bindings)...)
-	if hosts, err := hostsOf(p.Egress); err == nil {
+	if hosts, err := HostsOf(p.Egress); err == nil {
 		list := make([]string, len(hosts))
 		for i, h := range hosts {
-			list[i] = fmt.Sprintf("{host: %s, port: %d}", quoted(h.name), h.port)
+			list[i] = fmt.Sprintf("{host: %s, port: %d}", quoted(h.Name), h.Port)
 		}
 		out = append(out, setIs("egress", list))
 	}

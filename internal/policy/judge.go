@@ -8,6 +8,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/risk"
 )
 
 // Judge says what policy answers to a request: allow, ask with what the
@@ -25,7 +26,7 @@ func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 // unjudged is the verdict on a request that cannot be put into policy's terms.
 func (s *state) unjudged(r palyra.Request, err error) palyra.Verdict {
 	v := palyra.Verdict{
-		Effect: palyra.Deny, Errors: []string{err.Error()}, Risk: examine(r).risk(), Bundle: s.bundle.digest, Snapshot: s.digest,
+		Effect: palyra.Deny, Errors: []string{err.Error()}, Risk: risk.Examine(r).Risk(), Bundle: s.bundle.digest, Snapshot: s.digest,
 		Reason: "the call cannot be put into policy's terms, so it is denied", Remedy: "report this: a part of Palyra made a plan that policy cannot read",
 	}
 	if broken := (*brokenProject)(nil); errors.As(err, &broken) {

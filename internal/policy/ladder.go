@@ -17,8 +17,8 @@ type answer struct {
 	fresh      bool
 }
 
-// maxVotes is the largest quorum a policy can demand.
-const maxVotes = 5
+// MaxVotes is the largest quorum a policy can demand.
+const MaxVotes = 5
 
 // separations are the levels by rank.
 var separations = []palyra.Separation{
@@ -33,7 +33,7 @@ var ladder = rungs()
 
 func rungs() []answer {
 	var out []answer
-	for votes := 1; votes <= maxVotes; votes++ {
+	for votes := 1; votes <= MaxVotes; votes++ {
 		for kind := range 4 {
 			for rank := range separations {
 				out = append(out, answer{

@@ -40,7 +40,7 @@ func meets(n palyra.Need) *palyra.ApprovalFacts {
 
 func needs() []palyra.Need {
 	var out []palyra.Need
-	for votes := 1; votes <= maxVotes; votes++ {
+	for votes := 1; votes <= MaxVotes; votes++ {
 		for bits := range 8 {
 			for _, sep := range []palyra.Separation{"", palyra.SeparationPassphrase, palyra.SeparationDevice, palyra.SeparationOtherUID} {
 				out = append(out, palyra.Need{Votes: votes, OtherPerson: bits&1 != 0, Device: bits&2 != 0, Fresh: bits&4 != 0, Separation: sep})
@@ -128,7 +128,7 @@ func TestLadderEnds(t *testing.T) {
 }
 
 func TestLadderRisesInEveryPart(t *testing.T) {
-	if len(ladder) != maxVotes*4*len(separations) {
+	if len(ladder) != MaxVotes*4*len(separations) {
 		t.Fatalf("%d rungs", len(ladder))
 	}
 	seen := map[answer]bool{}
@@ -146,8 +146,8 @@ func TestLadderRisesInEveryPart(t *testing.T) {
 // Only rungs that policies can tell apart are climbed, the least first.
 func TestClimb(t *testing.T) {
 	for read, want := range map[parts]int{
-		0: 1, partGranted: 1, partScope | partFresh: 1, partVotes: maxVotes, partOther: 2, partDevice: 2, partSeparation: len(separations),
-		partOther | partDevice: 4, partVotes | partSeparation: maxVotes * len(separations), allParts: len(ladder),
+		0: 1, partGranted: 1, partScope | partFresh: 1, partVotes: MaxVotes, partOther: 2, partDevice: 2, partSeparation: len(separations),
+		partOther | partDevice: 4, partVotes | partSeparation: MaxVotes * len(separations), allParts: len(ladder),
 	} {
 		got := climb(read)
 		if len(got) != want || got[0] != ladder[0] {

@@ -17,9 +17,9 @@ var principalTypes = map[string]cedar.EntityType{
 	"user": "User", "agent": "Agent", "device": "Device", "system": "Service",
 }
 
-// principalUID names a principal in policy. What has no kind or no name cannot
+// PrincipalUID names a principal in policy. What has no kind or no name cannot
 // be judged.
-func principalUID(p palyra.Principal) (cedar.EntityUID, error) {
+func PrincipalUID(p palyra.Principal) (cedar.EntityUID, error) {
 	t, ok := principalTypes[p.Kind()]
 	if !ok || p.Name() == "" {
 		return cedar.EntityUID{}, palyra.Errorf(palyra.Invalid, palyra.ReasonPolicyError, "policy: %q is not a principal", palyra.Clip(string(p), 64))
@@ -29,7 +29,7 @@ func principalUID(p palyra.Principal) (cedar.EntityUID, error) {
 
 // CheckPrincipal refuses a name that policy cannot judge.
 func CheckPrincipal(p palyra.Principal) error {
-	if _, err := principalUID(p); err != nil {
+	if _, err := PrincipalUID(p); err != nil {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q is not a principal", palyra.Clip(string(p), 64)).
 			WithRemedy("write it as agent:NAME, user:NAME, device:ID or system:NAME").WithCause(err)
 	}
@@ -61,7 +61,7 @@ func (w world) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 // name: roles by the registry, teams and more roles by the bundle.
 func (b *Bundle) people(uid cedar.EntityUID, owner palyra.Principal, s palyra.Standing) []cedar.Entity {
 	all := []cedar.Entity{principalEntity(uid, owner, s.Roles, b.members[uid])}
-	if o, err := principalUID(owner); err == nil && o != uid && len(b.members[o])+len(s.Owner) > 0 {
+	if o, err := PrincipalUID(owner); err == nil && o != uid && len(b.members[o])+len(s.Owner) > 0 {
 		all = append(all, cedar.Entity{UID: o, Parents: memberships(s.Owner, b.members[o])})
 	}
 	return all
@@ -84,7 +84,7 @@ func principalEntity(uid cedar.EntityUID, owner palyra.Principal, roles []palyra
 		roles = []palyra.Role{palyra.RoleAgent}
 	}
 	e.Parents = memberships(roles, more)
-	if o, err := principalUID(owner); err == nil && o.Type == "User" && (uid.Type == "Agent" || uid.Type == "Device") {
+	if o, err := PrincipalUID(owner); err == nil && o.Type == "User" && (uid.Type == "Agent" || uid.Type == "Device") {
 		e.Attributes = cedar.NewRecord(cedar.RecordMap{"owner": o})
 	}
 	return e

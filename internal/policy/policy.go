@@ -46,9 +46,7 @@ type Config struct {
 	// its owner; nil: none are known. What it cannot tell is refused.
 	Standing func(principal, owner palyra.Principal) (palyra.Standing, error)
 	Now      func() time.Time // for requests that do not say when; nil: policies see no time
-
-	stop   func() bool   // ends a judgement early, which then denies; nil: none ends early
-	budget time.Duration // of a bundle's tests; 0: testBudget
+	Stop     func() bool      // ends a judgement early, which then denies; nil: none ends early
 }
 
 // Engine judges. Its methods may be called from many goroutines.
@@ -94,7 +92,7 @@ func (e *Engine) Swap(c Config) error {
 		return fmt.Errorf("policy: snapshot: %w", err)
 	}
 	e.live.Store(&state{
-		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.stop, joined: &atomic.Pointer[Bundle]{},
+		probed: c.Probed, command: c.Analyse, project: c.Project, standing: c.Standing, now: c.Now, stop: c.Stop, joined: &atomic.Pointer[Bundle]{},
 		bundle: c.Bundle, snapshot: s, digest: digest,
 		tools: newNames(s.AllowedTools), principals: newNames(s.Principals), doors: newNames(s.Channels),
 	})

@@ -55,7 +55,7 @@ func PresetOf(d palyra.Digest) string {
 		if err != nil {
 			continue
 		}
-		if own, err := sum(files); err == nil && own == d {
+		if own, err := Sum(files); err == nil && own == d {
 			return name
 		}
 	}

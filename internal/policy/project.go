@@ -64,10 +64,10 @@ func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
 		return nil, nil
 	}
 	files[schemaFile] = SchemaText()
-	if digest, err := sum(files); err == nil && last != nil && last.digest == digest {
+	if digest, err := Sum(files); err == nil && last != nil && last.digest == digest {
 		return last, nil
 	}
-	b, err := compile(files)
+	b, err := Compile(files)
 	if err != nil {
 		return nil, err
 	}
@@ -213,5 +213,17 @@ func (b *brokenProject) Error() string {
 	if e := (*palyra.Error)(nil); errors.As(b.cause, &e) {
 		text = e.Text
 	}
-	return "the policies of the workspace (" + ProjectDir + ") are broken: " + palyra.Clip(strings.ReplaceAll(text, "\n", "; "), 400)
+	return brokenPrefix + ": " + palyra.Clip(strings.ReplaceAll(text, "\n", "; "), 400)
 }
+
+// Project reports whether policies of a workspace took part in a verdict: by the
+// ids of the policies that decided, or because they were broken, which is among
+// the faults. Such a verdict
+// cannot be reached again, since those policies are nowhere kept.
+func Project(decided, faults []string) bool {
+	return slices.ContainsFunc(decided, func(id string) bool { return strings.HasPrefix(id, projectPrefix) }) ||
+		slices.ContainsFunc(faults, func(text string) bool { return strings.HasPrefix(text, brokenPrefix) })
+}
+
+// brokenPrefix is how the error of a broken project begins.
+const brokenPrefix = "the policies of the workspace (" + ProjectDir + ") are broken"

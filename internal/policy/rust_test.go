@@ -195,7 +195,7 @@ func least(n palyra.Need) palyra.ApprovalFacts {
 
 func someFacts(t *rapid.T) palyra.ApprovalFacts {
 	return palyra.ApprovalFacts{
-		Votes: rapid.IntRange(0, maxVotes).Draw(t, "votes"), OtherPerson: rapid.Bool().Draw(t, "other"), Device: rapid.Bool().Draw(t, "device"),
+		Votes: rapid.IntRange(0, MaxVotes).Draw(t, "votes"), OtherPerson: rapid.Bool().Draw(t, "other"), Device: rapid.Bool().Draw(t, "device"),
 		Separation: rapid.SampledFrom(separations).Draw(t, "separation"), Fresh: rapid.Bool().Draw(t, "fresh"),
 		Scope: rapid.SampledFrom([]palyra.Scope{palyra.ScopeOnce, palyra.ScopeSession}).Draw(t, "scope"),
 	}

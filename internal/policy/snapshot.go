@@ -93,10 +93,10 @@ func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*Bundle, 
 	if err := decode(body, &files); err != nil {
 		return nil, fmt.Errorf("policy: get bundle: %w", err)
 	}
-	if found, err := sum(files); err != nil || found != digest { // before anything is made of it
+	if found, err := Sum(files); err != nil || found != digest { // before anything is made of it
 		return nil, damaged("policy bundle", digest, err)
 	}
-	return compile(files)
+	return Compile(files)
 }
 
 func (s *Snapshots) keepSnapshot(tx *store.Tx, digest palyra.Digest, body string) error {

@@ -53,10 +53,10 @@ func TestThousandSwapsUnderLoad(t *testing.T) {
 	e := engine(t, a)
 	snapshots := map[palyra.Digest]palyra.Digest{}
 	for _, one := range []*Bundle{a, b} {
-		v := engine(t, one).Judge(t.Context(), tabled(t, "{tool: palyra.echo}").ask)
+		v := engine(t, one).Judge(t.Context(), echo())
 		snapshots[one.Digest()] = v.Snapshot
 	}
-	ask := tabled(t, "{tool: palyra.echo}").ask // refused by a, permitted by b
+	ask := echo() // refused by a, permitted by b
 	var asked, done atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {

@@ -59,7 +59,7 @@ func TestEveryProblemIsTold(t *testing.T) {
 			`a.cedar:1:1: @id "a b": only letters, digits and . _ : / - are allowed, at most 128`, "a.cedar:1:1: @reason and @remedy must be printable text of at most 512 bytes",
 		}},
 	} {
-		_, err := compile(map[string]string{"a.cedar": c.text, schemaFile: SchemaText()})
+		_, err := Compile(map[string]string{"a.cedar": c.text, schemaFile: SchemaText()})
 		var found Problems
 		if !errors.As(err, &found) {
 			t.Errorf("%s: %v", name, err)
@@ -74,7 +74,7 @@ func TestEveryProblemIsTold(t *testing.T) {
 		}
 	}
 	many := strings.Repeat("forbid (principal action, resource);\n", 500)
-	_, err := compile(map[string]string{"a.cedar": many, schemaFile: SchemaText()})
+	_, err := Compile(map[string]string{"a.cedar": many, schemaFile: SchemaText()})
 	if found := (Problems{}); !errors.As(err, &found) || len(found) != maxUnread {
 		t.Errorf("%d problems", len(found))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/policy/risk"
 	"palyra/internal/trusted"
 )
 
@@ -19,7 +20,7 @@ func TestTrustedNamesAreGuarded(t *testing.T) {
 		own := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(n.Name, "/"), "**", "m"), "*", "x")
 		for _, p := range []string{own, "src/" + own, "src/a/b/" + strings.ToUpper(own), "src/" + own + "."} {
 			r := write("src/plain.go", p)
-			if f := examine(r); !f.destructive || !strings.Contains(strings.Join(f.risk().Factors, "\n"), "guarded_path") {
+			if f := risk.Examine(r); !f.Destructive || !strings.Contains(strings.Join(f.Risk().Factors, "\n"), "guarded_path") {
 				t.Errorf("%s: writing %q is not guarded", n.Name, p)
 			}
 			for _, door := range []palyra.Surface{palyra.SurfaceMCP, palyra.SurfaceHook} { // an agent's own tool is judged as ours

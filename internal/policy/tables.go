@@ -39,20 +39,18 @@ type TestResult struct {
 	Text string `json:"text,omitempty"` // what was expected and what came instead
 }
 
-// Test runs the tests in files, which are named tests/*.yaml; others are left
-// alone, so that Files may be given. Base is the configuration that they are judged with. Commands are
-// unknown to it: see Config.Test. A bundle is good when no result is bad and
-// there is no problem; a table with a problem is not run at all, since half of
-// what its author meant proves nothing.
-func (b *Bundle) Test(ctx context.Context, files map[string]string, base palyra.Snapshot) ([]TestResult, []Problem) {
-	return Config{Bundle: b, Snapshot: base}.Test(ctx, files)
+// Run runs the tests in files, which are named tests/*.yaml; others are left
+// alone, so that a bundle's Files may be given. They are judged with c; whether a
+// tier was tried out is what each test says of it, not what c says. A bundle is good
+// when no result is bad and there is no problem; a table with a problem is not run
+// at all, since half of what its author meant proves nothing. The tests end with ctx
+// and after testBudget, within a judgement too; what did not run is a problem.
+func Run(ctx context.Context, c Config, files map[string]string) ([]TestResult, []Problem) {
+	return runWithin(ctx, testBudget, c, files)
 }
 
-// Test is Bundle.Test with everything else that an engine judges with. Whether a
-// tier was tried out is what each test says of it, not what c says. The tests end
-// with ctx and after testBudget, within a judgement too; what did not run is a
-// problem.
-func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult, []Problem) {
+// runWithin is Run with a budget.
+func runWithin(ctx context.Context, budget time.Duration, c Config, files map[string]string) ([]TestResult, []Problem) {
 	if c.Bundle == nil {
 		return nil, []Problem{{File: ".", Line: 1, Column: 1, Text: "there is no bundle to test"}}
 	}
@@ -62,12 +60,9 @@ func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult
 			names = append(names, name)
 		}
 	}
-	if c.budget == 0 {
-		c.budget = testBudget
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.budget, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, budget, slow(budget))
 	defer cancel()
-	c.stop = func() bool { return ctx.Err() != nil }
+	c.Stop = func() bool { return ctx.Err() != nil }
 	if len(names) > maxTables {
 		return nil, []Problem{{File: names[maxTables], Line: 1, Column: 1, Text: fmt.Sprintf("more than %d files with tests", maxTables)}}
 	}
@@ -75,7 +70,7 @@ func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult
 	var problems []Problem
 	for _, name := range names {
 		if ctx.Err() != nil {
-			return results, append(problems, c.unfinished(ctx, name, 1))
+			return results, append(problems, unfinished(ctx, name, 1))
 		}
 		t, faults := readTable(name, files[name], c.Bundle)
 		if len(faults) == 0 && len(results)+len(t.tests) > maxAllTests {
@@ -83,7 +78,7 @@ func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult
 		}
 		if len(faults) == 0 {
 			var done []TestResult
-			done, faults = c.runTable(ctx, t)
+			done, faults = t.run(ctx, c)
 			results = append(results, done...)
 		}
 		problems = append(problems, faults...)
@@ -91,13 +86,19 @@ func (c Config) Test(ctx context.Context, files map[string]string) ([]TestResult
 	return results, problems
 }
 
-var errSlow = errors.New("the tests took too long")
+// slow is why tests end that took longer than this together.
+type slow time.Duration
+
+// Error implements error.
+func (s slow) Error() string {
+	return fmt.Sprintf("the tests together took longer than %s; neither this one nor those after it were finished: have fewer, or simpler policies", time.Duration(s))
+}
 
 // unfinished is the problem of tests that did not run to their end.
-func (c Config) unfinished(ctx context.Context, file string, line int) Problem {
+func unfinished(ctx context.Context, file string, line int) Problem {
 	text := "interrupted before or in this test"
-	if errors.Is(context.Cause(ctx), errSlow) {
-		text = fmt.Sprintf("the tests together took longer than %s; neither this one nor those after it were finished: have fewer, or simpler policies", c.budget)
+	if over, ok := errors.AsType[slow](context.Cause(ctx)); ok {
+		text = over.Error()
 	}
 	return Problem{File: file, Line: line, Column: 1, Text: text}
 }
@@ -140,8 +141,8 @@ func (l tableLists) over(s palyra.Snapshot) palyra.Snapshot {
 	return s
 }
 
-// runTable judges every test of a table.
-func (c Config) runTable(ctx context.Context, t table) ([]TestResult, []Problem) {
+// run judges every test of a table.
+func (t table) run(ctx context.Context, c Config) ([]TestResult, []Problem) {
 	c.Snapshot = t.lists.over(c.Snapshot)
 	c.Probed, c.Standing, c.Now = nil, nil, nil // a test says itself who calls, and when
 	plain, err := New(c)
@@ -161,7 +162,7 @@ func (c Config) runTable(ctx context.Context, t table) ([]TestResult, []Problem)
 		}
 		text := one.want.miss(e.Judge(ctx, one.ask))
 		if ctx.Err() != nil { // what did not come to its end did not succeed
-			return results, []Problem{c.unfinished(ctx, t.file, one.line)}
+			return results, []Problem{unfinished(ctx, t.file, one.line)}
 		}
 		results = append(results, TestResult{File: t.file, Name: one.name, Line: one.line, OK: text == "", Text: text})
 	}

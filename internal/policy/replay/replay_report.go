@@ -1,15 +1,16 @@
-package policy
+package replay
 
 import (
 	"cmp"
 	"slices"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
-// ReplayReport is what a candidate would have answered otherwise. Lists name the
+// Report is what a candidate would have answered otherwise. Lists name the
 // first calls of their kind; counts are whole.
-type ReplayReport struct {
+type Report struct {
 	Bundle       palyra.Digest `json:"bundle_digest"` // of the candidate
 	Snapshot     palyra.Digest `json:"snapshot_digest"`
 	Records      int64         `json:"records"`
@@ -82,8 +83,8 @@ func (t *Transition) add(one Record, now palyra.Verdict) {
 	}
 	p := one.Request.Plan
 	t.Calls = append(t.Calls, Change{
-		Call: one.Call, Principal: one.Request.Principal, Tool: p.Tool, Command: palyra.Clip(commandLine(p.Argv), 256),
-		Need: now.Need, Policies: hitIDs(now), Before: hitIDs(one.Was), Reason: palyra.Clip(now.Reason, maxNote), Errors: now.Errors,
+		Call: one.Call, Principal: one.Request.Principal, Tool: p.Tool, Command: palyra.Clip(policy.CommandLine(p.Argv), 256),
+		Need: now.Need, Policies: hitIDs(now), Before: hitIDs(one.Was), Reason: palyra.Clip(now.Reason, policy.MaxNote), Errors: now.Errors,
 	})
 }
 
@@ -115,7 +116,7 @@ func (r *replay) gap(call palyra.ID, why string) {
 }
 
 // finish puts the reasons in order, the most frequent first.
-func (r *replay) finish() ReplayReport {
+func (r *replay) finish() Report {
 	out := r.report
 	out.Short.From, out.Short.To = palyra.Ask, palyra.Ask
 	if out.Short.Calls == nil {

@@ -40,7 +40,7 @@ func byName[T ~string](words ...T) map[string]T {
 // person reads a principal.
 func (r *tableReader) person(n *yaml.Node) palyra.Principal {
 	p := palyra.Principal(r.word(n))
-	if _, err := principalUID(p); err != nil {
+	if CheckPrincipal(p) != nil {
 		r.fault(n, "must be a principal: user:NAME, agent:NAME, device:NAME or system:NAME")
 	}
 	return p
@@ -156,7 +156,7 @@ func (r *tableReader) workspace(n *yaml.Node) (w palyra.WorkspaceRef) {
 func (r *tableReader) hosts(n *yaml.Node) []string {
 	list := r.list(n)
 	for i, s := range list {
-		if _, err := hostsOf([]string{s}); err != nil {
+		if _, err := HostsOf([]string{s}); err != nil {
 			r.fault(n.Content[i], "must be host:port")
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/cedar-policy/cedar-go"
 	"go.yaml.in/yaml/v3"
 
 	"palyra"
@@ -234,12 +233,6 @@ func pick[T any](r *tableReader, n *yaml.Node, of map[string]T) T {
 	return v
 }
 
-// has reports whether the bundle has a policy.
-func (r *tableReader) has(id string) bool {
-	_, ok := r.bundle.byID[cedar.PolicyID(id)]
-	return ok
-}
-
 // lists reads the lists that take the place of the configuration's.
 func (r *tableReader) lists(n *yaml.Node) (l tableLists) {
 	r.fields(n, "config", nil, map[string]func(*yaml.Node){
@@ -286,7 +279,7 @@ func (r *tableReader) test(n *yaml.Node) tableTest {
 // name is what a test is called in reports.
 func (r *tableReader) name(n *yaml.Node) string {
 	s := r.word(n)
-	if s == "" || len(s) > maxTableName || strings.ContainsFunc(s, unprintable) {
+	if s == "" || len(s) > maxTableName || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		r.fault(n, "a name is printable text of 1 to %d bytes", maxTableName)
 	}
 	return s

@@ -1,4 +1,4 @@
-package policy
+package replay
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // tried is what candidates do to one record.
@@ -20,17 +21,15 @@ type tried struct {
 
 // trying judges records as policy is and with candidates.
 type trying struct {
-	base, with *state
-	now, then  verdicts
+	base, with *policy.Memo
 }
 
 func (y *trying) record(one Record) (t tried) {
 	if unreplayable(one) != "" {
 		return t
 	}
-	one.Request.Approval = nil
-	now, err1 := y.now.of(y.base, one)
-	then, err2 := y.then.of(y.with, one)
+	now, err1 := y.base.Case(one.Key, one.Request).Judge(nil)
+	then, err2 := y.with.Case(one.Key, one.Request).Judge(nil)
 	if err1 != nil || err2 != nil {
 		return t
 	}
@@ -107,16 +106,14 @@ func (s *suggest) contradicted(ctx context.Context, one *trialRule, known map[st
 // failures are the tests of the bundle that fail with some rules more; nil where
 // there are no tests.
 func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bool {
-	with := s.base
+	c := s.config
 	if len(list) > 0 {
 		var err error
-		if with, err = s.with(list); err != nil {
+		if c.Bundle, err = s.with(list); err != nil {
 			return map[string]bool{err.Error(): true}
 		}
 	}
-	c := s.config
-	c.Bundle = with.bundle
-	results, problems := c.Test(ctx, with.bundle.files)
+	results, problems := policy.Run(ctx, c, c.Bundle.Files())
 	if len(results) == 0 && len(problems) == 0 {
 		return nil
 	}
@@ -146,11 +143,6 @@ func (r *trialRule) named() []palyra.ID {
 		}
 	}
 	return out
-}
-
-// knows reports whether the bundle has a policy of the id.
-func (b *Bundle) knows(id string) bool {
-	return slices.ContainsFunc(b.rules, func(r *rule) bool { return string(r.id) == id })
 }
 
 // marks is a set of small numbers.

@@ -1,4 +1,4 @@
-package policy
+package risk
 
 import (
 	"net"
@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
 	"palyra/internal/trusted"
@@ -30,14 +28,14 @@ func (f factor) String() string {
 	return f.name + ": " + f.detail
 }
 
-// findings is what a plan amounts to, derived from what it does and not only
+// Findings is what a plan amounts to, derived from what it does and not only
 // from what its tool says of itself.
-type findings struct {
-	capabilities []string // of tool and plan, sorted
-	sensitive    bool
-	readOnly     bool
-	destructive  bool
-	workspace    bool // works in one
+type Findings struct {
+	Capabilities []string // of tool and plan, sorted
+	Sensitive    bool
+	ReadOnly     bool
+	Destructive  bool
+	Workspace    bool // works in one
 	factors      []factor
 }
 
@@ -49,24 +47,24 @@ var capabilityRank = map[palyra.Capability]int{
 	palyra.DevicePair: 3,
 }
 
-// examine derives the findings of a request.
-func examine(r palyra.Request) findings {
+// Examine derives the findings of a request.
+func Examine(r palyra.Request) Findings {
 	p := r.Plan
-	f := findings{workspace: r.Tool.Workspace || p.Workspace.Path != ""}
+	f := Findings{Workspace: r.Tool.Workspace || p.Workspace.Path != ""}
 	for _, c := range slices.Concat(r.Tool.Capabilities, p.Capabilities) {
-		f.capabilities = append(f.capabilities, string(c))
+		f.Capabilities = append(f.Capabilities, string(c))
 	}
-	f.capabilities = distinct(f.capabilities)
-	for _, c := range f.capabilities {
+	f.Capabilities = slices.Compact(slices.Sorted(slices.Values(f.Capabilities)))
+	for _, c := range f.Capabilities {
 		if palyra.Capability(c).Sensitive() {
-			f.sensitive = true
+			f.Sensitive = true
 			f.add(capabilityRisk(palyra.Capability(c)), c, "")
 		}
 	}
 	if p.Executable.Path != "" || len(p.Argv) > 0 || len(p.Writes) > 0 || len(p.Egress) > 0 || len(p.Bindings) > 0 {
-		f.sensitive = true
+		f.Sensitive = true
 	}
-	f.readOnly = r.Tool.ReadOnly && p.ReadOnly && !f.sensitive
+	f.ReadOnly = r.Tool.ReadOnly && p.ReadOnly && !f.Sensitive
 	f.place(r)
 	f.reach(r)
 	return f
@@ -79,23 +77,23 @@ func capabilityRisk(c palyra.Capability) int {
 	return 2
 }
 
-func (f *findings) add(rank int, name, detail string) {
+func (f *Findings) add(rank int, name, detail string) {
 	f.factors = append(f.factors, factor{name, detail, rank})
 }
 
 // place looks at where the plan works.
-func (f *findings) place(r palyra.Request) {
+func (f *Findings) place(r palyra.Request) {
 	p := r.Plan
-	if f.workspace && !p.Workspace.Known {
+	if f.Workspace && !p.Workspace.Known {
 		f.add(1, "new_workspace", p.Workspace.Path)
 	}
 	for _, w := range p.Writes {
 		switch {
 		case !filepath.IsLocal(w):
-			f.destructive = true
+			f.Destructive = true
 			f.add(3, "outside_workspace", w)
 		case guarded(w) || slices.Contains(p.Guarded, w): // by its name, or where something of such a name leads
-			f.destructive = true
+			f.Destructive = true
 			f.add(3, "guarded_path", w)
 		}
 	}
@@ -108,7 +106,7 @@ func (f *findings) place(r palyra.Request) {
 		}
 	}
 	if !p.Workspace.Known && guardedDir(p.Workspace.Path) && (len(p.Writes) > 0 || p.Executable.Path != "" || len(p.Argv) > 0) {
-		f.destructive = true // whatever its name there is
+		f.Destructive = true // whatever its name there is
 		f.add(3, "guarded_path", p.Workspace.Path)
 	}
 	if r.Tool.Source != palyra.SourceBuiltin {
@@ -119,7 +117,7 @@ func (f *findings) place(r palyra.Request) {
 	}
 	if p.Tier == palyra.TierUnsandboxed {
 		rank := 1 // to read, or to change files of the workspace that the plan names, and nothing else
-		if f.sensitive && !f.onlyEdits(p) {
+		if f.Sensitive && !f.onlyEdits(p) {
 			rank = 2
 		}
 		f.add(rank, "no_sandbox", "the agent runs it itself")
@@ -145,17 +143,17 @@ func (f *findings) place(r palyra.Request) {
 }
 
 // onlyEdits reports whether a plan does nothing but write the files that it names.
-func (f *findings) onlyEdits(p palyra.Plan) bool {
+func (f *Findings) onlyEdits(p palyra.Plan) bool {
 	return len(p.Writes) > 0 && len(p.Egress)+len(p.Bindings)+len(p.Argv) == 0 && p.Executable.Path == "" &&
-		!slices.ContainsFunc(f.capabilities, func(c string) bool {
+		!slices.ContainsFunc(f.Capabilities, func(c string) bool {
 			return c != string(palyra.FilesystemWrite) && palyra.Capability(c).Sensitive()
 		})
 }
 
 // reach looks at what can come in and go out.
-func (f *findings) reach(r palyra.Request) {
+func (f *Findings) reach(r palyra.Request) {
 	p := r.Plan
-	for _, h := range distinct(p.Egress) {
+	for _, h := range slices.Compact(slices.Sorted(slices.Values(p.Egress))) {
 		f.add(1, "egress", h)
 		if private(h) { // nobody but this machine and its neighbours is there: other services, the cloud's own keys
 			f.add(3, "private_address", h)
@@ -164,18 +162,18 @@ func (f *findings) reach(r palyra.Request) {
 			f.add(2, "wildcard_host", h)
 		}
 	}
-	for _, s := range distinct(p.Bindings) {
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(p.Bindings))) {
 		f.add(2, "secret", s)
 	}
 	sends := len(p.Egress) > 0
 	for _, c := range []palyra.Capability{palyra.Network, palyra.ChannelSend, palyra.Browser, palyra.NodeInvoke} {
-		sends = sends || slices.Contains(f.capabilities, string(c))
+		sends = sends || slices.Contains(f.Capabilities, string(c))
 	}
-	held := len(p.Bindings) > 0 || slices.Contains(r.Labels, "secret-read") || slices.Contains(f.capabilities, string(palyra.SecretsRead))
+	held := len(p.Bindings) > 0 || slices.Contains(r.Labels, "secret-read") || slices.Contains(f.Capabilities, string(palyra.SecretsRead))
 	if sends && held {
 		f.add(3, "secret_may_leave", "")
 	}
-	if f.sensitive && slices.Contains(r.Labels, "untrusted-input") {
+	if f.Sensitive && slices.Contains(r.Labels, "untrusted-input") {
 		f.add(2, "after_untrusted_input", "")
 	}
 }
@@ -224,7 +222,8 @@ func private(host string) bool {
 	return a.Zone() != "" || a.Is6() && !global6.Contains(a) || slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-func (f findings) rank() int {
+// Rank is the level as a number, which policies compare.
+func (f Findings) Rank() int {
 	top := 0
 	for _, x := range f.factors {
 		top = max(top, x.rank)
@@ -232,24 +231,25 @@ func (f findings) rank() int {
 	return top
 }
 
-// risk is the findings for people.
-func (f findings) risk() palyra.Risk {
-	r := palyra.Risk{Level: levels[f.rank()]}
+// Names are the factors by name, as policies see them.
+func (f Findings) Names() []string {
+	var out []string
+	for _, x := range f.factors {
+		out = append(out, x.name)
+	}
+	return out
+}
+
+// Level is how much all of it together amounts to.
+func (f Findings) Level() palyra.RiskLevel { return levels[f.Rank()] }
+
+// Risk is the findings for people.
+func (f Findings) Risk() palyra.Risk {
+	r := palyra.Risk{Level: f.Level()}
 	for _, x := range f.factors {
 		r.Factors = append(r.Factors, palyra.Clip(x.String(), 256))
 	}
 	return r
-}
-
-// record is the findings for policies.
-func (f findings) record() cedar.Record {
-	var names []string
-	for _, x := range f.factors {
-		names = append(names, x.name)
-	}
-	return cedar.NewRecord(cedar.RecordMap{
-		"level": cedar.String(levels[f.rank()]), "rank": cedar.Long(f.rank()), "factors": stringSet(names),
-	})
 }
 
 // guarded reports whether a file to be written is one that other programs run or
@@ -264,4 +264,36 @@ func guarded(p string) bool {
 func guardedDir(dir string) bool {
 	_, is := trusted.Within(dir)
 	return is
+}
+
+// Command adds what the words of a command tell. A program that is understood to its
+// last word, and that the full sandbox holds, is no more than what it does: it looks,
+// builds, or changes files of the workspace. One that only looks is no risk by what a
+// program could do.
+func (f *Findings) Command(c palyra.Command, p palyra.Plan) {
+	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict &&
+		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))
+	for i := range f.factors {
+		switch x := &f.factors[i]; {
+		case !tame:
+		case c.Class == palyra.CommandReadOnly && (x.name == string(palyra.ProcessExec) || x.name == string(palyra.FilesystemWrite)):
+			x.rank = 0
+		case x.name == string(palyra.ProcessExec):
+			x.rank = 1
+		}
+	}
+	for _, at := range c.Outside {
+		f.add(1, "outside_path", at)
+		if trusted.Secret(at) {
+			f.add(2, "secret_place", at)
+		}
+	}
+	if c.Class != palyra.CommandDestructive {
+		return
+	}
+	detail := ""
+	if len(c.Why) > 0 {
+		detail = c.Why[0]
+	}
+	f.add(3, "destructive_command", detail)
 }

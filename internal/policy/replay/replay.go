@@ -1,10 +1,11 @@
-package policy
+package replay
 
 import (
 	"context"
 	"fmt"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // Record is a call as it was judged, out of the journal.
@@ -27,22 +28,22 @@ const (
 	replayBytes   = 16 << 20 // of their arguments
 )
 
-// Replay judges records again with the candidate and reports what would be
+// Run judges records again with the candidate and reports what would be
 // different. Each hands over one record after the other and passes on the error
 // that it is given. The report depends on the records and their order alone, and
 // on the candidate as it is at the beginning: what is swapped in later does not
 // count. Nothing is asked, run or recorded. With an error the report is of what
 // was seen until then. Progress may be nil.
-func Replay(ctx context.Context, each func(yield func(Record) error) error, candidate *Engine, progress func(done int64)) (ReplayReport, error) {
+func Run(ctx context.Context, each func(yield func(Record) error) error, candidate *policy.Engine, progress func(done int64)) (Report, error) {
 	if each == nil || candidate == nil {
-		return ReplayReport{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: replay: no records or no candidate")
+		return Report{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: replay: no records or no candidate")
 	}
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	state, end := candidate.live.Load().during(ctx)
+	memo, end := candidate.Memo(ctx)
 	defer end()
-	r := newReplay(state, progress)
+	r := newReplay(memo, progress)
 	err := ordered(ctx, each, r.again, r.take)
 	progress(r.report.Records)
 	if err != nil {
@@ -53,17 +54,16 @@ func Replay(ctx context.Context, each func(yield func(Record) error) error, cand
 
 // replay is one replay under way.
 type replay struct {
-	state    *state
+	memo     *policy.Memo
 	progress func(int64)
-	judged   verdicts
-	report   ReplayReport
+	report   Report
 	moves    map[move]*Transition
 	gaps     map[string]*Gap
 }
 
-func newReplay(s *state, progress func(int64)) *replay {
-	r := &replay{state: s, progress: progress, moves: map[move]*Transition{}, gaps: map[string]*Gap{}}
-	r.report = ReplayReport{Bundle: s.bundle.digest, Snapshot: s.digest, Transitions: make([]Transition, len(moves))}
+func newReplay(m *policy.Memo, progress func(int64)) *replay {
+	r := &replay{memo: m, progress: progress, moves: map[move]*Transition{}, gaps: map[string]*Gap{}}
+	r.report = Report{Bundle: m.Bundle().Digest(), Snapshot: m.Snapshot(), Transitions: make([]Transition, len(moves))}
 	for i, m := range moves {
 		r.report.Transitions[i] = Transition{From: m.from, To: m.to, Calls: []Change{}}
 		r.moves[m] = &r.report.Transitions[i]
@@ -83,17 +83,14 @@ func (r *replay) again(one Record) second {
 	if why := unreplayable(one); why != "" {
 		return second{gap: why}
 	}
-	given := one.Request.Approval
-	one.Request.Approval = nil
-	var built *call
-	now, err := r.judged.again(r.state, one, &built)
+	c := r.memo.Case(one.Key, one.Request)
+	now, err := c.Judge(nil)
 	if err != nil {
 		return second{gap: "it cannot be put into policy's terms: " + err.Error()}
 	}
 	out := second{now: now}
-	if out.now.Effect == palyra.Ask && one.Was.Effect == palyra.Ask && given != nil && given.Votes > 0 {
-		one.Request.Approval = given
-		if v, err := r.judged.again(r.state, one, &built); err == nil && v.Effect != palyra.Allow {
+	if given := one.Request.Approval; out.now.Effect == palyra.Ask && one.Was.Effect == palyra.Ask && given != nil && given.Votes > 0 {
+		if v, err := c.Judge(given); err == nil && v.Effect != palyra.Allow {
 			out.short = &v
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package replay
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,8 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/risk"
 )
 
 // shape is one description of a call: what must be equal, and what may not go
@@ -38,7 +40,7 @@ const (
 var setNames = [setCount]string{"argv", "env", "reads", "writes", "labels", "egress"}
 
 // suggestable are the capabilities whose use policy sees enough of: which program,
-// files and hosts. A message that is sent, a page that is clicked on or a secret is
+// Files and hosts. A message that is sent, a page that is clicked on or a secret is
 // nothing that a few words describe.
 var suggestable = []string{
 	string(palyra.FilesystemRead), string(palyra.FilesystemWrite), string(palyra.Network), string(palyra.ProcessExec),
@@ -47,14 +49,13 @@ var suggestable = []string{
 // plain reports whether a call is one that a rule may ever let run without a
 // question: Palyra's own tool, in a registered workspace, with nothing unseen,
 // nothing that cannot be taken back and, for a program, understood to its last word.
-func (c *call) plain(cmd palyra.Command) bool {
-	r, p := c.request, c.request.Plan
-	f := examine(r)
+func plain(r palyra.Request, cmd palyra.Command) bool {
+	p, f := r.Plan, risk.Examine(r)
 	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == palyra.StdinLive || p.Terminal ||
-		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || f.destructive || f.workspace && !p.Workspace.Known {
+		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || f.Destructive || f.Workspace && !p.Workspace.Known {
 		return false
 	}
-	if slices.ContainsFunc(f.capabilities, func(name string) bool { return !slices.Contains(suggestable, name) }) {
+	if slices.ContainsFunc(f.Capabilities, func(name string) bool { return !slices.Contains(suggestable, name) }) {
 		return false
 	}
 	if p.Executable.Path == "" {
@@ -64,54 +65,53 @@ func (c *call) plain(cmd palyra.Command) bool {
 	return known && cmd.Understood && !cmd.RunsCode && !cmd.Shell && len(cmd.Outside) == 0
 }
 
-// shapes describes the call, the narrowest first; nil where no rule may be made of
+// shapes describes a call, the narrowest first; nil where no rule may be made of
 // it.
-func (c *call) shapes() []shape {
-	p := c.request.Plan
-	cmd := c.analyse(p)
-	if !c.plain(cmd) {
+func shapes(r palyra.Request, cmd palyra.Command) []shape {
+	p := r.Plan
+	who, err := policy.PrincipalUID(r.Principal)
+	if err != nil || !plain(r, cmd) {
 		return nil
 	}
-	common := c.common(cmd)
+	both := commonOf(p, cmd)
 	here := []string{"!context.workspace_needed"}
 	if p.Workspace.Path != "" {
 		here = []string{"context has workspace", "context.workspace == " + literal(p.Workspace.Path)}
 	}
-	sets := c.sets()
-	about := c.request.Tool.Name
+	sets := setsOf(r)
+	about := r.Tool.Name
 	exact := []string{"context.cwd == " + literal(p.Cwd)}
 	if p.Executable.Path != "" {
-		exact = append(exact, "context.command_line == "+literal(commandLine(p.Argv)))
+		exact = append(exact, "context.command_line == "+literal(policy.CommandLine(p.Argv)))
 		about = strings.TrimSpace(p.Executable.Path + " " + cmd.Subcommand)
 	}
 	out := []shape{
-		{level: 0, equal: slices.Concat(common, here, exact), about: about, sets: sets},
-		{level: 1, equal: slices.Concat(common, here), about: about, sets: sets},
+		{level: 0, equal: slices.Concat(both, here, exact), about: about, sets: sets},
+		{level: 1, equal: slices.Concat(both, here), about: about, sets: sets},
 	}
 	if p.Workspace.Path != "" {
-		out = append(out, shape{level: 2, equal: common, about: about, sets: sets})
+		out = append(out, shape{level: 2, equal: both, about: about, sets: sets})
 	}
 	for i := range out {
-		key := append([]string{strconv.Itoa(out[i].level), string(c.principal.ID), c.request.Tool.Name}, out[i].equal...)
+		key := append([]string{strconv.Itoa(out[i].level), string(who.ID), r.Tool.Name}, out[i].equal...)
 		if out[i].level == 0 && p.Executable.Path == "" { // nothing but its sets tells one such call from another
 			for _, s := range sets {
 				key = append(key, strings.Join(s, "\x01"))
 			}
 		}
-		out[i].key, out[i].input = strings.Join(append(key, scopeOf(c)), "\x00"), len(p.Arguments)
+		out[i].key, out[i].input = strings.Join(append(key, scopeOf(who, r.Tool.Name)), "\x00"), len(p.Arguments)
 	}
 	return out
 }
 
 // scopeOf is who, what and on what.
-func scopeOf(c *call) string {
+func scopeOf(who cedar.EntityUID, tool string) string {
 	return fmt.Sprintf("(\n  principal == %s,\n  action == Action::\"tool.execute\",\n  resource == %s\n)",
-		c.principal.MarshalCedar(), cedar.NewEntityUID("Tool", cedar.String(c.request.Tool.Name)).MarshalCedar())
+		who.MarshalCedar(), cedar.NewEntityUID("Tool", cedar.String(tool)).MarshalCedar())
 }
 
-// common are the conditions of every rule that is made of the call.
-func (c *call) common(cmd palyra.Command) []string {
-	p := c.request.Plan
+// commonOf are the conditions of every rule that is made of the call.
+func commonOf(p palyra.Plan, cmd palyra.Command) []string {
 	out := []string{
 		`resource.source == "builtin"`, "(!context.workspace_needed || context.workspace_known)", "!context.destructive", "!context.asks", "!context.stdin_live",
 		"!context.unix_sockets", "!context.agent_socket", "!(context has parent)", "context.secrets.isEmpty()",
@@ -128,20 +128,20 @@ func (c *call) common(cmd palyra.Command) []string {
 	return append(out, "context has subcommand", "context.subcommand == "+literal(cmd.Subcommand))
 }
 
-// sets are what the call names, sorted.
-func (c *call) sets() (out [setCount][]string) {
-	p := c.request.Plan
+// setsOf are what a call names, sorted.
+func setsOf(r palyra.Request) (out [setCount][]string) {
+	p := r.Plan
 	names := make([]string, len(p.Env))
 	for i, v := range p.Env {
 		names[i] = v.Name
 	}
-	hosts, _ := hostsOf(p.Egress) // the call was judged, so they can be read
+	hosts, _ := policy.HostsOf(p.Egress) // the call was judged, so they can be read
 	places := make([]string, len(hosts))
 	for i, h := range hosts {
-		places[i] = fmt.Sprintf("{\"host\": %s, \"port\": %d}", literal(h.name), h.port)
+		places[i] = fmt.Sprintf("{\"host\": %s, \"port\": %d}", literal(h.Name), h.Port)
 	}
-	for i, list := range [setCount][]string{p.Argv, names, p.Reads, p.Writes, c.request.Labels, places} {
-		out[i] = distinct(list)
+	for i, list := range [setCount][]string{p.Argv, names, p.Reads, p.Writes, r.Labels, places} {
+		out[i] = slices.Compact(slices.Sorted(slices.Values(list)))
 	}
 	return out
 }
@@ -171,7 +171,7 @@ func (g *group) add(s shape, below string, asked bool) {
 	g.input = max(g.input, s.input)
 	for i := range g.sets {
 		if len(g.sets[i]) <= suggestSet {
-			g.sets[i] = distinct(append(slices.Clone(g.sets[i]), s.sets[i]...))
+			g.sets[i] = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(g.sets[i]), s.sets[i]...))))
 		}
 	}
 }
@@ -222,7 +222,7 @@ func within(i int, list []string) string {
 // printable leaves out what an annotation may not hold.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unprintable(r) {
+		if !strconv.IsPrint(r) {
 			return -1
 		}
 		return r

@@ -53,7 +53,7 @@ func TestTableGood(t *testing.T) {
 	}
 	b := load(t, tablePolicies)
 	files := map[string]string{"tests/good.yaml": string(text), "a.cedar": tablePolicies, "tests/deep/x.yaml": "?", "tests/x.txt": "?", "x.yaml": "?"}
-	results, problems := b.Test(t.Context(), files, open())
+	results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, files)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -85,7 +85,7 @@ func TestTableFails(t *testing.T) {
 		{"{argv: [ls]}", "{verdict: ask, not_policies: [program]}", "policy program decided"},
 		{"{tool: palyra.device.pair}", "allow", "no policy decided: no policy permits tool.execute"},
 	} {
-		results, problems := b.Test(t.Context(), tableOf("- {name: a, request: "+c.request+", expect: "+c.expect+"}\n"), open())
+		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf("- {name: a, request: "+c.request+", expect: "+c.expect+"}\n"))
 		if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, c.want) {
 			t.Errorf("%s expects %s: %+v %v", c.request, c.expect, results, problems)
 		}
@@ -96,7 +96,7 @@ func TestTableFails(t *testing.T) {
 func TestTableFailsOnErrors(t *testing.T) {
 	b := load(t, `@id("a") permit (principal, action, resource); @id("overflow") forbid (principal, action in Action::"call", resource)
 when { context.calls_used + 9223372036854775807 > 0 };`)
-	results, problems := b.Test(t.Context(), tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"), open())
+	results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
 	if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, "could not be evaluated") {
 		t.Fatalf("%+v %v", results, problems)
 	}
@@ -185,7 +185,7 @@ func TestTableFaults(t *testing.T) {
 		"policies word":     {"tests: [{name: a, expect: {verdict: deny, policies: reads}, request: {argv: [a]}}]", "must be a list"},
 		"ask after answer":  {"tests: [{name: a, expect: ask, request: {argv: [a], approval: {}}}]", "1:9: with an approval the verdict is allow or deny"},
 	} {
-		results, problems := b.Test(t.Context(), map[string]string{"tests/x.yaml": c.text}, open())
+		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, map[string]string{"tests/x.yaml": c.text})
 		if len(results) > 0 {
 			t.Errorf("%s: ran %v", name, results)
 		}
@@ -199,7 +199,7 @@ func TestTableFaults(t *testing.T) {
 
 func TestTableFaultsAreAllTold(t *testing.T) {
 	b := load(t, tablePolicies)
-	_, problems := b.Test(t.Context(), tableOf("- {name: a, request: {tool: x, door: y}, expect: z}\n"), open())
+	_, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf("- {name: a, request: {tool: x, door: y}, expect: z}\n"))
 	if len(problems) != 3 {
 		t.Fatalf("%v", problems)
 	}
@@ -207,7 +207,7 @@ func TestTableFaultsAreAllTold(t *testing.T) {
 	for i := range 2 * maxTableFault {
 		text += fmt.Sprintf("- {name: a%d, request: {tool: x}, expect: deny}\n", i)
 	}
-	if _, problems = b.Test(t.Context(), tableOf(text), open()); len(problems) != maxTableFault+1 {
+	if _, problems = Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf(text)); len(problems) != maxTableFault+1 {
 		t.Fatalf("%d problems are told", len(problems))
 	}
 }
@@ -216,14 +216,14 @@ func TestTableFaultsAreAllTold(t *testing.T) {
 func TestTableFilesStandAlone(t *testing.T) {
 	good := "tests: [{name: a, expect: allow, request: {tool: palyra.echo}}]"
 	files := map[string]string{"tests/a.yaml": good, "tests/b.yaml": "?", "tests/c.yaml": good}
-	results, problems := load(t, tablePolicies).Test(t.Context(), files, open())
+	results, problems := Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files)
 	if len(results) != 2 || results[0].File != "tests/a.yaml" || results[1].File != "tests/c.yaml" || len(problems) == 0 || problems[0].File != "tests/b.yaml" {
 		t.Fatalf("%v %v", results, problems)
 	}
 	for i := range maxTables {
 		files[fmt.Sprintf("tests/more%d.yaml", i)] = good
 	}
-	if results, problems = load(t, tablePolicies).Test(t.Context(), files, open()); len(results) > 0 || len(problems) != 1 {
+	if results, problems = Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files); len(results) > 0 || len(problems) != 1 {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 }
@@ -238,12 +238,12 @@ func TestTableTestsAreBounded(t *testing.T) {
 	for i := range maxAllTests/maxTableTests + 1 {
 		files[fmt.Sprintf("tests/%d.yaml", i)] = b.String()
 	}
-	results, problems := load(t, tablePolicies).Test(t.Context(), files, open())
+	results, problems := Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files)
 	if len(results) != maxAllTests || len(problems) != 1 || problems[0].File != "tests/5.yaml" {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 	files = map[string]string{"tests/a.yaml": b.String() + "- {name: x, request: {tool: palyra.echo}, expect: allow}\n"}
-	if results, problems = load(t, tablePolicies).Test(t.Context(), files, open()); len(results) > 0 || len(problems) != 1 {
+	if results, problems = Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files); len(results) > 0 || len(problems) != 1 {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 }
@@ -256,7 +256,7 @@ func TestTableHostileText(t *testing.T) {
 		fill("["), fill("{"), fill("? "), fill("- "), fill("a: "), fill("{a: "), fill("#\n"), fill("&a "), fill("*a\n"), fill("- a\n"), fill("a:\n"), fill("'"), fill("---\n"),
 		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + fill("- *c\n")[:1000], "tests: |\n" + fill("  x\n")[:maxTable-100], "%YAML 9.9\n---\n",
 	} {
-		if results, problems := b.Test(t.Context(), map[string]string{"tests/a.yaml": text}, open()); len(results) > 0 || len(problems) == 0 || len(problems) > maxTableFault+1 {
+		if results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, map[string]string{"tests/a.yaml": text}); len(results) > 0 || len(problems) == 0 || len(problems) > maxTableFault+1 {
 			t.Errorf("%q…: %d results, %d problems", text[:10], len(results), len(problems))
 		}
 	}
@@ -265,19 +265,19 @@ func TestTableHostileText(t *testing.T) {
 func TestTableInterruptedIsNoSuccess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	results, problems := load(t, tablePolicies).Test(ctx, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"), open())
+	results, problems := Run(ctx, Config{Bundle: load(t, tablePolicies), Snapshot: open()}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
 	if len(results) > 0 || len(problems) != 1 || problems[0].Line != 1 {
 		t.Fatalf("%v %v", results, problems)
 	}
 }
 
 func TestTableWithoutABundleOrASnapshot(t *testing.T) {
-	if _, problems := (Config{}).Test(t.Context(), nil); len(problems) != 1 {
+	if _, problems := Run(t.Context(), Config{}, nil); len(problems) != 1 {
 		t.Fatal(problems)
 	}
 	bad := open()
 	bad.ProcessRunner = map[string]any{"x": func() {}} // has no digest
-	_, problems := load(t, tablePolicies).Test(t.Context(), tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"), bad)
+	_, problems := Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: bad}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
 	if len(problems) != 1 {
 		t.Fatal(problems)
 	}
@@ -299,7 +299,7 @@ func TestTableLists(t *testing.T) {
 		"config: {allowed_tools: ['*'], tool_execute_principals: [x, agent:local]}\n" + test:                    false,
 		"config: {allowed_tools: ['*'], tool_execute_channels: [cli], tool_execute_principals: ['*']}\n" + test: false,
 	} {
-		results, problems := b.Test(t.Context(), map[string]string{"tests/a.yaml": text}, base)
+		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: base}, map[string]string{"tests/a.yaml": text})
 		if len(problems) > 0 || len(results) != 1 || results[0].OK != want {
 			t.Errorf("%s: %v %v", text, results, problems)
 		}
@@ -382,10 +382,10 @@ func TestTableAnalyses(t *testing.T) {
 		return palyra.Command{Class: palyra.CommandUnknown}
 	}}
 	files := tableOf("- {name: a, request: {argv: [ls]}, expect: allow}\n- {name: b, request: {argv: [ls, x]}, expect: deny}\n")
-	if results, problems := c.Test(t.Context(), files); len(problems) > 0 || len(results) != 2 || !results[0].OK || !results[1].OK {
+	if results, problems := Run(t.Context(), c, files); len(problems) > 0 || len(results) != 2 || !results[0].OK || !results[1].OK {
 		t.Fatalf("%v %v", results, problems)
 	}
-	if results, _ := b.Test(t.Context(), files, open()); results[0].OK || !results[1].OK {
+	if results, _ := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, files); results[0].OK || !results[1].OK {
 		t.Fatalf("without the analysis: %v", results)
 	}
 }
@@ -403,7 +403,7 @@ func FuzzTable(f *testing.F) {
 	f.Add("? [a]\n: b")
 	b := load(f, tablePolicies)
 	f.Fuzz(func(t *testing.T, text string) {
-		results, problems := b.Test(t.Context(), map[string]string{"tests/a.yaml": text}, open())
+		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, map[string]string{"tests/a.yaml": text})
 		if len(results) > 0 && len(problems) > 0 || len(results)+len(problems) == 0 {
 			t.Fatalf("%d results and %d problems", len(results), len(problems))
 		}

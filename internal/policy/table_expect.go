@@ -69,7 +69,7 @@ func (r *tableReader) need(n *yaml.Node) []tableNeed {
 		return func(n *yaml.Node) { keep(name, fmt.Sprint(r.flag(n))) }
 	}
 	r.fields(n, "need", nil, map[string]func(*yaml.Node){
-		"votes":        func(n *yaml.Node) { keep("votes", fmt.Sprint(r.number(n, 1, maxVotes))) },
+		"votes":        func(n *yaml.Node) { keep("votes", fmt.Sprint(r.number(n, 1, MaxVotes))) },
 		"other_person": flag("other_person"), "device": flag("device"), "fresh": flag("fresh"),
 		"separation": func(n *yaml.Node) { keep("separation", string(pick(r, n, tableSeparations))) },
 	})
@@ -84,7 +84,7 @@ func (r *tableReader) policies(n *yaml.Node) []string {
 		return nil
 	}
 	for i, id := range list {
-		if !r.has(id) {
+		if !r.bundle.Knows(id) {
 			r.fault(n.Content[i], "the bundle has no policy %q", palyra.Clip(id, 64))
 		}
 	}

@@ -1,20 +1,22 @@
-package policy
+package replay
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 )
 
 // record is a call as it is on record: judged by e, and answered where it was asked.
-func record(t testing.TB, e *Engine, i int, r palyra.Request, a *palyra.ApprovalFacts) Record {
+func record(t testing.TB, e *policy.Engine, i int, r palyra.Request, a *palyra.ApprovalFacts) Record {
 	t.Helper()
 	r.Approval = nil
 	v := e.Judge(t.Context(), r)
@@ -34,8 +36,8 @@ func eachOf(list []Record) func(func(Record) error) error {
 }
 
 func fetched() palyra.Request {
-	r := echo()
-	r.Tool = tableTools["palyra.http.fetch"]
+	r := policytest.Echo()
+	r.Tool = palyra.Tool{Name: "palyra.http.fetch", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, Capabilities: []palyra.Capability{palyra.Network}}
 	r.Plan = palyra.Plan{Tool: r.Tool.Name, Tier: palyra.TierBuiltin, Egress: []string{"a.example:443"}, Capabilities: r.Tool.Capabilities}
 	return r
 }
@@ -43,19 +45,19 @@ func fetched() palyra.Request {
 var yes = &palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeOnce, Fresh: true}
 
 // replayed replays records of three calls (allowed, asked, denied) against a candidate.
-func replayed(t *testing.T, candidate string, more ...Record) ReplayReport {
+func replayed(t *testing.T, candidate string, more ...Record) Report {
 	t.Helper()
-	old := engine(t, load(t, `@id("echo") permit (principal, action, resource == Tool::"palyra.echo");
+	old := policytest.Engine(t, policytest.Load(t, `@id("echo") permit (principal, action, resource == Tool::"palyra.echo");
 @id("write") permit (principal, action, resource == Tool::"palyra.fs.write") when { context.approval.granted };`))
-	list := append([]Record{record(t, old, 1, echo(), nil), record(t, old, 2, write("a"), yes), record(t, old, 3, fetched(), nil)}, more...)
-	report, err := Replay(t.Context(), eachOf(list), engine(t, load(t, candidate)), nil)
+	list := append([]Record{record(t, old, 1, policytest.Echo(), nil), record(t, old, 2, policytest.Write("a"), yes), record(t, old, 3, fetched(), nil)}, more...)
+	report, err := Run(t.Context(), eachOf(list), policytest.Engine(t, policytest.Load(t, candidate)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
 }
 
-func count(r ReplayReport, from, to palyra.Effect) int64 {
+func count(r Report, from, to palyra.Effect) int64 {
 	for _, t := range r.Transitions {
 		if t.From == from && t.To == to {
 			return t.Count
@@ -139,28 +141,28 @@ func TestReplayShortAnswers(t *testing.T) {
 
 // Nobody was disturbed by a call that an earlier answer covered.
 func TestReplayLeases(t *testing.T) {
-	old := engine(t, load(t, `@id("write") permit (principal, action, resource) when { context.approval.granted };`))
-	leased := record(t, old, 9, write("a"), &palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeSession})
-	refused := record(t, old, 10, write("a"), &palyra.ApprovalFacts{})
+	old := policytest.Engine(t, policytest.Load(t, `@id("write") permit (principal, action, resource) when { context.approval.granted };`))
+	leased := record(t, old, 9, policytest.Write("a"), &palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeSession})
+	refused := record(t, old, 10, policytest.Write("a"), &palyra.ApprovalFacts{})
 	for policies, want := range map[string]Prompts{
 		`@id("a") permit (principal, action, resource) when { context.approval.granted };`:                           {Before: 1, After: 1},
 		`@id("a") permit (principal, action, resource);`:                                                             {Before: 1, Saved: 1},
 		`@id("a") permit (principal, action, resource) when { context.approval.granted && context.approval.fresh };`: {Before: 1, After: 2, Added: 1},
 	} {
-		fresh := record(t, old, 8, write("b"), yes)
-		r, err := Replay(t.Context(), eachOf([]Record{fresh, leased}), engine(t, load(t, policies)), nil)
+		fresh := record(t, old, 8, policytest.Write("b"), yes)
+		r, err := Run(t.Context(), eachOf([]Record{fresh, leased}), policytest.Engine(t, policytest.Load(t, policies)), nil)
 		if err != nil || r.Prompts != want {
 			t.Errorf("%s: %+v %v", policies, r.Prompts, err)
 		}
 	}
-	r, err := Replay(t.Context(), eachOf([]Record{refused}), old, nil)
+	r, err := Run(t.Context(), eachOf([]Record{refused}), old, nil)
 	if err != nil || r.Short.Count != 0 || r.Same != 1 {
 		t.Errorf("an answer that was no: %+v %v", r, err)
 	}
 }
 
 func TestReplayGaps(t *testing.T) {
-	good := record(t, engine(t, defaults(t)), 4, echo(), nil)
+	good := record(t, policytest.Engine(t, policytest.Defaults(t)), 4, policytest.Echo(), nil)
 	noPlan, noVerdict, badHost, badWho := good, good, good, good
 	noPlan.Request.Plan = palyra.Plan{}
 	noVerdict.Was = palyra.Verdict{}
@@ -194,8 +196,8 @@ func TestReplayFailing(t *testing.T) {
 }
 
 func TestReplayIsBounded(t *testing.T) {
-	e := engine(t, defaults(t))
-	one := record(t, e, 1, echo(), nil)
+	e := policytest.Engine(t, policytest.Defaults(t))
+	one := record(t, e, 1, policytest.Echo(), nil)
 	const n = replayListed + 100
 	each := func(yield func(Record) error) error {
 		for i := range n {
@@ -205,7 +207,7 @@ func TestReplayIsBounded(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := Replay(t.Context(), each, engine(t, load(t, `@id("a") forbid (principal, action, resource);`)), nil)
+	r, err := Run(t.Context(), each, policytest.Engine(t, policytest.Load(t, `@id("a") forbid (principal, action, resource);`)), nil)
 	if err != nil || r.Transitions[0].Count != n || len(r.Transitions[0].Calls) != replayListed {
 		t.Fatalf("%d of %d: %v", len(r.Transitions[0].Calls), r.Transitions[0].Count, err)
 	}
@@ -217,19 +219,19 @@ func TestReplayIsBounded(t *testing.T) {
 // The same records give the same report, byte by byte, and what is swapped in
 // meanwhile does not count.
 func TestReplayIsDeterministic(t *testing.T) {
-	e := engine(t, defaults(t))
-	other := load(t, `@id("no") forbid (principal, action, resource);`)
+	e := policytest.Engine(t, policytest.Defaults(t))
+	other := policytest.Load(t, `@id("no") forbid (principal, action, resource);`)
 	var list []Record
-	for i, r := range []palyra.Request{echo(), write("a"), write(".git/x"), fetched(), echo(), write("b")} {
+	for i, r := range []palyra.Request{policytest.Echo(), policytest.Write("a"), policytest.Write(".git/x"), fetched(), policytest.Echo(), policytest.Write("b")} {
 		list = append(list, record(t, e, i, r, nil), Record{Gap: fmt.Sprint("gap ", i%3)})
 	}
 	var first string
 	for range 5 {
-		candidate := engine(t, load(t, `@id("w") permit (principal, action, resource == Tool::"palyra.fs.write"); @id("f") permit (principal, action, resource) when { context.approval.granted };`))
+		candidate := policytest.Engine(t, policytest.Load(t, `@id("w") permit (principal, action, resource == Tool::"palyra.fs.write"); @id("f") permit (principal, action, resource) when { context.approval.granted };`))
 		each := func(yield func(Record) error) error {
 			for i, r := range list {
 				if i == 2 {
-					if err := candidate.Swap(Config{Bundle: other, Snapshot: open()}); err != nil {
+					if err := candidate.Swap(policy.Config{Bundle: other, Snapshot: policytest.Open()}); err != nil {
 						return err
 					}
 				}
@@ -239,7 +241,7 @@ func TestReplayIsDeterministic(t *testing.T) {
 			}
 			return nil
 		}
-		r, err := Replay(t.Context(), each, candidate, nil)
+		r, err := Run(t.Context(), each, candidate, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,8 +259,8 @@ func TestReplayIsDeterministic(t *testing.T) {
 }
 
 func TestReplayStops(t *testing.T) {
-	e := engine(t, defaults(t))
-	one := record(t, e, 1, echo(), nil)
+	e := policytest.Engine(t, policytest.Defaults(t))
+	one := record(t, e, 1, policytest.Echo(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	deaf := func(yield func(Record) error) error { // does not pass the error on
 		for i := range 10 {
@@ -269,27 +271,27 @@ func TestReplayStops(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := Replay(ctx, deaf, e, nil)
+	r, err := Run(ctx, deaf, e, nil)
 	if !errors.Is(err, context.Canceled) || r.Records != 0 { // none was judged before
 		t.Fatalf("%d records: %v", r.Records, err)
 	}
 	broken := errors.New("the disk is gone")
-	if _, err = Replay(t.Context(), func(func(Record) error) error { return broken }, e, nil); !errors.Is(err, broken) {
+	if _, err = Run(t.Context(), func(func(Record) error) error { return broken }, e, nil); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if _, err = Replay(t.Context(), nil, e, nil); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err = Run(t.Context(), nil, e, nil); palyra.CodeOf(err) != palyra.Invalid {
 		t.Fatal(err)
 	}
-	if _, err = Replay(t.Context(), deaf, nil, nil); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err = Run(t.Context(), deaf, nil, nil); palyra.CodeOf(err) != palyra.Invalid {
 		t.Fatal(err)
 	}
 }
 
 func TestReplayProgress(t *testing.T) {
-	e := engine(t, defaults(t))
+	e := policytest.Engine(t, policytest.Defaults(t))
 	one := Record{Gap: "none"}
 	var seen []int64
-	_, err := Replay(t.Context(), func(yield func(Record) error) error {
+	_, err := Run(t.Context(), func(yield func(Record) error) error {
 		for range 2*replayStep + 5 {
 			if err := yield(one); err != nil {
 				return err
@@ -302,10 +304,35 @@ func TestReplayProgress(t *testing.T) {
 	}
 }
 
+// grown is the default bundle with n policies of an operator beside it, spread
+// over tools, agents and roles as in a large installation.
+func grown(t testing.TB, n int) *policy.Bundle {
+	t.Helper()
+	var b strings.Builder
+	for i := range n {
+		scope := [...]string{
+			`principal, action == Action::"tool.execute", resource == Tool::"mcp.server.tool%d"`,
+			`principal == Agent::"bot%d", action == Action::"tool.execute", resource`,
+			`principal in Team::"team%d", action in Action::"call", resource`,
+			`principal, action == Action::"vault.use", resource == Secret::"s%d"`,
+			`principal in Role::"agent", action == Action::"tool.execute", resource == Tool::"mcp.other.tool%d"`,
+			`principal in Team::"team%d", action == Action::"tool.execute", resource in ToolGroup::"allowed"`,
+		}[i%6]
+		fmt.Fprintf(&b, "@id(\"op-%d\") permit (%s) when { context.approval.granted && context.writes.isEmpty() };\n", i, fmt.Sprintf(scope, i))
+	}
+	files := policytest.Defaults(t).Files()
+	files["operator.cedar"] = b.String()
+	out, report := policy.Check(files)
+	if out == nil {
+		t.Fatal(report.Problems)
+	}
+	return out
+}
+
 func BenchmarkReplay(b *testing.B) {
-	e := engine(b, grown(b, 1000))
+	e := policytest.Engine(b, grown(b, 1000))
 	list := []Record{
-		record(b, e, 1, echo(), nil), record(b, e, 2, write("a.txt"), yes), record(b, e, 3, write(".git/config"), yes), record(b, e, 4, fetched(), nil),
+		record(b, e, 1, policytest.Echo(), nil), record(b, e, 2, policytest.Write("a.txt"), yes), record(b, e, 3, policytest.Write(".git/config"), yes), record(b, e, 4, fetched(), nil),
 	}
 	n := 0
 	each := func(yield func(Record) error) error {
@@ -317,7 +344,7 @@ func BenchmarkReplay(b *testing.B) {
 		}
 		return nil
 	}
-	if _, err := Replay(b.Context(), each, e, nil); err != nil {
+	if _, err := Run(b.Context(), each, e, nil); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
@@ -327,7 +354,7 @@ func BenchmarkReplay(b *testing.B) {
 // large candidate too, and half a report does not pass for a whole one.
 func TestReplayEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	e, err := New(Config{Bundle: load(t, permitAll), Snapshot: open(), Standing: func(_, _ palyra.Principal) (palyra.Standing, error) {
+	e, err := policy.New(policy.Config{Bundle: policytest.Load(t, `@id("all") permit (principal, action, resource);`), Snapshot: policytest.Open(), Standing: func(_, _ palyra.Principal) (palyra.Standing, error) {
 		cancel()
 		return palyra.Standing{}, nil
 	}})
@@ -336,22 +363,10 @@ func TestReplayEndsWithItsCaller(t *testing.T) {
 	}
 	var list []Record
 	for i := range replayBatch / 2 {
-		list = append(list, Record{Call: palyra.ID(fmt.Sprint(i)), Request: write("a"), Was: palyra.Verdict{Bundle: "x", Effect: palyra.Allow}})
+		list = append(list, Record{Call: palyra.ID(fmt.Sprint(i)), Request: policytest.Write("a"), Was: palyra.Verdict{Bundle: "x", Effect: palyra.Allow}})
 	}
-	r, err := Replay(ctx, eachOf(list), e, nil)
+	r, err := Run(ctx, eachOf(list), e, nil)
 	if !errors.Is(err, context.Canceled) || r.Records != 0 {
 		t.Errorf("%v after %d records", err, r.Records)
-	}
-	state, end := e.live.Load().during(ctx)
-	defer end()
-	for !state.stop() { // the watch is told on its own time
-		runtime.Gosched()
-	}
-	c, err := state.newCall(write("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := c.judge(); v.Effect != palyra.Deny || len(v.Errors) == 0 {
-		t.Errorf("an interrupted judgement says %+v", v)
 	}
 }

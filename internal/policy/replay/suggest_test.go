@@ -1,4 +1,4 @@
-package policy
+package replay
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 )
 
 // aProgram is a call of a program that Palyra understands and that writes, so that
@@ -45,18 +47,18 @@ func suggestWords(p palyra.Plan) palyra.Command {
 // told is what came of calls: the default policies judged them first.
 type told struct {
 	t      *testing.T
-	config Config
+	config policy.Config
 	list   []Record
 }
 
 func newTold(t *testing.T) *told {
 	t.Helper()
-	return &told{t: t, config: Config{Bundle: defaults(t), Snapshot: open(), Analyse: suggestWords}}
+	return &told{t: t, config: policy.Config{Bundle: policytest.Defaults(t), Snapshot: policytest.Open(), Analyse: suggestWords}}
 }
 
 func (x *told) call(r palyra.Request, answer palyra.Answer) *Record {
 	x.t.Helper()
-	e, err := New(x.config)
+	e, err := policy.New(x.config)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -80,13 +82,13 @@ func (x *told) suggest(most int) Suggestion {
 // with judges a request with a suggestion.
 func (x *told) with(s Suggestion, r palyra.Request) palyra.Effect {
 	x.t.Helper()
-	b, report := Check(s.Files)
+	b, report := policy.Check(s.Files)
 	if b == nil {
 		x.t.Fatal(report.Problems)
 	}
 	c := x.config
 	c.Bundle = b
-	e, err := New(c)
+	e, err := policy.New(c)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -173,15 +175,15 @@ func TestSuggestWidens(t *testing.T) {
 
 func TestSuggestFiles(t *testing.T) {
 	x := newTold(t)
-	x.call(write("a.txt"), palyra.AnswerAllow)
-	x.call(write("b.txt"), palyra.AnswerAllow)
-	x.call(write(".git/config"), palyra.AnswerAllow) // needs a fresh answer every time
+	x.call(policytest.Write("a.txt"), palyra.AnswerAllow)
+	x.call(policytest.Write("b.txt"), palyra.AnswerAllow)
+	x.call(policytest.Write(".git/config"), palyra.AnswerAllow) // needs a fresh answer every time
 	s := x.suggest(10)
 	if len(s.Rules) != 1 || s.Rules[0].Saves != 2 {
 		t.Fatalf("%+v", s.Rules)
 	}
 	for path, want := range map[string]palyra.Effect{"a.txt": palyra.Allow, "b.txt": palyra.Allow, "c.txt": palyra.Ask, ".git/config": palyra.Ask, "../a.txt": palyra.Ask} {
-		if got := x.with(s, write(path)); got != want {
+		if got := x.with(s, policytest.Write(path)); got != want {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
@@ -267,7 +269,7 @@ func TestSuggestLeavesAlone(t *testing.T) {
 		"terminal":       change(func(r *palyra.Request) { r.Plan.Terminal = true }),
 		"child":          change(func(r *palyra.Request) { r.Parent = "01PARENT" }),
 		"another source": change(func(r *palyra.Request) { r.Tool.Source = palyra.SourceMCP }),
-		"sealed path":    write(".git/hooks/x"),
+		"sealed path":    policytest.Write(".git/hooks/x"),
 		"channel":        change(func(r *palyra.Request) { r.Tool.Capabilities = append(r.Tool.Capabilities, palyra.ChannelSend) }),
 	} {
 		x := newTold(t)
@@ -284,7 +286,7 @@ func TestSuggestLeavesAlone(t *testing.T) {
 func TestSuggestLeavesStricterQuestions(t *testing.T) {
 	for _, demand := range []string{"votes >= 2", "other_person", "device", "separation >= 1", "fresh"} {
 		x := newTold(t)
-		x.config.Bundle = load(t, `@id("a") permit (principal, action in Action::"call", resource) when { context.approval.granted && context.approval.`+demand+` };`)
+		x.config.Bundle = policytest.Load(t, `@id("a") permit (principal, action in Action::"call", resource) when { context.approval.granted && context.approval.`+demand+` };`)
 		for range 3 {
 			x.call(aProgram("mkdir", "out"), palyra.AnswerAllow)
 		}
@@ -296,10 +298,10 @@ func TestSuggestLeavesStricterQuestions(t *testing.T) {
 
 // A forbid is not argued with, and a test of the bundle not contradicted.
 func TestSuggestKeepsTheBundle(t *testing.T) {
-	files := defaults(t).Files()
+	files := policytest.Defaults(t).Files()
 	files["no.cedar"] = `@id("no-mkdir") forbid (principal, action in Action::"call", resource) when { context.argv.contains("mkdir") } unless { context.approval.granted };`
 	files["tests/own.yaml"] = "tests:\n  - name: touching a is asked about\n    request: {argv: [touch, a], workspace: known, tier: C}\n    expect: ask\n"
-	b, report := Check(files)
+	b, report := policy.Check(files)
 	if b == nil {
 		t.Fatal(report.Problems)
 	}
@@ -318,26 +320,26 @@ func TestSuggestKeepsTheBundle(t *testing.T) {
 			t.Errorf("%s is another", name)
 		}
 	}
-	if len(s.Files) != len(b.files)+1 {
+	if len(s.Files) != len(b.Files())+1 {
 		t.Errorf("%d files", len(s.Files))
 	}
 }
 
 func TestSuggestHeedsTests(t *testing.T) {
-	files := defaults(t).Files()
+	files := policytest.Defaults(t).Files()
 	delete(files, "tests/preset.yaml") // of commands, which nobody reads here
 	files["tests/own.yaml"] = "tests:\n  - name: writing a.txt is asked about\n    request: {principal: agent:local, tool: palyra.fs.write, writes: [a.txt], workspace: {path: /w}}\n    expect: ask\n"
-	b, report := Check(files)
+	b, report := policy.Check(files)
 	if b == nil {
 		t.Fatal(report.Problems)
 	}
 	x := newTold(t)
 	x.config.Bundle = b
-	if bad := (&suggest{config: x.config, base: stateOf(t, x.config)}).failures(t.Context(), nil); len(bad) != 0 {
+	if bad := (&suggest{config: x.config}).failures(t.Context(), nil); len(bad) != 0 {
 		t.Fatalf("%v", bad)
 	}
 	for _, path := range []string{"a.txt", "b.txt"} {
-		r := write(path)
+		r := policytest.Write(path)
 		r.Plan.Cwd = "/w"
 		x.call(r, palyra.AnswerAllow)
 	}
@@ -347,22 +349,13 @@ func TestSuggestHeedsTests(t *testing.T) {
 	}
 }
 
-func stateOf(t *testing.T, c Config) *state {
-	t.Helper()
-	e, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.live.Load()
-}
-
 // What an earlier suggestion has put into force is not suggested again, and its
 // file not written over.
 func TestSuggestAgain(t *testing.T) {
 	x := newTold(t)
 	x.call(aProgram("mkdir", "out"), palyra.AnswerAllow)
 	first := x.suggest(10)
-	b, report := Check(first.Files)
+	b, report := policy.Check(first.Files)
 	if b == nil {
 		t.Fatal(report.Problems)
 	}
@@ -387,12 +380,12 @@ func TestSuggestQuotes(t *testing.T) {
 		x.call(r, palyra.AnswerAllow)
 	}
 	s := x.suggest(100)
-	b, report := Check(s.Files)
+	b, report := policy.Check(s.Files)
 	if b == nil {
 		t.Fatal(report.Problems)
 	}
-	if len(b.rules) != len(defaults(t).rules)+len(s.Rules) || s.Report.Prompts.After != 0 || s.Report.Failing != 0 {
-		t.Errorf("%d rules, %d suggested, %+v", len(b.rules), len(s.Rules), s.Report.Prompts)
+	if len(b.Policies()) != len(policytest.Defaults(t).Policies())+len(s.Rules) || s.Report.Prompts.After != 0 || s.Report.Failing != 0 {
+		t.Errorf("%d rules, %d suggested, %+v", len(b.Policies()), len(s.Rules), s.Report.Prompts)
 	}
 	if got := x.with(s, aProgram("touch", "x")); got != palyra.Ask {
 		t.Error(got)
@@ -457,9 +450,9 @@ func TestSuggestStops(t *testing.T) {
 	}
 	for _, c := range []struct {
 		each func(func(Record) error) error
-		c    Config
+		c    policy.Config
 		most int
-	}{{nil, x.config, 1}, {eachOf(nil), Config{}, 1}, {eachOf(nil), x.config, 0}} {
+	}{{nil, x.config, 1}, {eachOf(nil), policy.Config{}, 1}, {eachOf(nil), x.config, 0}} {
 		if _, err := Suggest(t.Context(), c.each, c.c, c.most, nil); palyra.CodeOf(err) != palyra.Invalid {
 			t.Error(err)
 		}

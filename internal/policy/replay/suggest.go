@@ -1,14 +1,14 @@
-package policy
+package replay
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // Suggestion is a candidate that would have saved questions, and what it would
@@ -17,7 +17,7 @@ type Suggestion struct {
 	Files  map[string]string // the bundle with one file more; nil where nothing is worth suggesting
 	File   string            // its name
 	Rules  []SuggestedRule
-	Report ReplayReport // of the candidate
+	Report Report // of the candidate
 }
 
 // SuggestedRule is one permit of a suggestion.
@@ -44,15 +44,17 @@ const (
 // plain yes. Each is tried by judging the records again, and none is suggested that
 // the bundle's own tests contradict. Each is called several times and must hand
 // over the same records every time. Progress may be nil.
-func Suggest(ctx context.Context, each func(yield func(Record) error) error, c Config, most int, progress func(done int64)) (Suggestion, error) {
+func Suggest(ctx context.Context, each func(yield func(Record) error) error, c policy.Config, most int, progress func(done int64)) (Suggestion, error) {
 	if each == nil || c.Bundle == nil || most < 1 {
 		return Suggestion{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: suggest: no records, no bundle or no rules")
 	}
-	base, err := New(c)
+	base, err := policy.New(c)
 	if err != nil {
 		return Suggestion{}, err
 	}
-	s := &suggest{config: c, base: base.live.Load(), most: most, progress: progress, groups: map[string]*group{}}
+	memo, end := base.Memo(ctx)
+	defer end()
+	s := &suggest{config: c, base: memo, most: most, progress: progress, groups: map[string]*group{}}
 	if err := s.gather(ctx, each); err != nil {
 		return Suggestion{}, fmt.Errorf("policy: suggest: %w", err)
 	}
@@ -67,8 +69,8 @@ func Suggest(ctx context.Context, each func(yield func(Record) error) error, c C
 
 // suggest is one search under way.
 type suggest struct {
-	config   Config
-	base     *state
+	config   policy.Config
+	base     *policy.Memo
 	most     int
 	progress func(int64)
 	seen     int64 // records, each time that they are gone through
@@ -129,13 +131,11 @@ func (s *suggest) shapes(one Record) []shape {
 	if unreplayable(one) != "" {
 		return nil
 	}
-	r := one.Request
-	r.Approval = nil
-	c, err := s.base.newCall(r)
-	if err != nil || !savable(one, c.judge()) {
+	v, err := s.base.Case(one.Key, one.Request).Judge(nil)
+	if err != nil || !savable(one, v) {
 		return nil
 	}
-	return c.shapes()
+	return shapes(one.Request, s.base.Analyse(one.Request.Plan))
 }
 
 // candidates are the kinds that are worth a trial, those with the most questions
@@ -159,7 +159,7 @@ func (s *suggest) try(ctx context.Context, each func(func(Record) error) error) 
 	byID := map[string]*trialRule{}
 	for _, g := range s.candidates() {
 		r := g.rule()
-		if s.base.bundle.knows(r.id) || byID[r.id] != nil {
+		if s.base.Bundle().Knows(r.id) || byID[r.id] != nil {
 			continue
 		}
 		s.trials, byID[r.id] = append(s.trials, r), r
@@ -167,10 +167,18 @@ func (s *suggest) try(ctx context.Context, each func(func(Record) error) error) 
 	if len(s.trials) == 0 {
 		return nil
 	}
-	with, err := s.with(s.trials)
+	b, err := s.with(s.trials)
 	if err != nil {
 		return err
 	}
+	c := s.config
+	c.Bundle = b
+	e, err := policy.New(c)
+	if err != nil {
+		return err
+	}
+	with, end := e.Memo(ctx)
+	defer end()
 	var failed error
 	y := &trying{base: s.base, with: with}
 	err = ordered(ctx, each, y.record, func(one Record, t tried) {
@@ -211,28 +219,22 @@ func (s *suggest) weigh(one Record, t tried, byID map[string]*trialRule) {
 	}
 }
 
-// with is the state that judges with more rules.
-func (s *suggest) with(list []*trialRule) (*state, error) {
+// with is the bundle with more rules.
+func (s *suggest) with(list []*trialRule) (*policy.Bundle, error) {
 	files, _ := s.files(list)
-	b, report := Check(files)
+	b, report := policy.Check(files)
 	if b == nil {
 		return nil, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "the suggested rules are not good: %s", report.Problems.Error())
 	}
-	c := s.config
-	c.Bundle = b
-	e, err := New(c)
-	if err != nil {
-		return nil, err
-	}
-	return e.live.Load(), nil
+	return b, nil
 }
 
-// files is the bundle with a file more.
+// Files is the bundle with a file more.
 func (s *suggest) files(list []*trialRule) (files map[string]string, name string) {
-	files = maps.Clone(s.base.bundle.files)
-	name = "suggested" + cedarSuffix
+	files = s.base.Bundle().Files()
+	name = "suggested.cedar"
 	for n := 2; files[name] != ""; n++ {
-		name = fmt.Sprintf("suggested-%d%s", n, cedarSuffix)
+		name = fmt.Sprintf("suggested-%d.cedar", n)
 	}
 	var b strings.Builder
 	b.WriteString("// Suggested from calls on record that people were asked about and allowed. Read\n" +
@@ -250,7 +252,7 @@ func (s *suggest) finish(ctx context.Context, each func(func(Record) error) erro
 	c := s.config
 	if len(s.picked) > 0 {
 		out.Files, out.File = s.files(s.picked)
-		b, report := Check(out.Files)
+		b, report := policy.Check(out.Files)
 		if b == nil {
 			return Suggestion{}, report.Problems
 		}
@@ -259,12 +261,12 @@ func (s *suggest) finish(ctx context.Context, each func(func(Record) error) erro
 	for _, r := range s.picked {
 		out.Rules = append(out.Rules, SuggestedRule{ID: r.id, Text: r.text, Reason: r.reason, Saves: r.gain, Calls: r.named()})
 	}
-	e, err := New(c)
+	e, err := policy.New(c)
 	if err != nil {
 		return Suggestion{}, err
 	}
 	before := s.seen
-	out.Report, err = Replay(ctx, each, e, func(done int64) {
+	out.Report, err = Run(ctx, each, e, func(done int64) {
 		if s.progress != nil {
 			s.progress(before + done)
 		}

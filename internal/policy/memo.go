@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"palyra"
+)
+
+// maxVerdicts bounds the verdicts that a Memo keeps.
+const maxVerdicts = 16_384
+
+// Memo judges many requests with what an engine had at one moment, whatever is
+// swapped in later, and remembers how requests of one key were judged: an agent
+// says the same again and again. Its methods may be called from many goroutines.
+type Memo struct {
+	state  *state
+	look   sync.Once
+	sights *sights
+	mu     sync.Mutex
+	known  map[string]palyra.Verdict
+}
+
+// Memo returns one whose judgements end with ctx: a bundle may be large, and nobody
+// waits for what was given up. The second result ends the watch.
+func (e *Engine) Memo(ctx context.Context) (*Memo, func() bool) {
+	var over atomic.Bool
+	end := context.AfterFunc(ctx, func() { over.Store(true) })
+	still := *e.live.Load()
+	still.stop = over.Load
+	return &Memo{state: &still}, end
+}
+
+// Bundle returns the bundle that it judges with.
+func (m *Memo) Bundle() *Bundle { return m.state.bundle }
+
+// Snapshot identifies the configuration that it judges with.
+func (m *Memo) Snapshot() palyra.Digest { return m.state.digest }
+
+// Analyse is what a plan's program would do, as far as policy believes it.
+func (m *Memo) Analyse(p palyra.Plan) palyra.Command { return m.state.analyse(p) }
+
+// Case is one request that is judged with one approval after the other: what is
+// built for the first is there for the next.
+type Case struct {
+	memo    *Memo
+	key     string
+	request palyra.Request
+	built   *call
+}
+
+// Case takes in a request. Requests of one key are the same but for the call's id;
+// an empty key says that nobody knows.
+func (m *Memo) Case(key string, r palyra.Request) *Case {
+	return &Case{memo: m, key: key, request: r}
+}
+
+// Judge is Engine.Judge with an approval, or nil, and without the present time. An error means that
+// the request cannot be put into policy's terms.
+func (c *Case) Judge(a *palyra.ApprovalFacts) (palyra.Verdict, error) {
+	m, key := c.memo, c.key
+	if key != "" && a != nil {
+		key = fmt.Sprintf("%s\x00%+v", key, *a)
+	}
+	if v, ok := m.recall(key); ok {
+		return v, nil
+	}
+	if c.built == nil {
+		built, err := m.state.newCall(c.request)
+		if err != nil {
+			return palyra.Verdict{}, err
+		}
+		m.look.Do(func() { m.sights = sightsOf(m.state.bundle.rules) })
+		built.sights, c.built = m.sights, built
+	}
+	c.built.request.Approval = a
+	v := c.built.judge()
+	m.keep(key, v)
+	return v, nil
+}
+
+func (m *Memo) recall(key string) (v palyra.Verdict, ok bool) {
+	if key == "" {
+		return v, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok = m.known[key]
+	return v, ok
+}
+
+func (m *Memo) keep(key string, v palyra.Verdict) {
+	if key == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= maxVerdicts {
+		m.known = map[string]palyra.Verdict{}
+	}
+	m.known[key] = v
+}
