@@ -16,12 +16,13 @@ import (
 	"palyra"
 	"palyra/internal/command"
 	"palyra/internal/policy"
+	"palyra/internal/policy/tables"
 )
 
 // What a run reports.
 type (
 	// Result is how one test ended.
-	Result = policy.TestResult
+	Result = tables.Result
 	// Problem is one thing wrong with the bundle or its tests, and where.
 	Problem = policy.Problem
 )
@@ -51,7 +52,7 @@ func Run(ctx context.Context, dir fs.FS, base palyra.Snapshot) (Report, error) {
 		return r, nil
 	}
 	r.Bundle, r.Policies = b.Digest(), len(b.Policies())
-	tests, problems := policy.Run(ctx, policy.Config{Bundle: b, Snapshot: base, Analyse: command.Of}, b.Files())
+	tests, problems := tables.Run(ctx, policy.Config{Bundle: b, Snapshot: base, Analyse: command.Of}, b.Files())
 	r.Tests, r.Problems = append(r.Tests, tests...), append(r.Problems, problems...)
 	for _, t := range tests {
 		if !t.OK {

@@ -13,19 +13,20 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"palyra"
-	accesses "palyra/internal/access"
 	"palyra/internal/approval"
 	"palyra/internal/attest"
 	"palyra/internal/canon"
 	"palyra/internal/journal"
 	"palyra/internal/keyring"
 	"palyra/internal/mcp/upstream"
-	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
 	"palyra/internal/posture"
-	runs "palyra/internal/run"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 	"palyra/internal/workspace"
+
+	accesses "palyra/internal/access"
+	runs "palyra/internal/run"
 )
 
 const origin = "palyra.test/journal"
@@ -64,7 +65,7 @@ func newBench(t *testing.T) *bench {
 	engine, err := sqlite.Open(b.path)
 	b.must(err)
 	b.db, err = store.Open(t.Context(), engine, journal.Schema(), accesses.Schema(), approval.Schema(), attest.Schema(), keyring.Schema(),
-		upstream.Schema(), policy.Schema(), posture.Schema(), runs.Schema(), workspace.Schema())
+		upstream.Schema(), inforce.Schema(), posture.Schema(), runs.Schema(), workspace.Schema())
 	b.must(err)
 	t.Cleanup(func() { _ = b.db.Close() })
 	b.journal, err = journal.New(t.Context(), journal.Config{DB: b.db, Signer: b.key, Now: func() time.Time { return b.clock }})

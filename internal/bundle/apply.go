@@ -11,6 +11,8 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
+	"palyra/internal/policy/tables"
 	"palyra/internal/rpc/wire"
 )
 
@@ -80,7 +82,7 @@ func givenUp(cause error) error {
 
 // tests runs the bundle's own tests, and reports whether all went well.
 func (d *Bundles) tests(ctx context.Context, b *policy.Bundle, check *wire.PolicyCheck) bool {
-	results, problems := policy.Run(ctx, d.Judging(b), b.Files())
+	results, problems := tables.Run(ctx, d.Judging(b), b.Files())
 	check.Problems = append(check.Problems, problemWords(problems)...)
 	good := len(problems) == 0
 	for _, r := range results {
@@ -175,14 +177,14 @@ func (d *Bundles) Activations(ctx context.Context, limit int) ([]wire.Activation
 	return out, err
 }
 
-func activationWords(a policy.Activation, inForce bool) wire.Activation {
+func activationWords(a inforce.Activation, inForce bool) wire.Activation {
 	return wire.Activation{Number: a.Number, Bundle: a.Bundle, Snapshot: a.Snapshot, By: a.By, At: a.At, InForce: inForce}
 }
 
 // author is who answers, if the policies in force let them change policy.
-func (d *Bundles) author(ctx context.Context, who Caller) (policy.Author, error) {
+func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error) {
 	if !who.Signed {
-		return policy.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
+		return inforce.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
 	}
 	by := who.Principal
 	if ok, hits := d.engine.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", policy.TheBundle); !ok {
@@ -192,11 +194,11 @@ func (d *Bundles) author(ctx context.Context, who Caller) (policy.Author, error)
 				said = append(said, h.Remedy)
 			}
 		}
-		return policy.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s change policy", by).
+		return inforce.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "policy does not let %s change policy", by).
 			WithRemedy("%s", strings.Join(append(said, "have somebody apply it who may; where nobody may any more: "+WayBack), "; "))
 	}
 	sig, err := abridged(who.Evidence)
-	return policy.Author{By: by, Signature: &sig}, err
+	return inforce.Author{By: by, Signature: &sig}, err
 }
 
 // maxEvidence bounds a signature as it is kept: what the journal holds in one

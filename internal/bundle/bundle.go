@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/journal"
 	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
 	"palyra/internal/store"
 )
 
@@ -38,7 +39,7 @@ type Config struct {
 type Bundles struct {
 	Config
 	engine   *policy.Engine
-	kept     *policy.Snapshots
+	kept     *inforce.Snapshots
 	changing sync.Mutex // held while another bundle comes into force
 }
 
@@ -64,7 +65,7 @@ func open(ctx context.Context, c Config) (d *Bundles, err error) {
 		return nil, errors.New("bundle: open: a part is missing")
 	}
 	d = &Bundles{Config: c}
-	if d.kept, err = policy.NewSnapshots(policy.SnapshotsConfig{DB: d.DB, Journal: d.Journal, Now: d.Now}); err != nil {
+	if d.kept, err = inforce.NewSnapshots(inforce.SnapshotsConfig{DB: d.DB, Journal: d.Journal, Now: d.Now}); err != nil {
 		return nil, err
 	}
 	return d, d.checkActivations(ctx)
@@ -84,7 +85,7 @@ func Open(ctx context.Context, c Config) (*Bundles, error) {
 	if d.engine, err = policy.New(d.Judging(bundle)); err != nil {
 		return nil, err
 	}
-	if _, err := d.kept.Activate(ctx, bundle, d.engine.Snapshot(), policy.Author{By: byDaemon}); err != nil {
+	if _, err := d.kept.Activate(ctx, bundle, d.engine.Snapshot(), inforce.Author{By: byDaemon}); err != nil {
 		return nil, err
 	}
 	if err := d.Load(ctx); err != nil {
@@ -131,7 +132,7 @@ func (d *Bundles) checkActivations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept := make(map[int64]policy.Activation, len(rows))
+	kept := make(map[int64]inforce.Activation, len(rows))
 	for _, a := range rows {
 		kept[a.Number] = a
 	}
@@ -159,7 +160,7 @@ func (d *Bundles) checkActivations(ctx context.Context) error {
 }
 
 // sameActivation compares a line of the journal with a row.
-func sameActivation(e palyra.Entry, a policy.Activation) bool {
+func sameActivation(e palyra.Entry, a inforce.Activation) bool {
 	raw, err := json.Marshal(e.Body)
 	if err != nil {
 		return false
@@ -185,15 +186,15 @@ func (d *Bundles) Name() string {
 // put makes a bundle the one in force: it is kept and on record before the first
 // verdict is made with it. A daemon that dies between the two starts with it.
 // Whoever calls it holds changing.
-func (d *Bundles) put(ctx context.Context, b *policy.Bundle, a policy.Author) (policy.Activation, error) {
+func (d *Bundles) put(ctx context.Context, b *policy.Bundle, a inforce.Author) (inforce.Activation, error) {
 	c := d.Judging(b)
 	trial, err := policy.New(c) // what this one takes, the real one takes
 	if err != nil {
-		return policy.Activation{}, err
+		return inforce.Activation{}, err
 	}
 	done, err := d.kept.Activate(context.WithoutCancel(ctx), b, trial.Snapshot(), a)
 	if err != nil {
-		return policy.Activation{}, err
+		return inforce.Activation{}, err
 	}
 	return done, d.engine.Swap(c)
 }

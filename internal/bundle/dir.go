@@ -9,7 +9,7 @@ import (
 
 	"palyra"
 	"palyra/internal/config"
-	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
 )
 
 // Follow reads the policy directory again on each SIGHUP until ctx ends.
@@ -69,7 +69,7 @@ func (d *Bundles) Load(ctx context.Context) (err error) {
 	if err == nil && last.Bundle == b.Digest() || err != nil && palyra.CodeOf(err) != palyra.NotFound {
 		return err
 	}
-	if _, err = d.put(ctx, b, policy.Author{By: byConfig}); err == nil {
+	if _, err = d.put(ctx, b, inforce.Author{By: byConfig}); err == nil {
 		d.Log.Info("the policy directory is in force", "dir", dir, "bundle", b.Digest())
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
 	"palyra/internal/rpc/wire"
 )
 
@@ -28,7 +29,7 @@ func Offline(ctx context.Context, c Config, to string) (wire.Activation, error) 
 	if err != nil {
 		return wire.Activation{}, err
 	}
-	done, err := d.kept.Activate(ctx, b, engine.Snapshot(), policy.Author{By: byOffline})
+	done, err := d.kept.Activate(ctx, b, engine.Snapshot(), inforce.Author{By: byOffline})
 	return activationWords(done, true), err
 }
 

@@ -33,6 +33,7 @@ import (
 	"palyra/internal/limit"
 	"palyra/internal/mcp/upstream"
 	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
 	"palyra/internal/posture"
 	"palyra/internal/prune"
 	"palyra/internal/rpc"
@@ -134,7 +135,7 @@ func (d *Daemon) openState(ctx context.Context) error {
 		return err
 	}
 	d.db, err = store.Open(ctx, engine, upstream.Schema(),
-		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), policy.Schema(),
+		store.SchemaOf("daemon", schema), journal.Schema(), keyring.Schema(), access.Schema(), inforce.Schema(),
 		approval.Schema(), workspace.Schema(), artifact.Schema(), attest.Schema(), run.Schema(), posture.Schema())
 	if err != nil {
 		return errors.Join(err, engine.Close())

@@ -6,6 +6,7 @@ import (
 	"palyra"
 	"palyra/internal/command"
 	"palyra/internal/policy"
+	"palyra/internal/policy/tables"
 )
 
 // Every preset comes with tests of its own, which hold whatever the configuration
@@ -20,7 +21,7 @@ func TestPresetsPassTheirOwnTests(t *testing.T) {
 		if b == nil {
 			t.Fatal(name, report.Problems)
 		}
-		results, problems := policy.Run(t.Context(), policy.Config{Bundle: b, Snapshot: palyra.Snapshot{MaxCallsPerRun: 64}, Analyse: command.Of}, b.Files())
+		results, problems := tables.Run(t.Context(), policy.Config{Bundle: b, Snapshot: palyra.Snapshot{MaxCallsPerRun: 64}, Analyse: command.Of}, b.Files())
 		for _, p := range problems {
 			t.Errorf("%s: %+v", name, p)
 		}

@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/config"
 	"palyra/internal/policy"
+	"palyra/internal/policy/inforce"
 	"palyra/internal/rpc"
 	"palyra/internal/rpc/wire"
 	"palyra/internal/store"
@@ -242,7 +243,7 @@ func TestActivationEvidence(t *testing.T) {
 	if last.Bundle != a.Bundle || last.By != who.Operator.Principal || last.Signature == nil {
 		t.Fatalf("%+v", last)
 	}
-	kept, err := policy.NewSnapshots(policy.SnapshotsConfig{DB: d.db, Journal: d.journal, Now: now})
+	kept, err := inforce.NewSnapshots(inforce.SnapshotsConfig{DB: d.db, Journal: d.journal, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

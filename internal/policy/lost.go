@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"palyra"
@@ -44,7 +45,7 @@ func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]Loss, err
 			continue
 		}
 		loss := Loss{Text: say.lost + ", since nothing permits it", Remedy: "keep the rule '" + say.rule + "' or one like it"}
-		if by = distinct(by); len(by) > 0 {
+		if by = slices.Compact(slices.Sorted(slices.Values(by))); len(by) > 0 {
 			names := strings.Join(by[:min(len(by), maxNamed)], ", ")
 			loss = Loss{Text: say.lost + ", because of " + names, Remedy: "let owners out of " + names}
 		}

@@ -56,9 +56,6 @@ func TestPresetsAreNamedAndKnown(t *testing.T) {
 				t.Errorf("%s: %s does not explain itself", name, p.ID)
 			}
 		}
-		if lost, err := Lost(t.Context(), Config{Bundle: b, Snapshot: open()}, []palyra.Principal{"user:ada"}); err != nil || lost != nil {
-			t.Errorf("%s: %v, %v", name, lost, err)
-		}
 	}
 	if PresetOf(palyra.SumBytes(nil)) != "" || PresetOf("") != "" {
 		t.Error("a preset nobody made")
@@ -131,31 +128,5 @@ func TestStrictIsFresh(t *testing.T) {
 		if v := blind.Judge(t.Context(), program(name, "x")); v.Effect != palyra.Deny {
 			t.Errorf("%s: %s", name, v.Effect)
 		}
-	}
-}
-
-func TestLost(t *testing.T) {
-	people := []palyra.Principal{"user:ada", "user:bob"}
-	for _, c := range []struct {
-		text string
-		want int
-	}{
-		{`@id("x") permit (principal, action, resource);`, 0},
-		{`@id("x") permit (principal == User::"bob", action, resource);`, 0}, // one owner is enough
-		{`@id("x") permit (principal == User::"eve", action, resource);`, 2},
-		{`@id("x") permit (principal, action == Action::"approval.decide", resource);`, 1},
-		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource);`, 2},
-		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource) unless { context.approval.granted };`, 2},
-	} {
-		lost, err := Lost(t.Context(), Config{Bundle: load(t, c.text), Snapshot: open()}, people)
-		if err != nil || len(lost) != c.want {
-			t.Errorf("%s: %v, %v", c.text, lost, err)
-		}
-	}
-	if lost, err := Lost(t.Context(), Config{Bundle: defaults(t), Snapshot: open()}, nil); err != nil || len(lost) != 2 {
-		t.Errorf("without an owner: %v, %v", lost, err)
-	}
-	if _, err := Lost(t.Context(), Config{}, people); err == nil {
-		t.Error("without a bundle")
 	}
 }

@@ -136,26 +136,6 @@ func TestFlipsOfManyPolicies(t *testing.T) {
 	}
 }
 
-// What is lost is told with what took it.
-func TestLostNamesItsCause(t *testing.T) {
-	owners := []palyra.Principal{"user:a", "user:b"}
-	for name, c := range map[string]struct{ policies, text, remedy string }{
-		"forbidden": {
-			permitAll + `@id("mine") forbid (principal, action == Action::"policy.write", resource);`,
-			"no owner could change policy any more, because of mine (a.cedar:2)", "let owners out of mine (a.cedar:2)",
-		},
-		"not permitted": {
-			`@id("a") permit (principal, action == Action::"approval.decide", resource);`,
-			"no owner could change policy any more, since nothing permits it", "keep the rule 'policy-writers' or one like it",
-		},
-	} {
-		lost, err := Lost(t.Context(), Config{Bundle: load(t, c.policies), Snapshot: open()}, owners)
-		if err != nil || len(lost) != 1 || lost[0].Text != c.text || lost[0].Remedy != c.remedy {
-			t.Errorf("%s: %+v, %v", name, lost, err)
-		}
-	}
-}
-
 func TestCheckPrincipal(t *testing.T) {
 	for who, ok := range map[palyra.Principal]bool{"agent:local": true, "user:a": true, "xx": false, "user:": false, "": false, "moon:a": false} {
 		if err := CheckPrincipal(who); (err == nil) != ok || err != nil && palyra.AsError(err).Remedy == "" {
@@ -209,23 +189,6 @@ func TestPermitsForProgramsOfTheWorkspace(t *testing.T) {
 		r.Plan.Executable.Digest = palyra.SumBytes([]byte("2"))
 		if v := e.Judge(t.Context(), r); (v.Effect == palyra.Allow) == bound {
 			t.Errorf("%s: another program is answered %s", path, v.Effect)
-		}
-	}
-}
-
-// What is asked for is what really happens: a rule that names the thing itself is not
-// missed, and one for a thing that there is not does not help.
-func TestLostOfTheRealThings(t *testing.T) {
-	const all = `@id("a") permit (principal, action, resource);`
-	for text, want := range map[string]int{
-		all: 0,
-		all + "\n" + `@id("b") forbid (principal, action == Action::"policy.write", resource == Policy::"bundle");`:                         1,
-		`@id("a") permit (principal, action, resource == Policy::"any");`:                                                                   2,
-		`@id("a") permit (principal, action, resource == Policy::"any"); @id("b") permit (principal, action, resource == Approval::"any");`: 2,
-	} {
-		lost, err := Lost(t.Context(), Config{Bundle: load(t, text), Snapshot: open()}, []palyra.Principal{"user:ada"})
-		if err != nil || len(lost) != want {
-			t.Errorf("%s: %+v, %v", text, lost, err)
 		}
 	}
 }

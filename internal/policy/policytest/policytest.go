@@ -66,3 +66,6 @@ func Write(paths ...string) palyra.Request {
 		},
 	}
 }
+
+// PermitAll lets everything through.
+const PermitAll = `@id("all") @reason("everything goes") permit (principal, action, resource);` + "\n"

@@ -1,3 +1,6 @@
+// Package replay judges calls on record again: what a candidate would have answered otherwise (Run),
+// and which narrow permits would have saved questions that people always answered with yes (Suggest).
+// Nothing is asked, run, recorded or put into force by it.
 package replay
 
 import (

@@ -354,7 +354,7 @@ func BenchmarkReplay(b *testing.B) {
 // large candidate too, and half a report does not pass for a whole one.
 func TestReplayEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	e, err := policy.New(policy.Config{Bundle: policytest.Load(t, `@id("all") permit (principal, action, resource);`), Snapshot: policytest.Open(), Standing: func(_, _ palyra.Principal) (palyra.Standing, error) {
+	e, err := policy.New(policy.Config{Bundle: policytest.Load(t, policytest.PermitAll), Snapshot: policytest.Open(), Standing: func(_, _ palyra.Principal) (palyra.Standing, error) {
 		cancel()
 		return palyra.Standing{}, nil
 	}})

@@ -8,6 +8,7 @@ import (
 
 	"palyra"
 	"palyra/internal/policy"
+	"palyra/internal/policy/tables"
 )
 
 // tried is what candidates do to one record.
@@ -113,7 +114,7 @@ func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bo
 			return map[string]bool{err.Error(): true}
 		}
 	}
-	results, problems := policy.Run(ctx, c, c.Bundle.Files())
+	results, problems := tables.Run(ctx, c, c.Bundle.Files())
 	if len(results) == 0 && len(problems) == 0 {
 		return nil
 	}

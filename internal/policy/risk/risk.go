@@ -1,3 +1,6 @@
+// Package risk says what a call amounts to, from what its plan does and not only from what its tool
+// says of itself: named factors, each with a rank, and whether any of it cannot be taken back. Policies
+// compare the rank and match the names; people read the details. It decides nothing.
 package risk
 
 import (

@@ -1,4 +1,4 @@
-package policy
+package inforce
 
 import (
 	"testing"
@@ -7,21 +7,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 )
 
 func TestHistory(t *testing.T) {
 	s, j, _ := keep(t)
-	first, second := defaults(t), load(t, permitAll)
-	changed := open()
+	first, second := policytest.Defaults(t), policytest.Load(t, policytest.PermitAll)
+	changed := policytest.Open()
 	changed.TimeoutMS = 1
 	sig := &palyra.Signature{Sig: "c2ln"}
 	var want []Activation
 	for _, c := range []struct {
-		b    *Bundle
+		b    *policy.Bundle
 		snap palyra.Snapshot
 		by   Author
 	}{
-		{first, open(), Author{By: "system:daemon"}}, {second, open(), Author{By: "user:ada", Signature: sig}}, {second, changed, Author{By: "system:daemon"}},
+		{first, policytest.Open(), Author{By: "system:daemon"}}, {second, policytest.Open(), Author{By: "user:ada", Signature: sig}}, {second, changed, Author{By: "system:daemon"}},
 	} {
 		a, err := s.Activate(t.Context(), c.b, c.snap, c.by)
 		if err != nil || a.Bundle != c.b.Digest() || a.By != c.by.By || !a.At.Equal(time.Unix(1, 0)) {
@@ -67,7 +69,7 @@ func TestNothingBefore(t *testing.T) {
 	if _, err := s.Before(t.Context()); palyra.CodeOf(err) != palyra.NotFound {
 		t.Error(err)
 	}
-	if _, err := s.Activate(t.Context(), defaults(t), open(), Author{By: "user:ada"}); err != nil {
+	if _, err := s.Activate(t.Context(), policytest.Defaults(t), policytest.Open(), Author{By: "user:ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Before(t.Context()); palyra.CodeOf(err) != palyra.NotFound {

@@ -1,4 +1,4 @@
-package policy
+package tables
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // tableWant is what a test expects. Of the need only what was written counts.
@@ -69,7 +70,7 @@ func (r *tableReader) need(n *yaml.Node) []tableNeed {
 		return func(n *yaml.Node) { keep(name, fmt.Sprint(r.flag(n))) }
 	}
 	r.fields(n, "need", nil, map[string]func(*yaml.Node){
-		"votes":        func(n *yaml.Node) { keep("votes", fmt.Sprint(r.number(n, 1, MaxVotes))) },
+		"votes":        func(n *yaml.Node) { keep("votes", fmt.Sprint(r.number(n, 1, policy.MaxVotes))) },
 		"other_person": flag("other_person"), "device": flag("device"), "fresh": flag("fresh"),
 		"separation": func(n *yaml.Node) { keep("separation", string(pick(r, n, tableSeparations))) },
 	})

@@ -1,4 +1,4 @@
-package policy
+package tables
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 )
 
 // manyTests is a table of n tests that succeed.
@@ -21,7 +23,7 @@ func manyTests(n int) map[string]string {
 
 // The tests of a bundle end when their time is up, and say so.
 func TestTestsHaveABudget(t *testing.T) {
-	c := Config{Bundle: load(t, tablePolicies), Snapshot: open()}
+	c := policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}
 	results, problems := runWithin(t.Context(), time.Nanosecond, c, manyTests(3))
 	if len(results) > 0 || len(problems) != 1 || !strings.Contains(problems[0].Text, "took longer than 1ns") || problems[0].File != "tests/a.yaml" {
 		t.Fatalf("%v %v", results, problems)
@@ -36,7 +38,7 @@ func TestTestsEndWithTheirCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	asked := 0
-	c := Config{Bundle: load(t, tablePolicies), Snapshot: open(), Analyse: func(palyra.Plan) palyra.Command {
+	c := policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open(), Analyse: func(palyra.Plan) palyra.Command {
 		if asked++; asked == 5 {
 			cancel()
 		}

@@ -1,4 +1,6 @@
-package policy
+// Package inforce keeps what was in force: every policy bundle and every security configuration, each
+// once, under its digest, and who activated them when. So a verdict can be judged again years later.
+package inforce
 
 import (
 	"bytes"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/policy"
 	"palyra/internal/store"
 )
 
@@ -81,7 +84,7 @@ func (s *Snapshots) Get(ctx context.Context, digest palyra.Digest) (palyra.Snaps
 }
 
 // Bundle returns the bundle with the digest, ready to judge with.
-func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*Bundle, error) {
+func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*policy.Bundle, error) {
 	var body string
 	err := s.DB.Read(ctx, func(tx *store.Tx) error {
 		return tx.Get("SELECT files FROM policy_bundle WHERE digest = ?", []any{string(digest)}, &body)
@@ -93,10 +96,10 @@ func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*Bundle, 
 	if err := decode(body, &files); err != nil {
 		return nil, fmt.Errorf("policy: get bundle: %w", err)
 	}
-	if found, err := Sum(files); err != nil || found != digest { // before anything is made of it
+	if found, err := policy.Sum(files); err != nil || found != digest { // before anything is made of it
 		return nil, damaged("policy bundle", digest, err)
 	}
-	return Compile(files)
+	return policy.Compile(files)
 }
 
 func (s *Snapshots) keepSnapshot(tx *store.Tx, digest palyra.Digest, body string) error {

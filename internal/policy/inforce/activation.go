@@ -1,4 +1,4 @@
-package policy
+package inforce
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/policy"
 	"palyra/internal/store"
 )
 
@@ -33,7 +34,7 @@ type Activation struct {
 // and the journal says who did it, all or none. When they are in force already
 // nothing is written. Call it before the engine judges with them, so that no
 // verdict refers to what was not kept.
-func (s *Snapshots) Activate(ctx context.Context, b *Bundle, snap palyra.Snapshot, a Author) (Activation, error) {
+func (s *Snapshots) Activate(ctx context.Context, b *policy.Bundle, snap palyra.Snapshot, a Author) (Activation, error) {
 	if b == nil || a.By == "" {
 		return Activation{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: activate: no bundle or nobody to answer for it")
 	}

@@ -1,4 +1,7 @@
-package policy
+// Package tables runs the tests that a policy bundle carries: requests in YAML and the verdicts that
+// their author expects (tests/*.yaml). They are judged as any call is, by an engine of package policy;
+// what is wrong with a table is told with file, line and column.
+package tables
 
 import (
 	"context"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // Limits of a bundle's tests.
@@ -30,8 +34,8 @@ const (
 // one into force waits for them, and so does everybody after them.
 const testBudget = 10 * time.Second
 
-// TestResult is how one test of a bundle ended.
-type TestResult struct {
+// Result is how one test of a bundle ended.
+type Result struct {
 	File string `json:"file"`
 	Name string `json:"name"`
 	Line int    `json:"line"`
@@ -45,14 +49,14 @@ type TestResult struct {
 // when no result is bad and there is no problem; a table with a problem is not run
 // at all, since half of what its author meant proves nothing. The tests end with ctx
 // and after testBudget, within a judgement too; what did not run is a problem.
-func Run(ctx context.Context, c Config, files map[string]string) ([]TestResult, []Problem) {
+func Run(ctx context.Context, c policy.Config, files map[string]string) ([]Result, []policy.Problem) {
 	return runWithin(ctx, testBudget, c, files)
 }
 
 // runWithin is Run with a budget.
-func runWithin(ctx context.Context, budget time.Duration, c Config, files map[string]string) ([]TestResult, []Problem) {
+func runWithin(ctx context.Context, budget time.Duration, c policy.Config, files map[string]string) ([]Result, []policy.Problem) {
 	if c.Bundle == nil {
-		return nil, []Problem{{File: ".", Line: 1, Column: 1, Text: "there is no bundle to test"}}
+		return nil, []policy.Problem{{File: ".", Line: 1, Column: 1, Text: "there is no bundle to test"}}
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -64,20 +68,20 @@ func runWithin(ctx context.Context, budget time.Duration, c Config, files map[st
 	defer cancel()
 	c.Stop = func() bool { return ctx.Err() != nil }
 	if len(names) > maxTables {
-		return nil, []Problem{{File: names[maxTables], Line: 1, Column: 1, Text: fmt.Sprintf("more than %d files with tests", maxTables)}}
+		return nil, []policy.Problem{{File: names[maxTables], Line: 1, Column: 1, Text: fmt.Sprintf("more than %d files with tests", maxTables)}}
 	}
-	var results []TestResult
-	var problems []Problem
+	var results []Result
+	var problems []policy.Problem
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return results, append(problems, unfinished(ctx, name, 1))
 		}
 		t, faults := readTable(name, files[name], c.Bundle)
 		if len(faults) == 0 && len(results)+len(t.tests) > maxAllTests {
-			faults = []Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("more than %d tests in all", maxAllTests)}}
+			faults = []policy.Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("more than %d tests in all", maxAllTests)}}
 		}
 		if len(faults) == 0 {
-			var done []TestResult
+			var done []Result
 			done, faults = t.run(ctx, c)
 			results = append(results, done...)
 		}
@@ -95,12 +99,12 @@ func (s slow) Error() string {
 }
 
 // unfinished is the problem of tests that did not run to their end.
-func unfinished(ctx context.Context, file string, line int) Problem {
+func unfinished(ctx context.Context, file string, line int) policy.Problem {
 	text := "interrupted before or in this test"
 	if over, ok := errors.AsType[slow](context.Cause(ctx)); ok {
 		text = over.Error()
 	}
-	return Problem{File: file, Line: line, Column: 1, Text: text}
+	return policy.Problem{File: file, Line: line, Column: 1, Text: text}
 }
 
 // isTable reports whether a bundle's file holds tests.
@@ -142,19 +146,19 @@ func (l tableLists) over(s palyra.Snapshot) palyra.Snapshot {
 }
 
 // run judges every test of a table.
-func (t table) run(ctx context.Context, c Config) ([]TestResult, []Problem) {
+func (t table) run(ctx context.Context, c policy.Config) ([]Result, []policy.Problem) {
 	c.Snapshot = t.lists.over(c.Snapshot)
 	c.Probed, c.Standing, c.Now = nil, nil, nil // a test says itself who calls, and when
-	plain, err := New(c)
+	plain, err := policy.New(c)
 	if err != nil {
-		return nil, []Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
+		return nil, []policy.Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
 	}
 	c.Probed = func(palyra.Tier) bool { return true }
-	probed, err := New(c)
+	probed, err := policy.New(c)
 	if err != nil {
-		return nil, []Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
+		return nil, []policy.Problem{{File: t.file, Line: 1, Column: 1, Text: palyra.Clip(err.Error(), 256)}}
 	}
-	results := make([]TestResult, 0, len(t.tests))
+	results := make([]Result, 0, len(t.tests))
 	for _, one := range t.tests {
 		e := plain
 		if one.probed {
@@ -162,9 +166,9 @@ func (t table) run(ctx context.Context, c Config) ([]TestResult, []Problem) {
 		}
 		text := one.want.miss(e.Judge(ctx, one.ask))
 		if ctx.Err() != nil { // what did not come to its end did not succeed
-			return results, []Problem{unfinished(ctx, t.file, one.line)}
+			return results, []policy.Problem{unfinished(ctx, t.file, one.line)}
 		}
-		results = append(results, TestResult{File: t.file, Name: one.name, Line: one.line, OK: text == "", Text: text})
+		results = append(results, Result{File: t.file, Name: one.name, Line: one.line, OK: text == "", Text: text})
 	}
 	return results, nil
 }

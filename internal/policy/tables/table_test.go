@@ -1,4 +1,4 @@
-package policy
+package tables
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 )
 
 // tablePolicies say something about most of what a table can write.
@@ -39,7 +41,7 @@ func tableOf(test string) map[string]string {
 // tabled reads the one test of a table that must be good.
 func tabled(t *testing.T, request string) tableTest {
 	t.Helper()
-	read, faults := readTable("tests/a.yaml", "tests:\n- {name: a, expect: deny, request: "+request+"}\n", load(t, tablePolicies))
+	read, faults := readTable("tests/a.yaml", "tests:\n- {name: a, expect: deny, request: "+request+"}\n", policytest.Load(t, tablePolicies))
 	if len(faults) > 0 {
 		t.Fatalf("%s: %v", request, faults)
 	}
@@ -51,9 +53,9 @@ func TestTableGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := load(t, tablePolicies)
+	b := policytest.Load(t, tablePolicies)
 	files := map[string]string{"tests/good.yaml": string(text), "a.cedar": tablePolicies, "tests/deep/x.yaml": "?", "tests/x.txt": "?", "x.yaml": "?"}
-	results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, files)
+	results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, files)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -73,7 +75,7 @@ func TestTableGood(t *testing.T) {
 
 // A test that expects anything else than what policy says fails, and says why.
 func TestTableFails(t *testing.T) {
-	b := load(t, tablePolicies)
+	b := policytest.Load(t, tablePolicies)
 	for _, c := range []struct{ request, expect, want string }{
 		{"{tool: palyra.fs.read}", "deny", "expected deny, got allow; decided by reads"},
 		{"{tool: palyra.fs.read}", "ask", "expected ask, got allow"},
@@ -85,7 +87,7 @@ func TestTableFails(t *testing.T) {
 		{"{argv: [ls]}", "{verdict: ask, not_policies: [program]}", "policy program decided"},
 		{"{tool: palyra.device.pair}", "allow", "no policy decided: no policy permits tool.execute"},
 	} {
-		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf("- {name: a, request: "+c.request+", expect: "+c.expect+"}\n"))
+		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf("- {name: a, request: "+c.request+", expect: "+c.expect+"}\n"))
 		if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, c.want) {
 			t.Errorf("%s expects %s: %+v %v", c.request, c.expect, results, problems)
 		}
@@ -94,16 +96,16 @@ func TestTableFails(t *testing.T) {
 
 // A deny that comes from a failing policy proves nothing.
 func TestTableFailsOnErrors(t *testing.T) {
-	b := load(t, `@id("a") permit (principal, action, resource); @id("overflow") forbid (principal, action in Action::"call", resource)
+	b := policytest.Load(t, `@id("a") permit (principal, action, resource); @id("overflow") forbid (principal, action in Action::"call", resource)
 when { context.calls_used + 9223372036854775807 > 0 };`)
-	results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
+	results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
 	if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, "could not be evaluated") {
 		t.Fatalf("%+v %v", results, problems)
 	}
 }
 
 func TestTableFaults(t *testing.T) {
-	b := load(t, tablePolicies)
+	b := policytest.Load(t, tablePolicies)
 	head := "tests:\n- name: a\n  expect: deny\n  request: "
 	many := func(n int, s string) string { return strings.Repeat(s, n) }
 	for name, c := range map[string]struct{ text, want string }{
@@ -185,11 +187,11 @@ func TestTableFaults(t *testing.T) {
 		"policies word":     {"tests: [{name: a, expect: {verdict: deny, policies: reads}, request: {argv: [a]}}]", "must be a list"},
 		"ask after answer":  {"tests: [{name: a, expect: ask, request: {argv: [a], approval: {}}}]", "1:9: with an approval the verdict is allow or deny"},
 	} {
-		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, map[string]string{"tests/x.yaml": c.text})
+		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, map[string]string{"tests/x.yaml": c.text})
 		if len(results) > 0 {
 			t.Errorf("%s: ran %v", name, results)
 		}
-		if !slices.ContainsFunc(problems, func(p Problem) bool {
+		if !slices.ContainsFunc(problems, func(p policy.Problem) bool {
 			return strings.Contains(p.String(), "tests/x.yaml:"+c.want) || strings.Contains(p.Text, c.want)
 		}) {
 			t.Errorf("%s: %v, want %s", name, problems, c.want)
@@ -198,8 +200,8 @@ func TestTableFaults(t *testing.T) {
 }
 
 func TestTableFaultsAreAllTold(t *testing.T) {
-	b := load(t, tablePolicies)
-	_, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf("- {name: a, request: {tool: x, door: y}, expect: z}\n"))
+	b := policytest.Load(t, tablePolicies)
+	_, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf("- {name: a, request: {tool: x, door: y}, expect: z}\n"))
 	if len(problems) != 3 {
 		t.Fatalf("%v", problems)
 	}
@@ -207,7 +209,7 @@ func TestTableFaultsAreAllTold(t *testing.T) {
 	for i := range 2 * maxTableFault {
 		text += fmt.Sprintf("- {name: a%d, request: {tool: x}, expect: deny}\n", i)
 	}
-	if _, problems = Run(t.Context(), Config{Bundle: b, Snapshot: open()}, tableOf(text)); len(problems) != maxTableFault+1 {
+	if _, problems = Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf(text)); len(problems) != maxTableFault+1 {
 		t.Fatalf("%d problems are told", len(problems))
 	}
 }
@@ -216,14 +218,14 @@ func TestTableFaultsAreAllTold(t *testing.T) {
 func TestTableFilesStandAlone(t *testing.T) {
 	good := "tests: [{name: a, expect: allow, request: {tool: palyra.echo}}]"
 	files := map[string]string{"tests/a.yaml": good, "tests/b.yaml": "?", "tests/c.yaml": good}
-	results, problems := Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files)
+	results, problems := Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files)
 	if len(results) != 2 || results[0].File != "tests/a.yaml" || results[1].File != "tests/c.yaml" || len(problems) == 0 || problems[0].File != "tests/b.yaml" {
 		t.Fatalf("%v %v", results, problems)
 	}
 	for i := range maxTables {
 		files[fmt.Sprintf("tests/more%d.yaml", i)] = good
 	}
-	if results, problems = Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files); len(results) > 0 || len(problems) != 1 {
+	if results, problems = Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files); len(results) > 0 || len(problems) != 1 {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 }
@@ -238,25 +240,25 @@ func TestTableTestsAreBounded(t *testing.T) {
 	for i := range maxAllTests/maxTableTests + 1 {
 		files[fmt.Sprintf("tests/%d.yaml", i)] = b.String()
 	}
-	results, problems := Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files)
+	results, problems := Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files)
 	if len(results) != maxAllTests || len(problems) != 1 || problems[0].File != "tests/5.yaml" {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 	files = map[string]string{"tests/a.yaml": b.String() + "- {name: x, request: {tool: palyra.echo}, expect: allow}\n"}
-	if results, problems = Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: open()}, files); len(results) > 0 || len(problems) != 1 {
+	if results, problems = Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files); len(results) > 0 || len(problems) != 1 {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 }
 
 // Text that is made to be slow to read ends as a problem all the same.
 func TestTableHostileText(t *testing.T) {
-	b := load(t, tablePolicies)
+	b := policytest.Load(t, tablePolicies)
 	fill := func(s string) string { return strings.Repeat(s, maxTable/len(s)) }
 	for _, text := range []string{
 		fill("["), fill("{"), fill("? "), fill("- "), fill("a: "), fill("{a: "), fill("#\n"), fill("&a "), fill("*a\n"), fill("- a\n"), fill("a:\n"), fill("'"), fill("---\n"),
 		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + fill("- *c\n")[:1000], "tests: |\n" + fill("  x\n")[:maxTable-100], "%YAML 9.9\n---\n",
 	} {
-		if results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, map[string]string{"tests/a.yaml": text}); len(results) > 0 || len(problems) == 0 || len(problems) > maxTableFault+1 {
+		if results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, map[string]string{"tests/a.yaml": text}); len(results) > 0 || len(problems) == 0 || len(problems) > maxTableFault+1 {
 			t.Errorf("%q…: %d results, %d problems", text[:10], len(results), len(problems))
 		}
 	}
@@ -265,19 +267,19 @@ func TestTableHostileText(t *testing.T) {
 func TestTableInterruptedIsNoSuccess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	results, problems := Run(ctx, Config{Bundle: load(t, tablePolicies), Snapshot: open()}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
+	results, problems := Run(ctx, policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
 	if len(results) > 0 || len(problems) != 1 || problems[0].Line != 1 {
 		t.Fatalf("%v %v", results, problems)
 	}
 }
 
 func TestTableWithoutABundleOrASnapshot(t *testing.T) {
-	if _, problems := Run(t.Context(), Config{}, nil); len(problems) != 1 {
+	if _, problems := Run(t.Context(), policy.Config{}, nil); len(problems) != 1 {
 		t.Fatal(problems)
 	}
-	bad := open()
+	bad := policytest.Open()
 	bad.ProcessRunner = map[string]any{"x": func() {}} // has no digest
-	_, problems := Run(t.Context(), Config{Bundle: load(t, tablePolicies), Snapshot: bad}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
+	_, problems := Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: bad}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
 	if len(problems) != 1 {
 		t.Fatal(problems)
 	}
@@ -286,8 +288,8 @@ func TestTableWithoutABundleOrASnapshot(t *testing.T) {
 // The lists of the configuration hold unless the file has its own; also an empty
 // one is a list.
 func TestTableLists(t *testing.T) {
-	b := defaults(t)
-	base := open()
+	b := policytest.Defaults(t)
+	base := policytest.Open()
 	base.AllowedTools = []string{"palyra.sleep"}
 	test := "tests: [{name: a, expect: deny, request: {tool: palyra.echo}}]"
 	for text, want := range map[string]bool{
@@ -299,7 +301,7 @@ func TestTableLists(t *testing.T) {
 		"config: {allowed_tools: ['*'], tool_execute_principals: [x, agent:local]}\n" + test:                    false,
 		"config: {allowed_tools: ['*'], tool_execute_channels: [cli], tool_execute_principals: ['*']}\n" + test: false,
 	} {
-		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: base}, map[string]string{"tests/a.yaml": text})
+		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: base}, map[string]string{"tests/a.yaml": text})
 		if len(problems) > 0 || len(results) != 1 || results[0].OK != want {
 			t.Errorf("%s: %v %v", text, results, problems)
 		}
@@ -374,8 +376,8 @@ func TestTableCaller(t *testing.T) {
 
 // Tests see what the analysis says of a command, where there is one.
 func TestTableAnalyses(t *testing.T) {
-	b := load(t, `@id("look") permit (principal, action == Action::"tool.execute", resource) when { context.command.understood && context.command.class == "read_only" };`)
-	c := Config{Bundle: b, Snapshot: open(), Analyse: func(p palyra.Plan) palyra.Command {
+	b := policytest.Load(t, `@id("look") permit (principal, action == Action::"tool.execute", resource) when { context.command.understood && context.command.class == "read_only" };`)
+	c := policy.Config{Bundle: b, Snapshot: policytest.Open(), Analyse: func(p palyra.Plan) palyra.Command {
 		if slices.Equal(p.Argv, []string{"ls"}) {
 			return palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Programs: []string{"ls"}}
 		}
@@ -385,7 +387,7 @@ func TestTableAnalyses(t *testing.T) {
 	if results, problems := Run(t.Context(), c, files); len(problems) > 0 || len(results) != 2 || !results[0].OK || !results[1].OK {
 		t.Fatalf("%v %v", results, problems)
 	}
-	if results, _ := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, files); results[0].OK || !results[1].OK {
+	if results, _ := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, files); results[0].OK || !results[1].OK {
 		t.Fatalf("without the analysis: %v", results)
 	}
 }
@@ -401,9 +403,9 @@ func FuzzTable(f *testing.F) {
 	f.Add("tests:\n- {name: a, request: {script: 'ls'}, expect: {verdict: ask, need: {votes: 2}}}")
 	f.Add("a: &a [*a]")
 	f.Add("? [a]\n: b")
-	b := load(f, tablePolicies)
+	b := policytest.Load(f, tablePolicies)
 	f.Fuzz(func(t *testing.T, text string) {
-		results, problems := Run(t.Context(), Config{Bundle: b, Snapshot: open()}, map[string]string{"tests/a.yaml": text})
+		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, map[string]string{"tests/a.yaml": text})
 		if len(results) > 0 && len(problems) > 0 || len(results)+len(problems) == 0 {
 			t.Fatalf("%d results and %d problems", len(results), len(problems))
 		}

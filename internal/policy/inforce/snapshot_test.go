@@ -1,4 +1,4 @@
-package policy
+package inforce
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
 )
@@ -75,7 +77,7 @@ func TestNewSnapshotsNeedsItsParts(t *testing.T) {
 
 func TestSnapshotsKeepEachOnce(t *testing.T) {
 	s, j, db := keep(t)
-	a := open()
+	a := policytest.Open()
 	a.ProcessRunner = map[string]any{"cpu": 1.5, "memory": 1 << 53, "big": 1e300, "hosts": []string{"a"}, "none": nil, "deep": map[string]any{"x": true}}
 	b := a
 	b.TimeoutMS = 7
@@ -109,7 +111,7 @@ func TestSnapshotsSaveTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := s.Save(t.Context(), open()); err != nil {
+			if _, err := s.Save(t.Context(), policytest.Open()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -133,7 +135,7 @@ func TestSnapshotsMissing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Save(ctx, open()); err == nil {
+	if _, err := s.Save(ctx, policytest.Open()); err == nil {
 		t.Error("saved for a caller who is gone")
 	}
 	if _, err := s.Save(t.Context(), palyra.Snapshot{WasmRuntime: map[string]any{"f": func() {}}}); err == nil {
@@ -144,12 +146,12 @@ func TestSnapshotsMissing(t *testing.T) {
 // What was judged once can be judged again from what is kept.
 func TestActivateAndJudgeAgain(t *testing.T) {
 	s, j, db := keep(t)
-	b := defaults(t)
-	e := engine(t, b)
+	b := policytest.Defaults(t)
+	e := policytest.Engine(t, b)
 	if _, err := s.Activate(t.Context(), b, e.Snapshot(), Author{By: "user:ada"}); err != nil {
 		t.Fatal(err)
 	}
-	v := e.Judge(t.Context(), write(".git/config"))
+	v := e.Judge(t.Context(), policytest.Write(".git/config"))
 	want := palyra.PolicyActivated{Bundle: v.Bundle, Snapshot: v.Snapshot, By: "user:ada"}
 	if d := cmp.Diff([]palyra.Event{want}, j.events); d != "" {
 		t.Fatal(d)
@@ -165,11 +167,11 @@ func TestActivateAndJudgeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := New(Config{Bundle: old, Snapshot: snap})
+	again, err := policy.New(policy.Config{Bundle: old, Snapshot: snap})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(v, again.Judge(t.Context(), write(".git/config"))); d != "" {
+	if d := cmp.Diff(v, again.Judge(t.Context(), policytest.Write(".git/config"))); d != "" {
 		t.Errorf("judged again: %s", d)
 	}
 	if rows(t, db, "policy_bundle") != 1 {
@@ -179,15 +181,15 @@ func TestActivateAndJudgeAgain(t *testing.T) {
 
 func TestActivateJournalsChangesOnly(t *testing.T) {
 	s, j, db := keep(t)
-	first, second := defaults(t), load(t, permitAll)
-	changed := open()
+	first, second := policytest.Defaults(t), policytest.Load(t, policytest.PermitAll)
+	changed := policytest.Open()
 	changed.TimeoutMS = 1
 	for i, c := range []struct {
-		b     *Bundle
+		b     *policy.Bundle
 		snap  palyra.Snapshot
 		lines int
 	}{
-		{first, open(), 1}, {first, open(), 1}, {first, changed, 2}, {second, changed, 3}, {second, changed, 3}, {first, open(), 4}, {first, open(), 4},
+		{first, policytest.Open(), 1}, {first, policytest.Open(), 1}, {first, changed, 2}, {second, changed, 3}, {second, changed, 3}, {first, policytest.Open(), 4}, {first, policytest.Open(), 4},
 	} {
 		if _, err := s.Activate(t.Context(), c.b, c.snap, Author{By: "user:ada"}); err != nil {
 			t.Fatal(err)
@@ -205,7 +207,7 @@ func TestActivateJournalsChangesOnly(t *testing.T) {
 func TestActivateFailsWhole(t *testing.T) {
 	s, j, db := keep(t)
 	j.err = errors.New("disk full")
-	if _, err := s.Activate(t.Context(), defaults(t), open(), Author{By: "user:ada"}); !errors.Is(err, j.err) {
+	if _, err := s.Activate(t.Context(), policytest.Defaults(t), policytest.Open(), Author{By: "user:ada"}); !errors.Is(err, j.err) {
 		t.Fatalf("%v", err)
 	}
 	for _, table := range []string{"policy_bundle", "policy_snapshot", "policy_activation"} {
@@ -213,10 +215,10 @@ func TestActivateFailsWhole(t *testing.T) {
 			t.Errorf("%d rows in %s", n, table)
 		}
 	}
-	if _, err := s.Activate(t.Context(), nil, open(), Author{By: "user:ada"}); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err := s.Activate(t.Context(), nil, policytest.Open(), Author{By: "user:ada"}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("no bundle: %v", err)
 	}
-	if _, err := s.Activate(t.Context(), defaults(t), open(), Author{By: ""}); palyra.CodeOf(err) != palyra.Invalid {
+	if _, err := s.Activate(t.Context(), policytest.Defaults(t), policytest.Open(), Author{By: ""}); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("nobody: %v", err)
 	}
 }
@@ -224,8 +226,8 @@ func TestActivateFailsWhole(t *testing.T) {
 // What was changed behind our back is not handed out.
 func TestSnapshotsNoticeDamage(t *testing.T) {
 	s, _, db := keep(t)
-	b := defaults(t)
-	if _, err := s.Activate(t.Context(), b, open(), Author{By: "user:ada"}); err != nil {
+	b := policytest.Defaults(t)
+	if _, err := s.Activate(t.Context(), b, policytest.Open(), Author{By: "user:ada"}); err != nil {
 		t.Fatal(err)
 	}
 	active, err := s.Active(t.Context())

@@ -1,4 +1,4 @@
-package policy
+package tables
 
 import (
 	"errors"
@@ -14,23 +14,24 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // tableReader reads one file of tests. It goes on after a mistake, so that people
 // hear of all of them; what it returns counts only when there was none.
 type tableReader struct {
 	file   string
-	bundle *Bundle
-	faults []Problem
+	bundle *policy.Bundle
+	faults []policy.Problem
 }
 
 // readTable reads the tests in a file. The guard is for defects of the library:
 // hostile text must not end the daemon.
-func readTable(file, text string, b *Bundle) (t table, faults []Problem) {
+func readTable(file, text string, b *policy.Bundle) (t table, faults []policy.Problem) {
 	r := &tableReader{file: file, bundle: b}
 	defer func() {
 		if p := recover(); p != nil {
-			t, faults = table{}, []Problem{{File: file, Line: 1, Column: 1, Text: "it cannot be read as YAML"}}
+			t, faults = table{}, []policy.Problem{{File: file, Line: 1, Column: 1, Text: "it cannot be read as YAML"}}
 		}
 	}()
 	t.file = file
@@ -61,7 +62,7 @@ func (r *tableReader) at(line, column int, text string) {
 	case len(r.faults) > maxTableFault:
 		return
 	}
-	r.faults = append(r.faults, Problem{File: r.file, Line: max(line, 1), Column: max(column, 1), Text: text})
+	r.faults = append(r.faults, policy.Problem{File: r.file, Line: max(line, 1), Column: max(column, 1), Text: text})
 }
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)

@@ -1,4 +1,4 @@
-package policy
+package tables
 
 import (
 	"path"
@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // tableRoot is the workspace of tests that name none.
@@ -40,7 +41,7 @@ func byName[T ~string](words ...T) map[string]T {
 // person reads a principal.
 func (r *tableReader) person(n *yaml.Node) palyra.Principal {
 	p := palyra.Principal(r.word(n))
-	if CheckPrincipal(p) != nil {
+	if policy.CheckPrincipal(p) != nil {
 		r.fault(n, "must be a principal: user:NAME, agent:NAME, device:NAME or system:NAME")
 	}
 	return p
@@ -156,7 +157,7 @@ func (r *tableReader) workspace(n *yaml.Node) (w palyra.WorkspaceRef) {
 func (r *tableReader) hosts(n *yaml.Node) []string {
 	list := r.list(n)
 	for i, s := range list {
-		if _, err := HostsOf([]string{s}); err != nil {
+		if _, err := policy.HostsOf([]string{s}); err != nil {
 			r.fault(n.Content[i], "must be host:port")
 		}
 	}
