@@ -32,7 +32,7 @@ func (d *Bundles) Check(ctx context.Context, files map[string]string) (wire.Poli
 
 // examine reads a bundle, runs its tests and looks for what would be lost. The
 // bundle is nil when it is not good.
-func (d *Bundles) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, []policy.Loss, error) {
+func (d *Bundles) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, []inforce.Loss, error) {
 	b, report := readWithin(ctx, files)
 	if err := context.Cause(ctx); err != nil {
 		return nil, wire.PolicyCheck{}, nil, givenUp(err)
@@ -187,7 +187,7 @@ func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error
 		return inforce.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
 	}
 	by := who.Principal
-	if ok, hits := d.engine.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", policy.TheBundle); !ok {
+	if ok, hits := d.engine.AuthorizeAction(ctx, by, []string{string(who.Role)}, "policy.write", "Policy", inforce.TheBundle); !ok {
 		var said []string
 		for _, h := range hits {
 			if h.Remedy != "" && !slices.Contains(said, h.Remedy) {
@@ -254,9 +254,9 @@ const WayBack = "palyra down; palyra policy rollback --offline; palyra up --deta
 
 // bearable refuses what would be lost, to all owners or to who applies it, unless
 // that is meant.
-func (d *Bundles) bearable(ctx context.Context, b *policy.Bundle, who Caller, lost []policy.Loss, force bool) (err error) {
+func (d *Bundles) bearable(ctx context.Context, b *policy.Bundle, who Caller, lost []inforce.Loss, force bool) (err error) {
 	if len(lost) == 0 {
-		lost, err = policy.LockedOut(ctx, d.Judging(b), who.Principal, who.Role)
+		lost, err = inforce.LockedOut(ctx, d.Judging(b), who.Principal, who.Role)
 	}
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (d *Bundles) bearable(ctx context.Context, b *policy.Bundle, who Caller, lo
 }
 
 // bearable refuses what would be lost, unless that is meant.
-func bearable(lost []policy.Loss, force bool) error {
+func bearable(lost []inforce.Loss, force bool) error {
 	if len(lost) == 0 || force {
 		return nil
 	}

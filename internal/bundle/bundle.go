@@ -213,10 +213,10 @@ func (d *Bundles) owners(ctx context.Context) ([]palyra.Principal, error) {
 }
 
 // lost is what no owner could do any more under a bundle.
-func (d *Bundles) lost(ctx context.Context, b *policy.Bundle) ([]policy.Loss, error) {
+func (d *Bundles) lost(ctx context.Context, b *policy.Bundle) ([]inforce.Loss, error) {
 	owners, err := d.owners(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return policy.Lost(ctx, d.Judging(b), owners)
+	return inforce.Lost(ctx, d.Judging(b), owners)
 }

@@ -169,6 +169,14 @@ func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
+// onlyPrintable takes out what draws on a screen.
+func onlyPrintable(r rune) rune {
+	if unprintable(r) {
+		return '?'
+	}
+	return r
+}
+
 // actionEntities are the schema's actions with the groups they stand in.
 func actionEntities(s *resolved.Schema) cedar.EntityMap {
 	m := make(cedar.EntityMap, len(s.Actions))

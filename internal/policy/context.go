@@ -156,11 +156,3 @@ func CommandLine(argv []string) string {
 	}
 	return strings.Join(words, " ")
 }
-
-func unsafeInWord(r rune) bool {
-	switch {
-	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("-_./=:,+@%^", r)
-}

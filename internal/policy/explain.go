@@ -32,7 +32,7 @@ func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 		v.Reason, v.Remedy = reasons, c.exempt(d.all)
 	}
 	if v.Effect != palyra.Allow && len(v.Errors) == 0 {
-		v.Reason = strings.TrimSuffix(v.Reason+"; "+c.traits(), "; ")
+		v.Reason = strings.TrimSuffix(v.Reason+"; "+Traits(c.request.Plan, c.words), "; ")
 	}
 	if v.Effect == palyra.Deny && c.request.Approval != nil && len(v.Errors) == 0 {
 		v.Reason = "the approval given does not suffice: " + v.Reason

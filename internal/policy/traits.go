@@ -15,16 +15,15 @@ const (
 	maxTraitPath = 80
 )
 
-// traits says for people what about a call keeps it from running by itself: what
+// Traits says for people what about a call keeps it from running by itself: what
 // its words tell, or else where and how it runs. These are facts about the call and
 // no policy's reasons, so they hold whatever the policies are. They are on one line
 // and draw nothing on a screen.
-func (c *call) traits() string {
-	p := c.request.Plan
+func Traits(p palyra.Plan, c palyra.Command) string {
 	if p.Executable.Path == "" && len(p.Argv) == 0 {
 		return ""
 	}
-	list := commandTraits(c.words)
+	list := commandTraits(c)
 	if len(list) == 0 {
 		list = planTraits(p)
 	}
@@ -48,7 +47,7 @@ func commandTraits(k palyra.Command) []string {
 		out = append(out, text)
 	}
 	for _, why := range k.Why {
-		if strings.ContainsFunc(why, unprintable) { // all of it stays readable, and nothing draws on a screen
+		if strings.ContainsFunc(why, func(r rune) bool { return !strconv.IsPrint(r) }) { // all of it stays readable, and nothing draws on a screen
 			why = strconv.QuoteToASCII(palyra.Clip(why, maxTrait/2))
 		}
 		out = append(out, palyra.Clip(why, maxTrait))
@@ -102,10 +101,11 @@ func pathWord(s string) string {
 	return s
 }
 
-// onlyPrintable takes out what draws on a screen.
-func onlyPrintable(r rune) rune {
-	if unprintable(r) {
-		return '?'
+// unsafeInWord reports whether a rune could make a word pass for something else than itself.
+func unsafeInWord(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
 	}
-	return r
+	return !strings.ContainsRune("-_./=:,+@%^", r)
 }

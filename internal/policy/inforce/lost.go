@@ -1,4 +1,4 @@
-package policy
+package inforce
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/policy"
 )
 
 // says are what somebody must always be able to do, or nobody can repair
@@ -25,8 +26,8 @@ type Loss struct{ Text, Remedy string }
 
 // Lost says what no owner could do any more if c judged; nothing when all is
 // well.
-func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]Loss, error) {
-	e, err := New(c)
+func Lost(ctx context.Context, c policy.Config, owners []palyra.Principal) ([]Loss, error) {
+	e, err := policy.New(c)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +57,8 @@ func Lost(ctx context.Context, c Config, owners []palyra.Principal) ([]Loss, err
 
 // LockedOut says that somebody could not change policy any more if c judged, who
 // may now; nothing when they could.
-func LockedOut(ctx context.Context, c Config, p palyra.Principal, role palyra.Role) ([]Loss, error) {
-	e, err := New(c)
+func LockedOut(ctx context.Context, c policy.Config, p palyra.Principal, role palyra.Role) ([]Loss, error) {
+	e, err := policy.New(c)
 	if err != nil {
 		return nil, err
 	}

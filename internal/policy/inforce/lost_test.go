@@ -1,9 +1,11 @@
-package policy
+package inforce
 
 import (
 	"testing"
 
 	"palyra"
+	"palyra/internal/policy"
+	"palyra/internal/policy/policytest"
 )
 
 func TestLost(t *testing.T) {
@@ -19,15 +21,15 @@ func TestLost(t *testing.T) {
 		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource);`, 2},
 		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource) unless { context.approval.granted };`, 2},
 	} {
-		lost, err := Lost(t.Context(), Config{Bundle: load(t, c.text), Snapshot: open()}, people)
+		lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Load(t, c.text), Snapshot: policytest.Open()}, people)
 		if err != nil || len(lost) != c.want {
 			t.Errorf("%s: %v, %v", c.text, lost, err)
 		}
 	}
-	if lost, err := Lost(t.Context(), Config{Bundle: defaults(t), Snapshot: open()}, nil); err != nil || len(lost) != 2 {
+	if lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Defaults(t), Snapshot: policytest.Open()}, nil); err != nil || len(lost) != 2 {
 		t.Errorf("without an owner: %v, %v", lost, err)
 	}
-	if _, err := Lost(t.Context(), Config{}, people); err == nil {
+	if _, err := Lost(t.Context(), policy.Config{}, people); err == nil {
 		t.Error("without a bundle")
 	}
 }
@@ -37,7 +39,7 @@ func TestLostNamesItsCause(t *testing.T) {
 	owners := []palyra.Principal{"user:a", "user:b"}
 	for name, c := range map[string]struct{ policies, text, remedy string }{
 		"forbidden": {
-			permitAll + `@id("mine") forbid (principal, action == Action::"policy.write", resource);`,
+			policytest.PermitAll + `@id("mine") forbid (principal, action == Action::"policy.write", resource);`,
 			"no owner could change policy any more, because of mine (a.cedar:2)", "let owners out of mine (a.cedar:2)",
 		},
 		"not permitted": {
@@ -45,7 +47,7 @@ func TestLostNamesItsCause(t *testing.T) {
 			"no owner could change policy any more, since nothing permits it", "keep the rule 'policy-writers' or one like it",
 		},
 	} {
-		lost, err := Lost(t.Context(), Config{Bundle: load(t, c.policies), Snapshot: open()}, owners)
+		lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Load(t, c.policies), Snapshot: policytest.Open()}, owners)
 		if err != nil || len(lost) != 1 || lost[0].Text != c.text || lost[0].Remedy != c.remedy {
 			t.Errorf("%s: %+v, %v", name, lost, err)
 		}
@@ -62,7 +64,7 @@ func TestLostOfTheRealThings(t *testing.T) {
 		`@id("a") permit (principal, action, resource == Policy::"any");`:                                                                   2,
 		`@id("a") permit (principal, action, resource == Policy::"any"); @id("b") permit (principal, action, resource == Approval::"any");`: 2,
 	} {
-		lost, err := Lost(t.Context(), Config{Bundle: load(t, text), Snapshot: open()}, []palyra.Principal{"user:ada"})
+		lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Load(t, text), Snapshot: policytest.Open()}, []palyra.Principal{"user:ada"})
 		if err != nil || len(lost) != want {
 			t.Errorf("%s: %+v, %v", text, lost, err)
 		}
@@ -71,16 +73,16 @@ func TestLostOfTheRealThings(t *testing.T) {
 
 // No preset takes from owners what they need to change it.
 func TestPresetsLoseNothing(t *testing.T) {
-	for _, name := range Presets() {
-		files, err := Preset(name)
+	for _, name := range policy.Presets() {
+		files, err := policy.Preset(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, report := Check(files)
+		b, report := policy.Check(files)
 		if b == nil {
 			t.Fatal(report.Problems)
 		}
-		if lost, err := Lost(t.Context(), Config{Bundle: b, Snapshot: open()}, []palyra.Principal{"user:ada"}); err != nil || lost != nil {
+		if lost, err := Lost(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, []palyra.Principal{"user:ada"}); err != nil || lost != nil {
 			t.Errorf("%s: %v, %v", name, lost, err)
 		}
 	}
