@@ -21,7 +21,8 @@ func TestPresetsPassTheirOwnTests(t *testing.T) {
 		if b == nil {
 			t.Fatal(name, report.Problems)
 		}
-		results, problems := tables.Run(t.Context(), policy.Config{Bundle: b, Snapshot: palyra.Snapshot{MaxCallsPerRun: 64}, Analyse: command.Of}, b.Files())
+		c := policy.Config{Bundle: b, Snapshot: palyra.Snapshot{MaxCallsPerRun: 64}, Analyse: command.Of}
+		results, problems := tables.Run(t.Context(), c, b.Files())
 		for _, p := range problems {
 			t.Errorf("%s: %+v", name, p)
 		}

@@ -21,7 +21,6 @@ var overgrown = map[string]int{
 	".":                            4200,
 	"cmd/palyra-cell":              4100,
 	"internal/egress":              4600,
-	"internal/policy":              6800,
 	"internal/run":                 4500,
 	"internal/sandbox/bubble":      5100,
 	"internal/sandbox/sandboxtest": 4300,
@@ -33,7 +32,9 @@ var overgrown = map[string]int{
 const room = 400
 
 // packageSizes holds packages to their size, and ceilings to what is there.
-func packageSizes(t *tree) []string {
+func packageSizes(t *tree) []string { return sizes(t, overgrown) }
+
+func sizes(t *tree, overgrown map[string]int) []string {
 	dirs, byDir := t.packages()
 	var bad []string
 	for _, dir := range dirs {
@@ -105,6 +106,8 @@ func TestPackageSizes(t *testing.T) { hold(t, packageSizes) }
 func TestWideLines(t *testing.T)    { hold(t, wideLines) }
 
 func TestPackageSizesFires(t *testing.T) {
+	const grown, ceiling = "internal/grown", 5000
+	rule := func(t *tree) []string { return sizes(t, map[string]int{grown: ceiling}) }
 	halves := func(dir string, n int) map[string]string {
 		out := map[string]string{dir + "/test_test.go": "package x" + lines(700)}
 		for i := range 10 {
@@ -112,15 +115,15 @@ func TestPackageSizesFires(t *testing.T) {
 		}
 		return out
 	}
-	fires(t, packageSizes,
+	fires(t, rule,
 		plant{"too large", halves("internal/x", 4010), []string{"internal/x: 4010 lines in a package"}},
 		plant{"large enough", halves("internal/x", 4000), nil},
 		plant{"the daemon thinks", halves("internal/daemon", 2010), []string{"it only wires"}},
 		plant{"the daemon wires", halves("internal/daemon", 2000), nil},
-		plant{"one on the list grew", halves("internal/policy", overgrown["internal/policy"]+10), []string{"it may only shrink"}},
-		plant{"one on the list fell", halves("internal/policy", 3990), []string{"take it off the list"}},
-		plant{"one on the list shrank", halves("internal/policy", overgrown["internal/policy"]-room-10), []string{"lower its ceiling"}},
-		plant{"one on the list as it was", halves("internal/policy", overgrown["internal/policy"]), nil},
+		plant{"one on the list grew", halves(grown, ceiling+10), []string{"it may only shrink"}},
+		plant{"one on the list fell", halves(grown, 3990), []string{"take it off the list"}},
+		plant{"one on the list shrank", halves(grown, ceiling-room-10), []string{"lower its ceiling"}},
+		plant{"one on the list as it was", halves(grown, ceiling), nil},
 	)
 }
 

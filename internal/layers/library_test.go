@@ -32,7 +32,7 @@ var home = map[string][]string{
 	"github.com/pressly/goose/v3":                       {"internal/store"},
 	"github.com/secure-systems-lab/go-securesystemslib": {"internal/attest"},
 	"github.com/spf13/cobra":                            {"internal/cli/**"},
-	"go.yaml.in/yaml/v3":                                {"internal/agent/scripted", "internal/policy", "internal/mcp/install"},
+	"go.yaml.in/yaml/v3":                                {"internal/agent/scripted", "internal/policy/tables", "internal/mcp/install"},
 	"mvdan.cc/sh/v3":                                    {"internal/command"},
 	"golang.org/x/net/bpf":                              {"internal/sandbox/cells"},
 	"golang.org/x/net/dns/dnsmessage":                   {"internal/egress"},

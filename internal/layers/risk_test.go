@@ -26,7 +26,7 @@ func TestPolicyTellsEveryRiskFactor(t *testing.T) {
 	hold(t, func(tr *tree) []string {
 		var bad []string
 		for _, f := range tr.code() {
-			if f.dir != "internal/policy" {
+			if f.dir != "internal/policy/risk" {
 				continue
 			}
 			ast.Inspect(f.ast, func(n ast.Node) bool {

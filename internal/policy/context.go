@@ -150,7 +150,7 @@ func CommandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = a
-		if a == "" || strings.ContainsFunc(a, unsafeInWord) {
+		if a == "" || strings.ContainsFunc(a, risk.UnsafeInWord) {
 			words[i] = strconv.Quote(a)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"palyra"
+	"palyra/internal/policy/risk"
 )
 
 // explain fills in the policies that decided and what to tell the caller.
@@ -32,7 +33,7 @@ func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 		v.Reason, v.Remedy = reasons, c.exempt(d.all)
 	}
 	if v.Effect != palyra.Allow && len(v.Errors) == 0 {
-		v.Reason = strings.TrimSuffix(v.Reason+"; "+Traits(c.request.Plan, c.words), "; ")
+		v.Reason = strings.TrimSuffix(v.Reason+"; "+risk.Traits(c.request.Plan, c.words), "; ")
 	}
 	if v.Effect == palyra.Deny && c.request.Approval != nil && len(v.Errors) == 0 {
 		v.Reason = "the approval given does not suffice: " + v.Reason

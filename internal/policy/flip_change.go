@@ -70,7 +70,7 @@ func tomlList(list []string) string {
 
 // shellWord quotes a word for a command line, where it needs that.
 func shellWord(s string) string {
-	if s != "" && !strings.ContainsFunc(s, unsafeInWord) {
+	if s != "" && !strings.ContainsFunc(s, risk.UnsafeInWord) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

@@ -2,8 +2,9 @@
 //
 // A Bundle is a set of policies, parsed, checked against the schema and
 // indexed; an Engine judges requests with one bundle and one snapshot of the
-// security configuration, and swaps both at once. Snapshots keeps what was in
-// force, so that any past verdict can be judged again.
+// security configuration, and swaps both at once. What a call amounts to is below
+// it (risk); above it a bundle's own tests (tables), what was in force (inforce)
+// and calls on record judged again (replay).
 //
 // Cedar answers yes or no; the third answer comes from asking more than once:
 // first without an approval, then with hypothetical ones from weak to strong

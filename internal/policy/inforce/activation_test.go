@@ -23,7 +23,9 @@ func TestHistory(t *testing.T) {
 		snap palyra.Snapshot
 		by   Author
 	}{
-		{first, policytest.Open(), Author{By: "system:daemon"}}, {second, policytest.Open(), Author{By: "user:ada", Signature: sig}}, {second, changed, Author{By: "system:daemon"}},
+		{first, policytest.Open(), Author{By: "system:daemon"}},
+		{second, policytest.Open(), Author{By: "user:ada", Signature: sig}},
+		{second, changed, Author{By: "system:daemon"}},
 	} {
 		a, err := s.Activate(t.Context(), c.b, c.snap, c.by)
 		if err != nil || a.Bundle != c.b.Digest() || a.By != c.by.By || !a.At.Equal(time.Unix(1, 0)) {

@@ -8,6 +8,11 @@ import (
 	"palyra/internal/policy/policytest"
 )
 
+// under judges with a bundle and lets everybody ask.
+func under(b *policy.Bundle) policy.Config {
+	return policy.Config{Bundle: b, Snapshot: policytest.Open()}
+}
+
 func TestLost(t *testing.T) {
 	people := []palyra.Principal{"user:ada", "user:bob"}
 	for _, c := range []struct {
@@ -21,12 +26,12 @@ func TestLost(t *testing.T) {
 		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource);`, 2},
 		{`@id("x") permit (principal, action, resource); @id("y") forbid (principal, action in Action::"operate", resource) unless { context.approval.granted };`, 2},
 	} {
-		lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Load(t, c.text), Snapshot: policytest.Open()}, people)
+		lost, err := Lost(t.Context(), under(policytest.Load(t, c.text)), people)
 		if err != nil || len(lost) != c.want {
 			t.Errorf("%s: %v, %v", c.text, lost, err)
 		}
 	}
-	if lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Defaults(t), Snapshot: policytest.Open()}, nil); err != nil || len(lost) != 2 {
+	if lost, err := Lost(t.Context(), under(policytest.Defaults(t)), nil); err != nil || len(lost) != 2 {
 		t.Errorf("without an owner: %v, %v", lost, err)
 	}
 	if _, err := Lost(t.Context(), policy.Config{}, people); err == nil {
@@ -47,7 +52,7 @@ func TestLostNamesItsCause(t *testing.T) {
 			"no owner could change policy any more, since nothing permits it", "keep the rule 'policy-writers' or one like it",
 		},
 	} {
-		lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Load(t, c.policies), Snapshot: policytest.Open()}, owners)
+		lost, err := Lost(t.Context(), under(policytest.Load(t, c.policies)), owners)
 		if err != nil || len(lost) != 1 || lost[0].Text != c.text || lost[0].Remedy != c.remedy {
 			t.Errorf("%s: %+v, %v", name, lost, err)
 		}
@@ -64,7 +69,7 @@ func TestLostOfTheRealThings(t *testing.T) {
 		`@id("a") permit (principal, action, resource == Policy::"any");`:                                                                   2,
 		`@id("a") permit (principal, action, resource == Policy::"any"); @id("b") permit (principal, action, resource == Approval::"any");`: 2,
 	} {
-		lost, err := Lost(t.Context(), policy.Config{Bundle: policytest.Load(t, text), Snapshot: policytest.Open()}, []palyra.Principal{"user:ada"})
+		lost, err := Lost(t.Context(), under(policytest.Load(t, text)), []palyra.Principal{"user:ada"})
 		if err != nil || len(lost) != want {
 			t.Errorf("%s: %+v, %v", text, lost, err)
 		}
@@ -82,7 +87,7 @@ func TestPresetsLoseNothing(t *testing.T) {
 		if b == nil {
 			t.Fatal(report.Problems)
 		}
-		if lost, err := Lost(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, []palyra.Principal{"user:ada"}); err != nil || lost != nil {
+		if lost, err := Lost(t.Context(), under(b), []palyra.Principal{"user:ada"}); err != nil || lost != nil {
 			t.Errorf("%s: %v, %v", name, lost, err)
 		}
 	}

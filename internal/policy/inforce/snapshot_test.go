@@ -189,7 +189,13 @@ func TestActivateJournalsChangesOnly(t *testing.T) {
 		snap  palyra.Snapshot
 		lines int
 	}{
-		{first, policytest.Open(), 1}, {first, policytest.Open(), 1}, {first, changed, 2}, {second, changed, 3}, {second, changed, 3}, {first, policytest.Open(), 4}, {first, policytest.Open(), 4},
+		{first, policytest.Open(), 1},
+		{first, policytest.Open(), 1},
+		{first, changed, 2},
+		{second, changed, 3},
+		{second, changed, 3},
+		{first, policytest.Open(), 4},
+		{first, policytest.Open(), 4},
 	} {
 		if _, err := s.Activate(t.Context(), c.b, c.snap, Author{By: "user:ada"}); err != nil {
 			t.Fatal(err)

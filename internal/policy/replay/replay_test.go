@@ -37,7 +37,9 @@ func eachOf(list []Record) func(func(Record) error) error {
 
 func fetched() palyra.Request {
 	r := policytest.Echo()
-	r.Tool = palyra.Tool{Name: "palyra.http.fetch", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, Capabilities: []palyra.Capability{palyra.Network}}
+	r.Tool = palyra.Tool{
+		Name: "palyra.http.fetch", Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin, Capabilities: []palyra.Capability{palyra.Network},
+	}
 	r.Plan = palyra.Plan{Tool: r.Tool.Name, Tier: palyra.TierBuiltin, Egress: []string{"a.example:443"}, Capabilities: r.Tool.Capabilities}
 	return r
 }
@@ -49,7 +51,9 @@ func replayed(t *testing.T, candidate string, more ...Record) Report {
 	t.Helper()
 	old := policytest.Engine(t, policytest.Load(t, `@id("echo") permit (principal, action, resource == Tool::"palyra.echo");
 @id("write") permit (principal, action, resource == Tool::"palyra.fs.write") when { context.approval.granted };`))
-	list := append([]Record{record(t, old, 1, policytest.Echo(), nil), record(t, old, 2, policytest.Write("a"), yes), record(t, old, 3, fetched(), nil)}, more...)
+	list := append([]Record{
+		record(t, old, 1, policytest.Echo(), nil), record(t, old, 2, policytest.Write("a"), yes), record(t, old, 3, fetched(), nil),
+	}, more...)
 	report, err := Run(t.Context(), eachOf(list), policytest.Engine(t, policytest.Load(t, candidate)), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -222,12 +226,15 @@ func TestReplayIsDeterministic(t *testing.T) {
 	e := policytest.Engine(t, policytest.Defaults(t))
 	other := policytest.Load(t, `@id("no") forbid (principal, action, resource);`)
 	var list []Record
-	for i, r := range []palyra.Request{policytest.Echo(), policytest.Write("a"), policytest.Write(".git/x"), fetched(), policytest.Echo(), policytest.Write("b")} {
+	for i, r := range []palyra.Request{
+		policytest.Echo(), policytest.Write("a"), policytest.Write(".git/x"), fetched(), policytest.Echo(), policytest.Write("b"),
+	} {
 		list = append(list, record(t, e, i, r, nil), Record{Gap: fmt.Sprint("gap ", i%3)})
 	}
 	var first string
 	for range 5 {
-		candidate := policytest.Engine(t, policytest.Load(t, `@id("w") permit (principal, action, resource == Tool::"palyra.fs.write"); @id("f") permit (principal, action, resource) when { context.approval.granted };`))
+		candidate := policytest.Engine(t, policytest.Load(t, `@id("w") permit (principal, action, resource == Tool::"palyra.fs.write");
+@id("f") permit (principal, action, resource) when { context.approval.granted };`))
 		each := func(yield func(Record) error) error {
 			for i, r := range list {
 				if i == 2 {
@@ -332,7 +339,8 @@ func grown(t testing.TB, n int) *policy.Bundle {
 func BenchmarkReplay(b *testing.B) {
 	e := policytest.Engine(b, grown(b, 1000))
 	list := []Record{
-		record(b, e, 1, policytest.Echo(), nil), record(b, e, 2, policytest.Write("a.txt"), yes), record(b, e, 3, policytest.Write(".git/config"), yes), record(b, e, 4, fetched(), nil),
+		record(b, e, 1, policytest.Echo(), nil), record(b, e, 2, policytest.Write("a.txt"), yes),
+		record(b, e, 3, policytest.Write(".git/config"), yes), record(b, e, 4, fetched(), nil),
 	}
 	n := 0
 	each := func(yield func(Record) error) error {
@@ -354,16 +362,18 @@ func BenchmarkReplay(b *testing.B) {
 // large candidate too, and half a report does not pass for a whole one.
 func TestReplayEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	e, err := policy.New(policy.Config{Bundle: policytest.Load(t, policytest.PermitAll), Snapshot: policytest.Open(), Standing: func(_, _ palyra.Principal) (palyra.Standing, error) {
+	cancels := func(_, _ palyra.Principal) (palyra.Standing, error) {
 		cancel()
 		return palyra.Standing{}, nil
-	}})
+	}
+	e, err := policy.New(policy.Config{Bundle: policytest.Load(t, policytest.PermitAll), Snapshot: policytest.Open(), Standing: cancels})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var list []Record
 	for i := range replayBatch / 2 {
-		list = append(list, Record{Call: palyra.ID(fmt.Sprint(i)), Request: policytest.Write("a"), Was: palyra.Verdict{Bundle: "x", Effect: palyra.Allow}})
+		was := palyra.Verdict{Bundle: "x", Effect: palyra.Allow}
+		list = append(list, Record{Call: palyra.ID(fmt.Sprint(i)), Request: policytest.Write("a"), Was: was})
 	}
 	r, err := Run(ctx, eachOf(list), e, nil)
 	if !errors.Is(err, context.Canceled) || r.Records != 0 {

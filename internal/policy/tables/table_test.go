@@ -48,6 +48,17 @@ func tabled(t *testing.T, request string) tableTest {
 	return read.tests[0]
 }
 
+// judged runs tables with a bundle and a configuration.
+func judged(ctx context.Context, b *policy.Bundle, base palyra.Snapshot, files map[string]string) ([]Result, []policy.Problem) {
+	return Run(ctx, policy.Config{Bundle: b, Snapshot: base}, files)
+}
+
+// loaded is the bundle that most tables are judged with.
+func loaded(t *testing.T) *policy.Bundle {
+	t.Helper()
+	return policytest.Load(t, tablePolicies)
+}
+
 func TestTableGood(t *testing.T) {
 	text, err := os.ReadFile("testdata/tables/good.yaml")
 	if err != nil {
@@ -55,7 +66,7 @@ func TestTableGood(t *testing.T) {
 	}
 	b := policytest.Load(t, tablePolicies)
 	files := map[string]string{"tests/good.yaml": string(text), "a.cedar": tablePolicies, "tests/deep/x.yaml": "?", "tests/x.txt": "?", "x.yaml": "?"}
-	results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, files)
+	results, problems := judged(t.Context(), b, policytest.Open(), files)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -87,7 +98,7 @@ func TestTableFails(t *testing.T) {
 		{"{argv: [ls]}", "{verdict: ask, not_policies: [program]}", "policy program decided"},
 		{"{tool: palyra.device.pair}", "allow", "no policy decided: no policy permits tool.execute"},
 	} {
-		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf("- {name: a, request: "+c.request+", expect: "+c.expect+"}\n"))
+		results, problems := judged(t.Context(), b, policytest.Open(), tableOf("- {name: a, request: "+c.request+", expect: "+c.expect+"}\n"))
 		if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, c.want) {
 			t.Errorf("%s expects %s: %+v %v", c.request, c.expect, results, problems)
 		}
@@ -98,7 +109,7 @@ func TestTableFails(t *testing.T) {
 func TestTableFailsOnErrors(t *testing.T) {
 	b := policytest.Load(t, `@id("a") permit (principal, action, resource); @id("overflow") forbid (principal, action in Action::"call", resource)
 when { context.calls_used + 9223372036854775807 > 0 };`)
-	results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
+	results, problems := judged(t.Context(), b, policytest.Open(), tableOf("- {name: a, request: {tool: palyra.echo, calls_used: 1}, expect: deny}\n"))
 	if len(problems) > 0 || len(results) != 1 || results[0].OK || !strings.Contains(results[0].Text, "could not be evaluated") {
 		t.Fatalf("%+v %v", results, problems)
 	}
@@ -187,7 +198,7 @@ func TestTableFaults(t *testing.T) {
 		"policies word":     {"tests: [{name: a, expect: {verdict: deny, policies: reads}, request: {argv: [a]}}]", "must be a list"},
 		"ask after answer":  {"tests: [{name: a, expect: ask, request: {argv: [a], approval: {}}}]", "1:9: with an approval the verdict is allow or deny"},
 	} {
-		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, map[string]string{"tests/x.yaml": c.text})
+		results, problems := judged(t.Context(), b, policytest.Open(), map[string]string{"tests/x.yaml": c.text})
 		if len(results) > 0 {
 			t.Errorf("%s: ran %v", name, results)
 		}
@@ -201,7 +212,7 @@ func TestTableFaults(t *testing.T) {
 
 func TestTableFaultsAreAllTold(t *testing.T) {
 	b := policytest.Load(t, tablePolicies)
-	_, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf("- {name: a, request: {tool: x, door: y}, expect: z}\n"))
+	_, problems := judged(t.Context(), b, policytest.Open(), tableOf("- {name: a, request: {tool: x, door: y}, expect: z}\n"))
 	if len(problems) != 3 {
 		t.Fatalf("%v", problems)
 	}
@@ -209,7 +220,7 @@ func TestTableFaultsAreAllTold(t *testing.T) {
 	for i := range 2 * maxTableFault {
 		text += fmt.Sprintf("- {name: a%d, request: {tool: x}, expect: deny}\n", i)
 	}
-	if _, problems = Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, tableOf(text)); len(problems) != maxTableFault+1 {
+	if _, problems = judged(t.Context(), b, policytest.Open(), tableOf(text)); len(problems) != maxTableFault+1 {
 		t.Fatalf("%d problems are told", len(problems))
 	}
 }
@@ -218,14 +229,14 @@ func TestTableFaultsAreAllTold(t *testing.T) {
 func TestTableFilesStandAlone(t *testing.T) {
 	good := "tests: [{name: a, expect: allow, request: {tool: palyra.echo}}]"
 	files := map[string]string{"tests/a.yaml": good, "tests/b.yaml": "?", "tests/c.yaml": good}
-	results, problems := Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files)
+	results, problems := judged(t.Context(), loaded(t), policytest.Open(), files)
 	if len(results) != 2 || results[0].File != "tests/a.yaml" || results[1].File != "tests/c.yaml" || len(problems) == 0 || problems[0].File != "tests/b.yaml" {
 		t.Fatalf("%v %v", results, problems)
 	}
 	for i := range maxTables {
 		files[fmt.Sprintf("tests/more%d.yaml", i)] = good
 	}
-	if results, problems = Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files); len(results) > 0 || len(problems) != 1 {
+	if results, problems = judged(t.Context(), loaded(t), policytest.Open(), files); len(results) > 0 || len(problems) != 1 {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 }
@@ -240,12 +251,12 @@ func TestTableTestsAreBounded(t *testing.T) {
 	for i := range maxAllTests/maxTableTests + 1 {
 		files[fmt.Sprintf("tests/%d.yaml", i)] = b.String()
 	}
-	results, problems := Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files)
+	results, problems := judged(t.Context(), loaded(t), policytest.Open(), files)
 	if len(results) != maxAllTests || len(problems) != 1 || problems[0].File != "tests/5.yaml" {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 	files = map[string]string{"tests/a.yaml": b.String() + "- {name: x, request: {tool: palyra.echo}, expect: allow}\n"}
-	if results, problems = Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, files); len(results) > 0 || len(problems) != 1 {
+	if results, problems = judged(t.Context(), loaded(t), policytest.Open(), files); len(results) > 0 || len(problems) != 1 {
 		t.Fatalf("%d results, %v", len(results), problems)
 	}
 }
@@ -258,7 +269,8 @@ func TestTableHostileText(t *testing.T) {
 		fill("["), fill("{"), fill("? "), fill("- "), fill("a: "), fill("{a: "), fill("#\n"), fill("&a "), fill("*a\n"), fill("- a\n"), fill("a:\n"), fill("'"), fill("---\n"),
 		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + fill("- *c\n")[:1000], "tests: |\n" + fill("  x\n")[:maxTable-100], "%YAML 9.9\n---\n",
 	} {
-		if results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, map[string]string{"tests/a.yaml": text}); len(results) > 0 || len(problems) == 0 || len(problems) > maxTableFault+1 {
+		results, problems := judged(t.Context(), b, policytest.Open(), map[string]string{"tests/a.yaml": text})
+		if len(results) > 0 || len(problems) == 0 || len(problems) > maxTableFault+1 {
 			t.Errorf("%q…: %d results, %d problems", text[:10], len(results), len(problems))
 		}
 	}
@@ -267,7 +279,7 @@ func TestTableHostileText(t *testing.T) {
 func TestTableInterruptedIsNoSuccess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	results, problems := Run(ctx, policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: policytest.Open()}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
+	results, problems := judged(ctx, loaded(t), policytest.Open(), tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
 	if len(results) > 0 || len(problems) != 1 || problems[0].Line != 1 {
 		t.Fatalf("%v %v", results, problems)
 	}
@@ -279,7 +291,7 @@ func TestTableWithoutABundleOrASnapshot(t *testing.T) {
 	}
 	bad := policytest.Open()
 	bad.ProcessRunner = map[string]any{"x": func() {}} // has no digest
-	_, problems := Run(t.Context(), policy.Config{Bundle: policytest.Load(t, tablePolicies), Snapshot: bad}, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
+	_, problems := judged(t.Context(), loaded(t), bad, tableOf("- {name: a, request: {tool: palyra.echo}, expect: allow}\n"))
 	if len(problems) != 1 {
 		t.Fatal(problems)
 	}
@@ -301,7 +313,7 @@ func TestTableLists(t *testing.T) {
 		"config: {allowed_tools: ['*'], tool_execute_principals: [x, agent:local]}\n" + test:                    false,
 		"config: {allowed_tools: ['*'], tool_execute_channels: [cli], tool_execute_principals: ['*']}\n" + test: false,
 	} {
-		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: base}, map[string]string{"tests/a.yaml": text})
+		results, problems := judged(t.Context(), b, base, map[string]string{"tests/a.yaml": text})
 		if len(problems) > 0 || len(results) != 1 || results[0].OK != want {
 			t.Errorf("%s: %v %v", text, results, problems)
 		}
@@ -387,7 +399,7 @@ func TestTableAnalyses(t *testing.T) {
 	if results, problems := Run(t.Context(), c, files); len(problems) > 0 || len(results) != 2 || !results[0].OK || !results[1].OK {
 		t.Fatalf("%v %v", results, problems)
 	}
-	if results, _ := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, files); results[0].OK || !results[1].OK {
+	if results, _ := judged(t.Context(), b, policytest.Open(), files); results[0].OK || !results[1].OK {
 		t.Fatalf("without the analysis: %v", results)
 	}
 }
@@ -405,7 +417,7 @@ func FuzzTable(f *testing.F) {
 	f.Add("? [a]\n: b")
 	b := policytest.Load(f, tablePolicies)
 	f.Fuzz(func(t *testing.T, text string) {
-		results, problems := Run(t.Context(), policy.Config{Bundle: b, Snapshot: policytest.Open()}, map[string]string{"tests/a.yaml": text})
+		results, problems := judged(t.Context(), b, policytest.Open(), map[string]string{"tests/a.yaml": text})
 		if len(results) > 0 && len(problems) > 0 || len(results)+len(problems) == 0 {
 			t.Fatalf("%d results and %d problems", len(results), len(problems))
 		}

@@ -1,4 +1,4 @@
-package policy
+package risk
 
 import (
 	"fmt"
@@ -95,14 +95,14 @@ func planTraits(p palyra.Plan) []string {
 // pathWord is a path that shows itself honestly, within a length.
 func pathWord(s string) string {
 	s = palyra.Clip(s, maxTraitPath)
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r != '~' && unsafeInWord(r) }) {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r != '~' && UnsafeInWord(r) }) {
 		return strconv.QuoteToASCII(s)
 	}
 	return s
 }
 
-// unsafeInWord reports whether a rune could make a word pass for something else than itself.
-func unsafeInWord(r rune) bool {
+// UnsafeInWord reports whether a rune could make a word pass for something else than itself.
+func UnsafeInWord(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 		return false
