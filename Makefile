@@ -118,7 +118,8 @@ fuzz: setup ## fuzz everything that reads from outside; FUZZTIME=30s each, FUZZ=
 .PHONY: faults
 faults: ## kill -9 at every durable step, at random times and during runs, and programs that will not die, in full
 	@scripts/setup.sh test
-	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m ./internal/e2e ./internal/sandbox/sandboxtest
+	PALYRA_FAULTS=full PALYRA_SANDBOX_TRIES=100 $(TOOL) gotestsum --format testname -- -count 1 -timeout 60m \
+		./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/stage
 
 .PHONY: soak
 soak: ## the whole Cedar corpus, CHECKS=5000 rounds beside the Rust engine, and hours of load on one daemon; SOAK=1h

@@ -27,7 +27,7 @@ of_package() {
 	local dir=$1 name binary
 	binary=$work/$(echo "$dir" | tr / _).test
 	shift
-	go test -c -fuzz . -o "$binary" "$dir" || return 255
+	go test -c -vet=off -ldflags="-s -w" -fuzz . -o "$binary" "$dir" || return 255
 	for name in "$@"; do
 		echo "fuzz: $dir $name for $time"
 		(cd "$dir" && "$binary" -test.run '^$' -test.fuzz "^$name\$" -test.fuzztime "$time" \

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long a test waits for another program.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // TestMain runs the tests with palyra in PATH, played by the test binary, and
 // beside it the daemon and the verifier, built for real.
@@ -82,7 +82,7 @@ func build1(name string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(palyra), name), "palyra/cmd/"+name)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(filepath.Dir(palyra), name), "palyra/cmd/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", name, err, out)
@@ -265,7 +265,7 @@ func scriptGrow(ts *testscript.TestScript, neg bool, args []string) {
 // leaves cgroups behind.
 func endProcess(pid int) {
 	_ = syscall.Kill(pid, syscall.SIGTERM)
-	for end := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; {
+	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
 			return // over, and nobody has asked for it yet
 		}

@@ -20,7 +20,7 @@ import (
 // pending waits for an open question about a tool and returns it, whole.
 func (d *daemon) pending(c *client.Client) palyra.Approval {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), waitMost)
 	defer cancel()
 	var found palyra.Approval
 	stop := os.ErrExist

@@ -39,6 +39,10 @@ func open(address string) bool {
 	return err == nil
 }
 
+// cutWithin is how long a busy machine is given to end what a revoked device has open.
+// Streams are looked at anew every 15 s: it has to be less.
+const cutWithin = 12 * time.Second
+
 // The door is closed before the first code is shown, open while there is a code or
 // a device, and closed when there is neither.
 func TestTheDoorIsOpenForSomebodyOnly(t *testing.T) {
@@ -48,7 +52,7 @@ func TestTheDoorIsOpenForSomebodyOnly(t *testing.T) {
 	person := d.client(client.OperatorDoor)
 	state := func(want bool, when string) {
 		t.Helper()
-		for late := time.Now().Add(5 * time.Second); ; <-time.After(5 * time.Millisecond) { // a code that is withdrawn ends a moment later
+		for late := time.Now().Add(waitMost); ; <-time.After(5 * time.Millisecond) { // a code that is withdrawn ends a moment later
 			s, err := person.Status(t.Context())
 			if err == nil && open(address) == want && (s.Remote != "") == want {
 				return
@@ -109,9 +113,9 @@ func TestARevokedDevice(t *testing.T) {
 		if err == nil {
 			t.Error("the watcher does not know that it was cut off")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(cutWithin):
 		_ = watch.Process.Kill()
-		t.Fatal("the stream of a revoked device is open after 5 s")
+		t.Fatal("the stream of a revoked device stays open")
 	}
 	for range 2 {
 		lost.cutOff("--remote", first, "approvals", "list")
@@ -168,7 +172,7 @@ func TestAnAgentOnADevice(t *testing.T) {
 		if r.err == nil && r.out.Outcome == palyra.OutcomeFinished {
 			t.Errorf("%+v", r)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(cutWithin):
 		t.Fatal("its call waits on")
 	}
 	if err := answerTo(t.Context(), person, a.ID, palyra.AnswerAllow); err == nil {
@@ -330,12 +334,12 @@ func TestKillAtEveryStepOfTheRegistry(t *testing.T) {
 	if len(all) < 18 || !slices.Contains(all, "device.paired/kept") {
 		t.Fatalf("only %d points: %v", len(all), all)
 	}
-	for _, point := range all {
+	for _, point := range sample(all) {
 		t.Run(strings.ReplaceAll(point, "/", "_"), func(t *testing.T) {
 			d, m := newDaemon(t), newElsewhere(t)
 			env := "PALYRA_REMOTE_LISTEN=" + freePort(t)
 			if d.start(env, "PALYRA_FAULT="+point) {
-				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 				defer cancel()
 				if err := peopleStory(ctx, d, m); err == nil {
 					t.Fatalf("the daemon outlived %s", point)
@@ -348,7 +352,7 @@ func TestKillAtEveryStepOfTheRegistry(t *testing.T) {
 			d.stop()
 		})
 	}
-	t.Logf("%d points", len(all))
+	t.Logf("%d points, %d of them tried", len(all), len(sample(all)))
 }
 
 // consistent holds the registry against the journal and against what happens.

@@ -15,8 +15,10 @@ import (
 	"palyra/client"
 )
 
-// Promised is a second; five are waited for.
-const endsWithin = 5 * time.Second
+// endsWithin is how long a busy machine is given for what is promised within a second.
+// Whatever is tried goes on for minutes where nothing ends it, so that the answer is
+// the same on any machine.
+const endsWithin = time.Minute
 
 // hostileSearch is about the heaviest search that is let in: alone it would go on for
 // hours.
@@ -139,7 +141,7 @@ func TestEveryBuiltInToolEnds(t *testing.T) {
 	long := strings.Repeat("a", 200_000)
 	given := map[string][]map[string]any{
 		"palyra.echo":           {{"text": long[:60_000]}},
-		"palyra.sleep":          {{"duration_ms": 60_000}},
+		"palyra.sleep":          {{"duration_ms": 600_000}},
 		"palyra.fs.search":      {{"pattern": ".{0,1000}.{0,1000}Q"}, {"pattern": strings.Repeat(".{0,1000}", 110) + "Q"}, {"pattern": "(?i)" + strings.Repeat(`[^\x{100}-\x{10ffff}]*`, 40)}, {"pattern": "a", "glob": strings.Repeat("**/*a*a*/", 25) + "b"}},
 		"palyra.fs.list":        {{"recursive": true, "limit": 5000}},
 		"palyra.fs.read":        {{"path": "bundle.js", "limit": 1 << 20}, {"path": "/dev/zero"}, {"path": "bundle.js", "offset": 1 << 39}},

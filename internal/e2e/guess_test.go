@@ -216,7 +216,7 @@ func TestARecordedPairingIsWorthNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(15 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(waitMost))
 	_, _ = c.Write(tap.recorded())
 	_, _ = io.Copy(io.Discard, c) // it is hung up on
 	next.gone()
@@ -365,7 +365,7 @@ func pairingConn(t *testing.T, address string) (*tls.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.(*tls.Conn), c.SetDeadline(time.Now().Add(15 * time.Second))
+	return c.(*tls.Conn), c.SetDeadline(time.Now().Add(waitMost))
 }
 
 // frame reads one message, with its length.

@@ -74,7 +74,7 @@ func (g *goClient) outcome(ch <-chan goAnswer) map[string]any {
 			f["content"] = a.Content // what a model is given
 		}
 		return f
-	case <-time.After(30 * time.Second):
+	case <-time.After(waitMost):
 		g.t.Fatal("no answer")
 		return nil
 	}
@@ -90,7 +90,7 @@ func (g *goClient) asking(d *daemon, person *client.Client) palyra.Approval {
 			if strings.Contains(note, string(a.ID)) && !strings.Contains(note, "palyra approvals decide") {
 				return a
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(waitMost):
 			g.t.Fatal("no progress")
 		}
 	}

@@ -258,7 +258,7 @@ func TestTypeScriptClient(t *testing.T) {
 // settled waits until a question was withdrawn.
 func settled(t *testing.T, person *client.Client, id palyra.ID) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()

@@ -76,7 +76,7 @@ func TestKillWhilePoliciesChange(t *testing.T) {
 			}
 			d.stop()
 			d.mustStart("PALYRA_FAULT=" + c.point)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 			defer cancel()
 			if _, _, err := d.client(client.OperatorDoor).ApplyPolicy(ctx, bundleNo(t, 2), false); err == nil {
 				t.Fatal("the point was not passed")
@@ -169,7 +169,7 @@ func TestHangupReadsPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 		person := d.client(client.OperatorDoor)
-		for end := time.Now().Add(20 * time.Second); ; {
+		for end := time.Now().Add(waitMost); ; {
 			s, err := person.Status(t.Context())
 			if err != nil || time.Now().After(end) {
 				t.Fatalf("%s: %+v, %v\n%s", what, s, err, d.log)

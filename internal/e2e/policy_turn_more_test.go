@@ -219,7 +219,7 @@ func deniedTwice(d *daemon, r client.CallRequest) palyra.Outcome {
 // held proposes until the denied plan may be asked for again.
 func held(d *daemon, r client.CallRequest) palyra.Outcome {
 	d.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(waitMost); ; <-time.After(100 * time.Millisecond) {
 		out := d.willing(r)
 		if out.ReasonCode != palyra.ReasonRecentlyDenied || time.Now().After(end) {
 			return out

@@ -92,7 +92,7 @@ func (u user) fills(other string) {
 		u.t.Errorf("kept %q of %q", got, calls)
 	}
 	var said string
-	for end := time.Now().Add(40 * time.Second); ; { // what a look saw is good for a while
+	for end := time.Now().Add(waitMost); ; { // what a look saw is good for a while
 		var status struct{ Features map[string]string }
 		u.palyra(&status, "status")
 		said = status.Features["quarantine"]

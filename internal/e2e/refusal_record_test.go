@@ -21,7 +21,7 @@ type refused struct {
 // Bounds of what is asked at the end of a test: the suite asks often.
 const (
 	mostCalls = 500
-	whyAtEnd  = 15 * time.Second
+	whyAtEnd  = waitMost
 )
 
 // askWhy asks a daemon that is about to be stopped about every way in which calls

@@ -177,7 +177,7 @@ func TestARunSurvivesItsDaemon(t *testing.T) {
 	before, _ := d.client(client.OperatorDoor).GetRun(t.Context(), r.ID)
 	d.kill()
 	d.mustStart()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 	defer cancel()
 	if _, err := d.client(client.OperatorDoor).Decide(ctx, allow(a, palyra.ScopeOnce, 0)); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestCancelRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, marker)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 	defer cancel()
 	tape, err := attach(ctx, person, r.ID, 0)
 	if err != nil || !strings.HasSuffix(kinds(tape), "finished:cancelled run:cancelled") {

@@ -224,7 +224,7 @@ func TestUpstreamOutlivesTheDaemon(t *testing.T) {
 		t.Fatal("no server is found: the test would prove nothing")
 	}
 	d.kill()
-	for end := time.Now().Add(20 * time.Second); len(serversOf(t, d.work)) > 0; {
+	for end := time.Now().Add(waitMost); len(serversOf(t, d.work)) > 0; {
 		if time.Now().After(end) {
 			t.Fatalf("left behind: %v", serversOf(t, d.work))
 		}

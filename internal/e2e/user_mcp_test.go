@@ -49,7 +49,7 @@ func (u user) palyra(into any, args ...string) {
 // allow waits for the next question and answers it with yes.
 func (u user) allow() palyra.Approval {
 	u.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(waitMost); ; {
 		var page struct{ Approvals []palyra.Approval }
 		u.palyra(&page, "approvals", "list", "--pending")
 		if len(page.Approvals) > 0 {
@@ -215,7 +215,7 @@ func (u user) reached(t *testing.T) {
 		t.Errorf("attested %+v", shown.Predicate.Egress)
 	}
 	u.palyra(new(any), "mcp", "remove", "goer")
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(waitMost); ; {
 		out, err := u.as("palyra", "journal", "tail", "--json", "--kind", "upstream.reached").Output()
 		if strings.Contains(string(out), `"name":"goer"`) {
 			if !strings.Contains(string(out), `"call_ids":["`+id+`"]`) || !strings.Contains(string(out), `"host":"127.0.0.1"`) {

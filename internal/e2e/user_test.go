@@ -109,7 +109,7 @@ func (d *daemon) ordinary() (as func(name string, args ...string) *exec.Cmd) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	for end := time.Now().Add(20 * time.Second); as("palyra", "status").Run() != nil; {
+	for end := time.Now().Add(waitMost); as("palyra", "status").Run() != nil; {
 		if time.Now().After(end) {
 			d.t.Fatalf("it does not serve:\n%s", d.log)
 		}

@@ -35,7 +35,7 @@ func TestRefusedBeforeItWasRead(t *testing.T) {
 			_, err = io.WriteString(c, body)
 			b.must(err)
 		}
-		b.must(c.SetReadDeadline(time.Now().Add(5 * time.Second)))
+		b.must(c.SetReadDeadline(time.Now().Add(late)))
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		b.must(err)
 		text, err := io.ReadAll(res.Body)

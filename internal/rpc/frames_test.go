@@ -16,11 +16,11 @@ import (
 	"palyra/internal/rpc"
 )
 
-// brief is how long anything is waited for in a brief world; what is to end has
-// ended after late.
+// brief is how long anything is waited for in a brief world; what has not ended after
+// late never does, however busy the machine is.
 const (
 	brief = 400 * time.Millisecond
-	late  = 5 * brief
+	late  = 30 * time.Second
 )
 
 // newBriefWorld is a world that waits for nobody.

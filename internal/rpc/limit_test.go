@@ -155,7 +155,7 @@ func TestDeclaredTooLarge(t *testing.T) {
 		for _, path := range []string{statusPath, "/palyra.v1.ToolService/CallTool", "/login"} {
 			conn, err := open()
 			w.must(err)
-			w.must(conn.SetDeadline(time.Now().Add(5 * time.Second))) // bodies have 30
+			w.must(conn.SetDeadline(time.Now().Add(20 * time.Second))) // bodies have 30
 			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", path, w.console, int64(16)<<30)
 			w.must(err)
 			raw, err := io.ReadAll(conn)
@@ -168,7 +168,7 @@ func TestDeclaredTooLarge(t *testing.T) {
 	d := w.pair("laptop", palyra.RoleOwner)
 	body := newCrumbs(time.Hour)
 	defer body.tick.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+statusPath, body)
 	w.must(err)

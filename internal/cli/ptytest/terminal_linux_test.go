@@ -12,7 +12,7 @@ import (
 	"palyra/internal/cli/ptytest"
 )
 
-var room = ptytest.Options{Rows: 24, Cols: 80, Patience: 10 * time.Second}
+var room = ptytest.Options{Rows: 24, Cols: 80, Patience: time.Minute}
 
 func at(t testing.TB, o ptytest.Options, script string) *ptytest.Terminal {
 	t.Helper()

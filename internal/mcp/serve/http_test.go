@@ -274,7 +274,7 @@ func TestSlowAndDeclaredBodies(t *testing.T) {
 		size   int64
 		token  string
 		within time.Duration
-	}{{16 << 30, testToken, 5 * time.Second}, {1000, testToken, 5 * 10 * time.Second}, {1000, "none", 5 * time.Second}} {
+	}{{16 << 30, testToken, 8 * time.Second}, {1000, testToken, 9 * 10 * time.Second}, {1000, "none", 8 * time.Second}} {
 		size, within := c.size, c.within
 		conn, err := net.Dial("tcp", address)
 		if err != nil {

@@ -140,7 +140,7 @@ func TestListChanges(t *testing.T) {
 	more.Name = "mcp.files.read"
 	d.set(echoTool(), more)
 	await(t, p.changed, "change of the list")
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		list, err := p.ListTools(t.Context(), nil)
 		if err != nil {

@@ -105,7 +105,7 @@ func TestHostileAtTheStart(t *testing.T) {
 			if e := palyra.AsError(err); name == "pages that are too large together" && !strings.Contains(e.Text, "bytes") {
 				t.Errorf("%v", err)
 			}
-			if took := time.Since(begun); took > 30*time.Second {
+			if took := time.Since(begun); took > 2*time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			if all, _ := w.List(t.Context()); len(all) != 0 {
@@ -216,7 +216,7 @@ func TestStoppedCallsStop(t *testing.T) {
 	}
 	select {
 	case <-at.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server runs on")
 	}
 	w.fake.answer = nil
@@ -237,7 +237,7 @@ func TestListChanged(t *testing.T) {
 	if err := at.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		if _, err := w.catalog.Get("mcp.one.add"); err != nil {
 			break
 		}

@@ -123,12 +123,12 @@ func TestStatelessNews(t *testing.T) {
 	w.add("one", true)
 	select {
 	case <-asked:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it is not asked")
 	}
 	w.fake.set(tool("add", "Adds, and more."), tool("sub", "Subtracts."))
 	_ = one.Load().say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}`)
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		u, err := w.Get(t.Context(), "one", false)
 		if err == nil && named(u, "add").State == palyra.UpstreamToolQuarantined {
 			return

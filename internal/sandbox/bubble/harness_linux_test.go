@@ -30,6 +30,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// tries is how often something is tried that shows only now and then: a third here, all
+// with 'make faults'.
+func tries(all int) int {
+	if os.Getenv("PALYRA_FAULTS") == "full" {
+		return all
+	}
+	return all / 3
+}
+
 // configOf is a backend's configuration with directories of its own.
 func configOf(t testing.TB) Config {
 	t.Helper()

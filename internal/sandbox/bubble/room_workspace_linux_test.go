@@ -121,7 +121,7 @@ func TestRoomRace(t *testing.T) {
 		})
 		defer func() { close(stop); done.Wait() }()
 		built, refusals := 0, 0
-		for range 60 {
+		for range tries(60) {
 			switch a, err := tryRoom(t, r, "cat "+quote(r.workspace)+"/which"); {
 			case err != nil: // the link was there when it was opened
 				if e := palyra.AsError(err); e.Reason != palyra.ReasonPlanChanged {

@@ -60,7 +60,7 @@ func (s *site) swap(rel, good, evil string) (stop func()) {
 // file in a loop: as script, as program, as makefile, as what is not there. A run is
 // refused where the swap is seen, and never runs the other content.
 func TestBackendStagedInputs(t *testing.T) {
-	runs := 12
+	runs := 6
 	if os.Getenv("PALYRA_FAULTS") == "full" {
 		runs = 200
 	}

@@ -66,7 +66,7 @@ func Wait(t testing.TB, p sandbox.Process) sandbox.Exit {
 // Until polls for something that another process brings about.
 func Until(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	end := time.After(20 * time.Second)
+	end := time.After(90 * time.Second)
 	for !f() {
 		select {
 		case <-time.After(2 * time.Millisecond):

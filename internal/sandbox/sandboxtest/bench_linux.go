@@ -149,7 +149,7 @@ func waitChildless(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(patience)
 	for {
 		all := slices.DeleteFunc(children(t, os.Getpid()), ofSuite)
 		if len(all) == 0 {

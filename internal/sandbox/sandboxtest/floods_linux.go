@@ -103,7 +103,7 @@ func (b *bench) filled(t *testing.T, f fill) {
 	for _, dir := range dirs {
 		most := strconv.FormatInt(3*b.Tmp>>20, 10)
 		argv := strings.Fields(strings.NewReplacer("DIR", dir, "MOST", most).Replace(f.argv))
-		e := b.enoughOf(t, b.start(t, order{argv: append([]string{b.probe}, argv...), limits: l}))
+		e := b.enough(t, b.start(t, order{argv: append([]string{b.probe}, argv...), limits: l}), bomb{name: "memory in " + f.name})
 		if e.Stopped != "" || (e.Code == 0 && e.Limit == "") {
 			t.Errorf("%s: nothing stopped it: stopped %q, code %d, limit %q", dir, e.Stopped, e.Code, e.Limit)
 			continue

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long anything may take before the suite calls it stuck.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // roomy are limits that no honest case runs into.
 var roomy = palyra.Limits{CPUMS: 60_000, MemoryBytes: 1 << 30, Processes: 256, OpenFiles: 1024, FileBytes: 256 << 20, DiskBytes: 4 << 30}
@@ -140,7 +140,7 @@ func (b *bench) start(t *testing.T, o order) *running {
 	}
 	r := &running{p, b.base + "/private-" + string(j.Call), patience, out, stderr}
 	if o.slow {
-		r.patience *= 6
+		r.patience *= 2
 	}
 	return r
 }
@@ -160,7 +160,7 @@ func (r *running) wait(t *testing.T) ended {
 	for name, s := range map[string]*stream{"stdout": r.out, "stderr": r.err} {
 		select {
 		case <-s.done:
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("somebody still holds the program's %s", name)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 // heavyPattern is about the heaviest pattern that is let in.
 const heavyPattern = ".{0,1000}.{0,1000}Q"
 
-// Whatever it is given, a tool ends by its time: five times what is promised is
-// waited for here.
+// Whatever it is given, a tool ends by its time: much more is waited for here, for a busy
+// machine, and without a limit they would go on for longer.
 func TestHostileInputEndsInTime(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("line.js", strings.Repeat("a", 8<<20), 0o644)
@@ -61,7 +61,7 @@ func TestHostileInputEndsInTime(t *testing.T) {
 			if err = b.byName[call.tool].Plan(ctx, b.env(), &p); err == nil {
 				_, err = b.byName[call.tool].Run(ctx, b.env(), p)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("%s: %v", took, err)
 			}
 		})
