@@ -62,10 +62,13 @@ test: ## everything: linters, layers, all tests, a sample of fuzzing and faults
 	@$(MAKE) test-go
 
 # lint has vetted everything. Many tests wait more than they work, so three packages run at
-# once, and four tests of a package where they say that they can.
+# once, and four tests of a package where they say that they can. Those that take minutes
+# begin first: the others fill up what they leave.
+LONG = ./internal/e2e ./internal/sandbox/sandboxtest ./internal/sandbox/bubble ./internal/cli
+
 .PHONY: test-go
 test-go:
-	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 20m -vet=off -p 3 -parallel 4 ./...
+	$(TOOL) gotestsum --format pkgname --hide-summary skipped -- -timeout 30m -vet=off -p 3 -parallel 4 $(LONG) ./...
 
 # Seeds run with the tests; this is a short look beyond them, in the packages
 # that read what comes from outside.

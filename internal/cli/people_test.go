@@ -3,7 +3,11 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"filippo.io/age"
 
 	"palyra"
 	"palyra/internal/cli/exit"
@@ -237,6 +243,7 @@ func TestProtect(t *testing.T) {
 		t.Error("the new key's first file is still there")
 	}
 	checkOperators(t, h, old.KeyID, fresh.KeyID)
+	cheapen(t, fresh.Path, pass)
 	checkProtected(t, h, pass)
 	s = h.at("operator", "protect")
 	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "already behind a passphrase") {
@@ -244,6 +251,39 @@ func TestProtect(t *testing.T) {
 	}
 	checkInPlace(t, h, pass)
 	checkStop(t, h)
+}
+
+// cheapen puts a key behind the same passphrase again, so that a guess costs nothing. What
+// a guess costs is in the file, and the test makes a dozen.
+func cheapen(t *testing.T, path, pass string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(path)
+	must(err)
+	var key map[string]any
+	must(json.Unmarshal(raw, &key))
+	sealed, err := base64.StdEncoding.DecodeString(key["protected"].(string))
+	must(err)
+	from, err := age.NewScryptIdentity(pass)
+	must(err)
+	seed, err := age.Decrypt(bytes.NewReader(sealed), from)
+	must(err)
+	to, err := age.NewScryptRecipient(pass)
+	must(err)
+	to.SetWorkFactor(10)
+	var out bytes.Buffer
+	w, err := age.Encrypt(&out, to)
+	must(err)
+	_, err = io.Copy(w, seed)
+	must(errors.Join(err, w.Close()))
+	key["protected"] = base64.StdEncoding.EncodeToString(out.Bytes())
+	raw, err = json.Marshal(key)
+	must(errors.Join(err, os.WriteFile(path, raw, 0o600)))
 }
 
 // checkStop stops a daemon whose key is behind a passphrase: a wrong one, or none, is

@@ -56,9 +56,8 @@ func memory64(l *palyra.Limits) { l.MemoryBytes = 64 << 20 }
 func disk32(l *palyra.Limits)   { l.DiskBytes = 32 << 20 }
 func cpu150(l *palyra.Limits)   { l.CPUMS = 150 }
 
-// bombPatience is how long a bomb may go on before it counts as not ended, on a machine
-// that is busy; goesOn how long one is watched that the tier may not end at all. Those that
-// say when they have all they want are given less.
+// bombPatience is how long a bomb may go on before it counts as not ended, on a busy
+// machine; goesOn how long one is watched that the tier may not end at all.
 const (
 	bombPatience = time.Minute
 	goesOn       = 8 * time.Second
@@ -112,57 +111,31 @@ func (b *bench) defuse(t *testing.T, bomb bomb) {
 	}
 }
 
-// enough waits for a program that shall be ended by a limit.
+// enough waits for a program that shall be ended by a limit. Those that take memory say
+// when they have all they want: a limit that is kept by looking may come a little later.
 func (b *bench) enough(t *testing.T, p *running, bomb bomb) ended {
 	t.Helper()
 	most := bombPatience
-	if b.mayLack(bomb) {
-		most = goesOn
+	for what := range b.Lacks {
+		if strings.HasPrefix(what, "bound "+bomb.name) {
+			most = goesOn
+		}
 	}
 	enough := time.AfterFunc(most, func() { p.Stop("it was not ended", 0) })
 	defer enough.Stop()
-	if strings.HasPrefix(bomb.name, "memory") {
-		return b.enoughOf(t, p, most/8)
-	}
-	return p.wait(t)
-}
-
-// enoughOf is for one that says when it has all it wants: a limit that is kept by looking
-// may come a little later.
-func (b *bench) enoughOf(t *testing.T, p *running, later time.Duration) ended {
-	t.Helper()
-	done := make(chan struct{})
+	over := make(chan struct{})
+	defer close(over)
 	go func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		var had time.Time
-		for {
+		for tick := time.Tick(20 * time.Millisecond); !strings.HasPrefix(bomb.name, "memory") || !strings.Contains(p.out.String(), "ready\n"); {
 			select {
-			case <-done:
+			case <-over:
 				return
-			case <-tick.C:
-			}
-			if had.IsZero() && strings.Contains(p.out.String(), "ready\n") {
-				had = time.Now()
-			}
-			if !had.IsZero() && time.Since(had) > later {
-				p.Stop("it was not ended", 0)
-				return
+			case <-tick:
 			}
 		}
+		enough.Reset(most / 8)
 	}()
-	defer close(done)
 	return p.wait(t)
-}
-
-// mayLack reports whether the tier is known not to end a bomb, anywhere.
-func (b *bench) mayLack(bomb bomb) bool {
-	for what := range b.Lacks {
-		if strings.HasPrefix(what, "bound "+bomb.name) {
-			return true
-		}
-	}
-	return false
 }
 
 // lacksBound looks a bomb up in the tier's lacks: "bound memory in sockets", or,
