@@ -9,7 +9,7 @@
 // that the protocol marks as signed.
 //
 // Every error is a *palyra.Error. One with ReasonNoDaemon means that nobody
-// listens; the remedy is "palyra up". One with ReasonOutOfReach means that this
+// listens; the remedy is "palyra up --detach". One with ReasonOutOfReach means that this
 // process may not connect, as in another sandbox. One with ReasonConnectionLost means that
 // the daemon went away in the middle, and that what became of the request must
 // be looked up. The client never starts a daemon.
@@ -25,9 +25,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/api/gen/palyra/v1/palyrav1connect"
 	"palyra/internal/rpc/wire"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 // Door is the socket a client uses. The zero Door is the agent's, which can do
@@ -148,7 +149,7 @@ func (c *Client) Health(ctx context.Context) error {
 		return failure(err)
 	}
 	if res.Status != grpchealth.StatusServing {
-		return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon does not serve").WithRemedy("palyra up")
+		return palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon does not serve").WithRemedy("palyra up --detach")
 	}
 	return nil
 }

@@ -23,10 +23,11 @@ import (
 	"palyra/internal/address"
 	"palyra/internal/identity"
 	"palyra/internal/rpc"
-	rpcaccess "palyra/internal/rpc/access"
 	"palyra/internal/rpc/rpctest"
 	"palyra/internal/store"
 	"palyra/internal/store/sqlite"
+
+	rpcaccess "palyra/internal/rpc/access"
 )
 
 type nowhere struct{}
@@ -525,7 +526,7 @@ func TestNoDaemon(t *testing.T) {
 	b.stop()
 	_, err := c.Status(t.Context())
 	e := palyra.AsError(err)
-	if e.Reason != client.ReasonNoDaemon || e.Code != palyra.Unavailable || e.Remedy != "palyra up" {
+	if e.Reason != client.ReasonNoDaemon || e.Code != palyra.Unavailable || e.Remedy != "palyra up --detach" {
 		t.Errorf("%+v", e)
 	}
 	if _, err := c.Decide(t.Context(), client.DecideRequest{ID: "A1"}); reason(err) != client.ReasonNoDaemon {

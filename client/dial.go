@@ -100,7 +100,7 @@ func noDaemon(path string, err error) error {
 		return outOfReach(path, err)
 	}
 	return palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon listens on %s", path).
-		WithRemedy("palyra up").WithCause(err)
+		WithRemedy("palyra up --detach").WithCause(err)
 }
 
 // failure turns any error of a request into ours; nil stays nil.

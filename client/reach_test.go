@@ -19,12 +19,12 @@ func TestASocketThatMayNotBeReached(t *testing.T) {
 		return palyra.AsError(noDaemon("/run/agent.sock", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", errno)}))
 	}
 	for _, errno := range []syscall.Errno{syscall.EPERM, syscall.EACCES} {
-		if e := dial(errno); e.Reason != ReasonOutOfReach || e.Remedy == "" || e.Remedy == "palyra up" || !errors.Is(e, errno) {
+		if e := dial(errno); e.Reason != ReasonOutOfReach || e.Remedy == "" || e.Remedy == "palyra up --detach" || !errors.Is(e, errno) {
 			t.Errorf("%v: %s: %s (%s)", errno, e.Reason, e.Text, e.Remedy)
 		}
 	}
 	for _, errno := range []syscall.Errno{syscall.ECONNREFUSED, syscall.ENOENT} {
-		if e := dial(errno); e.Reason != ReasonNoDaemon || e.Remedy != "palyra up" {
+		if e := dial(errno); e.Reason != ReasonNoDaemon || e.Remedy != "palyra up --detach" {
 			t.Errorf("%v: %s (%s)", errno, e.Reason, e.Remedy)
 		}
 	}

@@ -103,6 +103,7 @@ func rootCommand(inv *invocation.Invocation) *cobra.Command {
 	root.AddCommand(all(inv)...)
 	root.SetHelpCommand(help())
 	root.InitDefaultHelpCmd()
+	root.InitDefaultVersionFlag()
 	root.InitDefaultCompletionCmd()
 	completionExamples(root)
 	syntax.Strict(root)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -197,6 +199,18 @@ func TestVersionFlag(t *testing.T) {
 	_, command, _ := play(t, "version")
 	if line, _, _ := strings.Cut(command, "\n"); code != exit.OK || flag != line+"\n" || !strings.HasPrefix(flag, "palyra dev ") {
 		t.Errorf("%d %q, not %q", code, flag, command)
+	}
+}
+
+// The manual page of palyra has the flags that its help has.
+func TestManualNamesTheVersionFlag(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, err := play(t, "man", dir); code != exit.OK {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "palyra.1"))
+	if err != nil || !strings.Contains(string(page), "--version") {
+		t.Errorf("%v\n%s", err, page)
 	}
 }
 

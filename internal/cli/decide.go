@@ -97,14 +97,17 @@ func checkDecision(r client.DecideRequest) error {
 // decide answers an approval. Without a digest a person must have seen the plan
 // and typed the word.
 func decide(ctx context.Context, inv *invocation.Invocation, r client.DecideRequest) error {
-	if r.Digest == "" && !inv.Interactive() {
-		return exit.Usagef("--digest is required where nobody can be shown the plan; `%s approvals show %s` prints it", inv.Own(), r.ID)
-	}
 	c, err := inv.Operator()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if r.Digest == "" && !inv.Interactive() {
+		if _, err := c.Approval(ctx, r.ID); palyra.CodeOf(err) == palyra.NotFound {
+			return err
+		}
+		return exit.Usagef("--digest is required where nobody can be shown the plan; `%s approvals show %s` prints it", inv.Own(), r.ID)
+	}
 	if inv.Interactive() {
 		if r.Digest, err = shownDigest(ctx, inv, c, r); err != nil {
 			return err
@@ -161,7 +164,7 @@ func settled(p palyra.Approval) string {
 		text += ", scope " + show.Line(string(p.Decision.Scope))
 	}
 	if p.Decision.Lease != "" {
-		text += ", grant " + show.Line(string(p.Decision.Lease))
+		text += ", lease " + show.Line(string(p.Decision.Lease))
 	}
 	return text
 }

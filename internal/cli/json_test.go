@@ -46,7 +46,7 @@ func TestSettled(t *testing.T) {
 		t.Error(got)
 	}
 	a.Decision = palyra.Decision{Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "L"}
-	if got := settled(a); got != string(questiontest.SampleID)+": allow, scope once, grant L" {
+	if got := settled(a); got != string(questiontest.SampleID)+": allow, scope once, lease L" {
 		t.Error(got)
 	}
 }

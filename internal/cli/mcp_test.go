@@ -179,6 +179,33 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	}
 }
 
+// What --print prints is all that would be written.
+func TestMCPInstallPrintsAll(t *testing.T) {
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state"), "PATH=/nowhere"}
+	code, out, said := alone(t, env, "mcp", "install", "claude-code", "--hook", "--print")
+	for _, want := range []string{`"mcpServers"`, `"mcp__palyra"`, "PreToolUse", "--own-server palyra || exit 2"} {
+		if code != exit.OK || !strings.Contains(out, want) {
+			t.Errorf("%d: %s is not in\n%s%s", code, want, out, said)
+		}
+	}
+	if strings.Count(said, "these lines go into") != 3 || !strings.Contains(said, filepath.Join(home, ".claude", "settings.json")) {
+		t.Error(said)
+	}
+	code, out, _ = alone(t, env, "mcp", "install", "claude-code", "--hook", "--print", "--json")
+	var one struct {
+		Lines string
+		Rule  string `json:"allow_lines"`
+		Hook  struct{ Lines string }
+	}
+	if err := json.Unmarshal([]byte(out), &one); code != exit.OK || err != nil || one.Lines == "" || one.Rule == "" || one.Hook.Lines == "" {
+		t.Errorf("%d %v %s", code, err, out)
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) != 0 {
+		t.Errorf("something was written: %v %v", left, err)
+	}
+}
+
 func TestMCPServeNeedsADaemon(t *testing.T) {
 	env := []string{"HOME=" + t.TempDir(), "PALYRA_HOME=" + t.TempDir()}
 	if code, out, said := alone(t, env, "mcp", "serve"); code != exit.NoDaemon || out != "" || !strings.Contains(said, "palyra up") {

@@ -38,7 +38,7 @@ func TestInsideARoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"status"}, {"approvals", "list"}} {
-		if code, _, said := playIn(t, home, command...); code != exit.NoDaemon || !strings.Contains(said, "remedy: palyra up") {
+		if code, _, said := playIn(t, home, command...); code != exit.NoDaemon || !strings.Contains(said, "remedy: palyra up --detach\n") {
 			t.Errorf("outside, %s: %d %s", command, code, said)
 		}
 	}

@@ -228,7 +228,7 @@ func Load(o Options) (Config, error) {
 	text := first.String()
 	if dir := first.unusable; dir != "" {
 		return Config{}, palyra.Errorf(palyra.Unavailable, reason, "%s", text).
-			WithRemedy("make %s a directory of uid %d (chown, chmod 700), or name another one with PALYRA_HOME or --home", dir, os.Getuid())
+			WithRemedy("name a directory of your own with PALYRA_HOME or --home; %s is none that uid %d can use", dir, os.Getuid())
 	}
 	if more := len(problems) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)

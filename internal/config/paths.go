@@ -163,16 +163,16 @@ func makeDir(dir string, forbidden os.FileMode) error {
 // private refuses a directory that is not ours or grants others a bit of
 // forbidden.
 func private(dir string, info os.FileInfo, forbidden os.FileMode) error {
-	why := foreign(info)
+	why, remedy := foreign(info), "name a directory of your own with PALYRA_HOME or --home"
 	switch {
 	case why != "":
 	case !info.IsDir():
 		why = "is not a directory itself (a link is not followed here)"
 	case info.Mode().Perm()&forbidden != 0:
-		why = fmt.Sprintf("has mode %04o", info.Mode().Perm())
+		why, remedy = fmt.Sprintf("has mode %04o", info.Mode().Perm()), "make it yours alone: chmod 700 "+dir
 	default:
 		return nil
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonUnsafePermissions, "%s %s: others could get at what Palyra keeps there", dir, why).
-		WithRemedy("make it yours alone: chown and chmod 700 %s", dir)
+		WithRemedy("%s", remedy)
 }

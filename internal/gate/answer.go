@@ -139,7 +139,7 @@ func notAllowed(d palyra.Decision) error {
 
 func notAwaited(c *palyra.Call) error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonApprovalNotAwaited, "the call needs an approval and the caller does not wait").
-		WithRemedy("have an operator decide approval %s, then call again; or call without --no-wait", c.Approval)
+		WithRemedy("have a person answer approval %s (palyra approvals watch), then call again; without --no-wait the call waits", c.Approval)
 }
 
 // notAwaitedFresh refuses a call for which nobody is asked: no later call could use the answer.

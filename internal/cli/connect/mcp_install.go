@@ -64,8 +64,9 @@ type installed struct {
 	Client string `json:"client"`
 	install.Result
 	Lines string            `json:"lines"`
-	Allow *install.Result   `json:"allow,omitempty"` // the rule in Claude Code's settings
-	Hook  *hookInstallation `json:"hook,omitempty"`  // with --hook
+	Allow *install.Result   `json:"allow,omitempty"`       // the rule in Claude Code's settings
+	Rule  string            `json:"allow_lines,omitempty"` // the same as lines, with --print
+	Hook  *hookInstallation `json:"hook,omitempty"`        // with --hook
 }
 
 func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Client, o mcpInstallOptions) error {
@@ -96,7 +97,10 @@ func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Clien
 		}
 		out.Allow, late = allowServer(inv, c, o.workspace, true)
 	}
-	if agent, ok := hook.Find(c.Name); ok && inv.JSON && o.hook && !o.print { // one answer, in one object
+	if o.print {
+		return printMCP(ctx, inv, c, out, o)
+	}
+	if agent, ok := hook.Find(c.Name); ok && inv.JSON && o.hook { // one answer, in one object
 		done, _, err := writeHook(ctx, inv, ownHook(agent, o.workspace))
 		if err != nil {
 			return err
@@ -104,10 +108,43 @@ func installMCP(ctx context.Context, inv *invocation.Invocation, c install.Clien
 		out.Hook = &done
 		return inv.Emit(out, nil)
 	}
-	if err := inv.Emit(out, func(w io.Writer) { sayInstalled(inv, w, c, out, o, late) }); err != nil || o.print {
+	if err := inv.Emit(out, func(w io.Writer) { sayInstalled(inv, w, c, out, o, late) }); err != nil {
 		return err
 	}
 	return offerHook(ctx, inv, c, o)
+}
+
+// printMCP prints all that install would write, and where.
+func printMCP(ctx context.Context, inv *invocation.Invocation, c install.Client, out installed, o mcpInstallOptions) error {
+	if c.Name == hook.ClaudeCode {
+		rule, err := install.WithRule(nil, true)
+		if err != nil {
+			return err
+		}
+		out.Allow, out.Rule = &install.Result{Path: install.HookSettings(places(inv), o.workspace)}, string(rule)
+	}
+	sayHook := func(io.Writer) {}
+	if agent, ok := hook.Find(c.Name); ok && o.hook {
+		h := ownHook(agent, o.workspace)
+		h.only = true
+		done, say, err := writeHook(ctx, inv, h)
+		if err != nil {
+			return err
+		}
+		out.Hook, sayHook = &done, say
+	}
+	return inv.Emit(out, func(w io.Writer) {
+		inv.Say("palyra: these lines go into %s", show.Arg(out.Path))
+		io.WriteString(w, out.Lines)
+		if set := c.Sets(); set != "" {
+			inv.Say("  set: %s", set)
+		}
+		if out.Allow != nil {
+			inv.Say("palyra: these lines go into %s: Claude Code does not ask before Palyra's tools, the gate does", show.Arg(out.Allow.Path))
+			fmt.Fprintln(w, strings.TrimSuffix(out.Rule, "\n"))
+		}
+		sayHook(w)
+	})
 }
 
 // allowServer has Claude Code not ask about Palyra's tools by itself, or ask again. That
@@ -124,13 +161,9 @@ func allowServer(inv *invocation.Invocation, c install.Client, workspace string,
 }
 
 func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out installed, o mcpInstallOptions, late error) {
-	switch {
-	case o.print:
-		inv.Say("palyra: these lines go into %s", show.Arg(out.Path))
-		io.WriteString(w, out.Lines)
-	case !out.Changed:
+	if !out.Changed {
 		fmt.Fprintf(w, "%s: %s has Palyra already\n", c.Title, show.Arg(out.Path))
-	default:
+	} else {
 		fmt.Fprintf(w, "%s: Palyra is in %s\n", c.Title, show.Arg(out.Path))
 		if out.Backup != "" {
 			fmt.Fprintf(w, "  the file as it was: %s\n", show.Arg(out.Backup))
@@ -140,7 +173,7 @@ func sayInstalled(inv *invocation.Invocation, w io.Writer, c install.Client, out
 		inv.Say("  set: %s", set)
 	}
 	switch {
-	case late != nil || o.print && c.Name == hook.ClaudeCode:
+	case late != nil:
 		inv.Say("  note: Claude Code asks before Palyra's tools as well, until %q is in permissions.allow of its settings.json", install.AllowRule)
 	case out.Allow != nil && out.Allow.Changed:
 		inv.Say("  set: %q in permissions.allow of %s: Claude Code does not ask before Palyra's tools, the gate does", install.AllowRule, show.Arg(out.Allow.Path))

@@ -36,11 +36,17 @@ func journalTailCommand(inv *invocation.Invocation) *cobra.Command {
 			if r.From < 0 || r.Limit < 0 {
 				return exit.Usagef("--from and -n must not be negative")
 			}
+			none := r.Limit == 0 && cmd.Flags().Changed("limit")
 			if err := checkKind(r.Kind); err != nil {
 				return err
 			}
 			r.Call = palyra.ID(call)
-			return inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error { return tail(ctx, inv, c, r) })(cmd, args)
+			return inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+				if none {
+					return tailNone(ctx, inv, c, r)
+				}
+				return tail(ctx, inv, c, r)
+			})(cmd, args)
 		},
 	}
 	f := cmd.Flags()
@@ -94,6 +100,16 @@ func tail(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 	return err
 }
 
+// tailNone prints no entry that there is: nothing, or with -f those that come.
+func tailNone(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.TailRequest) error {
+	head, err := c.Head(ctx)
+	if err != nil || !r.Follow || r.From != 0 {
+		return err
+	}
+	r.From = head.Size + 1
+	return tail(ctx, inv, c, r)
+}
+
 // last tells the last entries of a request, and when it follows those that
 // come, without a gap between.
 func last(ctx context.Context, c *client.Client, r client.TailRequest, put func(palyra.Entry) error) error {
@@ -138,7 +154,7 @@ var entryFields = []struct{ path, name string }{
 	{"run_id", "run"},
 	{"approval_id", "approval"},
 	{"vote.approval_id", "approval"},
-	{"lease_id", "grant"},
+	{"lease_id", "lease"},
 	{"session_id", "session"},
 	{"state_id", "state"},
 	{"tool", "tool"},

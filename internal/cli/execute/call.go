@@ -104,9 +104,9 @@ func printEnding(inv *invocation.Invocation, o palyra.Outcome) {
 		id := show.Arg(string(o.ApprovalID))
 		fmt.Fprintf(inv.Stderr, "palyra: asked, not waiting: approval %s is open, and call %s did not run (%s)\n", id, show.Line(string(o.CallID)), show.Line(string(o.ReasonCode)))
 		if inv.Person() {
-			fmt.Fprintf(inv.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again\n", inv.Own(), id)
+			fmt.Fprintf(inv.Stderr, "  remedy: answer with `%s approvals decide %s allow`, then call again; without --no-wait the call waits\n", inv.Own(), id)
 		} else {
-			fmt.Fprintln(inv.Stderr, "  remedy: have a person answer it in another terminal, then call again")
+			fmt.Fprintf(inv.Stderr, "  remedy: have a person answer it in another terminal (%s approvals watch), then call again; without --no-wait the call waits\n", inv.Own())
 		}
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -26,9 +27,13 @@ const (
 )
 
 // Table prints rows under a header. Every cell goes through show. On a terminal it fits:
-// columns that are needed least are left out, and the longest cells lose their middle.
-func Table(w io.Writer, header []string, rows [][]string) {
-	header, rows, widths := fitted(header, rows, Width(w))
+// columns that are needed least are left out, which a line below says, and the longest
+// cells lose their middle.
+func Table(w io.Writer, header []string, rows [][]string) { tableWithin(w, header, rows, Width(w)) }
+
+func tableWithin(w io.Writer, header []string, rows [][]string, columns int) {
+	whole := header
+	header, rows, widths := fitted(header, rows, columns)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(header, "\t"))
 	for _, row := range rows {
@@ -45,6 +50,9 @@ func Table(w io.Writer, header []string, rows [][]string) {
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	_ = t.Flush()
+	if gone := slices.DeleteFunc(slices.Clone(whole), func(name string) bool { return slices.Contains(header, name) }); len(gone) > 0 {
+		fmt.Fprintf(w, "(not wide enough for %s: %s; --json has all)\n", Count(int64(len(gone)), "column"), strings.Join(gone, ", "))
+	}
 }
 
 // SafeLine is text of the daemon's own on one line. The daemon has made outside text in

@@ -39,3 +39,20 @@ func TestTablesFit(t *testing.T) {
 		}
 	}
 }
+
+// A table says which columns it left out, and only then.
+func TestTableSaysWhatIsLeftOut(t *testing.T) {
+	header := []string{"SESSION", "PRINCIPAL", "SURFACE", "NAME", "CALLS", "LAST USED", "CLOSED", "WORKSPACE"}
+	when := "2026-11-16T14:35:04Z"
+	rows := [][]string{{strings.Repeat("0", 26), "agent:user.root", "cli", "work", "12", when, when, "/home/somebody/src/project/deep"}}
+	var narrow, wide, none strings.Builder
+	tableWithin(&narrow, header, rows, 80)
+	tableWithin(&wide, header, rows, 300)
+	tableWithin(&none, header, rows, 0)
+	if text := narrow.String(); !strings.HasSuffix(text, "\n(not wide enough for 3 columns: PRINCIPAL, SURFACE, CLOSED; --json has all)\n") {
+		t.Error(text)
+	}
+	if strings.Contains(wide.String()+none.String(), "not wide enough") {
+		t.Error(wide.String(), none.String())
+	}
+}
