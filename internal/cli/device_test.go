@@ -323,8 +323,9 @@ func TestRevokedDevice(t *testing.T) {
 	if list := here.palyra("device", "remotes"); strings.Contains(list, "one ") || !strings.Contains(list, "has not ended") {
 		t.Errorf("%s", list)
 	}
+	asked := digOne(t, here.palyra("--remote", "two", "approvals", "list", "--json"), "approvals.0.approval_id")
 	for _, said := range []string{
-		here.fails(exit.Usage, "--remote", "two", "approvals", "decide", "X", "allow"),
+		here.fails(exit.Usage, "--remote", "two", "approvals", "decide", asked, "allow"),
 		here.fails(exit.Usage, "--remote", "two", "policy", "why", "--tool", "palyra.echo"),
 	} {
 		if !strings.Contains(said, "palyra --remote two ") {

@@ -194,7 +194,7 @@ func TestDecideOnATerminal(t *testing.T) {
 	s = h.at("approvals", "decide", id, "allow", "--scope", "timeboxed", "--ttl", "30m")
 	s.expect("Type allow")
 	s.send("allow\n")
-	if code := s.end(); code != exit.OK || !strings.Contains(s.seen.String(), "allow, scope timeboxed, grant ") {
+	if code := s.end(); code != exit.OK || !strings.Contains(s.seen.String(), "allow, scope timeboxed, lease ") {
 		t.Fatalf("exit %d\n%s", code, s.seen.String())
 	}
 	if err := call.Wait(); err != nil || !h.wrote("a.txt") {
