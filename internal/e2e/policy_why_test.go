@@ -198,7 +198,7 @@ func TestWhyBatch(t *testing.T) {
 	// 200 a second by two processors is 10 ms of a processor for each. The figure itself is
 	// the benchmark's; five times as much shows a fault and not a slow machine.
 	const most = 5 * 10 * time.Millisecond
-	if each, _ := askedInABatch(t, d, 600); each > most {
+	if each, _ := askedInABatch(t, d, 200); each > most {
 		t.Errorf("%s of a processor for one answer, at most %s", each, most)
 	}
 }
