@@ -4,106 +4,111 @@ package trusted
 // find such files, or where to fetch from and push to.
 var controls = []string{"config", "config.worktree", "hooks", "info/attributes", "commondir", "remotes", "branches"}
 
+// layout is where git says what a repository consists of.
+const layout = "https://git-scm.com/docs/gitrepository-layout"
+
 // versionControl: no repository may appear, whatever it looks like, and in those
 // that exist the control files stay.
-func versionControl() []group {
-	git := []string{".git/", Repository + "/"}
+var versionControl = []group{
+	{VersionControl, Held, "git", read(layout), repositories()},
+	{
+		VersionControl, Held, "shells that trust a project's own programs by it",
+		seen("https://github.com/christoomey/vim-trusted-local"),
+		inRepository("safe"),
+	},
+	{
+		VersionControl, Held, "git: a user's own, where a home is kept as a project or a configuration includes it",
+		read("https://git-scm.com/docs/git-config#FILES"),
+		[]string{".gitconfig"},
+	},
+	{
+		VersionControl, Held, "git on file systems with short names",
+		read("https://git-scm.com/docs/git-config#Documentation/git-config.txt-coreprotectNTFS"),
+		[]string{"git~1"},
+	},
+	{
+		VersionControl, Noted, "git: which filter, diff and merge programs of its configuration it starts",
+		read("https://git-scm.com/docs/gitattributes"),
+		[]string{".gitattributes"},
+	},
+	{
+		VersionControl, Noted, "git: where submodules are fetched from",
+		read("https://git-scm.com/docs/gitmodules"),
+		[]string{".gitmodules"},
+	},
+	{
+		VersionControl, Held, "git-lfs: which server it talks to",
+		read("https://github.com/git-lfs/git-lfs/blob/main/docs/api/server-discovery.md"),
+		[]string{".lfsconfig"},
+	},
+	{VersionControl, Asked, "git: a directory becomes a repository by it", read(layout), []string{
+		"HEAD", "commondir",
+	}},
+	{VersionControl, Held, "Mercurial", read("https://www.mercurial-scm.org/doc/hgrc.5.html"), []string{
+		".hg/", ".hg/hgrc", ".hg/hgrc-not-shared",
+	}},
+	{
+		VersionControl, Held, "Mercurial: where the store and the settings of a shared repository are",
+		read("https://www.mercurial-scm.org/help/topics/internals.requirements"),
+		[]string{".hg/requires", ".hg/sharedpath"},
+	},
+	{
+		VersionControl, Held, "Jujutsu: settings, which later versions keep outside, and by what they find them",
+		read("https://github.com/jj-vcs/jj/blob/main/docs/design/secure-config.md"),
+		[]string{
+			".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml",
+			".jj/workspace-config-id",
+		},
+	},
+	{
+		VersionControl, Held, "Sapling: the settings of a repository (its own tests say which)",
+		read("https://sapling-scm.com/docs/commands/config"),
+		append([]string{".sl/", ".sl/config"}, inRepository("sl/config")...),
+	},
+	{
+		VersionControl, Held, "Sapling: further files of a repository, by its own tests",
+		seen("https://github.com/facebook/sapling"),
+		[]string{".sl/requires", ".sl/hgrc.dynamic"},
+	},
+	{
+		VersionControl, Held, "Sapling: the store of a shared repository",
+		sought("https://sapling-scm.com/docs/introduction/", "its own tests, in which nothing is shared"),
+		[]string{".sl/sharedpath"},
+	},
+	{
+		VersionControl, Held, "git-review: which Gerrit changes go to",
+		read("https://docs.opendev.org/opendev/git-review/latest/installation.html"),
+		[]string{".gitreview"},
+	},
+	{
+		VersionControl, Held, "Arcanist: which libraries it loads",
+		read("https://manpages.debian.org/bookworm/arcanist/arcanist.1.en.html"),
+		[]string{".arcconfig"},
+	},
+	{
+		VersionControl, Held, "Review Board's rbt, which runs it as Python",
+		read("https://www.reviewboard.org/docs/rbtools/latest/rbt/configuration/"),
+		[]string{".reviewboardrc"},
+	},
+	{
+		VersionControl, Held, "Perforce, where P4CONFIG names it so: which server and user",
+		read("https://www.perforce.com/manuals/cmdref/Content/CmdRef/P4CONFIG.html"),
+		[]string{".p4config", ".p4config.txt"},
+	},
+	{
+		VersionControl, Asked, "Subversion",
+		sought("https://svnbook.red-bean.com", "its manual pages, which say nothing of it"),
+		[]string{".svn/"},
+	},
+}
+
+// repositories are the names that make a repository, and the control files in each kind.
+func repositories() []string {
+	out := []string{".git/", Repository + "/"}
 	for _, c := range controls {
-		git = append(git, inRepository(c)...)
+		out = append(out, inRepository(c)...)
 	}
-	const layout = "https://git-scm.com/docs/gitrepository-layout"
-	return []group{
-		{VersionControl, Held, "git", read(layout), git},
-		{
-			VersionControl, Held, "shells that trust a project's own programs by it",
-			seen("https://github.com/christoomey/vim-trusted-local"),
-			inRepository("safe"),
-		},
-		{
-			VersionControl, Held, "git: a user's own, where a home is kept as a project or a configuration includes it",
-			read("https://git-scm.com/docs/git-config#FILES"),
-			[]string{".gitconfig"},
-		},
-		{
-			VersionControl, Held, "git on file systems with short names",
-			read("https://git-scm.com/docs/git-config#Documentation/git-config.txt-coreprotectNTFS"),
-			[]string{"git~1"},
-		},
-		{
-			VersionControl, Noted, "git: which filter, diff and merge programs of its configuration it starts",
-			read("https://git-scm.com/docs/gitattributes"),
-			[]string{".gitattributes"},
-		},
-		{
-			VersionControl, Noted, "git: where submodules are fetched from",
-			read("https://git-scm.com/docs/gitmodules"),
-			[]string{".gitmodules"},
-		},
-		{
-			VersionControl, Held, "git-lfs: which server it talks to",
-			read("https://github.com/git-lfs/git-lfs/blob/main/docs/api/server-discovery.md"),
-			[]string{".lfsconfig"},
-		},
-		{VersionControl, Asked, "git: a directory becomes a repository by it", read(layout), []string{
-			"HEAD", "commondir",
-		}},
-		{VersionControl, Held, "Mercurial", read("https://www.mercurial-scm.org/doc/hgrc.5.html"), []string{
-			".hg/", ".hg/hgrc", ".hg/hgrc-not-shared",
-		}},
-		{
-			VersionControl, Held, "Mercurial: where the store and the settings of a shared repository are",
-			read("https://www.mercurial-scm.org/help/topics/internals.requirements"),
-			[]string{".hg/requires", ".hg/sharedpath"},
-		},
-		{
-			VersionControl, Held, "Jujutsu: settings, which later versions keep outside, and by what they find them",
-			read("https://github.com/jj-vcs/jj/blob/main/docs/design/secure-config.md"),
-			[]string{
-				".jj/", ".jj/repo/", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml",
-				".jj/workspace-config-id",
-			},
-		},
-		{
-			VersionControl, Held, "Sapling: the settings of a repository (its own tests say which)",
-			read("https://sapling-scm.com/docs/commands/config"),
-			append([]string{".sl/", ".sl/config"}, inRepository("sl/config")...),
-		},
-		{
-			VersionControl, Held, "Sapling: further files of a repository, by its own tests",
-			seen("https://github.com/facebook/sapling"),
-			[]string{".sl/requires", ".sl/hgrc.dynamic"},
-		},
-		{
-			VersionControl, Held, "Sapling: the store of a shared repository",
-			sought("https://sapling-scm.com/docs/introduction/", "its own tests, in which nothing is shared"),
-			[]string{".sl/sharedpath"},
-		},
-		{
-			VersionControl, Held, "git-review: which Gerrit changes go to",
-			read("https://docs.opendev.org/opendev/git-review/latest/installation.html"),
-			[]string{".gitreview"},
-		},
-		{
-			VersionControl, Held, "Arcanist: which libraries it loads",
-			read("https://manpages.debian.org/bookworm/arcanist/arcanist.1.en.html"),
-			[]string{".arcconfig"},
-		},
-		{
-			VersionControl, Held, "Review Board's rbt, which runs it as Python",
-			read("https://www.reviewboard.org/docs/rbtools/latest/rbt/configuration/"),
-			[]string{".reviewboardrc"},
-		},
-		{
-			VersionControl, Held, "Perforce, where P4CONFIG names it so: which server and user",
-			read("https://www.perforce.com/manuals/cmdref/Content/CmdRef/P4CONFIG.html"),
-			[]string{".p4config", ".p4config.txt"},
-		},
-		{
-			VersionControl, Asked, "Subversion",
-			sought("https://svnbook.red-bean.com", "its manual pages, which say nothing of it"),
-			[]string{".svn/"},
-		},
-	}
+	return out
 }
 
 // inRepository is a file of every kind of repository.

@@ -99,7 +99,7 @@ const Repository = "<repository>"
 // Names is the whole list.
 func Names() []Name {
 	var out []Name
-	for _, g := range slices.Concat(versionControl(), environment, toolchains, editors, hooks, services, agents, instructions, rest) {
+	for _, g := range slices.Concat(versionControl, environment, toolchains, editors, hooks, services, agents, instructions, rest) {
 		for _, n := range g.names {
 			out = append(out, Name{
 				Name: n, Category: g.category, Care: g.care, By: g.by,

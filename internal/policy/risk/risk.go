@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"palyra"
+	"palyra/internal/publicip"
 	"palyra/internal/trusted"
 )
 
@@ -181,30 +182,6 @@ func (f *Findings) reach(r palyra.Request) {
 	}
 }
 
-// special are the ranges that are not the public Internet, or lead to one that
-// nobody here knows. internal/egress has the same list (address.go) and refuses
-// names that lead there: change both.
-var special = ranges(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
-	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-	"168.63.129.16/32", "34.118.224.0/20", // what clouds keep for their own machines and clusters
-	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
-)
-
-// Of IPv6, what can be public at all, and what stands for an IPv4 address.
-var (
-	global6 = netip.MustParsePrefix("2000::/3")
-	nat64   = netip.MustParsePrefix("64:ff9b::/96")
-)
-
-func ranges(list ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(list))
-	for i, s := range list {
-		out[i] = netip.MustParsePrefix(s)
-	}
-	return out
-}
-
 // private reports whether a host is given as an address that is not public, or as
 // this machine by name.
 func private(host string) bool {
@@ -217,12 +194,7 @@ func private(host string) bool {
 		name = strings.TrimSuffix(strings.ToLower(name), ".")
 		return name == "localhost" || strings.HasSuffix(name, ".localhost")
 	}
-	a = a.Unmap()
-	if nat64.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	return a.Zone() != "" || a.Is6() && !global6.Contains(a) || slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	return !publicip.Is(a.Unmap())
 }
 
 // Rank is the level as a number, which policies compare.
