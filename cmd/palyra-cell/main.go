@@ -13,7 +13,7 @@
 // when palyrad goes, so does the tree. It does not judge: what a Spec asks for is
 // palyrad's to answer for, and all of it is applied or nothing runs.
 //
-// Standard library, x/sys and internal/cell only: it must be small and start fast.
+// Standard library, x/sys, internal/cell and what is below that only: it must be small and start fast.
 // (What the directives turn off reads cgroup files at every start.)
 //
 //go:debug containermaxprocs=0
@@ -32,9 +32,7 @@ import (
 // version is set at build time.
 var version = "devel"
 
-// refused is the exit code of Palyra itself failing, as opposed to the program
-// it was asked to run.
-const refused = 125
+const refused = cell.Refused
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"palyra/internal/cell"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func probe(args []string, out io.Writer) int {
 		args = args[1:]
 	}
 	if len(args) < 2 {
-		return refused
+		return cell.Refused
 	}
 	f := finding{Nonce: args[0], Act: args[1]}
 	a, known := acts()[f.Act]
@@ -70,7 +71,7 @@ func probe(args []string, out io.Writer) int {
 		f.Done, f.Text, f.Error = err == nil, text, nameOf(err)
 	}
 	if json.NewEncoder(out).Encode(f) != nil {
-		return refused
+		return cell.Refused
 	}
 	return 0
 }

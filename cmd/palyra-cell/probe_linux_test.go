@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"palyra/internal/cell"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func probed(t *testing.T, args ...string) finding {
 
 func TestProbeRefusesNonsense(t *testing.T) {
 	for _, args := range [][]string{nil, {"probe"}, {"n"}} {
-		if code := probe(args, io.Discard); code != refused {
+		if code := probe(args, io.Discard); code != cell.Refused {
 			t.Errorf("%v: %d", args, code)
 		}
 	}
@@ -186,7 +187,7 @@ func TestProbeEgress(t *testing.T) {
 	}
 }
 
-// TestProbeCalls: outside a sandbox the calls are really made: none is refused for
+// TestProbeCalls: outside a sandbox the calls are really made: none is cell.Refused for
 // what it asks.
 func TestProbeCalls(t *testing.T) {
 	for _, name := range []string{"keyctl", "io_uring_setup", "userfaultfd", "perf_event_open", "bpf"} {

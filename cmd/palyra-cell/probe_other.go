@@ -2,7 +2,11 @@
 
 package main
 
-import "io"
+import (
+	"io"
+
+	"palyra/internal/cell"
+)
 
 // There is nothing to try out where there are no cells.
-func probe([]string, io.Writer) int { return refused }
+func probe([]string, io.Writer) int { return cell.Refused }

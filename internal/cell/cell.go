@@ -18,6 +18,10 @@ package cell
 // Version of the language. The two ends must agree exactly.
 const Version = 6
 
+// Refused is the exit code of Palyra itself failing, as opposed to the program it
+// was asked to run.
+const Refused = 125
+
 // ControlFD is the descriptor on which a cell finds its socket.
 const ControlFD = 3
 
