@@ -27,6 +27,7 @@ import (
 	"strings"
 
 	"palyra/internal/cell"
+	"palyra/internal/cell/probe"
 )
 
 // version is set at build time.
@@ -41,7 +42,7 @@ func run(args []string, out, errs io.Writer) int {
 		return supervise(errs, true, args[1:]...)
 	}
 	if len(args) > 0 && args[0] == "probe" {
-		return probe(args[1:], out)
+		return probe.Run(args[1:], out)
 	}
 	switch {
 	case slices.Equal(args, []string{"--version"}):

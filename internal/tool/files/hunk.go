@@ -36,13 +36,13 @@ type placer struct {
 	spots  []spot
 }
 
-// patchText applies hunks to base. Every context and removed line must be in the
+// patchText applies hunks to base, which errors call by the name given. Every context and removed line must be in the
 // file exactly. A hunk whose line number is off is put where its lines stand,
 // if that is one place only; what results is shown to the approver as it is, and
 // the places that hunks were put are returned for that.
 func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment, budget *int) ([]byte, []spot, error) {
 	if bytes.Count(base, []byte("\n")) > maxPatchLines {
-		return nil, nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d lines", quote(rel), maxPatchLines).
+		return nil, nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d lines", rel, maxPatchLines).
 			WithRemedy("change it with palyra.fs.edit")
 	}
 	p := &placer{base: bytes.SplitAfter(base, []byte("\n")), budget: budget, out: make([]byte, 0, len(base)+growth)}
@@ -78,11 +78,11 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 	at, found := p.find(old, h)
 	switch {
 	case *p.budget < 0:
-		return badPatch("it takes too long to find where hunk %d of %s belongs", number, quote(rel))
+		return badPatch("it takes too long to find where hunk %d of %s belongs", number, rel)
 	case found == 0:
-		return badPatch("hunk %d does not match %s at line %d or anywhere after the hunk before it", number, quote(rel), h.OldPosition)
+		return badPatch("hunk %d does not match %s at line %d or anywhere after the hunk before it", number, rel, h.OldPosition)
 	case found > 1:
-		return badPatch("hunk %d does not match %s at line %d and matches in more than one other place", number, quote(rel), h.OldPosition)
+		return badPatch("hunk %d does not match %s at line %d and matches in more than one other place", number, rel, h.OldPosition)
 	}
 	if err := p.copyTo(rel, at); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 // add writes a line of the result. A line without an end can only be the last.
 func (p *placer) add(rel string, line []byte) error {
 	if n := len(p.out); n > 0 && p.out[n-1] != '\n' {
-		return badPatch("a line of %s that is not the last is marked as having no newline", quote(rel))
+		return badPatch("a line of %s that is not the last is marked as having no newline", rel)
 	}
 	p.out = append(p.out, line...)
 	return nil

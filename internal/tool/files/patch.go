@@ -165,7 +165,7 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 	if d.action == "create" {
 		base = to
 	}
-	after, spots, err := patchText(base.path, base.before.content, d.hunks, &s.budget)
+	after, spots, err := patchText(quote(base.path), base.before.content, d.hunks, &s.budget)
 	if err == nil && d.action == "delete" && len(after) > 0 {
 		err = badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
 	}

@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"encoding/hex"
@@ -6,12 +6,13 @@ import (
 	"errors"
 	"io"
 	"os"
-	"palyra/internal/cell"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"palyra/internal/cell"
 )
 
 // As "probe" the cell is the program that the doctor has run in a tier: it tries
@@ -51,8 +52,8 @@ func acts() map[string]act {
 	}
 }
 
-// probe does "NONCE ACT ARGUMENT…".
-func probe(args []string, out io.Writer) int {
+// Run does "NONCE ACT ARGUMENT…".
+func Run(args []string, out io.Writer) int {
 	if len(args) > 0 && args[0] == "probe" {
 		args = args[1:]
 	}

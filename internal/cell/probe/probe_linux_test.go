@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"bufio"
@@ -7,17 +7,18 @@ import (
 	"io"
 	"net"
 	"os"
-	"palyra/internal/cell"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"palyra/internal/cell"
 )
 
 // probed runs one probe in this process and returns its line.
 func probed(t *testing.T, args ...string) finding {
 	t.Helper()
 	var out bytes.Buffer
-	if code := probe(args, &out); code != 0 {
+	if code := Run(args, &out); code != 0 {
 		t.Fatalf("%v: code %d", args, code)
 	}
 	var f finding
@@ -32,7 +33,7 @@ func probed(t *testing.T, args ...string) finding {
 
 func TestProbeRefusesNonsense(t *testing.T) {
 	for _, args := range [][]string{nil, {"probe"}, {"n"}} {
-		if code := probe(args, io.Discard); code != cell.Refused {
+		if code := Run(args, io.Discard); code != cell.Refused {
 			t.Errorf("%v: %d", args, code)
 		}
 	}
