@@ -47,7 +47,7 @@ var bans = []ban{
 	{"crypto/sha1", "*", nil, "broken"},
 	{"crypto/des", "*", nil, "broken"},
 	{"crypto/rc4", "*", nil, "broken"},
-	{"unsafe", "*", []string{"cmd/palyra-cell", "internal/sandbox/jobobject"}, "only the cell and the Windows calls that x/sys lacks make raw system calls"},
+	{"unsafe", "*", []string{"cmd/palyra-cell", "internal/cell/probe", "internal/sandbox/jobobject"}, "only the cell and the Windows calls that x/sys lacks make raw system calls"},
 	{"plugin", "*", nil, "code comes in by a skill, not by a plugin"},
 	{"C", "*", nil, "no cgo"},
 	{"io/ioutil", "*", nil, "gone since Go 1.16"},

@@ -13,7 +13,7 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/canon", "internal/cell", "internal/dirents", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
+		"internal/address", "internal/canon", "internal/cell", "internal/cell/probe", "internal/dirents", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/program", "internal/prune", "internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/subpath", "internal/symlink", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
@@ -42,7 +42,7 @@ type edge struct {
 func edges() []edge {
 	words := []string{"."}
 	return []edge{
-		{[]string{"cmd/palyra-cell"}, []string{"internal/cell"}, true, "the language it shares with the daemon"},
+		{[]string{"cmd/palyra-cell"}, []string{"internal/cell", "internal/cell/probe"}, true, "the language it shares with the daemon"},
 		{[]string{"cmd/palyra-verify", "cmd/palyra-cell"}, []string{"**"}, false, "stands alone: standard library and x/sys only"},
 		{[]string{"internal/sandbox/sandboxtest/probe"}, []string{"**"}, false, "the program that tries to get out knows nothing of ours"},
 		{[]string{"**"}, mains, false, "nothing imports a program"},
@@ -75,6 +75,8 @@ func edges() []edge {
 		{[]string{"internal/pairing/cpace"}, []string{"**"}, false, "the exchange knows nothing of ours"},
 		{[]string{"internal/policy", "internal/policy/replay"}, []string{"internal/policy/risk"}, true, "what a call amounts to is worked out below the judging"},
 		{[]string{"internal/policy/replay"}, []string{"internal/policy/tables"}, true, "no permit is suggested that a bundle's tests contradict"},
+		{[]string{"internal/tool/files"}, []string{"internal/tool/files/unified"}, true, "patches as text"},
+		{[]string{"internal/tool/files/unified"}, []string{"."}, true, "patches as text"},
 		{leavesOf(parts), []string{"<parent>"}, true, "a leaf imports its parent"},
 		{append(slices.Clone(parts), leavesOf(parts)...), append([]string{".", "internal/store"}, small...), true, "a part"},
 		{append(slices.Clone(parts), leavesOf(parts)...), []string{"**"}, false, "parts never import each other, nor anything above"},

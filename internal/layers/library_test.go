@@ -18,7 +18,7 @@ var home = map[string][]string{
 	"filippo.io/age":                                    {"internal/identity"},
 	"github.com/anthropics/anthropic-sdk-go":            {"internal/agent/anthropic"},
 	"github.com/openai/openai-go/v3":                    {"internal/agent/openai"},
-	"github.com/bluekeyes/go-gitdiff":                   {"internal/tool/files"},
+	"github.com/bluekeyes/go-gitdiff":                   {"internal/tool/files/**"},
 	"github.com/cedar-policy/cedar-go":                  {"internal/policy/**"},
 	"github.com/elastic/go-seccomp-bpf":                 {"internal/sandbox/cells"},
 	"github.com/google/jsonschema-go":                   {"internal/catalog"},
@@ -43,10 +43,10 @@ var home = map[string][]string{
 	"golang.org/x/term":                                 {"internal/cli/**", "internal/identity"},
 	"google.golang.org/protobuf":                        {"api/gen/**", "internal/rpc/**", "client/**"},
 	"modernc.org/sqlite":                                {"internal/store/sqlite"},
-	"znkr.io/diff":                                      {"internal/tool/files"},
+	"znkr.io/diff":                                      {"internal/tool/files/**"},
 	"golang.org/x/sys": { // the system call layer: a longer standard library
 		"cmd/palyra-cell", "cmd/palyra-verify", "internal/durable", "internal/daemon", "internal/rpc/**", "internal/workspace",
-		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell", "internal/dirents", "internal/moved", "internal/owner", "internal/quarantine", "internal/repofind", "internal/seal", "internal/stage", "internal/symlink", "internal/profile", "internal/egress", "internal/posture",
+		"internal/tool/**", "internal/config", "internal/cli/**", "internal/sandbox/**", "internal/cell/**", "internal/dirents", "internal/moved", "internal/owner", "internal/quarantine", "internal/repofind", "internal/seal", "internal/stage", "internal/symlink", "internal/profile", "internal/egress", "internal/posture",
 	},
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/tool"
+	"palyra/internal/tool/files/unified"
 )
 
 // shelf keeps no outputs: these are small.
@@ -157,9 +158,9 @@ func TestCopyOfAChangedFile(t *testing.T) {
 func TestPatchLooksOnce(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("src", good, 0o644)
-	diffs, err := parsePatch("--- a/src\n+++ b/src\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n" + copied)
+	diffs, err := unified.Parse("--- a/src\n+++ b/src\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n" + copied)
 	b.ok(err)
-	s := &patchSet{budget: maxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return name, nil }}
+	s := &patchSet{budget: unified.MaxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return name, nil }}
 	b.ok(b.shared.in(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, func(r *root) error {
 		if _, err := s.look(r, "src"); err != nil {
 			return err

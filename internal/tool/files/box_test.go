@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/exetest"
 	"palyra/internal/tool"
+	"palyra/internal/tool/files/unified"
 )
 
 const (
@@ -129,7 +130,7 @@ func toolsOf(s *shared) map[string]tool.Tool {
 
 // compares is enough for any patch of these tests.
 func compares() *int {
-	n := maxCompare
+	n := unified.MaxCompare
 	return &n
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"palyra"
+	"palyra/internal/tool/files/unified"
 )
 
 // state is a file as it stands on disk.
@@ -38,7 +39,7 @@ type change struct {
 
 	// What the change is made of, where that is known: the places that differ from
 	// the content before, or from that of the file that was renamed or copied.
-	spots  []spot
+	spots  []unified.Spot
 	origin *source
 }
 
@@ -208,14 +209,14 @@ func arrange(changes []change) error {
 	seen := map[string]change{}
 	for _, c := range changes {
 		if _, twice := seen[c.path]; twice {
-			return badPatch("%s is changed twice", quote(c.path))
+			return unified.Mismatch("%s is changed twice", quote(c.path))
 		}
 		seen[c.path] = c
 	}
 	for _, c := range changes {
 		for dir := path.Dir(c.path); dir != "."; dir = path.Dir(dir) {
 			if _, file := seen[dir]; file {
-				return badPatch("%s is used both as a file and as a directory", quote(dir))
+				return unified.Mismatch("%s is used both as a file and as a directory", quote(dir))
 			}
 		}
 	}

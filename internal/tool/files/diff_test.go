@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/tool/files/unified"
 )
 
 // Property: what the approver is shown is what will happen. The diff of a plan,
@@ -42,14 +43,14 @@ func TestShownDiffIsTheChange(t *testing.T) {
 		if bytes.Equal(c.before.content, c.after) {
 			return // an empty file made or removed: the header is all there is
 		}
-		diffs, err := parsePatch(s.diff.String())
+		diffs, err := unified.Parse(s.diff.String())
 		if err != nil || len(diffs) != 1 {
 			t.Fatalf("%q: %v", s.diff.String(), err)
 		}
-		if made, gone := diffs[0].old == "", diffs[0].new == ""; made == c.before.exists || gone != c.remove {
+		if made, gone := diffs[0].Old == "", diffs[0].New == ""; made == c.before.exists || gone != c.remove {
 			t.Fatalf("%q says made %v, gone %v", s.diff.String(), made, gone)
 		}
-		got, _, err := patchText("d/f", c.before.content, diffs[0].hunks, compares())
+		got, _, err := unified.Apply("d/f", c.before.content, diffs[0].Hunks, compares())
 		if err != nil || !bytes.Equal(got, c.after) {
 			t.Fatalf("shown %q; it gives %q, %v, not %q", s.diff.String(), got, err, c.after)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/tool"
+	"palyra/internal/tool/files/unified"
 )
 
 type editor struct{ *shared }
@@ -173,14 +174,14 @@ func (a editArgs) places(rel string, s state) (int, error) {
 }
 
 // spots are the n places that change, or as many of them as could be shown.
-func (a editArgs) spots(b []byte, n int) []spot {
-	list, old := make([]spot, 0, min(n, maxSpots+1)), []byte(a.Old)
+func (a editArgs) spots(b []byte, n int) []unified.Spot {
+	list, old := make([]unified.Spot, 0, min(n, maxSpots+1)), []byte(a.Old)
 	for at := 0; len(list) <= maxSpots; {
 		i := bytes.Index(b[at:], old)
 		if i < 0 {
 			break
 		}
-		list = append(list, spot{at: at + i, end: at + i + len(old), with: a.New})
+		list = append(list, unified.Spot{At: at + i, End: at + i + len(old), With: a.New})
 		at += i + len(old)
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"palyra"
 	"palyra/internal/memory"
 	"palyra/internal/tool"
+	"palyra/internal/tool/files/unified"
 )
 
 // What each kind of work takes. A change has the file as it is, as it shall be and
@@ -52,13 +53,13 @@ func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, nam
 	if err != nil {
 		return err
 	}
-	release, err := s.take(ctx, env, copiesOfFile*(sizes+growth+int64(len(p.Arguments)))+min(sizes, maxPatchLines)*bytesOfLine)
+	release, err := s.take(ctx, env, copiesOfFile*(sizes+unified.Growth+int64(len(p.Arguments)))+min(sizes, unified.MaxPatchLines)*bytesOfLine)
 	if err != nil {
 		return err
 	}
 	defer release()
 	return s.in(ctx, p.Workspace, func(r *root) error {
-		r.left = sizes + growth
+		r.left = sizes + unified.Growth
 		return f(r)
 	})
 }

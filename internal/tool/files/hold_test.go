@@ -15,6 +15,7 @@ import (
 
 	"palyra"
 	"palyra/internal/memory"
+	"palyra/internal/tool/files/unified"
 )
 
 // However many calls come at once, what they hold stays within the budget, and each
@@ -83,7 +84,7 @@ func TestAFileThatGrowsIsNotRead(t *testing.T) {
 	b.put("f", "x", 0o644)
 	p := palyra.Plan{Workspace: palyra.WorkspaceRef{Path: b.dir, Owner: int64(os.Geteuid())}}
 	err := b.shared.changing(t.Context(), b.env(), &p, []string{"f"}, func(r *root) error {
-		b.put("f", strings.Repeat("x", growth+10), 0o644)
+		b.put("f", strings.Repeat("x", unified.Growth+10), 0o644)
 		_, err := r.look("f")
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 
 	"palyra"
 	"palyra/internal/tool"
+	"palyra/internal/tool/files/unified"
 )
 
 type patcher struct{ *shared }
@@ -106,23 +107,23 @@ func (t patcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (out json
 }
 
 // patchOf reads the patch of a call.
-func patchOf(p palyra.Plan) ([]fileDiff, error) {
+func patchOf(p palyra.Plan) ([]unified.File, error) {
 	var a patchArgs
 	if err := tool.Arguments(p, &a); err != nil {
 		return nil, err
 	}
-	return parsePatch(a.Patch)
+	return unified.Parse(a.Patch)
 }
 
 // patched are the files that a patch starts from, each once.
-func patched(diffs []fileDiff) []string {
+func patched(diffs []unified.File) []string {
 	var names []string
 	for _, d := range diffs {
-		if d.old != "" && !slices.Contains(names, d.old) {
-			names = append(names, d.old)
+		if d.Old != "" && !slices.Contains(names, d.Old) {
+			names = append(names, d.Old)
 		}
-		if d.new != "" && !slices.Contains(names, d.new) {
-			names = append(names, d.new)
+		if d.New != "" && !slices.Contains(names, d.New) {
+			names = append(names, d.New)
 		}
 	}
 	return names
@@ -146,8 +147,8 @@ type patchSet struct {
 
 // patchChanges reads the files as they are and applies the patch to them in
 // memory.
-func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []fileDiff, untold bool) (*patchSet, error) {
-	set := &patchSet{untold: untold, budget: maxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
+func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []unified.File, untold bool) (*patchSet, error) {
+	set := &patchSet{untold: untold, budget: unified.MaxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return cleanTarget(name, p.Workspace.Path, env.Asked) }}
 	for _, d := range diffs {
 		if err := set.add(r, d); err != nil {
 			return nil, err
@@ -156,18 +157,18 @@ func patchChanges(r *root, env tool.Env, p palyra.Plan, diffs []fileDiff, untold
 	return set, arrange(set.changes)
 }
 
-func (s *patchSet) add(r *root, d fileDiff) error {
+func (s *patchSet) add(r *root, d unified.File) error {
 	from, to, err := s.sides(r, d)
 	if err != nil {
 		return err
 	}
 	base := from
-	if d.action == "create" {
+	if d.Action == "create" {
 		base = to
 	}
-	after, spots, err := patchText(quote(base.path), base.before.content, d.hunks, &s.budget)
-	if err == nil && d.action == "delete" && len(after) > 0 {
-		err = badPatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
+	after, spots, err := unified.Apply(quote(base.path), base.before.content, d.Hunks, &s.budget)
+	if err == nil && d.Action == "delete" && len(after) > 0 {
+		err = unified.Mismatch("it deletes %s but leaves %d bytes of it", quote(from.path), len(after))
 	}
 	if err != nil && s.untold && base.before.exists {
 		s.misfit = cmp.Or(s.misfit, err)
@@ -181,7 +182,7 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 	if s.total += int64(len(after) + len(base.before.content)); s.total > r.cfg.MaxFile {
 		return tooLarge(base.path, r.cfg.MaxFile)
 	}
-	switch d.action {
+	switch d.Action {
 	case "delete":
 		from.remove = true
 		s.changes = append(s.changes, from)
@@ -195,7 +196,7 @@ func (s *patchSet) add(r *root, d fileDiff) error {
 		s.notes = append(s.notes, fmt.Sprintf("copies %s to %s", plain(from.path), plain(to.path)))
 	}
 	to.after, to.mode, to.spots = after, newMode(d, from, to), spots
-	if d.action == "rename" || d.action == "copy" {
+	if d.Action == "rename" || d.Action == "copy" {
 		to.origin = &source{from.path, from.before}
 	}
 	s.changes = append(s.changes, to)
@@ -218,10 +219,10 @@ func (s *patchSet) look(r *root, rel string) (state, error) {
 
 // sides reads the file a diff starts from and the one it results in, which are
 // often the same, and checks that they exist or not as they should.
-func (s *patchSet) sides(r *root, d fileDiff) (from, to change, err error) {
-	from.action, to.action = d.action, d.action
-	if d.old != "" {
-		if from.path, err = s.clean(d.old); err == nil {
+func (s *patchSet) sides(r *root, d unified.File) (from, to change, err error) {
+	from.action, to.action = d.Action, d.Action
+	if d.Old != "" {
+		if from.path, err = s.clean(d.Old); err == nil {
 			from.before, err = s.look(r, from.path)
 		}
 		if err == nil && !from.before.exists {
@@ -232,25 +233,25 @@ func (s *patchSet) sides(r *root, d fileDiff) (from, to change, err error) {
 			return from, to, err
 		}
 	}
-	if d.new != "" {
-		if to.path, err = s.clean(d.new); err == nil {
+	if d.New != "" {
+		if to.path, err = s.clean(d.New); err == nil {
 			to.before, err = s.look(r, to.path)
 		}
-		if err == nil && d.action != "modify" && to.before.exists {
-			err = badPatch("%s exists already", quote(to.path))
+		if err == nil && d.Action != "modify" && to.before.exists {
+			err = unified.Mismatch("%s exists already", quote(to.path))
 		}
 	}
 	return from, to, err
 }
 
 // newMode is the mode of the file that results.
-func newMode(d fileDiff, from, to change) uint32 {
+func newMode(d unified.File, from, to change) uint32 {
 	mode := from.before.mode & 0o777
-	if d.old == "" {
+	if d.Old == "" {
 		mode = to.before.newMode
 	}
-	if d.exec != nil {
-		mode = executable(mode, *d.exec)
+	if d.Exec != nil {
+		mode = executable(mode, *d.Exec)
 	}
 	return mode
 }

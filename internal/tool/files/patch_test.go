@@ -16,6 +16,7 @@ import (
 	"znkr.io/diff/textdiff"
 
 	"palyra"
+	"palyra/internal/tool/files/unified"
 )
 
 const before = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"
@@ -196,7 +197,7 @@ func TestPatchRefusals(t *testing.T) {
 		"hunks out of order":  {"--- a/f\n+++ b/f\n@@ -7 +7 @@\n-seven\n+7\n@@ -1 +1 @@\n-one\n+1\n", palyra.ReasonPatchMismatch},
 		"line without end":    {"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+1\n\\ No newline at end of file\n", palyra.ReasonPatchMismatch},
 		"a directory":         {"--- a/dir\n+++ b/dir\n" + hunk, palyra.ReasonNotRegularFile},
-		"too many files":      {strings.Repeat("--- a/g\n+++ b/g\n"+hunk, maxPatchFiles+1), palyra.ReasonPatchMismatch},
+		"too many files":      {strings.Repeat("--- a/g\n+++ b/g\n"+hunk, unified.MaxPatchFiles+1), palyra.ReasonPatchMismatch},
 		"combined diff":       {"diff --cc g\n--- a/g\n+++ b/g\n@@@ -1 -1 +1 @@@\n--g\n++h\n", palyra.ReasonPatchMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -284,11 +285,11 @@ func TestPatchInvertsDiff(t *testing.T) {
 			return
 		}
 		text := "--- a/f\n+++ b/f\n" + textdiff.Unified(x, y)
-		diffs, err := parsePatch(text)
+		diffs, err := unified.Parse(text)
 		if err != nil || len(diffs) != 1 {
 			t.Fatalf("%q: %v", text, err)
 		}
-		got, _, err := patchText("f", []byte(x), diffs[0].hunks, compares())
+		got, _, err := unified.Apply("f", []byte(x), diffs[0].Hunks, compares())
 		if err != nil || string(got) != y {
 			t.Fatalf("%q: %q, %v, want %q", text, got, err, y)
 		}
@@ -358,7 +359,7 @@ func FuzzPatchText(f *testing.F) {
 	f.Add("diff --git a/x b/y\nrename from x\nrename to y\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n")
 	f.Add("--- \"a/\\\n+++ \"\n@@ -1 +1 @@\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		diffs, err := parsePatch(text)
+		diffs, err := unified.Parse(text)
 		if err != nil {
 			if palyra.AsError(err).Reason != palyra.ReasonPatchMismatch {
 				t.Fatal(err)
@@ -366,7 +367,7 @@ func FuzzPatchText(f *testing.F) {
 			return
 		}
 		for _, d := range diffs {
-			got, _, err := patchText("f", []byte(before), d.hunks, compares())
+			got, _, err := unified.Apply("f", []byte(before), d.Hunks, compares())
 			if err != nil {
 				continue
 			}

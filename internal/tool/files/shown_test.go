@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"palyra"
+	"palyra/internal/tool/files/unified"
 )
 
 // hostile is what hides in the calls of these tests.
@@ -131,15 +132,15 @@ func TestShownContentCanBeReadBack(t *testing.T) {
 	})
 }
 
-func drawSpots(t *rapid.T, before string, content *rapid.Generator[string]) ([]spot, []byte) {
-	var spots []spot
+func drawSpots(t *rapid.T, before string, content *rapid.Generator[string]) ([]unified.Spot, []byte) {
+	var spots []unified.Spot
 	var after strings.Builder
 	at := 0
 	for range rapid.IntRange(1, 4).Draw(t, "spots") {
 		from := rapid.IntRange(at, min(len(before), at+30_000)).Draw(t, "from")
 		to := rapid.IntRange(from, min(len(before), from+200)).Draw(t, "to")
-		s := spot{at: from, end: to, with: content.Draw(t, "with")}
-		after.WriteString(before[at:from] + s.with)
+		s := unified.Spot{At: from, End: to, With: content.Draw(t, "with")}
+		after.WriteString(before[at:from] + s.With)
 		spots, at = append(spots, s), to
 	}
 	after.WriteString(before[at:])

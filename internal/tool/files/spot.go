@@ -11,6 +11,8 @@ import (
 
 	"znkr.io/diff"
 	"znkr.io/diff/textdiff"
+
+	"palyra/internal/tool/files/unified"
 )
 
 const (
@@ -49,7 +51,7 @@ func reads(s string) bool {
 
 // group is spots whose surroundings touch, and the bytes that are shown of them.
 type group struct {
-	spots    []spot
+	spots    []unified.Spot
 	from, to int
 }
 
@@ -88,10 +90,10 @@ func (c change) spotted() (d, why string) {
 func plainly(s string) string { return s }
 
 // groups puts spots together with the lines around them.
-func groups(base []byte, spots []spot) []group {
+func groups(base []byte, spots []unified.Spot) []group {
 	var out []group
 	for _, s := range spots {
-		from, to := lineStart(base, s.at), lineEnd(base, s.end)
+		from, to := lineStart(base, s.At), lineEnd(base, s.End)
 		for range around {
 			from, to = lineStart(base, max(from-1, 0)), lineEnd(base, to)
 		}
@@ -99,7 +101,7 @@ func groups(base []byte, spots []spot) []group {
 			out[n-1].spots, out[n-1].to = append(out[n-1].spots, s), max(to, out[n-1].to)
 			continue
 		}
-		out = append(out, group{spots: []spot{s}, from: from, to: to})
+		out = append(out, group{spots: []unified.Spot{s}, from: from, to: to})
 	}
 	return out
 }
@@ -128,9 +130,9 @@ func (g group) after(base []byte) string {
 	var out strings.Builder
 	at := g.from
 	for _, s := range g.spots {
-		out.Write(base[at:s.at])
-		out.WriteString(s.with)
-		at = s.end
+		out.Write(base[at:s.At])
+		out.WriteString(s.With)
+		at = s.End
 	}
 	out.Write(base[at:g.to])
 	return out.String()
@@ -145,14 +147,14 @@ func (g group) whole(base []byte) bool {
 func (g group) pieces(base []byte, form func(string) string) string {
 	var out strings.Builder
 	for _, s := range g.spots {
-		fmt.Fprintf(&out, "(from byte %d of the file on; the lines around it are too long to be shown)\n", s.at)
-		out.WriteString(signed('-', form(string(base[s.at:s.end])), "the line goes on"))
-		out.WriteString(signed('+', form(s.with), "the line goes on"))
+		fmt.Fprintf(&out, "(from byte %d of the file on; the lines around it are too long to be shown)\n", s.At)
+		out.WriteString(signed('-', form(string(base[s.At:s.End])), "the line goes on"))
+		out.WriteString(signed('+', form(s.With), "the line goes on"))
 	}
 	return out.String()
 }
 
-// hunks is the unified diff of a part of a file that starts at the given lines.
+// Hunks is the unified diff of a part of a file that starts at the given lines.
 func hunks(before, after string, old, now int) string {
 	if len(before)+len(after) > maxDiffFile {
 		return replaced(before, after, old, now)

@@ -1,4 +1,4 @@
-package files
+package unified
 
 import (
 	"testing"
@@ -42,16 +42,16 @@ func TestHeaderNames(t *testing.T) {
 }
 
 func TestParsePatchNames(t *testing.T) {
-	for text, want := range map[string]fileDiff{
-		"diff --git a/x b/x\nold mode 100644\nnew mode 100755\n":                          {old: "x", new: "x", action: "modify"},
-		"diff --git a/x b/x\ndeleted file mode 100644\nindex e69de29..0000000\n":          {old: "x", action: "delete"},
-		"diff --git a/x b/x\nnew file mode 100755\n":                                      {new: "x", action: "create"},
-		"diff --git a/d/x b/e/y\nsimilarity index 100%\nrename from d/x\nrename to e/y\n": {old: "d/x", new: "e/y", action: "rename"},
-		"diff -u a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n":                        {old: "x", new: "x", action: "modify"},
-		"Index: x\n=====\n--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n":                            {old: "x", new: "x", action: "modify"},
+	for text, want := range map[string]File{
+		"diff --git a/x b/x\nold mode 100644\nnew mode 100755\n":                          {Old: "x", New: "x", Action: "modify"},
+		"diff --git a/x b/x\ndeleted file mode 100644\nindex e69de29..0000000\n":          {Old: "x", Action: "delete"},
+		"diff --git a/x b/x\nnew file mode 100755\n":                                      {New: "x", Action: "create"},
+		"diff --git a/d/x b/e/y\nsimilarity index 100%\nrename from d/x\nrename to e/y\n": {Old: "d/x", New: "e/y", Action: "rename"},
+		"diff -u a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n":                        {Old: "x", New: "x", Action: "modify"},
+		"Index: x\n=====\n--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n":                            {Old: "x", New: "x", Action: "modify"},
 	} {
-		got, err := parsePatch(text)
-		if err != nil || len(got) != 1 || got[0].old != want.old || got[0].new != want.new || got[0].action != want.action {
+		got, err := Parse(text)
+		if err != nil || len(got) != 1 || got[0].Old != want.Old || got[0].New != want.New || got[0].Action != want.Action {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestPatchErrorsNameTheLine(t *testing.T) {
 		"--- a/f\n+++ b/f\n@@ what @@\n":              "the patch cannot be applied: line 3 is not a hunk header",
 		"--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n a\n b\n":   "the patch cannot be applied: the hunk at line 3 has other line counts than its header says",
 	} {
-		_, err := parsePatch(text)
+		_, err := Parse(text)
 		if e := palyra.AsError(err); err == nil || e.Text != want || e.Remedy == "" {
 			t.Errorf("%q: %v", text, err)
 		}

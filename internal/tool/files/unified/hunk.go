@@ -1,4 +1,6 @@
-package files
+// Package unified reads unified diffs, as "diff -u" and "git diff" write them, and applies their hunks
+// to texts in memory. Every context and removed line must match exactly; it touches no file.
+package unified
 
 import (
 	"bytes"
@@ -8,22 +10,22 @@ import (
 	"palyra"
 )
 
-// maxCompare bounds the lines, and pieces of long lines, that are compared while a
+// MaxCompare bounds the lines, and pieces of long lines, that are compared while a
 // patch looks for the places of its hunks: a hostile patch could otherwise make that
 // quadratic.
 const (
-	maxCompare    = 10_000_000
+	MaxCompare    = 10_000_000
 	pieceBytes    = 64
-	maxPatchLines = 1 << 20  // of a file that is patched
-	growth        = 64 << 10 // that files may grow between the first look and the reading
+	MaxPatchLines = 1 << 20  // of a file that is patched
+	Growth        = 64 << 10 // that files may grow between the first look and the reading
 )
 
-// spot is one place of a file that changes: the bytes from at to end give way to
-// with. Large files are shown by their spots, which are as small as what was
+// Spot is one place of a file that changes: the bytes from at to end give way to
+// With. Large files are shown by their spots, which are as small as what was
 // asked for, however large the file is.
-type spot struct {
-	at, end int
-	with    string
+type Spot struct {
+	At, End int
+	With    string
 }
 
 // placer applies the hunks of one file, in order.
@@ -33,19 +35,19 @@ type placer struct {
 	at     int      // bytes of base already copied
 	budget *int
 	out    []byte
-	spots  []spot
+	spots  []Spot
 }
 
-// patchText applies hunks to base, which errors call by the name given. Every context and removed line must be in the
+// Apply applies hunks to base, which errors call by the name given. Every context and removed line must be in the
 // file exactly. A hunk whose line number is off is put where its lines stand,
 // if that is one place only; what results is shown to the approver as it is, and
 // the places that hunks were put are returned for that.
-func patchText(rel string, base []byte, hunks []*gitdiff.TextFragment, budget *int) ([]byte, []spot, error) {
-	if bytes.Count(base, []byte("\n")) > maxPatchLines {
-		return nil, nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d lines", rel, maxPatchLines).
+func Apply(rel string, base []byte, hunks []*gitdiff.TextFragment, budget *int) ([]byte, []Spot, error) {
+	if bytes.Count(base, []byte("\n")) > MaxPatchLines {
+		return nil, nil, palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "%s has more than %d lines", rel, MaxPatchLines).
 			WithRemedy("change it with palyra.fs.edit")
 	}
-	p := &placer{base: bytes.SplitAfter(base, []byte("\n")), budget: budget, out: make([]byte, 0, len(base)+growth)}
+	p := &placer{base: bytes.SplitAfter(base, []byte("\n")), budget: budget, out: make([]byte, 0, len(base)+Growth)}
 	if n := len(p.base); len(p.base[n-1]) == 0 {
 		p.base = p.base[:n-1]
 	}
@@ -78,16 +80,16 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 	at, found := p.find(old, h)
 	switch {
 	case *p.budget < 0:
-		return badPatch("it takes too long to find where hunk %d of %s belongs", number, rel)
+		return Mismatch("it takes too long to find where hunk %d of %s belongs", number, rel)
 	case found == 0:
-		return badPatch("hunk %d does not match %s at line %d or anywhere after the hunk before it", number, rel, h.OldPosition)
+		return Mismatch("hunk %d does not match %s at line %d or anywhere after the hunk before it", number, rel, h.OldPosition)
 	case found > 1:
-		return badPatch("hunk %d does not match %s at line %d and matches in more than one other place", number, rel, h.OldPosition)
+		return Mismatch("hunk %d does not match %s at line %d and matches in more than one other place", number, rel, h.OldPosition)
 	}
 	if err := p.copyTo(rel, at); err != nil {
 		return err
 	}
-	s, start := spot{at: p.at, end: p.at}, len(p.out)
+	s, start := Spot{At: p.at, End: p.at}, len(p.out)
 	for _, l := range h.Lines {
 		if l.New() {
 			if err := p.add(rel, []byte(l.Line)); err != nil {
@@ -96,17 +98,17 @@ func (p *placer) place(rel string, number int, h *gitdiff.TextFragment) error {
 		}
 	}
 	for _, l := range old {
-		s.end += len(l)
+		s.End += len(l)
 	}
-	s.with = string(p.out[start:])
-	p.spots, p.at, p.cursor = append(p.spots, s), s.end, at+len(old)
+	s.With = string(p.out[start:])
+	p.spots, p.at, p.cursor = append(p.spots, s), s.End, at+len(old)
 	return nil
 }
 
 // add writes a line of the result. A line without an end can only be the last.
 func (p *placer) add(rel string, line []byte) error {
 	if n := len(p.out); n > 0 && p.out[n-1] != '\n' {
-		return badPatch("a line of %s that is not the last is marked as having no newline", rel)
+		return Mismatch("a line of %s that is not the last is marked as having no newline", rel)
 	}
 	p.out = append(p.out, line...)
 	return nil

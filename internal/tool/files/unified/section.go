@@ -1,4 +1,4 @@
-package files
+package unified
 
 import (
 	"path"
@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	maxPatchFiles = 200
+	MaxPatchFiles = 200
 	devNull       = "/dev/null"
 )
 
-// fileDiff is what a patch says about one file.
-type fileDiff struct {
-	old, new string // paths; empty for a file that is made or deleted
-	action   string // modify, create, delete, rename, copy
-	exec     *bool  // the execute permission, when the patch sets it
-	hunks    []*gitdiff.TextFragment
+// File is what a patch says about one file.
+type File struct {
+	Old, New string // paths; empty for a file that is made or deleted
+	Action   string // modify, create, delete, rename, copy
+	Exec     *bool  // the execute permission, when the patch sets it
+	Hunks    []*gitdiff.TextFragment
 }
 
-func badPatch(format string, args ...any) *palyra.Error {
+func Mismatch(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonPatchMismatch, "the patch cannot be applied: "+format, args...).
 		WithRemedy("read the files again and write a unified diff against what they contain now")
 }
 
-// parsePatch reads a unified diff strictly. The text is cut into one section per
+// Parse reads a unified diff strictly. The text is cut into one section per
 // file first: the parser takes lines between files for commentary, and so would
 // drop, without a word, what follows a hunk whose line counts are too small.
-func parsePatch(text string) ([]fileDiff, error) {
+func Parse(text string) ([]File, error) {
 	sections, err := cutPatch(text)
 	if err != nil {
 		return nil, err
 	}
 	if len(sections) == 0 {
-		return nil, badPatch("it names no file")
+		return nil, Mismatch("it names no file")
 	}
-	if len(sections) > maxPatchFiles {
-		return nil, badPatch("it changes %d files; at most %d are accepted", len(sections), maxPatchFiles)
+	if len(sections) > MaxPatchFiles {
+		return nil, Mismatch("it changes %d files; at most %d are accepted", len(sections), MaxPatchFiles)
 	}
-	diffs := make([]fileDiff, 0, len(sections))
+	diffs := make([]File, 0, len(sections))
 	for _, s := range sections {
 		d, err := s.parse()
 		if err != nil {
@@ -133,13 +133,13 @@ func (c *cutter) step() (done bool, err error) {
 	case s == nil || strings.TrimSpace(line) == "":
 		c.at++
 	case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-		return false, badPatch("line %d changes a binary file", c.at+1).WithRemedy("write it with palyra.fs.write and content_b64")
+		return false, Mismatch("line %d changes a binary file", c.at+1).WithRemedy("write it with palyra.fs.write and content_b64")
 	case s.git && s.hunks == 0:
 		c.take(s, 1)
 	case strings.HasPrefix(line, "Index: "), strings.HasPrefix(line, "====="), strings.HasPrefix(line, "diff "):
 		c.at++ // what other tools write between files
 	default:
-		return false, badPatch("line %d does not belong to the hunk before it, whose header counts fewer lines", c.at+1)
+		return false, Mismatch("line %d does not belong to the hunk before it, whose header counts fewer lines", c.at+1)
 	}
 	return false, nil
 }
@@ -147,18 +147,18 @@ func (c *cutter) step() (done bool, err error) {
 // hunk takes a hunk: its header and as many lines as that counts.
 func (c *cutter) hunk(s *section) error {
 	if s == nil || !s.names {
-		return badPatch("line %d is a hunk without a file", c.at+1)
+		return Mismatch("line %d is a hunk without a file", c.at+1)
 	}
 	start := c.at + 1
 	old, add, ok := hunkCounts(c.line(0))
 	if !ok {
-		return badPatch("line %d is not a hunk header", start)
+		return Mismatch("line %d is not a hunk header", start)
 	}
 	c.take(s, 1)
 	for old > 0 || add > 0 {
 		switch line := c.line(0); {
 		case line == "":
-			return badPatch("the hunk at line %d counts more lines than follow", start)
+			return Mismatch("the hunk at line %d counts more lines than follow", start)
 		case line[0] == ' ' || line[0] == '\n':
 			old, add = old-1, add-1
 		case line[0] == '-':
@@ -167,10 +167,10 @@ func (c *cutter) hunk(s *section) error {
 			add--
 		case line[0] == '\\':
 		default:
-			return badPatch("line %d is neither context, removed nor added; the hunk at line %d counts more lines than follow", c.at+1, start)
+			return Mismatch("line %d is neither context, removed nor added; the hunk at line %d counts more lines than follow", c.at+1, start)
 		}
 		if old < 0 || add < 0 {
-			return badPatch("the hunk at line %d has other line counts than its header says", start)
+			return Mismatch("the hunk at line %d has other line counts than its header says", start)
 		}
 		c.take(s, 1)
 	}
@@ -210,30 +210,30 @@ func headerName(s string) string {
 }
 
 // parse reads the section with the library and settles its names.
-func (s *section) parse() (fileDiff, error) {
+func (s *section) parse() (File, error) {
 	files, _, err := gitdiff.Parse(strings.NewReader(s.text.String()))
 	if err != nil || len(files) != 1 {
-		return fileDiff{}, badPatch("the part that starts at line %d is not a unified diff", s.line).WithCause(err)
+		return File{}, Mismatch("the part that starts at line %d is not a unified diff", s.line).WithCause(err)
 	}
 	f := files[0]
 	if f.IsBinary || len(f.TextFragments) != s.hunks {
-		return fileDiff{}, badPatch("the part that starts at line %d is not a text diff", s.line)
+		return File{}, Mismatch("the part that starts at line %d is not a text diff", s.line)
 	}
-	d := fileDiff{old: f.OldName, new: f.NewName, action: "modify", hunks: f.TextFragments}
+	d := File{Old: f.OldName, New: f.NewName, Action: "modify", Hunks: f.TextFragments}
 	if !s.git {
-		d.old, d.new = s.plainNames()
+		d.Old, d.New = s.plainNames()
 	}
 	switch {
 	case f.IsNew:
-		d.action, d.old = "create", ""
+		d.Action, d.Old = "create", ""
 	case f.IsDelete:
-		d.action, d.new = "delete", ""
+		d.Action, d.New = "delete", ""
 	case f.IsRename:
-		d.action = "rename"
+		d.Action = "rename"
 	case f.IsCopy:
-		d.action = "copy"
-	case d.old != d.new:
-		return fileDiff{}, badPatch("the part that starts at line %d has two different names without saying rename", s.line)
+		d.Action = "copy"
+	case d.Old != d.New:
+		return File{}, Mismatch("the part that starts at line %d has two different names without saying rename", s.line)
 	}
 	return d, d.setMode(uint32(f.OldMode), uint32(f.NewMode), s.line)
 }
@@ -250,16 +250,16 @@ func (s *section) plainNames() (before, after string) {
 
 // setMode takes the execute permission from the patch's modes. Links and
 // submodules are not files.
-func (d *fileDiff) setMode(old, now uint32, line int) error {
+func (d *File) setMode(old, now uint32, line int) error {
 	const kind, file, exec = 0o170000, 0o100000, 0o100
 	for _, m := range []uint32{old, now} {
 		if m != 0 && m&kind != file && m&kind != 0 {
-			return badPatch("the part that starts at line %d is about a link or a submodule, not a file", line)
+			return Mismatch("the part that starts at line %d is about a link or a submodule, not a file", line)
 		}
 	}
 	if now != 0 {
 		on := now&exec != 0
-		d.exec = &on
+		d.Exec = &on
 	}
 	return nil
 }
