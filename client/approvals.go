@@ -49,7 +49,7 @@ func (r DecideRequest) message() *v1.DecideApprovalRequest {
 // is asked or settled, until ctx ends or f returns an error, which it returns.
 func (c *Client) WatchApprovals(ctx context.Context, f func(palyra.Approval) error) error {
 	stream, err := c.approvals.WatchApprovals(ctx, &v1.WatchApprovalsRequest{})
-	return each(stream, err, func(m *v1.WatchApprovalsResponse) error {
+	return receiveAll(stream, err, func(m *v1.WatchApprovalsResponse) error {
 		a, err := word[palyra.Approval](m.GetApproval(), nil)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (c *Client) ExportApprovals(ctx context.Context, format string, f ApprovalF
 		return failure(err)
 	}
 	stream, err := c.approvals.ExportApprovals(ctx, req)
-	return each(stream, err, func(m *v1.ExportApprovalsResponse) error {
+	return receiveAll(stream, err, func(m *v1.ExportApprovalsResponse) error {
 		_, err := w.Write(m.GetChunk())
 		return err
 	})

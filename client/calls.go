@@ -30,7 +30,7 @@ func (c *Client) Tool(ctx context.Context, name string) (palyra.Tool, error) {
 func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
 	stream, err := c.tools.CallTool(ctx, r.wire())
 	f := follower{watch: watch}
-	return f.end(each(stream, err, f.hear))
+	return f.end(receiveAll(stream, err, f.hear))
 }
 
 // Check asks whether the caller may make a call by its own tools: policy judges
@@ -39,7 +39,7 @@ func (c *Client) Call(ctx context.Context, r CallRequest, watch func(CallEvent))
 func (c *Client) Check(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error) {
 	stream, err := c.tools.CheckCall(ctx, &v1.CheckCallRequest{Call: r.wire()})
 	f := follower{watch: watch}
-	return f.end(each(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
+	return f.end(receiveAll(stream, err, func(m *v1.CheckCallResponse) error { return f.hear(m.GetNews()) }))
 }
 
 // wire puts a request into the protocol's words.
@@ -60,7 +60,7 @@ func (r CallRequest) wire() *v1.CallToolRequest {
 func (c *Client) WatchCall(ctx context.Context, id palyra.ID, watch func(CallEvent)) (palyra.Outcome, error) {
 	stream, err := c.tools.WatchCall(ctx, &v1.WatchCallRequest{CallId: string(id)})
 	f := follower{watch: watch}
-	return f.end(each(stream, err, func(m *v1.WatchCallResponse) error { return f.hear(m.GetNews()) }))
+	return f.end(receiveAll(stream, err, func(m *v1.WatchCallResponse) error { return f.hear(m.GetNews()) }))
 }
 
 // follower hears what becomes of a call.
@@ -100,7 +100,7 @@ func (f *follower) end(err error) (palyra.Outcome, error) {
 	case err != nil:
 		return palyra.Outcome{}, err
 	case f.out == nil:
-		return palyra.Outcome{}, lost(io.ErrUnexpectedEOF)
+		return palyra.Outcome{}, lostConnection(io.ErrUnexpectedEOF)
 	}
 	return *f.out, nil
 }

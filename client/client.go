@@ -178,8 +178,8 @@ func word[T any](m proto.Message, err error) (T, error) {
 	return w, nil
 }
 
-// each receives a stream to its end.
-func each[M any](stream *connect.ServerStreamForClient[M], err error, f func(*M) error) error {
+// receiveAll receives a stream to its end.
+func receiveAll[M any](stream *connect.ServerStreamForClient[M], err error, f func(*M) error) error {
 	if err != nil {
 		return failure(err)
 	}

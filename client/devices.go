@@ -22,7 +22,7 @@ func (c *Client) PairDevice(ctx context.Context, p palyra.Principal, role palyra
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.devices.PairDevice(ctx, &v1.PairDeviceRequest{Principal: string(p), Role: string(role)})
-	return each(stream, err, func(m *v1.PairDeviceResponse) error {
+	return receiveAll(stream, err, func(m *v1.PairDeviceResponse) error {
 		w, err := word[palyra.Pairing](m.GetPairing(), nil)
 		if err != nil {
 			return err

@@ -56,7 +56,7 @@ func (cfg Config) socket() (path string, err error) {
 	case cfg.Socket != "":
 		return cfg.Socket, nil
 	default:
-		path, err = cfg.below(filepath.Join(cfg.Home, "run"))
+		path, err = cfg.socketIn(filepath.Join(cfg.Home, "run"))
 	}
 	if errors.Is(err, address.ErrOther) {
 		return "", palyra.Errorf(palyra.Unavailable, ReasonNoDaemon, "no daemon runs here: this home is a copy, and what its run/addr names is the original's daemon").
@@ -65,8 +65,8 @@ func (cfg Config) socket() (path string, err error) {
 	return path, err
 }
 
-// below is the door's socket of the daemon whose run directory this is.
-func (cfg Config) below(run string) (string, error) {
+// socketIn is the door's socket of the daemon whose run directory this is.
+func (cfg Config) socketIn(run string) (string, error) {
 	dir, err := address.Find(run, run)
 	if errors.Is(err, address.ErrOther) {
 		return "", err
@@ -113,11 +113,11 @@ func failure(err error) error {
 		return e // named already, where it happened
 	}
 	if cut(err) {
-		return lost(err)
+		return lostConnection(err)
 	}
 	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, broken) {
-			return lost(err)
+			return lostConnection(err)
 		}
 	}
 	return e
@@ -130,7 +130,7 @@ func cut(err error) bool {
 	return errors.As(err, &ce) && ce.Code() == connect.CodeUnavailable && !connect.IsWireError(ce)
 }
 
-func lost(err error) error {
+func lostConnection(err error) error {
 	return palyra.Errorf(palyra.Unavailable, ReasonConnectionLost, "the daemon went away before it answered").
 		WithRemedy("see whether it runs: palyra status; then look up what became of the request").WithCause(err)
 }

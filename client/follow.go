@@ -145,7 +145,7 @@ func (f *Following) Cancel(ctx context.Context) error {
 		f.HangUp()
 		return ended(ctx)
 	}
-	if f.over() {
+	if f.isOver() {
 		return nil
 	}
 	id := f.ID()
@@ -155,8 +155,8 @@ func (f *Following) Cancel(ctx context.Context) error {
 	return f.line.cancel(func(ctx context.Context) error { return f.caller.CancelCall(ctx, id) })
 }
 
-// over reports whether nothing more is heard of the call.
-func (f *Following) over() bool {
+// isOver reports whether nothing more is heard of the call.
+func (f *Following) isOver() bool {
 	select {
 	case <-f.done:
 		return true
@@ -170,7 +170,7 @@ func (f *Following) pursue() {
 	defer close(f.done)
 	began := time.Now()
 	for wait := pause(0); ; {
-		f.outcome, f.err = f.once()
+		f.outcome, f.err = f.callOnce()
 		if f.err == nil || f.line.ctx.Err() != nil || f.options.Lost == nil || !goneAway(f.err) || !f.findable(began) {
 			return
 		}
@@ -182,8 +182,8 @@ func (f *Following) pursue() {
 	}
 }
 
-// once makes the call, or watches it where it is known.
-func (f *Following) once() (palyra.Outcome, error) {
+// callOnce makes the call, or watches it where it is known.
+func (f *Following) callOnce() (palyra.Outcome, error) {
 	if id := f.ID(); id != "" {
 		return f.caller.WatchCall(f.line.ctx, id, f.hear)
 	}

@@ -16,7 +16,7 @@ func (c *Client) TailJournal(ctx context.Context, r TailRequest, f func(palyra.E
 	stream, err := c.journal.TailJournal(ctx, &v1.TailJournalRequest{
 		From: r.From, Kind: r.Kind, CallId: string(r.Call), Limit: r.Limit, Follow: r.Follow,
 	})
-	return each(stream, err, func(m *v1.TailJournalResponse) error {
+	return receiveAll(stream, err, func(m *v1.TailJournalResponse) error {
 		e, err := word[palyra.Entry](m.GetEntry(), nil)
 		if err != nil {
 			return err
@@ -29,7 +29,7 @@ func (c *Client) TailJournal(ctx context.Context, r TailRequest, f func(palyra.E
 func (c *Client) VerifyJournal(ctx context.Context, progress func(done, total int64)) (Report, error) {
 	stream, err := c.journal.VerifyJournal(ctx, &v1.VerifyJournalRequest{})
 	var report *Report
-	err = each(stream, err, func(m *v1.VerifyJournalResponse) error {
+	err = receiveAll(stream, err, func(m *v1.VerifyJournalResponse) error {
 		if p := m.GetProgress(); p != nil && progress != nil {
 			progress(p.GetDone(), p.GetTotal())
 		}
@@ -44,7 +44,7 @@ func (c *Client) VerifyJournal(ctx context.Context, progress func(done, total in
 	case err != nil:
 		return Report{}, err
 	case report == nil:
-		return Report{}, lost(io.ErrUnexpectedEOF)
+		return Report{}, lostConnection(io.ErrUnexpectedEOF)
 	}
 	return *report, nil
 }
@@ -53,7 +53,7 @@ func (c *Client) VerifyJournal(ctx context.Context, progress func(done, total in
 // to 0 means up to the head.
 func (c *Client) ExportJournal(ctx context.Context, from, to int64, w io.Writer) error {
 	stream, err := c.journal.ExportJournal(ctx, &v1.ExportJournalRequest{From: from, To: to})
-	return each(stream, err, func(m *v1.ExportJournalResponse) error {
+	return receiveAll(stream, err, func(m *v1.ExportJournalResponse) error {
 		_, err := w.Write(m.GetChunk())
 		return err
 	})

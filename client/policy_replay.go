@@ -38,9 +38,9 @@ type (
 func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(done int64)) (ReplayReport, error) {
 	stream, err := c.policy.ReplayPolicy(ctx, &v1.ReplayPolicyRequest{Files: q.Files, Since: timestamp(q.Since), Until: timestamp(q.Until)})
 	var report *ReplayReport
-	err = each(stream, err, func(m *v1.ReplayPolicyResponse) (err error) {
+	err = receiveAll(stream, err, func(m *v1.ReplayPolicyResponse) (err error) {
 		if m.GetReport() == nil {
-			tell(progress, m.GetDone())
+			reportProgress(progress, m.GetDone())
 			return nil
 		}
 		r, err := word[ReplayReport](m.GetReport(), nil)
@@ -56,9 +56,9 @@ func (c *Client) ReplayPolicy(ctx context.Context, q ReplayQuery, progress func(
 func (c *Client) SuggestPolicy(ctx context.Context, q ReplayQuery, rules int64, progress func(done int64)) (PolicySuggestion, error) {
 	stream, err := c.policy.SuggestPolicy(ctx, &v1.SuggestPolicyRequest{Since: timestamp(q.Since), Until: timestamp(q.Until), Rules: rules})
 	var found *PolicySuggestion
-	err = each(stream, err, func(m *v1.SuggestPolicyResponse) (err error) {
+	err = receiveAll(stream, err, func(m *v1.SuggestPolicyResponse) (err error) {
 		if m.GetSuggestion() == nil {
-			tell(progress, m.GetDone())
+			reportProgress(progress, m.GetDone())
 			return nil
 		}
 		s, err := word[PolicySuggestion](m.GetSuggestion(), nil)
@@ -68,7 +68,7 @@ func (c *Client) SuggestPolicy(ctx context.Context, q ReplayQuery, rules int64, 
 	return last(found, err)
 }
 
-func tell(progress func(int64), done int64) {
+func reportProgress(progress func(int64), done int64) {
 	if progress != nil {
 		progress(done)
 	}
@@ -80,7 +80,7 @@ func last[T any](v *T, err error) (out T, _ error) {
 		return out, err
 	}
 	if v == nil {
-		return out, lost(io.ErrUnexpectedEOF)
+		return out, lostConnection(io.ErrUnexpectedEOF)
 	}
 	return *v, nil
 }

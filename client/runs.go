@@ -120,7 +120,7 @@ type attachment struct {
 func (a *attachment) follow(ctx context.Context) error {
 	stream, err := a.client.runs.AttachRun(ctx, &v1.AttachRunRequest{RunId: string(a.run), AfterSeq: a.seen})
 	finished := false
-	err = each(stream, err, func(m *v1.AttachRunResponse) error {
+	err = receiveAll(stream, err, func(m *v1.AttachRunResponse) error {
 		e, err := wire.ToEntry(m.GetEntry())
 		if err != nil {
 			return failure(err)

@@ -17,6 +17,8 @@
 //
 // The package does not read headers or sockets: the doors do, and hand in what
 // they found.
+//
+// Its words are those of docs/words.md.
 package access
 
 import (

@@ -71,7 +71,7 @@ func ownerFor(tx *store.Tx, by giver, owner palyra.Principal) (palyra.Principal,
 	if err != nil {
 		return "", err
 	}
-	return owner, by.may(palyra.RoleAgent, u.Workspaces)
+	return owner, by.mayGive(palyra.RoleAgent, u.Workspaces)
 }
 
 // RemoveAgent ends an agent at once, with the tokens that speak for it: one's own,
@@ -92,7 +92,7 @@ func (r *Registry) RemoveAgent(ctx context.Context, p palyra.Principal, sig paly
 		if err != nil {
 			return err
 		}
-		if err := by.above(tx, owner); err != nil {
+		if err := by.mayEndFor(tx, owner); err != nil {
 			return err
 		}
 		if over, err = credentials(tx, p); err != nil {

@@ -103,8 +103,8 @@ func grantable(tx *store.Tx, by giver, t palyra.Token) error {
 			return tooMuch("a person's token only looks, and " + s + " is more")
 		}
 	}
-	reach, some := both(t.Workspaces, u.Workspaces)
-	if !some || !inside(reach, by.user.Workspaces) || len(t.Workspaces) > 0 && !inside(t.Workspaces, u.Workspaces) {
+	reach, some := intersectReach(t.Workspaces, u.Workspaces)
+	if !some || !containsReach(reach, by.user.Workspaces) || len(t.Workspaces) > 0 && !containsReach(t.Workspaces, u.Workspaces) {
 		return tooMuch("the workspaces")
 	}
 	return nil
@@ -174,7 +174,7 @@ func (r *Registry) RevokeToken(ctx context.Context, id string, sig palyra.Signat
 		if err != nil {
 			return err
 		}
-		if err := by.above(tx, person); err != nil {
+		if err := by.mayEndFor(tx, person); err != nil {
 			return err
 		}
 		return r.endToken(tx, id, by.Principal, sig)

@@ -88,7 +88,7 @@ func (r *Registry) tokenBearer(tx *store.Tx, digest palyra.Digest) (palyra.Beare
 		b.Owner, b.Role, b.Cap = person, palyra.RoleAgent, palyra.RoleAgent
 	}
 	var some bool
-	if b.Within, some = both(t.Workspaces, u.Workspaces); !some {
+	if b.Within, some = intersectReach(t.Workspaces, u.Workspaces); !some {
 		return palyra.Bearer{}, "", badToken() // an empty list would mean everywhere
 	}
 	return b, t.ID, nil

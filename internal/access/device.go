@@ -61,7 +61,7 @@ func pairable(tx *store.Tx, by giver, p palyra.Principal, role palyra.Role) erro
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s has the role %s; a device of theirs cannot hold more", u.Principal, u.Role).
 			WithRemedy("choose a lesser role for the device")
 	}
-	return by.may(role, u.Workspaces)
+	return by.mayGive(role, u.Workspaces)
 }
 
 // AddDevice makes a paired device known. The call that d.Call names holds the
@@ -178,7 +178,7 @@ func (r *Registry) RevokeDevice(ctx context.Context, id string, sig palyra.Signa
 		if d, err = device(tx, id, ""); err != nil {
 			return err
 		}
-		if err := by.above(tx, d.Principal); err != nil {
+		if err := by.mayEndFor(tx, d.Principal); err != nil {
 			return err
 		}
 		if !d.Live() {

@@ -91,7 +91,7 @@ func own(tx *store.Tx, p palyra.Principal) ([]string, error) {
 func outdated(tx *store.Tx, old, next palyra.User) ([]string, error) {
 	after := giver{palyra.Operator{Role: next.Role}, next}
 	switch {
-	case !inside(old.Workspaces, next.Workspaces):
+	case !containsReach(old.Workspaces, next.Workspaces):
 		return credentials(tx, next.Principal)
 	case !after.covers(old.Role):
 		return own(tx, next.Principal)

@@ -67,22 +67,22 @@ func (g giver) covers(role palyra.Role) bool {
 	return (role != palyra.RoleOwner || g.owner()) && !slices.ContainsFunc(roles[role], func(p string) bool { return !g.holds(p) })
 }
 
-// may checks that g can give a role in some workspaces, or take it away.
-func (g giver) may(role palyra.Role, workspaces []string) error {
+// mayGive checks that g can give a role in some workspaces, or take it away.
+func (g giver) mayGive(role palyra.Role, workspaces []string) error {
 	switch {
 	case role == palyra.RoleOwner && !g.owner():
 		return onlyOwner()
 	case !g.covers(role):
 		return tooMuch("the role " + string(role) + " holds more than the signer does")
-	case !inside(workspaces, g.user.Workspaces):
+	case !containsReach(workspaces, g.user.Workspaces):
 		return tooMuch("it reaches workspaces that the signer does not")
 	}
 	return nil
 }
 
-// above checks that g may end what is p's: their own always, another's when g
+// mayEndFor checks that g may end what is p's: their own always, another's when g
 // has all that p has.
-func (g giver) above(tx *store.Tx, p palyra.Principal) error {
+func (g giver) mayEndFor(tx *store.Tx, p palyra.Principal) error {
 	if p == g.Principal {
 		return nil
 	}
@@ -93,20 +93,20 @@ func (g giver) above(tx *store.Tx, p palyra.Principal) error {
 	if err != nil {
 		return err
 	}
-	return g.may(u.Role, u.Workspaces)
+	return g.mayGive(u.Role, u.Workspaces)
 }
 
-// inside reports whether one reach lies in another; an empty list is everything.
-func inside(part, whole []string) bool {
+// containsReach reports whether one reach lies in another; an empty list is everything.
+func containsReach(part, whole []string) bool {
 	if len(whole) == 0 {
 		return true
 	}
 	return len(part) > 0 && !slices.ContainsFunc(part, func(w string) bool { return !slices.Contains(whole, w) })
 }
 
-// both returns what lies in two reaches. It reports false when that is nothing,
+// intersectReach returns what lies in two reaches. It reports false when that is nothing,
 // which an empty list could not say.
-func both(a, b []string) ([]string, bool) {
+func intersectReach(a, b []string) ([]string, bool) {
 	switch {
 	case len(a) == 0:
 		return b, true

@@ -61,7 +61,7 @@ func (r *Registry) personFor(tx *store.Tx, by giver, o palyra.Operator, sig paly
 	u, err := user(tx, o.Principal)
 	if errors.Is(err, store.ErrNoRows) {
 		u = palyra.User{Principal: o.Principal, Role: o.Role, AddedAt: o.AddedAt, AddedBy: by.Principal}
-		if err := by.may(u.Role, nil); err != nil {
+		if err := by.mayGive(u.Role, nil); err != nil {
 			return err
 		}
 		return r.insertUser(tx, u, &sig)
@@ -75,7 +75,7 @@ func (r *Registry) personFor(tx *store.Tx, by giver, o palyra.Operator, sig paly
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s has the role %s; a key of theirs cannot hold more", u.Principal, u.Role).
 			WithRemedy("change the person's role first: palyra access user change")
 	}
-	return by.may(o.Role, u.Workspaces)
+	return by.mayGive(o.Role, u.Workspaces)
 }
 
 // insertKey adds an operator's key, which must not be a device's.
@@ -116,7 +116,7 @@ func (r *Registry) RemoveOperator(ctx context.Context, id string, sig palyra.Sig
 		if err != nil || !o.RemovedAt.IsZero() {
 			return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no operator has the key %s", palyra.Clip(id, 64))
 		}
-		if err := by.above(tx, o.Principal); err != nil {
+		if err := by.mayEndFor(tx, o.Principal); err != nil {
 			return err
 		}
 		local, err := whoseLocal(tx)

@@ -139,7 +139,7 @@ func (w *world) tokenAny(by person, name string) {
 			w.r.Fatalf("a token of a %s holds %s", u.Role, s)
 		}
 	}
-	if !inside(tok.Workspaces, u.Workspaces) && len(tok.Workspaces) > 0 {
+	if !containsReach(tok.Workspaces, u.Workspaces) && len(tok.Workspaces) > 0 {
 		w.r.Fatalf("a token of %v reaches %v", u.Workspaces, tok.Workspaces)
 	}
 }

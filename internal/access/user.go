@@ -27,7 +27,7 @@ func (r *Registry) AddUser(ctx context.Context, u palyra.User, sig palyra.Signat
 		if err != nil {
 			return err
 		}
-		if err := by.may(u.Role, u.Workspaces); err != nil {
+		if err := by.mayGive(u.Role, u.Workspaces); err != nil {
 			return err
 		}
 		u.AddedBy = by.Principal
@@ -73,7 +73,7 @@ func (r *Registry) ChangeUser(ctx context.Context, u palyra.User, sig palyra.Sig
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(by.may(old.Role, old.Workspaces), by.may(next.Role, next.Workspaces)); err != nil {
+		if err := cmp.Or(by.mayGive(old.Role, old.Workspaces), by.mayGive(next.Role, next.Workspaces)); err != nil {
 			return err
 		}
 		local, err := whoseLocal(tx)
@@ -119,7 +119,7 @@ func (r *Registry) RemoveUser(ctx context.Context, p palyra.Principal, sig palyr
 		if err != nil {
 			return err
 		}
-		if err := by.may(u.Role, u.Workspaces); err != nil {
+		if err := by.mayGive(u.Role, u.Workspaces); err != nil {
 			return err
 		}
 		local, err := whoseLocal(tx)

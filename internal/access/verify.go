@@ -15,7 +15,7 @@ import (
 // the daemon gives nobody a say. each walks the journal's entries of a kind, in
 // order, with their bodies. It comes before Adopt.
 func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw []byte) error) error) error {
-	s := said{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{}, map[string]string{}}
+	s := journaled{map[string]palyra.User{}, map[string]palyra.Token{}, map[string]palyra.Device{}, map[string]palyra.Agent{}, map[string]string{}}
 	if err := s.read(each); err != nil {
 		return err
 	}
@@ -29,9 +29,9 @@ func (r *Registry) Verify(ctx context.Context, each func(kind string, f func(raw
 	})
 }
 
-// said is what the journal says there is. The time of an end is in the entry and
+// journaled is what the journal says there is. The time of an end is in the entry and
 // not in the event, so that an end stands as over.
-type said struct {
+type journaled struct {
 	users   map[string]palyra.User
 	tokens  map[string]palyra.Token
 	devices map[string]palyra.Device
@@ -39,34 +39,34 @@ type said struct {
 	secrets map[string]string // ids of agents' credentials; earlier lines have none
 }
 
-var over = time.Unix(0, 0).UTC()
+var endedMark = time.Unix(0, 0).UTC()
 
 // read takes in all that the journal says.
-func (s said) read(each func(kind string, f func(raw []byte) error) error) error {
+func (s journaled) read(each func(kind string, f func(raw []byte) error) error) error {
 	for _, take := range []func(func(string, func([]byte) error) error) error{
-		on(func(e palyra.UserAdded) { s.users[string(e.User.Principal)] = e.User }),
-		on(func(e palyra.UserChanged) { s.users[string(e.User.Principal)] = e.User }),
-		on(func(e palyra.UserRemoved) {
-			change(s.users, string(e.Principal), func(u *palyra.User) { u.RemovedAt = over })
+		onEvent(func(e palyra.UserAdded) { s.users[string(e.User.Principal)] = e.User }),
+		onEvent(func(e palyra.UserChanged) { s.users[string(e.User.Principal)] = e.User }),
+		onEvent(func(e palyra.UserRemoved) {
+			change(s.users, string(e.Principal), func(u *palyra.User) { u.RemovedAt = endedMark })
 		}),
-		on(func(e palyra.TokenAdded) { s.tokens[e.Token.ID] = e.Token }),
-		on(func(e palyra.TokenRevoked) {
-			change(s.tokens, e.Token, func(t *palyra.Token) { t.RevokedAt, t.RevokedBy = over, e.By })
+		onEvent(func(e palyra.TokenAdded) { s.tokens[e.Token.ID] = e.Token }),
+		onEvent(func(e palyra.TokenRevoked) {
+			change(s.tokens, e.Token, func(t *palyra.Token) { t.RevokedAt, t.RevokedBy = endedMark, e.By })
 		}),
-		on(func(e palyra.DevicePaired) { s.devices[e.Device.ID] = e.Device }),
-		on(func(e palyra.DeviceRenewed) {
+		onEvent(func(e palyra.DevicePaired) { s.devices[e.Device.ID] = e.Device }),
+		onEvent(func(e palyra.DeviceRenewed) {
 			change(s.devices, e.Device, func(d *palyra.Device) {
 				d.Certificate, d.Serial, d.ExpiresAt = e.Certificate, e.Serial, e.ExpiresAt
 			})
 		}),
-		on(func(e palyra.DeviceRevoked) {
-			change(s.devices, e.Device, func(d *palyra.Device) { d.RevokedAt, d.RevokedBy = over, e.By })
+		onEvent(func(e palyra.DeviceRevoked) {
+			change(s.devices, e.Device, func(d *palyra.Device) { d.RevokedAt, d.RevokedBy = endedMark, e.By })
 		}),
-		on(func(e palyra.AgentAdded) {
+		onEvent(func(e palyra.AgentAdded) {
 			s.agents[string(e.Agent.Principal)], s.secrets[string(e.Agent.Principal)] = e.Agent, e.Token
 		}),
-		on(func(e palyra.AgentRemoved) {
-			change(s.agents, string(e.Principal), func(a *palyra.Agent) { a.RemovedAt = over })
+		onEvent(func(e palyra.AgentRemoved) {
+			change(s.agents, string(e.Principal), func(a *palyra.Agent) { a.RemovedAt = endedMark })
 		}),
 	} {
 		if err := take(each); err != nil {
@@ -76,8 +76,8 @@ func (s said) read(each func(kind string, f func(raw []byte) error) error) error
 	return nil
 }
 
-// on decodes the entries of an event's kind.
-func on[E palyra.Event](f func(E)) func(func(string, func([]byte) error) error) error {
+// onEvent decodes the entries of an event's kind.
+func onEvent[E palyra.Event](f func(E)) func(func(string, func([]byte) error) error) error {
 	return func(each func(string, func([]byte) error) error) error {
 		var kind E
 		return each(kind.Kind(), func(raw []byte) error {
@@ -96,7 +96,7 @@ func change[T any](m map[string]T, id string, f func(*T)) {
 	}
 }
 
-func (s said) holdUsers(tx *store.Tx) error {
+func (s journaled) holdUsers(tx *store.Tx) error {
 	all, err := users(tx)
 	for _, u := range all {
 		u.RemovedAt = mask(u.RemovedAt)
@@ -105,7 +105,7 @@ func (s said) holdUsers(tx *store.Tx) error {
 	return rest(err, s.users)
 }
 
-func (s said) holdTokens(tx *store.Tx) error {
+func (s journaled) holdTokens(tx *store.Tx) error {
 	all, err := tokens(tx, func(t palyra.Token, digest palyra.Digest) error {
 		if t.ID != tokenID(digest) {
 			return tampered(t.ID)
@@ -119,7 +119,7 @@ func (s said) holdTokens(tx *store.Tx) error {
 	return rest(err, s.tokens)
 }
 
-func (s said) holdDevices(tx *store.Tx) error {
+func (s journaled) holdDevices(tx *store.Tx) error {
 	all, err := devices(tx)
 	for _, d := range all {
 		d.RevokedAt, d.SeenAt = mask(d.RevokedAt), time.Time{}
@@ -128,7 +128,7 @@ func (s said) holdDevices(tx *store.Tx) error {
 	return rest(err, s.devices)
 }
 
-func (s said) holdAgents(tx *store.Tx) error {
+func (s journaled) holdAgents(tx *store.Tx) error {
 	all, err := agents(tx)
 	for _, a := range all {
 		a.RemovedAt = mask(a.RemovedAt)
@@ -153,7 +153,7 @@ func mask(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	return over
+	return endedMark
 }
 
 // hold crosses a row off what the journal says; both must say the same.

@@ -113,7 +113,7 @@ func (m *modelRun) speak(ctx context.Context, t Transcript) (Turn, error) {
 	if err := errors.Join(err, v.flush()); err != nil { // all that was said is on the tape before the turn is kept
 		return Turn{}, err
 	}
-	k := keptTurn{Version: keptVersion, Exchange: Exchange{Heard: heard, Said: m.said(a, t.Turn, names)}, Model: m.model, Fail: m.failure(a)}
+	k := keptTurn{Version: keptVersion, Exchange: Exchange{Heard: heard, Said: m.outputOf(a, t.Turn, names)}, Model: m.model, Fail: m.failure(a)}
 	raw := []byte(encode(k))
 	if k, err = readTurn(raw); err != nil { // what is done is what stands on record, to the letter: a call is known again by it
 		return Turn{}, fmt.Errorf("agent: keep turn: %w", err)
@@ -182,9 +182,9 @@ func (m *modelRun) hear(ctx context.Context, t Transcript) Heard {
 	return h
 }
 
-// said puts an answer into our words. An answer that was not finished asks for
+// outputOf puts an answer into our words. An answer that was not finished asks for
 // nothing.
-func (m *modelRun) said(a Answer, turn int64, names toolname.Map) Said {
+func (m *modelRun) outputOf(a Answer, turn int64, names toolname.Map) Said {
 	s := Said{Text: a.Text}
 	if a.Stop != StopDone {
 		return s

@@ -16,9 +16,9 @@ type Artifacts interface {
 	Keep(ctx context.Context, session, call palyra.ID, data []byte) (palyra.ID, error)
 }
 
-// told is an outcome as a model is told it. What a tool gave stands under
+// modelOutcome is an outcome as a model is told it. What a tool gave stands under
 // untrusted and nowhere else.
-type told struct {
+type modelOutcome struct {
 	Outcome    palyra.OutcomeKind `json:"outcome"`
 	ReasonCode palyra.Reason      `json:"reason_code,omitempty"`
 	Reason     string             `json:"reason,omitempty"`
@@ -47,7 +47,7 @@ type teller struct {
 
 // tell says what became of a call.
 func (t teller) tell(ctx context.Context, o palyra.Outcome) (text string, failed bool) {
-	d := told{
+	d := modelOutcome{
 		Outcome: o.Outcome, ReasonCode: o.ReasonCode, Reason: palyra.Clip(o.Reason, 2000), Remedy: palyra.Clip(o.Remedy, 2000),
 		Signal: o.Signal, Truncated: o.Truncated, Untrusted: map[string]any{},
 	}

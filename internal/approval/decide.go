@@ -120,7 +120,7 @@ func (d *Desk) count(tx *store.Tx, r record, v palyra.Vote, m moment) error {
 			return err
 		}
 		return d.clock.stamp(tx, m)
-	case met(r.Need, facts):
+	case needMet(r.Need, facts):
 		dec.Separation = facts.Separation
 		return d.allow(tx, r, dec, m)
 	}
@@ -136,7 +136,7 @@ func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) erro
 	if !ok {
 		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "generalisation %q does not fit the plan", g.widen)
 	}
-	l := lease{risk: r.Prompt.Risk.Level, Lease: palyra.Lease{
+	l := leaseRow{risk: r.Prompt.Risk.Level, Lease: palyra.Lease{
 		ID: d.cfg.NewID(), Approval: r.ID, Scope: g.scope, Terms: terms, By: dec.By, CreatedAt: m.time(), UsesLeft: g.uses,
 	}}
 	switch g.scope {

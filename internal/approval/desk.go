@@ -21,6 +21,8 @@
 // What it does not do: it does not verify signatures or permissions (the door
 // does, before a vote gets here), does not judge (policy does, before and after
 // the answer), and does not render for terminals.
+//
+// Its words are those of docs/words.md.
 package approval
 
 import (

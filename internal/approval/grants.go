@@ -78,7 +78,7 @@ func (f LeaseFilter) query() (query, error) {
 		}
 		span.after(c, Newest)
 	}
-	w := where{}
+	w := listFilter{}
 	switch {
 	case f.Live == nil:
 	case *f.Live:

@@ -10,8 +10,8 @@ import (
 	"palyra/internal/store"
 )
 
-// lease is a lease as its row has it, without the decision behind it.
-type lease struct {
+// leaseRow is a lease as its row has it, without the decision behind it.
+type leaseRow struct {
 	palyra.Lease
 	ends deadline
 	risk palyra.RiskLevel
@@ -20,10 +20,10 @@ type lease struct {
 const leaseColumns = `id, approval_id, scope, principal, session_id, tool, plan_digest, terms, risk, granted_by, created_at,
 	expires_at, boot_id, expires_boot, uses_left, ended, ended_at, ended_by`
 
-func scanLease(scan func(...any) error) (lease, error) {
+func scanLease(scan func(...any) error) (leaseRow, error) {
 	var (
 		l                palyra.Lease
-		out              lease
+		out              leaseRow
 		row              palyra.Terms
 		terms            string
 		created, endedAt int64
@@ -32,10 +32,10 @@ func scanLease(scan func(...any) error) (lease, error) {
 	err := scan(&l.ID, &l.Approval, &l.Scope, &row.Principal, &row.Session, &row.Tool, &row.PlanDigest, &terms, &out.risk, &l.By,
 		&created, &out.ends.wall, &out.ends.boot, &out.ends.since, &l.UsesLeft, &l.Ended, &endedAt, &endedBy)
 	if err != nil {
-		return lease{}, err
+		return leaseRow{}, err
 	}
 	if err := decode(terms, &l.Terms); err != nil {
-		return lease{}, err
+		return leaseRow{}, err
 	}
 	// What was looked up by is what counts: the two can differ only by tampering.
 	l.Terms.Principal, l.Terms.Session, l.Terms.Tool, l.Terms.PlanDigest = row.Principal, row.Session, row.Tool, row.PlanDigest
@@ -50,7 +50,7 @@ func scanLease(scan func(...any) error) (lease, error) {
 	return out, nil
 }
 
-func putLease(tx *store.Tx, l lease) error {
+func putLease(tx *store.Tx, l leaseRow) error {
 	terms, err := encode(l.Terms)
 	if err != nil {
 		return err
@@ -63,12 +63,12 @@ func putLease(tx *store.Tx, l lease) error {
 	return err
 }
 
-func getLease(tx *store.Tx, id palyra.ID) (lease, error) {
+func getLease(tx *store.Tx, id palyra.ID) (leaseRow, error) {
 	l, err := scanLease(func(dest ...any) error {
 		return tx.Get(`SELECT `+leaseColumns+` FROM approval_leases WHERE id = ?`, []any{id}, dest...)
 	})
 	if errors.Is(err, store.ErrNoRows) {
-		return lease{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no lease %q", palyra.Clip(string(id), 64)).
+		return leaseRow{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no lease %q", palyra.Clip(string(id), 64)).
 			WithRemedy("list them with 'palyra leases list'")
 	}
 	return l, err
@@ -83,14 +83,14 @@ func (d *Desk) Cover(ctx context.Context, c *palyra.Call) (dec palyra.Decision, 
 		return palyra.Decision{}, false, nil
 	}
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		dec, ok, err = d.behind(tx, c, func(lease) bool { return true })
+		dec, ok, err = d.behind(tx, c, func(leaseRow) bool { return true })
 		return err
 	})
 	return dec, ok, wrap("cover", err)
 }
 
 // behind returns the decision behind the best of some leases that cover the call.
-func (d *Desk) behind(tx *store.Tx, c *palyra.Call, some func(lease) bool) (palyra.Decision, bool, error) {
+func (d *Desk) behind(tx *store.Tx, c *palyra.Call, some func(leaseRow) bool) (palyra.Decision, bool, error) {
 	live, err := d.candidates(tx, c)
 	if err != nil {
 		return palyra.Decision{}, false, err
@@ -114,8 +114,8 @@ func (d *Desk) behind(tx *store.Tx, c *palyra.Call, some func(lease) bool) (paly
 
 // candidates returns the leases that cover the call, the best first: those that
 // a use does not end, exact ones, older ones.
-func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]lease, error) {
-	var found []lease
+func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]leaseRow, error) {
+	var found []leaseRow
 	m := d.clock.read()
 	who := []any{c.Proposal.Session, c.Proposal.Principal}
 	for _, which := range []struct {
@@ -138,7 +138,7 @@ func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]lease, error) {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(found, func(a, b lease) int {
+	slices.SortStableFunc(found, func(a, b leaseRow) int {
 		return cmp.Or(
 			cmp.Compare(scopeRank(b.Scope), scopeRank(a.Scope)),
 			cmp.Compare(min(a.UsesLeft, 0), min(b.UsesLeft, 0)),
@@ -197,7 +197,7 @@ func notLive(l palyra.Lease) error {
 
 // end ends a lease, once. It is told to those who run work under it, except
 // when it is spent: then the work is what spent it.
-func (d *Desk) end(tx *store.Tx, l lease, why palyra.LeaseEnd, by palyra.Principal, sig *palyra.Signature) error {
+func (d *Desk) end(tx *store.Tx, l leaseRow, why palyra.LeaseEnd, by palyra.Principal, sig *palyra.Signature) error {
 	signature := ""
 	if sig != nil {
 		var err error

@@ -126,7 +126,7 @@ func (f Filter) query() (query, error) {
 		}
 		span.after(c, order)
 	}
-	w := where{}
+	w := listFilter{}
 	w.state(f)
 	w.columns([]column{
 		{"subject_id", f.SubjectID},

@@ -47,8 +47,8 @@ func weaker(a, b palyra.Separation) palyra.Separation {
 	return a
 }
 
-// met reports whether the facts are all that policy needs.
-func met(n palyra.Need, f palyra.ApprovalFacts) bool {
+// needMet reports whether the facts are all that policy needs.
+func needMet(n palyra.Need, f palyra.ApprovalFacts) bool {
 	return f.Votes >= max(1, n.Votes) && (f.OtherPerson || !n.OtherPerson) && (f.Device || !n.Device) &&
 		f.Separation.Rank() >= needRank(n.Separation)
 }

@@ -7,14 +7,14 @@ import (
 
 // stands reports whether a lease is for calls to come, as many as there are: no plan
 // is named, which its own question was about, and nothing is counted.
-func (l lease) stands() bool { return l.Terms.PlanDigest == "" && l.UsesLeft < 0 }
+func (l leaseRow) stands() bool { return l.Terms.PlanDigest == "" && l.UsesLeft < 0 }
 
 // overtake closes the open questions that a new lease covers, in the transaction that
 // makes it: nobody has to say the same thing twice, and whoever waits goes on under the
 // lease. That is no answer to them, which would take a signature: each is settled
 // without a vote, by the desk, and names the lease. The check is Cover's, so that a
 // question stays open that wants a fresh answer, or more than was given here.
-func (d *Desk) overtake(tx *store.Tx, l lease, dec palyra.Decision, m moment) error {
+func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment) error {
 	if !l.stands() {
 		return nil
 	}
@@ -44,8 +44,8 @@ func (d *Desk) overtake(tx *store.Tx, l lease, dec palyra.Decision, m moment) er
 
 // suits reports whether a lease covers a call, and the answer behind it is all that
 // policy needs for it.
-func (d *Desk) suits(l lease, dec palyra.Decision, c *palyra.Call) bool {
-	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && met(c.Verdict.Need, d.Facts(c, dec))
+func (d *Desk) suits(l leaseRow, dec palyra.Decision, c *palyra.Call) bool {
+	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && needMet(c.Verdict.Need, d.Facts(c, dec))
 }
 
 // about is the call that a question is about, as far as a lease looks at it.
@@ -59,7 +59,7 @@ func (r record) about() *palyra.Call {
 // overtaken refuses to open a question that a lease has come to cover since the desk
 // was asked for one: Cover finds it now.
 func (d *Desk) overtaken(tx *store.Tx, c *palyra.Call) error {
-	dec, ok, err := d.behind(tx, c, lease.stands)
+	dec, ok, err := d.behind(tx, c, leaseRow.stands)
 	if err != nil || !ok {
 		return err
 	}

@@ -76,7 +76,7 @@ func TestNobodyHearsOfWhatIsNotDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, onRealTime)
 		var broken bool
-		w.db.Use(store.Hook{Commit: func(*store.Tx) error {
+		w.db.Use(store.GroupHook{Commit: func(*store.Tx) error {
 			if broken {
 				return errors.New("no commit")
 			}

@@ -6,22 +6,22 @@ import (
 	"palyra"
 )
 
-// where gathers the conditions of a list.
-type where struct {
+// listFilter gathers the conditions of a list.
+type listFilter struct {
 	terms []string
 	args  []any
 }
 
 type column struct{ name, value string }
 
-func (w *where) add(term string, args ...any) {
+func (w *listFilter) add(term string, args ...any) {
 	w.terms = append(w.terms, term)
 	w.args = append(w.args, args...)
 }
 
 // state adds the condition on the decision. The texts are the ones the partial
 // indexes are made for.
-func (w *where) state(f Filter) {
+func (w *listFilter) state(f Filter) {
 	switch {
 	case f.Answer != palyra.AnswerPending:
 		w.add("decision <> '' AND decision = ?", f.Answer)
@@ -35,7 +35,7 @@ func (w *where) state(f Filter) {
 
 // columns adds equality conditions: the first set one plainly, so that it leads
 // the index, the rest in a form whose text does not depend on what is set.
-func (w *where) columns(list []column) {
+func (w *listFilter) columns(list []column) {
 	led := false
 	for _, c := range list {
 		if c.value != "" && !led {
@@ -48,7 +48,7 @@ func (w *where) columns(list []column) {
 }
 
 // query returns the list of keys in the span, one more than the limit.
-func (w *where) query(table, at string, s span, o Order, limit int, tag string) query {
+func (w *listFilter) query(table, at string, s span, o Order, limit int, tag string) query {
 	w.add("("+at+", id) > (?, ?)", s.low, s.lowID)
 	w.add("("+at+", id) < (?, ?)", s.high, s.highID)
 	dir := ""

@@ -13,6 +13,8 @@
 // It does not judge who may read (the session is given by the caller, from the
 // credential) and does not journal: the attestation of the call that made the
 // artifact carries its id and digest.
+//
+// Its words are those of docs/words.md.
 package artifact
 
 import (

@@ -16,6 +16,8 @@
 // for a generalisation that the approver chose. Verify does not say that the
 // journal holds the attestation (that takes an inclusion proof), nor that the
 // daemon told the truth about what it saw.
+//
+// Its words are those of docs/words.md.
 package attest
 
 import (

@@ -12,6 +12,8 @@
 // from and agrees with them in the columns that Held names, no row is missing that
 // must be there, and every granted call has ended or may still run. Loose says why
 // a table cannot be held, or need not be.
+//
+// Its words are those of docs/words.md.
 package audit
 
 import (
@@ -29,12 +31,12 @@ func finding(seq int64, format string, args ...any) *palyra.Finding {
 // Audit is one pass over a journal and its tables.
 type Audit struct {
 	now      time.Time
-	calls    map[palyra.ID]*call
-	sessions map[palyra.ID]*session
-	runs     map[palyra.ID]*run
+	calls    map[palyra.ID]*callRecord
+	sessions map[palyra.ID]*sessionRecord
+	runs     map[palyra.ID]*runRecord
 	asked    map[palyra.ID]*question
 	votes    map[palyra.ID]palyra.Vote
-	leases   map[palyra.ID]*lease
+	leases   map[palyra.ID]*leaseRecord
 	keys     map[string]*key
 	places   map[string]place
 	turns    []activation
@@ -47,8 +49,8 @@ type Audit struct {
 // New begins an audit. now is when: a call that has not ended is overdue by it.
 func New(now time.Time) *Audit {
 	return &Audit{
-		now: now, calls: map[palyra.ID]*call{}, sessions: map[palyra.ID]*session{}, runs: map[palyra.ID]*run{}, asked: map[palyra.ID]*question{},
-		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.ID]*lease{}, keys: map[string]*key{}, places: map[string]place{},
+		now: now, calls: map[palyra.ID]*callRecord{}, sessions: map[palyra.ID]*sessionRecord{}, runs: map[palyra.ID]*runRecord{}, asked: map[palyra.ID]*question{},
+		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.ID]*leaseRecord{}, keys: map[string]*key{}, places: map[string]place{},
 		postures: map[palyra.Digest]int64{}, servers: map[string]*server{}, access: newAccess(),
 	}
 }
@@ -72,13 +74,13 @@ func (a *Audit) Hear(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 	case *palyra.PostureChecked:
 		a.postures[e.Posture] = seq
 	case *palyra.RunStarted:
-		a.runs[e.Run] = &run{seq: seq, RunStarted: *e}
+		a.runs[e.Run] = &runRecord{seq: seq, RunStarted: *e}
 	case *palyra.RunEnded:
 		if r := a.runs[e.Run]; r != nil {
 			r.ended = e
 		}
 	case *palyra.SessionOpened:
-		a.sessions[e.Session] = &session{seq: seq, SessionOpened: *e}
+		a.sessions[e.Session] = &sessionRecord{seq: seq, SessionOpened: *e}
 	case *palyra.SessionLabeled:
 		if s := a.sessions[e.Session]; s != nil {
 			s.labels = palyra.JoinLabels(s.labels, e.Labels)

@@ -8,8 +8,8 @@ import (
 	"palyra/internal/store"
 )
 
-// call is what the journal says of one.
-type call struct {
+// callRecord is what the journal says of one.
+type callRecord struct {
 	palyra.CallProposed
 	seq      int64
 	state    palyra.State
@@ -24,7 +24,7 @@ type call struct {
 }
 
 // keep takes in what a line says of what is kept of the call.
-func (c *call) keep(k palyra.Kept) {
+func (c *callRecord) keep(k palyra.Kept) {
 	if k.Document != "" {
 		c.kept.Document = k.Document
 	}
@@ -32,7 +32,7 @@ func (c *call) keep(k palyra.Kept) {
 }
 
 // end takes in the last line.
-func (c *call) end(s palyra.State, k palyra.Kept, body palyra.Digest) {
+func (c *callRecord) end(s palyra.State, k palyra.Kept, body palyra.Digest) {
 	c.state, c.body = s, body
 	c.keep(k)
 }
@@ -41,45 +41,45 @@ func (c *call) end(s palyra.State, k palyra.Kept, body palyra.Digest) {
 func (a *Audit) hearCall(seq int64, at time.Time, e palyra.Event) *palyra.Finding {
 	switch e := e.(type) {
 	case *palyra.CallProposed:
-		a.calls[e.Call] = &call{CallProposed: *e, seq: seq, state: palyra.Proposed}
+		a.calls[e.Call] = &callRecord{CallProposed: *e, seq: seq, state: palyra.Proposed}
 		if s := a.sessions[e.Session]; s != nil {
 			s.calls++
 		}
 		return nil
 	case *palyra.CallJudged:
-		return a.of(seq, e.Call, func(c *call) {
-			c.plan, c.state = e.Plan, later(c.state, palyra.Judged)
+		return a.of(seq, e.Call, func(c *callRecord) {
+			c.plan, c.state = e.Plan, keepPending(c.state, palyra.Judged)
 			c.keep(e.Kept)
 		})
 	case *palyra.CallGranted:
 		a.use(e.Lease)
-		return a.of(seq, e.Call, func(c *call) {
+		return a.of(seq, e.Call, func(c *callRecord) {
 			c.state, c.granted, c.wall = palyra.Granted, at, time.Duration(e.WallMS)*time.Millisecond
 			c.keep(e.Kept)
 		})
 	case *palyra.CallChecked:
 		a.use(e.Lease)
-		return a.of(seq, e.Call, func(c *call) { c.end(palyra.Checked, e.Kept, e.Body) })
+		return a.of(seq, e.Call, func(c *callRecord) { c.end(palyra.Checked, e.Kept, e.Body) })
 	case *palyra.CallFinished:
-		return a.of(seq, e.Call, func(c *call) {
+		return a.of(seq, e.Call, func(c *callRecord) {
 			c.end(palyra.Finished, e.Kept, e.Body)
 			c.finished = e
 		})
 	case *palyra.CallRefused:
-		return a.of(seq, e.Call, func(c *call) {
+		return a.of(seq, e.Call, func(c *callRecord) {
 			c.end(palyra.Refused, e.Kept, e.Body)
 			c.refused = e
 		})
 	case *palyra.CallCancelled:
-		return a.of(seq, e.Call, func(c *call) { c.end(palyra.Cancelled, e.Kept, e.Body) })
+		return a.of(seq, e.Call, func(c *callRecord) { c.end(palyra.Cancelled, e.Kept, e.Body) })
 	case *palyra.CallUnknown:
-		return a.of(seq, e.Call, func(c *call) { c.end(palyra.Unknown, e.Kept, e.Body) })
+		return a.of(seq, e.Call, func(c *callRecord) { c.end(palyra.Unknown, e.Kept, e.Body) })
 	}
 	return a.hearQuestion(seq, e)
 }
 
-// later keeps a question open while its call is judged again.
-func later(was, is palyra.State) palyra.State {
+// keepPending keeps a question open while its call is judged again.
+func keepPending(was, is palyra.State) palyra.State {
 	if was == palyra.Pending {
 		return was
 	}
@@ -88,7 +88,7 @@ func later(was, is palyra.State) palyra.State {
 
 // of changes what is said of a call. A line of one that was never proposed, or
 // that has ended, is a finding.
-func (a *Audit) of(seq int64, id palyra.ID, change func(*call)) *palyra.Finding {
+func (a *Audit) of(seq int64, id palyra.ID, change func(*callRecord)) *palyra.Finding {
 	c := a.calls[id]
 	if c == nil || c.state.Ended() {
 		return finding(seq, "it is about a call that was never proposed, or has ended")

@@ -15,8 +15,8 @@ type question struct {
 	decided *palyra.ApprovalDecided
 }
 
-// lease is what the journal says of one.
-type lease struct {
+// leaseRecord is what the journal says of one.
+type leaseRecord struct {
 	palyra.GrantCreated
 	seq   int64
 	used  int64
@@ -28,9 +28,9 @@ func (a *Audit) hearQuestion(seq int64, e palyra.Event) *palyra.Finding {
 	switch e := e.(type) {
 	case *palyra.ApprovalRequested:
 		a.asked[e.Approval] = &question{ApprovalRequested: *e, seq: seq}
-		return a.of(seq, e.Call, func(c *call) { c.state, c.approval = palyra.Pending, e.Approval })
+		return a.of(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
 	case *palyra.ApprovalJoined:
-		return a.of(seq, e.Call, func(c *call) { c.state, c.approval = palyra.Pending, e.Approval })
+		return a.of(seq, e.Call, func(c *callRecord) { c.state, c.approval = palyra.Pending, e.Approval })
 	case *palyra.ApprovalVoted:
 		a.votes[e.Vote.ID] = e.Vote
 	case *palyra.ApprovalDecided:
@@ -43,7 +43,7 @@ func (a *Audit) hearQuestion(seq int64, e palyra.Event) *palyra.Finding {
 			a.votes[v.ID] = v
 		}
 	case *palyra.GrantCreated:
-		a.leases[e.Lease] = &lease{GrantCreated: *e, seq: seq}
+		a.leases[e.Lease] = &leaseRecord{GrantCreated: *e, seq: seq}
 	case *palyra.GrantEnded:
 		if l := a.leases[e.Lease]; l != nil {
 			l.ended = e
@@ -59,9 +59,11 @@ func (a *Audit) use(id palyra.ID) {
 	}
 }
 
-// may reports whether the rows of a question may be gone: of one that came to
+// mayBeGone reports whether the rows of a question may be gone: of one that came to
 // nothing they are not kept for ever.
-func (q *question) may() bool { return q.decided != nil && q.decided.Answer != palyra.AnswerAllow }
+func (q *question) mayBeGone() bool {
+	return q.decided != nil && q.decided.Answer != palyra.AnswerAllow
+}
 
 func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
@@ -74,7 +76,7 @@ func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
 		if q.decided != nil {
 			d = *q.decided
 		}
-		want["text:"+str(id)] = row{seq: q.seq, may: q.may(), values: []any{
+		want["text:"+str(id)] = row{seq: q.seq, may: q.mayBeGone(), values: []any{
 			str(q.Call), str(q.Principal), str(q.SubjectType), q.SubjectID, str(q.Plan), string(need), q.ExpiresAt.UnixNano(),
 			str(d.Answer), str(d.Scope), str(d.Lease), d.Reason, str(d.By), str(d.Method), str(d.Separation),
 		}}
@@ -91,7 +93,7 @@ func (a *Audit) holdQuestions(tx *store.Tx) (*palyra.Finding, error) {
 func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, q := range a.asked {
-		want["text:"+str(id)] = row{seq: q.seq, may: q.may()}
+		want["text:"+str(id)] = row{seq: q.seq, may: q.mayBeGone()}
 	}
 	f, err := table{"approval_documents", "approval_id", nil}.hold(tx, want)
 	if f != nil || err != nil {
@@ -104,7 +106,7 @@ func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 			return err
 		}
 		q := a.asked[id]
-		if left != "" && !q.may() {
+		if left != "" && !q.mayBeGone() {
 			f = finding(q.seq, "something is left out of approval %s, which was allowed or is open", id)
 			return errFound
 		}
@@ -133,7 +135,7 @@ func (a *Audit) holdVotes(tx *store.Tx) (*palyra.Finding, error) {
 	want := map[string]row{}
 	for id, v := range a.votes {
 		q := a.asked[v.Approval]
-		want["text:"+str(id)] = row{may: q == nil || q.may(), values: []any{str(v.Approval), str(v.By), v.At.UnixNano()}}
+		want["text:"+str(id)] = row{may: q == nil || q.mayBeGone(), values: []any{str(v.Approval), str(v.By), v.At.UnixNano()}}
 	}
 	f, err := table{"approval_votes", "id", []string{"approval_id", "voter", "voted_at"}}.hold(tx, want)
 	if f != nil || err != nil {

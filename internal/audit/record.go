@@ -26,14 +26,14 @@ type document struct {
 // check compares a call's document and outcome with its lines. Where the lines
 // have no digests of them, being older, what else follows from the lines is held,
 // and less is true.
-func (c *call) check(doc, outcome []byte) (less bool, _ *palyra.Finding) {
+func (c *callRecord) check(doc, outcome []byte) (less bool, _ *palyra.Finding) {
 	if f := c.checkDocument(doc); f != nil {
 		return false, f
 	}
 	return c.kept.Document == "" || c.state.Ended() && c.body == "", c.checkOutcome(outcome)
 }
 
-func (c *call) checkDocument(text []byte) *palyra.Finding {
+func (c *callRecord) checkDocument(text []byte) *palyra.Finding {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil || d.ID != c.Call {
 		return finding(c.seq, "the document of call %s cannot be read, or is another's", c.Call)
@@ -46,7 +46,7 @@ func (c *call) checkDocument(text []byte) *palyra.Finding {
 		return c.checkOlder(d)
 	case palyra.SumBytes(text) != c.kept.Document:
 		return finding(c.seq, "the document of call %s is not the one that was kept", c.Call)
-	case !none(d.Plan.Arguments) && !c.planned(d.Plan):
+	case !isNull(d.Plan.Arguments) && !c.planned(d.Plan):
 		return finding(c.seq, "the plan of call %s is not the one that was judged", c.Call)
 	}
 	return nil
@@ -55,31 +55,31 @@ func (c *call) checkDocument(text []byte) *palyra.Finding {
 // checkOlder holds a document by what lines say that do not have its digest:
 // arguments are those of the plan that was judged, or of the size and digest that
 // were proposed, and are left out only where they were large.
-func (c *call) checkOlder(d document) *palyra.Finding {
-	out := none(d.Plan.Arguments) && c.state.Ended() && c.InputBytes > large
+func (c *callRecord) checkOlder(d document) *palyra.Finding {
+	out := isNull(d.Plan.Arguments) && c.state.Ended() && c.InputBytes > large
 	if !out && !c.planned(d.Plan) {
 		return finding(c.seq, "the plan of call %s is not the one that was judged", c.Call)
 	}
 	args := d.Proposal.Arguments
 	switch {
-	case none(args) && (out || d.Tool.Name == "" || c.Input == palyra.SumBytes(args)): // one that was not admitted keeps none
+	case isNull(args) && (out || d.Tool.Name == "" || c.Input == palyra.SumBytes(args)): // one that was not admitted keeps none
 		return nil
-	case !none(args) && !out && (c.plan == "" || same(args, d.Plan.Arguments)):
+	case !isNull(args) && !out && (c.plan == "" || sameJSON(args, d.Plan.Arguments)):
 		return nil
 	}
 	return finding(c.seq, "the arguments of call %s are not those that were proposed", c.Call)
 }
 
 // planned reports whether a plan is the one that was judged, if one was.
-func (c *call) planned(p palyra.Plan) bool {
+func (c *callRecord) planned(p palyra.Plan) bool {
 	digest, err := p.Digest()
 	return c.plan == "" || err == nil && digest == c.plan
 }
 
-func none(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// same compares values: a plan has its arguments in one form, a proposal as sent.
-func same(a, b json.RawMessage) bool {
+// sameJSON compares values: a plan has its arguments in one form, a proposal as sent.
+func sameJSON(a, b json.RawMessage) bool {
 	x, err1 := canon.FromJSON(a)
 	y, err2 := canon.FromJSON(b)
 	return err1 == nil && err2 == nil && string(x) == string(y)
@@ -91,14 +91,14 @@ var words = map[palyra.State]palyra.OutcomeKind{
 	palyra.Checked: palyra.OutcomeAllowed,
 }
 
-func (c *call) checkOutcome(text []byte) *palyra.Finding {
+func (c *callRecord) checkOutcome(text []byte) *palyra.Finding {
 	if !c.state.Ended() {
 		if len(text) > 0 {
 			return finding(c.seq, "call %s has an outcome and no end", c.Call)
 		}
 		return nil
 	}
-	body, rest := apart(text)
+	body, rest := splitOutcome(text)
 	var o palyra.Outcome
 	if err := json.Unmarshal(append(slices.Clip(body), '}'), &o); err != nil || o.CallID != c.Call {
 		return finding(c.seq, "the outcome of call %s cannot be read, or is another's", c.Call)
@@ -126,8 +126,8 @@ func (c *call) checkOutcome(text []byte) *palyra.Finding {
 	return nil
 }
 
-// apart is an outcome's body, and its attestation; null where it is kept without.
-func apart(text []byte) (body, attestation []byte) {
+// splitOutcome is an outcome's body, and its attestation; null where it is kept without.
+func splitOutcome(text []byte) (body, attestation []byte) {
 	body, ok := palyra.BodyOf(text)
 	if !ok || len(text) == 0 || text[len(text)-1] != '}' { // a body has no brace at its end
 		return text, []byte("null")

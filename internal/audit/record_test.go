@@ -54,7 +54,7 @@ func (k *kept) texts(t *testing.T) (doc, out []byte) {
 }
 
 // heard is the call as the lines say that were written with the texts.
-func (k *kept) heard(t *testing.T) *call {
+func (k *kept) heard(t *testing.T) *callRecord {
 	t.Helper()
 	doc, out := k.texts(t)
 	digests, body := palyra.Kept{Document: palyra.SumBytes(doc)}, palyra.Digest("")

@@ -24,14 +24,14 @@ type (
 		seq int64
 		palyra.PolicyActivated
 	}
-	session struct {
+	sessionRecord struct {
 		palyra.SessionOpened
 		seq    int64
 		labels []string
 		closed bool
 		calls  int64
 	}
-	run struct {
+	runRecord struct {
 		palyra.RunStarted
 		seq   int64
 		ended *palyra.RunEnded

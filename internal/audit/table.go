@@ -46,7 +46,7 @@ func (t table) hold(tx *store.Tx, want map[string]row) (f *palyra.Finding, err e
 		if err := scan(dest...); err != nil {
 			return err
 		}
-		k := said(have[0])
+		k := columnText(have[0])
 		w, ok := want[k]
 		if !ok {
 			f = finding(0, "%s has a row of which the journal says nothing: %s", t.name, plain(k))
@@ -54,7 +54,7 @@ func (t table) hold(tx *store.Tx, want map[string]row) (f *palyra.Finding, err e
 		}
 		seen[k] = true
 		for i, c := range t.columns {
-			if is, must := said(have[i+1]), typed(w.values[i]); is != must {
+			if is, must := columnText(have[i+1]), typed(w.values[i]); is != must {
 				f = finding(w.seq, "%s of %s in %s is not what the journal says", c, plain(k), t.name)
 				return errFound
 			}
@@ -72,8 +72,8 @@ func (t table) hold(tx *store.Tx, want map[string]row) (f *palyra.Finding, err e
 	return f, nil
 }
 
-// said is a column's type and text; NULL is its own.
-func said(s *string) string {
+// columnText is a column's type and text; NULL is its own.
+func columnText(s *string) string {
 	if s == nil {
 		return "null"
 	}

@@ -45,7 +45,7 @@ func (d *Bundles) examine(ctx context.Context, files map[string]string) (*policy
 	if err := context.Cause(ctx); err != nil {
 		return nil, check, nil, givenUp(err)
 	}
-	lost, err := d.lost(ctx, b)
+	lost, err := d.lostPowers(ctx, b)
 	if err != nil {
 		return nil, check, nil, err
 	}
@@ -152,7 +152,7 @@ func (d *Bundles) Rollback(ctx context.Context, who Caller, digest palyra.Digest
 	if err != nil {
 		return wire.Activation{}, err
 	}
-	lost, err := d.lost(ctx, b)
+	lost, err := d.lostPowers(ctx, b)
 	if err == nil {
 		err = d.bearable(ctx, b, who, lost, force)
 	}

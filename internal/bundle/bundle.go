@@ -212,8 +212,8 @@ func (d *Bundles) owners(ctx context.Context) ([]palyra.Principal, error) {
 	return out, err
 }
 
-// lost is what no owner could do any more under a bundle.
-func (d *Bundles) lost(ctx context.Context, b *policy.Bundle) ([]inforce.Loss, error) {
+// lostPowers is what no owner could do any more under a bundle.
+func (d *Bundles) lostPowers(ctx context.Context, b *policy.Bundle) ([]inforce.Loss, error) {
 	owners, err := d.owners(ctx)
 	if err != nil {
 		return nil, err

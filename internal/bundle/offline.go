@@ -21,7 +21,7 @@ func Offline(ctx context.Context, c Config, to string) (wire.Activation, error) 
 	if err != nil {
 		return wire.Activation{}, err
 	}
-	b, err := d.earlier(ctx, to)
+	b, err := d.previousBundle(ctx, to)
 	if err != nil {
 		return wire.Activation{}, err
 	}
@@ -33,8 +33,8 @@ func Offline(ctx context.Context, c Config, to string) (wire.Activation, error) 
 	return activationWords(done, true), err
 }
 
-// earlier finds what to go back to.
-func (d *Bundles) earlier(ctx context.Context, to string) (*policy.Bundle, error) {
+// previousBundle finds what to go back to.
+func (d *Bundles) previousBundle(ctx context.Context, to string) (*policy.Bundle, error) {
 	digest := palyra.Digest(to)
 	switch {
 	case to == Previous:

@@ -33,7 +33,7 @@ type Projects struct {
 // is whoever names one further up: those of the places below that a call works in
 // count too, with the directories on the way.
 func (p *Projects) Of(workspace string, places ...string) (*policy.Bundle, error) {
-	own, err := p.around(workspace)
+	own, err := p.policiesAround(workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func below(workspace string, places []string) ([]string, error) {
 	return out, nil
 }
 
-// around returns the policies of a workspace and of the directories around it.
-func (p *Projects) around(workspace string) (*policy.Bundle, error) {
-	places, err := p.above(workspace)
+// policiesAround returns the policies of a workspace and of the directories around it.
+func (p *Projects) policiesAround(workspace string) (*policy.Bundle, error) {
+	places, err := p.policyDirs(workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func (p *Projects) around(workspace string) (*policy.Bundle, error) {
 // one.
 const maxAbove = 64
 
-// above are the directories whose policies a workspace has, its own first.
-func (p *Projects) above(workspace string) ([]string, error) {
+// policyDirs are the directories whose policies a workspace has, its own first.
+func (p *Projects) policyDirs(workspace string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	top := workspace

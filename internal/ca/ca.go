@@ -20,6 +20,8 @@
 //
 // It does not know which devices there are (the caller's Device function says
 // so), writes no journal, and opens no listener.
+//
+// Its words are those of docs/words.md.
 package ca
 
 import (

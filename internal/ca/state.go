@@ -43,8 +43,8 @@ func (s *state) serving(now time.Time) []*issuer {
 	return out
 }
 
-// kept is the state as the keeper holds it.
-type kept struct {
+// keptState is the state as the keeper holds it.
+type keptState struct {
 	Version     int          `json:"palyra_ca"`
 	LongestDays int          `json:"longest_days"`
 	Authorities []keptIssuer `json:"authorities"`
@@ -60,7 +60,7 @@ type keptIssuer struct {
 	LeafSeed    []byte    `json:"leaf_seed,omitempty"`
 }
 
-func (k *kept) wipe() {
+func (k *keptState) wipe() {
 	for _, i := range k.Authorities {
 		clear(i.Seed)
 		clear(i.LeafSeed)
@@ -68,7 +68,7 @@ func (k *kept) wipe() {
 }
 
 func (s *state) encode() (palyra.Secret, error) {
-	k := kept{Version: stateVersion, LongestDays: s.longest}
+	k := keptState{Version: stateVersion, LongestDays: s.longest}
 	defer k.wipe()
 	for _, i := range s.issuers {
 		e := keptIssuer{Certificate: i.cert.Raw, From: i.from, RetiredAt: i.retired, Until: i.until}
@@ -100,7 +100,7 @@ func (s *signer) copy() []byte {
 // decode reads what encode wrote and believes none of it unchecked: a keeper may
 // give back something old, something cut, or something else.
 func decode(raw []byte) (*state, error) {
-	var k kept
+	var k keptState
 	defer func() { k.wipe() }()
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()

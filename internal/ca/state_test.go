@@ -21,38 +21,38 @@ func TestDamagedStateIsRefused(t *testing.T) {
 	g := newFixture(t)
 	other := g.open()
 	g.rotate(other)
-	var foreign kept
+	var foreign keptState
 	if err := json.Unmarshal(g.keep.held, &foreign); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(k *kept){
-		"version":             func(k *kept) { k.Version = 2 },
-		"no authority":        func(k *kept) { k.Authorities = nil },
-		"too many":            func(k *kept) { k.Authorities = append(k.Authorities, make([]keptIssuer, mostIssuers)...) },
-		"no days":             func(k *kept) { k.LongestDays = 0 },
-		"too many days":       func(k *kept) { k.LongestDays = 366 },
-		"no certificate":      func(k *kept) { k.Authorities[0].Certificate = nil },
-		"a leaf as authority": func(k *kept) { k.Authorities[0].Certificate = k.Authorities[1].Leaf },
-		"foreign certificate": func(k *kept) { k.Authorities[0].Certificate = foreign.Authorities[0].Certificate },
-		"foreign key":         func(k *kept) { k.Authorities[0].Seed = foreign.Authorities[0].Seed },
-		"short key":           func(k *kept) { k.Authorities[0].Seed = k.Authorities[0].Seed[:31] },
-		"no key":              func(k *kept) { k.Authorities[0].Seed = nil },
-		"current is retired":  func(k *kept) { k.Authorities[0].RetiredAt = f.now },
-		"foreign rotation":    func(k *kept) { k.Authorities[0].From = foreign.Authorities[0].From },
-		"unsigned rotation":   func(k *kept) { k.Authorities[0].From.Sig = "" },
-		"retired has a key":   func(k *kept) { k.Authorities[1].Seed = k.Authorities[1].LeafSeed },
-		"retired never":       func(k *kept) { k.Authorities[1].RetiredAt = foreign.Authorities[0].RetiredAt },
-		"no server key":       func(k *kept) { k.Authorities[1].LeafSeed = nil },
-		"foreign server key":  func(k *kept) { k.Authorities[1].LeafSeed = foreign.Authorities[1].LeafSeed },
-		"foreign server leaf": func(k *kept) {
+	for name, spoil := range map[string]func(k *keptState){
+		"version":             func(k *keptState) { k.Version = 2 },
+		"no authority":        func(k *keptState) { k.Authorities = nil },
+		"too many":            func(k *keptState) { k.Authorities = append(k.Authorities, make([]keptIssuer, mostIssuers)...) },
+		"no days":             func(k *keptState) { k.LongestDays = 0 },
+		"too many days":       func(k *keptState) { k.LongestDays = 366 },
+		"no certificate":      func(k *keptState) { k.Authorities[0].Certificate = nil },
+		"a leaf as authority": func(k *keptState) { k.Authorities[0].Certificate = k.Authorities[1].Leaf },
+		"foreign certificate": func(k *keptState) { k.Authorities[0].Certificate = foreign.Authorities[0].Certificate },
+		"foreign key":         func(k *keptState) { k.Authorities[0].Seed = foreign.Authorities[0].Seed },
+		"short key":           func(k *keptState) { k.Authorities[0].Seed = k.Authorities[0].Seed[:31] },
+		"no key":              func(k *keptState) { k.Authorities[0].Seed = nil },
+		"current is retired":  func(k *keptState) { k.Authorities[0].RetiredAt = f.now },
+		"foreign rotation":    func(k *keptState) { k.Authorities[0].From = foreign.Authorities[0].From },
+		"unsigned rotation":   func(k *keptState) { k.Authorities[0].From.Sig = "" },
+		"retired has a key":   func(k *keptState) { k.Authorities[1].Seed = k.Authorities[1].LeafSeed },
+		"retired never":       func(k *keptState) { k.Authorities[1].RetiredAt = foreign.Authorities[0].RetiredAt },
+		"no server key":       func(k *keptState) { k.Authorities[1].LeafSeed = nil },
+		"foreign server key":  func(k *keptState) { k.Authorities[1].LeafSeed = foreign.Authorities[1].LeafSeed },
+		"foreign server leaf": func(k *keptState) {
 			k.Authorities[1].Leaf, k.Authorities[1].LeafSeed = foreign.Authorities[1].Leaf, foreign.Authorities[1].LeafSeed
 		},
-		"broken server leaf":    func(k *kept) { k.Authorities[1].Leaf = k.Authorities[1].Leaf[:40] },
-		"authorities swapped":   func(k *kept) { k.Authorities[0], k.Authorities[1] = k.Authorities[1], k.Authorities[0] },
-		"a foreign authority":   func(k *kept) { k.Authorities[1].Certificate = foreign.Authorities[1].Certificate },
-		"oversized server leaf": func(k *kept) { k.Authorities[1].Leaf = make([]byte, maxCert+1) },
+		"broken server leaf":    func(k *keptState) { k.Authorities[1].Leaf = k.Authorities[1].Leaf[:40] },
+		"authorities swapped":   func(k *keptState) { k.Authorities[0], k.Authorities[1] = k.Authorities[1], k.Authorities[0] },
+		"a foreign authority":   func(k *keptState) { k.Authorities[1].Certificate = foreign.Authorities[1].Certificate },
+		"oversized server leaf": func(k *keptState) { k.Authorities[1].Leaf = make([]byte, maxCert+1) },
 	} {
-		var k kept
+		var k keptState
 		if err := json.Unmarshal(f.keep.held, &k); err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func keyID(pub ed25519.PublicKey) string {
 
 // checkDevice is the check of a device's connection.
 func (a *Authority) checkDevice(ctx context.Context, s tls.ConnectionState, live func(context.Context, string, *x509.Certificate) error) error {
-	leaf, err := only(s)
+	leaf, err := onlyCertificate(s)
 	if err != nil {
 		return err
 	}
@@ -81,9 +81,9 @@ func (a *Authority) checkDevice(ctx context.Context, s tls.ConnectionState, live
 	return err
 }
 
-// only returns the one certificate of a connection. Ours are signed by the
+// onlyCertificate returns the one certificate of a connection. Ours are signed by the
 // authority itself: whoever sends a chain has something else.
-func only(s tls.ConnectionState) (*x509.Certificate, error) {
+func onlyCertificate(s tls.ConnectionState) (*x509.Certificate, error) {
 	if s.Version != tls.VersionTLS13 || s.DidResume || len(s.PeerCertificates) != 1 || len(s.PeerCertificates[0].Raw) > maxCert {
 		return nil, refused("a client shows one certificate, its own")
 	}
@@ -177,7 +177,7 @@ func deviceName(leaf *x509.Certificate) (device, id string, err error) {
 // that the holder of its key made, whatever stands in it. All it is for is that
 // TLS proves the key.
 func checkNewcomer(s tls.ConnectionState) error {
-	leaf, err := only(s)
+	leaf, err := onlyCertificate(s)
 	if err != nil {
 		return err
 	}

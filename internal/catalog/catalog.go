@@ -8,6 +8,8 @@
 // at hostile bytes: they are bounded before they are parsed, parsed strictly (no
 // repeated keys, no invalid text, bounded depth) and never repeated in an error.
 // It does not say whether a call is allowed; that is policy's matter.
+//
+// Its words are those of docs/words.md.
 package catalog
 
 import (

@@ -37,7 +37,7 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			page.Leases = screen.Some(page.Leases)
 			return invocation.Page[palyra.Lease]{
-				JSON: page, Things: page.Leases, Next: page.Next, Head: []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"},
+				JSON: leasePage(page), Things: page.Leases, Next: page.Next, Head: []string{"LEASE", "SCOPE", "STATE", "USES LEFT", "FOR", "COVERS"},
 				Row: func(l palyra.Lease) []string {
 					return []string{string(l.ID), string(l.Scope), leaseState(inv, l), uses(l.UsesLeft), string(l.Terms.Principal), covers(l.Terms)}
 				},
@@ -50,6 +50,28 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 	syntax.Paging(cmd, &f.Cursor, &f.Limit)
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd
+}
+
+// leaseJSON is a lease as --json prints it: under its own name, and for one version also under the
+// former one, grant_id.
+type leaseJSON struct {
+	LeaseID palyra.ID `json:"lease_id"`
+	palyra.Lease
+}
+
+// leasesJSON is a page of leases as --json prints it. Grants is the former name of the list.
+type leasesJSON struct {
+	Leases []leaseJSON `json:"leases"`
+	Grants []leaseJSON `json:"grants"`
+	Next   string      `json:"next_cursor"`
+}
+
+func leasePage(p client.LeasePage) leasesJSON {
+	list := make([]leaseJSON, 0, len(p.Leases))
+	for _, l := range p.Leases {
+		list = append(list, leaseJSON{l.ID, l})
+	}
+	return leasesJSON{list, list, p.Next}
 }
 
 // leaseState says whether a lease lives and how long.
@@ -96,7 +118,7 @@ func covers(t palyra.Terms) string {
 }
 
 func printLease(inv *invocation.Invocation, l palyra.Lease) error {
-	return inv.Emit(l, func(w io.Writer) {
+	return inv.Emit(leaseJSON{l.ID, l}, func(w io.Writer) {
 		screen.Fields(w, screen.Pair{"Lease", string(l.ID)}, screen.Pair{"State", leaseState(inv, l)},
 			screen.Pair{"Scope", string(l.Scope)}, screen.Pair{"Uses left", uses(l.UsesLeft)},
 			screen.Pair{"Granted by", string(l.By)}, screen.Pair{"Approval", string(l.Approval)},
@@ -135,7 +157,7 @@ func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return inv.Emit(l, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
+			return inv.Emit(leaseJSON{l.ID, l}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", show.Line(string(l.ID)), show.Line(leaseState(inv, l))) })
 		}),
 	}
 }

@@ -29,7 +29,7 @@ func (s *stage) script() string {
 }
 
 // write puts a whole tape on the stage.
-func (s *stage) write(entries ...palyra.TapeEntry) *rpctest.Tape {
+func (s *stage) write(entries ...palyra.TapeEntry) *rpctest.FakeTape {
 	t := s.parts.Tape("R1")
 	for _, e := range entries {
 		t.Write(e)

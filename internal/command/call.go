@@ -8,8 +8,8 @@ import (
 	"palyra"
 )
 
-// call is one program with its words. It writes into the reading it is part of.
-type call struct {
+// invocation is one program with its words. It writes into the reading it is part of.
+type invocation struct {
 	*reading
 	name     string
 	at       scope
@@ -24,7 +24,7 @@ type call struct {
 }
 
 // apply reads the words after a program, or after a subcommand of one.
-func (c *call) apply(s *spec, args []word) {
+func (c *invocation) apply(s *spec, args []word) {
 	if c.exact(s, args) || c.module(s, args) {
 		return
 	}
@@ -35,7 +35,7 @@ func (c *call) apply(s *spec, args []word) {
 	c.build = palyra.CommandClass(s.Class) == palyra.CommandBuild
 	c.seen = map[string]bool{}
 	c.parse(s, args)
-	if s.Here && !c.at.inside() {
+	if s.Here && !c.at.inWorkspace() {
 		c.doubt(c.name + " takes its configuration from outside the workspace")
 	}
 	switch {
@@ -53,7 +53,7 @@ func (c *call) apply(s *spec, args []word) {
 }
 
 // looking is the program as it is when its options make it only look.
-func (c *call) looking(s *spec) *spec {
+func (c *invocation) looking(s *spec) *spec {
 	if s.Look == nil {
 		return s
 	}
@@ -77,7 +77,7 @@ func (c *call) looking(s *spec) *spec {
 
 // exact tells of the few words that make any program just say something about
 // itself.
-func (c *call) exact(s *spec, args []word) bool {
+func (c *invocation) exact(s *spec, args []word) bool {
 	if len(args) != 1 || !args[0].fixed() || !slices.Contains(s.Exact, args[0].text) {
 		return false
 	}
@@ -86,7 +86,7 @@ func (c *call) exact(s *spec, args []word) bool {
 }
 
 // module handles python -m NAME, which runs another program that is known.
-func (c *call) module(s *spec, args []word) bool {
+func (c *invocation) module(s *spec, args []word) bool {
 	if len(s.Modules) == 0 || len(args) < 2 || args[0] != plain("-m") || !args[1].fixed() {
 		return false
 	}
@@ -98,7 +98,7 @@ func (c *call) module(s *spec, args []word) bool {
 }
 
 // effect notes what the program does whatever its words are.
-func (c *call) effect(s *spec) {
+func (c *invocation) effect(s *spec) {
 	if s.Code {
 		c.code = true
 	}
@@ -135,7 +135,7 @@ func meaning(c palyra.CommandClass) string {
 }
 
 // subcommand reads the words after a subcommand by its own table.
-func (c *call) subcommand(s *spec) {
+func (c *invocation) subcommand(s *spec) {
 	if len(c.operands) == 0 {
 		c.effect(s)
 		return
@@ -146,20 +146,20 @@ func (c *call) subcommand(s *spec) {
 		c.doubt(c.name + " " + first.text + " is not known")
 		return
 	}
-	next := &call{reading: c.reading, name: c.name + " " + first.text, at: c.at, depth: c.depth}
+	next := &invocation{reading: c.reading, name: c.name + " " + first.text, at: c.at, depth: c.depth}
 	next.apply(sub, c.operands[1:])
 }
 
 // place anchors the paths that options gave. A build that leaves the workspace
 // is not the workspace's own any more.
-func (c *call) place(before int) {
+func (c *invocation) place(before int) {
 	for _, w := range c.reads {
 		c.look(w, c.at)
 	}
 	for _, w := range c.outputs {
 		c.write(w)
 	}
-	if c.build && (c.strayed > before || !c.at.inside()) {
+	if c.build && (c.strayed > before || !c.at.inWorkspace()) {
 		c.doubt(c.name + " is given something outside the workspace")
 	}
 	if c.build && c.at.inRepository() {
@@ -193,7 +193,7 @@ func work(base string) bool {
 }
 
 // write notes a file that is written.
-func (c *call) write(w word) {
+func (c *invocation) write(w word) {
 	if !w.fixed() {
 		c.doubt("a file that is written is not named")
 		return

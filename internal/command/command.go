@@ -13,6 +13,8 @@
 // symbolic links, no aliases and no configuration: what a program is told by its
 // files (a git configuration, a Makefile) is the sandbox's matter. Nothing that
 // confines a run may rely on what is said here.
+//
+// Its words are those of docs/words.md.
 package command
 
 import (
@@ -181,7 +183,7 @@ func (r *reading) command(words []word, at scope, depth int) {
 		r.doubt(name + " is not a known program")
 		return
 	}
-	c := &call{reading: r, name: name, at: at, depth: depth}
+	c := &invocation{reading: r, name: name, at: at, depth: depth}
 	c.apply(s, words[1:])
 }
 

@@ -83,7 +83,7 @@ func (l *line) pipe(c *syntax.BinaryCmd) {
 
 // fedHarmlessly reports whether a program only adds names of files to the words of
 // another to which no word can do harm.
-func (c *call) fedHarmlessly(s *spec) bool {
+func (c *invocation) fedHarmlessly(s *spec) bool {
 	if !c.fed || len(c.operands) == 0 || !c.operands[0].fixed() {
 		return false
 	}

@@ -158,7 +158,7 @@ func (p *sedText) substitute(command byte) {
 	delim := p.rest[0]
 	p.rest = p.rest[1:]
 	p.pattern(delim)
-	p.until(delim)
+	p.readUntil(delim)
 	if command == 's' {
 		p.skip("gpiIm0123456789")
 	}
@@ -168,7 +168,7 @@ func (p *sedText) substitute(command byte) {
 // inside brackets for a part of the expression: where that matters it is refused.
 func (p *sedText) pattern(delim byte) {
 	before := p.rest
-	p.until(delim)
+	p.readUntil(delim)
 	body := before[:len(before)-len(p.rest)]
 	if p.bad || !bracketsClosed(body[:len(body)-1]) {
 		p.bad = true
@@ -221,8 +221,8 @@ func bracketEnd(s string) int {
 	return -1
 }
 
-// until reads up to a delimiter that no backslash hides.
-func (p *sedText) until(delim byte) {
+// readUntil reads up to a delimiter that no backslash hides.
+func (p *sedText) readUntil(delim byte) {
 	for i := 0; i < len(p.rest); i++ {
 		switch p.rest[i] {
 		case '\\':

@@ -24,7 +24,7 @@ const (
 )
 
 // checkOperands looks at the operands by what they are.
-func (c *call) checkOperands(s *spec) {
+func (c *invocation) checkOperands(s *spec) {
 	n := len(c.operands)
 	if n < s.Min || s.Max > 0 && n > s.Max {
 		c.doubt(c.name + " is given an unusual number of words")
@@ -43,7 +43,7 @@ func (c *call) checkOperands(s *spec) {
 	c.byKind(s)
 }
 
-func (c *call) byKind(s *spec) {
+func (c *invocation) byKind(s *spec) {
 	ops := c.operands
 	switch s.Args {
 	case argsText:
@@ -79,13 +79,13 @@ func (c *call) byKind(s *spec) {
 
 // late doubts options behind the first operand of a program that has a language of
 // its own: some versions take them for options all the same.
-func (c *call) late(s *spec, ops []word) {
+func (c *invocation) late(s *spec, ops []word) {
 	if s.Style == program.StylePosix && slices.ContainsFunc(ops, word.dashed) {
 		c.doubt(c.name + " is given options late")
 	}
 }
 
-func (c *call) lookAt(ops []word) {
+func (c *invocation) lookAt(ops []word) {
 	for _, w := range ops {
 		c.look(w, c.at)
 	}
@@ -94,7 +94,7 @@ func (c *call) lookAt(ops []word) {
 // testAll looks at the words that may be files in an expression of test. How many
 // words there are decides which of them are operators; here each that can be one is
 // taken for one, so that no file is missed.
-func (c *call) testAll(ops []word) {
+func (c *invocation) testAll(ops []word) {
 	for i, w := range ops {
 		if !w.fixed() || len(w.text) < 2 || w.text[0] != '-' {
 			continue
@@ -110,7 +110,7 @@ func (c *call) testAll(ops []word) {
 	}
 }
 
-func (c *call) writeAll(ops []word) {
+func (c *invocation) writeAll(ops []word) {
 	for _, w := range ops {
 		c.write(w)
 	}
@@ -118,7 +118,7 @@ func (c *call) writeAll(ops []word) {
 
 // transfer handles copies and moves: the last word is written, unless an option
 // named the directory.
-func (c *call) transfer(ops []word, moves bool) {
+func (c *invocation) transfer(ops []word, moves bool) {
 	if !c.given {
 		if len(ops) < 2 {
 			c.doubt(c.name + " lacks a destination")
@@ -136,7 +136,7 @@ func (c *call) transfer(ops []word, moves bool) {
 
 // removeAll notes files that go away. What is the workspace, around it, a
 // repository's own or outside cannot be brought back from here.
-func (c *call) removeAll(ops []word) {
+func (c *invocation) removeAll(ops []word) {
 	for _, w := range ops {
 		p := c.anchor(w, c.at)
 		c.raise(palyra.CommandWrite, c.name+" removes "+w.text)
@@ -152,7 +152,7 @@ func (c *call) removeAll(ops []word) {
 }
 
 // languages checks texts in a program's own language.
-func (c *call) languages(s *spec) {
+func (c *invocation) languages(s *spec) {
 	if len(c.scripts) == 0 && s.Args == argsScript {
 		c.doubt(c.name + " lacks what it is to do")
 	}

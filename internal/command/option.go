@@ -8,7 +8,7 @@ import (
 )
 
 // parse divides words into options, which are looked up, and operands.
-func (c *call) parse(s *spec, args []word) {
+func (c *invocation) parse(s *spec, args []word) {
 	switch s.Style {
 	case program.StyleNone:
 		c.operands = args
@@ -41,7 +41,7 @@ func (c *call) parse(s *spec, args []word) {
 // mayBeOption tells of words to look up. A pattern or a word that is only known
 // later may turn into an option; programs to which no option does harm take it as
 // an operand.
-func (c *call) mayBeOption(s *spec, w word) bool {
+func (c *invocation) mayBeOption(s *spec, w word) bool {
 	if s.Style == program.StyleFind {
 		if _, ok := s.known[w.text]; ok && w.fixed() {
 			return true
@@ -54,7 +54,7 @@ func (c *call) mayBeOption(s *spec, w word) bool {
 }
 
 // option looks one option up and returns the words after it and its values.
-func (c *call) option(s *spec, w word, rest []word) []word {
+func (c *invocation) option(s *spec, w word, rest []word) []word {
 	if !w.fixed() {
 		c.doubt("a word of " + c.name + " may turn into an option")
 		return rest
@@ -74,7 +74,7 @@ func (c *call) option(s *spec, w word, rest []word) []word {
 }
 
 // long handles --name, --name=value and --name value.
-func (c *call) long(s *spec, text string, rest []word) []word {
+func (c *invocation) long(s *spec, text string, rest []word) []word {
 	name, value, has := strings.Cut(text, "=")
 	if !has {
 		return c.take(s, name, nil, rest)
@@ -85,7 +85,7 @@ func (c *call) long(s *spec, text string, rest []word) []word {
 
 // cluster handles -abV. Each letter must be known; the first that takes a value
 // takes the rest.
-func (c *call) cluster(s *spec, letters string, rest []word) []word {
+func (c *invocation) cluster(s *spec, letters string, rest []word) []word {
 	for i, l := range letters {
 		name := "-" + string(l)
 		o, ok := s.known[name]
@@ -107,7 +107,7 @@ func (c *call) cluster(s *spec, letters string, rest []word) []word {
 }
 
 // take notes an option and its values, and returns the words after them.
-func (c *call) take(s *spec, name string, value *word, rest []word) []word {
+func (c *invocation) take(s *spec, name string, value *word, rest []word) []word {
 	o, ok := s.known[name]
 	if !ok {
 		c.doubt(c.name + " " + name + " is not a known option")
@@ -144,7 +144,7 @@ func (c *call) take(s *spec, name string, value *word, rest []word) []word {
 }
 
 // value notes what an option was given.
-func (c *call) value(o option, name string, v word) {
+func (c *invocation) value(o option, name string, v word) {
 	if !v.fixed() { // a pattern may be more words, which are options or operands
 		c.doubt("the value of " + c.name + " " + name + " is not known")
 		return
@@ -168,7 +168,7 @@ func (c *call) value(o option, name string, v word) {
 	}
 }
 
-func (c *call) chdir(v word) {
+func (c *invocation) chdir(v word) {
 	c.locate(v, c.at)
 	at, ok := c.at.enter(v.text, true)
 	if !ok {
@@ -179,7 +179,7 @@ func (c *call) chdir(v word) {
 }
 
 // keys handles programs whose words are all NAME=VALUE.
-func (c *call) keys(s *spec, args []word) {
+func (c *invocation) keys(s *spec, args []word) {
 	for _, w := range args {
 		name, value, has := strings.Cut(w.text, "=")
 		if !has || !w.fixed() {

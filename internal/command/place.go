@@ -39,14 +39,14 @@ func scratch(p string) bool {
 	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev/shm"}, func(d string) bool { return anchors(d, p) })
 }
 
-// inside tells whether every directory the command may stand in is the
+// inWorkspace tells whether every directory the command may stand in is the
 // workspace's.
-func (s scope) inside() bool {
+func (s scope) inWorkspace() bool {
 	return !slices.ContainsFunc(s.dirs, func(d string) bool { return !anchors(s.workspace, d) })
 }
 
-// from returns where paths of the word lead, as seen from each directory.
-func (s scope) from(p string) []string {
+// pathsFrom returns where paths of the word lead, as seen from each directory.
+func (s scope) pathsFrom(p string) []string {
 	if strings.HasPrefix(p, "~") {
 		return []string{p}
 	}
@@ -65,7 +65,7 @@ func (s scope) from(p string) []string {
 // enter returns the scope after a change of directory; false when it can no
 // longer be followed. When the change is sure the old directories are left.
 func (s scope) enter(p string, sure bool) (scope, bool) {
-	dirs := s.from(p)
+	dirs := s.pathsFrom(p)
 	if !sure {
 		for _, d := range s.dirs {
 			if !slices.Contains(dirs, d) {
@@ -151,8 +151,8 @@ func (r *reading) anchor(w word, at scope) place {
 	if at.moved && climbs(w.text) {
 		r.doubt("a path goes up from a directory that may be a link")
 	}
-	for _, abs := range at.from(p) {
-		out.see(abs, p, at.workspace)
+	for _, abs := range at.pathsFrom(p) {
+		out.notePath(abs, p, at.workspace)
 		if winding(w.text) || !anchors(at.workspace, abs) {
 			out.outside = true
 			r.stray(abs)
@@ -174,7 +174,7 @@ func (s scope) inRepository() bool {
 
 func repository(p string) bool { return slices.Contains(strings.Split(p, "/"), ".git") }
 
-func (o *place) see(abs, as, workspace string) {
+func (o *place) notePath(abs, as, workspace string) {
 	o.root = o.root || anchors(abs, workspace) || abs == "/"
 	o.scratch = scratch(abs) && !winding(as)
 	o.hidden = o.hidden || strings.HasPrefix(as, ".") && !strings.HasPrefix(as, "./") || strings.Contains(as, "/.") || dotted(workspace, abs)

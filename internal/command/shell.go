@@ -240,7 +240,7 @@ func (l *line) redirectTo(op syntax.RedirOperator, w word) {
 			l.doubt("a redirection leads to something that is not known")
 		}
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob:
-		c := &call{reading: l.reading, name: "the shell", at: l.at}
+		c := &invocation{reading: l.reading, name: "the shell", at: l.at}
 		c.write(w)
 	default: // to POSIX shells `a &>b c` is two commands
 		l.doubt("a redirection is unusual")

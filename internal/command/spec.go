@@ -26,16 +26,16 @@ type spec struct {
 type option struct {
 	arity    int
 	optional bool
-	role     role
+	role     wordRole
 	raise    string
 	gives    bool
 	match    *regexp.Regexp
 }
 
-type role int
+type wordRole int
 
 const (
-	roleText role = iota
+	roleText wordRole = iota
 	rolePath
 	roleOutput
 	roleChdir
@@ -100,7 +100,7 @@ func newSpec(p *program.Spec) (*spec, error) {
 	}
 	s := &spec{Spec: *p, known: map[string]option{}, subs: map[string]*spec{}}
 	for _, o := range p.All() {
-		if err := into(s.known, o); err != nil {
+		if err := addOptions(s.known, o); err != nil {
 			return nil, err
 		}
 	}
@@ -121,8 +121,8 @@ func newSpec(p *program.Spec) (*spec, error) {
 	return s, nil
 }
 
-// into files options under their names.
-func into(known map[string]option, o program.Options) error {
+// addOptions files options under their names.
+func addOptions(known map[string]option, o program.Options) error {
 	put := func(list string, v option) {
 		for name := range strings.FieldsSeq(list) {
 			known[name] = v

@@ -10,7 +10,7 @@ import (
 )
 
 // unwrap looks at the command that a program runs.
-func (c *call) unwrap(s *spec) {
+func (c *invocation) unwrap(s *spec) {
 	c.several = c.several || s.Wrap.Feeds != "" || s.Wrap.Kind == program.WrapCmd
 	if s.Wrap.Feeds != "" && c.fedHarmlessly(s) {
 		c.wrapped(s)
@@ -40,7 +40,7 @@ func (c *call) unwrap(s *spec) {
 }
 
 // wrapped looks at the command after a wrapper's own operands.
-func (c *call) wrapped(s *spec) {
+func (c *invocation) wrapped(s *spec) {
 	rest := c.operands
 	for range s.Wrap.Skip {
 		if len(rest) == 0 {
@@ -82,7 +82,7 @@ func number(text string) bool {
 }
 
 // assignments reads NAME=VALUE before a command.
-func (c *call) assignments(words []word) []word {
+func (c *invocation) assignments(words []word) []word {
 	for len(words) > 0 {
 		name, value, ok := strings.Cut(words[0].text, "=")
 		if !ok {
@@ -109,7 +109,7 @@ func (r *reading) assign(name, value string) {
 	}
 }
 
-func (c *call) runShell() {
+func (c *invocation) runShell() {
 	c.shell = true
 	if !c.seen["-c"] || len(c.operands) == 0 {
 		c.doubt(c.name + " runs a script")
@@ -119,7 +119,7 @@ func (c *call) runShell() {
 }
 
 // inner reads a word that a shell gets as a line.
-func (c *call) inner(w word) {
+func (c *invocation) inner(w word) {
 	if !w.fixed() {
 		c.shell = true
 		c.doubt("the line that a shell reads is not known")
@@ -128,7 +128,7 @@ func (c *call) inner(w word) {
 	c.shellLine(w.text, c.at, c.depth+1)
 }
 
-func (c *call) joined() {
+func (c *invocation) joined() {
 	parts := make([]string, 0, len(c.operands))
 	for _, w := range c.operands {
 		if !w.fixed() {
@@ -143,7 +143,7 @@ func (c *call) joined() {
 
 // foreignShell looks at the words of a shell whose rules are not known here: it is
 // never understood, but what is destructive is found.
-func (c *call) foreignShell() {
+func (c *invocation) foreignShell() {
 	c.shell = true
 	c.doubt(c.name + " has rules of its own")
 	for i, w := range c.operands {

@@ -15,7 +15,7 @@ import (
 func fetching(g *egress.Guard) fetch.Config {
 	return fetch.Config{
 		Hosts: g,
-		Open: func(ctx context.Context, p palyra.Plan) (fetch.Session, error) {
+		Open: func(ctx context.Context, p palyra.Plan) (fetch.Gateway, error) {
 			s, err := g.Open(ctx, nil, p)
 			if err != nil {
 				return nil, err

@@ -68,7 +68,7 @@ func TestTheTiersEndWithAFailedStart(t *testing.T) {
 // what holds in a tier is part of the plan.
 func TestTheSameWorldForPrograms(t *testing.T) {
 	d := celled(t, map[string]string{"egress.private_ranges": "10.0.0.0/8", "egress.mode": "preflight"})
-	w, err := d.with(d.Settings)
+	w, err := d.imaginedWorld(d.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestTheSameWorldForPrograms(t *testing.T) {
 		p := proposal("palyra.process.run", args)
 		p.Workspace, p.PeerUID = dir, int64(os.Geteuid())
 		same(t, d, w, p)
-		if c := (palyra.Call{Proposal: p}); w.Meet(t.Context(), &c) == nil {
+		if c := (palyra.Call{Proposal: p}); w.PlanCall(t.Context(), &c) == nil {
 			planned++
 		}
 	}
@@ -103,12 +103,12 @@ func TestPostureIsTried(t *testing.T) {
 	}
 	off := d.Settings
 	off.Process.Posture = "off"
-	w, err := d.with(off)
+	w, err := d.imaginedWorld(off)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := palyra.Call{Proposal: p}
-	if err := w.Meet(t.Context(), &c); err != nil {
+	if err := w.PlanCall(t.Context(), &c); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := json.Marshal(c.Plan.Enforcement)

@@ -13,7 +13,7 @@ import (
 // whatever is different in another one is the setting's doing.
 func TestTheSameWorld(t *testing.T) {
 	d := testDaemon(t)
-	w, err := d.with(d.Settings)
+	w, err := d.imaginedWorld(d.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestTheSameWorld(t *testing.T) {
 func same(t *testing.T, d *Daemon, w explain.World, p palyra.Proposal) {
 	t.Helper()
 	one, other := palyra.Call{Proposal: p}, palyra.Call{Proposal: p}
-	was, is := d.explainer().Here.Meet(t.Context(), &one), w.Meet(t.Context(), &other)
+	was, is := d.explainer().Here.PlanCall(t.Context(), &one), w.PlanCall(t.Context(), &other)
 	if (was == nil) != (is == nil) || was != nil && palyra.AsError(was).Text != palyra.AsError(is).Text || one.Digest != other.Digest {
 		t.Fatalf("%s %s: %v and %v, %s and %s", p.Tool, p.Arguments, was, is, one.Digest, other.Digest)
 	}
@@ -67,20 +67,20 @@ func TestAnotherWorld(t *testing.T) {
 	} {
 		conf := d.Settings
 		c.set(&conf)
-		w, err := d.with(conf)
+		w, err := d.imaginedWorld(conf)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Meet(t.Context(), &palyra.Call{Proposal: c.p}); err != nil {
+		if err := w.PlanCall(t.Context(), &palyra.Call{Proposal: c.p}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := d.explainer().Here.Meet(t.Context(), &palyra.Call{Proposal: c.p}); err == nil {
+		if err := d.explainer().Here.PlanCall(t.Context(), &palyra.Call{Proposal: c.p}); err == nil {
 			t.Errorf("%s: the world itself is another", name)
 		}
 	}
 	conf := d.Settings
 	conf.Egress.PrivateRanges = []string{"x"}
-	if _, err := d.with(conf); err == nil {
+	if _, err := d.imaginedWorld(conf); err == nil {
 		t.Error("a world with settings that are none")
 	}
 }

@@ -16,7 +16,7 @@ import (
 // explainer says why calls are answered as they are.
 func (d *Daemon) explainer() *explain.Explainer {
 	c := explain.Config{
-		Here: explain.World{Catalog: d.path.catalog, Planner: d.path.planner, Policy: d.policy}, With: d.with,
+		Here: explain.World{Catalog: d.path.catalog, Planner: d.path.planner, Policy: d.policy}, With: d.imaginedWorld,
 		Calls: d.path.ledger.Get, Desk: d.desk, Attester: d.attester, Access: d.access, Sessions: d.sessions, Workspaces: d.work,
 		Settings: d.Settings, Now: now,
 		Profiles: func() ([]profile.Info, error) { return d.path.tiers.Profiles.List() },
@@ -27,10 +27,10 @@ func (d *Daemon) explainer() *explain.Explainer {
 	return explain.New(c)
 }
 
-// with is the world of a daemon that was started with other settings: the same
+// imaginedWorld is the world of a daemon that was started with other settings: the same
 // state, the same sandboxes, and everything that only looks made anew by what makes
 // the real one.
-func (d *Daemon) with(c config.Config) (w explain.World, err error) {
+func (d *Daemon) imaginedWorld(c config.Config) (w explain.World, err error) {
 	p := &path{upstreams: d.path.upstreams}
 	if p.tiers, err = d.path.tiers.With(c); err != nil {
 		return w, err

@@ -105,7 +105,7 @@ func said(tape []palyra.TapeEntry) string {
 	return b.String()
 }
 
-var touch = agenttest.Call{Name: "palyra_process_run", Args: []string{`{"command":"/bin/sh","ar`, `gs":["-c","echo x >> started; echo made"]}`}}
+var touch = agenttest.ToolCall{Name: "palyra_process_run", Args: []string{`{"command":"/bin/sh","ar`, `gs":["-c","echo x >> started; echo made"]}`}}
 
 // A model runs a program that a person must allow, hears what it printed, and
 // ends in its own words; the next run of the session goes on from there.
@@ -114,7 +114,7 @@ func TestAModelIsAllowedALive(t *testing.T) {
 	for _, kind := range []string{"openai", "anthropic"} {
 		t.Run(kind, func(t *testing.T) {
 			s := agenttest.New(t,
-				agenttest.Reply{Text: []string{"Let me ", "run it.\n"}, Calls: []agenttest.Call{touch, {Name: "palyra_echo", Args: []string{`{"text":"hi"}`}}}, Piece: 5},
+				agenttest.Reply{Text: []string{"Let me ", "run it.\n"}, Calls: []agenttest.ToolCall{touch, {Name: "palyra_echo", Args: []string{`{"text":"hi"}`}}}, Piece: 5},
 				agenttest.Reply{Text: []string{"It printed: made."}},
 				agenttest.Reply{Text: []string{"I told you."}},
 			)
@@ -224,7 +224,7 @@ func TestAModelThatRefuses(t *testing.T) {
 // record are not asked for again, calls are not made again.
 func TestAModelsRunSurvivesItsDaemon(t *testing.T) {
 	s := agenttest.New(t,
-		agenttest.Reply{Text: []string{"First."}, Calls: []agenttest.Call{touch}},
+		agenttest.Reply{Text: []string{"First."}, Calls: []agenttest.ToolCall{touch}},
 		agenttest.Reply{Text: []string{"Half of the ", "second"}, Raw: agenttest.Reply{Text: []string{"Half of the second"}}.OpenAI()[:400], Hang: true},
 		agenttest.Reply{Text: []string{"The second."}},
 	)

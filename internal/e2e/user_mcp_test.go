@@ -106,7 +106,7 @@ func (u user) call(g *goClient, tool string, args map[string]any) (map[string]an
 // MCP client, MCP servers in tier C, the hook, a model.
 func TestAnOrdinaryUsersAgents(t *testing.T) {
 	s := agenttest.New(t,
-		agenttest.Reply{Text: []string{"Let me run it.\n"}, Calls: []agenttest.Call{touch}},
+		agenttest.Reply{Text: []string{"Let me run it.\n"}, Calls: []agenttest.ToolCall{touch}},
 		agenttest.Reply{Text: []string{"It printed: made."}},
 	)
 	d := newDaemon(t)

@@ -32,6 +32,8 @@
 // that is no request; UDP does not get out at all. With an upstream proxy names
 // are looked up by that proxy: an address is checked as this machine sees it, and
 // a name that does not exist here is left to the proxy.
+//
+// Its words are those of docs/words.md.
 package egress
 
 import (

@@ -166,7 +166,7 @@ func (v *Devices) Adjust() {
 	if door == nil || v.Settings.Remote.Listen == "off" {
 		return
 	}
-	if !v.Office.Open() && !v.any() {
+	if !v.Office.Open() && !v.hasDevice() {
 		door.Close()
 		return
 	}
@@ -195,9 +195,9 @@ func (v *Devices) Device(ctx context.Context, s tls.ConnectionState) (palyra.Dev
 	return v.Access.Device(ctx, peer.Device)
 }
 
-// any reports whether a live device is known. What cannot be found out is taken
+// hasDevice reports whether a live device is known. What cannot be found out is taken
 // as yes: a door that stays open lets in nobody it should not.
-func (v *Devices) any() bool {
+func (v *Devices) hasDevice() bool {
 	all, err := v.Access.Devices(context.Background())
 	return err != nil || slices.ContainsFunc(all, palyra.Device.Live)
 }

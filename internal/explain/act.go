@@ -23,11 +23,11 @@ func (p *Explainer) longer(ctx context.Context, c *palyra.Call, reason palyra.Re
 			}
 		}
 	}
-	return append(p.own(ctx, c, name, text), p.settings(ctx, c, reason, killed)...)
+	return append(p.withoutLimit(ctx, c, name, text), p.settings(ctx, c, reason, killed)...)
 }
 
-// own leaves out a limit that a call gave itself.
-func (p *Explainer) own(ctx context.Context, c *palyra.Call, name, text string) []wire.Flip {
+// withoutLimit leaves out a limit that a call gave itself.
+func (p *Explainer) withoutLimit(ctx context.Context, c *palyra.Call, name, text string) []wire.Flip {
 	args, ok := object(c.Proposal.Arguments)
 	if !ok {
 		return nil

@@ -159,6 +159,6 @@ func (p *Explainer) turnedAway(ctx context.Context, c *palyra.Call, err error) (
 	return wire.Explanation{
 		Plan: c.Plan, Layer: r.Layer, ReasonCode: r.Reason, Reason: r.Text, Remedy: r.Remedy,
 		Verdict: palyra.Verdict{Effect: palyra.Deny, Reason: r.Text, Remedy: r.Remedy},
-		Lines:   []string{r.Text, r.Remedy}, Flips: p.instead(ctx, c, r.Reason),
+		Lines:   []string{r.Text, r.Remedy}, Flips: p.tryChanges(ctx, c, r.Reason),
 	}, nil
 }

@@ -35,7 +35,7 @@ func TestHoldsEnd(t *testing.T) {
 	p := &Explainer{Config{Settings: loaded(t), Now: time.Now}}
 	for age, want := range map[time.Duration]bool{0: true, 24 * time.Hour: false} {
 		c := palyra.Call{Finished: time.Now().Add(-age)}
-		f := p.later(&c, palyra.ReasonRecentlyDenied, []wire.Flip{{Kind: flipAnswer, Text: "x"}})
+		f := p.noteDenyHold(&c, palyra.ReasonRecentlyDenied, []wire.Flip{{Kind: flipAnswer, Text: "x"}})
 		if held := f[0].Text != "x"; held != want {
 			t.Errorf("after %s: %+v", age, f)
 		}
@@ -208,7 +208,7 @@ func TestInsideLeavesSomething(t *testing.T) {
 		for _, a := range plan.Argv[1:] {
 			args["args"] = append(args["args"].([]any), a)
 		}
-		if got := inside(plan).apply(args); got != want {
+		if got := editInside(plan).apply(args); got != want {
 			t.Errorf("%s: %v", line, args)
 		}
 	}
@@ -239,7 +239,7 @@ func TestBecame(t *testing.T) {
 		},
 		"answered allow by user:me\nit has not ended: pending": {Decision: palyra.Decision{Answer: palyra.AnswerAllow, By: "user:me"}, State: palyra.Pending},
 	} {
-		if got := strings.Join(became(&c), "\n"); got != want {
+		if got := strings.Join(describeEnd(&c), "\n"); got != want {
 			t.Errorf("%s", got)
 		}
 	}

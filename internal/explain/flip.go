@@ -40,7 +40,7 @@ func (p *Explainer) flips(ctx context.Context, c *palyra.Call, why policy.Explan
 			others = append(others, one)
 		}
 	}
-	return slices.Concat(answers, p.otherwise(ctx, c, "", why.Verdict), others)
+	return slices.Concat(answers, p.tryArguments(ctx, c, "", why.Verdict), others)
 }
 
 // question is the command that answers a call's question, while it is open.
@@ -60,9 +60,9 @@ type edit struct {
 	apply      func(map[string]any) bool // false: it would be the same call
 }
 
-// otherwise tries other arguments: each is planned and judged as if it were
+// tryArguments tries other arguments: each is planned and judged as if it were
 // proposed, and those that fare better are named.
-func (p *Explainer) otherwise(ctx context.Context, c *palyra.Call, reason palyra.Reason, was palyra.Effect) []wire.Flip {
+func (p *Explainer) tryArguments(ctx context.Context, c *palyra.Call, reason palyra.Reason, was palyra.Effect) []wire.Flip {
 	if c.Proposal.Tool != palyra.ToolProcessRun {
 		return nil
 	}
@@ -117,14 +117,14 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 			return true
 		}},
 		unshelled(),
-		inside(c.Plan),
-		without(flipHost, "egress", "leave out --egress"),
-		without(flipArguments, "stdin_live", "give it nothing to read while it runs"),
-		without(flipArguments, "agent_socket", "do not run it as an agent"),
-		without(flipLimit, "require_limits", "leave out --require-limits"),
-		without(flipLimit, "limits", "leave out its own limits"),
-		without(flipLimit, "timeout_ms", "leave out its own time limit"),
-		without(flipArguments, "env", "leave out --env"),
+		editInside(c.Plan),
+		editWithout(flipHost, "egress", "leave out --egress"),
+		editWithout(flipArguments, "stdin_live", "give it nothing to read while it runs"),
+		editWithout(flipArguments, "agent_socket", "do not run it as an agent"),
+		editWithout(flipLimit, "require_limits", "leave out --require-limits"),
+		editWithout(flipLimit, "limits", "leave out its own limits"),
+		editWithout(flipLimit, "timeout_ms", "leave out its own time limit"),
+		editWithout(flipArguments, "env", "leave out --env"),
 		{flipArguments, "run it without a profile (--profile none)", func(m map[string]any) bool {
 			if !c.Plan.Asks && !c.Plan.UnixSockets && m["profile"] == nil {
 				return false
@@ -142,8 +142,8 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 	return out
 }
 
-// without leaves one argument out.
-func without(kind, name, text string) edit {
+// editWithout leaves one argument out.
+func editWithout(kind, name, text string) edit {
 	return edit{kind, text, func(m map[string]any) bool {
 		if _, there := m[name]; !there {
 			return false
@@ -153,13 +153,13 @@ func without(kind, name, text string) edit {
 	}}
 }
 
-// inside leaves out the words that lead out of the workspace.
-func inside(p palyra.Plan) edit {
+// editInside leaves out the words that lead out of the workspace.
+func editInside(p palyra.Plan) edit {
 	if len(p.Argv) == 0 {
 		return edit{apply: func(map[string]any) bool { return false }}
 	}
 	outside := command.Of(p).Outside
-	return edit{flipArguments, "leave out what lies outside the workspace: " + some(outside), func(m map[string]any) bool {
+	return edit{flipArguments, "leave out what lies outside the workspace: " + fewNames(outside), func(m map[string]any) bool {
 		args, _ := m["args"].([]any)
 		var left []any
 		for _, a := range args {
@@ -221,8 +221,8 @@ func shellLine(m map[string]any) (string, bool) {
 	return strings.TrimSpace(line), ok
 }
 
-// some lists a few names.
-func some(names []string) string {
+// fewNames lists a few names.
+func fewNames(names []string) string {
 	const most = 4
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)

@@ -58,7 +58,7 @@ func (p *Explainer) ranges(ctx context.Context, c *palyra.Call) []wire.Flip {
 		}
 		for _, s := range reached(now, then) {
 			s.text, s.open = fmt.Sprintf("if the name leads to %s, let that be reached by name", one.text), openName
-			if f, ok := p.under(ctx, c, s); ok {
+			if f, ok := p.trySetting(ctx, c, s); ok {
 				out = append(out, f)
 			}
 		}

@@ -33,7 +33,7 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 	if e.Layer != "" {
 		e.Flips = p.turns(ctx, c, &e, now)
 	}
-	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), became(c), sinceThen(c, now, judged))
+	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeEnd(c), sinceThen(c, now, judged))
 	return e, nil
 }
 
@@ -46,8 +46,8 @@ func judgement(said string, now policy.Explanation) []string {
 	return []string{"policy: " + now.Reason}
 }
 
-// became says how a call ended, and who answered where somebody was asked.
-func became(c *palyra.Call) []string {
+// describeEnd says how a call ended, and who answered where somebody was asked.
+func describeEnd(c *palyra.Call) []string {
 	var out []string
 	switch d := c.Decision; {
 	case d.Answer == "" || d.By == "":
@@ -75,9 +75,9 @@ func became(c *palyra.Call) []string {
 	return out
 }
 
-// later says of answers that they cannot be asked for yet, while a denied plan is
+// noteDenyHold says of answers that they cannot be asked for yet, while a denied plan is
 // on hold.
-func (p *Explainer) later(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
+func (p *Explainer) noteDenyHold(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
 	held := reason == palyra.ReasonRecentlyDenied || reason == palyra.ReasonApprovalDenied
 	if !held || p.Now().After(c.Finished.Add(p.Settings.Approvals.DenyHold())) {
 		return flips
@@ -110,8 +110,8 @@ func (*Explainer) run(e *wire.Explanation, ran palyra.Predicate) {
 		return
 	}
 	e.Layer, e.ReasonCode = palyra.LayerEgress, palyra.ReasonEgressDenied
-	e.Reason = fmt.Sprintf("it ran, and was refused %s", some(hosts))
-	e.Remedy = fmt.Sprintf("propose the call with %s in its egress list (--egress)", some(hosts))
+	e.Reason = fmt.Sprintf("it ran, and was refused %s", fewNames(hosts))
+	e.Remedy = fmt.Sprintf("propose the call with %s in its egress list (--egress)", fewNames(hosts))
 }
 
 // sinceThen says that the same call would be answered otherwise today.
@@ -137,14 +137,14 @@ func (p *Explainer) turns(ctx context.Context, c *palyra.Call, e *wire.Explanati
 		return p.flips(ctx, c, now)
 	case palyra.LayerApproval:
 		if now.Verdict == palyra.Ask {
-			return append(p.later(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(ctx, &again, e.ReasonCode, "")...)
+			return append(p.noteDenyHold(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(ctx, &again, e.ReasonCode, "")...)
 		}
 	case palyra.LayerLimit:
 		return p.longer(ctx, &again, e.ReasonCode)
 	case palyra.LayerCatalog, palyra.LayerPlan, palyra.LayerTier, palyra.LayerEgress:
 		return p.ran(ctx, c, &again, e)
 	}
-	return p.anew(ctx, &again, e.ReasonCode) // a grant that was spent, a daemon that died, an answer that never came
+	return p.proposeAgain(ctx, &again, e.ReasonCode) // a grant that was spent, a daemon that died, an answer that never came
 }
 
 // ran are the changes for a call that did not come to policy, or came past it and
@@ -155,7 +155,7 @@ func (p *Explainer) ran(ctx context.Context, c, again *palyra.Call, e *wire.Expl
 	case reason == palyra.ReasonTimedOut || reason == palyra.ReasonQuotaExceeded:
 		return p.longer(ctx, again, reason)
 	case reason == palyra.ReasonBudgetSpent:
-		return append(p.anew(ctx, again, reason), p.settings(ctx, c, reason, "")...)
+		return append(p.proposeAgain(ctx, again, reason), p.settings(ctx, c, reason, "")...)
 	case reason == palyra.ReasonEgressDenied && c.Granted.Seq != 0:
 		return p.hosts(ctx, again, c)
 	case reason == palyra.ReasonSealDenied:
@@ -163,7 +163,7 @@ func (p *Explainer) ran(ctx context.Context, c, again *palyra.Call, e *wire.Expl
 	case e.Layer == palyra.LayerTier && !passing(reason) && p.imagine(ctx, ptr(*again)) == nil:
 		return nil
 	default:
-		return append(p.anew(ctx, again, reason), p.instead(ctx, again, reason)...)
+		return append(p.proposeAgain(ctx, again, reason), p.tryChanges(ctx, again, reason)...)
 	}
 }
 
@@ -180,12 +180,12 @@ func passing(r palyra.Reason) bool {
 	return false
 }
 
-// instead are the changes for a call that cannot be planned as it is.
-func (p *Explainer) instead(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+// tryChanges are the changes for a call that cannot be planned as it is.
+func (p *Explainer) tryChanges(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
 	if p.imagine(ctx, ptr(*c)) == nil {
 		return nil // it can: propose it again
 	}
-	return slices.Concat(p.otherwise(ctx, c, reason, palyra.Deny), p.settings(ctx, c, reason, ""), p.acts(ctx, c, reason))
+	return slices.Concat(p.tryArguments(ctx, c, reason, palyra.Deny), p.settings(ctx, c, reason, ""), p.acts(ctx, c, reason))
 }
 
 // killed is the limit that ended a run.
@@ -197,8 +197,8 @@ func (p *Explainer) killed(ctx context.Context, c *palyra.Call) string {
 	return string(att.Predicate.KillReason)
 }
 
-// anew proposes the same call again, in thought.
-func (p *Explainer) anew(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
+// proposeAgain proposes the same call again, in thought.
+func (p *Explainer) proposeAgain(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
 	c, text := *again, "propose it again"
 	switch reason {
 	case palyra.ReasonBudgetSpent:

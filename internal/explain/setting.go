@@ -40,15 +40,15 @@ func (p *Explainer) settings(ctx context.Context, c *palyra.Call, reason palyra.
 		if ctx.Err() != nil {
 			return out
 		}
-		if f, ok := p.under(ctx, c, s); ok {
+		if f, ok := p.trySetting(ctx, c, s); ok {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// under plans and judges a call under another setting.
-func (p *Explainer) under(ctx context.Context, c *palyra.Call, s setting) (wire.Flip, bool) {
+// trySetting plans and judges a call under another setting.
+func (p *Explainer) trySetting(ctx context.Context, c *palyra.Call, s setting) (wire.Flip, bool) {
 	conf := p.Settings
 	s.set(&conf)
 	if !conf.Fits() { // no daemon starts with that
@@ -60,7 +60,7 @@ func (p *Explainer) under(ctx context.Context, c *palyra.Call, s setting) (wire.
 		return f, false
 	}
 	again := palyra.Call{Proposal: c.Proposal}
-	switch err := w.Meet(ctx, &again); {
+	switch err := w.PlanCall(ctx, &again); {
 	case err != nil && c.ID != "" && (c.Tool.Name == "" || string(c.Proposal.Arguments) == "null"): // on record without its arguments
 		f.Becomes, s.open = palyra.Allow, openArgs
 	case err != nil:

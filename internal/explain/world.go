@@ -18,9 +18,9 @@ type World struct {
 	Policy  *policy.Engine
 }
 
-// Meet takes a call as far as policy. A call without a tool was turned away by the
+// PlanCall takes a call as far as policy. A call without a tool was turned away by the
 // catalog, any other by the planner.
-func (w World) Meet(ctx context.Context, c *palyra.Call) (err error) {
+func (w World) PlanCall(ctx context.Context, c *palyra.Call) (err error) {
 	if c.Tool, err = w.Catalog.Admit(ctx, c.Proposal); err != nil {
 		c.Tool = palyra.Tool{}
 		return err
@@ -36,4 +36,6 @@ func (w World) Meet(ctx context.Context, c *palyra.Call) (err error) {
 }
 
 // imagine takes a call as far as policy in the world as it is.
-func (p *Explainer) imagine(ctx context.Context, c *palyra.Call) error { return p.Here.Meet(ctx, c) }
+func (p *Explainer) imagine(ctx context.Context, c *palyra.Call) error {
+	return p.Here.PlanCall(ctx, c)
+}

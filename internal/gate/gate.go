@@ -9,6 +9,8 @@
 // leaves before its finished line is durable. A refusal is an outcome. An error
 // means that the record could not be kept, and then nothing ran, or the output
 // is withheld.
+//
+// Its words are those of docs/words.md.
 package gate
 
 import (

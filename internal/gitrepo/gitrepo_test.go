@@ -85,7 +85,7 @@ func (p *project) open(dir string) *Repository {
 func index(t testing.TB, r *Repository) string {
 	t.Helper()
 	var out strings.Builder
-	if err := r.Index(func(p []byte, e Entry) error {
+	if err := r.Index(func(p []byte, e IndexEntry) error {
 		_, err := fmt.Fprintf(&out, "%06o %s 0\t%s\x00", e.Mode, e.ID, p)
 		return err
 	}); err != nil {
@@ -243,7 +243,7 @@ func everything(ctx context.Context, root *os.Root) error {
 		return err
 	}
 	defer r.Close()
-	if err := r.Index(func([]byte, Entry) error { return nil }); err != nil {
+	if err := r.Index(func([]byte, IndexEntry) error { return nil }); err != nil {
 		return err
 	}
 	refs, err := r.Refs()
@@ -289,7 +289,7 @@ func FuzzIndex(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, "index"), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		err = r.Index(func(p []byte, e Entry) error {
+		err = r.Index(func(p []byte, e IndexEntry) error {
 			if len(p) > maxPath || len(e.ID) != 20 {
 				t.Errorf("%q %q", p, e.ID)
 			}

@@ -16,17 +16,17 @@ const (
 	modeType = 0o170000
 )
 
-// Entry is a path in an index or a tree.
-type Entry struct {
+// IndexEntry is a path in an index or a tree.
+type IndexEntry struct {
 	Mode uint32
 	ID   ID
 }
 
 // IsLink reports whether an entry is a symbolic link.
-func (e Entry) IsLink() bool { return e.Mode&modeType == ModeLink }
+func (e IndexEntry) IsLink() bool { return e.Mode&modeType == ModeLink }
 
 // IsTree reports whether an entry is a directory.
-func (e Entry) IsTree() bool { return e.Mode&modeType == ModeTree }
+func (e IndexEntry) IsTree() bool { return e.Mode&modeType == ModeTree }
 
 // IndexInfo is about the file that the index is: whether it is there, its size and
 // its times. Nil: there is none.
@@ -43,7 +43,7 @@ func (r *Repository) IndexInfo() (fs.FileInfo, error) {
 
 // Index calls f for every entry of the index, in git's order. The path is f's for
 // the call only.
-func (r *Repository) Index(f func(path []byte, e Entry) error) error {
+func (r *Repository) Index(f func(path []byte, e IndexEntry) error) error {
 	file, fi, err := r.open(path.Join(r.dir, "index"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -59,7 +59,7 @@ func (r *Repository) Index(f func(path []byte, e Entry) error) error {
 		return unreadable("the index is larger than %d MiB", maxIndex>>20)
 	}
 	x := indexReader{in: bufio.NewReaderSize(io.LimitReader(file, maxIndex), 64<<10), width: r.width}
-	err = x.read(func(p []byte, e Entry) error {
+	err = x.read(func(p []byte, e IndexEntry) error {
 		if x.n&0xfff == 0 && r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
@@ -79,7 +79,7 @@ type indexReader struct {
 	name  []byte
 }
 
-func (x *indexReader) read(f func(path []byte, e Entry) error) error {
+func (x *indexReader) read(f func(path []byte, e IndexEntry) error) error {
 	var head [12]byte
 	if _, err := io.ReadFull(x.in, head[:]); err != nil {
 		return err
@@ -105,39 +105,39 @@ func (x *indexReader) read(f func(path []byte, e Entry) error) error {
 }
 
 // entry reads one entry; its path is in x.name then.
-func (x *indexReader) entry(version uint32) (Entry, error) {
+func (x *indexReader) entry(version uint32) (IndexEntry, error) {
 	const fixed = 40
 	var b [fixed + 32 + 4]byte
 	head := b[:fixed+x.width+2]
 	if _, err := io.ReadFull(x.in, head); err != nil {
-		return Entry{}, err
+		return IndexEntry{}, err
 	}
 	size := len(head)
 	if head[fixed+x.width]&0x40 != 0 { // more flags
 		if version < 3 {
-			return Entry{}, unreadable("the index has flags that its version does not know")
+			return IndexEntry{}, unreadable("the index has flags that its version does not know")
 		}
 		if _, err := io.ReadFull(x.in, b[size:size+2]); err != nil {
-			return Entry{}, err
+			return IndexEntry{}, err
 		}
 		size += 2
 	}
-	e := Entry{Mode: binary.BigEndian.Uint32(head[24:]), ID: ID(head[fixed : fixed+x.width])}
+	e := IndexEntry{Mode: binary.BigEndian.Uint32(head[24:]), ID: ID(head[fixed : fixed+x.width])}
 	strip := len(x.name)
 	if version == 4 {
 		n, err := offset(x.in)
 		if err != nil {
-			return Entry{}, err
+			return IndexEntry{}, err
 		}
 		if n > uint64(len(x.name)) {
-			return Entry{}, unreadable("a path in the index is shorter than nothing")
+			return IndexEntry{}, unreadable("a path in the index is shorter than nothing")
 		}
 		strip = int(n)
 	}
 	x.name = x.name[:len(x.name)-strip]
 	before := len(x.name)
 	if err := x.rest(); err != nil {
-		return Entry{}, err
+		return IndexEntry{}, err
 	}
 	if version == 4 {
 		return e, nil

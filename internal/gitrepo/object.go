@@ -159,7 +159,7 @@ func (r *Repository) Peel(id ID) (_ ID, commit bool, err error) {
 // TreeEntry is a name in a tree.
 type TreeEntry struct {
 	Name string
-	Entry
+	IndexEntry
 }
 
 // Tree reads a directory of a commit; that of no ID is empty.
@@ -182,7 +182,7 @@ func (r *Repository) Tree(id ID) ([]TreeEntry, error) {
 		if !ok || !named || bad != nil || len(rest) < r.width || name == "" || strings.Contains(name, "/") {
 			return nil, unreadable("tree %s is damaged", id)
 		}
-		out = append(out, TreeEntry{name, Entry{uint32(m), ID(rest[:r.width])}})
+		out = append(out, TreeEntry{name, IndexEntry{uint32(m), ID(rest[:r.width])}})
 		b = rest[r.width:]
 	}
 	if r.known += len(out); r.known <= maxKnown {

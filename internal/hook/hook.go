@@ -12,15 +12,15 @@ package hook
 
 import "encoding/json"
 
-// Agent is one that asks.
-type Agent struct {
+// AgentProgram is one that asks.
+type AgentProgram struct {
 	Name  string // claude-code, codex
 	Title string
-	tools map[string]tool
+	tools map[string]agentTool
 }
 
-// tool is one of an agent's own, as far as it is known.
-type tool struct {
+// agentTool is one of an agent's own, as far as it is known.
+type agentTool struct {
 	kind   kind
 	unless []string // fields of its input with which it does more
 }
@@ -35,18 +35,18 @@ const (
 )
 
 // Find returns an agent by name.
-func Find(name string) (Agent, bool) {
-	for _, a := range []Agent{claudeCode, codex} {
+func Find(name string) (AgentProgram, bool) {
+	for _, a := range []AgentProgram{claudeCode, codex} {
 		if a.Name == name {
 			return a, true
 		}
 	}
-	return Agent{}, false
+	return AgentProgram{}, false
 }
 
 // Talks reports whether a tool does nothing that could be judged: the agent's own
 // rules go on holding for it.
-func (a Agent) Talks(name string, input map[string]json.RawMessage) bool {
+func (a AgentProgram) Talks(name string, input map[string]json.RawMessage) bool {
 	t := a.tools[name]
 	if t.kind != talks {
 		return false
@@ -60,7 +60,7 @@ func (a Agent) Talks(name string, input map[string]json.RawMessage) bool {
 }
 
 // Shell reports whether a tool runs the shell command in its field "command".
-func (a Agent) Shell(name string) bool { return a.tools[name].kind == shell }
+func (a AgentProgram) Shell(name string) bool { return a.tools[name].kind == shell }
 
 // claudeCode is Claude Code. The names are those that the program itself gave to its
 // model, with what each takes: version 2.1.325, and those of 2.0 which it no longer has.
@@ -69,7 +69,7 @@ func (a Agent) Shell(name string) bool { return a.tools[name].kind == shell }
 // loaded, and no hook sees them: seen in 2.1.325), Workflow (runs a script), EnterWorktree
 // and ExitWorktree (run git and take directories away), CronCreate (has the agent start
 // again by itself), SendMessage (reaches other sessions), NotebookEdit, WebSearch.
-var claudeCode = Agent{Name: "claude-code", Title: "Claude Code", tools: map[string]tool{
+var claudeCode = AgentProgram{Name: "claude-code", Title: "Claude Code", tools: map[string]agentTool{
 	"Bash":    {kind: shell}, // 2.0
 	"Monitor": {kind: shell}, // 2.1.325: a command whose lines come as events
 
@@ -100,6 +100,6 @@ var claudeCode = Agent{Name: "claude-code", Title: "Claude Code", tools: map[str
 
 // codex is Codex, whose hooks use Claude Code's words. Version 0.166.0 asks before its
 // shell, its patches and MCP tools; it has no others that a hook is told of.
-var codex = Agent{Name: "codex", Title: "Codex", tools: map[string]tool{
+var codex = AgentProgram{Name: "codex", Title: "Codex", tools: map[string]agentTool{
 	"Bash": {kind: shell}, // 0.166.0: exec_command
 }}

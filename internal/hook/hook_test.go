@@ -63,7 +63,7 @@ func TestKeeps(t *testing.T) {
 	temp := filepath.Join(dir, "tmp")
 	tasks := filepath.Join(temp, "claude-"+strconv.Itoa(os.Geteuid()), "-w", id, "tasks")
 	results := filepath.Join(project, id, "tool-results")
-	s := Session{Transcript: put(t, filepath.Join(project, id+".jsonl")), ID: id, Temp: temp}
+	s := AgentSession{Transcript: put(t, filepath.Join(project, id+".jsonl")), ID: id, Temp: temp}
 	saved, output := put(t, filepath.Join(results, "b1.txt")), put(t, filepath.Join(tasks, "b2.output"))
 	secret := put(t, filepath.Join(dir, "home", ".ssh", "id_ed25519"))
 	other := put(t, filepath.Join(project, "11111111-81d9-4f9e-93c3-3781eb2acc03", "tool-results", "b.txt"))
@@ -92,7 +92,7 @@ func TestKeeps(t *testing.T) {
 			t.Errorf("%s is taken for the agent's own", path)
 		}
 	}
-	for name, bad := range map[string]Session{
+	for name, bad := range map[string]AgentSession{
 		"another session":       {Transcript: s.Transcript, ID: "11111111-81d9-4f9e-93c3-3781eb2acc03", Temp: temp},
 		"a name that leads out": {Transcript: filepath.Join(project, "...jsonl"), ID: "..", Temp: temp},
 		"not among projects":    {Transcript: put(t, filepath.Join(dir, "x", "y", id+".jsonl")), ID: id, Temp: temp},

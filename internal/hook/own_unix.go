@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Session is what an agent's program says about where it works. A model has no part in
+// AgentSession is what an agent's program says about where it works. A model has no part in
 // any of it.
-type Session struct {
+type AgentSession struct {
 	Transcript string // the file that the session is written to
 	ID         string
 	Temp       string // where the program has its temporary files; "": /tmp
@@ -26,7 +26,7 @@ var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{7,63}$`)
 // transcript) and those of commands in the background (tasks, below the temporary
 // directory). A file that a link leads to elsewhere is none, nor one that has another
 // name somewhere.
-func (s Session) Keeps(path string) bool {
+func (s AgentSession) Keeps(path string) bool {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return false
 	}
@@ -46,7 +46,7 @@ func (s Session) Keeps(path string) bool {
 }
 
 // roots are the directories of the session, after links, as far as they are safe.
-func (s Session) roots() (all []string) {
+func (s AgentSession) roots() (all []string) {
 	dir, file := filepath.Split(s.Transcript)
 	project := filepath.Clean(dir)
 	if !filepath.IsAbs(s.Transcript) || !idForm.MatchString(s.ID) || file != s.ID+".jsonl" || filepath.Base(filepath.Dir(project)) != "projects" {

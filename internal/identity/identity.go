@@ -15,6 +15,8 @@
 // never from a flag, the environment or standard input.
 //
 // It does not know which keys the daemon accepts; that is access.
+//
+// Its words are those of docs/words.md.
 package identity
 
 import (

@@ -118,7 +118,7 @@ func (j *Journal) commit(tx *store.Tx) error {
 }
 
 // unsigned is the head of a tree.
-func (j *Journal) unsigned(t tree, now time.Time, k kept) head {
+func (j *Journal) unsigned(t tree, now time.Time, k keptCheckpoints) head {
 	return head{origin: j.origin, size: t.size, root: t.root(), chain: t.chain, time: palyra.Time(now), kept: k}
 }
 

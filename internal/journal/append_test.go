@@ -298,7 +298,7 @@ func TestGroupFails(t *testing.T) {
 func TestCommitFailsAfterTheJournal(t *testing.T) {
 	f := newFixture(t)
 	var fail error
-	f.db.Use(store.Hook{Commit: func(*store.Tx) error { return fail }})
+	f.db.Use(store.GroupHook{Commit: func(*store.Tx) error { return fail }})
 	for i := range tileWidth - 1 {
 		if _, err := f.Record(t.Context(), event(i)); err != nil {
 			t.Fatal(err)

@@ -73,4 +73,6 @@
 //
 // A proof (see Proof) holds an entry, the hashes from its leaf to a root and the
 // signed checkpoint with that root.
+//
+// Its words are those of docs/words.md.
 package journal

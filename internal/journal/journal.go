@@ -87,7 +87,7 @@ func New(ctx context.Context, c Config) (*Journal, error) {
 	if err := j.load(ctx); err != nil {
 		return nil, err
 	}
-	c.DB.Use(store.Hook{Begin: j.begin, Commit: j.commit})
+	c.DB.Use(store.GroupHook{Begin: j.begin, Commit: j.commit})
 	return j, nil
 }
 

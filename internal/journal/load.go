@@ -88,7 +88,7 @@ func (j *Journal) loadEmpty(e extent) error {
 	}
 	t := newTree(j.origin)
 	now := j.now()
-	h, err := j.sign(j.unsigned(t, now, kept{known: true}))
+	h, err := j.sign(j.unsigned(t, now, keptCheckpoints{known: true}))
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (j *Journal) loadTail(tx *store.Tx, h head, e extent) error {
 }
 
 // readKept sums up the checkpoints that are kept.
-func readKept(tx *store.Tx) (kept, error) {
-	k := kept{known: true}
+func readKept(tx *store.Tx) (keptCheckpoints, error) {
+	k := keptCheckpoints{known: true}
 	err := tx.Each("SELECT note FROM journal_checkpoints ORDER BY size", nil, func(scan func(...any) error) error {
 		var note string
 		err := scan(&note)

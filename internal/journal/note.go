@@ -58,7 +58,7 @@ type head struct {
 	size        int64
 	root, chain tlog.Hash
 	time        string
-	kept        kept
+	kept        keptCheckpoints
 	tip         string // signed, as it stands in the head row and nowhere else
 	note        string // signed, as a checkpoint
 	key         string
@@ -71,10 +71,10 @@ const tipMark = "head\n"
 
 func (h head) tipText() string { return h.text() + h.kept.text() + tipMark }
 
-// kept says which checkpoints are kept: how many, and a hash over all of them. It
+// keptCheckpoints says which checkpoints are kept: how many, and a hash over all of them. It
 // stands in the signed head, so that none can be taken away, changed or added.
 // Heads from before it was written have none.
-type kept struct {
+type keptCheckpoints struct {
 	known bool
 	count int64
 	sum   tlog.Hash
@@ -82,7 +82,7 @@ type kept struct {
 
 const keptMark = "kept "
 
-func (k kept) text() string {
+func (k keptCheckpoints) text() string {
 	if !k.known {
 		return ""
 	}
@@ -90,28 +90,28 @@ func (k kept) text() string {
 }
 
 // with adds a checkpoint's signed text.
-func (k kept) with(note string) kept {
+func (k keptCheckpoints) with(note string) keptCheckpoints {
 	h := sha256.New()
 	h.Write(k.sum[:])
 	h.Write([]byte(note))
-	return kept{known: true, count: k.count + 1, sum: tlog.Hash(h.Sum(nil))}
+	return keptCheckpoints{known: true, count: k.count + 1, sum: tlog.Hash(h.Sum(nil))}
 }
 
 // cutKept takes the line about checkpoints off the end of a head's text.
-func cutKept(text string) (string, kept, error) {
+func cutKept(text string) (string, keptCheckpoints, error) {
 	i := strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n") + 1
 	line := text[i:]
 	if !strings.HasPrefix(line, keptMark) {
-		return text, kept{}, nil
+		return text, keptCheckpoints{}, nil
 	}
 	count, sum, _ := strings.Cut(strings.TrimSuffix(line[len(keptMark):], "\n"), " ")
-	k := kept{known: true}
+	k := keptCheckpoints{known: true}
 	var err error
 	if k.count, err = strconv.ParseInt(count, 10, 64); err == nil {
 		k.sum, err = tlog.ParseHash(sum)
 	}
 	if err != nil || k.text() != line {
-		return "", kept{}, errors.New("what it says of checkpoints cannot be read")
+		return "", keptCheckpoints{}, errors.New("what it says of checkpoints cannot be read")
 	}
 	return text[:i], k, nil
 }
@@ -247,7 +247,7 @@ func (k keys) openAs(msg, mark string) (head, error) {
 	if !ok {
 		return head{}, errors.New("it is a checkpoint, not the journal's head")
 	}
-	var marks kept
+	var marks keptCheckpoints
 	if mark != "" {
 		if text, marks, err = cutKept(text); err != nil {
 			return head{}, err

@@ -48,8 +48,8 @@ type verifier struct {
 	head   head   // as signed
 	extent extent // as found
 	seen   tree
-	good   int64 // size of the last checkpoint that matched
-	kept   kept  // checkpoints, as found
+	good   int64           // size of the last checkpoint that matched
+	kept   keptCheckpoints // checkpoints, as found
 }
 
 // run reads the head, then the entries in blocks, and holds the one against the

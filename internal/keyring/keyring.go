@@ -16,6 +16,8 @@
 // point of a rotation leaves exactly one of the two keys in force, and the
 // table says which. The package does not protect against a process that runs
 // under the same uid and reads the files.
+//
+// Its words are those of docs/words.md.
 package keyring
 
 import (

@@ -106,7 +106,7 @@ func (r *Ring) Rotate(ctx context.Context, use string, by palyra.Principal) (pal
 	if err != nil {
 		return palyra.Key{}, err // the staged file stays: load decides by the table
 	}
-	r.tell(use)
+	r.notifyUse(use)
 	r.point("key.moved/lost")
 	if err := pl.promote(); err != nil {
 		return palyra.Key{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonInternal, "the %s key is rotated, but its file could not be moved into place", use).
@@ -176,7 +176,7 @@ func (r *Ring) swap(old string, next *Signer, entry TrustKey, now time.Time) {
 	r.signers[next.use] = next
 }
 
-func (r *Ring) tell(use string) {
+func (r *Ring) notifyUse(use string) {
 	r.mu.Lock()
 	listeners := slices.Clone(r.listeners)
 	r.mu.Unlock()

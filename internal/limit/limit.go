@@ -12,6 +12,8 @@
 //
 // It does not know what a request is, nor write anything down: with the daemon it
 // begins anew.
+//
+// Its words are those of docs/words.md.
 package limit
 
 import (

@@ -125,14 +125,14 @@ func (w *Watch) Moved(n int) bool {
 	w.drain()
 	a := w.ways[n]
 	if !a.moved {
-		a.moved = a.elsewhere()
+		a.moved = a.wasMoved()
 	}
 	return a.moved
 }
 
-// elsewhere looks at the way itself: at the numbers of its places, and at the times of
+// wasMoved looks at the way itself: at the numbers of its places, and at the times of
 // change where no watch would have told.
-func (a *way) elsewhere() bool {
+func (a *way) wasMoved() bool {
 	for _, p := range a.places {
 		var st unix.Stat_t
 		if unix.Lstat(p.path, &st) != nil || st.Mode&unix.S_IFMT != p.mode || uint64(st.Dev) != p.dev || st.Ino != p.ino ||
@@ -153,7 +153,7 @@ func (w *Watch) drain() {
 		}
 		if err != nil || n <= 0 {
 			if err != unix.EAGAIN {
-				w.lost()
+				w.blindAll()
 			}
 			return
 		}
@@ -168,7 +168,7 @@ func (w *Watch) drain() {
 func (w *Watch) heard(wd int32, mask uint32) {
 	switch {
 	case mask&unix.IN_Q_OVERFLOW != 0:
-		w.lost()
+		w.blindAll()
 	case mask&(goneLink|unix.IN_UNMOUNT) != 0:
 		for _, n := range w.seen[wd] {
 			w.ways[n].moved = true
@@ -176,8 +176,8 @@ func (w *Watch) heard(wd int32, mask uint32) {
 	}
 }
 
-// lost makes all ways blind: what their watches saw did not come through.
-func (w *Watch) lost() {
+// blindAll makes all ways blind: what their watches saw did not come through.
+func (w *Watch) blindAll() {
 	for _, a := range w.ways {
 		a.blind = true
 	}

@@ -16,20 +16,20 @@ type answer struct{ err error }
 // ending is how a pairing fails after the proof: what the person sees, and what
 // the device is told.
 type ending struct {
-	event event
+	event offerEvent
 	shown palyra.Reason
 	text  string
 	told  error
 }
 
-func lost(text string, err error) *ending {
+func lostEnding(text string, err error) *ending {
 	return &ending{eventLose, palyra.ReasonPairingBroken, text, broken(err)}
 }
 
 // admit asks the person and hands the certificate over. A crash before the answer
 // leaves nothing; one after it leaves a device here that may or may not have
 // stored its certificate, which the offer's last report says.
-func (v *visit) admit(ctx context.Context, f *offer, s session, c Candidate) {
+func (v *visit) admit(ctx context.Context, f *offer, s sharedKey, c Candidate) {
 	answers := make(chan answer, 1)
 	end := v.question(ctx, f, s, c, answers)
 	if end == nil {
@@ -45,7 +45,7 @@ func (v *visit) admit(ctx context.Context, f *offer, s session, c Candidate) {
 
 // question does what admit promises. It closes answers, at the latest some time
 // after it has returned.
-func (v *visit) question(ctx context.Context, f *offer, s session, c Candidate, answers chan answer) *ending {
+func (v *visit) question(ctx context.Context, f *offer, s sharedKey, c Candidate, answers chan answer) *ending {
 	ctx, stop := context.WithTimeout(ctx, askMost)
 	defer stop()
 	ctx, left := context.WithCancelCause(ctx)
@@ -56,7 +56,7 @@ func (v *visit) question(ctx context.Context, f *offer, s session, c Candidate, 
 	if err != nil {
 		close(answers)
 		left(nil)
-		return lost("the device went away", err)
+		return lostEnding("the device went away", err)
 	}
 	go func() {
 		defer close(answers)
@@ -82,7 +82,7 @@ func unanswered(cause, err error) *ending {
 	case errors.Is(cause, errWithdrawn):
 		return &ending{eventLose, palyra.ReasonCancelled, "the offer was withdrawn while a person was asked", problem(palyra.ReasonPairingRefused)}
 	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
-		return lost("the connection ended while a person was asked", cause)
+		return lostEnding("the connection ended while a person was asked", cause)
 	case cause != nil || e.Reason == palyra.ReasonApprovalExpired:
 		return &ending{eventSilence, palyra.ReasonApprovalExpired, "nobody answered the question in time", problem(palyra.ReasonPairingExpired)}
 	}
@@ -94,11 +94,11 @@ func unanswered(cause, err error) *ending {
 }
 
 // deliver gives the device its certificate and waits until it has stored it.
-func (v *visit) deliver(f *offer, s session, issued Issued, answers <-chan answer) *ending {
+func (v *visit) deliver(f *offer, s sharedKey, issued Issued, answers <-chan answer) *ending {
 	device := issued.Device
 	f.settle(eventIssue, func(p *palyra.Pairing) { p.Device = &device })
 	if err := v.hand(s, issued, answers); err != nil {
-		return lost("the device is paired but did not say that it stored its certificate; revoke it if it does not come back", err)
+		return lostEnding("the device is paired but did not say that it stored its certificate; revoke it if it does not come back", err)
 	}
 	// It has everything, whether or not it hears us; before the offer ends, since
 	// the listener may close with it.
@@ -107,7 +107,7 @@ func (v *visit) deliver(f *offer, s session, issued Issued, answers <-chan answe
 	return nil
 }
 
-func (v *visit) hand(s session, issued Issued, answers <-chan answer) error {
+func (v *visit) hand(s sharedKey, issued Issued, answers <-chan answer) error {
 	raw, err := json.Marshal(issued.Device)
 	if err != nil {
 		return err

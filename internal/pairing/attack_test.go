@@ -311,7 +311,7 @@ func TestProofsCoverTheBinding(t *testing.T) {
 	if _, err := b.qrSession(gone); err == nil {
 		t.Error("a session without a token")
 	}
-	if (session{}).check((session{}).tag(labelDevice), labelDevice) {
+	if (sharedKey{}).check((sharedKey{}).tag(labelDevice), labelDevice) {
 		t.Error("a session without a key agrees")
 	}
 }
@@ -334,7 +334,7 @@ func TestNoOfflineGuess(t *testing.T) {
 		for _, seen := range [][]byte{ya, yb} { // passive: not even the right PIN fits
 			x, err := b.exchange(pin(n))
 			must(t, err)
-			for _, role := range []cpace.Role{cpace.Initiator, cpace.Responder} {
+			for _, role := range []cpace.Side{cpace.Initiator, cpace.Responder} {
 				if k, err := b.pinSession(x, seen, role, "d"); err == nil && k.check(tag, labelDevice) {
 					t.Errorf("a transcript confirms PIN %d", n)
 				}

@@ -132,7 +132,7 @@ func (w wire) expect(types ...string) (message, error) {
 	case err != nil:
 		return message{}, broken(err)
 	case m.Type == typeError:
-		return message{}, told(m.Reason, m.AfterMS)
+		return message{}, wireError(m.Reason, m.AfterMS)
 	case !slices.Contains(types, m.Type):
 		return message{}, broken(errSequence)
 	}

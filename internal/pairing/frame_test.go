@@ -102,7 +102,7 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("%v\n%s", err, diff)
 		}
 		// Whatever the other side calls its trouble, the words are ours.
-		e := told(m.Reason, m.AfterMS)
+		e := wireError(m.Reason, m.AfterMS)
 		if e.Text != problem(e.Reason).Text || e.After < 0 || e.After > time.Hour {
 			t.Fatalf("told %+v", e)
 		}
@@ -164,10 +164,10 @@ func TestProblemsHaveRemedies(t *testing.T) {
 			t.Errorf("%s: %+v", r, e)
 		}
 	}
-	if e := told(palyra.ReasonRateLimited, 1500); e.After != 1500*time.Millisecond {
+	if e := wireError(palyra.ReasonRateLimited, 1500); e.After != 1500*time.Millisecond {
 		t.Errorf("after %v", e.After)
 	}
-	if e := told(palyra.ReasonPairingWrongCode, 1500); e.After != 0 {
+	if e := wireError(palyra.ReasonPairingWrongCode, 1500); e.After != 0 {
 		t.Errorf("after %v", e.After)
 	}
 }

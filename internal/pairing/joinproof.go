@@ -13,7 +13,7 @@ import (
 )
 
 // prove shows that the person here knows the code, and returns the daemon's answer.
-func (j *join) prove() (s session, m message, err error) {
+func (j *join) prove() (s sharedKey, m message, err error) {
 	if j.Code != "" {
 		return j.proveToken()
 	}
@@ -38,7 +38,7 @@ func (j *join) prove() (s session, m message, err error) {
 	return s, m, err
 }
 
-func (j *join) proveToken() (s session, m message, err error) {
+func (j *join) proveToken() (s sharedKey, m message, err error) {
 	proof, err := j.binding.qrProof(j.code.Token)
 	if err != nil {
 		return s, m, broken(err)
@@ -63,7 +63,7 @@ func (j *join) last(err error) error {
 
 // trust checks that the daemon knows the code too, and that the authorities it
 // names stand behind the very connection that proved it.
-func (j *join) trust(s session, m message) error {
+func (j *join) trust(s sharedKey, m message) error {
 	impostor := problem(palyra.ReasonPairingImpostor)
 	if !s.welcomed(m) {
 		return impostor
@@ -89,7 +89,7 @@ func (j *join) trust(s session, m message) error {
 // accept checks that the certificate is for this device's key and by one of the
 // authorities beside it. They may be newer than those of the welcome: the tag says
 // that they come from the same daemon.
-func (j *join) accept(s session, m message) (Joined, error) {
+func (j *join) accept(s sharedKey, m message) (Joined, error) {
 	if !s.issued(m) {
 		return Joined{}, problem(palyra.ReasonPairingImpostor)
 	}

@@ -165,7 +165,7 @@ func (f *offer) take() []palyra.Pairing {
 
 // move applies e and reports it; f.mu is held. An event that the state does not
 // know changes nothing.
-func (f *offer) move(e event, change func(*palyra.Pairing)) bool {
+func (f *offer) move(e offerEvent, change func(*palyra.Pairing)) bool {
 	to, ok := next(f.view.State, e)
 	if !ok {
 		return false

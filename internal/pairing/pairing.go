@@ -19,6 +19,8 @@
 //
 // It keeps nothing: the registry, the authority, the gate and the device's store
 // are the caller's.
+//
+// Its words are those of docs/words.md.
 package pairing
 
 import (

@@ -41,8 +41,8 @@ func problem(r palyra.Reason) *palyra.Error {
 
 func broken(err error) error { return problem(palyra.ReasonPairingBroken).WithCause(err) }
 
-// told turns what the wire says into an error of ours.
-func told(r palyra.Reason, afterMS int64) *palyra.Error {
+// wireError turns what the wire says into an error of ours.
+func wireError(r palyra.Reason, afterMS int64) *palyra.Error {
 	e := problem(r)
 	if after := time.Duration(min(max(afterMS, 0), time.Hour.Milliseconds())) * time.Millisecond; after > 0 && e.Code == palyra.Exhausted {
 		e = e.WithAfter(after)

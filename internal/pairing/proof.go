@@ -57,17 +57,17 @@ func (b binding) exchange(pin palyra.Secret) (x *cpace.Exchange, err error) {
 
 // pinSession finishes the exchange. The device's name is covered, so that it is
 // the one the person reads.
-func (b binding) pinSession(x *cpace.Exchange, peer []byte, role cpace.Role, name string) (session, error) {
+func (b binding) pinSession(x *cpace.Exchange, peer []byte, role cpace.Side, name string) (sharedKey, error) {
 	isk, err := x.Finish(peer, role, []byte(name), nil)
 	if err != nil {
-		return session{}, err
+		return sharedKey{}, err
 	}
 	defer clear(isk)
 	return b.session(isk, pinContext)
 }
 
 // qrSession derives the keys behind a token.
-func (b binding) qrSession(token palyra.Secret) (s session, err error) {
+func (b binding) qrSession(token palyra.Secret) (s sharedKey, err error) {
 	err = token.Use(func(t []byte) error {
 		if len(t) != tokenSize { // a token that was destroyed is empty: anyone knows that key
 			return errors.New("pairing: no token")
@@ -94,52 +94,52 @@ func (b binding) qrProof(token palyra.Secret) (proof []byte, err error) {
 	return proof, err
 }
 
-func (b binding) session(secret []byte, context string) (session, error) {
+func (b binding) session(secret []byte, context string) (sharedKey, error) {
 	info := string(cpace.LV([]byte(context), b.server[:], b.device[:]))
 	key, err := hkdf.Key(sha256.New, secret, b.exporter, info, sha256.Size)
 	if err != nil {
-		return session{}, fmt.Errorf("pairing: session: %w", err)
+		return sharedKey{}, fmt.Errorf("pairing: session: %w", err)
 	}
-	return session{key: key}, nil
+	return sharedKey{key: key}, nil
 }
 
-// session is what both sides share once both know the code.
-type session struct{ key []byte }
+// sharedKey is what both sides share once both know the code.
+type sharedKey struct{ key []byte }
 
 // tag authenticates parts under a label. The labels differ by direction and step,
 // so that no tag is good anywhere else.
-func (s session) tag(label string, parts ...[]byte) []byte {
+func (s sharedKey) tag(label string, parts ...[]byte) []byte {
 	m := hmac.New(sha256.New, s.key)
 	m.Write(cpace.LV(append([][]byte{[]byte(label)}, parts...)...))
 	return m.Sum(nil)
 }
 
 // check compares in constant time. A session without a key agrees to nothing.
-func (s session) check(tag []byte, label string, parts ...[]byte) bool {
+func (s sharedKey) check(tag []byte, label string, parts ...[]byte) bool {
 	return len(s.key) == sha256.Size && hmac.Equal(tag, s.tag(label, parts...))
 }
 
-func (s session) confirm() []byte { return s.tag(labelDevice) }
+func (s sharedKey) confirm() []byte { return s.tag(labelDevice) }
 
-func (s session) welcome(stateID string, authorities [][]byte) message {
+func (s sharedKey) welcome(stateID string, authorities [][]byte) message {
 	return message{
 		Type: typeWelcome, StateID: stateID, Authorities: authorities,
 		Tag: s.tag(labelWelcome, []byte(stateID), cpace.LV(authorities...)),
 	}
 }
 
-func (s session) welcomed(m message) bool {
+func (s sharedKey) welcomed(m message) bool {
 	return s.check(m.Tag, labelWelcome, []byte(m.StateID), cpace.LV(m.Authorities...))
 }
 
-func (s session) issue(device, certificate []byte, authorities [][]byte) message {
+func (s sharedKey) issue(device, certificate []byte, authorities [][]byte) message {
 	return message{
 		Type: typeIssued, Device: device, Certificate: certificate, Authorities: authorities,
 		Tag: s.tag(labelIssued, device, certificate, cpace.LV(authorities...)),
 	}
 }
 
-func (s session) issued(m message) bool {
+func (s sharedKey) issued(m message) bool {
 	return s.check(m.Tag, labelIssued, m.Device, m.Certificate, cpace.LV(m.Authorities...))
 }
 

@@ -20,7 +20,7 @@ func (o *Office) Serve(ctx context.Context, conn *tls.Conn) {
 	defer stop()
 	address := conn.RemoteAddr().String()
 	w := wire{conn: conn, patience: o.patience}
-	if !take(o.slots) {
+	if !tryAcquire(o.slots) {
 		o.turn(ctx, w, address)
 		return
 	}
@@ -48,7 +48,7 @@ func (o *Office) Serve(ctx context.Context, conn *tls.Conn) {
 	}
 }
 
-func take(slots chan struct{}) bool {
+func tryAcquire(slots chan struct{}) bool {
 	select {
 	case slots <- struct{}{}:
 		return true
@@ -59,7 +59,7 @@ func take(slots chan struct{}) bool {
 
 // turn tells a device that there are too many; beyond a number not even that.
 func (o *Office) turn(ctx context.Context, w wire, address string) {
-	if !take(o.turned) {
+	if !tryAcquire(o.turned) {
 		return
 	}
 	defer func() { <-o.turned }()
@@ -152,7 +152,7 @@ func (v *visit) hello() (message, error) {
 }
 
 // prove has the device show that it knows the code.
-func (v *visit) prove(f *offer, hello message) (session, error) {
+func (v *visit) prove(f *offer, hello message) (sharedKey, error) {
 	if hello.Method == methodQR {
 		return v.proveToken(f, hello)
 	}
@@ -160,35 +160,35 @@ func (v *visit) prove(f *offer, hello message) (session, error) {
 	x, err := v.binding.exchange(f.pin)
 	f.mu.Unlock()
 	if err != nil {
-		return session{}, broken(err)
+		return sharedKey{}, broken(err)
 	}
 	share := x.Message()
 	s, err := v.binding.pinSession(x, hello.Share, cpace.Responder, hello.Name)
 	if err != nil {
-		return session{}, broken(err)
+		return sharedKey{}, broken(err)
 	}
 	if err := v.w.send(message{Type: typeShare, Share: share}); err != nil {
-		return session{}, err
+		return sharedKey{}, err
 	}
 	m, err := v.w.receive(v.w.patience, typeConfirm)
 	if err != nil {
-		return session{}, err
+		return sharedKey{}, err
 	}
 	if !s.check(m.Tag, labelDevice) {
-		return session{}, problem(palyra.ReasonPairingWrongCode)
+		return sharedKey{}, problem(palyra.ReasonPairingWrongCode)
 	}
 	return s, nil
 }
 
-func (v *visit) proveToken(f *offer, hello message) (session, error) {
+func (v *visit) proveToken(f *offer, hello message) (sharedKey, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	want, err := v.binding.qrProof(f.token)
 	if err != nil {
-		return session{}, broken(err)
+		return sharedKey{}, broken(err)
 	}
 	if !hmac.Equal(hello.Tag, want) {
-		return session{}, problem(palyra.ReasonPairingWrongCode)
+		return sharedKey{}, problem(palyra.ReasonPairingWrongCode)
 	}
 	return v.binding.qrSession(f.token)
 }

@@ -27,7 +27,7 @@ var (
 		palyra.PairingOffered, palyra.PairingTrying, palyra.PairingProven, palyra.PairingIssued, palyra.PairingDone,
 		palyra.PairingRefused, palyra.PairingExpired, palyra.PairingLocked, palyra.PairingGone,
 	}
-	everyEvent = []event{
+	everyEvent = []offerEvent{
 		eventTry, eventMiss, eventLock, eventProve, eventExpire, eventWithdraw, eventIssue, eventDeny, eventSilence, eventLose, eventAck,
 	}
 )
@@ -46,7 +46,7 @@ func TestEveryMove(t *testing.T) {
 		}
 		for k, e := range everyEvent {
 			want := cells[k+1]
-			to, ok := next(from, event(events[k]))
+			to, ok := next(from, offerEvent(events[k]))
 			if !ok {
 				to = "-"
 			}

@@ -12,7 +12,7 @@ import (
 
 // met is a device's side that has proven the code and a session for it, without a
 // network in between.
-func met(t *testing.T) (*join, session, *host) {
+func met(t *testing.T) (*join, sharedKey, *host) {
 	t.Helper()
 	h := newHost(t)
 	h.show()

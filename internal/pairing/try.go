@@ -89,7 +89,7 @@ func (f *offer) asked(approval palyra.ID) {
 }
 
 // settle is move for what follows the proof.
-func (f *offer) settle(e event, change func(*palyra.Pairing)) bool {
+func (f *offer) settle(e offerEvent, change func(*palyra.Pairing)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.move(e, change)

@@ -6,6 +6,8 @@
 // workspace, the limits. Resolving looks at the world and changes nothing. The
 // same call in the same world gives the same plan and so the same digest; the
 // runner resolves again at launch and refuses when the digest differs.
+//
+// Its words are those of docs/words.md.
 package plan
 
 import (

@@ -17,6 +17,8 @@
 //
 // The package does not ask people, does not run anything and does not parse
 // command lines. It is the one home of the Cedar library.
+//
+// Its words are those of docs/words.md.
 package policy
 
 import (

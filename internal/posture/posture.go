@@ -17,6 +17,8 @@
 //
 // It does not prove that there is no other way out, does not judge whether a call
 // may run with what it found, and starts nothing itself: a Runner does.
+//
+// Its words are those of docs/words.md.
 package posture
 
 import (
@@ -155,7 +157,7 @@ func (h *Host) tier(ctx context.Context, tier palyra.Tier) palyra.TierPosture {
 	return t
 }
 
-func (h *Host) strike(s *stage) {
+func (h *Host) strike(s *testbed) {
 	if err := s.strike(); err != nil {
 		h.Log.Warn("what was planted for probes could not be removed", "dir", s.dir, "err", err)
 	}
@@ -170,7 +172,7 @@ func limits() palyra.Limits {
 const probeTime = 30 * time.Second
 
 // try runs one probe and judges it.
-func (h *Host) try(ctx context.Context, tier palyra.Tier, s *stage, pr probe) palyra.Probe {
+func (h *Host) try(ctx context.Context, tier palyra.Tier, s *testbed, pr probe) palyra.Probe {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	held, detail := h.act(ctx, tier, s, pr)
@@ -182,7 +184,7 @@ func (h *Host) try(ctx context.Context, tier palyra.Tier, s *stage, pr probe) pa
 	return p
 }
 
-func (h *Host) act(ctx context.Context, tier palyra.Tier, s *stage, pr probe) (held bool, detail string) {
+func (h *Host) act(ctx context.Context, tier palyra.Tier, s *testbed, pr probe) (held bool, detail string) {
 	var err error
 	if s.nonce, err = random(); err != nil {
 		return false, "it could not be prepared: " + err.Error()

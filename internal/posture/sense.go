@@ -14,7 +14,7 @@ import (
 )
 
 // control uses from outside what a probe is after: it must be there, and be seen.
-func (s *stage) control(pr probe) error {
+func (s *testbed) control(pr probe) error {
 	if pr.act[0] == "read" {
 		b, err := os.ReadFile(s.place(pr.act[1]))
 		if err == nil && string(b) != s.token {
@@ -44,7 +44,7 @@ func (s *stage) control(pr probe) error {
 }
 
 // seen says what a probe brought about outside, "" if nothing.
-func (s *stage) seen(pr probe, x Exit, f finding) string {
+func (s *testbed) seen(pr probe, x Exit, f finding) string {
 	for _, flow := range x.Flows {
 		if flow.Verdict != "deny" || flow.Address != "" {
 			return fmt.Sprintf("the guard let %s:%d pass", palyra.Clip(flow.Host, 80), flow.Port)
@@ -76,7 +76,7 @@ func (s *stage) seen(pr probe, x Exit, f finding) string {
 }
 
 // worked: the program read its workspace and wrote to it.
-func (s *stage) worked(f finding) string {
+func (s *testbed) worked(f finding) string {
 	text, err := s.read("workspace/result")
 	switch {
 	case err != nil:
@@ -88,7 +88,7 @@ func (s *stage) worked(f finding) string {
 }
 
 // untouched: the sealed file is as it was planted.
-func (s *stage) untouched() error {
+func (s *testbed) untouched() error {
 	text, err := s.read("workspace/.git/config")
 	if err == nil && text != s.token {
 		err = errors.New("it has other content")
@@ -97,7 +97,7 @@ func (s *stage) untouched() error {
 }
 
 // quarantined: what was made under a sealed name is gone, and was reported.
-func (s *stage) quarantined(x Exit, f finding) string {
+func (s *testbed) quarantined(x Exit, f finding) string {
 	if _, err := os.Lstat(s.place("$newseal")); !errors.Is(err, os.ErrNotExist) {
 		return "the new sealed path is still there"
 	}
@@ -109,7 +109,7 @@ func (s *stage) quarantined(x Exit, f finding) string {
 
 // read reads a small file of the stage, which is not ours alone: it follows
 // nothing that leads out, and waits for nobody.
-func (s *stage) read(name string) (string, error) {
+func (s *testbed) read(name string) (string, error) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return "", err

@@ -14,12 +14,12 @@ import (
 	"palyra/internal/ulid"
 )
 
-// stage is what is planted for the probes of one tier, and where they run.
+// testbed is what is planted for the probes of one tier, and where they run.
 //
 //	dir/workspace  the probes' own: token, link → the secret, out → outside
 //	dir/outside    what they are after: secret, socket, and where nothing may be made
 //	dir/private    home, tmp and exe of the runs
-type stage struct {
+type testbed struct {
 	dir, workspace, outside, private string
 	uid, gid                         int64
 	token                            string // what only who reaches something planted can know
@@ -42,8 +42,8 @@ func random() (string, error) {
 }
 
 // stage plants everything. With an error nothing stays.
-func (h *Host) stage() (s *stage, err error) {
-	s = &stage{uid: h.UID, gid: h.GID}
+func (h *Host) stage() (s *testbed, err error) {
+	s = &testbed{uid: h.UID, gid: h.GID}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.strike())
@@ -68,7 +68,7 @@ func (h *Host) stage() (s *stage, err error) {
 
 // furnish makes directories and files. They are given to the run's user when all
 // of them are there, so that nobody can lead us elsewhere meanwhile.
-func (s *stage) furnish() error {
+func (s *testbed) furnish() error {
 	dirs := []string{
 		s.workspace, filepath.Join(s.workspace, ".git"), s.outside, s.private,
 		filepath.Join(s.private, "home"), filepath.Join(s.private, "tmp"), filepath.Join(s.private, "exe"),
@@ -103,7 +103,7 @@ func (s *stage) furnish() error {
 }
 
 // give makes all of it the run's user's.
-func (s *stage) give() error {
+func (s *testbed) give() error {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *stage) give() error {
 }
 
 // place says what a word of a probe stands for.
-func (s *stage) place(word string) string {
+func (s *testbed) place(word string) string {
 	switch word {
 	case "$program":
 		return filepath.Join(s.workspace, "probe")
@@ -146,7 +146,7 @@ func (s *stage) place(word string) string {
 	return s.planted(word)
 }
 
-func (s *stage) planted(word string) string {
+func (s *testbed) planted(word string) string {
 	switch word {
 	case "$tcp":
 		return s.tcp.address
@@ -169,7 +169,7 @@ func (s *stage) planted(word string) string {
 }
 
 // job is a probe as the tier gets it.
-func (s *stage) job(pr probe) Job {
+func (s *testbed) job(pr probe) Job {
 	j := Job{
 		Call: palyra.ID(ulid.New(time.Now())), Path: s.place("$program"), Argv: []string{"palyra-cell", "probe", s.nonce},
 		Workspace: s.workspace, Private: s.private, UID: s.uid, GID: s.gid, Limits: limits(), Seals: pr.seals, Network: pr.network,
@@ -184,7 +184,7 @@ func (s *stage) job(pr probe) Job {
 }
 
 // tidy makes the stage as it was, for the next probe.
-func (s *stage) tidy() error {
+func (s *testbed) tidy() error {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *stage) tidy() error {
 }
 
 // reseal plants the sealed file anew.
-func (s *stage) reseal(root *os.Root) error {
+func (s *testbed) reseal(root *os.Root) error {
 	const dir, file = "workspace/.git", "workspace/.git/config"
 	return errors.Join(
 		root.RemoveAll(dir), root.RemoveAll(dir+"-probe"), root.Mkdir(dir, 0o755), root.WriteFile(file, []byte(s.token), 0o600),
@@ -212,7 +212,7 @@ func (s *stage) reseal(root *os.Root) error {
 }
 
 // strike takes everything away.
-func (s *stage) strike() error {
+func (s *testbed) strike() error {
 	var errs []error
 	for _, l := range []*listener{s.tcp, s.unix, s.abstract} {
 		if l != nil {

@@ -17,7 +17,7 @@ const longestSocket = 100
 const longestCommand = 512
 
 // listen plants what waits: listeners, sockets, ourselves as a process.
-func (s *stage) listen() (err error) {
+func (s *testbed) listen() (err error) {
 	if s.tcp, err = plant("tcp", "127.0.0.1:0", s.token); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ package posture
 
 import "palyra"
 
-func (s *stage) listen() error {
+func (s *testbed) listen() error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "nothing can be tried out on this system yet")
 }
 

@@ -58,7 +58,7 @@ func (b *builder) finish() (Resolved, error) {
 	}
 	for _, name := range b.unseal {
 		if !slices.Contains(b.out.Seals, name) {
-			return Resolved{}, bad("the profile %s unseals %q, which is not sealed", b.out.Name, name)
+			return Resolved{}, badProfile("the profile %s unseals %q, which is not sealed", b.out.Name, name)
 		}
 		b.out.Seals = slices.DeleteFunc(b.out.Seals, func(s string) bool { return s == name })
 	}
@@ -122,7 +122,7 @@ func (b *builder) mounts(d *definition) error {
 			b.out.Notes = append(b.out.Notes, source+" does not exist and is left out")
 			continue
 		case err != nil:
-			return bad("the profile %s mounts %s, which cannot be found", d.name, source).WithRemedy("correct %s, or run 'palyra setup' again", d.source).WithCause(err)
+			return badProfile("the profile %s mounts %s, which cannot be found", d.name, source).WithRemedy("correct %s, or run 'palyra setup' again", d.source).WithCause(err)
 		}
 		if err := b.mayMount(d, source, real, target); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (b *builder) mount(d *definition, m palyra.Mount) error {
 			return nil
 		}
 		if have.Target == m.Target {
-			return bad("the profile %s mounts something at %s, where %s lies already", d.name, m.Target, have.Source)
+			return badProfile("the profile %s mounts something at %s, where %s lies already", d.name, m.Target, have.Source)
 		}
 	}
 	b.out.Mounts = append(b.out.Mounts, m)
@@ -216,7 +216,7 @@ func (b *builder) path(d *definition) error {
 func (b *builder) files(d *definition) error {
 	for _, f := range d.file.Files {
 		if subpath.Within(b.ws.Path, f.Target) {
-			return bad("the profile %s lays the file %s into the workspace", d.name, f.Target)
+			return badProfile("the profile %s lays the file %s into the workspace", d.name, f.Target)
 		}
 		b.lay(palyra.RoomFile{Target: f.Target, Text: f.Text})
 	}

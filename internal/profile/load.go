@@ -68,7 +68,7 @@ func (s *Set) look() ([]string, string, error) {
 		return nil, "none", nil
 	}
 	if err != nil {
-		return nil, "", bad("the directory of profiles %s cannot be read", s.config.Dir).WithCause(err)
+		return nil, "", badProfile("the directory of profiles %s cannot be read", s.config.Dir).WithCause(err)
 	}
 	var names []string
 	var mark strings.Builder
@@ -77,11 +77,11 @@ func (s *Set) look() ([]string, string, error) {
 			continue
 		}
 		if names = append(names, e.Name()); len(names) > maxOwn {
-			return nil, "", bad("there are more than %d profiles in %s", maxOwn, s.config.Dir)
+			return nil, "", badProfile("there are more than %d profiles in %s", maxOwn, s.config.Dir)
 		}
 		info, err := e.Info()
 		if err != nil {
-			return nil, "", bad("the profile %s cannot be read", filepath.Join(s.config.Dir, e.Name())).WithCause(err)
+			return nil, "", badProfile("the profile %s cannot be read", filepath.Join(s.config.Dir, e.Name())).WithCause(err)
 		}
 		fmt.Fprintf(&mark, "%s %d %d %v %s\n", e.Name(), info.Size(), info.ModTime().UnixNano(), info.Mode(), trace(info))
 	}
@@ -119,16 +119,16 @@ func read(path string) ([]byte, error) {
 	}
 	f, err := openPlain(path)
 	if err != nil {
-		return nil, bad("the profile %s cannot be read", path).WithCause(err)
+		return nil, badProfile("the profile %s cannot be read", path).WithCause(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, bad("the profile %s is not a regular file", path).WithCause(err)
+		return nil, badProfile("the profile %s is not a regular file", path).WithCause(err)
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, bad("the profile %s cannot be read", path).WithCause(err)
+		return nil, badProfile("the profile %s cannot be read", path).WithCause(err)
 	}
 	return raw, nil
 }

@@ -17,6 +17,8 @@
 //
 // What it does not do: it opens no network, it mounts nothing itself, and it does
 // not decide whether a call may use a profile.
+//
+// Its words are those of docs/words.md.
 package profile
 
 import (
@@ -156,10 +158,10 @@ func chain(all map[string]*definition, name string) ([]*definition, error) {
 		case d == nil && len(way) == 0:
 			return unknown(all, name)
 		case d == nil:
-			return bad("the profile %s includes %s, which does not exist", way[len(way)-1], name).
+			return badProfile("the profile %s includes %s, which does not exist", way[len(way)-1], name).
 				WithRemedy("correct %s; see 'palyra sandbox profiles'", all[way[len(way)-1]].source)
 		case slices.Contains(way, name):
-			return bad("the profile %s includes itself: %s", name, strings.Join(append(way, name), " → "))
+			return badProfile("the profile %s includes itself: %s", name, strings.Join(append(way, name), " → "))
 		case slices.Contains(out, d):
 			return nil
 		}
@@ -185,7 +187,7 @@ func unknown(all map[string]*definition, name string) error {
 		WithRemedy("there are %s, and none for nothing at all; see 'palyra sandbox profiles'", strings.Join(names, ", "))
 }
 
-func bad(format string, args ...any) *palyra.Error {
+func badProfile(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonBadProfile, format, args...).WithRemedy("see 'palyra sandbox profiles'")
 }
 

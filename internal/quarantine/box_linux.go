@@ -276,7 +276,7 @@ func (r *removal) raise(top int, name string) error {
 			if unix.Unlinkat(int(sub.Fd()), n, 0) == nil || unix.Unlinkat(int(sub.Fd()), n, unix.AT_REMOVEDIR) == nil {
 				continue
 			}
-			if err := r.up(top, int(sub.Fd()), n); err != nil {
+			if err := r.moveUp(top, int(sub.Fd()), n); err != nil {
 				return err
 			}
 		}
@@ -286,8 +286,8 @@ func (r *removal) raise(top int, name string) error {
 	}
 }
 
-// up moves a directory into top, under a name that is free.
-func (r *removal) up(top, sub int, name string) error {
+// moveUp moves a directory into top, under a name that is free.
+func (r *removal) moveUp(top, sub int, name string) error {
 	for {
 		if err := r.pass(); err != nil {
 			return err

@@ -146,7 +146,7 @@ func (l *look) directory(at string) error {
 	fd, err := l.open(at)
 	if err != nil { // of those that wait, only what changed is worth a word
 		if errors.Is(err, unix.EACCES) && l.changed(l.top, at) {
-			l.tell(at)
+			l.report(at)
 		}
 		return nil
 	}
@@ -173,7 +173,7 @@ func (l *look) directory(at string) error {
 			}
 		}
 		if l.isOwn(typ) && l.changed(fd, string(name)) {
-			l.tell(path)
+			l.report(path)
 		}
 		return nil
 	})
@@ -184,11 +184,11 @@ func (l *look) directory(at string) error {
 			}
 		}
 		if fresh {
-			l.tell(at)
+			l.report(at)
 		}
 		return err // what it consists of is nobody's repository
 	}
-	l.later(below)
+	l.deferDirs(below)
 	return err
 }
 
@@ -262,8 +262,8 @@ func (l *look) isOwn(typ byte) bool {
 	return false
 }
 
-// later has directories looked at later.
-func (l *look) later(below []string) {
+// deferDirs has directories looked at later.
+func (l *look) deferDirs(below []string) {
 	for _, path := range below {
 		rank := rankRest
 		if l.changed(l.top, path) {
@@ -294,7 +294,7 @@ func (l *look) isDir(dir int, name string) bool {
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-func (l *look) tell(path string) {
+func (l *look) report(path string) {
 	if path == "" {
 		path = "."
 	}

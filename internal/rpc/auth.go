@@ -168,14 +168,14 @@ func (a *auth) lacks(r *request) error {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "the device %s has the role %s, which does not hold the permission %s",
 			d.Name, r.caller.Role, r.access.Permission).
 			WithRemedy("do it on the daemon's own machine, or pair this one again, under another name, with a role that holds it: palyra device pair --role %s; 'palyra access roles' lists them",
-				a.least(r.access.Permission))
+				a.leastRole(r.access.Permission))
 	}
 	return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s", r.caller.Principal, r.access.Permission).
 		WithRemedy("ask an owner for a role that has it")
 }
 
-// least is the role of people that holds a permission and little else.
-func (a *auth) least(permission string) palyra.Role {
+// leastRole is the role of people that holds a permission and little else.
+func (a *auth) leastRole(permission string) palyra.Role {
 	for _, role := range palyra.PeopleRoles() {
 		if a.Roles.Permits(role, permission, true) {
 			return role

@@ -75,8 +75,8 @@ func (b *timedBody) begin() {
 	b.deadline(b.since.Add(pace.Within(b.limit, 0)))
 }
 
-// more gives a body of which something came the time that goes with it.
-func (b *timedBody) more(n int) {
+// extend gives a body of which something came the time that goes with it.
+func (b *timedBody) extend(n int) {
 	b.got += int64(n)
 	b.deadline(b.since.Add(pace.Within(b.limit, b.got)))
 }
@@ -117,7 +117,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 			b.begin()
 		}
 		if err == nil {
-			b.more(n)
+			b.extend(n)
 		}
 		if !b.bodies.take(int64(n)) {
 			return 0, errNoRoom

@@ -112,8 +112,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// then adds something to do when the connection is closed, which it may be.
-func (c *counted) then(f func()) {
+// onClose adds something to do when the connection is closed, which it may be.
+func (c *counted) onClose(f func()) {
 	c.mu.Lock()
 	over := c.over
 	if !over {

@@ -157,8 +157,8 @@ func (v *visit) hold(id string, since int64) error {
 	return nil
 }
 
-// over is the end of the visit.
-func (v *visit) over() {
+// finish is the end of the visit.
+func (v *visit) finish() {
 	for _, leave := range v.under {
 		leave()
 	}

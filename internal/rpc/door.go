@@ -143,7 +143,7 @@ func (g *admission) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	v := &visit{live: g.live, door: g.door.name, cancel: cancel}
-	defer v.over()
+	defer v.finish()
 	if err := g.room(v, p); err != nil {
 		g.alarm.flood(g.door.name, palyra.ReasonRateLimited)
 		g.refuse(w, r, palyra.AsError(err))

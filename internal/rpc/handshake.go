@@ -214,7 +214,7 @@ func (h *handshakes) peer(ctx context.Context, c net.Conn) context.Context {
 	until := state.PeerCertificates[0].NotAfter
 	lapse := time.AfterFunc(until.Sub(h.server.Now()), func() { _ = raw.Close() })
 	if counted, ok := raw.(*counted); ok {
-		counted.then(func() {
+		counted.onClose(func() {
 			lapse.Stop()
 			leave()
 		})

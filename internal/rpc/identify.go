@@ -38,7 +38,7 @@ func (a *auth) identify(ctx context.Context, r *request, h http.Header) (err err
 	case given:
 		return a.byToken(ctx, r, token)
 	case r.peer.room != nil:
-		r.inside(*r.peer.room)
+		r.asRoomAgent(*r.peer.room)
 	case r.peer.device != "":
 		return a.byDevice(ctx, r, h)
 	case r.peer.console:
@@ -68,9 +68,9 @@ func (a *auth) agentOf(ctx context.Context, r *request, agent palyra.Agent, cred
 	return err
 }
 
-// inside makes the caller the agent of a room. Its credential is the room's, so that
+// asRoomAgent makes the caller the agent of a room. Its credential is the room's, so that
 // it uses up nobody else's share, and ends with that of its agent.
-func (r *request) inside(room AgentSocket) {
+func (r *request) asRoomAgent(room AgentSocket) {
 	r.agent(room.Agent, ByRoom)
 	r.caller.CredentialID, r.behind = "room:"+string(room.Call), string(room.Agent.Principal)
 	r.caller.Room, r.caller.Line, r.caller.Origin = room.Call, room.Line, room.Origin

@@ -113,9 +113,9 @@ func (s *Server) leaving() (out []*door) {
 	return out
 }
 
-// gone waits, but not for ever, until the doors that came and went are served no
+// waitDoorsGone waits, but not for ever, until the doors that came and went are served no
 // more.
-func (s *Server) gone(ctx context.Context) {
+func (s *Server) waitDoorsGone(ctx context.Context) {
 	over := make(chan struct{})
 	go func() {
 		s.guests.Wait()

@@ -108,8 +108,8 @@ type Roles interface {
 	Permits(role palyra.Role, permission string, signed bool) bool
 }
 
-// Journal records what should not happen.
-type Journal interface {
+// AlertRecorder records what should not happen.
+type AlertRecorder interface {
 	// Record makes events durable in a transaction of their own.
 	Record(ctx context.Context, events ...palyra.Event) (palyra.Position, error)
 }
@@ -148,7 +148,7 @@ type Config struct {
 	Access         Access
 	Agents         Agents
 	Roles          Roles
-	Journal        Journal
+	Journal        AlertRecorder
 	Limits         Limits // nil: none
 	Services       []Service
 	Log            *slog.Logger
@@ -319,7 +319,7 @@ func (s *Server) shut() error {
 		_ = d.close() // what is left was given its time
 	}
 	err := s.close()
-	s.gone(ctx)
+	s.waitDoorsGone(ctx)
 	if late != nil {
 		s.Log.Warn("requests were cut off at the stop")
 	}
@@ -344,6 +344,6 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.stop)
 	defer cancel()
 	err := s.close()
-	s.gone(ctx)
+	s.waitDoorsGone(ctx)
 	return err
 }

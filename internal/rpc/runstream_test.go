@@ -317,7 +317,7 @@ func TestRunStreamBadMessages(t *testing.T) {
 }
 
 // waitReaders waits until so many follow a tape.
-func waitReaders(t *testing.T, tape *rpctest.Tape, n int) {
+func waitReaders(t *testing.T, tape *rpctest.FakeTape, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

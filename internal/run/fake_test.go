@@ -314,7 +314,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	if w.commit != nil {
-		w.db.Use(store.Hook{Commit: func(*store.Tx) error { return w.commit() }})
+		w.db.Use(store.GroupHook{Commit: func(*store.Tx) error { return w.commit() }})
 	}
 	old := w.parts
 	w.parts = &parts{

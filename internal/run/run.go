@@ -13,6 +13,8 @@
 //
 // The package does not judge, ask or run anything itself, the gate does; nor
 // does it know what drives a run: a Driver is passed in.
+//
+// Its words are those of docs/words.md.
 package run
 
 import (

@@ -79,13 +79,13 @@ const (
 // planted are the repositories that were made or changed in the run's caches since it
 // began. They stay: package managers keep repositories there, and nothing tells theirs
 // from others. What leads the host to them is taken away instead, which is the link.
-func (l *launch) planted() (out []palyra.Remnant) {
+func (l *runStart) planted() (out []palyra.Remnant) {
 	if len(l.caches.dirs) == 0 {
 		return nil
 	}
 	s := repofind.Search{Since: l.caches.since, Entries: cacheEntries, Most: mostPlanted}
 	var all []repofind.Found
-	err := as(l.who, func() error { all = s.In(l.caches.dirs...); return nil })
+	err := runAs(l.who, func() error { all = s.In(l.caches.dirs...); return nil })
 	for i, dir := range l.caches.dirs {
 		name, found := filepath.Base(dir), repofind.Found{Err: err}
 		if err == nil {
@@ -123,7 +123,7 @@ func makeDir(dir *os.File, name string, who identity, last bool) (*os.File, erro
 	err := unix.Mkdirat(int(dir.Fd()), name, 0o700)
 	switch {
 	case err == nil:
-		err = own(int(dir.Fd()), name, uid, who.gid, mode)
+		err = setOwner(int(dir.Fd()), name, uid, who.gid, mode)
 	case errors.Is(err, unix.EEXIST):
 		err = nil
 	}

@@ -33,8 +33,8 @@ func (r *Runner) check(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	if err != nil {
 		return nil, plan.Stopped(ctx, err)
 	}
-	if lacks := Lacks(without(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
+	if lacks := Lacks(withoutMechanisms(plan.Enforcement, Sealed), r.ours(b, held)); len(lacks) > 0 {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", fewNames(lacks)).
 			WithRemedy("propose the call anew: it is then judged by what holds now")
 	}
 	return b, nil
@@ -91,14 +91,14 @@ func executableChanged(path string, cause error) error {
 	return palyra.PlanChanged("the executable " + show(path)).WithCause(cause)
 }
 
-// without is a promise but for some mechanisms.
-func without(e palyra.Enforcement, names ...string) palyra.Enforcement {
+// withoutMechanisms is a promise but for some mechanisms.
+func withoutMechanisms(e palyra.Enforcement, names ...string) palyra.Enforcement {
 	e.Mechanisms = slices.DeleteFunc(slices.Clone(e.Mechanisms), func(m string) bool { return slices.Contains(names, m) })
 	return e
 }
 
-// some joins the first few of a list and counts the rest.
-func some(what []string) string {
+// fewNames joins the first few of a list and counts the rest.
+func fewNames(what []string) string {
 	const shown = 4
 	s := strings.Join(what[:min(shown, len(what))], ", ")
 	if n := len(what) - shown; n > 0 {

@@ -102,8 +102,8 @@ type Staging interface {
 // agentSocket is where a command looks for it below PALYRA_HOME.
 const agentSocket = cell.RoomPalyra + "/run/agent.sock"
 
-// Guard is the only way out of a run's own network.
-type Guard interface {
+// EgressGuard is the only way out of a run's own network.
+type EgressGuard interface {
 	// Mode is how the guard decides: strict, preflight or none.
 	Mode() palyra.NetworkMode
 	// Mechanisms names what holds for the network of a run, and what the

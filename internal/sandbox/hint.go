@@ -31,7 +31,7 @@ func hint(p palyra.Plan, res *palyra.Result) *palyra.Error {
 	var outside *palyra.Error
 	for line := range bytes.Lines(said) {
 		text := string(line)
-		busy, fixed := meets(text, busyWords), meets(text, fixedWords)
+		busy, fixed := hasWords(text, busyWords), hasWords(text, fixedWords)
 		if name := sealedIn(p.Seals, text); name != "" && (busy || fixed) {
 			return sealedHint(name)
 		}
@@ -54,7 +54,7 @@ var (
 	fixedWords = []string{"read-only file system", "EROFS"}
 )
 
-func meets(line string, words []string) bool {
+func hasWords(line string, words []string) bool {
 	low := strings.ToLower(line)
 	for _, w := range words {
 		if strings.Contains(low, strings.ToLower(w)) {

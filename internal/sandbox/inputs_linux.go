@@ -31,14 +31,14 @@ const maxInput = 256 << 20
 // noteInputs looks at the inputs once more, just before the run: at those that it
 // finds where others write as well. A staged run has copies of its own of what is
 // in the workspace. A program that is run by its path from a copy laid over it counts too.
-func (l *launch) noteInputs(ctx context.Context) error {
+func (l *runStart) noteInputs(ctx context.Context) error {
 	for _, in := range l.plan.Inputs {
 		if host, others := l.openToOthers(in.Path); others {
 			l.inputs = append(l.inputs, input{Input: in, host: host})
 		}
 	}
 	if exe := l.plan.Executable; exe.Sealed && walled(l.backend) && !(l.job.Staged && subpath.Within(l.plan.Workspace.Path, exe.Path)) {
-		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: outside(l.plan.Mounts, exe.Path)})
+		l.inputs = append(l.inputs, input{Input: palyra.Input{Path: exe.Path, Digest: exe.Digest}, host: hostPath(l.plan.Mounts, exe.Path)})
 	}
 	for _, link := range l.plan.Links {
 		if !l.job.Staged {
@@ -49,7 +49,7 @@ func (l *launch) noteInputs(ctx context.Context) error {
 		return nil
 	}
 	l.ways = moved.New()
-	return as(l.who, func() error {
+	return runAs(l.who, func() error {
 		for i := range l.inputs {
 			in := &l.inputs[i]
 			if in.way = l.ways.Add(l.rootOf(in.host), in.host); in.link {
@@ -69,7 +69,7 @@ func (l *launch) noteInputs(ctx context.Context) error {
 }
 
 // rootOf is the directory below which others can move what leads to a file.
-func (l *launch) rootOf(host string) string {
+func (l *runStart) rootOf(host string) string {
 	if subpath.Within(l.plan.Workspace.Path, host) {
 		return l.plan.Workspace.Path
 	}
@@ -82,7 +82,7 @@ func (l *launch) rootOf(host string) string {
 }
 
 // forgetInputs ends the watch.
-func (l *launch) forgetInputs() {
+func (l *runStart) forgetInputs() {
 	if l.ways != nil {
 		l.ways.Close()
 		l.ways = nil
@@ -91,11 +91,11 @@ func (l *launch) forgetInputs() {
 
 // openToOthers reports whether another run could write where the program finds a file, and where
 // that is outside: in a workspace of which it has no copies, or in a cache.
-func (l *launch) openToOthers(path string) (host string, others bool) {
+func (l *runStart) openToOthers(path string) (host string, others bool) {
 	if !filepath.IsAbs(path) {
 		return filepath.Join(l.plan.Workspace.Path, path), !l.job.Staged
 	}
-	return outside(l.plan.Mounts, path), walled(l.backend) && palyra.InWritableMount(l.plan.Mounts, path)
+	return hostPath(l.plan.Mounts, path), walled(l.backend) && palyra.InWritableMount(l.plan.Mounts, path)
 }
 
 // look says which file an input is now, and what is in it. Whatever cannot be read is
@@ -113,8 +113,8 @@ func (in *input) look(ctx context.Context) (fileID, palyra.Digest, error) {
 // lookAgain returns the inputs that are not what they were when the run began. A
 // file that was swapped and put back is another one, or has another time of change, which
 // nobody can set; of the directories above it, moves are watched.
-func (l *launch) lookAgain() (changed []string) {
-	err := as(l.who, func() error {
+func (l *runStart) lookAgain() (changed []string) {
+	err := runAs(l.who, func() error {
 		for i := range l.inputs {
 			in := &l.inputs[i]
 			if l.ways.Moved(in.way) {

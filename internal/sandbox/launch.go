@@ -13,9 +13,9 @@ import (
 	"palyra/internal/subpath"
 )
 
-// launch is one run on its way. Until the job is handed to the backend every
+// runStart is one run on its way. Until the job is handed to the backend every
 // descriptor is closed here; afterwards the backend closes those of the job.
-type launch struct {
+type runStart struct {
 	*Runner
 	backend Backend
 	call    palyra.ID
@@ -41,11 +41,11 @@ type launch struct {
 }
 
 // live reports whether whoever called may send bytes that the plan does not bind.
-func (l *launch) live() bool { return l.plan.Stdin == palyra.StdinLive }
+func (l *runStart) live() bool { return l.plan.Stdin == palyra.StdinLive }
 
 // prepare makes everything that the job needs. What fails here fails before
 // anything ran.
-func (l *launch) prepare(ctx context.Context) (err error) {
+func (l *runStart) prepare(ctx context.Context) (err error) {
 	env, err := environment(l.plan, walled(l.backend))
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		Call: l.call, Path: l.plan.Executable.Path, Argv: l.plan.Argv, Env: env, Cwd: l.plan.Cwd,
 		UID: int64(l.who.uid), GID: int64(l.who.gid), Workspace: l.plan.Workspace.Path,
 		Mounts: l.plan.Mounts, Files: l.plan.Files, Seals: l.plan.Seals, Unix: l.plan.UnixSockets,
-		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket, Expect: without(l.plan.Enforcement, l.notTheBackends()...),
+		Limits: l.plan.Limits, Terminal: l.plan.Terminal, Lives: l.serves || l.plan.AgentSocket, Expect: withoutMechanisms(l.plan.Enforcement, l.notTheBackends()...),
 	}
 	if walled(l.backend) {
 		err = l.makeRoom(ctx)
@@ -88,7 +88,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 }
 
 // notTheBackends are mechanisms that others than the backend see to.
-func (l *launch) notTheBackends() []string {
+func (l *runStart) notTheBackends() []string {
 	names := []string{Sealed, Guarded}
 	if l.Guard != nil {
 		names = append(names, l.Guard.Mechanisms()...)
@@ -97,7 +97,7 @@ func (l *launch) notTheBackends() []string {
 }
 
 // makePrivateDir gives a run that has no file system of its own a private directory.
-func (l *launch) makePrivateDir() (err error) {
+func (l *runStart) makePrivateDir() (err error) {
 	if l.room, err = l.rooms.make(l.call, l.who); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (l *launch) makePrivateDir() (err error) {
 
 // makeRoom gives a walled run what it finds in its room: its caches, and the
 // doors through which alone it reaches others.
-func (l *launch) makeRoom(ctx context.Context) (err error) {
+func (l *runStart) makeRoom(ctx context.Context) (err error) {
 	l.job.Env = append(l.job.Env, "HOME="+cell.RoomHome, "TMPDIR="+cell.RoomTmp)
 	l.job.Expect.Mode = "" // of the network: the guard's, not the backend's
 	for _, m := range l.plan.Mounts {
@@ -135,7 +135,7 @@ func (l *launch) makeRoom(ctx context.Context) (err error) {
 }
 
 // openAgentDoor adds the door at which the run is an agent.
-func (l *launch) openAgentDoor() {
+func (l *runStart) openAgentDoor() {
 	others, open := len(l.job.Doors), l.job.Open
 	l.job.Doors = append(slices.Clone(l.job.Doors), cell.Listener{Path: agentSocket})
 	l.job.Env = append(l.job.Env, "PALYRA_HOME="+cell.RoomPalyra)
@@ -153,7 +153,7 @@ func (l *launch) openAgentDoor() {
 }
 
 // closeGateway ends what the run had open, once.
-func (l *launch) closeGateway() {
+func (l *runStart) closeGateway() {
 	if l.agent != nil {
 		l.agent()
 		l.agent = nil
@@ -165,7 +165,7 @@ func (l *launch) closeGateway() {
 }
 
 // bindStdin takes the bytes the plan binds, and whoever feeds the run.
-func (l *launch) bindStdin() error {
+func (l *runStart) bindStdin() error {
 	if l.Streams != nil {
 		if feed, ok := l.Streams.Feed(l.call); ok {
 			l.feed = feed
@@ -193,9 +193,9 @@ func (l *launch) bindStdin() error {
 }
 
 // openProgram makes sure that what will run is what the plan says.
-func (l *launch) openProgram(ctx context.Context) (err error) {
+func (l *runStart) openProgram(ctx context.Context) (err error) {
 	exe := l.plan.Executable
-	exe.Path = outside(l.plan.Mounts, exe.Path)
+	exe.Path = hostPath(l.plan.Mounts, exe.Path)
 	if l.job.Staged && exe.Sealed && subpath.Within(l.plan.Workspace.Path, exe.Path) { // the copy lies in the room's own layer
 		return nil
 	}
@@ -213,8 +213,8 @@ func (l *launch) openProgram(ctx context.Context) (err error) {
 	return err
 }
 
-// outside is the path on the host of what a room shows at path.
-func outside(mounts []palyra.Mount, path string) string {
+// hostPath is the path on the host of what a room shows at path.
+func hostPath(mounts []palyra.Mount, path string) string {
 	at, real := "", path
 	for _, m := range mounts {
 		if subpath.Within(m.Target, path) && len(m.Target) > len(at) {
@@ -225,7 +225,7 @@ func outside(mounts []palyra.Mount, path string) string {
 }
 
 // openStreams makes the three streams, or the terminal that is all of them.
-func (l *launch) openStreams() (err error) {
+func (l *runStart) openStreams() (err error) {
 	var theirs [3]*os.File
 	if l.plan.Terminal {
 		rows, cols := 0, 0
@@ -241,7 +241,7 @@ func (l *launch) openStreams() (err error) {
 }
 
 // run starts the job and stays with it until nothing of it is left.
-func (l *launch) run(ctx context.Context) palyra.Result {
+func (l *runStart) run(ctx context.Context) palyra.Result {
 	started := l.Now()
 	l.handed = true
 	proc, err := l.backend.Start(ctx, l.job)
@@ -263,7 +263,7 @@ func (l *launch) run(ctx context.Context) palyra.Result {
 }
 
 // leaves tells what a run left behind.
-func (l *launch) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
+func (l *runStart) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
 	exit.Remnants = append(exit.Remnants, l.planted()...)
 	if l.Left != nil && len(exit.Remnants) > 0 {
 		l.Left(ctx, c, exit.Remnants)
@@ -271,7 +271,7 @@ func (l *launch) leaves(ctx context.Context, c *palyra.Call, exit *Exit) {
 }
 
 // clean closes what is still ours and has the room taken away.
-func (l *launch) clean() {
+func (l *runStart) clean() {
 	l.closeGateway()
 	l.forgetInputs()
 	l.copies.giveBack(l.booked)

@@ -46,8 +46,8 @@ func makeCache(string, string, identity) error { return unsupported() }
 
 type caches struct{}
 
-func (*caches) add(string)                {}
-func (*launch) planted() []palyra.Remnant { return nil }
+func (*caches) add(string)                  {}
+func (*runStart) planted() []palyra.Remnant { return nil }
 
 func openPipes(bool) (ends, [3]*os.File, error) { return ends{}, [3]*os.File{}, unsupported() }
 
@@ -64,8 +64,8 @@ type (
 	watch struct{}
 )
 
-func (*launch) noteInputs(context.Context) error { return unsupported() }
+func (*runStart) noteInputs(context.Context) error { return unsupported() }
 
-func (*launch) lookAgain() []string { return nil }
+func (*runStart) lookAgain() []string { return nil }
 
-func (*launch) forgetInputs() {}
+func (*runStart) forgetInputs() {}

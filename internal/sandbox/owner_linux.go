@@ -45,9 +45,9 @@ func whoRuns(ws palyra.WorkspaceRef) (identity, error) {
 	return id, nil
 }
 
-// as runs f with the file permissions of who and nothing else: what a run left
+// runAs runs f with the file permissions of who and nothing else: what a run left
 // is removed by the rights that made it. A directory that the program moved into
 // its room may hold what it could not have deleted, and root would.
-func as(who identity, f func() error) error {
+func runAs(who identity, f func() error) error {
 	return owner.Do(owner.Identity{UID: int64(who.uid), GID: int64(who.gid)}, f)
 }

@@ -124,16 +124,16 @@ func (d *privateDirs) furnish(r *privateDir) error {
 		if err := unix.Mkdirat(fd, sub.name, 0o700); err != nil {
 			return err
 		}
-		if err := own(fd, sub.name, sub.uid, them.gid, sub.mode); err != nil {
+		if err := setOwner(fd, sub.name, sub.uid, them.gid, sub.mode); err != nil {
 			return err
 		}
 	}
-	return own(d.fd(), r.name, us, them.gid, 0o710)
+	return setOwner(d.fd(), r.name, us, them.gid, 0o710)
 }
 
-// own gives a directory that was just made, where only we can reach it, its owner
+// setOwner gives a directory that was just made, where only we can reach it, its owner
 // and mode, whatever the umask is. Only root gives anything away.
-func own(dir int, name string, uid, gid int, mode uint32) error {
+func setOwner(dir int, name string, uid, gid int, mode uint32) error {
 	if os.Geteuid() != 0 {
 		return unix.Fchmodat(dir, name, mode&0o700, 0)
 	}
@@ -203,7 +203,7 @@ func clearOut(dir int, name string) error {
 		return err
 	}
 	defer top.Close()
-	if err := as(identity{int(st.Uid), int(st.Gid)}, func() error { return stage.Empty(top) }); err != nil {
+	if err := runAs(identity{int(st.Uid), int(st.Gid)}, func() error { return stage.Empty(top) }); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)

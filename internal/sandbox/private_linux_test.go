@@ -329,7 +329,7 @@ func TestAsIsNobodyElse(t *testing.T) {
 		return
 	}
 	ours := filepath.Join(t.TempDir(), "f")
-	err := as(identity{stranger, stranger}, func() error { return os.WriteFile(ours, nil, 0o600) })
+	err := runAs(identity{stranger, stranger}, func() error { return os.WriteFile(ours, nil, 0o600) })
 	if !errors.Is(err, os.ErrPermission) {
 		t.Errorf("%v", err)
 	}

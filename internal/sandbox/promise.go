@@ -31,7 +31,7 @@ func Lacks(promised, held palyra.Enforcement) []string {
 // CheckPromise refuses a run for which less would hold than was promised.
 func CheckPromise(held, promised palyra.Enforcement) error {
 	if lacks := Lacks(promised, held); len(lacks) > 0 {
-		return palyra.Errorf(palyra.Denied, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
+		return palyra.Errorf(palyra.Denied, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", fewNames(lacks)).
 			WithRemedy("propose the call again: the plan will say what this host can keep now")
 	}
 	return nil

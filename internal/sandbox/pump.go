@@ -29,7 +29,7 @@ func (e ends) close() {
 
 // pump carries what goes in and out of a process, and ends it when it must.
 type pump struct {
-	*launch
+	*runStart
 	proc           Process
 	stdout, stderr *capture
 	emitted, fed   atomic.Int64
@@ -37,9 +37,9 @@ type pump struct {
 	ended          chan struct{} // nothing of the tree is left
 }
 
-func newPump(l *launch, proc Process) *pump {
+func newPump(l *runStart, proc Process) *pump {
 	most := outputCap(l.plan.Limits)
-	return &pump{launch: l, proc: proc, ended: make(chan struct{}), stdout: newCapture(most), stderr: newCapture(most)}
+	return &pump{runStart: l, proc: proc, ended: make(chan struct{}), stdout: newCapture(most), stderr: newCapture(most)}
 }
 
 // wait pumps until nothing of the tree is left and everything it printed is in.
@@ -142,7 +142,7 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	offset := c.total
 	c.write(b)
 	p.emitted.Add(int64(len(b)))
-	if p.over() {
+	if p.overLimit() {
 		p.stop.Do(func() { p.proc.Stop(stopOutput, 0) })
 	}
 	if p.Streams == nil {
@@ -157,8 +157,8 @@ func (p *pump) take(stream string, c *capture, b []byte) {
 	}
 }
 
-// over reports whether more was printed than the run may print.
-func (p *pump) over() bool {
+// overLimit reports whether more was printed than the run may print.
+func (p *pump) overLimit() bool {
 	most := p.plan.Limits.EmittedBytes
 	return most > 0 && p.emitted.Load() > most
 }

@@ -53,7 +53,7 @@ func notStarted(ctx context.Context, p palyra.Plan, err error) error {
 }
 
 // result says what happened.
-func (l *launch) result(started time.Time, p *pump, exit Exit, err error) palyra.Result {
+func (l *runStart) result(started time.Time, p *pump, exit Exit, err error) palyra.Result {
 	res := palyra.Result{
 		Executor: l.backend.Executor(), Started: started, Finished: l.Now(),
 		Egress: l.flows, Omitted: l.more, Quarantined: exit.Quarantined, More: exit.More, Left: exit.Remnants,
@@ -97,7 +97,7 @@ func signalExit(e Exit) int {
 
 // blame says what ended a run that did not end by itself. What stopped it comes
 // before a limit: limits are also run into while a program is being stopped.
-func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
+func (l *runStart) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	fail := func(layer palyra.Layer, reason string, e *palyra.Error) {
 		f := palyra.RefusalOf(layer, e)
 		res.Failure, res.KillReason = &f, palyra.Stop(reason)
@@ -122,7 +122,7 @@ func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	case exit.Stopped == stopCancel:
 		res.Cancelled = true
 		fail(palyra.LayerTier, stopCancel, palyra.CallWasCancelled())
-	case p.over(): // by count, so that a program that ends just before it is stopped fares no better
+	case p.overLimit(): // by count, so that a program that ends just before it is stopped fares no better
 		fail(palyra.LayerLimit, stopOutput, quota(stopOutput, l.plan.Limits))
 	case exit.Limit != "":
 		fail(palyra.LayerLimit, exit.Limit, quota(exit.Limit, l.plan.Limits))
@@ -131,7 +131,7 @@ func (l *launch) blame(res *palyra.Result, p *pump, exit Exit, err error) {
 	default:
 		if lacks := Lacks(l.plan.Enforcement, res.Enforcement); len(lacks) > 0 { // the backend broke its word: say so
 			l.Log.Error("less held than was promised", "call", string(l.call), "missing", lacks)
-			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less held during the run than was promised: %s", some(lacks)).
+			fail(palyra.LayerTier, "", palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less held during the run than was promised: %s", fewNames(lacks)).
 				WithRemedy("see the daemon's log"))
 		}
 	}
@@ -159,7 +159,7 @@ func quota(limit string, l palyra.Limits) *palyra.Error {
 
 // held is what the backend says held, and what this package adds. A backend that
 // says nothing claims nothing.
-func (l *launch) held(e palyra.Enforcement) palyra.Enforcement {
+func (l *runStart) held(e palyra.Enforcement) palyra.Enforcement {
 	if e.Mode == "" {
 		e.Mode = "none"
 	}

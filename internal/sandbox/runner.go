@@ -27,6 +27,8 @@
 // It does not confine anything itself, judge a plan, decide about hosts, give
 // network to runs that are not walled, or know secrets (a plan that needs some is
 // refused).
+//
+// Its words are those of docs/words.md.
 package sandbox
 
 import (
@@ -58,7 +60,7 @@ type Config struct {
 	Caches   string                                                // below which mounts may be written; empty: none may
 	Own      palyra.Executable                                     // the program that Try runs; the zero one: nothing can be tried
 	Agents   Agents                                                // nil: no run can be an agent itself
-	Guard    Guard                                                 // nil: no run has any network
+	Guard    EgressGuard                                           // nil: no run has any network
 	Posture  func(palyra.Tier) (digest palyra.Digest, held bool)   // what probing the tier found; nil: nobody probed
 	Changed  func(context.Context, *palyra.Call, []string)         // hears of sealed paths that were changed from outside during a run; nil: nobody does
 	Left     func(context.Context, *palyra.Call, []palyra.Remnant) // hears of what runs left behind; nil: nobody does
@@ -129,7 +131,7 @@ func (r *Runner) Run(ctx context.Context, start palyra.Launch, c *palyra.Call) p
 	if err != nil {
 		return r.refused(begun, c.ID, err)
 	}
-	l := &launch{Runner: r, backend: b, call: c.ID, from: c, plan: start.Plan()}
+	l := &runStart{Runner: r, backend: b, call: c.ID, from: c, plan: start.Plan()}
 	defer l.clean()
 	if err := l.prepare(ctx); err != nil {
 		return r.refused(begun, c.ID, l.plan.Stopped(ctx, err))

@@ -18,7 +18,7 @@ type Service struct {
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
 
-	l    *launch
+	l    *runStart
 	way  Gateway // nil: it has none
 	proc Process
 	tail tail
@@ -38,7 +38,7 @@ func (r *Runner) Serve(ctx context.Context, id palyra.ID, p palyra.Plan) (*Servi
 	if !r.enter() {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping")
 	}
-	l := &launch{Runner: r, call: id, plan: p, serves: true}
+	l := &runStart{Runner: r, call: id, plan: p, serves: true}
 	s, err := l.serve(ctx)
 	if err != nil {
 		l.clean()
@@ -49,7 +49,7 @@ func (r *Runner) Serve(ctx context.Context, id palyra.ID, p palyra.Plan) (*Servi
 }
 
 // serve checks and starts.
-func (l *launch) serve(ctx context.Context) (*Service, error) {
+func (l *runStart) serve(ctx context.Context) (*Service, error) {
 	b, err := l.serviceable(ctx)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (l *launch) serve(ctx context.Context) (*Service, error) {
 }
 
 // serviceable refuses what cannot be honoured, as check does for a run.
-func (l *launch) serviceable(ctx context.Context) (Backend, error) {
+func (l *runStart) serviceable(ctx context.Context) (Backend, error) {
 	b, err := l.Runner.backend(l.plan.Tier)
 	if err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (l *launch) serviceable(ctx context.Context) (Backend, error) {
 	if err != nil {
 		return nil, l.plan.Stopped(ctx, err)
 	}
-	if lacks := Lacks(without(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
-		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", some(lacks)).
+	if lacks := Lacks(withoutMechanisms(l.plan.Enforcement, Sealed), l.ours(b, held)); len(lacks) > 0 {
+		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonWeakEnforcement, "less would hold than the plan promises: %s", fewNames(lacks)).
 			WithRemedy("see 'palyra sandbox doctor'")
 	}
 	return b, nil

@@ -30,7 +30,7 @@ func (r *Runner) Stageable(ctx context.Context, p palyra.Plan) (why string) {
 
 // stage has the job run on a layer of its own, where its plan says so, and says what
 // must lie there as it was checked.
-func (l *launch) stage() {
+func (l *runStart) stage() {
 	if !l.plan.Staging.Staged() {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *launch) stage() {
 
 // settled says what became of what a staged run wrote. Changes that are not the
 // workspace's are a failure, however the program ended.
-func (l *launch) settled(res *palyra.Result, exit Exit) {
+func (l *runStart) settled(res *palyra.Result, exit Exit) {
 	if !l.job.Staged {
 		l.swapped(res)
 		return
@@ -74,7 +74,7 @@ func (l *launch) settled(res *palyra.Result, exit Exit) {
 	}
 	switch {
 	case len(e.Conflicts) > 0:
-		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", some(e.Conflicts), setAside(e.Aside)).
+		fail(palyra.EffectsConflict, palyra.Errorf(palyra.Conflict, palyra.ReasonEffectsConflict, "somebody else changed the same files while the program ran, so nothing that it changed was kept: %s%s", fewNames(e.Conflicts), setAside(e.Aside)).
 			WithRemedy("look at what changed, and run it again"))
 	case e.Lost != "":
 		fail(palyra.EffectsLost, palyra.Errorf(palyra.Unavailable, palyra.ReasonEffectsLost, "what the program changed was not kept, or only in part: %s%s", e.Lost, setAside(e.Aside)).
@@ -96,7 +96,7 @@ func setAside(files int) string {
 
 // swapped says which inputs are not what they were, of a run that had no copies of
 // its own: what ran may not be what was approved.
-func (l *launch) swapped(res *palyra.Result) {
+func (l *runStart) swapped(res *palyra.Result) {
 	changed := l.lookAgain()
 	if l.loose = changed; len(changed) == 0 {
 		return
@@ -110,7 +110,7 @@ func (l *launch) swapped(res *palyra.Result) {
 	if res.Failure != nil {
 		return
 	}
-	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "changed while the program ran, by itself or by others, so what ran may not be what was approved: %s", some(names)).
+	f := palyra.RefusalOf(palyra.LayerTier, palyra.Errorf(palyra.Conflict, palyra.ReasonInputChanged, "changed while the program ran, by itself or by others, so what ran may not be what was approved: %s", fewNames(names)).
 		WithRemedy("look at what changed; a run without terminal and live input, in tier c, gets a copy that nobody can change"))
 	res.Failure = &f
 }

@@ -48,7 +48,7 @@ func (r *Runner) Try(ctx context.Context, tier palyra.Tier, t Trial) (Tried, err
 	if err != nil {
 		return Tried{}, err
 	}
-	l := &launch{Runner: r, backend: b, call: t.Call}
+	l := &runStart{Runner: r, backend: b, call: t.Call}
 	defer l.clean()
 	if err := l.prepareTrial(ctx, t); err != nil {
 		return Tried{}, err
@@ -69,7 +69,7 @@ func (r *Runner) Try(ctx context.Context, tier palyra.Tier, t Trial) (Tried, err
 }
 
 // prepareTrial makes the job of a trial.
-func (l *launch) prepareTrial(ctx context.Context, t Trial) (err error) {
+func (l *runStart) prepareTrial(ctx context.Context, t Trial) (err error) {
 	l.job = Job{
 		Call: t.Call, Path: t.Path, Argv: t.Argv, Env: []string{"PATH=" + cell.SearchPath}, Cwd: t.Workspace, Workspace: t.Workspace,
 		UID: t.UID, GID: t.GID, Limits: t.Limits, Seals: t.Seals, Private: t.Private,
@@ -95,7 +95,7 @@ func (l *launch) prepareTrial(ctx context.Context, t Trial) (err error) {
 }
 
 // listen takes in what a trial prints.
-func (l *launch) listen() <-chan []byte {
+func (l *runStart) listen() <-chan []byte {
 	out := make(chan []byte, 1)
 	errs := l.own.err
 	go func() { _, _ = io.Copy(io.Discard, errs) }() // until it is closed

@@ -274,7 +274,7 @@ func TestACacheCanBeReached(t *testing.T) {
 	defer unix.Umask(old)
 	cache := filepath.Join(b.r.Caches, "abc", "go")
 	b.ok(makeCache(b.r.Caches, cache, identity{ordinary(), ordinary()}))
-	b.ok(as(identity{ordinary(), ordinary()}, func() error { return os.WriteFile(filepath.Join(cache, "x"), nil, 0o600) }))
+	b.ok(runAs(identity{ordinary(), ordinary()}, func() error { return os.WriteFile(filepath.Join(cache, "x"), nil, 0o600) }))
 }
 
 // insiders is whoever answers runs that are agents.

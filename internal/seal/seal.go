@@ -42,6 +42,8 @@
 // some file systems hold for equal are compared by simple case folding, not by
 // full normalisation. File systems mounted inside the workspace are read-only for
 // the run, because their content is not looked at.
+//
+// Its words are those of docs/words.md.
 package seal
 
 import (

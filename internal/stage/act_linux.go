@@ -54,8 +54,8 @@ func (m *mark) moved(st *unix.Stat_t) bool {
 	return *now == *m
 }
 
-// still reports whether it is what was seen.
-func (k *keeper) still(m *mark, st *unix.Stat_t) bool {
+// unchanged reports whether it is what was seen.
+func (k *keeper) unchanged(m *mark, st *unix.Stat_t) bool {
 	return m.moved(st) && (m.Ctime == st.Ctim.Nano() || k.linked[identOf(st)])
 }
 
@@ -190,7 +190,7 @@ func (k *keeper) remove(s *step, name string, i int) error {
 		return err
 	case missing:
 		return k.destroy(gone)
-	case s.Was == nil || !k.still(s.Was, &st):
+	case s.Was == nil || !k.unchanged(s.Was, &st):
 		return errTaken
 	}
 	err = unix.Renameat(k.to, name, k.away, aside)
@@ -255,7 +255,7 @@ func (k *keeper) quiet(dir int, name string) bool {
 	}
 	for _, n := range names {
 		st, missing, err := lookAt(fd, n)
-		if err != nil || missing || !later(k.since, st.Ctim) && !k.linked[identOf(&st)] || isDir(&st) && !k.quiet(fd, n) {
+		if err != nil || missing || !laterTime(k.since, st.Ctim) && !k.linked[identOf(&st)] || isDir(&st) && !k.quiet(fd, n) {
 			return false
 		}
 	}
@@ -272,7 +272,7 @@ func (k *keeper) save(s *step, dir int, name string, i int) error {
 	if up := parent(string(s.Path)); up != "" {
 		as = up + "/" + as
 	}
-	k.saved = tell(k.saved, quoted(as))
+	k.saved = appendShort(k.saved, quoted(as))
 	return errTaken
 }
 
@@ -300,8 +300,8 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 	if err != nil || missing { // it was done
 		return err
 	}
-	if identOf(&st) != s.left() { // so it was, and this is what was there
-		return k.judge(s, k.from, name, name, s.left(), i)
+	if identOf(&st) != s.leftFile() { // so it was, and this is what was there
+		return k.judge(s, k.from, name, name, s.leftFile(), i)
 	}
 	if again {
 		if done, err := k.resume(s, name, i); done || err != nil {
@@ -313,7 +313,7 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 		if err != nil {
 			return err
 		}
-		if missing || !k.still(s.Was, &now) {
+		if missing || !k.unchanged(s.Was, &now) {
 			return errTaken
 		}
 	}

@@ -60,7 +60,7 @@ type taken struct {
 var errRepository = errors.New("stage: a repository")
 
 // repository reports whether entries are those of one.
-func (r *reader) repository(entries []entry) bool {
+func (r *reader) repository(entries []dirEntry) bool {
 	var names []string
 	for _, e := range entries {
 		if !(e.st.Mode&unix.S_IFMT == unix.S_IFCHR && e.st.Rdev == 0) {
@@ -80,7 +80,7 @@ func (r *reader) away(err error) error {
 		return err
 	}
 	for _, t := range r.taken {
-		err := in(r.upper, t.path, func(dir int, name string) error { return r.quarantine.Take(dir, name, t.path, t.mode) })
+		err := inParent(r.upper, t.path, func(dir int, name string) error { return r.quarantine.Take(dir, name, t.path, t.mode) })
 		if err != nil {
 			r.refuse(t.path, "sealed")
 			r.of.log.Warn("a sealed path that a run made is not in the quarantine, but gone", "workspace", r.workspace, "err", err)
@@ -108,7 +108,7 @@ func (g *Stage) SetAside(dir, name string, most int64) (n int, lost []quarantine
 		return 0, nil, fmt.Errorf("stage: set aside: %w", err)
 	}
 	defer func() { _ = unix.Close(upper) }()
-	a := aside{top: top, name: name, upper: upper, workspace: g.workspace}
+	a := asideDir{top: top, name: name, upper: upper, workspace: g.workspace}
 	a.budget = quarantine.Budget{Most: most, Used: quarantine.Used(filepath.Join(dir, name))}
 	defer a.close()
 	for _, f := range g.files {
@@ -119,8 +119,8 @@ func (g *Stage) SetAside(dir, name string, most int64) (n int, lost []quarantine
 	return a.n, a.lost, nil
 }
 
-// aside is a directory of a quarantine, made with the first file.
-type aside struct {
+// asideDir is a directory of a quarantine, made with the first file.
+type asideDir struct {
 	top, upper int
 	name       string
 	workspace  string
@@ -131,7 +131,7 @@ type aside struct {
 	lost       []quarantine.Item
 }
 
-func (a *aside) close() {
+func (a *asideDir) close() {
 	for _, f := range []*os.File{a.to, a.index} {
 		if f != nil {
 			_ = f.Close()
@@ -139,7 +139,7 @@ func (a *aside) close() {
 	}
 }
 
-func (a *aside) open() error {
+func (a *asideDir) open() error {
 	if a.to != nil {
 		return nil
 	}
@@ -160,8 +160,8 @@ func (a *aside) open() error {
 }
 
 // move takes one file along, unless it was kept.
-func (a *aside) move(f file) error {
-	return in(a.upper, f.path, func(from int, name string) error {
+func (a *asideDir) move(f file) error {
+	return inParent(a.upper, f.path, func(from int, name string) error {
 		st, missing, err := lookAt(from, name)
 		if err != nil || missing || identOf(&st) != f.id {
 			return err
@@ -193,7 +193,7 @@ func (a *aside) move(f file) error {
 }
 
 // write adds a line to the index.
-func (a *aside) write(i quarantine.Item) error {
+func (a *asideDir) write(i quarantine.Item) error {
 	line, err := i.Line()
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func Empty(top *os.File) error {
 	s := sweeper{began: time.Now(), top: int(top.Fd()), prefix: "." + hex.EncodeToString(random[:]) + "."}
 	for {
 		before, found := s.done, 0
-		err := each(s.top, ".", func(_ int, name string) error {
+		err := eachEntry(s.top, ".", func(_ int, name string) error {
 			found++
 			return s.clear(name)
 		})
@@ -62,7 +62,7 @@ func (s *sweeper) clear(name string) error {
 	if !notEmpty(err) {
 		return err
 	}
-	err = each(s.top, name, func(dir int, child string) error {
+	err = eachEntry(s.top, name, func(dir int, child string) error {
 		err := s.drop(dir, child)
 		if notEmpty(err) {
 			err = s.raise(dir, child)
@@ -105,10 +105,10 @@ func (s *sweeper) drop(dir int, name string) error {
 
 func notEmpty(err error) bool { return errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) }
 
-// each calls f for the entries of a directory, a batch at a time. It returns the
+// eachEntry calls f for the entries of a directory, a batch at a time. It returns the
 // first error and goes on after it. Entries that come and go meanwhile may be
 // missed: the sweep looks again.
-func each(parent int, name string, f func(dir int, name string) error) error {
+func eachEntry(parent int, name string, f func(dir int, name string) error) error {
 	dir, err := OpenDir(parent, name)
 	if err != nil {
 		return err

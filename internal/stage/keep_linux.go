@@ -37,7 +37,7 @@ type list struct {
 // is left out and told as lost. The stage stays to be dropped.
 func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 	defer g.of.alone(g.root)()
-	k := keeper{stage: g, since: g.since()}
+	k := keeper{stage: g, since: g.changesSince()}
 	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since}
 	err := g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
@@ -55,7 +55,7 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 			g.partial = err != nil && !errors.Is(err, errNone)
 		}
 		if err == nil || errors.Is(err, errNone) {
-			k.tell(&r.out, len(r.steps))
+			k.reportSteps(&r.out, len(r.steps))
 			fault.Point("stage.kept/lost")
 			err = unix.Unlink(filepath.Join(g.path, listName))
 			fault.Point("stage.kept/kept")
@@ -68,8 +68,8 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 	return r.out, nil
 }
 
-// tell says what became of the steps.
-func (k *keeper) tell(out *Effects, steps int) {
+// reportSteps says what became of the steps.
+func (k *keeper) reportSteps(out *Effects, steps int) {
 	switch {
 	case k.done == 0 && len(k.left) > 0 && len(k.saved) == 0:
 		out.Conflicts = k.left
@@ -194,8 +194,8 @@ func (k *keeper) work(steps []step, i int, again bool) error {
 		fault.Point("stage.step/kept")
 		if errors.Is(err, errTaken) {
 			k.skipped++
-			if p := string(s.Path); !k.below(p) {
-				k.shut, k.left = p, tell(k.left, quoted(p))
+			if p := string(s.Path); !k.belowLeft(p) {
+				k.shut, k.left = p, appendShort(k.left, quoted(p))
 			}
 			if k.done == 0 && !again && len(k.saved) == 0 {
 				return errNone
@@ -213,7 +213,7 @@ func (k *keeper) work(steps []step, i int, again bool) error {
 }
 
 func (k *keeper) try(s *step, i int, again bool) error {
-	if k.below(string(s.Path)) {
+	if k.belowLeft(string(s.Path)) {
 		return errTaken
 	}
 	err := k.step(s, i, again)
@@ -223,8 +223,8 @@ func (k *keeper) try(s *step, i int, again bool) error {
 	return err
 }
 
-// below reports whether a path is, or lies in, the one that was left last.
-func (k *keeper) below(p string) bool {
+// belowLeft reports whether a path is, or lies in, the one that was left last.
+func (k *keeper) belowLeft(p string) bool {
 	return subpath.Within(k.shut, p)
 }
 

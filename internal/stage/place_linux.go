@@ -167,7 +167,7 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 			return "", false, err
 		}
 		mode := st.Mode&modeBits | 0o700
-		if err := in(p.upper, at, func(up int, name string) error {
+		if err := inParent(p.upper, at, func(up int, name string) error {
 			return errors.Join(unix.Mkdirat(up, name, 0o700), chmodAt(up, name, mode),
 				unix.UtimesNanoAt(up, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW))
 		}); err != nil {
@@ -178,8 +178,8 @@ func (p *placer) way(dir string) (at string, missing bool, err error) {
 	return "", false, nil
 }
 
-// in calls f with the directory that a path lies in, and its last part.
-func in(top int, rel string, f func(dir int, name string) error) error {
+// inParent calls f with the directory that a path lies in, and its last part.
+func inParent(top int, rel string, f func(dir int, name string) error) error {
 	dir, err := openIn(top, parent(rel), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func parent(rel string) string {
 // absent makes sure that the run finds nothing at a path, whoever makes something
 // there meanwhile.
 func (p *placer) absent(at string, b Bound) error {
-	err := in(p.ws, at, func(dir int, name string) error {
+	err := inParent(p.ws, at, func(dir int, name string) error {
 		var st unix.Stat_t
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
@@ -210,7 +210,7 @@ func (p *placer) absent(at string, b Bound) error {
 	if _, there := p.placed[at]; there {
 		return nil
 	}
-	if err := in(p.upper, at, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) }); err != nil {
+	if err := inParent(p.upper, at, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) }); err != nil {
 		return err
 	}
 	p.placed[at] = placed{Bound: Bound{Path: at}}
@@ -229,7 +229,7 @@ func (p *placer) unusable(rel string) bool {
 // link puts a symbolic link into the stage.
 func (p *placer) link(b Bound) error {
 	var source unix.Stat_t
-	err := in(p.ws, b.Path, func(dir int, name string) error {
+	err := inParent(p.ws, b.Path, func(dir int, name string) error {
 		if err := unix.Fstatat(dir, name, &source, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (p *placer) link(b Bound) error {
 	if err != nil {
 		return &ChangedError{b.Path, err}
 	}
-	return in(p.upper, b.Path, func(dir int, name string) error {
+	return inParent(p.upper, b.Path, func(dir int, name string) error {
 		if err := unix.Symlinkat(b.Link, dir, name); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (p *placer) file(ctx context.Context, b Bound) error {
 		return &ChangedError{b.Path, err}
 	}
 	defer func() { _ = f.Close() }()
-	return in(p.upper, b.Path, func(dir int, name string) error {
+	return inParent(p.upper, b.Path, func(dir int, name string) error {
 		fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return err
@@ -395,7 +395,7 @@ func (g *Stage) Fresh() bool {
 func (g *Stage) swapped(ws int) (changed []string) {
 	for rel, p := range g.placed {
 		now, there := lookIn(ws, rel)
-		if there != (p.source != look{}) || now != p.source && !g.same(ws, p) {
+		if there != (p.source != look{}) || now != p.source && !g.sameContent(ws, p) {
 			changed = append(changed, rel)
 		}
 	}
@@ -403,8 +403,8 @@ func (g *Stage) swapped(ws int) (changed []string) {
 	return changed
 }
 
-// same reports whether a file that is another one has the content that was checked.
-func (g *Stage) same(ws int, p placed) bool {
+// sameContent reports whether a file that is another one has the content that was checked.
+func (g *Stage) sameContent(ws int, p placed) bool {
 	if p.Digest == "" {
 		return false
 	}
@@ -420,7 +420,7 @@ func (g *Stage) same(ws int, p placed) bool {
 // lookIn looks at a path below a directory.
 func lookIn(top int, rel string) (look, bool) {
 	var st unix.Stat_t
-	err := in(top, rel, func(dir int, name string) error {
+	err := inParent(top, rel, func(dir int, name string) error {
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	if err != nil {

@@ -154,7 +154,7 @@ func TestSavedAtTheLastMoment(t *testing.T) {
 // begun is a stage whose list is written.
 func (g *Stage) begun(t *testing.T) (*keeper, []step) {
 	t.Helper()
-	k := &keeper{stage: g, since: g.since()}
+	k := &keeper{stage: g, since: g.changesSince()}
 	r := &reader{Stage: g, ctx: t.Context(), since: k.since}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {

@@ -47,7 +47,7 @@ const modeBits = 0o3777
 // unlock makes a directory of the stage one that its owner can read and change,
 // and lists what the overlay says of it.
 func (r *reader) unlock(p string, st *unix.Stat_t) (own []string, err error) {
-	err = in(r.upper, p, func(dir int, name string) error {
+	err = inParent(r.upper, p, func(dir int, name string) error {
 		if st.Mode&0o700 != 0o700 {
 			if err := chmodAt(dir, name, st.Mode&0o777|0o700); err != nil {
 				return err

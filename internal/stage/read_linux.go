@@ -30,8 +30,8 @@ type step struct {
 	New  *[2]uint64 `json:"new,omitempty"` // which file of the stage is put
 }
 
-// left is which file the run left.
-func (s *step) left() ident {
+// leftFile is which file the run left.
+func (s *step) leftFile() ident {
 	if s.New == nil {
 		return ident{}
 	}
@@ -68,8 +68,8 @@ type scope struct {
 	sealed bool // it lies in something that must stay as it is
 }
 
-// entry is one name of a directory of the upper layer.
-type entry struct {
+// dirEntry is one name of a directory of the upper layer.
+type dirEntry struct {
 	name string
 	st   unix.Stat_t
 }
@@ -102,7 +102,7 @@ func (r *reader) dir(rel string, in scope) error {
 }
 
 // list reads the names of a directory and looks at each.
-func (r *reader) list(rel string) ([]entry, error) {
+func (r *reader) list(rel string) ([]dirEntry, error) {
 	fd, err := openIn(r.upper, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -112,9 +112,9 @@ func (r *reader) list(rel string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]entry, 0, len(names))
+	entries := make([]dirEntry, 0, len(names))
 	for _, n := range names {
-		e := entry{name: n}
+		e := dirEntry{name: n}
 		if err := unix.Fstatat(fd, n, &e.st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (r *reader) entry(p string, st *unix.Stat_t, at scope) error {
 	var now unix.Stat_t
 	there := false
 	if !at.fresh {
-		err := in(r.ws, p, func(dir int, name string) error { return unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) })
+		err := inParent(r.ws, p, func(dir int, name string) error { return unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) })
 		if there = err == nil; !there && !errors.Is(err, unix.ENOENT) {
 			return r.collide(p, st, at)
 		}
@@ -202,7 +202,7 @@ func (r *reader) firm(p string, st, now *unix.Stat_t, there bool, at *scope) boo
 
 // whole reports whether a directory of the stage lets nothing show through.
 func (r *reader) whole(p string) (whole bool) {
-	_ = in(r.upper, p, func(dir int, name string) error {
+	_ = inParent(r.upper, p, func(dir int, name string) error {
 		own, err := ownXattrs(procName(dir, name))
 		whole = err != nil || slices.Contains(own, xattrWhole)
 		return nil
@@ -222,7 +222,9 @@ func (r *reader) ours(p string, st *unix.Stat_t) bool {
 	return r.unchanged(p, st)
 }
 
-func (r *reader) refuse(p, why string) { r.out.Refused = tell(r.out.Refused, quoted(p)+": "+why) }
+func (r *reader) refuse(p, why string) {
+	r.out.Refused = appendShort(r.out.Refused, quoted(p)+": "+why)
+}
 
 func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
@@ -234,11 +236,11 @@ func quoted(p string) string {
 	return p
 }
 
-func (r *reader) conflict(p string) { r.out.Conflicts = tell(r.out.Conflicts, quoted(p)) }
+func (r *reader) conflict(p string) { r.out.Conflicts = appendShort(r.out.Conflicts, quoted(p)) }
 
 // others reports whether somebody changed a file of the workspace since the run
 // began.
-func (r *reader) others(st *unix.Stat_t) bool { return !later(r.since, st.Ctim) }
+func (r *reader) others(st *unix.Stat_t) bool { return !laterTime(r.since, st.Ctim) }
 
 // whiteout: the run removed what was there, unless it is the mark that was put in the
 // place of a file which was not to be.
@@ -381,7 +383,7 @@ func (r *reader) clean(p string, st *unix.Stat_t) (had bool, err error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false, nil
 	}
-	err = in(r.upper, p, func(dir int, name string) error {
+	err = inParent(r.upper, p, func(dir int, name string) error {
 		mode := st.Mode & 0o777
 		if st.Mode&0o6000 != 0 {
 			r.refuse(p, "set-id bits")

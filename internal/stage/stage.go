@@ -106,8 +106,8 @@ type Effects struct {
 // mostTold bounds the lists of Effects.
 const mostTold = 64
 
-// tell adds to a list while it is short.
-func tell(list []string, what string) []string {
+// appendShort adds to a list while it is short.
+func appendShort(list []string, what string) []string {
 	if len(list) < mostTold {
 		return append(list, what)
 	}

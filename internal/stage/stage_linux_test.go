@@ -409,8 +409,8 @@ func killed(t *testing.T, where func(*bench)) {
 // until keeps as far as the n-th step, without noting that it was done.
 func (g *Stage) until(t *testing.T, n int) int {
 	t.Helper()
-	k := keeper{stage: g, since: g.since()}
-	r := &reader{Stage: g, ctx: t.Context(), since: g.since()}
+	k := keeper{stage: g, since: g.changesSince()}
+	r := &reader{Stage: g, ctx: t.Context(), since: g.changesSince()}
 	check(t, g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
 			return err

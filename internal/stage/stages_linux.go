@@ -232,7 +232,7 @@ func (g *Stage) Begin() error {
 		if err := unix.Fstat(fd, &now); err != nil {
 			return err
 		}
-		if later(now.Ctim, first.Ctim) || time.Since(start) > most {
+		if laterTime(now.Ctim, first.Ctim) || time.Since(start) > most {
 			break
 		}
 	}
@@ -240,11 +240,11 @@ func (g *Stage) Begin() error {
 	return nil
 }
 
-func later(a, b unix.Timespec) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
+func laterTime(a, b unix.Timespec) bool { return a.Sec > b.Sec || a.Sec == b.Sec && a.Nsec > b.Nsec }
 
-// since is when changes count from. A clock that was set back meanwhile gives new
+// changesSince is when changes count from. A clock that was set back meanwhile gives new
 // changes old times.
-func (g *Stage) since() unix.Timespec {
+func (g *Stage) changesSince() unix.Timespec {
 	wall := time.Now().Round(0)
 	back := g.at.Add(time.Since(g.at)).Round(0).Sub(wall)
 	if back <= time.Millisecond {

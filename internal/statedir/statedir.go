@@ -10,6 +10,8 @@
 // throw the log away; nothing is ever removed here. It cannot tell that a whole
 // state was exchanged for an older copy, nor that the newest frames of the log
 // were taken away.
+//
+// Its words are those of docs/words.md.
 package statedir
 
 import (

@@ -92,7 +92,7 @@ type group struct {
 }
 
 // commit runs a group. Every write gets its own error or the group's.
-func (db *DB) commit(writes []*write, hooks []Hook) {
+func (db *DB) commit(writes []*write, hooks []GroupHook) {
 	g := &group{db: db, writes: writes, first: db.writeTx(), last: db.writeTx()}
 	err := error(errAborted)
 	defer func() { g.settle(err) }() // also when a part's code ends the goroutine
@@ -138,7 +138,7 @@ func (w *write) finish(ok bool) {
 
 // run takes the group from BEGIN to COMMIT. A group of one whose only write
 // fails is rolled back whole and has no error of its own.
-func (g *group) run(hooks []Hook) (err error) {
+func (g *group) run(hooks []GroupHook) (err error) {
 	exec := g.db.writer.exec
 	defer func() {
 		if !g.committed {

@@ -8,9 +8,9 @@ import (
 	"fmt"
 )
 
-// session is one connection with its prepared statements: preparing costs more
+// connection is one connection with its prepared statements: preparing costs more
 // than running. It has one user at a time.
-type session struct {
+type connection struct {
 	conn   *sql.Conn
 	byText map[string]*stmt
 }
@@ -26,10 +26,12 @@ type stmt struct {
 // beyond it a statement is prepared for each use.
 const maxStmts = 512
 
-func newSession(conn *sql.Conn) *session { return &session{conn: conn, byText: map[string]*stmt{}} }
+func newSession(conn *sql.Conn) *connection {
+	return &connection{conn: conn, byText: map[string]*stmt{}}
+}
 
 // statement returns the prepared statement and what to call when done with it.
-func (s *session) statement(ctx context.Context, query string) (*stmt, func(), error) {
+func (s *connection) statement(ctx context.Context, query string) (*stmt, func(), error) {
 	if st := s.byText[query]; st != nil && !st.busy {
 		st.busy = true
 		return st, func() { st.busy = false }, nil
@@ -47,7 +49,7 @@ func (s *session) statement(ctx context.Context, query string) (*stmt, func(), e
 }
 
 // exec runs a statement of the store's own, whatever became of the caller.
-func (s *session) exec(query string) error {
+func (s *connection) exec(query string) error {
 	ctx := context.Background()
 	st, done, err := s.statement(ctx, query)
 	if err != nil {
@@ -58,12 +60,12 @@ func (s *session) exec(query string) error {
 	return err
 }
 
-func (s *session) close() error {
+func (s *connection) close() error {
 	s.forget()
 	return s.conn.Close()
 }
 
-func (s *session) forget() {
+func (s *connection) forget() {
 	for _, st := range s.byText {
 		_ = st.Close()
 	}
@@ -72,7 +74,7 @@ func (s *session) forget() {
 
 // discard closes the connection itself, not only our hold on it: its state is
 // unknown.
-func (s *session) discard() {
+func (s *connection) discard() {
 	s.forget() // first: a statement must not outlive its connection
 	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 }
@@ -112,11 +114,11 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) (err error) {
 	return err
 }
 
-func (db *DB) reader(ctx context.Context) (*session, error) {
+func (db *DB) reader(ctx context.Context) (*connection, error) {
 	if db.isClosed() {
 		return nil, errClosed()
 	}
-	var s *session
+	var s *connection
 	select {
 	case s = <-db.readers:
 	case <-ctx.Done():
@@ -137,7 +139,7 @@ func (db *DB) reader(ctx context.Context) (*session, error) {
 	return newSession(conn), nil
 }
 
-func (db *DB) release(s *session, good bool) {
+func (db *DB) release(s *connection, good bool) {
 	if !good {
 		s.discard()
 		s = nil

@@ -62,10 +62,10 @@ type Recorder interface {
 	Append(tx *Tx, e palyra.Event) (palyra.Position, error)
 }
 
-// Hook runs inside every group: Begin after the transaction opened, Commit just
+// GroupHook runs inside every group: Begin after the transaction opened, Commit just
 // before it is committed. An error fails the whole group. OnDone of the Tx they
 // get is told the group's fate.
-type Hook struct {
+type GroupHook struct {
 	Begin  func(*Tx) error
 	Commit func(*Tx) error
 }
@@ -73,14 +73,14 @@ type Hook struct {
 // DB is an open store.
 type DB struct {
 	engine  Engine
-	writer  *session
-	readers chan *session // nil: a connection not yet opened
+	writer  *connection
+	readers chan *connection // nil: a connection not yet opened
 
 	mu      sync.Mutex // guards the fields below; never held across SQL
 	queue   []*write
 	leading bool
 	closed  bool
-	hooks   []Hook
+	hooks   []GroupHook
 	idle    *sync.Cond
 }
 
@@ -97,7 +97,7 @@ func Open(ctx context.Context, engine Engine, schemas ...Schema) (*DB, error) {
 	}
 	db := &DB{engine: engine, writer: newSession(conn)}
 	db.idle = sync.NewCond(&db.mu)
-	db.readers = make(chan *session, readerCount(engine))
+	db.readers = make(chan *connection, readerCount(engine))
 	for range cap(db.readers) {
 		db.readers <- nil
 	}
@@ -105,7 +105,7 @@ func Open(ctx context.Context, engine Engine, schemas ...Schema) (*DB, error) {
 }
 
 // Use adds a hook. Call it before the first Write.
-func (db *DB) Use(h Hook) {
+func (db *DB) Use(h GroupHook) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.hooks = append(db.hooks, h)

@@ -20,7 +20,7 @@ var (
 // was passed to. Placeholders are written "?".
 type Tx struct {
 	ctx      context.Context
-	session  *session
+	session  *connection
 	explain  func(error) error
 	writable bool
 	ended    bool  // its function returned

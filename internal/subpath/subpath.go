@@ -36,15 +36,15 @@ func Rel(dir, p string) (string, bool) {
 	case dir == p:
 		return ".", true
 	case dir == ".":
-		return p, !path.IsAbs(p) && !up(p)
+		return p, !path.IsAbs(p) && !leadsUp(p)
 	case dir == "/":
 		return p[1:], path.IsAbs(p)
-	case len(p) <= len(dir) || p[len(dir)] != '/' || !strings.HasPrefix(p, dir) || up(p[len(dir)+1:]):
+	case len(p) <= len(dir) || p[len(dir)] != '/' || !strings.HasPrefix(p, dir) || leadsUp(p[len(dir)+1:]):
 		return "", false
 	}
 	return p[len(dir)+1:], true
 }
 
-// up reports whether a clean relative path begins by leaving where it starts. After a directory
+// leadsUp reports whether a clean relative path begins by leaving where it starts. After a directory
 // that is called ".." more of that leads further out, not in.
-func up(rest string) bool { return rest == ".." || strings.HasPrefix(rest, "../") }
+func leadsUp(rest string) bool { return rest == ".." || strings.HasPrefix(rest, "../") }

@@ -14,6 +14,8 @@
 //
 // The tools are leaves, a package each below this one, with a list of what they
 // offer; the daemon puts the lists together.
+//
+// Its words are those of docs/words.md.
 package tool
 
 import (

@@ -14,6 +14,8 @@
 //
 // Every change of the registry is journaled in the transaction that makes it,
 // with the operator's signature, which the caller has checked.
+//
+// Its words are those of docs/words.md.
 package workspace
 
 import (

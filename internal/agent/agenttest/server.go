@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Call is a tool call in a reply, its arguments in pieces.
-type Call struct {
+// ToolCall is a tool call in a reply, its arguments in pieces.
+type ToolCall struct {
 	Name      string
 	Namespace string // of the tool, in responses
 	Free      bool   // its argument is text and no JSON, in responses
@@ -33,7 +33,7 @@ type Reply struct {
 
 	ID    string // tells the calls of one reply from those of another
 	Text  []string
-	Calls []Call
+	Calls []ToolCall
 	Stop  string // the protocol's own word; "": as the reply needs it
 	Raw   string
 

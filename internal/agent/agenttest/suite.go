@@ -64,7 +64,7 @@ func (p Protocol) ask(ctx context.Context, s *Server, w *agent.Wire) (agent.Answ
 
 var full = Reply{
 	Text:  []string{"Grüß", " dich, ", "世界\n", "\u2028🙂"},
-	Calls: []Call{{Name: "palyra_echo", Args: []string{`{"te`, `xt":"a\"`, `b"}`}}, {Name: "palyra_fs_read", Args: []string{`{}`}}},
+	Calls: []ToolCall{{Name: "palyra_echo", Args: []string{`{"te`, `xt":"a\"`, `b"}`}}, {Name: "palyra_fs_read", Args: []string{`{}`}}},
 }
 
 // Run runs the suite.

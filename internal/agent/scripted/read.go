@@ -127,8 +127,8 @@ func readTurn(n *yaml.Node) (turn, error) {
 	return t, err
 }
 
-func readCall(n *yaml.Node) (call, error) {
-	c := call{with: json.RawMessage("{}")}
+func readCall(n *yaml.Node) (scriptCall, error) {
+	c := scriptCall{with: json.RawMessage("{}")}
 	err := fields(n, "a call", map[string]func(*yaml.Node) error{
 		"tool":    line(&c.tool, "tool", maxLine),
 		"expect":  kind(&c.expect, "expect"),

@@ -38,10 +38,10 @@ type script struct {
 
 type turn struct {
 	say   string
-	calls []call
+	calls []scriptCall
 }
 
-type call struct {
+type scriptCall struct {
 	tool   string
 	with   json.RawMessage
 	expect palyra.OutcomeKind // empty: any
@@ -79,7 +79,7 @@ func (s *script) Next(_ context.Context, t agent.Transcript) (agent.Turn, error)
 }
 
 // check holds an outcome against what the script says of it.
-func (c call) check(out palyra.Outcome, where string) error {
+func (c scriptCall) check(out palyra.Outcome, where string) error {
 	why := string(out.Outcome)
 	if out.Reason != "" {
 		why += ": " + out.Reason

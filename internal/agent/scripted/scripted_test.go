@@ -81,7 +81,7 @@ func TestExpectations(t *testing.T) {
 	if e.Reason != palyra.ReasonPolicyDenied || !strings.HasPrefix(e.Text, "turn 1, call 2 (palyra.fs.write): the script stops on refused") {
 		t.Errorf("%+v", e)
 	}
-	if e := palyra.AsError((call{stopOn: palyra.OutcomeFinished}).check(finished, "here")); e.Reason == "" || e.Reason == palyra.ReasonInternal {
+	if e := palyra.AsError((scriptCall{stopOn: palyra.OutcomeFinished}).check(finished, "here")); e.Reason == "" || e.Reason == palyra.ReasonInternal {
 		t.Errorf("%+v", e)
 	}
 }
@@ -199,7 +199,7 @@ func FuzzScript(f *testing.F) {
 			t.Fatalf("%d turns from %d bytes", len(s.turns), len(input))
 		}
 		again, err := parse(input)
-		if err != nil || cmp.Diff(s, again, cmp.AllowUnexported(script{}, turn{}, call{})) != "" {
+		if err != nil || cmp.Diff(s, again, cmp.AllowUnexported(script{}, turn{}, scriptCall{})) != "" {
 			t.Fatalf("it reads differently the second time: %v", err)
 		}
 		for _, tn := range s.turns {

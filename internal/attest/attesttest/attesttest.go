@@ -67,8 +67,8 @@ func Trust() attest.Trust {
 	}
 }
 
-// Run is one run as a daemon knows it, before it is signed.
-type Run struct {
+// SampleRun is one run as a daemon knows it, before it is signed.
+type SampleRun struct {
 	Predicate palyra.Predicate
 	Outcome   palyra.Outcome
 	Stdout    []byte
@@ -76,9 +76,9 @@ type Run struct {
 }
 
 // NewRun returns a run that Ada allowed.
-func NewRun() *Run {
+func NewRun() *SampleRun {
 	plan := palyra.SumBytes([]byte("plan"))
-	r := &Run{Stdout: []byte("hello <world> & \"you\"\n"), Stderr: []byte("r\u00e9sum\u00e9 \u2028 line\n")}
+	r := &SampleRun{Stdout: []byte("hello <world> & \"you\"\n"), Stderr: []byte("r\u00e9sum\u00e9 \u2028 line\n")}
 	r.Outcome = palyra.Outcome{
 		Outcome: palyra.OutcomeFinished, Tool: "palyra.process.run", ExitCode: 3, Output: json.RawMessage(`{"a":[1,2.50,"\u003c",{"attestation":{"payloadType":""}}]}`),
 		SessionID: "01JCSESSION0000000000000000", CallID: "01JCCALL000000000000000000", ApprovalID: "01JCAPPROVAL00000000000000",
@@ -109,7 +109,7 @@ func NewRun() *Run {
 
 // Vote adds an answer as its approver signs it; change, if not nil, spoils or
 // varies it before the signature.
-func (r *Run) Vote(key Key, by palyra.Principal, change func(*palyra.Vote)) {
+func (r *SampleRun) Vote(key Key, by palyra.Principal, change func(*palyra.Vote)) {
 	d := r.Predicate.Decision
 	v := palyra.Vote{
 		ID: palyra.ID("01JCVOTE" + fmt.Sprintf("%018d", len(d.Votes))), Approval: d.Approval, Answer: palyra.AnswerAllow, Scope: palyra.ScopeTimeboxed,
@@ -137,14 +137,14 @@ func (r *Run) Vote(key Key, by palyra.Principal, change func(*palyra.Vote)) {
 }
 
 // Revote replaces the answers by one that change varied.
-func (r *Run) Revote(change func(*palyra.Vote)) {
+func (r *SampleRun) Revote(change func(*palyra.Vote)) {
 	r.Predicate.Decision.Votes = nil
 	r.Vote(Ada, "user:ada", change)
 }
 
 // Seal fills in the digests that are still missing and signs the run. It
 // returns the texts of the outcome and of the envelope.
-func (r *Run) Seal() (outcome, envelope []byte) {
+func (r *SampleRun) Seal() (outcome, envelope []byte) {
 	p, o := r.Predicate, r.Outcome
 	if o.Stdout == "" && o.StdoutB64 == "" && o.Stderr == "" && o.StderrB64 == "" {
 		o.SetStreams(r.Stdout, r.Stderr)

@@ -10,12 +10,12 @@ import (
 // people signed.
 func forgedRuns() []forgedRun {
 	var list []forgedRun
-	add := func(name string, change func(*Run)) { list = append(list, forgedRun{name: name, change: change}) }
-	outcome := func(name string, change func(*Run)) {
+	add := func(name string, change func(*SampleRun)) { list = append(list, forgedRun{name: name, change: change}) }
+	outcome := func(name string, change func(*SampleRun)) {
 		list = append(list, forgedRun{name: "outcome: " + name, outcomeOnly: true, change: change})
 	}
 	vote := func(name string, change func(*palyra.Vote)) {
-		add("vote: "+name, func(r *Run) { r.Revote(change) })
+		add("vote: "+name, func(r *SampleRun) { r.Revote(change) })
 	}
 	forgedPredicates(add)
 	forgedTerms(add)
@@ -24,82 +24,82 @@ func forgedRuns() []forgedRun {
 	return list
 }
 
-func forgedPredicates(add func(string, func(*Run))) {
-	add("no daemon's name", func(r *Run) { r.Predicate.StateID = "" })
-	add("another daemon's name", func(r *Run) { r.Predicate.StateID = "01JCSTATE00000000000000001" })
-	add("policy denied it", func(r *Run) { r.Predicate.Verdict = palyra.Deny })
-	add("asked, not decided", func(r *Run) { r.Predicate.Decision = nil })
-	add("decided with deny", func(r *Run) { r.Predicate.Decision.Answer = palyra.AnswerDeny })
-	add("decided by the clock", func(r *Run) { r.Predicate.Decision.Answer = palyra.AnswerTimeout })
-	add("no votes", func(r *Run) { r.Predicate.Decision.Votes = nil })
-	add("allowed by policy with a bad vote", func(r *Run) {
+func forgedPredicates(add func(string, func(*SampleRun))) {
+	add("no daemon's name", func(r *SampleRun) { r.Predicate.StateID = "" })
+	add("another daemon's name", func(r *SampleRun) { r.Predicate.StateID = "01JCSTATE00000000000000001" })
+	add("policy denied it", func(r *SampleRun) { r.Predicate.Verdict = palyra.Deny })
+	add("asked, not decided", func(r *SampleRun) { r.Predicate.Decision = nil })
+	add("decided with deny", func(r *SampleRun) { r.Predicate.Decision.Answer = palyra.AnswerDeny })
+	add("decided by the clock", func(r *SampleRun) { r.Predicate.Decision.Answer = palyra.AnswerTimeout })
+	add("no votes", func(r *SampleRun) { r.Predicate.Decision.Votes = nil })
+	add("allowed by policy with a bad vote", func(r *SampleRun) {
 		r.Predicate.Verdict = palyra.Allow
 		r.Revote(func(v *palyra.Vote) { v.Signature.Sig = b64(64) })
 	})
-	add("no lease", func(r *Run) { r.Predicate.Decision.Lease, r.Predicate.LeaseID = "", "" })
-	add("another lease", func(r *Run) { r.Predicate.LeaseID = "01JCLEASE00000000000000001" })
-	add("another separation", func(r *Run) { r.Predicate.Separation = palyra.SeparationDevice })
-	add("decision about another plan", func(r *Run) { r.Predicate.Decision.Digest = palyra.SumBytes(nil) })
-	add("plan not approved", func(r *Run) {
+	add("no lease", func(r *SampleRun) { r.Predicate.Decision.Lease, r.Predicate.LeaseID = "", "" })
+	add("another lease", func(r *SampleRun) { r.Predicate.LeaseID = "01JCLEASE00000000000000001" })
+	add("another separation", func(r *SampleRun) { r.Predicate.Separation = palyra.SeparationDevice })
+	add("decision about another plan", func(r *SampleRun) { r.Predicate.Decision.Digest = palyra.SumBytes(nil) })
+	add("plan not approved", func(r *SampleRun) {
 		r.Predicate.PlanDigest = palyra.SumBytes([]byte("worse"))
 		r.Outcome.PlanDigest, r.Predicate.Decision.Digest, r.Predicate.Decision.Terms.PlanDigest = r.Predicate.PlanDigest, r.Predicate.PlanDigest, r.Predicate.PlanDigest
 	})
-	add("timed out, yet finished", func(r *Run) { r.Predicate.TimedOut = true })
+	add("timed out, yet finished", func(r *SampleRun) { r.Predicate.TimedOut = true })
 }
 
 // forgedTerms stretch an answer over what it does not cover.
-func forgedTerms(add func(string, func(*Run))) {
+func forgedTerms(add func(string, func(*SampleRun))) {
 	terms := func(name string, change func(*palyra.Terms)) {
-		add("terms: "+name, func(r *Run) { change(r.Predicate.Decision.Terms) })
+		add("terms: "+name, func(r *SampleRun) { change(r.Predicate.Decision.Terms) })
 	}
-	wider := func(name string, change func(*Run)) {
-		add("widened: "+name, func(r *Run) { widened(r); otherPlan(r); change(r) })
+	wider := func(name string, change func(*SampleRun)) {
+		add("widened: "+name, func(r *SampleRun) { widened(r); otherPlan(r); change(r) })
 	}
 	// stretched names every plan but the signed one as the daemon would have it.
-	stretched := func(change func(*Run)) func(*Run) {
-		return func(r *Run) {
+	stretched := func(change func(*SampleRun)) func(*SampleRun) {
+		return func(r *SampleRun) {
 			reused(r)
 			change(r)
 			otherPlan(r)
 		}
 	}
-	add("reused for another plan", stretched(func(*Run) {}))
-	add("reused for another plan, terms of that plan", stretched(func(r *Run) { r.Predicate.Decision.Terms.PlanDigest = palyra.SumBytes([]byte("another plan")) }))
-	add("reused for another plan, terms and decision of that plan", stretched(func(r *Run) {
+	add("reused for another plan", stretched(func(*SampleRun) {}))
+	add("reused for another plan, terms of that plan", stretched(func(r *SampleRun) { r.Predicate.Decision.Terms.PlanDigest = palyra.SumBytes([]byte("another plan")) }))
+	add("reused for another plan, terms and decision of that plan", stretched(func(r *SampleRun) {
 		d := r.Predicate.Decision
 		d.Digest = palyra.SumBytes([]byte("another plan"))
 		d.Terms.PlanDigest = d.Digest
 	}))
-	add("reused for another plan, terms of a directory", stretched(func(r *Run) {
+	add("reused for another plan, terms of a directory", stretched(func(r *SampleRun) {
 		r.Predicate.Decision.Scope = palyra.ScopeSession
 		r.Predicate.Decision.Terms.PlanDigest, r.Predicate.Decision.Terms.PathRoot = "", "notes"
 	}))
-	add("reused once for another plan", stretched(func(r *Run) { r.Revote(widen("once", "")) }))
+	add("reused once for another plan", stretched(func(r *SampleRun) { r.Revote(widen("once", "")) }))
 	terms("none", func(t *palyra.Terms) { *t = palyra.Terms{} })
-	add("terms: missing", func(r *Run) { r.Predicate.Decision.Terms = nil })
-	add("terms: missing, reused", func(r *Run) { reused(r); r.Predicate.Decision.Terms = nil })
+	add("terms: missing", func(r *SampleRun) { r.Predicate.Decision.Terms = nil })
+	add("terms: missing, reused", func(r *SampleRun) { reused(r); r.Predicate.Decision.Terms = nil })
 	terms("another principal", func(t *palyra.Terms) { t.Principal = "agent:other" })
 	terms("another tool", func(t *palyra.Terms) { t.Tool = "palyra.echo" })
 	terms("another session", func(t *palyra.Terms) { t.Session = "01JCSESSION0000000000000001" })
 	terms("another plan", func(t *palyra.Terms) { t.PlanDigest = palyra.SumBytes(nil) })
 	terms("no plan", func(t *palyra.Terms) { t.PlanDigest = "" })
 	terms("a directory nobody chose", func(t *palyra.Terms) { t.PlanDigest, t.PathRoot = "", "notes" })
-	wider("no directory", func(r *Run) { r.Predicate.Decision.Terms.PathRoot = "" })
-	wider("decided once", func(r *Run) { r.Predicate.Decision.Scope = palyra.ScopeOnce })
-	wider("decided without a scope", func(r *Run) { r.Predicate.Decision.Scope = "" })
-	wider("nobody says that it is reused", func(r *Run) {
+	wider("no directory", func(r *SampleRun) { r.Predicate.Decision.Terms.PathRoot = "" })
+	wider("decided once", func(r *SampleRun) { r.Predicate.Decision.Scope = palyra.ScopeOnce })
+	wider("decided without a scope", func(r *SampleRun) { r.Predicate.Decision.Scope = "" })
+	wider("nobody says that it is reused", func(r *SampleRun) {
 		r.Predicate.Decision.Reused, r.Outcome.ApprovalID = false, r.Predicate.Decision.Approval
 	})
-	wider("terms of the plan decided", func(r *Run) { r.Predicate.Decision.Terms.PlanDigest = r.Predicate.Decision.Digest })
-	wider("terms of the plan that ran", func(r *Run) { r.Predicate.Decision.Terms.PlanDigest = r.Predicate.PlanDigest })
-	wider("answered once", func(r *Run) { r.Revote(widen("once", "path_root")) })
-	wider("answered without a scope", func(r *Run) { r.Revote(widen("", "path_root")) })
-	wider("answered exactly", func(r *Run) { r.Revote(widen("session", "exact")) })
-	wider("answered without a width", func(r *Run) { r.Revote(widen("session", "")) })
-	wider("one of two answered exactly", func(r *Run) { r.Vote(Bob, "user:bob", widen("session", "exact")) })
-	wider("decided about the plan that ran", func(r *Run) { r.Predicate.Decision.Digest = r.Predicate.PlanDigest })
+	wider("terms of the plan decided", func(r *SampleRun) { r.Predicate.Decision.Terms.PlanDigest = r.Predicate.Decision.Digest })
+	wider("terms of the plan that ran", func(r *SampleRun) { r.Predicate.Decision.Terms.PlanDigest = r.Predicate.PlanDigest })
+	wider("answered once", func(r *SampleRun) { r.Revote(widen("once", "path_root")) })
+	wider("answered without a scope", func(r *SampleRun) { r.Revote(widen("", "path_root")) })
+	wider("answered exactly", func(r *SampleRun) { r.Revote(widen("session", "exact")) })
+	wider("answered without a width", func(r *SampleRun) { r.Revote(widen("session", "")) })
+	wider("one of two answered exactly", func(r *SampleRun) { r.Vote(Bob, "user:bob", widen("session", "exact")) })
+	wider("decided about the plan that ran", func(r *SampleRun) { r.Predicate.Decision.Digest = r.Predicate.PlanDigest })
 	for name, digest := range map[string]palyra.Digest{"no plan": "", "what is no plan": "sha256:00"} {
-		wider("decided about "+name, func(r *Run) {
+		wider("decided about "+name, func(r *SampleRun) {
 			r.Predicate.Decision.Digest = digest
 			r.Revote(func(v *palyra.Vote) {
 				widen("session", "path_root")(v)
@@ -109,12 +109,12 @@ func forgedTerms(add func(string, func(*Run))) {
 			})
 		})
 	}
-	wider("width not signed", func(r *Run) {
+	wider("width not signed", func(r *SampleRun) {
 		r.Revote(func(v *palyra.Vote) { widen("session", "")(v); v.Widen = "path_root" })
 	})
 }
 
-func forgedVotes(vote func(string, func(*palyra.Vote)), add func(string, func(*Run))) {
+func forgedVotes(vote func(string, func(*palyra.Vote)), add func(string, func(*SampleRun))) {
 	field := func(name string, value any) func(*palyra.Vote) {
 		return func(v *palyra.Vote) { v.Signature.Fields[name] = value }
 	}
@@ -156,46 +156,46 @@ func forgedVotes(vote func(string, func(*palyra.Vote)), add func(string, func(*R
 	vote("nought spelled out", func(v *palyra.Vote) { v.Uses, v.Signature.Fields["uses"] = 0, 0 })
 	vote("unknown field", field("force", true))
 	vote("field in other case", field("Answer", "deny"))
-	add("vote: by a stranger", func(r *Run) {
+	add("vote: by a stranger", func(r *SampleRun) {
 		r.Predicate.Decision.Votes = nil
 		r.Vote(NewKey("stranger"), "user:ada", nil)
 	})
-	add("vote: key twice", func(r *Run) { r.Vote(Ada, "user:bob", nil) })
-	add("vote: person twice", func(r *Run) { r.Vote(Bob, "user:ada", nil) })
-	add("vote: second one bad", func(r *Run) { r.Vote(Bob, "user:bob", func(v *palyra.Vote) { v.Signature.Sig = b64(64) }) })
-	add("vote: reused, with another plan signed", func(r *Run) {
+	add("vote: key twice", func(r *SampleRun) { r.Vote(Ada, "user:bob", nil) })
+	add("vote: person twice", func(r *SampleRun) { r.Vote(Bob, "user:ada", nil) })
+	add("vote: second one bad", func(r *SampleRun) { r.Vote(Bob, "user:bob", func(v *palyra.Vote) { v.Signature.Sig = b64(64) }) })
+	add("vote: reused, with another plan signed", func(r *SampleRun) {
 		reused(r)
 		r.Revote(func(v *palyra.Vote) { v.Digest = palyra.SumBytes(nil) })
 	})
 }
 
-func forgedOutcomes(outcome func(string, func(*Run))) {
-	outcome("another outcome", func(r *Run) { r.Outcome.Outcome = palyra.OutcomeUnknown })
-	outcome("another tool", func(r *Run) { r.Outcome.Tool = "palyra.echo" })
-	outcome("another call", func(r *Run) { r.Outcome.CallID = "01JCCALL000000000000000001" })
-	outcome("another session", func(r *Run) { r.Outcome.SessionID = "" })
-	outcome("another grant", func(r *Run) { r.Outcome.GrantID = "" })
-	outcome("another approval", func(r *Run) { r.Outcome.ApprovalID = "01JCAPPROVAL00000000000001" })
-	outcome("no approval", func(r *Run) { r.Outcome.ApprovalID = "" })
-	outcome("an approval of policy's allow", func(r *Run) { ByPolicy(r); r.Outcome.ApprovalID = "01JCAPPROVAL00000000000000" })
-	outcome("reused, another approval", func(r *Run) { reused(r); r.Outcome.ApprovalID = "01JCAPPROVAL00000000000001" })
-	outcome("another plan", func(r *Run) { r.Outcome.PlanDigest = palyra.SumBytes(nil) })
-	outcome("another exit code", func(r *Run) { r.Outcome.ExitCode = 0 })
-	outcome("another signal", func(r *Run) { r.Outcome.Signal = "SIGTERM" })
-	outcome("another position", func(r *Run) { r.Outcome.JournalPosition = 42 })
-	outcome("another stdout", func(r *Run) { r.Outcome.Stdout = "bye" })
-	outcome("another stderr", func(r *Run) { r.Outcome.Stdout, r.Outcome.Stderr = string(r.Stdout), "bye" })
-	outcome("stdout twice", func(r *Run) {
+func forgedOutcomes(outcome func(string, func(*SampleRun))) {
+	outcome("another outcome", func(r *SampleRun) { r.Outcome.Outcome = palyra.OutcomeUnknown })
+	outcome("another tool", func(r *SampleRun) { r.Outcome.Tool = "palyra.echo" })
+	outcome("another call", func(r *SampleRun) { r.Outcome.CallID = "01JCCALL000000000000000001" })
+	outcome("another session", func(r *SampleRun) { r.Outcome.SessionID = "" })
+	outcome("another grant", func(r *SampleRun) { r.Outcome.GrantID = "" })
+	outcome("another approval", func(r *SampleRun) { r.Outcome.ApprovalID = "01JCAPPROVAL00000000000001" })
+	outcome("no approval", func(r *SampleRun) { r.Outcome.ApprovalID = "" })
+	outcome("an approval of policy's allow", func(r *SampleRun) { ByPolicy(r); r.Outcome.ApprovalID = "01JCAPPROVAL00000000000000" })
+	outcome("reused, another approval", func(r *SampleRun) { reused(r); r.Outcome.ApprovalID = "01JCAPPROVAL00000000000001" })
+	outcome("another plan", func(r *SampleRun) { r.Outcome.PlanDigest = palyra.SumBytes(nil) })
+	outcome("another exit code", func(r *SampleRun) { r.Outcome.ExitCode = 0 })
+	outcome("another signal", func(r *SampleRun) { r.Outcome.Signal = "SIGTERM" })
+	outcome("another position", func(r *SampleRun) { r.Outcome.JournalPosition = 42 })
+	outcome("another stdout", func(r *SampleRun) { r.Outcome.Stdout = "bye" })
+	outcome("another stderr", func(r *SampleRun) { r.Outcome.Stdout, r.Outcome.Stderr = string(r.Stdout), "bye" })
+	outcome("stdout twice", func(r *SampleRun) {
 		r.Outcome.Stdout, r.Outcome.StdoutB64, r.Outcome.Stderr = "hel", "aGVs", string(r.Stderr)
 	})
-	outcome("base64 of another", func(r *Run) { r.Outcome.StdoutB64, r.Outcome.Stderr = "aGVs", string(r.Stderr) })
-	outcome("base64 that is none", func(r *Run) { r.Outcome.StdoutB64, r.Outcome.Stderr = "*", string(r.Stderr) })
-	outcome("base64 of another spelling", func(r *Run) {
+	outcome("base64 of another", func(r *SampleRun) { r.Outcome.StdoutB64, r.Outcome.Stderr = "aGVs", string(r.Stderr) })
+	outcome("base64 that is none", func(r *SampleRun) { r.Outcome.StdoutB64, r.Outcome.Stderr = "*", string(r.Stderr) })
+	outcome("base64 of another spelling", func(r *SampleRun) {
 		r.Stdout = []byte("\xff")
 		r.Outcome.StdoutB64, r.Outcome.Stderr = "/x==", string(r.Stderr)
 	})
-	outcome("cut, stdout twice", func(r *Run) { r.Outcome.Stdout, r.Outcome.StdoutB64, r.Outcome.Truncated = "hel", "aGVs", true })
-	outcome("changed after signing", func(r *Run) {
+	outcome("cut, stdout twice", func(r *SampleRun) { r.Outcome.Stdout, r.Outcome.StdoutB64, r.Outcome.Truncated = "hel", "aGVs", true })
+	outcome("changed after signing", func(r *SampleRun) {
 		o := r.Outcome
 		o.SetStreams(r.Stdout, r.Stderr)
 		r.Predicate.OutcomeDigest = must(o.BodyDigest())

@@ -21,32 +21,32 @@ func Genuine() []Sample {
 	var list []Sample
 	for _, c := range []struct {
 		name   string
-		change func(*Run)
+		change func(*SampleRun)
 	}{
 		{"allowed by a person", nil},
-		{"allowed by two", func(r *Run) { r.Vote(Bob, "user:bob", nil) }},
+		{"allowed by two", func(r *SampleRun) { r.Vote(Bob, "user:bob", nil) }},
 		{"allowed by policy", ByPolicy},
-		{"allowed by policy, bare", func(r *Run) {
+		{"allowed by policy, bare", func(r *SampleRun) {
 			ByPolicy(r)
 			r.Predicate.Policies, r.Predicate.Egress, r.Predicate.Enforcement, r.Predicate.Limits = nil, nil, palyra.Enforcement{}, palyra.Limits{}
 		}},
 		{"covered by an earlier answer", reused},
-		{"covered by an earlier answer to another plan", func(r *Run) { widened(r); otherPlan(r) }},
-		{"covered by two earlier answers to another plan", func(r *Run) {
+		{"covered by an earlier answer to another plan", func(r *SampleRun) { widened(r); otherPlan(r) }},
+		{"covered by two earlier answers to another plan", func(r *SampleRun) {
 			widened(r)
 			r.Vote(Bob, "user:bob", widen("timeboxed", "path_root"))
 			otherPlan(r)
 		}},
-		{"asked about one plan, answered for more", func(r *Run) {
+		{"asked about one plan, answered for more", func(r *SampleRun) {
 			widened(r)
 			r.Outcome.ApprovalID, r.Predicate.Decision.Reused = r.Predicate.Decision.Approval, false
 		}},
-		{"answered for more, granted for the plan", func(r *Run) {
+		{"answered for more, granted for the plan", func(r *SampleRun) {
 			widened(r)
 			*r.Predicate.Decision.Terms = *NewRun().Predicate.Decision.Terms
 		}},
-		{"grant of no session", func(r *Run) { r.Predicate.Decision.Terms.Session = "" }},
-		{"scope left out", func(r *Run) {
+		{"grant of no session", func(r *SampleRun) { r.Predicate.Decision.Terms.Session = "" }},
+		{"scope left out", func(r *SampleRun) {
 			r.Revote(func(v *palyra.Vote) {
 				v.Scope, v.TTLMS, v.Uses = palyra.ScopeOnce, 0, 0
 				for _, name := range []string{"scope", "ttl_ms", "uses"} {
@@ -54,21 +54,21 @@ func Genuine() []Sample {
 				}
 			})
 		}},
-		{"timed out", func(r *Run) {
+		{"timed out", func(r *SampleRun) {
 			r.Outcome.Outcome, r.Predicate.Outcome, r.Predicate.TimedOut = palyra.OutcomeTimedOut, palyra.OutcomeTimedOut, true
 			r.Outcome.Signal, r.Predicate.Signal, r.Predicate.KillReason = "SIGKILL", "SIGKILL", "deadline"
 		}},
-		{"output that is not text", func(r *Run) { r.Stdout, r.Stderr = []byte("\xff\xfe\x00"), []byte("\xc3\x28") }},
-		{"no output", func(r *Run) { r.Stdout, r.Stderr, r.Outcome.Output = nil, nil, nil }},
-		{"output cut", func(r *Run) { r.Outcome.Stdout, r.Outcome.Truncated = "hel … you", true }},
-		{"output that looks like an envelope", func(r *Run) {
+		{"output that is not text", func(r *SampleRun) { r.Stdout, r.Stderr = []byte("\xff\xfe\x00"), []byte("\xc3\x28") }},
+		{"no output", func(r *SampleRun) { r.Stdout, r.Stderr, r.Outcome.Output = nil, nil, nil }},
+		{"output cut", func(r *SampleRun) { r.Outcome.Stdout, r.Outcome.Truncated = "hel … you", true }},
+		{"output that looks like an envelope", func(r *SampleRun) {
 			r.Outcome.Output = json.RawMessage(`{"a":1,"attestation":{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[]}}`)
 			r.Stdout = []byte(`,"attestation":{"payloadType":` + "\n")
 		}},
-		{"text that is not UTF-8", func(r *Run) {
+		{"text that is not UTF-8", func(r *SampleRun) {
 			r.Outcome.Reason, r.Predicate.KillReason = "no such file: \xff\\ufffd \uFFFD", "bad <&> \u2028 \x00 \x7f"
 		}},
-		{"numbers of free form", func(r *Run) {
+		{"numbers of free form", func(r *SampleRun) {
 			r.Outcome.Output = json.RawMessage(`[1.0,1e400,-0,0.10,123456789012345678901234567890]`)
 			r.Predicate.ExitCode, r.Outcome.ExitCode = -1, -1
 		}},
@@ -85,15 +85,15 @@ func Genuine() []Sample {
 }
 
 // ByPolicy turns r into a run that nobody was asked about.
-func ByPolicy(r *Run) {
+func ByPolicy(r *SampleRun) {
 	r.Predicate.Verdict, r.Predicate.Decision, r.Predicate.Separation, r.Predicate.LeaseID, r.Outcome.ApprovalID = palyra.Allow, nil, "", "", ""
 }
 
 // reused turns r into a run that an earlier answer to the same plan covered.
-func reused(r *Run) { r.Outcome.ApprovalID, r.Predicate.Decision.Reused = "", true }
+func reused(r *SampleRun) { r.Outcome.ApprovalID, r.Predicate.Decision.Reused = "", true }
 
 // widened makes the earlier answer one for all writes under a directory.
-func widened(r *Run) {
+func widened(r *SampleRun) {
 	reused(r)
 	d := r.Predicate.Decision
 	d.Scope, d.Terms.PlanDigest, d.Terms.PathRoot, d.Terms.Program, d.Terms.Hosts = palyra.ScopeSession, "", "notes", "", nil
@@ -101,7 +101,7 @@ func widened(r *Run) {
 }
 
 // otherPlan lets another plan run than the one that was decided.
-func otherPlan(r *Run) {
+func otherPlan(r *SampleRun) {
 	r.Predicate.PlanDigest = palyra.SumBytes([]byte("another plan"))
 	r.Outcome.PlanDigest = r.Predicate.PlanDigest
 }
@@ -254,7 +254,7 @@ func rewritten() []Sample {
 type forgedRun struct {
 	name        string
 	outcomeOnly bool // the envelope alone is fine
-	change      func(*Run)
+	change      func(*SampleRun)
 }
 
 func b64(n int) string { return base64.StdEncoding.EncodeToString(make([]byte, n)) }

@@ -25,7 +25,7 @@ func places(inv *invocation.Invocation) install.Places {
 
 // hooked is what is installed of the hook. Only the person's own settings tell: those of a
 // workspace may have come with it, and can take the hook away but not stand for it.
-func hooked(inv *invocation.Invocation, agent hook.Agent, workspace string) install.Hooked {
+func hooked(inv *invocation.Invocation, agent hook.AgentProgram, workspace string) install.Hooked {
 	o := hookOptions{agent: agent}
 	ours := func(command string) bool { return isHookCommand(inv, agent, command) }
 	found := install.FindHook(o.settings(places(inv)), ours)
@@ -38,7 +38,7 @@ func hooked(inv *invocation.Invocation, agent hook.Agent, workspace string) inst
 }
 
 // isHookCommand reports whether a line is one that hook install writes.
-func isHookCommand(inv *invocation.Invocation, agent hook.Agent, command string) bool {
+func isHookCommand(inv *invocation.Invocation, agent hook.AgentProgram, command string) bool {
 	for _, mode := range []string{hook.Rewrite, hook.Check} {
 		line, err := hookLine(inv, hookOptions{agent: agent, mode: mode, own: ownServer(command)})
 		if err == nil && line == command {
@@ -55,6 +55,6 @@ func ownServer(command string) string {
 }
 
 // ownHook is the hook beside Palyra's own server.
-func ownHook(agent hook.Agent, workspace string) hookOptions {
+func ownHook(agent hook.AgentProgram, workspace string) hookOptions {
 	return hookOptions{agent: agent, workspace: workspace, mode: hook.Rewrite, own: "palyra"}
 }

@@ -65,7 +65,7 @@ func HookInstall(inv *invocation.Invocation) *cobra.Command {
 
 // hookOptions is what the command line of hook install says.
 type hookOptions struct {
-	agent                hook.Agent
+	agent                hook.AgentProgram
 	workspace, mode, own string
 	only                 bool
 }
@@ -107,7 +107,7 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 		return refuse(exit.Failedf(palyra.ReasonUnsupported, "Claude Code %s does not take a rewritten command: it would run the original", claude).
 			WithRemedy("update it, or install with --mode check"))
 	}
-	entry := install.Hook{
+	entry := install.HookEntry{
 		Command: command, Blocks: claude.known() && !claude.before(blocksSince),
 		Unsure: !claude.known() && o.agent.Name == hook.ClaudeCode, Shows: o.agent.Name == hook.Codex,
 	}
@@ -148,7 +148,7 @@ func writeHook(ctx context.Context, inv *invocation.Invocation, o hookOptions) (
 }
 
 // sayLimits says what the hook does not do in the agent that was found.
-func sayLimits(inv *invocation.Invocation, agent hook.Agent, claude version, blocks bool) {
+func sayLimits(inv *invocation.Invocation, agent hook.AgentProgram, claude version, blocks bool) {
 	if agent.Name == hook.Codex {
 		inv.Say("  note: start Codex in its window and trust the hook: `codex exec` skips one that is not trusted, without a word")
 		inv.Say("  note: let its commands reach the daemon: network_access = true below [sandbox_workspace_write] of its config.toml")

@@ -136,7 +136,7 @@ func startRun(ctx context.Context, inv *invocation.Invocation, o runOptions, pro
 
 // follow tells the run from the entry after a number on, and ends as the run
 // did. When ctx ends the run is cancelled, or else left to go on.
-func (t *tape) follow(ctx context.Context, after int64, cancels bool) error {
+func (t *tapePrinter) follow(ctx context.Context, after int64, cancels bool) error {
 	t.seen = after
 	err := client.FollowRun(ctx, t.runs, t.run.ID, client.FollowRunOptions{
 		After: after, Cancels: cancels, Entry: func(e palyra.TapeEntry) error { return t.entry(ctx, e) }, Lost: t.lost,
@@ -166,7 +166,7 @@ func exitOfRun(s palyra.RunState) int {
 }
 
 // leaving takes the question off the screen and says what becomes of the run.
-func (t *tape) leaving(cancels bool) {
+func (t *tapePrinter) leaving(cancels bool) {
 	t.asker.stopAsking()
 	if cancels && !t.inv.JSON {
 		t.inv.Say("palyra: cancelling run %s", show.Line(string(t.run.ID)))
@@ -174,7 +174,7 @@ func (t *tape) leaving(cancels bool) {
 }
 
 // lost says that the connection was lost and is being made again.
-func (t *tape) lost(after int64, err error) {
+func (t *tapePrinter) lost(after int64, err error) {
 	if t.missed == after+1 {
 		return // said already
 	}

@@ -16,11 +16,11 @@ import (
 	"palyra/internal/show"
 )
 
-// tape tells a run to a person, or to a program with --json, entry by entry.
+// tapePrinter tells a run to a person, or to a program with --json, entry by entry.
 // What the model said and what tools printed stands behind a gutter, so that it
 // cannot pass for a line of ours. While a question stands on the terminal
 // nothing else is printed there; it follows when the question is settled.
-type tape struct {
+type tapePrinter struct {
 	inv   *invocation.Invocation
 	asker *Asker
 	runs  client.RunCaller
@@ -40,8 +40,8 @@ type tape struct {
 
 // newTape makes a tape of a run. Questions up to the run's last entry are asked
 // only when they turn out to be open.
-func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tape {
-	return &tape{
+func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tapePrinter {
+	return &tapePrinter{
 		inv: inv, asker: &Asker{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
 		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
 	}
@@ -71,7 +71,7 @@ func utf8Locale(env []string) bool {
 }
 
 // entry tells one entry.
-func (t *tape) entry(ctx context.Context, e palyra.TapeEntry) error {
+func (t *tapePrinter) entry(ctx context.Context, e palyra.TapeEntry) error {
 	t.seen = e.Seq
 	if e.RunFinished != nil {
 		t.end = e.RunFinished
@@ -85,7 +85,7 @@ func (t *tape) entry(ctx context.Context, e palyra.TapeEntry) error {
 }
 
 // tell prints what an entry says.
-func (t *tape) tell(e palyra.TapeEntry) {
+func (t *tapePrinter) tell(e palyra.TapeEntry) {
 	switch {
 	case e.RunAccepted != nil:
 		t.put("run %s%s\n", show.Line(string(t.run.ID)), dashed(e.RunAccepted.Title))
@@ -117,13 +117,13 @@ func dashed(title string) string {
 }
 
 // put prints a line that is already safe.
-func (t *tape) put(format string, args ...any) { fmt.Fprintf(&t.held, format, args...) }
+func (t *tapePrinter) put(format string, args ...any) { fmt.Fprintf(&t.held, format, args...) }
 
 // maxOpen is the longest line that waits for its end.
 const maxOpen = 4096
 
 // spoken prints outside text as its lines are ended, behind the gutter.
-func (t *tape) spoken(who, prefix, text string, done bool) {
+func (t *tapePrinter) spoken(who, prefix, text string, done bool) {
 	line := t.lines[who]
 	if line == nil {
 		line = &bytes.Buffer{}
@@ -150,7 +150,7 @@ func (t *tape) spoken(who, prefix, text string, done bool) {
 const shownProposal = 300
 
 // proposed says what the run wants to do.
-func (t *tape) proposed(p palyra.TapeProposed) {
+func (t *tapePrinter) proposed(p palyra.TapeProposed) {
 	t.tools[p.Call] = p.Tool
 	args := "(large arguments)"
 	if len(p.Arguments) > 0 {
@@ -160,7 +160,7 @@ func (t *tape) proposed(p palyra.TapeProposed) {
 }
 
 // finished says how a call ended, and what to do about it.
-func (t *tape) finished(f palyra.TapeFinished) {
+func (t *tapePrinter) finished(f palyra.TapeFinished) {
 	for _, stream := range []string{"stdout", "stderr"} {
 		if who := string(f.Call) + stream; t.lines[who] != nil {
 			t.spoken(who, "  ", "", true)
@@ -211,7 +211,7 @@ func howEnded(f palyra.TapeFinished) string {
 }
 
 // closed says how the run ended.
-func (t *tape) closed(f palyra.TapeRunFinished) {
+func (t *tapePrinter) closed(f palyra.TapeRunFinished) {
 	text := show.Line(string(f.State))
 	if f.Reason != "" {
 		text += ": " + show.Line(f.Reason)
@@ -230,7 +230,7 @@ func (t *tape) closed(f palyra.TapeRunFinished) {
 }
 
 // release prints what is held, unless a question stands on the terminal.
-func (t *tape) release() error {
+func (t *tapePrinter) release() error {
 	if t.asked != "" && t.end == nil || t.held.Len() == 0 {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (t *tape) release() error {
 
 // question keeps the list of open questions and puts the oldest one to the
 // person, as soon as what is on the tape already has been told.
-func (t *tape) question(ctx context.Context, e palyra.TapeEntry) {
+func (t *tapePrinter) question(ctx context.Context, e palyra.TapeEntry) {
 	if r := e.ApprovalRequested; r != nil && !t.isOpen(r.Approval) {
 		t.open = append(t.open, client.ApprovalRequested{
 			ApprovalID: r.Approval, PlanDigest: r.Plan, ExpiresAt: r.ExpiresAt, Summary: r.Summary, Joined: r.Joined,
@@ -262,12 +262,12 @@ func (t *tape) question(ctx context.Context, e palyra.TapeEntry) {
 	}
 }
 
-func (t *tape) isOpen(id palyra.ID) bool {
+func (t *tapePrinter) isOpen(id palyra.ID) bool {
 	return slices.ContainsFunc(t.open, func(r client.ApprovalRequested) bool { return r.ApprovalID == id })
 }
 
 // resolved takes a settled question off the screen and off the list.
-func (t *tape) resolved(r palyra.TapeResolved) {
+func (t *tapePrinter) resolved(r palyra.TapeResolved) {
 	if t.asked == r.Approval {
 		t.asker.stopAsking()
 		t.asked = ""

@@ -69,9 +69,9 @@ type hookCall struct {
 	dir     string // where the agent stands
 	rel     string // the same, from the workspace
 	session string
-	agent   hook.Agent
-	own     hook.Session // where the agent keeps its own files
-	sealed  []string     // where the daemon keeps its own, of which nobody is asked
+	agent   hook.AgentProgram
+	own     hook.AgentSession // where the agent keeps its own files
+	sealed  []string          // where the daemon keeps its own, of which nobody is asked
 }
 
 // sessionForm is what an agent's session id looks like; others are not passed on.
@@ -81,7 +81,7 @@ var toolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // readHook reads the hook's input. project is the directory that the agent was
 // started for, if it says one.
-func readHook(agent hook.Agent, raw []byte, project string) (*hookCall, error) {
+func readHook(agent hook.AgentProgram, raw []byte, project string) (*hookCall, error) {
 	var doc object
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &doc) != nil || doc == nil {
 		return nil, badHook("it is not one JSON object in UTF-8")
@@ -90,7 +90,7 @@ func readHook(agent hook.Agent, raw []byte, project string) (*hookCall, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hookCall{agent: agent, tool: got["tool_name"], dir: got["cwd"], rel: ".", own: hook.Session{Transcript: got["transcript_path"], ID: got["session_id"]}}
+	h := &hookCall{agent: agent, tool: got["tool_name"], dir: got["cwd"], rel: ".", own: hook.AgentSession{Transcript: got["transcript_path"], ID: got["session_id"]}}
 	switch {
 	case got["hook_event_name"] != "PreToolUse":
 		return nil, badHook("it is of another event than PreToolUse")

@@ -29,7 +29,7 @@ const exitBlocked = exit.Usage
 
 // hookOptions is what the command line of a hook says.
 type hookOptions struct {
-	agent            hook.Agent
+	agent            hook.AgentProgram
 	mode, shell, own string
 	wait             screen.SpanFlag
 }

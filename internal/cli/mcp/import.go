@@ -166,8 +166,8 @@ func printImported(w io.Writer, list []imported) {
 	}
 }
 
-// entry is a server as clients write it.
-type entry struct {
+// serverEntry is a server as clients write it.
+type serverEntry struct {
 	Type    string            `json:"type"`
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
@@ -210,7 +210,7 @@ func parseServers(raw []byte) ([]imported, error) {
 	var out []imported
 	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
 		s := imported{Name: plainName(name), Outcome: "found"}
-		var e entry
+		var e serverEntry
 		if err := json.Unmarshal(file.Servers[name], &e); err != nil {
 			s.Outcome, s.Why = "refused", "the entry cannot be read"
 		} else {
@@ -222,7 +222,7 @@ func parseServers(raw []byte) ([]imported, error) {
 }
 
 // into turns an entry into a definition, or says why it cannot be one.
-func (e entry) into(s *imported) {
+func (e serverEntry) into(s *imported) {
 	refuse := func(why string) { s.Outcome, s.Why = "refused", why }
 	if e.palyra() {
 		s.Outcome, s.Why = "skipped", "it is Palyra itself"
@@ -253,7 +253,7 @@ func (e entry) into(s *imported) {
 }
 
 // palyra tells the entry that 'palyra mcp install' writes.
-func (e entry) palyra() bool {
+func (e serverEntry) palyra() bool {
 	i := slices.Index(e.Args, "serve")
 	return filepath.Base(e.Command) == "palyra" && i > 0 && e.Args[i-1] == "mcp"
 }

@@ -153,7 +153,7 @@ func (v *View) reach() {
 	v.list("Secrets", p.Bindings)
 	v.room()
 	if !v.Short {
-		v.where()
+		v.printPlace()
 	}
 	if p.Asks {
 		v.shout("", "the profile opens what is sealed otherwise: an answer is for this run only")
@@ -164,9 +164,9 @@ func (v *View) reach() {
 	v.enforcement()
 }
 
-// where says in what the call runs. One that the agent runs itself is held by
+// printPlace says in what the call runs. One that the agent runs itself is held by
 // nothing, and whoever answers must see that first.
-func (v *View) where() {
+func (v *View) printPlace() {
 	p := v.Approval.Plan
 	if p.Tier == palyra.TierUnsandboxed {
 		v.shout("Runs in", "NO SANDBOX: the agent does it itself, with all its rights; Palyra neither holds it nor sees what it does")

@@ -40,7 +40,7 @@ type View struct {
 
 // Plan prints what a plan alone says.
 func (v *View) Plan() {
-	v.what()
+	v.printTool()
 	v.process()
 	v.reach()
 }
@@ -51,8 +51,8 @@ const labelWidth = 15
 // Print writes the view.
 func (v *View) Print() {
 	v.head()
-	v.who()
-	v.what()
+	v.printRequester()
+	v.printTool()
 	v.process()
 	v.reach()
 	v.why()
@@ -183,7 +183,7 @@ func (v *View) gist() {
 		v.put("Summary", screen.SafeLine(a.Prompt.Summary))
 	}
 	if v.Short {
-		v.where() // right above the question, since a long diff may stand between
+		v.printPlace() // right above the question, since a long diff may stand between
 	}
 	v.risk()
 	for _, note := range v.warnings() {
@@ -277,8 +277,8 @@ func Seen(a palyra.Approval) error {
 	return nil
 }
 
-// what prints the tool and its arguments.
-func (v *View) what() {
+// printTool prints the tool and its arguments.
+func (v *View) printTool() {
 	p := v.Approval.Plan
 	source := string(p.Source)
 	if source == "" {

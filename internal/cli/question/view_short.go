@@ -257,9 +257,9 @@ func private(hostPort string) bool {
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast()
 }
 
-// said reports whether a note only repeats what the short view shows. Only the notes
+// repeatsShort reports whether a note only repeats what the short view shows. Only the notes
 // of a program are so: in others' the words of whoever asks may stand at either end.
-func (v *View) said(note string) bool {
+func (v *View) repeatsShort(note string) bool {
 	p := v.Approval.Plan
 	if note == palyra.UnsandboxedNote && p.Tier == palyra.TierUnsandboxed {
 		return true

@@ -39,7 +39,7 @@ func (v *View) why() {
 		if n == newWorkspaceNote && !v.Approval.Plan.Workspace.Known {
 			continue // said above the question
 		}
-		if v.Short && v.said(n) {
+		if v.Short && v.repeatsShort(n) {
 			continue
 		}
 		if screen.Escaped(n) {
@@ -107,7 +107,7 @@ func reasons(explanation string, policies []string) string {
 			lines = append(lines, line)
 		case reason != "" && !slices.Contains(lines, reason):
 			lines = append(lines, reason)
-			first = without(first, reason)
+			first = withoutClause(first, reason)
 		}
 	}
 	if first != "" {
@@ -116,8 +116,8 @@ func reasons(explanation string, policies []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// without takes a clause out of a sentence of the form "head: clause; clause".
-func without(sentence, clause string) string {
+// withoutClause takes a clause out of a sentence of the form "head: clause; clause".
+func withoutClause(sentence, clause string) string {
 	if sentence == clause {
 		return ""
 	}
@@ -174,9 +174,9 @@ func (v *View) diff() {
 	io.WriteString(v.W, frame.Block(strings.TrimSuffix(text, "\n")))
 }
 
-// who prints the requester and the names of everything, the digest that a
+// printRequester prints the requester and the names of everything, the digest that a
 // decision echoes among them.
-func (v *View) who() {
+func (v *View) printRequester() {
 	a := v.Approval
 	by := show.Arg(string(a.Principal))
 	if a.Owner != "" {

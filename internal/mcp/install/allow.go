@@ -79,7 +79,7 @@ func withoutRules(doc []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return p.out(doc).apply(doc), nil
+	return p.removeMember(doc).apply(doc), nil
 }
 
 // noRules is settings without a list or table of rules that is empty.

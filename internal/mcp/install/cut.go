@@ -30,8 +30,8 @@ func locate(doc []byte, path []string) (place, error) {
 	return p, nil
 }
 
-// out takes a member out of its object, with the one comma that is too many then.
-func (p place) out(doc []byte) edit {
+// removeMember takes a member out of its object, with the one comma that is too many then.
+func (p place) removeMember(doc []byte) edit {
 	e := edit{from: p.prev, to: p.to, gone: strings.TrimLeft(string(doc[p.prev:p.to]), " \t\r\n,")}
 	if p.prev == p.open { // the first: the comma is behind it, or the end
 		e.to = len(doc) - len(bytes.TrimLeft(doc[p.to:], " \t\r\n"))
@@ -47,7 +47,7 @@ func (jsonForm) cut(doc []byte, path []string) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
-	return p.out(doc), nil
+	return p.removeMember(doc), nil
 }
 
 // cut finds the table and those below it, which must follow each other.

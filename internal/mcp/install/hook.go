@@ -40,8 +40,8 @@ func settingsIn(p Places, workspace string, parts ...string) string {
 	return filepath.Join(append([]string{dir}, parts...)...)
 }
 
-// Hook is the hook as it is written.
-type Hook struct {
+// HookEntry is the hook as it is written.
+type HookEntry struct {
 	Command string
 	// Blocks has Claude Code itself block the tool when the hook cannot start or is not
 	// answered in time. Only versions that know the word may read it.
@@ -61,7 +61,7 @@ const blocks, block = "onFailure", "block"
 // sees of a question that waits.
 const HookStatus = "Palyra may be waiting for you: palyra approvals watch"
 
-func (h Hook) entry() map[string]any {
+func (h HookEntry) entry() map[string]any {
 	e := map[string]any{"type": "command", "command": h.Command, "timeout": int64(hookTimeout)}
 	if h.Blocks {
 		e[blocks] = block
@@ -73,14 +73,14 @@ func (h Hook) entry() map[string]any {
 }
 
 // HookLines is the entry as a file of its own.
-func HookLines(h Hook) (string, error) {
+func HookLines(h HookEntry) (string, error) {
 	doc, err := jsonForm{}.set(nil, hookPath, []any{h.entry()})
 	return string(doc), err
 }
 
 // MergeHook returns settings with the hook in them: in the place of an older entry
 // of ours, else before all others.
-func MergeHook(doc []byte, h Hook) ([]byte, error) {
+func MergeHook(doc []byte, h HookEntry) ([]byte, error) {
 	settings, err := jsonForm{}.decode(doc)
 	if err != nil {
 		return nil, unreadable(err)
@@ -124,7 +124,7 @@ func hookList(settings map[string]any) ([]any, error) {
 }
 
 // withHook puts our entry where the first one of ours is, and drops the others.
-func withHook(list []any, h Hook) []any {
+func withHook(list []any, h HookEntry) []any {
 	out, placed := []any{}, false
 	if h.Unsure {
 		h.Blocks = slices.ContainsFunc(list, blocking)
@@ -191,6 +191,6 @@ func numbers(v any) any {
 }
 
 // WriteHook merges the hook into a settings file, which need not exist.
-func WriteHook(path string, h Hook) (Result, error) {
+func WriteHook(path string, h HookEntry) (Result, error) {
 	return rewrite(path, private, unreadable, func(old []byte) ([]byte, error) { return MergeHook(old, h) })
 }

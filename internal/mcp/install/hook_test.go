@@ -22,7 +22,7 @@ func TestMergeHook(t *testing.T) {
 	}
 	for name, doc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, err := MergeHook([]byte(doc), Hook{Command: ours})
+			out, err := MergeHook([]byte(doc), HookEntry{Command: ours})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestMergeHook(t *testing.T) {
 			if e := s.Hooks.PreToolUse[0]; e.Matcher != "*" || e.Hooks[0].Type != "command" || e.Hooks[0].Command != ours || e.Hooks[0].Timeout != hookTimeout {
 				t.Errorf("the entry reads %+v", e)
 			}
-			again, err := MergeHook(out, Hook{Command: ours})
+			again, err := MergeHook(out, HookEntry{Command: ours})
 			if err != nil || string(again) != string(out) {
 				t.Errorf("a second time changes it (%v):\n%s", err, again)
 			}
@@ -64,7 +64,7 @@ func TestMergeHookLeavesAloneWhatItCannotRead(t *testing.T) {
 		"comments": `{"a": 1 // x` + "\n}", "a list": `[]`, "two": `{} {}`, "cut": `{"hooks":`,
 		"hooks is text": `{"hooks": "x"}`, "the list is none": `{"hooks": {"PreToolUse": {}}}`,
 	} {
-		if out, err := MergeHook([]byte(doc), Hook{Command: ours}); err == nil {
+		if out, err := MergeHook([]byte(doc), HookEntry{Command: ours}); err == nil {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
@@ -72,15 +72,15 @@ func TestMergeHookLeavesAloneWhatItCannotRead(t *testing.T) {
 
 func TestWriteHook(t *testing.T) {
 	path := HookSettings(Places{Home: t.TempDir()}, "")
-	first, err := WriteHook(path, Hook{Command: ours})
+	first, err := WriteHook(path, HookEntry{Command: ours})
 	if err != nil || !first.Changed || first.Backup != "" {
 		t.Fatalf("%+v %v", first, err)
 	}
-	second, err := WriteHook(path, Hook{Command: ours})
+	second, err := WriteHook(path, HookEntry{Command: ours})
 	if err != nil || second.Changed {
 		t.Errorf("a second time: %+v %v", second, err)
 	}
-	third, err := WriteHook(path, Hook{Command: ours + " --mode check"})
+	third, err := WriteHook(path, HookEntry{Command: ours + " --mode check"})
 	if err != nil || !third.Changed || third.Backup == "" {
 		t.Errorf("another command: %+v %v", third, err)
 	}
@@ -88,23 +88,23 @@ func TestWriteHook(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteHook(link, Hook{Command: ours}); err == nil {
+	if _, err := WriteHook(link, HookEntry{Command: ours}); err == nil {
 		t.Error("a link was written through")
 	}
-	fourth, err := WriteHook(path, Hook{Command: ours, Blocks: true})
+	fourth, err := WriteHook(path, HookEntry{Command: ours, Blocks: true})
 	doc, rerr := os.ReadFile(path)
 	if err != nil || rerr != nil || !fourth.Changed || strings.Count(string(doc), `"onFailure": "block"`) != 1 {
 		t.Errorf("one that blocks: %+v %v %v\n%s", fourth, err, rerr, doc)
 	}
-	fifth, err := WriteHook(path, Hook{Command: ours, Unsure: true})
+	fifth, err := WriteHook(path, HookEntry{Command: ours, Unsure: true})
 	if err != nil || fifth.Changed {
 		t.Errorf("it blocks no more, though nobody knows the version: %+v %v", fifth, err)
 	}
-	sixth, err := WriteHook(path, Hook{Command: ours})
+	sixth, err := WriteHook(path, HookEntry{Command: ours})
 	if doc, rerr = os.ReadFile(path); err != nil || rerr != nil || !sixth.Changed || strings.Contains(string(doc), "onFailure") {
 		t.Errorf("one for an older version: %+v %v %v\n%s", sixth, err, rerr, doc)
 	}
-	if doc, err := HookLines(Hook{Command: ours}); err != nil || !strings.Contains(doc, hookMark) || strings.Contains(doc, "onFailure") {
+	if doc, err := HookLines(HookEntry{Command: ours}); err != nil || !strings.Contains(doc, hookMark) || strings.Contains(doc, "onFailure") {
 		t.Errorf("%s %v", doc, err)
 	}
 	if got := HookSettings(Places{Home: "/h"}, "/w"); got != filepath.Join("/w", ".claude", "settings.json") {

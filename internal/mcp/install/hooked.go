@@ -51,7 +51,7 @@ func written(e any) string {
 	h, _ := hooks[0].(map[string]any)
 	command, _ := h["command"].(string)
 	is := numbers(e)
-	for _, want := range []Hook{{}, {Blocks: true}, {Shows: true}} {
+	for _, want := range []HookEntry{{}, {Blocks: true}, {Shows: true}} {
 		want.Command = command
 		if reflect.DeepEqual(is, numbers(want.entry())) {
 			return command

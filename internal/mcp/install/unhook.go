@@ -82,10 +82,10 @@ func hooksCut(doc []byte, p place, others int) edit {
 	}
 	if p.members == 1 {
 		if hooks, err := locate(doc, hookPath[:1]); err == nil {
-			return hooks.out(doc)
+			return hooks.removeMember(doc)
 		}
 	}
-	return p.out(doc)
+	return p.removeMember(doc)
 }
 
 // unhooked is the text of a list without the entries of ours, the others as they are

@@ -73,7 +73,7 @@ func TestRemoveHook(t *testing.T) {
 	if _, serr := os.Stat(filepath.Dir(path)); err != nil || none.Changed || serr == nil {
 		t.Errorf("no file: %+v %v", none, err)
 	}
-	if _, err := WriteHook(path, Hook{Command: ours}); err != nil {
+	if _, err := WriteHook(path, HookEntry{Command: ours}); err != nil {
 		t.Fatal(err)
 	}
 	made, err := RemoveHook(path)
@@ -84,7 +84,7 @@ func TestRemoveHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, _ := os.ReadFile(path)
-	if _, err := WriteHook(path, Hook{Command: ours}); err != nil {
+	if _, err := WriteHook(path, HookEntry{Command: ours}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -151,7 +151,7 @@ func TestHookThereAndBack(t *testing.T) {
 		members := []string{`"PreToolUse":` + list, `"Stop": [{}]`, `"PostToolUse":[` + ourEntry + `]`}
 		hooks := `"hooks" : {` + strings.Join(rapid.Permutation(members).Draw(t, "members")[:rapid.IntRange(0, 3).Draw(t, "n")], sep) + `}`
 		doc := "{" + strings.Join(rapid.Permutation([]string{`"a":"}"`, hooks, `"n":12345678901234567890`}).Draw(t, "file"), sep) + space.Draw(t, "end") + "}\n"
-		with, err := MergeHook([]byte(doc), Hook{Command: ours})
+		with, err := MergeHook([]byte(doc), HookEntry{Command: ours})
 		if err != nil {
 			t.Fatal(err)
 		}

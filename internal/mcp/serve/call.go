@@ -107,7 +107,7 @@ func (f *flight) fly(ctx context.Context, limit time.Duration) (*mcp.CallToolRes
 		case <-f.server.stopping:
 			return f.pending(), nil
 		case <-ctx.Done():
-			f.left(ctx)
+			f.abandon(ctx)
 			return nil, ctx.Err()
 		}
 	}
@@ -183,9 +183,9 @@ func asked(q client.ApprovalRequested) string {
 	return fmt.Sprintf("waiting for a person to answer approval %s in Palyra: %s", q.ApprovalID, palyra.Clip(q.Summary, maxSummary))
 }
 
-// left sees to a call whose client wants no answer any more. A cancel ends it; a
+// abandon sees to a call whose client wants no answer any more. A cancel ends it; a
 // client that is gone leaves it, and so does a server that stops meanwhile.
-func (f *flight) left(ctx context.Context) {
+func (f *flight) abandon(ctx context.Context) {
 	if !f.cancels || !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}

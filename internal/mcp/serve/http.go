@@ -156,9 +156,9 @@ func busy(w http.ResponseWriter) {
 // refuses says why a request is not answered; 0 when it is.
 func (d *endpoint) refuses(r *http.Request) (int, string) {
 	switch origin := r.Header.Get("Origin"); {
-	case !d.own(r.Host):
+	case !d.isOwnHost(r.Host):
 		return http.StatusForbidden, "the Host header is not this server's"
-	case len(r.Header.Values("Origin")) > 1 || origin != "" && !d.own(strings.TrimPrefix(origin, "http://")):
+	case len(r.Header.Values("Origin")) > 1 || origin != "" && !d.isOwnHost(strings.TrimPrefix(origin, "http://")):
 		return http.StatusForbidden, "pages of other origins are not served"
 	case !d.knows(r.Header.Values("Authorization")):
 		return http.StatusUnauthorized, "a bearer token is needed; 'palyra mcp serve' says where it is"
@@ -168,7 +168,7 @@ func (d *endpoint) refuses(r *http.Request) (int, string) {
 	return 0, ""
 }
 
-func (d *endpoint) own(host string) bool {
+func (d *endpoint) isOwnHost(host string) bool {
 	for _, h := range d.hosts {
 		if strings.EqualFold(h, host) {
 			return true

@@ -38,8 +38,8 @@ var pageSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","additionalProper
 	`"offset":{"type":"integer","minimum":0,"description":"Byte to start at. Default 0. To go on, use next_offset of the previous page."},`+
 	`"limit":{"type":"integer","minimum":1,"maximum":%d,"description":"Most bytes to return. Default: as many as there is room for."}}}`, maxID, maxPage))
 
-// own adds the tools that are this server's.
-func (s *Server) own() {
+// addOwnTools adds the tools that are this server's.
+func (s *Server) addOwnTools() {
 	no := false
 	hints := func(title string) *mcp.ToolAnnotations {
 		return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: true, DestructiveHint: &no, OpenWorldHint: &no}

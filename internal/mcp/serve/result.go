@@ -112,8 +112,8 @@ func forModels(code palyra.Reason, remedy string) string {
 	return remedy
 }
 
-// said is a result that is no outcome.
-func said(s state, fails bool, text string) *mcp.CallToolResult {
+// plainResult is a result that is no outcome.
+func plainResult(s state, fails bool, text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: fails, Content: []mcp.Content{&mcp.TextContent{Text: text}}, Meta: mcp.Meta{outcomeKey: s}}
 }
 
@@ -133,7 +133,7 @@ func (f *flight) pending() *mcp.CallToolResult {
 	if p.Question != nil {
 		s.ApprovalID = p.Question.ApprovalID
 	}
-	return said(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
+	return plainResult(s, false, fmt.Sprintf("pending: %s\n%s", s.Reason, s.Remedy))
 }
 
 // What is said of a daemon that is away, and of one that is there and too slow: only of
@@ -159,5 +159,5 @@ func failure(tool string, call palyra.ID, err error) *mcp.CallToolResult {
 	if s.Remedy != "" {
 		text += "\nremedy: " + s.Remedy
 	}
-	return said(s, true, text)
+	return plainResult(s, true, text)
 }

@@ -32,8 +32,8 @@ import (
 	"palyra/client"
 )
 
-// Backend is the daemon as this package uses it; *client.Client is one.
-type Backend interface {
+// Daemon is the daemon as this package uses it; *client.Client is one.
+type Daemon interface {
 	// Tools lists the tools.
 	Tools(ctx context.Context) ([]palyra.Tool, error)
 	// Call proposes a call and waits for its outcome.
@@ -48,7 +48,7 @@ type Backend interface {
 
 // Config wires a Server. Zero times get the defaults.
 type Config struct {
-	Backend   Backend
+	Backend   Daemon
 	Version   string // of Palyra
 	Workspace string // where tools work
 	Log       *slog.Logger
@@ -116,7 +116,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		c.Options(o)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "palyra", Title: "Palyra", Version: c.Version}, o)
-	s.own()
+	s.addOwnTools()
 	s.artifacts()
 	return s, s.refresh(ctx)
 }

@@ -43,27 +43,27 @@ func CheckName(name string) error {
 func Check(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
 	switch {
 	case d.TimeoutMS != 0 && (d.TimeoutMS < minTimeout || d.TimeoutMS > maxTimeout):
-		return d, bad("the timeout of a call is %d to %d ms", minTimeout, maxTimeout)
+		return d, badDefinition("the timeout of a call is %d to %d ms", minTimeout, maxTimeout)
 	case d.Transport == palyra.TransportStdio:
 		return checkStdio(d)
 	case d.Transport == palyra.TransportHTTP:
 		return checkHTTP(d)
 	}
-	return d, bad("there is no transport %q", palyra.Clip(string(d.Transport), 32)).WithRemedy("say stdio, with a command, or http, with a URL")
+	return d, badDefinition("there is no transport %q", palyra.Clip(string(d.Transport), 32)).WithRemedy("say stdio, with a command, or http, with a URL")
 }
 
-func bad(format string, args ...any) *palyra.Error {
+func badDefinition(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, format, args...).WithRemedy("see 'palyra mcp add --help'")
 }
 
 func checkStdio(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
 	switch {
 	case d.URL != "":
-		return d, bad("a program has no URL")
+		return d, badDefinition("a program has no URL")
 	case len(d.Command) == 0 || d.Command[0] == "" || len(d.Command) > maxCommand:
-		return d, bad("give a command with at most %d arguments", maxCommand-1)
+		return d, badDefinition("give a command with at most %d arguments", maxCommand-1)
 	case len(d.Env) > maxEnv || len(d.Egress) > maxEgress:
-		return d, bad("give at most %d variables and %d hosts", maxEnv, maxEgress)
+		return d, badDefinition("give at most %d variables and %d hosts", maxEnv, maxEgress)
 	}
 	total := len(d.Workspace) + len(d.Profile)
 	texts := slices.Clone(d.Command)
@@ -80,10 +80,10 @@ func checkStdio(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) 
 	}
 	for _, s := range append(append(texts, d.Egress...), d.Workspace, d.Profile) {
 		if total += len(s); total > maxText {
-			return d, bad("the definition has more than %d bytes", maxText)
+			return d, badDefinition("the definition has more than %d bytes", maxText)
 		}
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
-			return d, bad("the definition has bytes that are no text")
+			return d, badDefinition("the definition has bytes that are no text")
 		}
 	}
 	d.Egress = slices.Compact(slices.Sorted(slices.Values(d.Egress)))
@@ -92,15 +92,15 @@ func checkStdio(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) 
 
 func checkHTTP(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
 	if len(d.Command)+len(d.Env)+len(d.Egress) > 0 || d.Workspace != "" || d.Profile != "" {
-		return d, bad("a server behind a URL has no command, variables, hosts, workspace or profile")
+		return d, badDefinition("a server behind a URL has no command, variables, hosts, workspace or profile")
 	}
 	if len(d.URL) > 4096 || strings.ContainsFunc(d.URL, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) {
-		return d, bad("the URL is too long, or has characters that a URL has not")
+		return d, badDefinition("the URL is too long, or has characters that a URL has not")
 	}
 	u, err := url.Parse(d.URL)
 	switch {
 	case err != nil || u.Opaque != "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		return d, bad("%s is not an http or https URL", show.Arg(palyra.Clip(d.URL, 200)))
+		return d, badDefinition("%s is not an http or https URL", show.Arg(palyra.Clip(d.URL, 200)))
 	case u.User != nil:
 		return d, secret("the URL", "it holds a user name or a password")
 	}
@@ -120,7 +120,7 @@ func checkHTTP(d palyra.UpstreamDefinition) (palyra.UpstreamDefinition, error) {
 func hostPort(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "", bad("the URL cannot be read")
+		return "", badDefinition("the URL cannot be read")
 	}
 	port := u.Port()
 	if port == "" {

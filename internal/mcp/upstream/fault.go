@@ -13,7 +13,7 @@ import (
 )
 
 // broken says why a server could not be spoken to, with what it wrote about it.
-func (s *server) broken(ctx context.Context, x *session, err error) error {
+func (s *server) broken(ctx context.Context, x *connection, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -29,7 +29,7 @@ func (s *server) broken(ctx context.Context, x *session, err error) error {
 		select {
 		case <-x.process.Done():
 			if closed(err) {
-				why = "it ended: " + x.how()
+				why = "it ended: " + x.exitText()
 			}
 		case <-time.After(wait):
 		}

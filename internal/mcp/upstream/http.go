@@ -16,7 +16,7 @@ import (
 const maxHead = 64 << 10
 
 // dial makes the way to a server behind a URL: to its host and to nothing else.
-func (s *server) dial(ctx context.Context, x *session) (mcp.Transport, error) {
+func (s *server) dial(ctx context.Context, x *connection) (mcp.Transport, error) {
 	host, err := s.host()
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *server) host() (string, error) {
 		return "", err
 	}
 	if len(got) != 1 {
-		return "", bad("the URL is not one of one host")
+		return "", badDefinition("the URL is not one of one host")
 	}
 	return got[0], nil
 }

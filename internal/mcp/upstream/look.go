@@ -12,7 +12,7 @@ import (
 
 // hear looks at a server's tools again when it says that they are others, at most
 // once a second.
-func (s *server) hear(x *session, quit <-chan struct{}) {
+func (s *server) hear(x *connection, quit <-chan struct{}) {
 	const apart = time.Second
 	for {
 		select {
@@ -50,7 +50,7 @@ func (s *server) hear(x *session, quit <-chan struct{}) {
 
 // look asks for the tools and holds them against what was approved. The turn is
 // the caller's. What changed is durable before anything else happens.
-func (s *server) look(ctx context.Context, x *session) error {
+func (s *server) look(ctx context.Context, x *connection) error {
 	found, err := x.list(ctx)
 	if err != nil {
 		x.fresh.Store(false)

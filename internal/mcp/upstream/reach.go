@@ -18,11 +18,11 @@ const (
 	reachTimeout = 10 * time.Second
 )
 
-// reach tells whose connections those of a session are. A server makes them when it
+// flowOwners tells whose connections those of a session are. A server makes them when it
 // likes: all that can be known is which calls were under way. So the flows are
 // looked at whenever that changes, and what is new or has grown since then belongs
 // to the calls of the time in between.
-type reach struct {
+type flowOwners struct {
 	mu    sync.Mutex // guards the fields below; held while the guard lists its flows
 	under map[palyra.ID]*alone
 	seen  map[palyra.EgressFlow]*place
@@ -61,7 +61,7 @@ func gather(flows []palyra.EgressFlow) map[palyra.EgressFlow]place {
 
 // look gives what is new since the last time to the calls under way. The lock is
 // the caller's.
-func (r *reach) look(flows []palyra.EgressFlow) {
+func (r *flowOwners) look(flows []palyra.EgressFlow) {
 	for key, now := range gather(flows) {
 		was := r.seen[key]
 		if was == nil {
@@ -111,14 +111,14 @@ func (a *alone) note(key palyra.EgressFlow, in, out int64) {
 }
 
 // share settles whether a call is the only one, once their number has changed.
-func (r *reach) share() {
+func (r *flowOwners) share() {
 	for _, a := range r.under {
 		a.shared = len(r.under) > 1
 	}
 }
 
 // begin counts a call in.
-func (x *session) begin(id palyra.ID) {
+func (x *connection) begin(id palyra.ID) {
 	x.reach.mu.Lock()
 	defer x.reach.mu.Unlock()
 	x.reach.look(x.flows())
@@ -129,9 +129,9 @@ func (x *session) begin(id palyra.ID) {
 	x.reach.share()
 }
 
-// over counts a call out, and returns what was reached while it was the only one.
+// callEnded counts a call out, and returns what was reached while it was the only one.
 // What was reached beside others may be theirs: it is counted as not listed.
-func (x *session) over(id palyra.ID) (flows []palyra.EgressFlow, more int64) {
+func (x *connection) callEnded(id palyra.ID) (flows []palyra.EgressFlow, more int64) {
 	x.reach.mu.Lock()
 	defer x.reach.mu.Unlock()
 	x.reach.look(x.flows())
@@ -149,12 +149,12 @@ func (x *session) over(id palyra.ID) (flows []palyra.EgressFlow, more int64) {
 }
 
 // flows is what goes out for the session so far.
-func (x *session) flows() []palyra.EgressFlow {
-	flows, _ := x.out().Flows()
+func (x *connection) flows() []palyra.EgressFlow {
+	flows, _ := x.flowSource().Flows()
 	return flows
 }
 
-func (x *session) out() Reach {
+func (x *connection) flowSource() FlowSource {
 	if x.process != nil {
 		return x.process
 	}
@@ -166,8 +166,8 @@ func byPlace(a, b palyra.EgressFlow) int {
 }
 
 // reached is everything that a session reached, for the journal.
-func (x *session) reached(name string) palyra.UpstreamReached {
-	flows, more := x.out().Flows()
+func (x *connection) reached(name string) palyra.UpstreamReached {
+	flows, more := x.flowSource().Flows()
 	x.reach.mu.Lock()
 	defer x.reach.mu.Unlock()
 	x.reach.look(flows)

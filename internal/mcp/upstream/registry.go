@@ -96,7 +96,7 @@ func (s *server) keep(ctx context.Context, q AddRequest) error {
 		}
 	}
 	events := []palyra.Event{palyra.UpstreamAdded{
-		Name: u.Name, Definition: u.UpstreamDefinition, Digest: u.Digest, Tools: some(seen), By: q.By, Signature: q.Signature,
+		Name: u.Name, Definition: u.UpstreamDefinition, Digest: u.Digest, Tools: notNil(seen), By: q.By, Signature: q.Signature,
 	}}
 	if len(pins) > 0 {
 		events = append(events, palyra.UpstreamApproved{Name: u.Name, Tools: pins, By: q.By, Signature: q.Signature})
@@ -113,8 +113,8 @@ func (s *server) keep(ctx context.Context, q AddRequest) error {
 	return s.offer()
 }
 
-// some is never nil: JSON has an empty list for none.
-func some[T any](list []T) []T { return append([]T{}, list...) }
+// notNil is never nil: JSON has an empty list for none.
+func notNil[T any](list []T) []T { return append([]T{}, list...) }
 
 // reserve keeps a name for one who adds.
 func (r *Registry) reserve(name string) error {
@@ -214,7 +214,7 @@ func (s *server) leave(on bool) {
 }
 
 // clear removes what a server leaves behind, once it is gone.
-func (r *Registry) clear(name string, x *session) {
+func (r *Registry) clear(name string, x *connection) {
 	if x != nil {
 		select {
 		case <-x.dead:
@@ -235,7 +235,7 @@ func (r *Registry) Approve(ctx context.Context, name string, pins []palyra.Upstr
 		return palyra.Upstream{}, err
 	}
 	if len(pins) == 0 || len(pins) > maxTools {
-		return palyra.Upstream{}, bad("name the digests of 1 to %d tools", maxTools).WithRemedy("see 'palyra mcp show %s'", name)
+		return palyra.Upstream{}, badDefinition("name the digests of 1 to %d tools", maxTools).WithRemedy("see 'palyra mcp show %s'", name)
 	}
 	give, err := s.take(ctx)
 	if err != nil {

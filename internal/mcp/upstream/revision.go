@@ -27,7 +27,7 @@ var errInput = errors.New("it wants to be told more before it answers, and Palyr
 // connect starts a server and makes a session. One that refuses the handshake is
 // started once more and spoken to without; that is remembered while the daemon runs.
 // The turn is the caller's.
-func (s *server) connect(ctx context.Context) (*session, error) {
+func (s *server) connect(ctx context.Context) (*connection, error) {
 	if s.revision == "" {
 		s.revision = handshake
 	}
@@ -54,7 +54,7 @@ func (s *server) refuses(err error) bool {
 }
 
 // client is the library's, which offers servers nothing.
-func (s *server) client(x *session) *mcp.Client {
+func (s *server) client(x *connection) *mcp.Client {
 	o := &mcp.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	}
@@ -71,7 +71,7 @@ func (s *server) client(x *session) *mcp.Client {
 
 // uncached has the list of tools asked for whenever we look, however long a server
 // says that it holds: one that changed in between must not go unseen.
-func (x *session) uncached(next mcp.MethodHandler) mcp.MethodHandler {
+func (x *connection) uncached(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, r)
 		if list, ok := res.(*mcp.ListToolsResult); ok && err == nil {
@@ -87,7 +87,7 @@ const maxPaged = 4 * maxList
 
 // page counts one behind the first. A session with too many is over; the next call
 // has a new one.
-func (x *session) page(size int) bool {
+func (x *connection) page(size int) bool {
 	if v, _ := x.spoken.Load().(string); v < stateless {
 		return true
 	}

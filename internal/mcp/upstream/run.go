@@ -29,7 +29,7 @@ func (r *Registry) Run(ctx context.Context, start palyra.Launch, c *palyra.Call)
 	res.Executor, res.Enforcement = held(x, plan)
 	x.begin(c.ID)
 	got, err := x.call(ctx, toolOf(plan), plan.Arguments)
-	res.Egress, res.Omitted = x.over(c.ID)
+	res.Egress, res.Omitted = x.callEnded(c.ID)
 	if err != nil {
 		x.halt(ctx)
 		failure := palyra.RefusalOf(palyra.LayerTier, plan.Stopped(ctx, r.why(plan, x, err)))
@@ -45,7 +45,7 @@ func (r *Registry) Run(ctx context.Context, start palyra.Launch, c *palyra.Call)
 
 // check returns a session when the launch is real, is for this call, and the
 // server's tool is still the plan's.
-func (r *Registry) check(ctx context.Context, start palyra.Launch, c *palyra.Call) (*session, func(), error) {
+func (r *Registry) check(ctx context.Context, start palyra.Launch, c *palyra.Call) (*connection, func(), error) {
 	if err := start.For(c); err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func toolOf(p palyra.Plan) string {
 
 // held is what ran a call, and what held for it: what holds for the server's
 // process, or for the way to it.
-func held(x *session, p palyra.Plan) (string, palyra.Enforcement) {
+func held(x *connection, p palyra.Plan) (string, palyra.Enforcement) {
 	if x.process != nil {
 		executor, e := x.process.Held()
 		limits := map[string]palyra.Hold{"wall": "context", "output": "cap"}
@@ -105,7 +105,7 @@ func held(x *session, p palyra.Plan) (string, palyra.Enforcement) {
 }
 
 // why gives a failed call the form that people can read.
-func (r *Registry) why(p palyra.Plan, x *session, err error) error {
+func (r *Registry) why(p palyra.Plan, x *connection, err error) error {
 	name, _, _ := strings.Cut(strings.TrimPrefix(p.Tool, "mcp."), ".")
 	if e := (*jsonrpc.Error)(nil); errors.As(err, &e) {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUpstreamFailed, "the MCP server %s refuses the call: %s", name, show.Line(palyra.Clip(e.Message, 500))).
@@ -114,7 +114,7 @@ func (r *Registry) why(p palyra.Plan, x *session, err error) error {
 	if x.process != nil && closed(err) {
 		select {
 		case <-x.dead:
-			return failed(name, "it ended during the call, "+x.how()).WithCause(err)
+			return failed(name, "it ended during the call, "+x.exitText()).WithCause(err)
 		case <-time.After(stopGrace):
 		}
 	}

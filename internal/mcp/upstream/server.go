@@ -20,7 +20,7 @@ type server struct {
 
 	mu       sync.Mutex // guards the fields below
 	up       palyra.Upstream
-	live     *session
+	live     *connection
 	removed  bool
 	leaving  bool // somebody is removing it: it is not started any more
 	changes  int  // of its tools, since the first of them
@@ -95,7 +95,7 @@ func (s *server) active(tool string) (palyra.UpstreamTool, bool) {
 // use returns a session for one call, and starts the server where it has none.
 // start is the digest of what the plan says it runs by: a session of another start
 // is ended first.
-func (s *server) use(ctx context.Context, start palyra.Digest) (*session, func(), error) {
+func (s *server) use(ctx context.Context, start palyra.Digest) (*connection, func(), error) {
 	give, err := s.take(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (s *server) use(ctx context.Context, start palyra.Digest) (*session, func()
 
 // current is the session that there is. One of another start is ended, and one
 // that is ending waited for: a server runs once.
-func (s *server) current(ctx context.Context, start palyra.Digest) (*session, error) {
+func (s *server) current(ctx context.Context, start palyra.Digest) (*connection, error) {
 	s.mu.Lock()
 	x := s.live
 	s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"palyra/internal/show"
 )
 
-// session is one connection to a server.
-type session struct {
+// connection is one connection to a server.
+type connection struct {
 	client  *mcp.ClientSession
 	process Process // of stdio
 	way     Way     // of http
@@ -24,7 +24,7 @@ type session struct {
 	spoken  atomic.Value // the revision of the protocol, a string, once it is known
 	paged   int          // bytes of pages behind the first; the turn's
 
-	reach reach
+	reach flowOwners
 
 	fresh   atomic.Bool // the list of tools is as the server last said
 	news    chan struct{}
@@ -38,8 +38,8 @@ type session struct {
 
 // attempt starts a server and makes a session, beginning with a revision of the
 // protocol. It tries once.
-func (s *server) attempt(ctx context.Context, revision string) (*session, error) {
-	x := &session{news: make(chan struct{}, 1), dead: make(chan struct{})}
+func (s *server) attempt(ctx context.Context, revision string) (*connection, error) {
+	x := &connection{news: make(chan struct{}, 1), dead: make(chan struct{})}
 	t, err := s.transport(ctx, x)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s *server) attempt(ctx context.Context, revision string) (*session, error)
 }
 
 // transport is the way to the server.
-func (s *server) transport(ctx context.Context, x *session) (mcp.Transport, error) {
+func (s *server) transport(ctx context.Context, x *connection) (mcp.Transport, error) {
 	if s.def.Transport == palyra.TransportHTTP {
 		return s.dial(ctx, x)
 	}
@@ -89,7 +89,7 @@ func describe(r *mcp.InitializeResult) string {
 }
 
 // changed notes that the server's tools are others now.
-func (x *session) changed() {
+func (x *connection) changed() {
 	x.fresh.Store(false)
 	select {
 	case x.news <- struct{}{}:
@@ -101,7 +101,7 @@ func (x *session) changed() {
 const maxList = 4 << 20
 
 // list asks for all tools, page by page.
-func (x *session) list(ctx context.Context) ([]*mcp.Tool, error) {
+func (x *connection) list(ctx context.Context) ([]*mcp.Tool, error) {
 	if c := x.client.InitializeResult(); c == nil || c.Capabilities == nil || c.Capabilities.Tools == nil {
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func (x *session) list(ctx context.Context) ([]*mcp.Tool, error) {
 }
 
 // call calls a tool.
-func (x *session) call(ctx context.Context, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
+func (x *connection) call(ctx context.Context, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
 	res, err := x.client.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
 	if err == nil && res.NeedsInput() {
 		return nil, errInput
@@ -146,7 +146,7 @@ func (x *session) call(ctx context.Context, name string, args json.RawMessage) (
 // server may go on with it all the same, and nothing may be done any more in the
 // name of a call that is over. Other calls that it has under way fail with it; the
 // next one starts it anew. What is elsewhere cannot be stopped.
-func (x *session) halt(ctx context.Context) {
+func (x *connection) halt(ctx context.Context) {
 	if x.process == nil || ctx.Err() == nil {
 		return
 	}
@@ -164,7 +164,7 @@ func (x *session) halt(ctx context.Context) {
 const haltGrace = 500 * time.Millisecond
 
 // end stops a session on purpose. It does not wait.
-func (x *session) end(reason string) {
+func (x *connection) end(reason string) {
 	x.endOnce.Do(func() {
 		x.ending.Store(true)
 		if x.process != nil {
@@ -184,7 +184,7 @@ func (x *session) end(reason string) {
 }
 
 // follow stays with a session until nothing of it is left, and says why it ended.
-func (x *session) follow() string {
+func (x *connection) follow() string {
 	why := ""
 	if err := x.client.Wait(); err != nil {
 		why = trimmed(err)
@@ -194,21 +194,21 @@ func (x *session) follow() string {
 	_ = x.client.Close() // over already: it lets go of what listened
 	if x.process != nil {
 		<-x.process.Done()
-		if how := x.how(); how != "" {
+		if how := x.exitText(); how != "" {
 			why = how
 		}
 	}
 	return why
 }
 
-// how a program that is done ended.
-func (x *session) how() string {
+// exitText a program that is done ended.
+func (x *connection) exitText() string {
 	how, _ := x.process.Last()
 	return how
 }
 
 // ended gives back what a session holds that is over.
-func (x *session) ended() {
+func (x *connection) ended() {
 	on := x.ending.Load()
 	if x.process != nil && !on { // it may just be ending by itself: how is worth knowing
 		in, out := x.process.Pipes()
@@ -224,7 +224,7 @@ func (x *session) ended() {
 }
 
 // await gives a server that closed its stdout a moment to end by itself.
-func (x *session) await() {
+func (x *connection) await() {
 	select {
 	case <-x.process.Done():
 	case <-time.After(lastMoment):
@@ -232,7 +232,7 @@ func (x *session) await() {
 }
 
 // usable reports whether calls can be made.
-func (x *session) usable() bool {
+func (x *connection) usable() bool {
 	select {
 	case <-x.dead:
 		return false

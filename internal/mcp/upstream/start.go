@@ -14,7 +14,7 @@ const patience = 10 * time.Second
 
 // begin starts the server, after the back-off of earlier failures. The turn is the
 // caller's.
-func (s *server) begin(ctx context.Context) (*session, error) {
+func (s *server) begin(ctx context.Context) (*connection, error) {
 	if err := s.backOff(ctx); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *server) begin(ctx context.Context) (*session, error) {
 // review looks at the tools again, within the time that a start has too: the turn is
 // the caller's, and others wait for it. A server that does not tell them, or never
 // the same, is ended.
-func (s *server) review(ctx context.Context, x *session) error {
+func (s *server) review(ctx context.Context, x *connection) error {
 	timed, cancel := context.WithTimeout(ctx, s.r.Start)
 	defer cancel()
 	err := s.look(timed, x)
@@ -104,7 +104,7 @@ func (s *server) failed(err error) {
 const steady = time.Minute
 
 // follow looks after a session from its start to its end.
-func (s *server) follow(x *session) {
+func (s *server) follow(x *connection) {
 	defer s.r.work.Done()
 	begun := s.r.Now()
 	quit := make(chan struct{})

@@ -92,7 +92,7 @@ func textOf(t palyra.UpstreamTool) (palyra.Digest, error) {
 		Description string          `json:"description"`
 		InputSchema json.RawMessage `json:"input_schema"`
 		Claims      []string        `json:"claims"`
-	}{t.Title, t.Description, t.InputSchema, some(t.Claims)})
+	}{t.Title, t.Description, t.InputSchema, notNil(t.Claims)})
 	return palyra.Digest(sum), err
 }
 
@@ -139,7 +139,7 @@ func (s *server) survey(found []*mcp.Tool, was []palyra.UpstreamTool) (now, quar
 		if u.State != palyra.UpstreamToolRefused {
 			s.suit(&u, builtin, taken[plain(t.Name)])
 		}
-		old := before(was, u.Name)
+		old := toolBefore(was, u.Name)
 		u.Pinned, u.ReadOnly = old.Pinned, old.ReadOnly
 		if u.State == palyra.UpstreamToolQuarantined {
 			settle(&u)
@@ -187,7 +187,7 @@ func settle(u *palyra.UpstreamTool) {
 	}
 }
 
-func before(was []palyra.UpstreamTool, name string) palyra.UpstreamTool {
+func toolBefore(was []palyra.UpstreamTool, name string) palyra.UpstreamTool {
 	for _, t := range was {
 		if t.Name == name {
 			return t

@@ -19,6 +19,8 @@
 // What it does not do. It does not judge calls, nor look into what a tool brings
 // back: whoever wrote the server chose it. That a server does what its tools'
 // descriptions say is nobody's promise.
+//
+// Its words are those of docs/words.md.
 package upstream
 
 import (
@@ -52,15 +54,15 @@ type Launcher interface {
 	Forget(name string) error
 }
 
-// Reach is what goes out for a session, as the guard sees it.
-type Reach interface {
+// FlowSource is what goes out for a session, as the guard sees it.
+type FlowSource interface {
 	// Flows is what went through so far; more says how many flows are not listed.
 	Flows() (flows []palyra.EgressFlow, more int64)
 }
 
 // Process is the program of a stdio server.
 type Process interface {
-	Reach
+	FlowSource
 	// Pipes are its stdin and stdout.
 	Pipes() (io.WriteCloser, io.ReadCloser)
 	// Done is closed when nothing of it is left.
@@ -84,7 +86,7 @@ type Network interface {
 
 // Way is a way out for one session.
 type Way interface {
-	Reach
+	FlowSource
 	// DialContext connects to host:port, or refuses it.
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 	// Close ends every connection and returns what went through.

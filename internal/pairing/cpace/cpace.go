@@ -46,12 +46,12 @@ var (
 	ErrRole       = errors.New("cpace: no such role")
 )
 
-// Role says whose message comes first in the transcript.
-type Role int
+// Side says whose message comes first in the transcript.
+type Side int
 
 // The roles. The zero Role is none, so that nobody takes one by forgetting it.
 const (
-	Initiator Role = iota + 1
+	Initiator Side = iota + 1
 	Responder
 )
 
@@ -98,7 +98,7 @@ func (e *Exchange) Message() []byte { return bytes.Clone(e.message) }
 // Finish takes the other side's message and returns the session key. The role is
 // the caller's own; adA and adB are what initiator and responder said beside
 // their messages. Whatever it returns, e cannot be used again.
-func (e *Exchange) Finish(peer []byte, role Role, adA, adB []byte) ([]byte, error) {
+func (e *Exchange) Finish(peer []byte, role Side, adA, adB []byte) ([]byte, error) {
 	y := e.scalar
 	if y == nil {
 		return nil, ErrSpent

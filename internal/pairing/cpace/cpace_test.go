@@ -145,7 +145,7 @@ func TestPointVectors(t *testing.T) {
 		if k, err := multiply(scalar(t, vScalar), unhex(t, bad)); !errors.Is(err, ErrBadPoint) || k != nil {
 			t.Errorf("multiply(%s) = %x, %v; want ErrBadPoint", bad, k, err)
 		}
-		for _, role := range []Role{Initiator, Responder} {
+		for _, role := range []Side{Initiator, Responder} {
 			a, _ := vectors(t)
 			if k, err := a.Finish(unhex(t, bad), role, nil, nil); !errors.Is(err, ErrBadPoint) || k != nil {
 				t.Errorf("Finish(%s) = %x, %v; want ErrBadPoint", bad, k, err)

@@ -99,15 +99,15 @@ func (s *Service) WhoAmI(ctx context.Context, _ *v1.WhoAmIRequest) (*v1.WhoAmIRe
 	c := rpc.CallerOf(ctx)
 	me := wire.Me{
 		Principal: c.Principal, Owner: c.Owner, Role: c.Role, Credential: c.Credential, CredentialID: c.CredentialID,
-		Permissions: s.may(c), Workspaces: c.Within,
+		Permissions: s.permissionsOf(c), Workspaces: c.Within,
 	}
 	res := &v1.WhoAmIResponse{Me: &v1.Me{}}
 	return res, wire.FromWord(me, res.GetMe())
 }
 
-// may lists what a caller can do: what the credential's role, the person's role
+// permissionsOf lists what a caller can do: what the credential's role, the person's role
 // and the token's scopes hold, all of them. A credential that cannot sign looks.
-func (s *Service) may(c rpc.Caller) []string {
+func (s *Service) permissionsOf(c rpc.Caller) []string {
 	signs := c.Credential == rpc.ByOperatorSocket || c.Credential == rpc.ByDevice
 	return slices.DeleteFunc(s.registry.Roles.Holds(c.Role), func(p string) bool {
 		return !s.registry.Roles.Permits(c.Role, p, signs) ||

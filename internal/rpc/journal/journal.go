@@ -18,8 +18,8 @@ import (
 	v1 "palyra/api/gen/palyra/v1"
 )
 
-// Journal is the log.
-type Journal interface {
+// Log is the log.
+type Log interface {
 	// Entries returns the first entries that the query picks.
 	Entries(ctx context.Context, q palyra.EntryFilter) ([]palyra.Entry, error)
 	// Watch calls f with every entry from a sequence number on, first what is
@@ -37,10 +37,10 @@ type Journal interface {
 }
 
 // Service serves JournalService.
-type Service struct{ journal Journal }
+type Service struct{ journal Log }
 
 // New returns the service.
-func New(j Journal) *Service { return &Service{j} }
+func New(j Log) *Service { return &Service{j} }
 
 // Mount implements rpc.Service.
 func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {

@@ -14,7 +14,7 @@ var errEnough = errors.New("journal: enough")
 
 // tail tells entries that a request picks.
 type tail struct {
-	journal Journal
+	journal Log
 	req     *v1.TailJournalRequest
 	send    func(palyra.Entry) error
 	left    int64 // entries still wanted; 0 at the start means no limit

@@ -60,7 +60,7 @@ type Parts struct {
 	mu      sync.Mutex
 	seen    []string
 	who     rpc.Caller
-	tapes   map[palyra.ID]*Tape
+	tapes   map[palyra.ID]*FakeTape
 	started runs.StartRequest
 }
 

@@ -11,8 +11,8 @@ import (
 	"palyra/internal/rpc/runs"
 )
 
-// Tape is the tape of a run that a test writes.
-type Tape struct {
+// FakeTape is the tape of a run that a test writes.
+type FakeTape struct {
 	mu      sync.Mutex
 	entries []palyra.TapeEntry
 	moved   chan struct{} // closed and made anew when anything below changes
@@ -20,7 +20,7 @@ type Tape struct {
 }
 
 // Write puts an entry on the tape and gives it its number.
-func (t *Tape) Write(e palyra.TapeEntry) {
+func (t *FakeTape) Write(e palyra.TapeEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.Seq, e.At = int64(len(t.entries))+1, At
@@ -29,13 +29,13 @@ func (t *Tape) Write(e palyra.TapeEntry) {
 }
 
 // wake tells those who wait. The lock is held.
-func (t *Tape) wake() {
+func (t *FakeTape) wake() {
 	close(t.moved)
 	t.moved = make(chan struct{})
 }
 
 // Wait waits until exactly n follow the tape.
-func (t *Tape) Wait(ctx context.Context, n int) error {
+func (t *FakeTape) Wait(ctx context.Context, n int) error {
 	for {
 		t.mu.Lock()
 		readers, moved := t.readers, t.moved
@@ -52,7 +52,7 @@ func (t *Tape) Wait(ctx context.Context, n int) error {
 }
 
 // follow tells the tape until it is finished.
-func (t *Tape) follow(ctx context.Context, after int64, f func(palyra.TapeEntry) error) error {
+func (t *FakeTape) follow(ctx context.Context, after int64, f func(palyra.TapeEntry) error) error {
 	t.count(1)
 	defer t.count(-1)
 	for {
@@ -80,7 +80,7 @@ func (t *Tape) follow(ctx context.Context, after int64, f func(palyra.TapeEntry)
 	}
 }
 
-func (t *Tape) count(n int) {
+func (t *FakeTape) count(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.readers += n
@@ -89,14 +89,14 @@ func (t *Tape) count(n int) {
 
 // Tape returns the tape of a run. A run whose tape nobody asked for has two
 // entries, its first and its last.
-func (p *Parts) Tape(id palyra.ID) *Tape {
+func (p *Parts) Tape(id palyra.ID) *FakeTape {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tapes == nil {
-		p.tapes = map[palyra.ID]*Tape{}
+		p.tapes = map[palyra.ID]*FakeTape{}
 	}
 	if p.tapes[id] == nil {
-		p.tapes[id] = &Tape{moved: make(chan struct{})}
+		p.tapes[id] = &FakeTape{moved: make(chan struct{})}
 	}
 	return p.tapes[id]
 }
@@ -132,7 +132,7 @@ func (r runsPart) Attach(ctx context.Context, id palyra.ID, after int64, f func(
 	t := r.tapes[id]
 	r.mu.Unlock()
 	if t == nil {
-		t = &Tape{moved: make(chan struct{})}
+		t = &FakeTape{moved: make(chan struct{})}
 		t.Write(palyra.TapeEntry{Run: id, RunAccepted: &palyra.TapeAccepted{Session: "S1", Provider: "scripted"}})
 		t.Write(palyra.TapeEntry{Run: id, RunFinished: &palyra.TapeRunFinished{State: palyra.RunDone}})
 	}

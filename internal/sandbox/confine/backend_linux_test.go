@@ -18,7 +18,7 @@ import (
 	"palyra/internal/sandbox/celltest"
 )
 
-var _ sandbox.Backend = (*Backend)(nil)
+var _ sandbox.Backend = (*Driver)(nil)
 
 // TestOrdinaryUser runs every other test of the package as somebody who may do
 // nothing special: no cgroups, no other uids.

@@ -10,8 +10,8 @@ import (
 	"palyra/internal/sandbox/local"
 )
 
-// Backend is tier B on Linux.
-type Backend struct {
+// Driver is tier B on Linux.
+type Driver struct {
 	fleet *cells.Fleet
 	local local.Places       // what of the system no run may see
 	holds palyra.Enforcement // for every run, with the fleet's cgroups
@@ -22,7 +22,7 @@ type Backend struct {
 // New returns tier B as far as this host has it; Probe says how far. It makes the
 // process a subreaper, so that what a lost cell leaves behind can be found and
 // reaped.
-func New(c Config) (*Backend, error) {
+func New(c Config) (*Driver, error) {
 	if c.Warm < 0 {
 		return nil, errors.New("confine: new: a negative number of cells")
 	}
@@ -30,7 +30,7 @@ func New(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{fleet: f}
+	b := &Driver{fleet: f}
 	b.pool.init(b, c.Warm)
 	if b.no = f.Prepare(); b.no != nil {
 		f.Log.Warn("tier B cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)
@@ -43,14 +43,14 @@ func New(c Config) (*Backend, error) {
 }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return executor }
+func (*Driver) Executor() string { return executor }
 
 // Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierB }
+func (*Driver) Tier() palyra.Tier { return palyra.TierB }
 
 // Probe implements sandbox.Backend. Who the program runs as is not known here;
 // Exit says it.
-func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+func (b *Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	if b.no != nil {
 		return palyra.Enforcement{}, b.no
 	}
@@ -60,7 +60,7 @@ func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, err
 // Start implements sandbox.Backend. The context bounds only the starting; once
 // the order to run is given, what comes back is a Process, even one that is
 // already being stopped, because something may have run.
-func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
+func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
 	defer cells.CloseFiles(j)
 	if b.no != nil {
 		return nil, b.no
@@ -90,7 +90,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 }
 
 // launch gives a job to a keeper.
-func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.Process, error) {
+func (b *Driver) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.Process, error) {
 	e := applied(enforcement(b.fleet, k.Cgroups()), j)
 	if err := sandbox.CheckPromise(e, j.Expect); err != nil {
 		b.pool.giveBack(k)
@@ -116,7 +116,7 @@ func (b *Backend) launch(ctx context.Context, k *keeper, j sandbox.Job) (*cells.
 }
 
 // Recover implements sandbox.Backend.
-func (b *Backend) Recover(ctx context.Context) error {
+func (b *Driver) Recover(ctx context.Context) error {
 	if b.no != nil {
 		return nil // nothing could be started here, nor can anything be found
 	}
@@ -125,4 +125,4 @@ func (b *Backend) Recover(ctx context.Context) error {
 
 // Close implements sandbox.Backend: it ends idle cells and whatever still runs,
 // and waits for both.
-func (b *Backend) Close() error { return b.fleet.Close(b.pool.drain) }
+func (b *Driver) Close() error { return b.fleet.Close(b.pool.drain) }

@@ -29,7 +29,7 @@ func config(t testing.TB) Config {
 }
 
 // open returns a backend that is closed with the test and leaves nothing behind.
-func open(t testing.TB, c Config) *Backend {
+func open(t testing.TB, c Config) *Driver {
 	t.Helper()
 	b, err := New(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *stage) job(argv ...string) sandbox.Job {
 }
 
 // script runs sh -c and returns the exit code and what it printed.
-func (s *stage) script(b *Backend, text string) (int, string) {
+func (s *stage) script(b *Driver, text string) (int, string) {
 	s.t.Helper()
 	e := celltest.Run(s.t, b, s.job("/bin/sh", "-c", text))
 	return e.Code, s.printed()

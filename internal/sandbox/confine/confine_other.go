@@ -11,34 +11,34 @@ import (
 	"palyra/internal/sandbox/cells"
 )
 
-// Backend says on this system that there is no tier B.
-type Backend struct{}
+// Driver says on this system that there is no tier B.
+type Driver struct{}
 
 // New returns a backend whose Probe refuses.
-func New(Config) (*Backend, error) { return &Backend{}, nil }
+func New(Config) (*Driver, error) { return &Driver{}, nil }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return executor }
+func (*Driver) Executor() string { return executor }
 
 // Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierB }
+func (*Driver) Tier() palyra.Tier { return palyra.TierB }
 
 // Probe implements sandbox.Backend: it always refuses.
-func (*Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+func (*Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	return palyra.Enforcement{}, refusal()
 }
 
 // Start implements sandbox.Backend: it always refuses.
-func (*Backend) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
+func (*Driver) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
 	cells.CloseFiles(j)
 	return nil, refusal()
 }
 
 // Recover implements sandbox.Backend. There is never anything left.
-func (*Backend) Recover(context.Context) error { return nil }
+func (*Driver) Recover(context.Context) error { return nil }
 
 // Close implements sandbox.Backend.
-func (*Backend) Close() error { return nil }
+func (*Driver) Close() error { return nil }
 
 func refusal() error {
 	return cells.Unsupported("tier B needs Linux with Landlock and seccomp; this is %s", runtime.GOOS).

@@ -14,14 +14,14 @@ import (
 // keeper is a running cell and what it has made ahead.
 type keeper struct {
 	*cells.Keeper
-	b     *Backend
+	b     *Driver
 	rules []cell.Rule // that it made ahead; nil: none
 	ahead []identity  // of what they were made for
 	since time.Time   // then
 }
 
 // open starts a cell and waits until it is ready.
-func (b *Backend) open(ctx context.Context) (*keeper, error) {
+func (b *Driver) open(ctx context.Context) (*keeper, error) {
 	k, err := b.fleet.Open(func(k *cells.Keeper, control, logs *os.File) (cells.Body, error) {
 		args := []string{"supervise"}
 		if k.Group != nil {

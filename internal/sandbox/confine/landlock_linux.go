@@ -55,7 +55,7 @@ var system = []landlockRule{
 const ownProcess = "/proc/self"
 
 // rules are what every run may do with paths of the system.
-func (b *Backend) rules() []cell.Rule { return systemRules(system, b.local.Hidden(), b.fleet.Host.ABI) }
+func (b *Driver) rules() []cell.Rule { return systemRules(system, b.local.Hidden(), b.fleet.Host.ABI) }
 
 // systemRules makes rules of the table: of what exists now, without what lies
 // below a rule that gives the same or more, and without what is hidden. What appears

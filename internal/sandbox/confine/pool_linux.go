@@ -12,7 +12,7 @@ import (
 
 // pool keeps idle keepers. Each serves once.
 type pool struct {
-	b    *Backend
+	b    *Driver
 	size int
 	wake chan struct{}   // there is room
 	ctx  context.Context // of starting ahead; ends with the pool
@@ -26,7 +26,7 @@ type pool struct {
 // retryAfter is how long a host that could not start a cell is left alone.
 const retryAfter = time.Second
 
-func (p *pool) init(b *Backend, size int) {
+func (p *pool) init(b *Driver, size int) {
 	p.b, p.size = b, size
 	p.wake = make(chan struct{}, 1)
 	p.ctx, p.quit = context.WithCancel(context.Background())

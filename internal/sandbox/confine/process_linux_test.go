@@ -25,7 +25,7 @@ import (
 )
 
 // start starts a job and waits until it has said "ready".
-func (s *stage) start(b *Backend, script string) sandbox.Process {
+func (s *stage) start(b *Driver, script string) sandbox.Process {
 	s.t.Helper()
 	p, err := b.Start(s.t.Context(), s.job("/bin/sh", "-c", script))
 	if err != nil {

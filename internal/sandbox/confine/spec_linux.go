@@ -17,7 +17,7 @@ const (
 )
 
 // spec writes down a job for a keeper.
-func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
+func (b *Driver) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 	filter, err := b.fleet.Filter(cells.Subject{Owner: uint32(j.UID), Group: uint32(j.GID), Polled: k.Cgroups().Memory == ""})
 	if err != nil {
 		return cell.Spec{}, err
@@ -54,7 +54,7 @@ func (b *Backend) spec(j sandbox.Job, k *keeper) (cell.Spec, error) {
 }
 
 // check refuses a job that no Runner should give.
-func (b *Backend) check(j sandbox.Job) error {
+func (b *Driver) check(j sandbox.Job) error {
 	bad := func(why string) error {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "confine: %s", why)
 	}

@@ -10,39 +10,39 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Backend says on this system that there are no job objects.
-type Backend struct{}
+// Driver says on this system that there are no job objects.
+type Driver struct{}
 
-var _ sandbox.Backend = (*Backend)(nil)
+var _ sandbox.Backend = (*Driver)(nil)
 
 // New returns a backend whose Probe refuses.
-func New(Config) (*Backend, error) { return &Backend{}, nil }
+func New(Config) (*Driver, error) { return &Driver{}, nil }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return Executor }
+func (*Driver) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierC }
+func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
 // Facts tells nothing: there is nothing to tell.
-func (*Backend) Facts() map[string]string { return map[string]string{} }
+func (*Driver) Facts() map[string]string { return map[string]string{} }
 
 // Probe implements sandbox.Backend: it always refuses.
-func (*Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+func (*Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	return palyra.Enforcement{}, refusal()
 }
 
 // Start implements sandbox.Backend: it always refuses.
-func (*Backend) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
+func (*Driver) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
 	closeFiles(j)
 	return nil, refusal()
 }
 
 // Recover implements sandbox.Backend. There is never anything left.
-func (*Backend) Recover(context.Context) error { return nil }
+func (*Driver) Recover(context.Context) error { return nil }
 
 // Close implements sandbox.Backend.
-func (*Backend) Close() error { return nil }
+func (*Driver) Close() error { return nil }
 
 func refusal() error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "job objects need Windows; this is %s", runtime.GOOS).

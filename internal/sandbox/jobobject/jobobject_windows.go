@@ -14,8 +14,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Backend is tier C on Windows.
-type Backend struct {
+// Driver is tier C on Windows.
+type Driver struct {
 	config Config
 	system system
 	no     *palyra.Error // why the tier cannot be used; nil: it can
@@ -28,15 +28,15 @@ type Backend struct {
 	work   sync.WaitGroup
 }
 
-var _ sandbox.Backend = (*Backend)(nil)
+var _ sandbox.Backend = (*Driver)(nil)
 
 // New returns tier C as far as this host has it; Probe says how far.
-func New(c Config) (*Backend, error) {
+func New(c Config) (*Driver, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	v := windows.RtlGetVersion()
-	b := &Backend{
+	b := &Driver{
 		config: c, live: map[*process]bool{}, given: map[string]bool{},
 		facts: map[string]string{"windows": fmt.Sprintf("%d.%d.%d", v.MajorVersion, v.MinorVersion, v.BuildNumber)},
 	}
@@ -47,7 +47,7 @@ func New(c Config) (*Backend, error) {
 }
 
 // try makes a token and a job once, and throws them away.
-func (b *Backend) try(v *windows.OsVersionInfoEx) *palyra.Error {
+func (b *Driver) try(v *windows.OsVersionInfoEx) *palyra.Error {
 	if v.MajorVersion < 10 {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "tier C needs Windows 10 or newer").WithRemedy("update the system")
 	}
@@ -73,16 +73,16 @@ func (b *Backend) try(v *windows.OsVersionInfoEx) *palyra.Error {
 }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return Executor }
+func (*Driver) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierC }
+func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
 // Facts tell what the tier rests on here, for posture.
-func (b *Backend) Facts() map[string]string { return maps.Clone(b.facts) }
+func (b *Driver) Facts() map[string]string { return maps.Clone(b.facts) }
 
 // Probe implements sandbox.Backend.
-func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+func (b *Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	if b.no != nil {
 		return palyra.Enforcement{}, b.no
 	}
@@ -90,7 +90,7 @@ func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, err
 }
 
 // Start implements sandbox.Backend. The context bounds only the starting.
-func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
+func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
 	defer closeFiles(j)
 	if b.no != nil {
 		return nil, b.no
@@ -120,7 +120,7 @@ func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, er
 }
 
 // admit gives access, to a workspace once: that goes through all of its files.
-func (b *Backend) admit(entries []access, workspace string) error {
+func (b *Driver) admit(entries []access, workspace string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.given[workspace] {
@@ -137,7 +137,7 @@ func spawnFailed(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
 }
 
-func (b *Backend) enter() bool {
+func (b *Driver) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
@@ -146,7 +146,7 @@ func (b *Backend) enter() bool {
 	return !b.closed
 }
 
-func (b *Backend) track(p *process, on bool) {
+func (b *Driver) track(p *process, on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if on {
@@ -158,10 +158,10 @@ func (b *Backend) track(p *process, on bool) {
 
 // Recover implements sandbox.Backend. A job ends with the daemon that held it, so
 // nothing is left.
-func (*Backend) Recover(context.Context) error { return nil }
+func (*Driver) Recover(context.Context) error { return nil }
 
 // Close implements sandbox.Backend: it ends whatever still runs, and waits.
-func (b *Backend) Close() error {
+func (b *Driver) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	running := slices.Collect(maps.Keys(b.live))

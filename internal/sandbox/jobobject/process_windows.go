@@ -18,7 +18,7 @@ const (
 
 // process is a started job.
 type process struct {
-	backend *Backend
+	backend *Driver
 	plan    jobSpec
 	job     windows.Handle
 	handle  windows.Handle

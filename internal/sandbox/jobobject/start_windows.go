@@ -34,7 +34,7 @@ func makeJob(p jobPlan) (windows.Handle, error) {
 
 // launch starts the program in a job of its own. It is born in the job, stopped,
 // and goes on when that has been seen to be so.
-func (b *Backend) launch(p jobSpec, j sandbox.Job) (_ *process, err error) {
+func (b *Driver) launch(p jobSpec, j sandbox.Job) (_ *process, err error) {
 	job, err := makeJob(p.job)
 	if err != nil {
 		return nil, spawnFailed("the limits of the run cannot be set").WithCause(err)
@@ -134,7 +134,7 @@ func create(p jobSpec, token windows.Token, b birth) (info windows.ProcessInform
 }
 
 // newProcess follows a started program.
-func (b *Backend) newProcess(p jobSpec, job, proc windows.Handle) *process {
+func (b *Driver) newProcess(p jobSpec, job, proc windows.Handle) *process {
 	out := &process{backend: b, plan: p, job: job, handle: proc, begun: time.Now(), done: make(chan struct{})}
 	b.track(out, true)
 	b.work.Go(out.follow)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// verdict is what the probe says of one attempt.
-type verdict struct {
+// attemptResult is what the probe says of one attempt.
+type attemptResult struct {
 	Op, Errno, Error, Got string
 }
 
@@ -35,13 +35,13 @@ type denial struct {
 }
 
 // inside has the probe make attempts in the sandbox.
-func (b *bench) inside(t *testing.T, attempts []string) []verdict {
+func (b *bench) inside(t *testing.T, attempts []string) []attemptResult {
 	t.Helper()
 	return b.insideAs(t, order{}, attempts)
 }
 
 // insideAs has it make them in a run of a certain kind.
-func (b *bench) insideAs(t *testing.T, o order, attempts []string) []verdict {
+func (b *bench) insideAs(t *testing.T, o order, attempts []string) []attemptResult {
 	t.Helper()
 	o.argv = append([]string{b.probe, "try"}, attemptWords(attempts)...)
 	e := b.run(t, o)
@@ -52,7 +52,7 @@ func (b *bench) insideAs(t *testing.T, o order, attempts []string) []verdict {
 }
 
 // outsideAs has the probe make them without any sandbox.
-func (b *bench) outsideAs(t *testing.T, who person, attempts []string) []verdict {
+func (b *bench) outsideAs(t *testing.T, who person, attempts []string) []attemptResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // cleanups try as well
 	defer cancel()
@@ -78,12 +78,12 @@ func attemptWords(attempts []string) []string {
 	return words
 }
 
-func verdicts(t *testing.T, text string, want int) []verdict {
+func verdicts(t *testing.T, text string, want int) []attemptResult {
 	t.Helper()
-	var all []verdict
+	var all []attemptResult
 	dec := json.NewDecoder(strings.NewReader(text))
 	for dec.More() {
-		var v verdict
+		var v attemptResult
 		check(t, dec.Decode(&v))
 		all = append(all, v)
 	}
@@ -112,7 +112,7 @@ func (b *bench) denyAs(t *testing.T, o order, all []denial) {
 	b.controls(t, all)
 }
 
-func (b *bench) judge(t *testing.T, d denial, v verdict) {
+func (b *bench) judge(t *testing.T, d denial, v attemptResult) {
 	t.Helper()
 	if b.lacks(t, d.what) {
 		if v.Errno != "" {
@@ -127,7 +127,7 @@ func (b *bench) judge(t *testing.T, d denial, v verdict) {
 	}
 }
 
-func failsAs(v verdict, d denial) bool {
+func failsAs(v attemptResult, d denial) bool {
 	if d.errno == "" {
 		return v.Errno != ""
 	}
@@ -178,13 +178,13 @@ func (b *bench) shown(t *testing.T, d denial) denial {
 }
 
 // allow checks that attempts succeed inside.
-func (b *bench) allow(t *testing.T, ops ...string) []verdict {
+func (b *bench) allow(t *testing.T, ops ...string) []attemptResult {
 	t.Helper()
 	return b.allowAs(t, order{}, ops...)
 }
 
 // allowAs does so in a run of a certain kind.
-func (b *bench) allowAs(t *testing.T, o order, ops ...string) []verdict {
+func (b *bench) allowAs(t *testing.T, o order, ops ...string) []attemptResult {
 	t.Helper()
 	all := b.insideAs(t, o, ops)
 	for i, v := range all {

@@ -105,7 +105,7 @@ func TestOpenHouse(t *testing.T) {
 			f.Lacks[what] = "it pretends to"
 		}
 	case asRoom:
-		f.Tmp, f.Seals, f.Guard = 1<<20, []string{".envrc"}, func(*testing.T, string) sandbox.Guard { return wide{} }
+		f.Tmp, f.Seals, f.Guard = 1<<20, []string{".envrc"}, func(*testing.T, string) sandbox.EgressGuard { return wide{} }
 	default:
 		return
 	}

@@ -24,7 +24,7 @@ type desk struct {
 func newDesk(t *testing.T, b *bench) *desk {
 	t.Helper()
 	d := &desk{bench: b, rooms: b.base + "/rooms"}
-	var guard sandbox.Guard
+	var guard sandbox.EgressGuard
 	if b.Guard != nil {
 		guard = b.Guard(t, names(t))
 	}

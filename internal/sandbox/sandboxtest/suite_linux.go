@@ -25,7 +25,7 @@ type Factory struct {
 	Seals []string
 	// Guard returns a strict guard that asks this resolver, for which every name is
 	// 127.0.0.1, and may connect there. Where there is a network it is needed.
-	Guard func(t *testing.T, resolver string) sandbox.Guard
+	Guard func(t *testing.T, resolver string) sandbox.EgressGuard
 
 	ledger *ledger
 	hasty  bool // nothing is done thoroughly

@@ -61,7 +61,7 @@ func (g guard) Open(ctx context.Context, c *palyra.Call, p palyra.Plan) (sandbox
 	return s, nil
 }
 
-func openGuard(t *testing.T, resolver string) sandbox.Guard {
+func openGuard(t *testing.T, resolver string) sandbox.EgressGuard {
 	t.Helper()
 	g, err := egress.New(egress.Config{Mode: "strict", Resolver: resolver, PrivateRanges: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 
 // process is a started job.
 type process struct {
-	run   *run
+	run   *jobRun
 	pid   int
 	queue int // of kernel events
 	done  chan struct{}
@@ -42,7 +42,7 @@ type process struct {
 }
 
 // newProcess begins to follow a process. With an error it was not begun.
-func newProcess(r *run, pid int) (*process, error) {
+func newProcess(r *jobRun, pid int) (*process, error) {
 	p := &process{run: r, pid: pid, done: make(chan struct{}), begun: time.Now()}
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {

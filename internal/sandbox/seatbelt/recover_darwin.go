@@ -13,7 +13,7 @@ import (
 
 // Recover implements sandbox.Backend: it ends what earlier runs left, sweeps after
 // them and removes their places.
-func (b *Backend) Recover(ctx context.Context) error {
+func (b *Driver) Recover(ctx context.Context) error {
 	entries, err := os.ReadDir(b.config.Dir)
 	if err != nil {
 		return fmt.Errorf("seatbelt: recover: %w", err)
@@ -31,7 +31,7 @@ func (b *Backend) Recover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (b *Backend) running(name string) bool {
+func (b *Driver) running(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for p := range b.live {
@@ -42,7 +42,7 @@ func (b *Backend) running(name string) bool {
 	return false
 }
 
-func (b *Backend) recoverOne(ctx context.Context, root string) error {
+func (b *Driver) recoverOne(ctx context.Context, root string) error {
 	text, err := os.ReadFile(root + recordSuffix)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (b *Backend) recoverOne(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	r := &run{Backend: b, place: place{root: root}}
+	r := &jobRun{Driver: b, place: place{root: root}}
 	r.job.Limits = withDefaults(palyra.Limits{})
 	if rec.Pid != 0 {
 		p := &process{run: r, pid: rec.Pid, tree: newTree(ident{rec.Pid, rec.Start})}

@@ -17,8 +17,8 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Backend is tier C on macOS.
-type Backend struct {
+// Driver is tier C on macOS.
+type Driver struct {
 	config Config
 	uid    int64
 	no     *palyra.Error // why the tier cannot be used; nil: it can
@@ -33,10 +33,10 @@ type Backend struct {
 var _ interface {
 	sandbox.Backend
 	sandbox.Walled
-} = (*Backend)(nil)
+} = (*Driver)(nil)
 
 // New returns tier C as far as this host has it; Probe says how far.
-func New(c Config) (*Backend, error) {
+func New(c Config) (*Driver, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, errors.New("seatbelt: new: the directory is missing or not absolute")
 	}
@@ -46,7 +46,7 @@ func New(c Config) (*Backend, error) {
 	if err := os.MkdirAll(c.Dir, passMode); err != nil {
 		return nil, fmt.Errorf("seatbelt: new: %w", err)
 	}
-	b := &Backend{config: c, uid: int64(os.Geteuid()), live: map[*process]bool{}, facts: map[string]string{}}
+	b := &Driver{config: c, uid: int64(os.Geteuid()), live: map[*process]bool{}, facts: map[string]string{}}
 	if release, err := unix.Sysctl("kern.osproductversion"); err == nil {
 		b.facts["macos"] = release
 	}
@@ -60,20 +60,20 @@ func New(c Config) (*Backend, error) {
 }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return Executor }
+func (*Driver) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierC }
+func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
 // Room implements sandbox.Walled: the private home stands in for the room's, and
 // the guard's proxy is the only way out.
-func (*Backend) Room() bool { return true }
+func (*Driver) Room() bool { return true }
 
 // Facts tell what the tier rests on here, for posture.
-func (b *Backend) Facts() map[string]string { return b.facts }
+func (b *Driver) Facts() map[string]string { return b.facts }
 
 // Probe implements sandbox.Backend.
-func (b *Backend) Probe(_ context.Context, l palyra.Limits) (palyra.Enforcement, error) {
+func (b *Driver) Probe(_ context.Context, l palyra.Limits) (palyra.Enforcement, error) {
 	if b.no != nil {
 		return palyra.Enforcement{}, b.no
 	}
@@ -83,7 +83,7 @@ func (b *Backend) Probe(_ context.Context, l palyra.Limits) (palyra.Enforcement,
 // try looks whether what applies a profile is there and is the system's, and
 // applies one that allows nothing: a program that runs nevertheless, or one that
 // allows a program and does not run it, is the end of the tier.
-func (b *Backend) try() *palyra.Error {
+func (b *Driver) try() *palyra.Error {
 	for _, p := range []string{sandboxExec, shell} {
 		if no := systemFile(p); no != nil {
 			return no
@@ -135,7 +135,7 @@ func unavailable(format string, args ...any) *palyra.Error {
 }
 
 // Start implements sandbox.Backend. The context bounds only the starting.
-func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
+func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
 	defer closeFiles(j)
 	if b.no != nil {
 		return nil, b.no
@@ -189,7 +189,7 @@ func lowered(l palyra.Limits) palyra.Limits {
 	return l
 }
 
-func (b *Backend) enter() bool {
+func (b *Driver) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
@@ -198,7 +198,7 @@ func (b *Backend) enter() bool {
 	return !b.closed
 }
 
-func (b *Backend) track(p *process, on bool) {
+func (b *Driver) track(p *process, on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if on {
@@ -209,7 +209,7 @@ func (b *Backend) track(p *process, on bool) {
 }
 
 // Close implements sandbox.Backend: it ends whatever still runs, and waits.
-func (b *Backend) Close() error {
+func (b *Driver) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	running := slices.Collect(maps.Keys(b.live))

@@ -10,45 +10,45 @@ import (
 	"palyra/internal/sandbox"
 )
 
-// Backend says on this system that there is no sandbox-exec.
-type Backend struct{}
+// Driver says on this system that there is no sandbox-exec.
+type Driver struct{}
 
 var _ interface {
 	sandbox.Backend
 	sandbox.Walled
-} = (*Backend)(nil)
+} = (*Driver)(nil)
 
 // New returns a backend whose Probe refuses.
-func New(Config) (*Backend, error) { return &Backend{}, nil }
+func New(Config) (*Driver, error) { return &Driver{}, nil }
 
 // Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return Executor }
+func (*Driver) Executor() string { return Executor }
 
 // Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierC }
+func (*Driver) Tier() palyra.Tier { return palyra.TierC }
 
 // Room implements sandbox.Walled.
-func (*Backend) Room() bool { return true }
+func (*Driver) Room() bool { return true }
 
 // Facts tells nothing: there is nothing to tell.
-func (*Backend) Facts() map[string]string { return map[string]string{} }
+func (*Driver) Facts() map[string]string { return map[string]string{} }
 
 // Probe implements sandbox.Backend: it always refuses.
-func (*Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
+func (*Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
 	return palyra.Enforcement{}, refusal()
 }
 
 // Start implements sandbox.Backend: it always refuses.
-func (*Backend) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
+func (*Driver) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
 	closeFiles(j)
 	return nil, refusal()
 }
 
 // Recover implements sandbox.Backend. There is never anything left.
-func (*Backend) Recover(context.Context) error { return nil }
+func (*Driver) Recover(context.Context) error { return nil }
 
 // Close implements sandbox.Backend.
-func (*Backend) Close() error { return nil }
+func (*Driver) Close() error { return nil }
 
 func refusal() error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "sandbox-exec needs macOS; this is %s", runtime.GOOS).

@@ -21,9 +21,9 @@ import (
 // readyWithin is how long a profile may take to be applied.
 const readyWithin = 30 * time.Second
 
-// run is a job on its way.
-type run struct {
-	*Backend
+// jobRun is a job on its way.
+type jobRun struct {
+	*Driver
 	job    sandbox.Job
 	place  place
 	names  *seal.Matcher
@@ -36,8 +36,8 @@ type run struct {
 
 // start makes everything that a job needs, and starts it. On an error nothing of
 // it stays.
-func (b *Backend) start(ctx context.Context, j sandbox.Job) (_ *process, err error) {
-	r := &run{Backend: b, job: j}
+func (b *Driver) start(ctx context.Context, j sandbox.Job) (_ *process, err error) {
+	r := &jobRun{Driver: b, job: j}
 	defer func() {
 		if err != nil {
 			r.clean()
@@ -89,7 +89,7 @@ func plainMarks(workspace string, marks []mark) error {
 // openDoors opens the proxy's door on loopback, where its token keeps others out.
 // The others stay shut. The same port of the other loopback address is taken as
 // well: the profile cannot tell the two apart.
-func (r *run) openDoors() error {
+func (r *jobRun) openDoors() error {
 	if len(r.job.Doors) == 0 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func bothLoopbacks() (l4, l6 *net.TCPListener, err error) {
 }
 
 // openTerminal finds out which terminal is the run's own.
-func (r *run) openTerminal() (err error) {
+func (r *jobRun) openTerminal() (err error) {
 	if !r.job.Terminal {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (r *run) openTerminal() (err error) {
 }
 
 // write writes down the profile, and the record for a later daemon.
-func (r *run) write() error {
+func (r *jobRun) write() error {
 	text, err := profile(r.job, r.place)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *run) write() error {
 }
 
 // note writes the record.
-func (r *run) note() error {
+func (r *jobRun) note() error {
 	b, err := r.record.encode()
 	if err == nil {
 		err = os.WriteFile(r.place.root+recordSuffix, b, 0o600)
@@ -175,7 +175,7 @@ func (r *run) note() error {
 }
 
 // launch starts sandbox-exec and waits until the profile and the limits hold.
-func (r *run) launch(ctx context.Context) (*process, error) {
+func (r *jobRun) launch(ctx context.Context) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (r *run) launch(ctx context.Context) (*process, error) {
 	return proc, nil
 }
 
-func (r *run) attributes() *syscall.SysProcAttr {
+func (r *jobRun) attributes() *syscall.SysProcAttr {
 	s := &syscall.SysProcAttr{Setsid: true}
 	if r.job.Terminal {
 		s.Setctty, s.Ctty = true, 0
@@ -262,7 +262,7 @@ func reasonOf(ctx context.Context) string {
 }
 
 // clean takes away what a run leaves.
-func (r *run) clean() {
+func (r *jobRun) clean() {
 	for _, c := range r.held {
 		_ = c.Close()
 	}

@@ -41,7 +41,7 @@ func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []m
 		switch {
 		case !ok && m.Path == whole: // it is one no more without this
 			made = append(made, heads(workspace)...)
-		case !ok && !under(made, m.Path):
+		case !ok && !belowMoved(made, m.Path):
 			made = append(made, m)
 		case ok && !m.Keep && was != m:
 			out = append(out, seal.ChangedPrefix+m.Path)
@@ -51,7 +51,7 @@ func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []m
 		if err := quarantine(workspace, made, call); err != nil {
 			return nil, err
 		}
-		if err := none(ctx, workspace, names, before); err != nil {
+		if err := checkNoneLeft(ctx, workspace, names, before); err != nil {
 			return nil, err
 		}
 	}
@@ -61,8 +61,8 @@ func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []m
 	return out, nil
 }
 
-// none looks once more.
-func none(ctx context.Context, workspace string, names *seal.Matcher, before map[string]mark) error {
+// checkNoneLeft looks once more.
+func checkNoneLeft(ctx context.Context, workspace string, names *seal.Matcher, before map[string]mark) error {
 	now, err := look(ctx, workspace, names, maxEntries*sweepFactor)
 	if err != nil {
 		return err
@@ -77,8 +77,8 @@ func none(ctx context.Context, workspace string, names *seal.Matcher, before map
 	return nil
 }
 
-// under reports whether a path lies below one that will be moved as a whole.
-func under(moved []mark, p string) bool {
+// belowMoved reports whether a path lies below one that will be moved as a whole.
+func belowMoved(moved []mark, p string) bool {
 	for _, m := range moved {
 		if subpath.Below(m.Path, p) {
 			return true

@@ -42,9 +42,9 @@ type State struct{ repos map[string]repo }
 // repo is one of them.
 type repo struct {
 	refs  map[string]gitrepo.ID
-	index map[string]gitrepo.Entry // what of it is sealed
-	file  fs.FileInfo              // the index; nil: there is none
-	firm  bool                     // the index was last changed long enough ago for its times to tell of the next change
+	index map[string]gitrepo.IndexEntry // what of it is sealed
+	file  fs.FileInfo                   // the index; nil: there is none
+	firm  bool                          // the index was last changed long enough ago for its times to tell of the next change
 	err   error
 }
 
@@ -144,9 +144,9 @@ func (w *Watch) lookAt(ctx context.Context, dir string, was repo) (out repo) {
 		out.index = was.index
 		return out
 	}
-	out.index = map[string]gitrepo.Entry{}
+	out.index = map[string]gitrepo.IndexEntry{}
 	f := w.follow(workTree(dir))
-	out.err = r.Index(func(p []byte, e gitrepo.Entry) error {
+	out.err = r.Index(func(p []byte, e gitrepo.IndexEntry) error {
 		if f.sealed(p, e.IsLink()) {
 			out.index[string(p)] = e
 		}

@@ -80,7 +80,7 @@ func (c *comparison) staged() (out []string) {
 }
 
 // head is what the present commit has at a path; nothing at all is an empty entry.
-func (c *comparison) head(p string) (e gitrepo.Entry, known bool) {
+func (c *comparison) head(p string) (e gitrepo.IndexEntry, known bool) {
 	id := c.is.refs["HEAD"]
 	if id == "" {
 		return e, true
@@ -97,9 +97,9 @@ func (c *comparison) head(p string) (e gitrepo.Entry, known bool) {
 		}
 		i := slices.IndexFunc(entries, func(t gitrepo.TreeEntry) bool { return t.Name == part })
 		if i < 0 {
-			return gitrepo.Entry{}, true
+			return gitrepo.IndexEntry{}, true
 		}
-		if e = entries[i].Entry; e.IsTree() {
+		if e = entries[i].IndexEntry; e.IsTree() {
 			at = e.ID
 		} else {
 			at = ""
@@ -190,7 +190,7 @@ func (c *comparison) tree(id gitrepo.ID, parents []gitrepo.ID, at string, s spot
 	if err != nil {
 		return err
 	}
-	before := make([]map[string]gitrepo.Entry, len(parents))
+	before := make([]map[string]gitrepo.IndexEntry, len(parents))
 	names := maps.Clone(now)
 	for i, p := range parents {
 		if before[i], err = c.entries(p); err != nil {
@@ -209,7 +209,7 @@ func (c *comparison) tree(id gitrepo.ID, parents []gitrepo.ID, at string, s spot
 }
 
 // entry compares what has a name in a directory.
-func (c *comparison) entry(name string, e gitrepo.Entry, before []map[string]gitrepo.Entry, at string, s spot, depth int) error {
+func (c *comparison) entry(name string, e gitrepo.IndexEntry, before []map[string]gitrepo.IndexEntry, at string, s spot, depth int) error {
 	link, dir := e.IsLink(), e.IsTree()
 	subs := make([]gitrepo.ID, len(before))
 	for i, b := range before {
@@ -237,14 +237,14 @@ func (c *comparison) entry(name string, e gitrepo.Entry, before []map[string]git
 	return c.tree(id, subs, p, next, depth+1)
 }
 
-func (c *comparison) entries(id gitrepo.ID) (map[string]gitrepo.Entry, error) {
+func (c *comparison) entries(id gitrepo.ID) (map[string]gitrepo.IndexEntry, error) {
 	list, err := c.r.Tree(id)
 	if err != nil {
 		return nil, err
 	}
-	m := make(map[string]gitrepo.Entry, len(list))
+	m := make(map[string]gitrepo.IndexEntry, len(list))
 	for _, e := range list {
-		m[e.Name] = e.Entry
+		m[e.Name] = e.IndexEntry
 	}
 	return m, nil
 }

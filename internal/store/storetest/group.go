@@ -112,7 +112,7 @@ func doneAfterFailure(t *testing.T, b *bench) {
 	b.inBubble(t, func(t *testing.T, db *store.DB) {
 		var log []string
 		members := 0
-		db.Use(store.Hook{
+		db.Use(store.GroupHook{
 			Begin: func(*store.Tx) error { members = 0; return nil },
 			Commit: func(*store.Tx) error {
 				if members > 0 {
@@ -151,7 +151,7 @@ func doneOfHooks(t *testing.T, b *bench) {
 			return err()
 		}
 	}
-	db.Use(store.Hook{
+	db.Use(store.GroupHook{
 		Begin: hook("begin", func() error { return nil }),
 		Commit: hook("commit", func() error {
 			if fail {
@@ -196,7 +196,7 @@ func panicInWrite(t *testing.T, b *bench) {
 func panicInHook(t *testing.T, b *bench) {
 	db := b.db(t)
 	bad := true
-	db.Use(store.Hook{Commit: func(*store.Tx) error {
+	db.Use(store.GroupHook{Commit: func(*store.Tx) error {
 		if bad {
 			panic("a part's mistake")
 		}
@@ -265,7 +265,7 @@ func exitInWrite(t *testing.T, b *bench) {
 func hookErrors(t *testing.T, b *bench) {
 	db := b.db(t)
 	var begin, commit error
-	db.Use(store.Hook{
+	db.Use(store.GroupHook{
 		Begin:  func(*store.Tx) error { return begin },
 		Commit: func(*store.Tx) error { return commit },
 	})
@@ -284,7 +284,7 @@ func boundedGroups(t *testing.T, b *bench) {
 	b.inBubble(t, func(t *testing.T, db *store.DB) {
 		const most, writes = 256, 600
 		inGroup, largest := 0, 0
-		db.Use(store.Hook{
+		db.Use(store.GroupHook{
 			Begin:  func(*store.Tx) error { inGroup = 0; return nil },
 			Commit: func(*store.Tx) error { largest = max(largest, inGroup); return nil },
 		})
@@ -332,6 +332,6 @@ func manyWriters(t *testing.T, b *bench) {
 // countGroups counts the groups that reached their commit.
 func countGroups(db *store.DB) *int {
 	n := new(int)
-	db.Use(store.Hook{Commit: func(*store.Tx) error { *n++; return nil }})
+	db.Use(store.GroupHook{Commit: func(*store.Tx) error { *n++; return nil }})
 	return n
 }

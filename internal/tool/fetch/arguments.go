@@ -63,7 +63,7 @@ func (c Config) decode(p palyra.Plan) (request, arguments, error) {
 	if err := r.take(a); err != nil {
 		return r, a, err
 	}
-	r.targets, err = c.elsewhere(a.RedirectTo, r.first.hostPort)
+	r.targets, err = c.allTargets(a.RedirectTo, r.first.hostPort)
 	return r, a, err
 }
 

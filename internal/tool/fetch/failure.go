@@ -33,15 +33,15 @@ func broken(t target, err error) error {
 	case errors.As(err, &name):
 		return failed("the certificate of %s is for another host", t.hostPort).WithCause(err)
 	case errors.As(err, &invalid), errors.As(err, &check):
-		return failed("the certificate of %s is not valid: %s", t.hostPort, told(err)).WithCause(err)
+		return failed("the certificate of %s is not valid: %s", t.hostPort, errorText(err)).WithCause(err)
 	case errors.As(err, &record):
 		return failed("%s does not speak TLS", t.hostPort).WithRemedy("check the port, or use http").WithCause(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return failed("%s closed the connection without an answer", t.hostPort).WithCause(err)
 	case errors.As(err, &wire): // its text would have addresses that are nobody's business
-		return failed("the connection to %s failed: %s", t.hostPort, told(wire.Err)).WithRemedy("try again later").WithCause(err)
+		return failed("the connection to %s failed: %s", t.hostPort, errorText(wire.Err)).WithRemedy("try again later").WithCause(err)
 	}
-	return failed("%s gave no usable answer: %s", t.hostPort, told(err)).WithCause(err)
+	return failed("%s gave no usable answer: %s", t.hostPort, errorText(err)).WithCause(err)
 }
 
 // unread says why an answer could not be read to its end.
@@ -52,8 +52,8 @@ func unread(t target, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return failed("the answer of %s ended before it was complete", t.hostPort).WithRemedy("try again").WithCause(err)
 	}
-	return failed("the answer of %s cannot be read: %s", t.hostPort, told(err)).WithCause(err)
+	return failed("the answer of %s cannot be read: %s", t.hostPort, errorText(err)).WithCause(err)
 }
 
-// told is an error's text, which may quote what the other side sent.
-func told(err error) string { return show.Line(palyra.Clip(err.Error(), 200)) }
+// errorText is an error's text, which may quote what the other side sent.
+func errorText(err error) string { return show.Line(palyra.Clip(err.Error(), 200)) }

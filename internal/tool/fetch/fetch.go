@@ -36,8 +36,8 @@ const (
 	AllowName = palyra.ToolAllowHost
 )
 
-// Session is the way out for one call.
-type Session interface {
+// Gateway is the way out for one call.
+type Gateway interface {
 	// DialContext connects to host:port, or refuses it. It is the session that
 	// resolves names.
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
@@ -58,7 +58,7 @@ type Hosts interface {
 
 // Config wires the tools.
 type Config struct {
-	Open  func(ctx context.Context, p palyra.Plan) (Session, error) // nil: fetching is switched off
+	Open  func(ctx context.Context, p palyra.Plan) (Gateway, error) // nil: fetching is switched off
 	Hosts Hosts                                                     // nil: any host may be asked for by its plain name
 	Roots *x509.CertPool                                            // whom to trust; nil: whom the system does
 }

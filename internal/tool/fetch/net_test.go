@@ -91,7 +91,7 @@ type session struct {
 	conns []net.Conn
 }
 
-func (w *world) open(_ context.Context, p palyra.Plan) (Session, error) {
+func (w *world) open(_ context.Context, p palyra.Plan) (Gateway, error) {
 	w.opened++
 	return &session{world: w, plan: p}, nil
 }

@@ -57,7 +57,7 @@ type exchange struct {
 }
 
 // close ends the session and passes on what went through it.
-func (x *exchange) close(s Session) {
+func (x *exchange) close(s Gateway) {
 	flows, _ := s.Close()
 	for _, f := range flows {
 		x.report(f)
@@ -72,7 +72,7 @@ func (x *exchange) report(f palyra.EgressFlow) {
 
 // transport connects through the session and no other way. It keeps nothing and
 // follows nothing.
-func (x *exchange) transport(s Session) *http.Transport {
+func (x *exchange) transport(s Gateway) *http.Transport {
 	return &http.Transport{
 		DialContext:            s.DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: x.Roots, MinVersion: tls.VersionTLS12},
@@ -84,7 +84,7 @@ func (x *exchange) transport(s Session) *http.Transport {
 }
 
 // run makes hop after hop until one is the answer.
-func (x *exchange) run(ctx context.Context, s Session) (json.RawMessage, error) {
+func (x *exchange) run(ctx context.Context, s Gateway) (json.RawMessage, error) {
 	transport := x.transport(s)
 	defer transport.CloseIdleConnections()
 	h := hop{target: x.first, method: x.method, header: x.header, body: x.body, text: x.text}

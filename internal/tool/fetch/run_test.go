@@ -206,7 +206,7 @@ func TestRunHoldsToThePlan(t *testing.T) {
 	w.wants("other hosts", err, palyra.ReasonPlanChanged, "anew")
 	denied := palyra.Errorf(palyra.Denied, palyra.ReasonEgressDenied, "not today")
 	c := w.config()
-	c.Open = func(context.Context, palyra.Plan) (Session, error) { return nil, denied }
+	c.Open = func(context.Context, palyra.Plan) (Gateway, error) { return nil, denied }
 	p.Egress = []string{"a.test:80"}
 	if _, err = (fetcher{c}).Run(t.Context(), toolEnv(), p); !errors.Is(err, denied) {
 		t.Error(err)

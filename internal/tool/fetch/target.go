@@ -151,8 +151,8 @@ func plainHost(host string) (string, error) {
 	return host, nil
 }
 
-// elsewhere is every target that may be reached.
-func (c Config) elsewhere(more []string, first string) ([]string, error) {
+// allTargets is every target that may be reached.
+func (c Config) allTargets(more []string, first string) ([]string, error) {
 	if len(more) > maxElsewhere {
 		return nil, malformed("%d hosts are too many", len(more)).WithRemedy("give at most %d", maxElsewhere)
 	}

@@ -161,7 +161,7 @@ func TestPatchLooksOnce(t *testing.T) {
 	diffs, err := unified.Parse("--- a/src\n+++ b/src\n@@ -1 +1 @@\n-#!/bin/sh\n+#!/bin/bash\n" + copied)
 	b.ok(err)
 	s := &patchSet{budget: unified.MaxCompare, looks: map[string]state{}, clean: func(name string) (string, error) { return name, nil }}
-	b.ok(b.shared.in(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, func(r *root) error {
+	b.ok(b.shared.inWorkspace(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, func(r *root) error {
 		if _, err := s.look(r, "src"); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func fail(op, rel string, err error) error {
 	case errors.Is(err, unix.ELOOP):
 		return linked(rel).WithCause(err)
 	case errors.Is(err, unix.EXDEV):
-		return outside(rel).WithCause(err)
+		return outsideError(rel).WithCause(err)
 	case errors.Is(err, unix.ENOTDIR):
 		return badPath("a part of %s is not a directory", p).WithCause(err)
 	case errors.Is(err, unix.ENAMETOOLONG):

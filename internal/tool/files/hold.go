@@ -42,7 +42,7 @@ func (s *shared) take(ctx context.Context, env tool.Env, n int64) (release func(
 // held. What they have grown by since they were looked at is not read.
 func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, names []string, f func(*root) error) error {
 	var sizes int64
-	err := s.in(ctx, p.Workspace, func(r *root) error {
+	err := s.inWorkspace(ctx, p.Workspace, func(r *root) error {
 		for _, name := range names {
 			if rel, err := cleanTarget(name, p.Workspace.Path, env.Asked); err == nil {
 				sizes += r.size(rel)
@@ -58,7 +58,7 @@ func (s *shared) changing(ctx context.Context, env tool.Env, p *palyra.Plan, nam
 		return err
 	}
 	defer release()
-	return s.in(ctx, p.Workspace, func(r *root) error {
+	return s.inWorkspace(ctx, p.Workspace, func(r *root) error {
 		r.left = sizes + unified.Growth
 		return f(r)
 	})

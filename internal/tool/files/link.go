@@ -29,7 +29,7 @@ func (r *root) follow(rel string) (string, error) {
 			continue
 		case "..": // only from a link; what is done has no links in it
 			if len(done) == 0 {
-				return "", outside(rel)
+				return "", outsideError(rel)
 			}
 			done = done[:len(done)-1]
 			continue
@@ -46,9 +46,9 @@ func (r *root) follow(rel string) (string, error) {
 			return "", badPath("%s goes round in links", quote(rel))
 		}
 		if path.IsAbs(target) {
-			inside, ok := under(path.Clean(target), []string{r.path})
+			inside, ok := stripRoot(path.Clean(target), []string{r.path})
 			if !ok {
-				return "", outside(rel)
+				return "", outsideError(rel)
 			}
 			target, done = inside, nil
 		}

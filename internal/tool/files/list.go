@@ -90,8 +90,8 @@ func (t lister) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawM
 	}
 	defer release()
 	res := listResult{Path: p.Reads[0], Entries: []listed{}}
-	err = t.in(ctx, p.Workspace, func(r *root) error {
-		w := walker{ctx: ctx, deep: a.Recursive, visit: func(e entry) error {
+	err = t.inWorkspace(ctx, p.Workspace, func(r *root) error {
+		w := walker{ctx: ctx, deep: a.Recursive, visit: func(e dirEntry) error {
 			if len(res.Entries) == a.Limit {
 				res.Truncated = true
 				return errEnough
@@ -109,7 +109,7 @@ func (t lister) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.RawM
 	return tool.Encode(res)
 }
 
-func (e entry) listed() listed {
+func (e dirEntry) listed() listed {
 	l := listed{Path: e.rel, Type: "other"}
 	switch e.st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -33,7 +33,7 @@ func (r *root) makeDirs(rel string, mode uint32, call palyra.ID, d disk) (made [
 		}
 		_ = unix.Close(at)
 		at = next
-		missing = below(missing, rel)
+		missing = nextComponent(missing, rel)
 	}
 	return made, nil
 }
@@ -96,8 +96,8 @@ func setDirMode(fd int, mode uint32) error {
 	return unix.Fchmod(fd, mode|uint32(st.Mode)&unix.S_ISGID)
 }
 
-// below returns the path one component longer than dir on the way to rel.
-func below(dir, rel string) string {
+// nextComponent returns the path one component longer than dir on the way to rel.
+func nextComponent(dir, rel string) string {
 	if dir == rel {
 		return ""
 	}

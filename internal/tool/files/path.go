@@ -30,12 +30,12 @@ func clean(asked string, spellings ...string) (string, error) {
 	rel := path.Clean("./" + asked)
 	if path.IsAbs(asked) {
 		var ok bool
-		if rel, ok = under(path.Clean(asked), spellings); !ok {
-			return "", outside(asked)
+		if rel, ok = stripRoot(path.Clean(asked), spellings); !ok {
+			return "", outsideError(asked)
 		}
 	}
 	if !subpath.Within(".", rel) {
-		return "", outside(asked)
+		return "", outsideError(asked)
 	}
 	for name := range strings.SplitSeq(rel, "/") {
 		if len(name) > maxName {
@@ -45,8 +45,8 @@ func clean(asked string, spellings ...string) (string, error) {
 	return rel, nil
 }
 
-// under strips the first root that contains abs.
-func under(abs string, roots []string) (string, bool) {
+// stripRoot strips the first root that contains abs.
+func stripRoot(abs string, roots []string) (string, bool) {
 	for _, root := range roots {
 		if rel, ok := subpath.Rel(root, abs); ok {
 			return rel, true
@@ -69,7 +69,7 @@ func badPath(format string, args ...any) *palyra.Error {
 		WithRemedy("give a path relative to the workspace")
 }
 
-func outside(asked string) *palyra.Error {
+func outsideError(asked string) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "%s lies outside the workspace", quote(asked)).
 		WithRemedy("give a path relative to the workspace")
 }

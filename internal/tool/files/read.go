@@ -61,7 +61,7 @@ func (t reader) Run(ctx context.Context, _ tool.Env, p palyra.Plan) (out json.Ra
 	if err != nil {
 		return nil, err
 	}
-	err = t.in(ctx, p.Workspace, func(r *root) error {
+	err = t.inWorkspace(ctx, p.Workspace, func(r *root) error {
 		pg, err := r.page(real, a)
 		if err != nil {
 			return err

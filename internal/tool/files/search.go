@@ -164,7 +164,7 @@ func (t searcher) Run(ctx context.Context, env tool.Env, p palyra.Plan) (json.Ra
 		return nil, err
 	}
 	defer release()
-	err = t.in(ctx, p.Workspace, func(r *root) error { return s.start(r, real) })
+	err = t.inWorkspace(ctx, p.Workspace, func(r *root) error { return s.start(r, real) })
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (s *search) start(r *root, rel string) error {
 	return err
 }
 
-func (s *search) visit(e entry) error {
+func (s *search) visit(e dirEntry) error {
 	if e.st.Mode&unix.S_IFMT != unix.S_IFREG || s.glob != nil && !s.glob.match(e.rel) {
 		return nil
 	}

@@ -32,8 +32,8 @@ func (s *shared) reached(step string) {
 	}
 }
 
-// in opens the workspace with its owner's permissions and calls f.
-func (s *shared) in(ctx context.Context, ref palyra.WorkspaceRef, f func(*root) error) error {
+// inWorkspace opens the workspace with its owner's permissions and calls f.
+func (s *shared) inWorkspace(ctx context.Context, ref palyra.WorkspaceRef, f func(*root) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func Target(ctx context.Context, ref palyra.WorkspaceRef, asked string) (rel str
 		return "", err
 	}
 	s := &shared{cfg: Config{}.withDefaults()}
-	err = s.in(ctx, ref, func(r *root) error {
+	err = s.inWorkspace(ctx, ref, func(r *root) error {
 		dir, _, missing, err := r.nearest(path.Dir(rel))
 		if err != nil {
 			return fail("open", rel, err)
@@ -86,7 +86,7 @@ func (s *shared) planRead(ctx context.Context, env tool.Env, p *palyra.Plan, ask
 	if err != nil {
 		return "", err
 	}
-	err = s.in(ctx, p.Workspace, func(r *root) error {
+	err = s.inWorkspace(ctx, p.Workspace, func(r *root) error {
 		real, err := r.follow(rel)
 		if err != nil {
 			return err

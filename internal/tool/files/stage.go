@@ -18,9 +18,9 @@ import (
 	"palyra/internal/fault"
 )
 
-// stage is one change on its way to disk: the open directory, and a temporary
+// pendingChange is one change on its way to disk: the open directory, and a temporary
 // name in it that holds the new content before the change and the old after.
-type stage struct {
+type pendingChange struct {
 	change
 	disk disk
 	dir  *os.File
@@ -67,7 +67,7 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 // The temporary names carry the call's id, so that what a crash leaves can be
 // told apart: it is the new content before the swap and the old one after.
 func (s *shared) apply(ctx context.Context, r *root, call palyra.ID, changes []change) (err error) {
-	var stages []*stage
+	var stages []*pendingChange
 	var made []string
 	defer func() {
 		keep := err == nil
@@ -102,7 +102,7 @@ func (s *shared) apply(ctx context.Context, r *root, call palyra.ID, changes []c
 }
 
 // swap puts every stage in place and checks that all is as planned.
-func (s *shared) swap(ctx context.Context, r *root, stages []*stage, made []string) error {
+func (s *shared) swap(ctx context.Context, r *root, stages []*pendingChange, made []string) error {
 	var fs unix.Stat_t
 	if err := unix.Fstat(r.fd, &fs); err != nil {
 		return fmt.Errorf("files: swap: %w", err)
@@ -146,7 +146,7 @@ func (r *root) sync(rel string) error {
 }
 
 // prepare opens the change's directory, making it if need be.
-func (r *root) prepare(c change, call palyra.ID, d disk) (*stage, []string, error) {
+func (r *root) prepare(c change, call palyra.ID, d disk) (*pendingChange, []string, error) {
 	made, err := r.makeDirs(path.Dir(c.path), dirMode(c.mode), call, d)
 	if err != nil {
 		return nil, made, err
@@ -155,7 +155,7 @@ func (r *root) prepare(c change, call palyra.ID, d disk) (*stage, []string, erro
 	if err != nil {
 		return nil, made, err
 	}
-	return &stage{change: c, disk: d, dir: dir, name: path.Base(c.path), temp: tempName(call)}, made, nil
+	return &pendingChange{change: c, disk: d, dir: dir, name: path.Base(c.path), temp: tempName(call)}, made, nil
 }
 
 func tempName(call palyra.ID) string { return tempPrefix(call) + rand.Text() + tempSuffix }
@@ -163,7 +163,7 @@ func tempName(call palyra.ID) string { return tempPrefix(call) + rand.Text() + t
 // fill writes the new content under the temporary name, with the mode and owner
 // it shall have, and flushes it. Where the file system can do it the file has no name
 // before it is whole, so that a crash meanwhile leaves nothing.
-func (st *stage) fill() error {
+func (st *pendingChange) fill() error {
 	if st.remove {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (st *stage) fill() error {
 var errNameless = errors.New("files: no name can be given")
 
 // write makes the file what it shall be, gives it its name and closes it.
-func (st *stage) write(fd int, name func() error) (err error) {
+func (st *pendingChange) write(fd int, name func() error) (err error) {
 	f := os.NewFile(uintptr(fd), st.temp)
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err := f.Write(st.after); err != nil {
@@ -220,7 +220,7 @@ func (st *stage) write(fd int, name func() error) (err error) {
 
 // keepOwner gives the new file the owner and group of the one it replaces. A
 // replacement that would change hands is refused.
-func (st *stage) keepOwner(fd int, now unix.Stat_t) error {
+func (st *pendingChange) keepOwner(fd int, now unix.Stat_t) error {
 	if !st.before.exists || now.Uid == st.before.uid && now.Gid == st.before.gid {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (st *stage) keepOwner(fd int, now unix.Stat_t) error {
 
 // place puts the change under its name. Afterwards the temporary name holds what
 // was there, which must be what the plan bound.
-func (st *stage) place() error {
+func (st *pendingChange) place() error {
 	dir := int(st.dir.Fd())
 	var err error
 	switch {
@@ -276,7 +276,7 @@ func (st *stage) place() error {
 
 // verify checks that the directory that was written to still is where the plan
 // says: one moved away meanwhile must not keep the change.
-func (st *stage) verify(r *root) error {
+func (st *pendingChange) verify(r *root) error {
 	var held, found unix.Stat_t
 	fd, err := r.open(path.Dir(st.path), oPath|unix.O_DIRECTORY)
 	if err != nil {
@@ -294,7 +294,7 @@ func (st *stage) verify(r *root) error {
 
 // end drops what the temporary name holds, after undoing the change unless it
 // is to be kept.
-func (st *stage) end(keep bool) error {
+func (st *pendingChange) end(keep bool) error {
 	dir := int(st.dir.Fd())
 	if st.put && !keep {
 		if err := st.undo(dir); err != nil {
@@ -312,7 +312,7 @@ func (st *stage) end(keep bool) error {
 // undo brings the old state back. Where somebody else has removed or replaced
 // our file since, there is nothing of ours to take back: what they did to it
 // they would have done to the old one.
-func (st *stage) undo(dir int) error {
+func (st *pendingChange) undo(dir int) error {
 	if st.remove {
 		return st.disk.move(dir, st.temp, st.name)
 	}

@@ -68,7 +68,7 @@ func TestModes(t *testing.T) {
 
 func TestBelow(t *testing.T) {
 	for _, c := range []struct{ dir, rel, want string }{{"a", "a/b/c", "a/b"}, {"a/b", "a/b/c", "a/b/c"}, {"a/b/c", "a/b/c", ""}} {
-		if got := below(c.dir, c.rel); got != c.want {
+		if got := nextComponent(c.dir, c.rel); got != c.want {
 			t.Errorf("%s to %s: %q", c.dir, c.rel, got)
 		}
 	}
@@ -262,7 +262,7 @@ func TestSearchBounds(t *testing.T) {
 	} {
 		s, err := newSearch(t.Context(), searchArgs{Pattern: "needle"}, bound)
 		b.ok(err)
-		err = b.shared.in(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, func(r *root) error { return s.start(r, ".") })
+		err = b.shared.inWorkspace(t.Context(), palyra.WorkspaceRef{Path: b.dir, Owner: int64(b.owner)}, func(r *root) error { return s.start(r, ".") })
 		if s.res.Truncated != why || (why == "") != (err == nil) || why == "files" && s.res.Searched != 3 || why == "bytes" && s.res.Searched != 2 {
 			t.Errorf("%q: %+v, %v", why, s.res, err)
 		}

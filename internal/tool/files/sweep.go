@@ -36,8 +36,8 @@ func Sweep(ctx context.Context, call palyra.ID, p palyra.Plan) (stay []string, e
 		return nil, nil
 	}
 	s := &shared{cfg: Config{}.withDefaults()}
-	err = s.in(ctx, p.Workspace, func(r *root) error {
-		for _, dir := range above(p.Writes) {
+	err = s.inWorkspace(ctx, p.Workspace, func(r *root) error {
+		for _, dir := range parentDirs(p.Writes) {
 			left, err := r.sweep(dir, call, p)
 			stay = append(stay, left...)
 			if err != nil {
@@ -49,8 +49,8 @@ func Sweep(ctx context.Context, call palyra.ID, p palyra.Plan) (stay []string, e
 	return stay, err
 }
 
-// above are the directories of paths, and those that they are in, once each.
-func above(writes []string) []string {
+// parentDirs are the directories of paths, and those that they are in, once each.
+func parentDirs(writes []string) []string {
 	dirs := []string{"."}
 	for _, w := range writes {
 		for dir := path.Dir(path.Clean(w)); dir != "." && dir != "/" && !strings.HasPrefix(dir, ".."); dir = path.Dir(dir) {

@@ -24,8 +24,8 @@ const (
 // errEnough stops a walk early.
 var errEnough = errors.New("files: enough")
 
-// entry is what a walk meets: a name in an open directory.
-type entry struct {
+// dirEntry is what a walk meets: a name in an open directory.
+type dirEntry struct {
 	rel  string // path from the workspace
 	dir  int    // descriptor of the directory it is in
 	name string
@@ -37,7 +37,7 @@ type entry struct {
 type walker struct {
 	ctx        context.Context
 	deep       bool
-	visit      func(entry) error
+	visit      func(dirEntry) error
 	unreadable int
 	held       int // bytes of names of the directories that it is in
 }
@@ -72,7 +72,7 @@ func (w *walker) dir(d *os.File, rel string, depth int) error {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		e := entry{rel: path.Join(rel, name), dir: fd, name: name}
+		e := dirEntry{rel: path.Join(rel, name), dir: fd, name: name}
 		if unix.Fstatat(fd, name, &e.st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // gone since it was named
 		}
@@ -89,7 +89,7 @@ func (w *walker) dir(d *os.File, rel string, depth int) error {
 	return nil
 }
 
-func (w *walker) descend(e entry, depth int) error {
+func (w *walker) descend(e dirEntry, depth int) error {
 	fd, err := openat(e.dir, e.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil || depth >= maxDepth {
 		if err == nil {

@@ -29,7 +29,7 @@ type cache struct {
 	byKey map[fileKey]*list.Element
 }
 
-type entry struct {
+type cacheEntry struct {
 	key   fileKey
 	value content
 }
@@ -46,21 +46,21 @@ func (c *cache) get(k fileKey) (content, bool) {
 		return content{}, false
 	}
 	c.order.MoveToFront(e)
-	return e.Value.(*entry).value, true
+	return e.Value.(*cacheEntry).value, true
 }
 
 func (c *cache) put(k fileKey, v content) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.byKey[k]; ok {
-		e.Value.(*entry).value = v
+		e.Value.(*cacheEntry).value = v
 		c.order.MoveToFront(e)
 		return
 	}
-	c.byKey[k] = c.order.PushFront(&entry{k, v})
+	c.byKey[k] = c.order.PushFront(&cacheEntry{k, v})
 	if c.order.Len() > c.most {
 		last := c.order.Back()
 		c.order.Remove(last)
-		delete(c.byKey, last.Value.(*entry).key)
+		delete(c.byKey, last.Value.(*cacheEntry).key)
 	}
 }

@@ -32,7 +32,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 		notes = append(notes, fmt.Sprintf("the script has %s and is run by %s: %s", show.Bytes(len(*a.Script)), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(shorten(*a.Script, inputInNote))))
 	}
 	if len(input) > 0 {
-		notes = append(notes, told(input))
+		notes = append(notes, stdinText(input))
 		p.Unshown = a.StdinB64 != nil && show.Opaque(input)
 	}
 	if p.Stdin == palyra.StdinLive {
@@ -43,7 +43,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 		return
 	}
 	if p.Executable.Sealed {
-		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+beside(p.Tier))
+		notes = append(notes, "the run itself could change "+show.Line(p.Executable.Path)+": a sealed copy of it is run"+sealedCopyWarning(p.Tier))
 	}
 	notes = append(notes, whereTo(p)...)
 	if p.Workspace.Owner == 0 {
@@ -54,9 +54,9 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	p.Detail.Notes = append(notes, loose(p.Enforcement.Limits)...)
 }
 
-// beside warns where a sealed script runs from another place: in a room the copy
+// sealedCopyWarning warns where a sealed script runs from another place: in a room the copy
 // lies over the file itself.
-func beside(t palyra.Tier) string {
+func sealedCopyWarning(t palyra.Tier) string {
 	if t == palyra.TierC {
 		return ""
 	}
@@ -87,7 +87,7 @@ func surroundings(p *palyra.Plan) []string {
 	var notes []string
 	say := func(what string, names []string) {
 		if len(names) > 0 {
-			notes = append(notes, what+some(names))
+			notes = append(notes, what+fewNames(names))
 		}
 	}
 	if p.Profile != "" {
@@ -124,8 +124,8 @@ func at(m palyra.Mount) string {
 	return " at " + show.Line(m.Target)
 }
 
-// some is the beginning of a list, and how much more there is.
-func some(names []string) string {
+// fewNames is the beginning of a list, and how much more there is.
+func fewNames(names []string) string {
 	if n := len(names) - shownNames; n > 1 {
 		return strings.Join(names[:shownNames], ", ") + fmt.Sprintf(" and %d more", n)
 	}

@@ -40,7 +40,7 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 			p.Limits.WallMS = d.AgentWall
 		}
 	}
-	lookup = once(slices.Concat(room.Path, d.Path))
+	lookup = uniqueNames(slices.Concat(room.Path, d.Path))
 	if p.Env, err = a.environment(lookup, room); err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (d *Driver) fill(ctx context.Context, a arguments, p *palyra.Plan) (lookup 
 	return lookup, err
 }
 
-// once leaves the first of equal names: what comes later is never looked at.
-func once(names []string) []string {
+// uniqueNames leaves the first of equal names: what comes later is never looked at.
+func uniqueNames(names []string) []string {
 	var out []string
 	for _, name := range names {
 		if !slices.Contains(out, name) {

@@ -119,7 +119,7 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 		note(p, "%s is not there for the program: the sandbox does not show it", show.Line(palyra.Clip(abs, 200)))
 	}
 	if err != nil {
-		return missing, w.lost(abs, err, p)
+		return missing, w.bindMissing(abs, err, p)
 	}
 	defer at.close()
 	switch at.st.Mode & unix.S_IFMT {
@@ -139,7 +139,7 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 	}
 	c, err := w.read(at, min(maxScript, w.maxExe))
 	if err != nil {
-		return missing, w.lost(abs, err, p)
+		return missing, w.bindMissing(abs, err, p)
 	}
 	bind(p, palyra.Input{Path: relative(at.real, w.workspace), Digest: c.digest})
 	for _, link := range at.links {
@@ -150,8 +150,8 @@ func (w *world) input(base, name string, p *palyra.Plan) (state, error) {
 	return bound, nil
 }
 
-// lost binds a file as missing when that is what the error comes to.
-func (w *world) lost(abs string, err error, p *palyra.Plan) error {
+// bindMissing binds a file as missing when that is what the error comes to.
+func (w *world) bindMissing(abs string, err error, p *palyra.Plan) error {
 	for _, gone := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP, unix.ENAMETOOLONG, errHidden} {
 		if errors.Is(err, gone) {
 			bind(p, palyra.Input{Path: relative(path.Clean(abs), w.workspace)})

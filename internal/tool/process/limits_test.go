@@ -42,7 +42,7 @@ func TestWeakly(t *testing.T) {
 // A directory that a profile and the daemon both name stands in PATH once, in its
 // first place.
 func TestPathHasNoTwins(t *testing.T) {
-	if got := strings.Join(once([]string{"/a", "/b", "/a", "/c", "/b"}), ":"); got != "/a:/b:/c" {
+	if got := strings.Join(uniqueNames([]string{"/a", "/b", "/a", "/c", "/b"}), ":"); got != "/a:/b:/c" {
 		t.Error(got)
 	}
 }

@@ -27,7 +27,7 @@ func directory(cwd, workspace, asked string) (string, error) {
 	if !path.IsAbs(cwd) {
 		abs := path.Join(workspace, cwd)
 		if !subpath.Within(workspace, abs) {
-			return "", outside(cwd)
+			return "", outsideError(cwd)
 		}
 		return abs, nil
 	}
@@ -37,10 +37,10 @@ func directory(cwd, workspace, asked string) (string, error) {
 			return path.Join(workspace, relative(cwd, top)), nil
 		}
 	}
-	return "", outside(cwd)
+	return "", outsideError(cwd)
 }
 
-func outside(p string) *palyra.Error {
+func outsideError(p string) *palyra.Error {
 	return palyra.Errorf(palyra.Denied, palyra.ReasonPathOutside, "the directory %s lies outside the workspace", quote(p)).
 		WithRemedy("give one relative to the workspace")
 }

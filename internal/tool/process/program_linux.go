@@ -77,7 +77,7 @@ func (w *world) program(abs, asked string, p *palyra.Plan) (program, error) {
 	switch {
 	case at.st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return program{}, irregular(asked)
-	case !w.user.may(mayExecute, &at.st):
+	case !w.user.permitted(mayExecute, &at.st):
 		return program{}, unrunnable(asked, "it is not executable for the workspace's owner").
 			WithRemedy("chmod +x it, or give it as an argument to its interpreter")
 	case mountedNoexec(at):

@@ -25,7 +25,7 @@ func (w *world) read(p *place, most int64) (content, error) {
 	if p.st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return content{}, irregular(p.real)
 	}
-	if !w.user.may(mayRead, &p.st) {
+	if !w.user.permitted(mayRead, &p.st) {
 		return content{}, unix.EACCES
 	}
 	if p.st.Size > most {

@@ -28,7 +28,7 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup 
 	if p.Tier == palyra.TierC {
 		w.view = newView(*p)
 	}
-	w.lookup, w.dirs = lookup, w.outside(lookup)
+	w.lookup, w.dirs = lookup, w.hostDirs(lookup)
 	command, args := a.command()
 	prog, err := w.find(command, p)
 	if err != nil {
@@ -40,7 +40,7 @@ func (d *Driver) resolve(ctx context.Context, asked string, a arguments, lookup 
 
 // world returns the file system as the user sees it, before the working directory
 // is known.
-func (d *Driver) world(ctx context.Context, user who, workspace string) *world {
+func (d *Driver) world(ctx context.Context, user userRights, workspace string) *world {
 	return &world{Driver: d, ctx: ctx, user: user, workspace: workspace, lookup: d.Path, dirs: d.Path, hashed: new(int64)}
 }
 
@@ -69,8 +69,8 @@ func (w *world) enter(ref palyra.WorkspaceRef, asked, cwd string) error {
 	case at.st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fail("enter", abs, unix.ENOTDIR)
 	case !subpath.Within(ref.Path, at.real):
-		return outside(cwd)
-	case !w.user.may(mayExecute, &at.st):
+		return outsideError(cwd)
+	case !w.user.permitted(mayExecute, &at.st):
 		return fail("enter", abs, unix.EACCES)
 	}
 	w.cwd = at.real

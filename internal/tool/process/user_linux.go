@@ -13,8 +13,8 @@ import (
 	"palyra/internal/subpath"
 )
 
-// who is the run's user, as far as file permissions are concerned.
-type who struct {
+// userRights is the run's user, as far as file permissions are concerned.
+type userRights struct {
 	uid    uint32
 	groups []uint32 // the primary one and, for a daemon that is not root, the others that a run keeps
 }
@@ -22,39 +22,39 @@ type who struct {
 // runUser returns who a run in the workspace is. As root that is the workspace's
 // owner with the primary group alone: other groups are dropped at launch. A uid
 // that the system does not know runs with the workspace's group.
-func runUser(ref palyra.WorkspaceRef) (who, error) {
+func runUser(ref palyra.WorkspaceRef) (userRights, error) {
 	euid := os.Geteuid()
 	if euid != 0 {
 		if ref.Owner != int64(euid) {
-			return who{}, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "work for uid %d cannot be done here", ref.Owner).
+			return userRights{}, palyra.Errorf(palyra.Denied, palyra.ReasonWorkspaceDenied, "work for uid %d cannot be done here", ref.Owner).
 				WithRemedy("run palyrad as that user")
 		}
 		groups, err := os.Getgroups()
 		if err != nil {
-			return who{}, fmt.Errorf("process: groups: %w", err)
+			return userRights{}, fmt.Errorf("process: groups: %w", err)
 		}
-		w := who{uid: uint32(euid), groups: []uint32{uint32(os.Getegid())}}
+		w := userRights{uid: uint32(euid), groups: []uint32{uint32(os.Getegid())}}
 		for _, g := range groups {
 			w.groups = append(w.groups, uint32(g))
 		}
 		return w, nil
 	}
 	if ref.Owner < 0 || ref.Owner > 1<<32-2 {
-		return who{}, palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "uid %d cannot own a workspace", ref.Owner)
+		return userRights{}, palyra.Errorf(palyra.Invalid, palyra.ReasonWorkspaceDenied, "uid %d cannot own a workspace", ref.Owner)
 	}
 	u, err := user.LookupId(strconv.FormatInt(ref.Owner, 10))
 	if err != nil {
 		var st unix.Stat_t
 		if err := unix.Lstat(ref.Path, &st); err != nil {
-			return who{}, fail("look at", ref.Path, err)
+			return userRights{}, fail("look at", ref.Path, err)
 		}
-		return who{uid: uint32(ref.Owner), groups: []uint32{st.Gid}}, nil
+		return userRights{uid: uint32(ref.Owner), groups: []uint32{st.Gid}}, nil
 	}
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
-		return who{}, fmt.Errorf("process: group of uid %d: %w", ref.Owner, err)
+		return userRights{}, fmt.Errorf("process: group of uid %d: %w", ref.Owner, err)
 	}
-	return who{uid: uint32(ref.Owner), groups: []uint32{uint32(gid)}}, nil
+	return userRights{uid: uint32(ref.Owner), groups: []uint32{uint32(gid)}}, nil
 }
 
 // Permission bits as in a file's mode.
@@ -64,10 +64,10 @@ const (
 	mayExecute = 1
 )
 
-// may reports whether the mode bits let the user do something with a file. For
+// permitted reports whether the mode bits let the user do something with a file. For
 // root everything counts that some user may do: a run of root's has no
 // capabilities, and what it then may not do the kernel refuses.
-func (w who) may(bit uint32, st *unix.Stat_t) bool {
+func (w userRights) permitted(bit uint32, st *unix.Stat_t) bool {
 	switch {
 	case w.uid == 0:
 		return bit != mayExecute || st.Mode&0o111 != 0 || st.Mode&unix.S_IFMT == unix.S_IFDIR
@@ -86,7 +86,7 @@ var readOnlyInside = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64
 // couldWrite reports whether the user could change what lies at the real path:
 // write it, or make it writable, being its owner. Access lists are not read; one
 // that may let somebody write counts as if it did.
-func (w who) couldWrite(real string, st *unix.Stat_t) bool {
+func (w userRights) couldWrite(real string, st *unix.Stat_t) bool {
 	if w.uid == 0 {
 		for _, dir := range readOnlyInside {
 			if subpath.Within(dir, real) {
@@ -95,7 +95,7 @@ func (w who) couldWrite(real string, st *unix.Stat_t) bool {
 		}
 		return real != "/" // only a directory above them all, and read-only inside as well
 	}
-	if w.uid == st.Uid || w.may(mayWrite, st) {
+	if w.uid == st.Uid || w.permitted(mayWrite, st) {
 		return true
 	}
 	const groupWrite = 0o020 // the mask, where there is a list

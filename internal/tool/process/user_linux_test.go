@@ -15,9 +15,9 @@ func stat(mode, uid, gid uint32) *unix.Stat_t {
 
 // The first class that fits decides, as in the kernel.
 func TestMay(t *testing.T) {
-	alice := who{uid: 1000, groups: []uint32{1000, 50}}
+	alice := userRights{uid: 1000, groups: []uint32{1000, 50}}
 	for _, c := range []struct {
-		who  who
+		who  userRights
 		st   *unix.Stat_t
 		want string
 	}{
@@ -28,20 +28,20 @@ func TestMay(t *testing.T) {
 		{alice, stat(0o751, 0, 0), "x"},
 		{alice, stat(0o754, 0, 0), "r"},
 		{alice, stat(0o722, 0, 0), "w"},
-		{who{uid: 0}, stat(0, 5, 5), "rw"},
-		{who{uid: 0}, stat(0o001, 5, 5), "rwx"},
-		{who{uid: 0}, &unix.Stat_t{Mode: unix.S_IFDIR, Uid: 5}, "rwx"},
+		{userRights{uid: 0}, stat(0, 5, 5), "rw"},
+		{userRights{uid: 0}, stat(0o001, 5, 5), "rwx"},
+		{userRights{uid: 0}, &unix.Stat_t{Mode: unix.S_IFDIR, Uid: 5}, "rwx"},
 	} {
 		got := ""
 		for bit, letter := range map[uint32]string{mayRead: "r"} {
-			if c.who.may(bit, c.st) {
+			if c.who.permitted(bit, c.st) {
 				got += letter
 			}
 		}
-		if c.who.may(mayWrite, c.st) {
+		if c.who.permitted(mayWrite, c.st) {
 			got += "w"
 		}
-		if c.who.may(mayExecute, c.st) {
+		if c.who.permitted(mayExecute, c.st) {
 			got += "x"
 		}
 		if got != c.want {
@@ -51,9 +51,9 @@ func TestMay(t *testing.T) {
 }
 
 func TestCouldWrite(t *testing.T) {
-	alice, root := who{uid: 1000, groups: []uint32{1000}}, who{uid: 0}
+	alice, root := userRights{uid: 1000, groups: []uint32{1000}}, userRights{uid: 0}
 	for _, c := range []struct {
-		who  who
+		who  userRights
 		real string
 		st   *unix.Stat_t
 		want bool
@@ -81,7 +81,7 @@ func TestCouldWrite(t *testing.T) {
 func TestAccessListCounts(t *testing.T) {
 	b := newBox(t, os.Geteuid())
 	b.put("f", "x", 0o664)
-	other := who{uid: 4242, groups: []uint32{4242}}
+	other := userRights{uid: 4242, groups: []uint32{4242}}
 	var st unix.Stat_t
 	b.ok(unix.Lstat(b.path("f"), &st))
 	if other.couldWrite(b.path("f"), &st) {

@@ -148,9 +148,9 @@ func openat2(abs string, how unix.OpenHow) (int, error) {
 	}
 }
 
-// outside is where directories of the room really lie. What a room does not show
+// hostDirs is where directories of the room really lie. What a room does not show
 // lies nowhere.
-func (w *world) outside(dirs []string) []string {
+func (w *world) hostDirs(dirs []string) []string {
 	if w.view == nil {
 		return dirs
 	}

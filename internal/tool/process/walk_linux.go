@@ -20,7 +20,7 @@ const (
 type world struct {
 	*Driver
 	ctx       context.Context
-	user      who
+	user      userRights
 	workspace string // real path
 	cwd       string // real path, once it is known
 	view      *view  // what the run's room shows; nil: the whole system
@@ -142,7 +142,7 @@ func (w *world) follow(p *place, abs string) error {
 			continue
 		case here.st.Mode&unix.S_IFMT != unix.S_IFDIR:
 			return unix.ENOTDIR
-		case !w.user.may(mayExecute, &here.st):
+		case !w.user.permitted(mayExecute, &here.st):
 			return unix.EACCES
 		case name == ".":
 			continue

@@ -78,7 +78,7 @@ func TestWorkspaceSwapped(t *testing.T) {
 
 // What lies in the workspace can be changed by a run, whatever its mode says.
 func TestWeigh(t *testing.T) {
-	w := &world{user: who{uid: 4242, groups: []uint32{4242}}, workspace: "/srv/ws"}
+	w := &world{user: userRights{uid: 4242, groups: []uint32{4242}}, workspace: "/srv/ws"}
 	open := func(mode uint32, names ...string) (all []step) {
 		for _, n := range names {
 			all = append(all, step{real: n, st: *stat(mode, 0, 0)})

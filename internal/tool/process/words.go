@@ -70,8 +70,8 @@ func unclear(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// told is what a program gets on stdin, for people.
-func told(input []byte) string {
+// stdinText is what a program gets on stdin, for people.
+func stdinText(input []byte) string {
 	if !utf8.Valid(input) {
 		return "on stdin it gets " + show.Bytes(len(input)) + ", not text"
 	}

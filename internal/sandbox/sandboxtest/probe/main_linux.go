@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verdict is what came of one attempt. Errno is empty when it succeeded.
-type verdict struct {
+// attemptResult is what came of one attempt. Errno is empty when it succeeded.
+type attemptResult struct {
 	Op    string `json:"op"`
 	Errno string `json:"errno,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -83,8 +83,8 @@ func try(words []string) int {
 	return 0
 }
 
-func judged(op, got string, err error) verdict {
-	v := verdict{Op: op, Got: got}
+func judged(op, got string, err error) attemptResult {
+	v := attemptResult{Op: op, Got: got}
 	if err == nil {
 		return v
 	}
