@@ -166,7 +166,7 @@ func writeShape(t *testing.T, w *bytes.Buffer, name, text string) {
 // freeForm are the fields that hold what tools, signers and features put there.
 func freeForm(name string) []string {
 	free := []string{"features", "output", "body", "input_schema", "tools[].input_schema", "tool_proposed.arguments"}
-	for _, base := range []string{"", "approvals[].", "grants[].", "calls[]."} {
+	for _, base := range []string{"", "approvals[].", "grants[].", "leases[].", "calls[]."} {
 		free = append(free, base+"plan.arguments", base+"proposal.arguments", base+"tool.input_schema", base+"votes[].signature", base+"decision.votes[].signature",
 			base+"outcome.output", base+"predicate.decision.votes[].signature")
 	}
