@@ -82,15 +82,15 @@ const (
 
 // Approval is a question to people about one plan, and what became of it.
 type Approval struct {
-	ID          ID          `json:"approval_id"`
-	Session     ID          `json:"session_id"`
-	Run         ID          `json:"run_id,omitempty"`
-	Call        ID          `json:"call_id"`
+	ID          ApprovalID  `json:"approval_id"`
+	Session     SessionID   `json:"session_id"`
+	Run         RunID       `json:"run_id,omitempty"`
+	Call        CallID      `json:"call_id"`
 	Principal   Principal   `json:"principal"`
 	Owner       Principal   `json:"owner,omitempty"`
 	PeerUID     int64       `json:"peer_uid"`
 	Surface     Surface     `json:"door"`
-	Room        ID          `json:"-"` // the running call at whose own door the call was proposed
+	Room        CallID      `json:"-"` // the running call at whose own door the call was proposed
 	Payer       string      `json:"-"` // in whose share of open questions it is counted
 	RequestedAt time.Time   `json:"requested_at"`
 	ExpiresAt   time.Time   `json:"expires_at"`
@@ -166,7 +166,7 @@ func (t Terms) For(tool string) bool {
 // Vote is one answer of one person, as signed.
 type Vote struct {
 	ID         ID         `json:"vote_id"`
-	Approval   ID         `json:"approval_id"`
+	Approval   ApprovalID `json:"approval_id"`
 	Answer     Answer     `json:"answer"`
 	Scope      Scope      `json:"scope,omitempty"`
 	TTLMS      int64      `json:"ttl_ms,omitempty"`
@@ -186,10 +186,10 @@ type Vote struct {
 // Decision is how an approval was settled: the answer, the votes behind it and
 // what they permit.
 type Decision struct {
-	Approval   ID         `json:"approval_id,omitempty"`
+	Approval   ApprovalID `json:"approval_id,omitempty"`
 	Answer     Answer     `json:"answer,omitempty"`
 	Scope      Scope      `json:"scope,omitempty"`
-	Lease      ID         `json:"grant_id,omitempty"` // the lease that an allow made, that covered the plan, or that overtook the question
+	Lease      LeaseID    `json:"grant_id,omitempty"` // the lease that an allow made, that covered the plan, or that overtook the question
 	Reused     bool       `json:"reused,omitempty"`   // an earlier lease covered the plan; nobody was asked
 	Reason     string     `json:"reason,omitempty"`
 	By         Principal  `json:"by,omitempty"`
@@ -209,18 +209,18 @@ func (d Decision) Overtaken() bool { return d.Answer == AnswerError && d.Lease !
 // Lease is a durable grant: what a decision of scope once, session or timeboxed
 // permits, with explicit terms.
 type Lease struct {
-	ID        ID        `json:"grant_id"`
-	Approval  ID        `json:"approval_id"`
-	Scope     Scope     `json:"scope"`
-	Terms     Terms     `json:"terms"`
-	By        Principal `json:"granted_by"`
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	UsesLeft  int64     `json:"uses_left"` // -1: no count
-	RevokedAt time.Time `json:"revoked_at,omitzero"`
-	RevokedBy Principal `json:"revoked_by,omitempty"`
-	Ended     LeaseEnd  `json:"ended,omitempty"` // empty: it is live
-	Decision  Decision  `json:"decision,omitzero"`
+	ID        LeaseID    `json:"grant_id"`
+	Approval  ApprovalID `json:"approval_id"`
+	Scope     Scope      `json:"scope"`
+	Terms     Terms      `json:"terms"`
+	By        Principal  `json:"granted_by"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at,omitzero"`
+	UsesLeft  int64      `json:"uses_left"` // -1: no count
+	RevokedAt time.Time  `json:"revoked_at,omitzero"`
+	RevokedBy Principal  `json:"revoked_by,omitempty"`
+	Ended     LeaseEnd   `json:"ended,omitempty"` // empty: it is live
+	Decision  Decision   `json:"decision,omitzero"`
 }
 
 // LeaseEnd is why a lease is no more.
@@ -237,7 +237,7 @@ const (
 // Terms say which plans a lease covers. Every set field must match.
 type Terms struct {
 	Principal  Principal `json:"principal"`
-	Session    ID        `json:"session_id,omitempty"`
+	Session    SessionID `json:"session_id,omitempty"`
 	Tool       string    `json:"tool"`
 	PlanDigest Digest    `json:"plan_digest,omitempty"` // exact plan
 	Workspace  string    `json:"workspace,omitempty"`
@@ -245,7 +245,7 @@ type Terms struct {
 	PathRoot   string    `json:"path_root,omitempty"` // writes stay under this workspace-relative directory; ".": anywhere in it
 	TierFloor  Tier      `json:"tier_floor,omitempty"`
 	Hosts      []string  `json:"hosts,omitempty"`
-	Room       ID        `json:"room,omitempty"`      // the running call whose agent it was given to; empty: given to none in a room
+	Room       CallID    `json:"room,omitempty"`      // the running call whose agent it was given to; empty: given to none in a room
 	Tools      []string  `json:"tools,omitempty"`     // where no one plan is named: every tool that it covers, Tool among them; empty: Tool
 	ReadRoot   string    `json:"read_root,omitempty"` // reads stay under this absolute directory, outside of the workspace
 }

@@ -27,7 +27,7 @@ type EnvelopeSignature struct {
 // Attestation is a signed predicate, kept by its digest.
 type Attestation struct {
 	ID        ID        `json:"attestation_id"`
-	Call      ID        `json:"call_id"`
+	Call      CallID    `json:"call_id"`
 	Digest    Digest    `json:"digest"` // of the envelope's compact JSON
 	Envelope  Envelope  `json:"envelope"`
 	Predicate Predicate `json:"predicate"`
@@ -39,9 +39,9 @@ type Attestation struct {
 type Predicate struct {
 	AttestationID   ID           `json:"attestation_id"`
 	StateID         string       `json:"state_id"` // the daemon's; the audience that the votes in it were signed for
-	CallID          ID           `json:"call_id"`
-	RunID           ID           `json:"run_id"`
-	SessionID       ID           `json:"session_id"`
+	CallID          CallID       `json:"call_id"`
+	RunID           RunID        `json:"run_id"`
+	SessionID       SessionID    `json:"session_id"`
 	Principal       Principal    `json:"principal"`
 	Surface         Surface      `json:"door"`
 	Tool            string       `json:"tool"`
@@ -53,8 +53,8 @@ type Predicate struct {
 	SnapshotDigest  Digest       `json:"snapshot_digest"`
 	Decision        *Decision    `json:"decision"` // null when policy alone allowed
 	Separation      Separation   `json:"approver_separation"`
-	GrantID         ID           `json:"grant_id"`
-	LeaseID         ID           `json:"lease_id"`
+	GrantID         GrantID      `json:"grant_id"`
+	LeaseID         LeaseID      `json:"lease_id"`
 	Tier            Tier         `json:"tier"`
 	Executor        string       `json:"executor"`
 	Enforcement     Enforcement  `json:"sandbox_enforcement"`
@@ -85,14 +85,14 @@ type Predicate struct {
 
 // EgressFlow is one connection of a run, as the guard saw it.
 type EgressFlow struct {
-	Door    string `json:"door"` // how it came: connect, http, socks, direct, dns, fetch
-	Host    string `json:"host"` // the name that was decided on
-	Port    int    `json:"port"`
-	Address string `json:"address"` // that was dialled; empty: none was
-	In      int64  `json:"bytes_in"`
-	Out     int64  `json:"bytes_out"`
-	Verdict string `json:"verdict"`
-	Grant   ID     `json:"grant_id"` // of the call that allowed a host beyond the plan's; empty: the plan names it
+	Door    string  `json:"door"` // how it came: connect, http, socks, direct, dns, fetch
+	Host    string  `json:"host"` // the name that was decided on
+	Port    int     `json:"port"`
+	Address string  `json:"address"` // that was dialled; empty: none was
+	In      int64   `json:"bytes_in"`
+	Out     int64   `json:"bytes_out"`
+	Verdict string  `json:"verdict"`
+	Grant   GrantID `json:"grant_id"` // of the call that allowed a host beyond the plan's; empty: the plan names it
 }
 
 // Execution returns the digest of the canonical predicate without its own

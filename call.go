@@ -17,8 +17,8 @@ type Proposal struct {
 	Owner     Principal       `json:"owner,omitempty"` // whose agent it is
 	PeerUID   int64           `json:"peer_uid"`
 	Surface   Surface         `json:"door"`
-	Session   ID              `json:"session"`
-	Run       ID              `json:"run,omitempty"`
+	Session   SessionID       `json:"session"`
+	Run       RunID           `json:"run,omitempty"`
 	Workspace string          `json:"workspace,omitempty"` // directory asked for; resolved by the planner
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -28,13 +28,13 @@ type Proposal struct {
 	CallsUsed int64           `json:"calls_used,omitempty"`
 	CallsMax  int64           `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it
 	Labels    []string        `json:"labels,omitempty"`    // the session's labels so far
-	Parent    ID              `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
+	Parent    CallID          `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
 	Purpose   string          `json:"purpose,omitempty"`   // what the parent is, for people
 	Within    []string        `json:"within,omitempty"`    // the only workspaces that the credential reaches; empty: all
 
 	// What decides who reaches the call; see Reach.
-	Room       ID        `json:"room,omitempty"`       // the running call at whose own door it was proposed
-	Line       []ID      `json:"line,omitempty"`       // the running calls it came out of, outermost first; the last is Parent
+	Room       CallID    `json:"room,omitempty"`       // the running call at whose own door it was proposed
+	Line       []CallID  `json:"line,omitempty"`       // the running calls it came out of, outermost first; the last is Parent
 	Origin     Principal `json:"origin,omitempty"`     // who proposed the outermost of them; empty: Principal
 	Credential string    `json:"credential,omitempty"` // what it was proposed with
 	Scopes     []string  `json:"scopes,omitempty"`     // permissions of that; empty: those of an agent
@@ -43,21 +43,21 @@ type Proposal struct {
 
 // Call is a proposal on its way: the record that survives a crash.
 type Call struct {
-	ID       ID        `json:"call_id"`
-	Proposal Proposal  `json:"proposal"`
-	State    State     `json:"state"`
-	Tool     Tool      `json:"tool"`
-	Plan     Plan      `json:"plan"`
-	Detail   Detail    `json:"detail,omitzero"` // the plan's, kept for people
-	Digest   Digest    `json:"plan_digest,omitempty"`
-	Verdict  Verdict   `json:"verdict,omitzero"`
-	Approval ID        `json:"approval_id,omitempty"`
-	Decision Decision  `json:"decision,omitzero"`
-	Grant    ID        `json:"grant_id,omitempty"`
-	Granted  Position  `json:"granted,omitzero"` // where the granted line stands
-	Proposed time.Time `json:"proposed_at"`
-	Finished time.Time `json:"finished_at,omitzero"`
-	Outcome  *Outcome  `json:"outcome,omitempty"`
+	ID       CallID     `json:"call_id"`
+	Proposal Proposal   `json:"proposal"`
+	State    State      `json:"state"`
+	Tool     Tool       `json:"tool"`
+	Plan     Plan       `json:"plan"`
+	Detail   Detail     `json:"detail,omitzero"` // the plan's, kept for people
+	Digest   Digest     `json:"plan_digest,omitempty"`
+	Verdict  Verdict    `json:"verdict,omitzero"`
+	Approval ApprovalID `json:"approval_id,omitempty"`
+	Decision Decision   `json:"decision,omitzero"`
+	Grant    GrantID    `json:"grant_id,omitempty"`
+	Granted  Position   `json:"granted,omitzero"` // where the granted line stands
+	Proposed time.Time  `json:"proposed_at"`
+	Finished time.Time  `json:"finished_at,omitzero"`
+	Outcome  *Outcome   `json:"outcome,omitempty"`
 
 	// Input is the digest of the arguments as they were sent. The arguments of a call
 	// that was read back have the same value and not the same bytes.

@@ -20,7 +20,7 @@ type Device struct {
 	ExpiresAt   time.Time `json:"expires_at"` // of the current certificate
 	PairedAt    time.Time `json:"paired_at"`
 	PairedBy    Principal `json:"paired_by"`
-	Call        ID        `json:"call_id"` // the call that paired it, with the decision behind it
+	Call        CallID    `json:"call_id"` // the call that paired it, with the decision behind it
 	Address     string    `json:"address"` // where it paired from
 	SeenAt      time.Time `json:"seen_at,omitzero"`
 	RevokedAt   time.Time `json:"revoked_at,omitzero"`
@@ -108,7 +108,7 @@ type Pairing struct {
 	KeyID     string       `json:"key_id,omitempty"`      // of the device's key
 	Print     string       `json:"fingerprint,omitempty"` // the same for people, in groups
 	Address   string       `json:"address,omitempty"`     // where it comes from
-	Approval  ID           `json:"approval_id,omitempty"`
+	Approval  ApprovalID   `json:"approval_id,omitempty"`
 	Device    *Device      `json:"device,omitempty"`
 	Reason    Reason       `json:"reason_code,omitempty"`
 	Text      string       `json:"reason,omitempty"`

@@ -15,7 +15,7 @@ type Entry struct {
 	Seq  int64          `json:"seq"`
 	Time string         `json:"time"`
 	Kind string         `json:"kind"`
-	Call ID             `json:"call_id,omitempty"`
+	Call CallID         `json:"call_id,omitempty"`
 	Body map[string]any `json:"body"`
 }
 

@@ -4,8 +4,8 @@ import "time"
 
 // ApprovalRequested opens a question.
 type ApprovalRequested struct {
-	Approval    ID          `json:"approval_id"`
-	Call        ID          `json:"call_id"`
+	Approval    ApprovalID  `json:"approval_id"`
+	Call        CallID      `json:"call_id"`
 	Principal   Principal   `json:"principal"`
 	SubjectType SubjectType `json:"subject_type"`
 	SubjectID   string      `json:"subject_id"`
@@ -19,8 +19,8 @@ type ApprovalRequested struct {
 
 // ApprovalJoined adds a call to an open question about the same plan.
 type ApprovalJoined struct {
-	Approval ID `json:"approval_id"`
-	Call     ID `json:"call_id"`
+	Approval ApprovalID `json:"approval_id"`
+	Call     CallID     `json:"call_id"`
 }
 
 // ApprovalVoted is one person's signed answer that did not yet settle it.
@@ -30,8 +30,8 @@ type ApprovalVoted struct {
 
 // ApprovalDecided settles a question, once.
 type ApprovalDecided struct {
-	Approval   ID         `json:"approval_id"`
-	Call       ID         `json:"call_id"`
+	Approval   ApprovalID `json:"approval_id"`
+	Call       CallID     `json:"call_id"`
 	Answer     Answer     `json:"answer"`
 	Scope      Scope      `json:"scope,omitempty"`
 	Plan       Digest     `json:"plan_digest"`
@@ -40,7 +40,7 @@ type ApprovalDecided struct {
 	Separation Separation `json:"separation,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
 	Votes      []Vote     `json:"votes,omitempty"`
-	Lease      ID         `json:"lease_id,omitempty"`
+	Lease      LeaseID    `json:"lease_id,omitempty"`
 	Kept       Digest     `json:"kept,omitempty"` // KeptWhole, or of what is left of the documents of a question that nobody allowed
 }
 
@@ -49,24 +49,24 @@ const KeptWhole Digest = "whole"
 
 // ApprovalWithdrawn takes a caller off a question; the last one ends it.
 type ApprovalWithdrawn struct {
-	Approval ID `json:"approval_id"`
-	Call     ID `json:"call_id"`
+	Approval ApprovalID `json:"approval_id"`
+	Call     CallID     `json:"call_id"`
 }
 
 // GrantCreated records a lease and its terms.
 type GrantCreated struct {
-	Lease    ID        `json:"lease_id"`
-	Approval ID        `json:"approval_id"`
-	Scope    Scope     `json:"scope"`
-	Terms    Terms     `json:"terms"`
-	Expires  time.Time `json:"expires_at,omitzero"`
-	Uses     int64     `json:"uses"`
+	Lease    LeaseID    `json:"lease_id"`
+	Approval ApprovalID `json:"approval_id"`
+	Scope    Scope      `json:"scope"`
+	Terms    Terms      `json:"terms"`
+	Expires  time.Time  `json:"expires_at,omitzero"`
+	Uses     int64      `json:"uses"`
 }
 
 // GrantEnded ends a lease. A revocation
 // carries the signature of the person who revoked it.
 type GrantEnded struct {
-	Lease     ID         `json:"lease_id"`
+	Lease     LeaseID    `json:"lease_id"`
 	Why       LeaseEnd   `json:"why"`
 	By        Principal  `json:"by"`
 	Signature *Signature `json:"signature,omitempty"`

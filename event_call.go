@@ -3,9 +3,9 @@ package palyra
 // CallProposed is the first line of a call. Arguments over the cap stand as
 // size and digest only.
 type CallProposed struct {
-	Call       ID        `json:"call_id"`
-	Session    ID        `json:"session_id"`
-	Run        ID        `json:"run_id,omitempty"`
+	Call       CallID    `json:"call_id"`
+	Session    SessionID `json:"session_id"`
+	Run        RunID     `json:"run_id,omitempty"`
 	Principal  Principal `json:"principal"`
 	Surface    Surface   `json:"door"`
 	Tool       string    `json:"tool"`
@@ -13,33 +13,33 @@ type CallProposed struct {
 	InputBytes int64     `json:"input_bytes"`
 	Input      Digest    `json:"input_digest"`
 	Key        string    `json:"key,omitempty"`
-	Parent     ID        `json:"parent,omitempty"` // the running call that it came out of
+	Parent     CallID    `json:"parent,omitempty"` // the running call that it came out of
 	Origin     Principal `json:"origin,omitempty"` // who proposed the outermost of those; empty: the principal
 }
 
 // CallJudged is policy's answer.
 type CallJudged struct {
-	Call     ID        `json:"call_id"`
-	Plan     Digest    `json:"plan_digest"`
-	Effect   Effect    `json:"effect"`
-	Policies []string  `json:"policies,omitempty"`
-	Pairs    []Pair    `json:"pairs,omitempty"`
-	Errors   int       `json:"errors,omitempty"`
-	Risk     RiskLevel `json:"risk,omitempty"`
-	Bundle   Digest    `json:"bundle_digest"`
-	Snapshot Digest    `json:"snapshot_digest"`
-	Again    bool      `json:"again,omitempty"` // judged again after a wait
-	Approval ID        `json:"approval_id,omitempty"`
-	Labels   []string  `json:"labels,omitempty"` // of the session, with what was under way in it
-	Roles    []Role    `json:"roles,omitempty"`  // of the principal, as the access registry knew them
-	Owner    []Role    `json:"owner_roles,omitempty"`
-	Device   string    `json:"device_id,omitempty"` // that the principal is, or speaks for
-	Kept     Kept      `json:"kept,omitzero"`
+	Call     CallID     `json:"call_id"`
+	Plan     Digest     `json:"plan_digest"`
+	Effect   Effect     `json:"effect"`
+	Policies []string   `json:"policies,omitempty"`
+	Pairs    []Pair     `json:"pairs,omitempty"`
+	Errors   int        `json:"errors,omitempty"`
+	Risk     RiskLevel  `json:"risk,omitempty"`
+	Bundle   Digest     `json:"bundle_digest"`
+	Snapshot Digest     `json:"snapshot_digest"`
+	Again    bool       `json:"again,omitempty"` // judged again after a wait
+	Approval ApprovalID `json:"approval_id,omitempty"`
+	Labels   []string   `json:"labels,omitempty"` // of the session, with what was under way in it
+	Roles    []Role     `json:"roles,omitempty"`  // of the principal, as the access registry knew them
+	Owner    []Role     `json:"owner_roles,omitempty"`
+	Device   string     `json:"device_id,omitempty"` // that the principal is, or speaks for
+	Kept     Kept       `json:"kept,omitzero"`
 }
 
 // CallRefused ends a call that did not run.
 type CallRefused struct {
-	Call   ID     `json:"call_id"`
+	Call   CallID `json:"call_id"`
 	Layer  Layer  `json:"layer"`
 	Code   Code   `json:"code"`
 	Reason Reason `json:"reason_code"`
@@ -51,24 +51,24 @@ type CallRefused struct {
 // CallGranted is durable before anything runs. Lease names the lease it uses;
 // recording it takes one use.
 type CallGranted struct {
-	Call     ID     `json:"call_id"`
-	Grant    ID     `json:"grant_id"`
-	Plan     Digest `json:"plan_digest"`
-	Approval ID     `json:"approval_id,omitempty"`
-	Lease    ID     `json:"lease_id,omitempty"`
-	Tier     Tier   `json:"tier"`
-	WallMS   int64  `json:"wall_ms,omitempty"` // that it may run; lines from before this was kept do not say
-	Kept     Kept   `json:"kept,omitzero"`
+	Call     CallID     `json:"call_id"`
+	Grant    GrantID    `json:"grant_id"`
+	Plan     Digest     `json:"plan_digest"`
+	Approval ApprovalID `json:"approval_id,omitempty"`
+	Lease    LeaseID    `json:"lease_id,omitempty"`
+	Tier     Tier       `json:"tier"`
+	WallMS   int64      `json:"wall_ms,omitempty"` // that it may run; lines from before this was kept do not say
+	Kept     Kept       `json:"kept,omitzero"`
 }
 
 // CallFed says that a running call was given input, by whom, and how much since the
 // line before: pieces, bytes, signals. Digest is of all bytes that it was given so
 // far. It stands before the line of the call's end.
 type CallFed struct {
-	Call       ID        `json:"call_id"`
+	Call       CallID    `json:"call_id"`
 	By         Principal `json:"by"`
 	Credential string    `json:"credential,omitempty"`
-	Room       ID        `json:"room,omitempty"`
+	Room       CallID    `json:"room,omitempty"`
 	Count      int64     `json:"count"`
 	Bytes      int64     `json:"bytes"`
 	Signals    []string  `json:"signals,omitempty"`
@@ -79,7 +79,7 @@ type CallFed struct {
 // CallFinished carries the attestation's digest; without this line the output
 // is withheld.
 type CallFinished struct {
-	Call        ID          `json:"call_id"`
+	Call        CallID      `json:"call_id"`
 	Outcome     OutcomeKind `json:"outcome"`
 	ExitCode    int         `json:"exit_code"`
 	Attestation Digest      `json:"attestation_digest"`
@@ -94,7 +94,7 @@ type CallFinished struct {
 
 // CallCancelled ends a call the caller gave up.
 type CallCancelled struct {
-	Call  ID     `json:"call_id"`
+	Call  CallID `json:"call_id"`
 	State State  `json:"state"` // where it stood
 	By    string `json:"by"`
 	Body  Digest `json:"outcome_sha256,omitempty"` // as in CallRefused
@@ -104,7 +104,7 @@ type CallCancelled struct {
 // CallUnknown ends a call whose daemon died after the grant: it may or may not
 // have run, and is never run again by itself.
 type CallUnknown struct {
-	Call   ID       `json:"call_id"`
+	Call   CallID   `json:"call_id"`
 	State  State    `json:"state"`
 	Labels []string `json:"labels,omitempty"`         // what it may have done
 	Body   Digest   `json:"outcome_sha256,omitempty"` // as in CallRefused

@@ -51,15 +51,15 @@ type PolicyActivated struct {
 // credential, a replayed or altered signature, a stale digest, a sealed path that
 // was changed while a run was under way.
 type AlertRaised struct {
-	Reason    Reason    `json:"reason_code"`
-	Principal Principal `json:"principal"`
-	PeerUID   int64     `json:"peer_uid"`
-	Method    string    `json:"method"`
-	Approval  ID        `json:"approval_id,omitempty"`
-	KeyID     string    `json:"key_id,omitempty"`
-	Call      ID        `json:"call_id,omitempty"`
-	Path      string    `json:"path,omitempty"`  // that was changed; the first of them
-	Count     int64     `json:"count,omitempty"` // coalesced repeats, or paths
+	Reason    Reason     `json:"reason_code"`
+	Principal Principal  `json:"principal"`
+	PeerUID   int64      `json:"peer_uid"`
+	Method    string     `json:"method"`
+	Approval  ApprovalID `json:"approval_id,omitempty"`
+	KeyID     string     `json:"key_id,omitempty"`
+	Call      CallID     `json:"call_id,omitempty"`
+	Path      string     `json:"path,omitempty"`  // that was changed; the first of them
+	Count     int64      `json:"count,omitempty"` // coalesced repeats, or paths
 }
 
 // DoorFlood stands for many refusals at a door.

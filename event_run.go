@@ -2,8 +2,8 @@ package palyra
 
 // RunStarted opens a run. Input is the digest of what drives it.
 type RunStarted struct {
-	Run       ID        `json:"run_id"`
-	Session   ID        `json:"session_id"`
+	Run       RunID     `json:"run_id"`
+	Session   SessionID `json:"session_id"`
 	Principal Principal `json:"principal"`
 	Surface   Surface   `json:"door"`
 	Provider  string    `json:"provider"`
@@ -13,7 +13,7 @@ type RunStarted struct {
 
 // RunFed says that something was said to a run, and by whom.
 type RunFed struct {
-	Run        ID        `json:"run_id"`
+	Run        RunID     `json:"run_id"`
 	By         Principal `json:"by"`
 	Credential string    `json:"credential,omitempty"`
 	Bytes      int64     `json:"bytes"`
@@ -22,7 +22,7 @@ type RunFed struct {
 
 // RunEnded ends a run.
 type RunEnded struct {
-	Run    ID       `json:"run_id"`
+	Run    RunID    `json:"run_id"`
 	State  RunState `json:"state"`
 	Reason Reason   `json:"reason_code,omitempty"`
 	Calls  int64    `json:"calls"`
@@ -31,25 +31,25 @@ type RunEnded struct {
 
 // SessionOpened opens a session.
 type SessionOpened struct {
-	Session   ID        `json:"session_id"`
+	Session   SessionID `json:"session_id"`
 	Principal Principal `json:"principal"`
 	Workspace string    `json:"workspace"`
 	Surface   Surface   `json:"door"`
-	Room      ID        `json:"room,omitempty"` // the running call at whose own door it was opened
+	Room      CallID    `json:"room,omitempty"` // the running call at whose own door it was opened
 }
 
 // SessionLabeled says what a session's calls have done that none did before. A call
 // out of another session's run labels that session too.
 type SessionLabeled struct {
-	Session ID       `json:"session_id"`
-	Call    ID       `json:"call_id"`
-	Labels  []string `json:"labels"` // those that are new
+	Session SessionID `json:"session_id"`
+	Call    CallID    `json:"call_id"`
+	Labels  []string  `json:"labels"` // those that are new
 }
 
 // SessionClosed closes one: by whom, or "idle".
 type SessionClosed struct {
-	Session ID     `json:"session_id"`
-	By      string `json:"by"`
+	Session SessionID `json:"session_id"`
+	By      string    `json:"by"`
 }
 
 // WorkspaceAdded registers a workspace.

@@ -61,9 +61,9 @@ type UpstreamReached struct {
 // it by itself.
 type UpstreamFlow struct {
 	EgressFlow
-	Connections int64 `json:"connections"`
-	Calls       []ID  `json:"call_ids"`
-	MoreCalls   int64 `json:"more_calls,omitempty"` // than are listed
+	Connections int64    `json:"connections"`
+	Calls       []CallID `json:"call_ids"`
+	MoreCalls   int64    `json:"more_calls,omitempty"` // than are listed
 }
 
 // Kind implements Event.

@@ -6,8 +6,8 @@ import "time"
 // is the only maker, so no code path can run a plan that was not judged and,
 // where policy asks, answered.
 type Grant struct {
-	id       ID
-	call     ID
+	id       GrantID
+	call     CallID
 	plan     Plan
 	digest   Digest
 	verdict  Verdict
@@ -17,7 +17,7 @@ type Grant struct {
 
 // NewGrant derives a grant from a judged call. It refuses what is not Permitted,
 // and a call that its caller wants to run itself: nobody runs that here.
-func NewGrant(id ID, c *Call, now time.Time) (Grant, error) {
+func NewGrant(id GrantID, c *Call, now time.Time) (Grant, error) {
 	switch {
 	case id == "":
 		return Grant{}, Errorf(Denied, ReasonInternal, "no grant: an id is missing")
@@ -65,10 +65,10 @@ func Permitted(c *Call) error {
 }
 
 // ID returns the grant's id.
-func (g Grant) ID() ID { return g.id }
+func (g Grant) ID() GrantID { return g.id }
 
 // Call returns the id of the call it is for.
-func (g Grant) Call() ID { return g.call }
+func (g Grant) Call() CallID { return g.call }
 
 // Plan returns the plan it permits.
 func (g Grant) Plan() Plan { return g.plan }

@@ -39,10 +39,10 @@ func (l Launch) Plan() Plan { return l.grant.plan }
 func (l Launch) Digest() Digest { return l.grant.digest }
 
 // Call returns the id of the call it is for.
-func (l Launch) Call() ID { return l.grant.call }
+func (l Launch) Call() CallID { return l.grant.call }
 
 // Grant returns the id of the grant behind it.
-func (l Launch) Grant() ID { return l.grant.id }
+func (l Launch) Grant() GrantID { return l.grant.id }
 
 // Valid reports whether l came from Confirm.
 func (l Launch) Valid() bool { return l.grant.Valid() }

@@ -5,12 +5,12 @@ package palyra
 // CallFilter selects calls, newest first.
 type CallFilter struct {
 	Principal Principal `json:"principal,omitempty"`
-	Session   ID        `json:"session_id,omitempty"`
+	Session   SessionID `json:"session_id,omitempty"`
 	State     State     `json:"state,omitempty"`
 	Cursor    string    `json:"cursor,omitempty"` // of the page before; empty: the first
 	Limit     int64     `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default
 
-	Run   ID    `json:"-"` // only those of this run
+	Run   RunID `json:"-"` // only those of this run
 	Reach Reach `json:"-"` // who asks; it comes from the credential
 }
 
@@ -23,7 +23,7 @@ type CallPage struct {
 // RunFilter selects runs, newest first.
 type RunFilter struct {
 	Principal Principal `json:"principal,omitempty"`
-	Session   ID        `json:"session_id,omitempty"`
+	Session   SessionID `json:"session_id,omitempty"`
 	State     RunState  `json:"state,omitempty"`
 	Cursor    string    `json:"cursor,omitempty"` // of the page before; empty: the first
 	Limit     int64     `json:"limit,omitempty"`  // ≤ 500; 0: the daemon's default
@@ -41,6 +41,6 @@ type RunPage struct {
 type EntryFilter struct {
 	From, To int64 // sequence numbers, both counted in; 0: no bound
 	Kind     string
-	Call     ID
+	Call     CallID
 	Limit    int // 0: 100; at most 1000
 }

@@ -58,10 +58,10 @@ type Outcome struct {
 	Effects         Settlement      `json:"effects,omitempty"`       // what became of what the run wrote on a layer of its own; left out: it had none
 	InputChanged    []PathText      `json:"input_changed,omitempty"` // inputs of the plan that were not as they had been checked when the run was over
 	Output          json.RawMessage `json:"output"`
-	SessionID       ID              `json:"session_id"`
-	CallID          ID              `json:"call_id"`
-	ApprovalID      ID              `json:"approval_id"`
-	GrantID         ID              `json:"grant_id"`
+	SessionID       SessionID       `json:"session_id"`
+	CallID          CallID          `json:"call_id"`
+	ApprovalID      ApprovalID      `json:"approval_id"`
+	GrantID         GrantID         `json:"grant_id"`
 	PlanDigest      Digest          `json:"plan_digest"`
 	JournalPosition int64           `json:"journal_position"` // of the granted line; 0 when nothing was granted
 	Attestation     *Envelope       `json:"attestation"`

@@ -14,8 +14,24 @@ import (
 	"unicode/utf8"
 )
 
-// ID is a ULID: 26 characters, sortable by time.
+// ID is a ULID: 26 characters, sortable by time. What other records name has a word of
+// its own, so that one cannot be passed for another; ID is the rest, and any of them.
 type ID string
+
+type (
+	// CallID names a call.
+	CallID ID
+	// RunID names an agent's run.
+	RunID ID
+	// SessionID names a session.
+	SessionID ID
+	// ApprovalID names a question to people.
+	ApprovalID ID
+	// LeaseID names a standing permission.
+	LeaseID ID
+	// GrantID names the permission for one call; one that an answer gave goes by its lease's name.
+	GrantID ID
+)
 
 // Digest is "sha256:" and 64 lower-case hex digits.
 type Digest string

@@ -34,7 +34,7 @@ func Acts() []Act { return []Act{ActSee, ActCancel, ActFeed, ActJoin, ActUse} }
 type Reach struct {
 	Person     bool      // looks and ends, as their permissions say; proposes nothing
 	Principal  Principal // whose credential it is
-	Room       ID        // the running call at whose own door it came in; empty: elsewhere
+	Room       CallID    // the running call at whose own door it came in; empty: elsewhere
 	Credential string    // the credential itself, as one principal may have several
 	Within     []string  // the only workspaces it reaches; empty: all
 }
@@ -42,10 +42,10 @@ type Reach struct {
 // Thing is what the rule looks at.
 type Thing struct {
 	Principal  Principal // who proposed or opened it
-	Room       ID        // at which room's door; empty: elsewhere
+	Room       CallID    // at which room's door; empty: elsewhere
 	Credential string    // with which credential
 	Origin     Principal // who proposed the outermost of the calls that it came out of; its own principal when there is none
-	Line       []ID      // the running calls that it came out of, outermost first
+	Line       []CallID  // the running calls that it came out of, outermost first
 	Places     []string  // the workspaces it works in
 	Within     []string  // the bounds it was made under; empty: none
 	Talks      bool      // it is spoken to, and people may: a run
@@ -143,7 +143,7 @@ func (r Run) Reached() Thing {
 func (s Session) Reached() Thing {
 	t := Thing{Principal: s.Principal, Room: s.Room, Origin: s.Principal, Within: s.Within}
 	if s.Room != "" {
-		t.Line = []ID{s.Room}
+		t.Line = []CallID{s.Room}
 	}
 	if s.Workspace != "" {
 		t.Places = []string{s.Workspace}
@@ -156,7 +156,7 @@ func (s Session) Reached() Thing {
 func (t Terms) Reached(bounds []string) Thing {
 	out := Thing{Principal: t.Principal, Room: t.Room, Origin: t.Principal, Within: bounds}
 	if t.Room != "" {
-		out.Line = []ID{t.Room}
+		out.Line = []CallID{t.Room}
 	}
 	if t.Workspace != "" {
 		out.Places = []string{t.Workspace}

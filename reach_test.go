@@ -28,7 +28,7 @@ var reachers = map[string]palyra.Reach{
 }
 
 // called is a call of somebody's.
-func called(who, workspace string, around ...palyra.ID) palyra.Thing {
+func called(who, workspace string, around ...palyra.CallID) palyra.Thing {
 	r := reachers[who]
 	c := palyra.Call{Proposal: palyra.Proposal{
 		Principal: r.Principal, Room: r.Room, Credential: r.Credential, Within: r.Within, Line: around,
@@ -170,9 +170,9 @@ func TestReachOfWidenedRooms(t *testing.T) {
 func TestPayer(t *testing.T) {
 	for want, p := range map[string]palyra.Proposal{
 		"agent:x": {Principal: "agent:x"},
-		"agent:y": {Principal: "agent:y", Parent: "P", Line: []palyra.ID{"P"}}, // a host that a program wants
-		"room:A":  {Principal: "agent:x", Room: "N", Line: []palyra.ID{"A", "N"}},
-		"room:B":  {Principal: "agent:x", Inside: true, Line: []palyra.ID{"B"}},
+		"agent:y": {Principal: "agent:y", Parent: "P", Line: []palyra.CallID{"P"}}, // a host that a program wants
+		"room:A":  {Principal: "agent:x", Room: "N", Line: []palyra.CallID{"A", "N"}},
+		"room:B":  {Principal: "agent:x", Inside: true, Line: []palyra.CallID{"B"}},
 	} {
 		if got := p.Payer(); got != want {
 			t.Errorf("%+v: %s, want %s", p, got, want)

@@ -50,9 +50,9 @@ type Budget struct {
 // place, and the tool calls they propose. The server owns it: it goes on when
 // its client leaves, and can be followed again from any point of its tape.
 type Run struct {
-	ID         ID        `json:"run_id"`
+	ID         RunID     `json:"run_id"`
 	Key        string    `json:"key,omitempty"` // client's idempotency key, unique for the principal
-	Session    ID        `json:"session_id"`
+	Session    SessionID `json:"session_id"`
 	Principal  Principal `json:"principal"`
 	Owner      Principal `json:"owner,omitempty"`
 	PeerUID    int64     `json:"peer_uid"`
@@ -89,7 +89,7 @@ type Tokens struct {
 // gaps; JournalPosition is set for what stands in the journal. Exactly one of
 // the pointers is set.
 type TapeEntry struct {
-	Run      ID        `json:"run_id"`
+	Run      RunID     `json:"run_id"`
 	Seq      int64     `json:"seq"`
 	At       time.Time `json:"at"`
 	Position int64     `json:"journal_position,omitempty"`
@@ -109,10 +109,10 @@ type TapeEntry struct {
 
 // TapeAccepted opens a tape.
 type TapeAccepted struct {
-	Session  ID     `json:"session_id"`
-	Provider string `json:"provider"`
-	Title    string `json:"title,omitempty"`
-	Budget   Budget `json:"budget"`
+	Session  SessionID `json:"session_id"`
+	Provider string    `json:"provider"`
+	Title    string    `json:"title,omitempty"`
+	Budget   Budget    `json:"budget"`
 }
 
 // TapeText is what the model said in a turn. The last piece of a turn has Done.
@@ -127,7 +127,7 @@ type TapeText struct {
 
 // TapeProposed says that a call is on record.
 type TapeProposed struct {
-	Call      ID              `json:"call_id"`
+	Call      CallID          `json:"call_id"`
 	Turn      int64           `json:"turn"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"` // left out when large
@@ -135,7 +135,7 @@ type TapeProposed struct {
 
 // TapeJudged is policy's answer to a call.
 type TapeJudged struct {
-	Call     ID        `json:"call_id"`
+	Call     CallID    `json:"call_id"`
 	Plan     Digest    `json:"plan_digest"`
 	Effect   Effect    `json:"effect"`
 	Risk     RiskLevel `json:"risk,omitempty"`
@@ -146,34 +146,34 @@ type TapeJudged struct {
 
 // TapeRequested says that a call waits for an answer.
 type TapeRequested struct {
-	Call      ID        `json:"call_id"`
-	Approval  ID        `json:"approval_id"`
-	Plan      Digest    `json:"plan_digest"`
-	Summary   string    `json:"summary,omitempty"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	Joined    bool      `json:"joined,omitempty"`
+	Call      CallID     `json:"call_id"`
+	Approval  ApprovalID `json:"approval_id"`
+	Plan      Digest     `json:"plan_digest"`
+	Summary   string     `json:"summary,omitempty"`
+	ExpiresAt time.Time  `json:"expires_at,omitzero"`
+	Joined    bool       `json:"joined,omitempty"`
 }
 
 // TapeResolved says how the question was settled.
 type TapeResolved struct {
-	Call     ID        `json:"call_id"`
-	Approval ID        `json:"approval_id"`
-	Answer   Answer    `json:"answer"`
-	Scope    Scope     `json:"scope,omitempty"`
-	By       Principal `json:"by,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
+	Call     CallID     `json:"call_id"`
+	Approval ApprovalID `json:"approval_id"`
+	Answer   Answer     `json:"answer"`
+	Scope    Scope      `json:"scope,omitempty"`
+	By       Principal  `json:"by,omitempty"`
+	Reason   string     `json:"reason,omitempty"`
 }
 
 // TapeGranted says that a call may run now.
 type TapeGranted struct {
-	Call  ID   `json:"call_id"`
-	Grant ID   `json:"grant_id"`
-	Tier  Tier `json:"tier"`
+	Call  CallID  `json:"call_id"`
+	Grant GrantID `json:"grant_id"`
+	Tier  Tier    `json:"tier"`
 }
 
 // TapeOutput is a piece of what a running call printed.
 type TapeOutput struct {
-	Call   ID     `json:"call_id"`
+	Call   CallID `json:"call_id"`
 	Stream string `json:"stream"`
 	Offset int64  `json:"offset"`
 	Data   []byte `json:"data"`
@@ -181,7 +181,7 @@ type TapeOutput struct {
 
 // TapeAttested says that what ran was signed.
 type TapeAttested struct {
-	Call        ID     `json:"call_id"`
+	Call        CallID `json:"call_id"`
 	Attestation ID     `json:"attestation_id"`
 	Digest      Digest `json:"attestation_digest"`
 
@@ -191,7 +191,7 @@ type TapeAttested struct {
 // TapeFinished is the end of a call, whatever it was. The outcome itself is
 // kept with the call.
 type TapeFinished struct {
-	Call       ID          `json:"call_id"`
+	Call       CallID      `json:"call_id"`
 	Outcome    OutcomeKind `json:"outcome"`
 	Layer      Layer       `json:"layer,omitempty"`
 	ReasonCode Reason      `json:"reason_code,omitempty"`

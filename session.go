@@ -5,7 +5,7 @@ import "time"
 // Session is a conversation of a principal, in one workspace on one surface.
 // A closed session's id is never used again.
 type Session struct {
-	ID        ID        `json:"session_id"`
+	ID        SessionID `json:"session_id"`
 	Principal Principal `json:"principal"`
 	Workspace string    `json:"workspace"`
 	Surface   Surface   `json:"door"`
@@ -15,7 +15,7 @@ type Session struct {
 	UsedAt    time.Time `json:"used_at"`
 	ClosedAt  time.Time `json:"closed_at,omitzero"`
 	Calls     int64     `json:"calls"`
-	Room      ID        `json:"room,omitempty"`   // the running call at whose own door it was opened; only there it can be joined
+	Room      CallID    `json:"room,omitempty"`   // the running call at whose own door it was opened; only there it can be joined
 	Within    []string  `json:"within,omitempty"` // the bounds of the credentials that share it
 }
 

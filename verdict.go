@@ -120,10 +120,10 @@ type Risk struct {
 type Request struct {
 	Principal Principal
 	Owner     Principal
-	Call      ID
-	Session   ID
-	Run       ID
-	Parent    ID // the running call that this one came out of
+	Call      CallID
+	Session   SessionID
+	Run       RunID
+	Parent    CallID // the running call that this one came out of
 	Surface   Surface
 	Tool      Tool
 	Plan      Plan

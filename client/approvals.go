@@ -20,7 +20,7 @@ func (c *Client) Approvals(ctx context.Context, f ApprovalFilter) (ApprovalPage,
 }
 
 // Approval returns one approval, whole.
-func (c *Client) Approval(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+func (c *Client) Approval(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
 	res, err := c.approvals.GetApproval(ctx, &v1.GetApprovalRequest{ApprovalId: string(id)})
 	return word[palyra.Approval](res.GetApproval(), err)
 }
@@ -82,13 +82,13 @@ func (c *Client) Leases(ctx context.Context, f LeaseFilter) (LeasePage, error) {
 }
 
 // Lease returns one durable grant.
-func (c *Client) Lease(ctx context.Context, id palyra.ID) (palyra.Lease, error) {
+func (c *Client) Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
 	res, err := c.approvals.GetGrant(ctx, &v1.GetGrantRequest{GrantId: string(id)})
 	return word[palyra.Lease](res.GetGrant(), err)
 }
 
 // RevokeLease ends a durable grant (signed) and returns it as it then stands.
-func (c *Client) RevokeLease(ctx context.Context, id palyra.ID) (palyra.Lease, error) {
+func (c *Client) RevokeLease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
 	res, err := c.approvals.RevokeGrant(ctx, &v1.RevokeGrantRequest{GrantId: string(id)})
 	return word[palyra.Lease](res.GetGrant(), err)
 }

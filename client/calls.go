@@ -57,7 +57,7 @@ func (r CallRequest) wire() *v1.CallToolRequest {
 // WatchCall follows a call that was made before and waits for its outcome. watch
 // may be nil; it does not hear what the call prints. When ctx ends the call goes
 // on.
-func (c *Client) WatchCall(ctx context.Context, id palyra.ID, watch func(CallEvent)) (palyra.Outcome, error) {
+func (c *Client) WatchCall(ctx context.Context, id palyra.CallID, watch func(CallEvent)) (palyra.Outcome, error) {
 	stream, err := c.tools.WatchCall(ctx, &v1.WatchCallRequest{CallId: string(id)})
 	f := follower{watch: watch}
 	return f.end(receiveAll(stream, err, func(m *v1.WatchCallResponse) error { return f.hear(m.GetNews()) }))
@@ -138,7 +138,7 @@ const inputPiece = 64 << 10
 // them, a signal, a new size of its terminal. Only whoever made the call may.
 // Long data goes in pieces; the rest of the feed comes with the last one. It is
 // sent once: after an error nobody knows how much arrived.
-func (c *Client) SendInput(ctx context.Context, id palyra.ID, f palyra.Feed) error {
+func (c *Client) SendInput(ctx context.Context, id palyra.CallID, f palyra.Feed) error {
 	for len(f.Data) > inputPiece {
 		piece := &v1.SendInputRequest{CallId: string(id), Data: f.Data[:inputPiece]}
 		if _, err := c.tools.SendInput(ctx, piece); err != nil {
@@ -154,13 +154,13 @@ func (c *Client) SendInput(ctx context.Context, id palyra.ID, f palyra.Feed) err
 
 // CancelCall ends a call: a waiting question is withdrawn, a run is stopped.
 // Through the operator door it is signed.
-func (c *Client) CancelCall(ctx context.Context, id palyra.ID) error {
+func (c *Client) CancelCall(ctx context.Context, id palyra.CallID) error {
 	_, err := c.tools.CancelCall(ctx, &v1.CancelCallRequest{CallId: string(id)})
 	return failure(err)
 }
 
 // GetCall returns a call as it stands.
-func (c *Client) GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error) {
+func (c *Client) GetCall(ctx context.Context, id palyra.CallID) (palyra.Call, error) {
 	res, err := c.tools.GetCall(ctx, &v1.GetCallRequest{CallId: string(id)})
 	return word[palyra.Call](res.GetCall(), err)
 }
@@ -186,13 +186,13 @@ func (c *Client) Sessions(ctx context.Context, f SessionFilter) (SessionPage, er
 }
 
 // Session returns one session.
-func (c *Client) Session(ctx context.Context, id palyra.ID) (palyra.Session, error) {
+func (c *Client) Session(ctx context.Context, id palyra.SessionID) (palyra.Session, error) {
 	res, err := c.sessions.GetSession(ctx, &v1.GetSessionRequest{SessionId: string(id)})
 	return word[palyra.Session](res.GetSession(), err)
 }
 
 // CloseSession closes a session and ends its leases (signed).
-func (c *Client) CloseSession(ctx context.Context, id palyra.ID) error {
+func (c *Client) CloseSession(ctx context.Context, id palyra.SessionID) error {
 	_, err := c.sessions.CloseSession(ctx, &v1.CloseSessionRequest{SessionId: string(id)})
 	return failure(err)
 }

@@ -18,7 +18,7 @@ func TestCheck(t *testing.T) {
 		}
 		return palyra.Outcome{Outcome: palyra.OutcomeAllowed, CallID: "C7", Tool: p.Tool}, nil
 	}
-	var heard palyra.ID
+	var heard palyra.CallID
 	out, err := b.agent().Check(t.Context(), client.CallRequest{
 		Tool: "palyra.fs.read", Arguments: []byte(`{"path":"a"}`), Surface: palyra.SurfaceHook, NoWait: true, Timeout: 5,
 	}, func(e client.CallEvent) {

@@ -89,7 +89,7 @@ func ExampleFollow() {
 				fmt.Println("it runs")
 			}
 		},
-		Cancelling: func(id palyra.ID) { fmt.Println("cancelling", id) },
+		Cancelling: func(id palyra.CallID) { fmt.Println("cancelling", id) },
 		Lost:       func(error) { fmt.Println("the daemon is away") },
 	})
 	outcome, err := call.Wait(ctx) // the end of ctx cancels the call; call.Close() would leave it

@@ -13,9 +13,9 @@ type Caller interface {
 	// Call proposes a call and waits for its outcome.
 	Call(ctx context.Context, r CallRequest, watch func(CallEvent)) (palyra.Outcome, error)
 	// WatchCall follows a call that was made before.
-	WatchCall(ctx context.Context, id palyra.ID, watch func(CallEvent)) (palyra.Outcome, error)
+	WatchCall(ctx context.Context, id palyra.CallID, watch func(CallEvent)) (palyra.Outcome, error)
 	// CancelCall ends a call.
-	CancelCall(ctx context.Context, id palyra.ID) error
+	CancelCall(ctx context.Context, id palyra.CallID) error
 }
 
 // FollowOptions says how a call is followed. Any function may be nil. Watch and Lost are
@@ -24,7 +24,7 @@ type FollowOptions struct {
 	// Watch hears every event, in order, after the Following knows it.
 	Watch func(CallEvent)
 	// Cancelling hears that the call is about to be cancelled.
-	Cancelling func(id palyra.ID)
+	Cancelling func(id palyra.CallID)
 	// Lost hears that the daemon went away. The call is then looked for until the
 	// daemon is back: one that is on record is watched; one that perhaps is not is
 	// proposed again by its key, for a few seconds, and never without a key. Nil: a
@@ -65,7 +65,7 @@ func Follow(c Caller, r CallRequest, o FollowOptions) *Following {
 }
 
 // FollowKnown follows a call that was made before. Wait or Close must be called.
-func FollowKnown(c Caller, id palyra.ID, o FollowOptions) *Following {
+func FollowKnown(c Caller, id palyra.CallID, o FollowOptions) *Following {
 	f := newFollowing(c, o)
 	f.progress.ID = id
 	close(f.known)
@@ -90,7 +90,7 @@ func (f *Following) Done() <-chan struct{} { return f.done }
 
 // Progress is how far a call has come, as far as its follower was told.
 type Progress struct {
-	ID       palyra.ID          // "" before it has one
+	ID       palyra.CallID      // "" before it has one
 	Question *ApprovalRequested // that waits for an answer; nil: none does
 	Running  bool               // its own questions are answered
 	Away     bool               // the daemon went away and is not back yet
@@ -104,7 +104,7 @@ func (f *Following) Progress() Progress {
 }
 
 // ID is the call's id; "" before it has one.
-func (f *Following) ID() palyra.ID { return f.Progress().ID }
+func (f *Following) ID() palyra.CallID { return f.Progress().ID }
 
 // Outcome waits for the end and returns it. An error means that nobody here knows what
 // became of the call.

@@ -41,12 +41,12 @@ func (d *scripted) Call(ctx context.Context, r client.CallRequest, tell func(cli
 	return d.call(ctx, tell)
 }
 
-func (d *scripted) WatchCall(ctx context.Context, id palyra.ID, tell func(client.CallEvent)) (palyra.Outcome, error) {
+func (d *scripted) WatchCall(ctx context.Context, id palyra.CallID, tell func(client.CallEvent)) (palyra.Outcome, error) {
 	d.note("watch %s", id)
 	return d.watch(ctx, tell)
 }
 
-func (d *scripted) CancelCall(ctx context.Context, id palyra.ID) error {
+func (d *scripted) CancelCall(ctx context.Context, id palyra.CallID) error {
 	d.note("cancel %s", id)
 	if d.cancel == nil {
 		return nil
@@ -158,8 +158,8 @@ func TestFollowCancels(t *testing.T) {
 				}
 				ctx, leave := context.WithTimeout(t.Context(), left)
 				defer leave()
-				said := palyra.ID("")
-				f := client.Follow(d, client.CallRequest{Key: "k"}, client.FollowOptions{Cancelling: func(id palyra.ID) { said = id }})
+				said := palyra.CallID("")
+				f := client.Follow(d, client.CallRequest{Key: "k"}, client.FollowOptions{Cancelling: func(id palyra.CallID) { said = id }})
 				out, err := f.Wait(ctx)
 				if took := time.Since(began) - left; took != c.took {
 					t.Errorf("it took %s, want %s", took, c.took)
@@ -299,7 +299,7 @@ func TestFollowHangsUpBetweenTries(t *testing.T) {
 // One that was made before is watched, and known from the beginning.
 func TestFollowKnown(t *testing.T) {
 	b := newBench(t)
-	b.parts.OnWatch = func(_ context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
+	b.parts.OnWatch = func(_ context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error) {
 		w.Running(&palyra.Call{ID: id}) // long before, and told again
 		return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil
 	}
@@ -342,14 +342,14 @@ type taped struct {
 	asked  int
 }
 
-func (d *taped) AttachRun(ctx context.Context, _ palyra.ID, _ int64, f func(palyra.TapeEntry) error, lost ...func(int64, error)) error {
+func (d *taped) AttachRun(ctx context.Context, _ palyra.RunID, _ int64, f func(palyra.TapeEntry) error, lost ...func(int64, error)) error {
 	for _, tell := range lost {
 		tell(3, errors.New("lost"))
 	}
 	return d.attach(ctx, f)
 }
 
-func (d *taped) CancelRun(context.Context, palyra.ID) error {
+func (d *taped) CancelRun(context.Context, palyra.RunID) error {
 	d.asked++
 	return d.cancel()
 }

@@ -58,9 +58,9 @@ func attended(ctx context.Context, follow, leave func()) {
 // RunCaller is what following a run needs of a client; *Client is one.
 type RunCaller interface {
 	// AttachRun tells the tape of a run to its end.
-	AttachRun(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error
+	AttachRun(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error
 	// CancelRun ends it.
-	CancelRun(ctx context.Context, id palyra.ID) error
+	CancelRun(ctx context.Context, id palyra.RunID) error
 }
 
 // FollowRunOptions says how a run is followed.
@@ -74,7 +74,7 @@ type FollowRunOptions struct {
 
 // FollowRun tells a run's tape as AttachRun does. When ctx ends first the run is cancelled,
 // and that is still told, or it is left, as the options say.
-func FollowRun(ctx context.Context, c RunCaller, id palyra.ID, o FollowRunOptions) (err error) {
+func FollowRun(ctx context.Context, c RunCaller, id palyra.RunID, o FollowRunOptions) (err error) {
 	l := newLine()
 	defer l.hangUp()
 	lost := func(after int64, err error) {

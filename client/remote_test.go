@@ -143,7 +143,7 @@ func (o offers) Offer(ctx context.Context, x palyra.PairingOffer, emit func(paly
 }
 
 // ask is the gate and the registry behind a yes.
-func (f *far) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
+func (f *far) ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ApprovalID)) (pairing.Issued, error) {
 	asked("A1")
 	if f.say != nil {
 		if err := f.say(c); err != nil {

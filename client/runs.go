@@ -45,7 +45,7 @@ func (r RunRequest) message() (*v1.StartRunRequest, error) {
 }
 
 // GetRun returns a run as it stands.
-func (c *Client) GetRun(ctx context.Context, id palyra.ID) (palyra.Run, error) {
+func (c *Client) GetRun(ctx context.Context, id palyra.RunID) (palyra.Run, error) {
 	res, err := c.runs.GetRun(ctx, &v1.GetRunRequest{RunId: string(id)})
 	return word[palyra.Run](res.GetRun(), err)
 }
@@ -62,14 +62,14 @@ func (c *Client) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 
 // CancelRun ends a run: what runs is stopped, questions are withdrawn. Through
 // the operator door it is signed.
-func (c *Client) CancelRun(ctx context.Context, id palyra.ID) error {
+func (c *Client) CancelRun(ctx context.Context, id palyra.RunID) error {
 	_, err := c.runs.CancelRun(ctx, &v1.CancelRunRequest{RunId: string(id)})
 	return failure(err)
 }
 
 // SendRunInput says something to a run that is under way; at most 64 KiB.
 // Through the operator door it is signed.
-func (c *Client) SendRunInput(ctx context.Context, id palyra.ID, text string) error {
+func (c *Client) SendRunInput(ctx context.Context, id palyra.RunID, text string) error {
 	_, err := c.runs.SendRunInput(ctx, &v1.SendRunInputRequest{RunId: string(id), Text: text})
 	return failure(err)
 }
@@ -83,7 +83,7 @@ func (c *Client) SendRunInput(ctx context.Context, id palyra.ID, text string) er
 // seconds, from the last entry that f has seen; the daemon may have been
 // restarted meanwhile. Each time, lost is told why and from where. That no daemon
 // listens in the first place is an error.
-func (c *Client) AttachRun(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error {
+func (c *Client) AttachRun(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error, lost ...func(after int64, err error)) error {
 	a := &attachment{client: c, run: id, seen: after, f: f}
 	var wait pause
 	for first := true; ; first = false {
@@ -109,7 +109,7 @@ func (c *Client) AttachRun(ctx context.Context, id palyra.ID, after int64, f fun
 // attachment is one who follows a tape, over however many connections.
 type attachment struct {
 	client *Client
-	run    palyra.ID
+	run    palyra.RunID
 	seen   int64
 	f      func(palyra.TapeEntry) error
 	failed error // f's

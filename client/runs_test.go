@@ -50,7 +50,7 @@ func TestCallTellsItsOutput(t *testing.T) {
 func TestSendInput(t *testing.T) {
 	b := newBench(t)
 	var got []palyra.Feed
-	b.parts.OnSend = func(_ palyra.ID, f palyra.Feed) error { got = append(got, f); return nil }
+	b.parts.OnSend = func(_ palyra.CallID, f palyra.Feed) error { got = append(got, f); return nil }
 	long := make([]byte, 150<<10)
 	for i := range long {
 		long[i] = byte(i >> 8)
@@ -180,11 +180,11 @@ func TestBadRuns(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func text(run palyra.ID, s string) palyra.TapeEntry {
+func text(run palyra.RunID, s string) palyra.TapeEntry {
 	return palyra.TapeEntry{Run: run, ModelText: &palyra.TapeText{Text: s}}
 }
 
-func finished(run palyra.ID) palyra.TapeEntry {
+func finished(run palyra.RunID) palyra.TapeEntry {
 	return palyra.TapeEntry{Run: run, RunFinished: &palyra.TapeRunFinished{State: palyra.RunDone}}
 }
 

@@ -30,7 +30,7 @@ type RunStream struct {
 	sending sync.Mutex // messages, and their places in asked, in one order
 	reading chan struct{}
 	state   sync.Mutex // guards what follows
-	run     palyra.ID
+	run     palyra.RunID
 	asked   []chan *v1.RunStreamResponse // who waits for an answer, in order
 	tape    []palyra.TapeEntry           // arrived while an answer was waited for
 	broken  error
@@ -58,7 +58,7 @@ func (s *RunStream) Start(r RunRequest) (palyra.Run, error) {
 }
 
 // Attach follows a run's tape from the entry after the one numbered after.
-func (s *RunStream) Attach(id palyra.ID, after int64) (palyra.Run, error) {
+func (s *RunStream) Attach(id palyra.RunID, after int64) (palyra.Run, error) {
 	return s.begin(&v1.RunStreamRequest{Message: &v1.RunStreamRequest_Attach{
 		Attach: &v1.AttachRunRequest{RunId: string(id), AfterSeq: after},
 	}})
@@ -139,7 +139,7 @@ func (s *RunStream) Close() error {
 	return nil
 }
 
-func (s *RunStream) id() palyra.ID {
+func (s *RunStream) id() palyra.RunID {
 	s.state.Lock()
 	defer s.state.Unlock()
 	return s.run

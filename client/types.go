@@ -75,26 +75,26 @@ type CallRunning struct{}
 
 // CallAccepted says that the call is on record.
 type CallAccepted struct {
-	CallID    palyra.ID `json:"call_id"`
-	SessionID palyra.ID `json:"session_id"`
+	CallID    palyra.CallID    `json:"call_id"`
+	SessionID palyra.SessionID `json:"session_id"`
 }
 
 // ApprovalRequested says that the call waits for an answer.
 type ApprovalRequested struct {
-	ApprovalID palyra.ID     `json:"approval_id"`
-	PlanDigest palyra.Digest `json:"plan_digest"`
-	ExpiresAt  time.Time     `json:"expires_at,omitzero"`
-	Summary    string        `json:"summary"`
-	Joined     bool          `json:"joined,omitempty"` // another call asked the same question first
+	ApprovalID palyra.ApprovalID `json:"approval_id"`
+	PlanDigest palyra.Digest     `json:"plan_digest"`
+	ExpiresAt  time.Time         `json:"expires_at,omitzero"`
+	Summary    string            `json:"summary"`
+	Joined     bool              `json:"joined,omitempty"` // another call asked the same question first
 }
 
 // ApprovalResolved says how the question was settled.
 type ApprovalResolved struct {
-	ApprovalID palyra.ID        `json:"approval_id"`
-	Answer     palyra.Answer    `json:"answer"`
-	Scope      palyra.Scope     `json:"scope,omitempty"`
-	By         palyra.Principal `json:"by,omitempty"`
-	Reason     string           `json:"reason,omitempty"`
+	ApprovalID palyra.ApprovalID `json:"approval_id"`
+	Answer     palyra.Answer     `json:"answer"`
+	Scope      palyra.Scope      `json:"scope,omitempty"`
+	By         palyra.Principal  `json:"by,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
 }
 
 // RunRequest is a run to start.
@@ -112,7 +112,7 @@ type RunRequest struct {
 
 // DecideRequest is an operator's answer to an approval.
 type DecideRequest struct {
-	ID     palyra.ID
+	ID     palyra.ApprovalID
 	Answer palyra.Answer // allow or deny
 	Scope  palyra.Scope  // of an allow; empty: once
 	TTL    time.Duration // of a timeboxed allow
@@ -126,7 +126,7 @@ type DecideRequest struct {
 // WhyRequest asks why policy answers as it does: about a call on record, or
 // about one that is only imagined. Nothing runs and nothing is recorded.
 type WhyRequest struct {
-	Call      palyra.ID
+	Call      palyra.CallID
 	Principal palyra.Principal // of an imagined call; empty: agent:local
 	Tool      string
 	Arguments json.RawMessage
@@ -136,16 +136,16 @@ type WhyRequest struct {
 
 // TailRequest selects journal entries to follow.
 type TailRequest struct {
-	From   int64     // first sequence number; 0: from the end when following, else from the start
-	Kind   string    // only this kind
-	Call   palyra.ID // only this call
-	Limit  int64     // at most this many; 0: no limit
-	Follow bool      // go on as entries arrive
+	From   int64         // first sequence number; 0: from the end when following, else from the start
+	Kind   string        // only this kind
+	Call   palyra.CallID // only this call
+	Limit  int64         // at most this many; 0: no limit
+	Follow bool          // go on as entries arrive
 }
 
 // AttestationRef names an attestation by exactly one of its names.
 type AttestationRef struct {
 	ID     palyra.ID
-	Call   palyra.ID
+	Call   palyra.CallID
 	Digest palyra.Digest
 }

@@ -11,7 +11,7 @@ import (
 
 func TestWatchCall(t *testing.T) {
 	b := newBench(t)
-	b.parts.OnWatch = func(_ context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
+	b.parts.OnWatch = func(_ context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error) {
 		c := &palyra.Call{ID: id, Digest: "sha256:01"}
 		w.Event(c, palyra.CallProposed{Call: id, Session: "S1"}) // the door has said so already
 		w.Event(c, palyra.ApprovalJoined{Approval: "A1", Call: id})
@@ -59,7 +59,7 @@ func TestWatchCallOfAnother(t *testing.T) {
 
 func TestWatchCallFails(t *testing.T) {
 	b := newBench(t)
-	b.parts.OnWatch = func(context.Context, palyra.ID, palyra.Watch) (palyra.Outcome, error) {
+	b.parts.OnWatch = func(context.Context, palyra.CallID, palyra.Watch) (palyra.Outcome, error) {
 		return palyra.Outcome{}, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping")
 	}
 	if _, err := b.agent().WatchCall(t.Context(), "C1", nil); reason(err) != palyra.ReasonStopping {

@@ -65,7 +65,7 @@ func written(t *testing.T, n int) *journal.Journal {
 	}
 	events := make([]palyra.Event, n)
 	for i := range events {
-		events[i] = palyra.CallRefused{Call: palyra.ID(fmt.Sprintf("call-%d", i)), Layer: palyra.LayerPolicy, Reason: "a <b> & \u2028 \"é\"\n"}
+		events[i] = palyra.CallRefused{Call: palyra.CallID(fmt.Sprintf("call-%d", i)), Layer: palyra.LayerPolicy, Reason: "a <b> & \u2028 \"é\"\n"}
 		if i%3 == 0 {
 			events[i] = palyra.DoorFlood{Door: "api", Count: 1 << 60}
 		}

@@ -94,7 +94,7 @@ func (f *fakeRun) Call(ctx context.Context, turn, index int64, c run.ToolCall) (
 	if f.call != nil {
 		return f.call(ctx, turn, index, c)
 	}
-	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: palyra.ID(fmt.Sprint(turn, "/", index))}, nil
+	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: palyra.CallID(fmt.Sprint(turn, "/", index))}, nil
 }
 
 // readers are tools whose name begins with "read".

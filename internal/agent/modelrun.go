@@ -29,7 +29,7 @@ type modelRun struct {
 	rest           time.Duration
 	log            *slog.Logger
 
-	id    palyra.ID
+	id    palyra.RunID
 	talk  []Exchange // of earlier runs of the session, then of this one
 	first int        // where this one begins
 }

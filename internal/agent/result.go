@@ -13,7 +13,7 @@ import (
 // Artifacts keeps what is too long to tell a model.
 type Artifacts interface {
 	// Keep stores data of a call for its session.
-	Keep(ctx context.Context, session, call palyra.ID, data []byte) (palyra.ID, error)
+	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
 
 // modelOutcome is an outcome as a model is told it. What a tool gave stands under

@@ -18,7 +18,7 @@ const (
 
 // wishID names a call in a conversation. Some servers take no more than 40
 // characters.
-func wishID(run palyra.ID, turn int64, index int) string {
+func wishID(run palyra.RunID, turn int64, index int) string {
 	s := string(run)
 	return "c" + s[max(0, len(s)-12):] + "_" + strconv.FormatInt(turn, 10) + "_" + strconv.Itoa(index)
 }

@@ -97,11 +97,11 @@ func TestWhatIsLeftOutFirst(t *testing.T) {
 
 type shelf map[palyra.ID]string
 
-func (s shelf) Keep(_ context.Context, session, call palyra.ID, data []byte) (palyra.ID, error) {
+func (s shelf) Keep(_ context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error) {
 	if s == nil {
 		return "", errBroken
 	}
-	id := session + "/" + call
+	id := palyra.ID(session) + "/" + palyra.ID(call)
 	s[id] = string(data)
 	return id, nil
 }

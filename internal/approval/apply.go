@@ -121,7 +121,7 @@ func (d *Desk) join(tx *store.Tx, c *palyra.Call, e palyra.ApprovalJoined) error
 
 // withdraw takes a call off a question; when nobody waits any more it ends. A
 // question that is already settled stays as it is.
-func (d *Desk) withdraw(tx *store.Tx, id palyra.ID, why string) error {
+func (d *Desk) withdraw(tx *store.Tx, id palyra.ApprovalID, why string) error {
 	r, err := withVotes(tx, id)
 	if err != nil || !r.Pending() {
 		return err

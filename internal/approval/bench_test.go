@@ -44,7 +44,7 @@ func crowd(b *testing.B) *world {
 	return w
 }
 
-func benchID(i int) palyra.ID { return palyra.ID(fmt.Sprintf("01J%023d", i)) }
+func benchID(i int) palyra.ApprovalID { return palyra.ApprovalID(fmt.Sprintf("01J%023d", i)) }
 
 // p99 reports the 99th percentile and fails above the most.
 func p99(b *testing.B, took []time.Duration, most time.Duration) {

@@ -12,7 +12,7 @@ func unsandboxed(c *palyra.Call) {
 	c.Proposal.Check, c.Plan = true, c.Plan.Unsandboxed()
 }
 
-func (w *world) checkedBy(c *palyra.Call, lease palyra.ID) error {
+func (w *world) checkedBy(c *palyra.Call, lease palyra.LeaseID) error {
 	return w.record(c, palyra.CallChecked{Call: c.ID, Plan: c.Digest, Lease: lease, Tier: c.Plan.Tier})
 }
 

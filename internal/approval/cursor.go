@@ -16,7 +16,7 @@ import (
 // is checked when it comes back.
 type cursor struct {
 	at  int64
-	id  palyra.ID
+	id  string
 	tag string // 8 hex digits
 }
 
@@ -26,7 +26,7 @@ const (
 )
 
 func (c cursor) String() string {
-	text := strings.Join([]string{cursorVersion, c.tag, strconv.FormatInt(c.at, 10), string(c.id)}, ".")
+	text := strings.Join([]string{cursorVersion, c.tag, strconv.FormatInt(c.at, 10), c.id}, ".")
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
@@ -47,7 +47,7 @@ func parseCursor(s, tag string) (cursor, error) {
 		return cursor{}, bad
 	}
 	at, err := strconv.ParseInt(part[2], 10, 64)
-	c := cursor{at: at, id: palyra.ID(part[3]), tag: tag}
+	c := cursor{at: at, id: part[3], tag: tag}
 	if err != nil || c.String() != s {
 		return cursor{}, bad
 	}

@@ -137,7 +137,7 @@ func (d *Desk) allow(tx *store.Tx, r record, dec palyra.Decision, m moment) erro
 		return palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "generalisation %q does not fit the plan", g.widen)
 	}
 	l := leaseRow{risk: r.Prompt.Risk.Level, Lease: palyra.Lease{
-		ID: d.cfg.NewID(), Approval: r.ID, Scope: g.scope, Terms: terms, By: dec.By, CreatedAt: m.time(), UsesLeft: g.uses,
+		ID: palyra.LeaseID(d.cfg.NewID()), Approval: r.ID, Scope: g.scope, Terms: terms, By: dec.By, CreatedAt: m.time(), UsesLeft: g.uses,
 	}}
 	switch g.scope {
 	case palyra.ScopeOnce:
@@ -221,7 +221,7 @@ func (d *Desk) alerted(ctx context.Context, v palyra.Vote, refusal error) error 
 	}
 	alert := palyra.AlertRaised{
 		Reason: reason, Principal: v.By, PeerUID: v.PeerUID, Method: palyra.Clip(string(v.Method), 64),
-		Approval: palyra.ID(palyra.Clip(string(v.Approval), 64)), KeyID: palyra.Clip(v.Signature.Intent.KeyID, 128),
+		Approval: palyra.ApprovalID(palyra.Clip(string(v.Approval), 64)), KeyID: palyra.Clip(v.Signature.Intent.KeyID, 128),
 	}
 	err := d.cfg.DB.Write(context.WithoutCancel(ctx), alert.Kind(), func(tx *store.Tx) error { return d.journal(tx, alert) })
 	if err != nil {

@@ -149,7 +149,7 @@ func TestVotesThatAreRefused(t *testing.T) {
 		{"weak key", strict, palyra.AnswerAllow, []voteOption{level(palyra.SeparationPassphrase)}, palyra.Denied, palyra.ReasonPermission},
 		{"no device", device, palyra.AnswerAllow, nil, palyra.Denied, palyra.ReasonPermission},
 		{"a level nobody knows", unknown, palyra.AnswerAllow, []voteOption{level(palyra.SeparationOtherUID)}, palyra.Denied, palyra.ReasonPermission},
-		{"no such approval", palyra.Approval{ID: newID(), PlanDigest: a.PlanDigest}, palyra.AnswerAllow, nil, palyra.NotFound, palyra.ReasonNotFound},
+		{"no such approval", palyra.Approval{ID: palyra.ApprovalID(newID()), PlanDigest: a.PlanDigest}, palyra.AnswerAllow, nil, palyra.NotFound, palyra.ReasonNotFound},
 		{"no id", palyra.Approval{PlanDigest: a.PlanDigest}, palyra.AnswerAllow, nil, palyra.NotFound, palyra.ReasonNotFound},
 	} {
 		_, err := w.desk.Decide(t.Context(), vote(test.a, test.answer, test.options...))

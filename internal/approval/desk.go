@@ -77,8 +77,8 @@ type Desk struct {
 	kick  chan struct{} // a deadline was added
 
 	mu      sync.Mutex // guards ended and settled; a leaf lock
-	ended   []func(palyra.ID)
-	settled []func(palyra.ID)
+	ended   []func(palyra.LeaseID)
+	settled []func(palyra.ApprovalID)
 }
 
 // New returns a Desk. Deadlines of an earlier boot are carried over to this
@@ -120,13 +120,13 @@ func orDefault[T time.Duration | int | int64](v, def T) T {
 // spent lease is not told: the run that took its last use goes on. f is called
 // after the end is durable, on the committing goroutine: it must be quick and
 // must not write. Register before the desk is in use.
-func (d *Desk) OnLeaseEnd(f func(lease palyra.ID)) {
+func (d *Desk) OnLeaseEnd(f func(lease palyra.LeaseID)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = append(d.ended, f)
 }
 
-func (d *Desk) tellEnded(lease palyra.ID) {
+func (d *Desk) tellEnded(lease palyra.LeaseID) {
 	d.mu.Lock()
 	told := d.ended
 	d.mu.Unlock()
@@ -136,7 +136,7 @@ func (d *Desk) tellEnded(lease palyra.ID) {
 }
 
 // changed tells waiters (when settled) and watchers once tx is durable.
-func (d *Desk) changed(tx *store.Tx, id palyra.ID, settled bool) {
+func (d *Desk) changed(tx *store.Tx, id palyra.ApprovalID, settled bool) {
 	tx.OnDone(func(committed bool) {
 		if !committed {
 			return

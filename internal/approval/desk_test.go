@@ -65,7 +65,7 @@ type world struct {
 	wall  time.Time
 	boot  string
 	since time.Duration
-	ended []palyra.ID
+	ended []palyra.LeaseID
 }
 
 var epoch = time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -111,7 +111,7 @@ func (w *world) restart() {
 		w.t.Fatal(err)
 	}
 	w.desk = desk
-	desk.OnLeaseEnd(func(id palyra.ID) { w.mu.Lock(); defer w.mu.Unlock(); w.ended = append(w.ended, id) })
+	desk.OnLeaseEnd(func(id palyra.LeaseID) { w.mu.Lock(); defer w.mu.Unlock(); w.ended = append(w.ended, id) })
 }
 
 // pass lets time go by on both clocks.
@@ -131,7 +131,7 @@ func (w *world) reboot(boot string, wall time.Duration) {
 	w.restart()
 }
 
-func (w *world) endedLeases() []palyra.ID {
+func (w *world) endedLeases() []palyra.LeaseID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.ended)
@@ -155,12 +155,14 @@ func (w *world) record(c *palyra.Call, events ...palyra.Event) error {
 type callOption func(*palyra.Call)
 
 func withNeed(n palyra.Need) callOption { return func(c *palyra.Call) { c.Verdict.Need = n } }
-func inSession(id palyra.ID) callOption { return func(c *palyra.Call) { c.Proposal.Session = id } }
-func by(p palyra.Principal) callOption  { return func(c *palyra.Call) { c.Proposal.Principal = p } }
+func inSession(id palyra.SessionID) callOption {
+	return func(c *palyra.Call) { c.Proposal.Session = id }
+}
+func by(p palyra.Principal) callOption { return func(c *palyra.Call) { c.Proposal.Principal = p } }
 
 const (
-	session1 palyra.ID = "01JSESSION0000000000000001"
-	session2 palyra.ID = "01JSESSION0000000000000002"
+	session1 palyra.SessionID = "01JSESSION0000000000000001"
+	session2 palyra.SessionID = "01JSESSION0000000000000002"
 )
 
 // call is a judged write to a file, which asks.
@@ -168,7 +170,7 @@ func call(t testing.TB, file string, options ...callOption) *palyra.Call {
 	t.Helper()
 	args, _ := json.Marshal(map[string]any{"path": file, "content": "hello <&> \u2028"})
 	c := &palyra.Call{
-		ID: newID(), State: palyra.Pending,
+		ID: palyra.CallID(newID()), State: palyra.Pending,
 		Proposal: palyra.Proposal{Principal: "agent:local", Owner: "user:alice", PeerUID: 1000, Surface: palyra.SurfaceCLI, Session: session1},
 		Plan: palyra.Plan{
 			Tool: "palyra.fs.write", Arguments: args, Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin,
@@ -261,11 +263,11 @@ func (w *world) decide(a palyra.Approval, answer palyra.Answer, options ...voteO
 }
 
 // grant takes a use of the lease for the call.
-func (w *world) grant(c *palyra.Call, lease palyra.ID) error {
-	return w.record(c, palyra.CallGranted{Call: c.ID, Grant: newID(), Plan: c.Digest, Lease: lease})
+func (w *world) grant(c *palyra.Call, lease palyra.LeaseID) error {
+	return w.record(c, palyra.CallGranted{Call: c.ID, Grant: palyra.GrantID(newID()), Plan: c.Digest, Lease: lease})
 }
 
-func (w *world) get(id palyra.ID) palyra.Approval {
+func (w *world) get(id palyra.ApprovalID) palyra.Approval {
 	w.t.Helper()
 	a, err := w.desk.Get(context.Background(), id)
 	if err != nil {

@@ -15,14 +15,14 @@ var endedMarks = strings.TrimSuffix(strings.Repeat("?,", maxEnded), ",")
 
 // Ended is how a question ended, in short.
 type Ended struct {
-	Call   palyra.ID     // that asked it; others joined
+	Call   palyra.CallID // that asked it; others joined
 	Answer palyra.Answer // empty: nobody has answered
 	Method palyra.Method
 }
 
 // Ended returns how questions ended, at most 256 of them. One that is not there is
 // not in the answer.
-func (d *Desk) Ended(ctx context.Context, questions []palyra.ID) (map[palyra.ID]Ended, error) {
+func (d *Desk) Ended(ctx context.Context, questions []palyra.ApprovalID) (map[palyra.ApprovalID]Ended, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -36,11 +36,11 @@ func (d *Desk) Ended(ctx context.Context, questions []palyra.ID) (map[palyra.ID]
 			args[i] = string(questions[i])
 		}
 	}
-	out := make(map[palyra.ID]Ended, len(questions))
+	out := make(map[palyra.ApprovalID]Ended, len(questions))
 	err := d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT id, call_id, decision, decided_method FROM approvals WHERE id IN (`+endedMarks+`)`, args,
 			func(scan func(...any) error) error {
-				var id palyra.ID
+				var id palyra.ApprovalID
 				var e Ended
 				err := scan(&id, &e.Call, &e.Answer, &e.Method)
 				out[id] = e

@@ -11,7 +11,7 @@ func TestEnded(t *testing.T) {
 	w := newWorld(t)
 	open, denied := w.ask(call(t, "a")), w.ask(call(t, "b"))
 	w.decide(denied, palyra.AnswerDeny)
-	got, err := w.desk.Ended(t.Context(), []palyra.ID{open.ID, denied.ID, "none"})
+	got, err := w.desk.Ended(t.Context(), []palyra.ApprovalID{open.ID, denied.ID, "none"})
 	if err != nil || len(got) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -24,7 +24,7 @@ func TestEnded(t *testing.T) {
 	if got, err := w.desk.Ended(t.Context(), nil); err != nil || len(got) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := w.desk.Ended(t.Context(), make([]palyra.ID, maxEnded+1)); err == nil {
+	if _, err := w.desk.Ended(t.Context(), make([]palyra.ApprovalID, maxEnded+1)); err == nil {
 		t.Error("too many at once")
 	}
 }

@@ -77,16 +77,12 @@ func (d *Desk) keepMark(ctx context.Context, m moment) {
 
 // sweep ends all that is due and returns the next deadline, zero if none.
 func (d *Desk) sweep(ctx context.Context) (deadline, error) {
-	for _, s := range []struct {
-		step string
-		due  []string
-		end  func(*store.Tx, palyra.ID, moment) error
-	}{
-		{"approval.decided", dueApprovals, d.expireApproval},
-		{"grant.ended", dueLeases, d.expireLease},
+	for _, some := range []func() (int, error){
+		func() (int, error) { return sweepSome(ctx, d, "approval.decided", dueApprovals, d.expireApproval) },
+		func() (int, error) { return sweepSome(ctx, d, "grant.ended", dueLeases, d.expireLease) },
 	} {
 		for more := true; more; {
-			n, err := d.sweepSome(ctx, s.step, s.due, s.end)
+			n, err := some()
 			if err != nil {
 				return deadline{}, err
 			}
@@ -109,14 +105,14 @@ var (
 )
 
 // sweepSome ends at most a batch and returns how many were due.
-func (d *Desk) sweepSome(ctx context.Context, step string, due []string, end func(*store.Tx, palyra.ID, moment) error) (int, error) {
+func sweepSome[I ~string](ctx context.Context, d *Desk, step string, due []string, end func(*store.Tx, I, moment) error) (int, error) {
 	m := d.clock.read()
-	var list []palyra.ID
+	var list []I
 	err := d.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		if list, err = ids(tx, due[0], m.wall, sweepBatch); err != nil || len(list) == sweepBatch {
+		if list, err = ids[I](tx, due[0], m.wall, sweepBatch); err != nil || len(list) == sweepBatch {
 			return err
 		}
-		more, err := ids(tx, due[1], m.boot, m.since, sweepBatch-len(list))
+		more, err := ids[I](tx, due[1], m.boot, m.since, sweepBatch-len(list))
 		list = append(list, more...)
 		return err
 	})
@@ -134,7 +130,7 @@ func (d *Desk) sweepSome(ctx context.Context, step string, due []string, end fun
 	return len(list), wrap("sweep", err)
 }
 
-func (d *Desk) expireApproval(tx *store.Tx, id palyra.ID, m moment) error {
+func (d *Desk) expireApproval(tx *store.Tx, id palyra.ApprovalID, m moment) error {
 	r, err := getRecord(tx, id)
 	if err != nil || !r.Pending() || !d.clock.passed(r.ends, m) { // settled since it was listed
 		return err
@@ -142,7 +138,7 @@ func (d *Desk) expireApproval(tx *store.Tx, id palyra.ID, m moment) error {
 	return d.timeout(tx, r, m)
 }
 
-func (d *Desk) expireLease(tx *store.Tx, id palyra.ID, m moment) error {
+func (d *Desk) expireLease(tx *store.Tx, id palyra.LeaseID, m moment) error {
 	l, err := getLease(tx, id)
 	if err != nil || l.Ended != "" || !d.clock.passed(l.ends, m) {
 		return err

@@ -114,7 +114,7 @@ func (d *Desk) Export(ctx context.Context, w io.Writer, format Format, by palyra
 // the export must not hold the store.
 func (d *Desk) nth(ctx context.Context, seq int64) (a palyra.Approval, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		var id palyra.ID
+		var id palyra.ApprovalID
 		if err := tx.Get(`SELECT id FROM approvals WHERE seq = ?`, []any{seq}, &id); err != nil {
 			return err
 		}

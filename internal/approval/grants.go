@@ -10,14 +10,14 @@ import (
 // LeaseFilter picks leases. Every set field must match.
 type LeaseFilter struct {
 	Live      *bool            `json:"live,omitempty"`
-	Session   palyra.ID        `json:"session,omitempty"`
+	Session   palyra.SessionID `json:"session,omitempty"`
 	Principal palyra.Principal `json:"principal,omitempty"`
 	Cursor    string           `json:"-"`
 	Limit     int              `json:"-"` // 0: 100; at most MaxLimit
 }
 
 // Lease returns a lease and the decision behind it.
-func (d *Desk) Lease(ctx context.Context, id palyra.ID) (l palyra.Lease, err error) {
+func (d *Desk) Lease(ctx context.Context, id palyra.LeaseID) (l palyra.Lease, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		l, err = d.fullLease(tx, id)
 		return err
@@ -32,14 +32,14 @@ func (d *Desk) Leases(ctx context.Context, f LeaseFilter) (page []palyra.Lease, 
 		return nil, "", err
 	}
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		list, err := keysOf(tx, q)
+		list, err := keysOf[palyra.LeaseID](tx, q)
 		if err != nil {
 			return err
 		}
 		for i, k := range list {
 			if i == q.limit {
 				last, err := getLease(tx, list[i-1])
-				next = cursor{at: nanos(last.CreatedAt), id: last.ID, tag: q.tag}.String()
+				next = cursor{at: nanos(last.CreatedAt), id: string(last.ID), tag: q.tag}.String()
 				return err
 			}
 			l, err := d.fullLease(tx, k)
@@ -92,7 +92,7 @@ func (f LeaseFilter) query() (query, error) {
 
 // fullLease reads a lease as it stands now: one past its deadline has ended,
 // whether or not the sweeper has come by.
-func (d *Desk) fullLease(tx *store.Tx, id palyra.ID) (palyra.Lease, error) {
+func (d *Desk) fullLease(tx *store.Tx, id palyra.LeaseID) (palyra.Lease, error) {
 	l, err := getLease(tx, id)
 	if err != nil {
 		return palyra.Lease{}, err

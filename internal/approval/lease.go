@@ -63,7 +63,7 @@ func putLease(tx *store.Tx, l leaseRow) error {
 	return err
 }
 
-func getLease(tx *store.Tx, id palyra.ID) (leaseRow, error) {
+func getLease(tx *store.Tx, id palyra.LeaseID) (leaseRow, error) {
 	l, err := scanLease(func(dest ...any) error {
 		return tx.Get(`SELECT `+leaseColumns+` FROM approval_leases WHERE id = ?`, []any{id}, dest...)
 	})
@@ -150,7 +150,7 @@ func (d *Desk) candidates(tx *store.Tx, c *palyra.Call) ([]leaseRow, error) {
 }
 
 // take uses a lease for a grant or a check: one use, or Conflict.
-func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.ID, plan palyra.Digest) error {
+func (d *Desk) take(tx *store.Tx, c *palyra.Call, id palyra.LeaseID, plan palyra.Digest) error {
 	l, err := getLease(tx, id)
 	switch {
 	case palyra.CodeOf(err) == palyra.NotFound && err != nil:

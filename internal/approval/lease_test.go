@@ -93,7 +93,7 @@ func TestCoverPrefersLeasesThatAUseDoesNotEnd(t *testing.T) {
 	}
 	risks := []palyra.RiskLevel{palyra.RiskLow, palyra.RiskLow, palyra.RiskMedium, palyra.RiskHigh, palyra.RiskHigh, palyra.RiskCritical}
 	c.Verdict.Risk.Level = palyra.RiskLow
-	var want palyra.ID
+	var want palyra.LeaseID
 	for i, options := range [][]voteOption{
 		{scoped(palyra.ScopeOnce)},
 		{scoped(palyra.ScopeTimeboxed), ttl(time.Hour), widened("path_root")},
@@ -190,7 +190,7 @@ func TestWhatALeaseDoesNotCover(t *testing.T) {
 	wantErr(t, w.grant(other, wide), palyra.Conflict, palyra.ReasonPlanChanged)
 	err := w.record(base, palyra.CallGranted{Call: base.ID, Plan: other.Digest, Lease: wide})
 	wantErr(t, err, palyra.Conflict, palyra.ReasonPlanChanged)
-	wantErr(t, w.grant(base, newID()), palyra.Conflict, palyra.ReasonGrantRevoked)
+	wantErr(t, w.grant(base, palyra.LeaseID(newID())), palyra.Conflict, palyra.ReasonGrantRevoked)
 }
 
 func TestTermsCompare(t *testing.T) {
@@ -293,7 +293,7 @@ func TestRevoke(t *testing.T) {
 	wantErr(t, err, palyra.Denied, palyra.ReasonAgentMayNotDecide)
 	_, err = w.desk.Revoke(t.Context(), d.Lease, "user:bob", palyra.Signature{})
 	wantErr(t, err, palyra.Denied, palyra.ReasonSignatureRequired)
-	_, err = w.desk.Revoke(t.Context(), newID(), "user:bob", signed)
+	_, err = w.desk.Revoke(t.Context(), palyra.LeaseID(newID()), "user:bob", signed)
 	wantErr(t, err, palyra.NotFound, palyra.ReasonNotFound)
 
 	l, err := w.desk.Revoke(t.Context(), d.Lease, "user:bob", signed)
@@ -316,14 +316,14 @@ func TestRevoke(t *testing.T) {
 
 func TestListingLeases(t *testing.T) {
 	w := newWorld(t)
-	var all []palyra.ID
+	var all []palyra.LeaseID
 	for i := range 5 {
 		session := session1
 		if i%2 == 1 {
 			session = session2
 		}
 		c := call(t, fmt.Sprintf("src/%d.txt", i), inSession(session))
-		all = append([]palyra.ID{w.decide(w.ask(c), palyra.AnswerAllow).Decision.Lease}, all...)
+		all = append([]palyra.LeaseID{w.decide(w.ask(c), palyra.AnswerAllow).Decision.Lease}, all...)
 		w.pass(time.Second)
 	}
 	if err := w.grant(call(t, "src/0.txt"), all[4]); err != nil {
@@ -332,17 +332,17 @@ func TestListingLeases(t *testing.T) {
 	yes, no := true, false
 	for name, test := range map[string]struct {
 		f    LeaseFilter
-		want []palyra.ID
+		want []palyra.LeaseID
 	}{
 		"all":       {LeaseFilter{}, all},
 		"live":      {LeaseFilter{Live: &yes}, all[:4]},
 		"ended":     {LeaseFilter{Live: &no}, all[4:]},
-		"session":   {LeaseFilter{Session: session2}, []palyra.ID{all[1], all[3]}},
+		"session":   {LeaseFilter{Session: session2}, []palyra.LeaseID{all[1], all[3]}},
 		"principal": {LeaseFilter{Principal: "agent:local", Live: &yes}, all[:4]},
 		"nobody":    {LeaseFilter{Principal: "agent:x"}, nil},
 	} {
 		for _, limit := range []int{0, 1, 2} {
-			var got []palyra.ID
+			var got []palyra.LeaseID
 			f := test.f
 			f.Limit = limit
 			for pages := 0; ; pages++ {
@@ -369,7 +369,7 @@ func TestListingLeases(t *testing.T) {
 	if page, _, _ := w.desk.Leases(t.Context(), LeaseFilter{Live: &yes}); len(page) != 0 {
 		t.Errorf("%d leases live after their deadline", len(page))
 	}
-	for _, f := range []LeaseFilter{{Limit: -1}, {Limit: 501}, {Cursor: "x"}, {Session: palyra.ID(make([]byte, 5000))}} {
+	for _, f := range []LeaseFilter{{Limit: -1}, {Limit: 501}, {Cursor: "x"}, {Session: palyra.SessionID(make([]byte, 5000))}} {
 		if _, _, err := w.desk.Leases(t.Context(), f); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%.40v: %v", f, err)
 		}

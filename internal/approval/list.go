@@ -35,7 +35,7 @@ type Filter struct {
 	SubjectType palyra.SubjectType `json:"subject_type,omitempty"`
 	SubjectID   string             `json:"subject_id,omitempty"`
 	Principal   palyra.Principal   `json:"principal,omitempty"`
-	Session     palyra.ID          `json:"session,omitempty"`
+	Session     palyra.SessionID   `json:"session,omitempty"`
 	Since       time.Time          `json:"since,omitzero"` // requested at or after
 	Until       time.Time          `json:"until,omitzero"` // requested before
 	Order       Order              `json:"order,omitempty"`
@@ -44,7 +44,7 @@ type Filter struct {
 }
 
 // Get returns an approval with its plan, prompt and votes.
-func (d *Desk) Get(ctx context.Context, id palyra.ID) (a palyra.Approval, err error) {
+func (d *Desk) Get(ctx context.Context, id palyra.ApprovalID) (a palyra.Approval, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		r, _, err := withDocuments(tx, id)
 		a = r.Approval
@@ -62,7 +62,7 @@ func (d *Desk) List(ctx context.Context, f Filter) (page []palyra.Approval, next
 		return nil, "", err
 	}
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
-		list, err := keysOf(tx, q)
+		list, err := keysOf[palyra.ApprovalID](tx, q)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (d *Desk) List(ctx context.Context, f Filter) (page []palyra.Approval, next
 		for i, k := range list {
 			if i == q.limit || size > pageBytes {
 				last := page[len(page)-1]
-				next = cursor{at: nanos(last.RequestedAt), id: last.ID, tag: q.tag}.String()
+				next = cursor{at: nanos(last.RequestedAt), id: string(last.ID), tag: q.tag}.String()
 				return nil
 			}
 			r, n, err := withDocuments(tx, k)
@@ -98,7 +98,7 @@ type query struct {
 }
 
 // keysOf returns up to one id more than the limit.
-func keysOf(tx *store.Tx, q query) ([]palyra.ID, error) { return ids(tx, q.text, q.args...) }
+func keysOf[I ~string](tx *store.Tx, q query) ([]I, error) { return ids[I](tx, q.text, q.args...) }
 
 func (f Filter) query() (query, error) {
 	if err := f.check(); err != nil {
@@ -173,7 +173,7 @@ func spannable(t time.Time) bool {
 // span is the range of (time, id) keys of a page, both ends excluded.
 type span struct {
 	low, high     int64
-	lowID, highID palyra.ID
+	lowID, highID string
 }
 
 func between(since, until time.Time) span {

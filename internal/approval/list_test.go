@@ -18,7 +18,7 @@ func population(t *testing.T, w *world) []palyra.Approval {
 	answers := []palyra.Answer{palyra.AnswerPending, palyra.AnswerAllow, palyra.AnswerDeny, palyra.AnswerError}
 	var all []palyra.Approval
 	for i := range 24 {
-		options := []callOption{by(palyra.Principal(fmt.Sprintf("agent:%d", i%3))), inSession([]palyra.ID{session1, session2}[i%2])}
+		options := []callOption{by(palyra.Principal(fmt.Sprintf("agent:%d", i%3))), inSession([]palyra.SessionID{session1, session2}[i%2])}
 		if i%5 == 0 {
 			options = append(options, func(c *palyra.Call) {
 				c.Verdict.Pairs = []palyra.PairResult{{Pair: palyra.Pair{Action: "vault.use", Resource: `Secret::"s"`}, Effect: palyra.Ask}}
@@ -42,7 +42,7 @@ func population(t *testing.T, w *world) []palyra.Approval {
 	return all
 }
 
-func pages(t *testing.T, w *world, f Filter) (got []palyra.ID) {
+func pages(t *testing.T, w *world, f Filter) (got []palyra.ApprovalID) {
 	t.Helper()
 	for n := 0; ; n++ {
 		page, next, err := w.desk.List(t.Context(), f)
@@ -86,7 +86,7 @@ func TestListAgainstAPlainFilter(t *testing.T) {
 						Pending: s.Pending, Answer: s.Answer, Principal: c.Principal, Session: c.Session, SubjectType: c.SubjectType,
 						SubjectID: c.SubjectID, Since: tm.Since, Until: tm.Until, Order: order,
 					}
-					var want []palyra.ID
+					var want []palyra.ApprovalID
 					for _, a := range all {
 						if f.matches(a) && (f.Pending == nil || *f.Pending == a.Pending()) && (f.Answer == "" || f.Answer == a.Decision.Answer) &&
 							!a.RequestedAt.Before(f.Since) && (f.Until.IsZero() || a.RequestedAt.Before(f.Until)) {
@@ -128,7 +128,7 @@ func TestListRefuses(t *testing.T) {
 		{Cursor: next, Principal: "agent:1"},
 		{SubjectID: long},
 		{Principal: palyra.Principal(long)},
-		{Session: palyra.ID(long)},
+		{Session: palyra.SessionID(long)},
 		{SubjectType: palyra.SubjectType(long)},
 		{Since: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
 		{Until: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)},
@@ -144,7 +144,7 @@ func TestListRefuses(t *testing.T) {
 
 func TestAPageOfLargeDocumentsEndsEarly(t *testing.T) {
 	w := newWorld(t)
-	var want []palyra.ID
+	var want []palyra.ApprovalID
 	for i := range 4 {
 		c := call(t, fmt.Sprintf("src/%d.txt", i))
 		c.Plan.Detail.Diff = strings.Repeat("+x\n", pageBytes/6)
@@ -231,8 +231,8 @@ func explainPlan(t *testing.T, w *world, q string, args ...any) string {
 // Property: what parses is what String writes, and names a real key.
 func FuzzCursor(f *testing.F) {
 	const tag = "0123abcd"
-	good := cursor{at: 1234567890, id: newID(), tag: tag}.String()
-	for _, s := range []string{good, "", "x", good + "=", good[1:], cursor{at: -1, id: newID(), tag: tag}.String(), cursor{tag: tag}.String()} {
+	good := cursor{at: 1234567890, id: string(newID()), tag: tag}.String()
+	for _, s := range []string{good, "", "x", good + "=", good[1:], cursor{at: -1, id: string(newID()), tag: tag}.String(), cursor{tag: tag}.String()} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -18,7 +18,7 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 	if !l.stands() {
 		return nil
 	}
-	open, err := ids(tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
+	open, err := ids[palyra.ApprovalID](tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ? AND principal = ? ORDER BY requested_at, id`,
 		l.Terms.Session, l.Terms.Principal)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func TestALeaseOvertakesOpenQuestions(t *testing.T) {
 	a, b, c := w.ask(first), w.ask(second), w.ask(third)
 	joined := call(t, "src/c.txt")
 	w.ask(joined)
-	stay := map[string]palyra.ID{
+	stay := map[string]palyra.ApprovalID{
 		"fresh":             w.ask(call(t, "d.txt", withNeed(palyra.Need{Votes: 1, Fresh: true}))).ID,
 		"two people":        w.ask(call(t, "e.txt", withNeed(palyra.Need{Votes: 2}))).ID,
 		"riskier":           w.ask(call(t, "f.txt", func(c *palyra.Call) { c.Verdict.Risk.Level = palyra.RiskCritical })).ID,
@@ -31,7 +31,7 @@ func TestALeaseOvertakesOpenQuestions(t *testing.T) {
 		"another tier":      w.ask(call(t, "i.txt", func(c *palyra.Call) { c.Plan = c.Plan.Unsandboxed() })).ID,
 	}
 	woken := make(chan palyra.Decision, 2)
-	for _, id := range []palyra.ID{b.ID, c.ID} {
+	for _, id := range []palyra.ApprovalID{b.ID, c.ID} {
 		go func() {
 			d, err := w.desk.Wait(context.Background(), id)
 			if err != nil {

@@ -137,8 +137,8 @@ func TestAQuestionAboutAnotherCallIsRefused(t *testing.T) {
 	w := newWorld(t)
 	other := call(t, "src/other.txt")
 	for name, change := range map[string]func(*palyra.ApprovalRequested){
-		"id":        func(e *palyra.ApprovalRequested) { e.Approval = newID() },
-		"call":      func(e *palyra.ApprovalRequested) { e.Record.Call = newID() },
+		"id":        func(e *palyra.ApprovalRequested) { e.Approval = palyra.ApprovalID(newID()) },
+		"call":      func(e *palyra.ApprovalRequested) { e.Record.Call = palyra.CallID(newID()) },
 		"digest":    func(e *palyra.ApprovalRequested) { e.Record.PlanDigest = other.Digest },
 		"plan":      func(e *palyra.ApprovalRequested) { e.Record.Plan = other.Plan },
 		"principal": func(e *palyra.ApprovalRequested) { e.Record.Principal = "agent:other" },
@@ -306,13 +306,13 @@ func TestNoHold(t *testing.T) {
 // it has none beside. A grant that it got is its own too.
 func TestARoomAsksInItsOwnShare(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.MaxPending = 2 })
-	in := func(line ...palyra.ID) func(*palyra.Call) {
+	in := func(line ...palyra.CallID) func(*palyra.Call) {
 		return func(c *palyra.Call) { c.Proposal.Room, c.Proposal.Line = line[len(line)-1], line }
 	}
 	for i := range 2 {
 		w.ask(call(t, fmt.Sprintf("src/%d.txt", i), in("A")))
 	}
-	for _, line := range [][]palyra.ID{{"A"}, {"A", "N"}} {
+	for _, line := range [][]palyra.CallID{{"A"}, {"A", "N"}} {
 		_, err := w.tryAsk(call(t, "src/more.txt", in(line...)))
 		wantErr(t, err, palyra.Exhausted, palyra.ReasonTooManyPending)
 	}

@@ -9,7 +9,7 @@ import (
 
 // Revoke ends a lease at once. The door has verified the signature; it is kept
 // with the lease. Conflict: it had already ended.
-func (d *Desk) Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, s palyra.Signature) (palyra.Lease, error) {
+func (d *Desk) Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Principal, s palyra.Signature) (palyra.Lease, error) {
 	if err := checkVoter(palyra.Vote{By: by, Signature: s}); err != nil {
 		return palyra.Lease{}, d.alerted(ctx, palyra.Vote{By: by, Signature: s}, err)
 	}
@@ -33,11 +33,11 @@ func (d *Desk) Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, s 
 
 // EndSession ends the session's leases and settles its open questions as
 // errors, inside the transaction that closes the session.
-func (d *Desk) EndSession(tx *store.Tx, session palyra.ID, by palyra.Principal) error {
+func (d *Desk) EndSession(tx *store.Tx, session palyra.SessionID, by palyra.Principal) error {
 	if by == "" {
 		by = bySystem
 	}
-	leases, err := ids(tx, `SELECT id FROM approval_leases WHERE ended = '' AND session_id = ?`, session)
+	leases, err := ids[palyra.LeaseID](tx, `SELECT id FROM approval_leases WHERE ended = '' AND session_id = ?`, session)
 	if err != nil {
 		return wrap("end session", err)
 	}
@@ -50,7 +50,7 @@ func (d *Desk) EndSession(tx *store.Tx, session palyra.ID, by palyra.Principal) 
 			return wrap("end session", err)
 		}
 	}
-	open, err := ids(tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ?`, session)
+	open, err := ids[palyra.ApprovalID](tx, `SELECT id FROM approvals WHERE decision = '' AND session_id = ?`, session)
 	if err != nil {
 		return wrap("end session", err)
 	}
@@ -68,10 +68,10 @@ func (d *Desk) EndSession(tx *store.Tx, session palyra.ID, by palyra.Principal) 
 	return nil
 }
 
-func ids(tx *store.Tx, query string, args ...any) ([]palyra.ID, error) {
-	var list []palyra.ID
+func ids[I ~string](tx *store.Tx, query string, args ...any) ([]I, error) {
+	var list []I
 	err := tx.Each(query, args, func(scan func(...any) error) error {
-		var id palyra.ID
+		var id I
 		err := scan(&id)
 		list = append(list, id)
 		return err

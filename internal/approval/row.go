@@ -49,7 +49,7 @@ func scanRecord(scan func(...any) error) (record, error) {
 }
 
 // getRecord reads the short row.
-func getRecord(tx *store.Tx, id palyra.ID) (record, error) {
+func getRecord(tx *store.Tx, id palyra.ApprovalID) (record, error) {
 	r, err := scanRecord(func(dest ...any) error {
 		return tx.Get(`SELECT `+recordColumns+` FROM approvals WHERE id = ?`, []any{id}, dest...)
 	})
@@ -61,7 +61,7 @@ func getRecord(tx *store.Tx, id palyra.ID) (record, error) {
 
 // withVotes reads the short row, the votes and the terms of the lease: all that
 // a decision is.
-func withVotes(tx *store.Tx, id palyra.ID) (record, error) {
+func withVotes(tx *store.Tx, id palyra.ApprovalID) (record, error) {
 	r, err := getRecord(tx, id)
 	if err != nil {
 		return record{}, err
@@ -84,7 +84,7 @@ func withVotes(tx *store.Tx, id palyra.ID) (record, error) {
 }
 
 // withDocuments reads everything.
-func withDocuments(tx *store.Tx, id palyra.ID) (record, int, error) {
+func withDocuments(tx *store.Tx, id palyra.ApprovalID) (record, int, error) {
 	r, err := withVotes(tx, id)
 	if err != nil {
 		return record{}, 0, err
@@ -105,7 +105,7 @@ func withDocuments(tx *store.Tx, id palyra.ID) (record, int, error) {
 	return r, len(plan) + len(prompt), nil
 }
 
-func getVotes(tx *store.Tx, id palyra.ID) ([]palyra.Vote, error) {
+func getVotes(tx *store.Tx, id palyra.ApprovalID) ([]palyra.Vote, error) {
 	var votes []palyra.Vote
 	err := tx.Each(`SELECT body FROM approval_votes WHERE approval_id = ? ORDER BY voted_at, id`, []any{id},
 		func(scan func(...any) error) error {
@@ -173,7 +173,7 @@ func decode(s string, v any) error {
 	return dec.Decode(v)
 }
 
-func noApproval(id palyra.ID) error {
+func noApproval(id palyra.ApprovalID) error {
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no approval %q", palyra.Clip(string(id), 64)).
 		WithRemedy("list the open ones with 'palyra approvals list --pending'")
 }

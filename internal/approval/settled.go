@@ -11,13 +11,13 @@ import (
 // whoever waits for it. f is called after the answer is durable, on the
 // committing goroutine: it must be quick and must not write. Register before the
 // desk is in use.
-func (d *Desk) OnSettled(f func(approval palyra.ID)) {
+func (d *Desk) OnSettled(f func(approval palyra.ApprovalID)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.settled = append(d.settled, f)
 }
 
-func (d *Desk) tellSettled(id palyra.ID) {
+func (d *Desk) tellSettled(id palyra.ApprovalID) {
 	d.mu.Lock()
 	told := d.settled
 	d.mu.Unlock()
@@ -27,7 +27,7 @@ func (d *Desk) tellSettled(id palyra.ID) {
 }
 
 // Settled reports whether an approval has its answer.
-func (d *Desk) Settled(ctx context.Context, id palyra.ID) (bool, error) {
+func (d *Desk) Settled(ctx context.Context, id palyra.ApprovalID) (bool, error) {
 	dec, err := d.decision(ctx, id)
 	return dec.Answer != palyra.AnswerPending, err
 }

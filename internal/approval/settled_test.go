@@ -12,9 +12,9 @@ import (
 
 func TestSettledIsToldAndKnown(t *testing.T) {
 	w := newWorld(t)
-	var told []palyra.ID
-	w.desk.OnSettled(func(id palyra.ID) { told = append(told, id) })
-	state := func(id palyra.ID, settled bool, pending int64) {
+	var told []palyra.ApprovalID
+	w.desk.OnSettled(func(id palyra.ApprovalID) { told = append(told, id) })
+	state := func(id palyra.ApprovalID, settled bool, pending int64) {
 		t.Helper()
 		got, err := w.desk.Settled(t.Context(), id)
 		if err != nil || got != settled {
@@ -43,7 +43,7 @@ func TestSettledIsToldAndKnown(t *testing.T) {
 	if len(told) != 2 || told[0] != a.ID || told[1] != b.ID {
 		t.Errorf("told %v", told)
 	}
-	if _, err := w.desk.Settled(t.Context(), newID()); palyra.CodeOf(err) != palyra.NotFound {
+	if _, err := w.desk.Settled(t.Context(), palyra.ApprovalID(newID())); palyra.CodeOf(err) != palyra.NotFound {
 		t.Errorf("no such approval: %v", err)
 	}
 }

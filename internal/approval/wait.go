@@ -10,7 +10,7 @@ import (
 
 // Wait returns the decision once the approval is settled, at once if it is; or
 // ctx's error when that ends first. The question does not care who waits.
-func (d *Desk) Wait(ctx context.Context, id palyra.ID) (palyra.Decision, error) {
+func (d *Desk) Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision, error) {
 	for {
 		// Listen first, then look: what is settled in between rings.
 		rung, stop := d.bells.listen(id)
@@ -32,7 +32,7 @@ func (d *Desk) Wait(ctx context.Context, id palyra.ID) (palyra.Decision, error) 
 	}
 }
 
-func (d *Desk) decision(ctx context.Context, id palyra.ID) (dec palyra.Decision, err error) {
+func (d *Desk) decision(ctx context.Context, id palyra.ApprovalID) (dec palyra.Decision, err error) {
 	err = d.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		r, err := withVotes(tx, id)
 		dec = r.Decision
@@ -44,7 +44,7 @@ func (d *Desk) decision(ctx context.Context, id palyra.ID) (dec palyra.Decision,
 // bells wake those who wait for an id.
 type bells struct {
 	mu sync.Mutex // a leaf lock
-	by map[palyra.ID]*bell
+	by map[palyra.ApprovalID]*bell
 }
 
 type bell struct {
@@ -53,11 +53,11 @@ type bell struct {
 }
 
 // listen returns a channel that closes at the next ring, and how to stop.
-func (b *bells) listen(id palyra.ID) (<-chan struct{}, func()) {
+func (b *bells) listen(id palyra.ApprovalID) (<-chan struct{}, func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.by == nil {
-		b.by = map[palyra.ID]*bell{}
+		b.by = map[palyra.ApprovalID]*bell{}
 	}
 	one := b.by[id]
 	if one == nil {
@@ -68,7 +68,7 @@ func (b *bells) listen(id palyra.ID) (<-chan struct{}, func()) {
 	return one.rung, func() { b.leave(id, one) }
 }
 
-func (b *bells) leave(id palyra.ID, one *bell) {
+func (b *bells) leave(id palyra.ApprovalID, one *bell) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if one.listeners--; one.listeners == 0 && b.by[id] == one {
@@ -77,7 +77,7 @@ func (b *bells) leave(id palyra.ID, one *bell) {
 }
 
 // ring wakes everyone who listens now.
-func (b *bells) ring(id palyra.ID) {
+func (b *bells) ring(id palyra.ApprovalID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if one := b.by[id]; one != nil {

@@ -66,7 +66,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		if !w.get(a.ID).Pending() || len(w.desk.bells.by) != 0 {
 			t.Error("the question or a bell changed with its waiter")
 		}
-		_, err := w.desk.Wait(t.Context(), newID())
+		_, err := w.desk.Wait(t.Context(), palyra.ApprovalID(newID()))
 		wantErr(t, err, palyra.NotFound, palyra.ReasonNotFound)
 	})
 }

@@ -87,7 +87,7 @@ func (d *Desk) snapshot(ctx context.Context, f Filter, tell func(Change) error) 
 	}
 }
 
-func (d *Desk) tellChange(ctx context.Context, f Filter, id palyra.ID, tell func(Change) error) error {
+func (d *Desk) tellChange(ctx context.Context, f Filter, id palyra.ApprovalID, tell func(Change) error) error {
 	var (
 		a    palyra.Approval
 		mine bool
@@ -119,7 +119,7 @@ type hub struct {
 }
 
 func (h *hub) join() *watcher {
-	w := &watcher{bell: make(chan struct{}, 1), queued: map[palyra.ID]struct{}{}}
+	w := &watcher{bell: make(chan struct{}, 1), queued: map[palyra.ApprovalID]struct{}{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watchers == nil {
@@ -135,7 +135,7 @@ func (h *hub) leave(w *watcher) {
 	delete(h.watchers, w)
 }
 
-func (h *hub) publish(id palyra.ID) {
+func (h *hub) publish(id palyra.ApprovalID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {
@@ -148,12 +148,12 @@ type watcher struct {
 	bell chan struct{}
 
 	mu     sync.Mutex
-	queue  []palyra.ID
-	queued map[palyra.ID]struct{}
+	queue  []palyra.ApprovalID
+	queued map[palyra.ApprovalID]struct{}
 	lagged bool
 }
 
-func (w *watcher) add(id palyra.ID) {
+func (w *watcher) add(id palyra.ApprovalID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.queued[id]; known || w.lagged {
@@ -173,7 +173,7 @@ func (w *watcher) add(id palyra.ID) {
 }
 
 // next waits for changes and takes them all.
-func (w *watcher) next(ctx context.Context) (changed []palyra.ID, lagged bool, err error) {
+func (w *watcher) next(ctx context.Context) (changed []palyra.ApprovalID, lagged bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -137,7 +137,7 @@ func TestWatchLosesNothingAroundItsSnapshot(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.ask(call(t, "src/a")), w.ask(call(t, "src/b"))
 	done := errors.New("done")
-	settled := map[palyra.ID]palyra.Answer{}
+	settled := map[palyra.ApprovalID]palyra.Answer{}
 	err := w.desk.Watch(t.Context(), Filter{}, func(c Change) error {
 		switch c.Kind {
 		case ChangeOpen:

@@ -94,7 +94,7 @@ func (s *Store) sweep(ctx context.Context) error {
 }
 
 // Keep stores data for a session. It is durable when Keep returns nil.
-func (s *Store) Keep(ctx context.Context, session, call palyra.ID, data []byte) (palyra.ID, error) {
+func (s *Store) Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error) {
 	size := int64(len(data))
 	if size > s.MaxBytes {
 		return "", palyra.Errorf(palyra.Exhausted, palyra.ReasonFileTooLarge, "an output of %d bytes is over the limit of %d for artifacts", size, s.MaxBytes).
@@ -121,7 +121,7 @@ func (s *Store) Keep(ctx context.Context, session, call palyra.ID, data []byte) 
 }
 
 // room refuses an artifact that would take a session over its share.
-func (s *Store) room(tx *store.Tx, session palyra.ID, size int64) error {
+func (s *Store) room(tx *store.Tx, session palyra.SessionID, size int64) error {
 	var used int64
 	if err := tx.Get(`SELECT COALESCE(SUM(size), 0) FROM artifacts WHERE session = ?`, []any{string(session)}, &used); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *Store) room(tx *store.Tx, session palyra.ID, size int64) error {
 // Read returns up to limit bytes of an artifact from offset on, and its size.
 // The artifact must be the session's; any other is not found, so that ids of
 // other sessions tell nothing.
-func (s *Store) Read(ctx context.Context, session, id palyra.ID, offset, limit int64) (data []byte, size int64, err error) {
+func (s *Store) Read(ctx context.Context, session palyra.SessionID, id palyra.ID, offset, limit int64) (data []byte, size int64, err error) {
 	var digest string
 	err = store.ErrNoRows
 	if ulid.Valid(string(id)) {

@@ -102,7 +102,10 @@ func TestOnlyTheSessionReads(t *testing.T) {
 	}
 	other := palyra.ID(ulid.New(time.Now()))
 	var texts []string
-	for _, c := range []struct{ session, id palyra.ID }{{"T", id}, {"", id}, {"S", other}, {"S", ""}, {"S", "../state.db"}, {"S", palyra.ID(strings.ToLower(string(id)))}} {
+	for _, c := range []struct {
+		session palyra.SessionID
+		id      palyra.ID
+	}{{"T", id}, {"", id}, {"S", other}, {"S", ""}, {"S", "../state.db"}, {"S", palyra.ID(strings.ToLower(string(id)))}} {
 		_, _, err := s.Read(t.Context(), c.session, c.id, 0, 10)
 		if palyra.CodeOf(err) != palyra.NotFound {
 			t.Errorf("%+v: %v", c, err)

@@ -49,7 +49,7 @@ func (v *verifier) outcome(text, body []byte) error {
 
 // askedAs reports whether a call would name that approval: the one it opened or
 // joined. A call that an earlier answer covered opened none.
-func askedAs(id palyra.ID, d *palyra.Decision) bool {
+func askedAs(id palyra.ApprovalID, d *palyra.Decision) bool {
 	if d == nil || d.Reused && id == "" {
 		return id == ""
 	}

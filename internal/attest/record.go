@@ -81,7 +81,7 @@ func (a *Attester) Get(ctx context.Context, id string) (palyra.Attestation, erro
 }
 
 // Envelope returns the text of a call's envelope, as it stands in its outcome.
-func (a *Attester) Envelope(tx *store.Tx, call palyra.ID) ([]byte, error) {
+func (a *Attester) Envelope(tx *store.Tx, call palyra.CallID) ([]byte, error) {
 	var raw []byte
 	err := tx.Get(`SELECT envelope FROM attestations WHERE call_id = ?`, []any{string(call)}, &raw)
 	if err == nil {

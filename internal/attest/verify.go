@@ -34,7 +34,7 @@ type Report struct {
 	AttestationID palyra.ID          `json:"attestation_id"`
 	StateID       string             `json:"state_id"` // the daemon's, by its own word
 	Digest        palyra.Digest      `json:"digest"`   // of the envelope, as in the journal's finished line
-	CallID        palyra.ID          `json:"call_id"`
+	CallID        palyra.CallID      `json:"call_id"`
 	Tool          string             `json:"tool"`
 	Principal     palyra.Principal   `json:"principal"`
 	PlanDigest    palyra.Digest      `json:"plan_digest"`

@@ -31,12 +31,12 @@ func finding(seq int64, format string, args ...any) *palyra.Finding {
 // Audit is one pass over a journal and its tables.
 type Audit struct {
 	now      time.Time
-	calls    map[palyra.ID]*callRecord
-	sessions map[palyra.ID]*sessionRecord
-	runs     map[palyra.ID]*runRecord
-	asked    map[palyra.ID]*question
+	calls    map[palyra.CallID]*callRecord
+	sessions map[palyra.SessionID]*sessionRecord
+	runs     map[palyra.RunID]*runRecord
+	asked    map[palyra.ApprovalID]*question
 	votes    map[palyra.ID]palyra.Vote
-	leases   map[palyra.ID]*leaseRecord
+	leases   map[palyra.LeaseID]*leaseRecord
 	keys     map[string]*key
 	places   map[string]place
 	turns    []activation
@@ -49,8 +49,8 @@ type Audit struct {
 // New begins an audit. now is when: a call that has not ended is overdue by it.
 func New(now time.Time) *Audit {
 	return &Audit{
-		now: now, calls: map[palyra.ID]*callRecord{}, sessions: map[palyra.ID]*sessionRecord{}, runs: map[palyra.ID]*runRecord{}, asked: map[palyra.ID]*question{},
-		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.ID]*leaseRecord{}, keys: map[string]*key{}, places: map[string]place{},
+		now: now, calls: map[palyra.CallID]*callRecord{}, sessions: map[palyra.SessionID]*sessionRecord{}, runs: map[palyra.RunID]*runRecord{}, asked: map[palyra.ApprovalID]*question{},
+		votes: map[palyra.ID]palyra.Vote{}, leases: map[palyra.LeaseID]*leaseRecord{}, keys: map[string]*key{}, places: map[string]place{},
 		postures: map[palyra.Digest]int64{}, servers: map[string]*server{}, access: newAccess(),
 	}
 }

@@ -240,15 +240,15 @@ func TestPolicyAndPostures(t *testing.T) {
 }
 
 // called is a call that was granted for a time, with its rows.
-func (b *bench) called(id palyra.ID, wall time.Duration) {
+func (b *bench) called(id palyra.CallID, wall time.Duration) {
 	b.Helper()
 	plan := palyra.Plan{Tool: "palyra.echo", Arguments: json.RawMessage(`{}`), Tier: palyra.TierBuiltin}
 	digest, err := plan.Digest()
 	b.must(err)
-	b.say(palyra.SessionOpened{Session: "S" + id, Principal: "agent:local", Workspace: "/w", Surface: "api"},
-		palyra.CallProposed{Call: id, Session: "S" + id, Principal: "agent:local", Tool: "palyra.echo", Input: "sha256:1"},
+	b.say(palyra.SessionOpened{Session: palyra.SessionID("S" + id), Principal: "agent:local", Workspace: "/w", Surface: "api"},
+		palyra.CallProposed{Call: id, Session: palyra.SessionID("S" + id), Principal: "agent:local", Tool: "palyra.echo", Input: "sha256:1"},
 		palyra.CallJudged{Call: id, Plan: digest, Effect: palyra.Allow}, palyra.CallGranted{Call: id, Plan: digest, WallMS: wall.Milliseconds()})
-	doc, err := json.Marshal(palyra.Call{ID: id, Proposal: palyra.Proposal{Principal: "agent:local", Session: "S" + id, Arguments: json.RawMessage(`{}`)}, Plan: plan, Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")}})
+	doc, err := json.Marshal(palyra.Call{ID: id, Proposal: palyra.Proposal{Principal: "agent:local", Session: palyra.SessionID("S" + id), Arguments: json.RawMessage(`{}`)}, Plan: plan, Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")}})
 	b.must(err)
 	b.insert("sessions", "id", "S"+string(id), "principal", "agent:local", "workspace", "/w", "door", "api", "name", string(id), "labels", "[]", "opened_at", 1, "used_at", 1, "calls", 1)
 	b.insert("calls", "id", string(id), "session", "S"+string(id), "principal", "agent:local", "tool", "palyra.echo", "state", "granted", "approval", "", "input", "sha256:1", "proposed_at", 1, "doc", doc)
@@ -307,14 +307,14 @@ func TestDocumentsThatWereShrunk(t *testing.T) {
 	digest := palyra.Digest(canon.Sum("plan/v1", raw))
 	sum := func(s string) palyra.Digest { return palyra.SumBytes([]byte(s)) }
 	for i, kept := range []palyra.Digest{sum("{}\x00{}\x00{\"diff_bytes\":9}"), ""} {
-		id, call := palyra.ID(fmt.Sprintf("Q%d", i)), palyra.ID(fmt.Sprintf("C%d", i))
-		b.say(palyra.SessionOpened{Session: "S" + call, Principal: "agent:local", Surface: "api"},
-			palyra.CallProposed{Call: call, Session: "S" + call, Principal: "agent:local", Tool: "t", Input: "sha256:1"}, palyra.CallJudged{Call: call, Plan: digest},
+		id, call := palyra.ApprovalID(fmt.Sprintf("Q%d", i)), palyra.CallID(fmt.Sprintf("C%d", i))
+		b.say(palyra.SessionOpened{Session: palyra.SessionID("S" + call), Principal: "agent:local", Surface: "api"},
+			palyra.CallProposed{Call: call, Session: palyra.SessionID("S" + call), Principal: "agent:local", Tool: "t", Input: "sha256:1"}, palyra.CallJudged{Call: call, Plan: digest},
 			palyra.ApprovalRequested{Approval: id, Call: call, Principal: "agent:local", Plan: digest, Need: palyra.Need{Votes: 1}, ExpiresAt: began},
 			palyra.ApprovalDecided{Approval: id, Call: call, Answer: palyra.AnswerDeny, Plan: digest, By: "user:alice", Kept: kept}, palyra.CallRefused{Call: call, Layer: "approval", Reason: "approval_denied"})
 		outcome, err := palyra.Outcome{
 			Outcome: palyra.OutcomeRefused, Tool: "t", Layer: "approval", ReasonCode: "approval_denied", ExitCode: palyra.ExitRefused,
-			SessionID: "S" + call, CallID: call, ApprovalID: id, PlanDigest: digest,
+			SessionID: palyra.SessionID("S" + call), CallID: call, ApprovalID: id, PlanDigest: digest,
 		}.Marshal()
 		b.must(err)
 		b.insert("sessions", "id", "S"+string(call), "principal", "agent:local", "workspace", "", "door", "api", "name", string(call), "labels", "[]", "opened_at", 1, "used_at", 1, "calls", 1)

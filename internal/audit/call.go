@@ -14,7 +14,7 @@ type callRecord struct {
 	seq      int64
 	state    palyra.State
 	plan     palyra.Digest
-	approval palyra.ID
+	approval palyra.ApprovalID
 	granted  time.Time
 	wall     time.Duration // that it may run; 0: its line does not say
 	finished *palyra.CallFinished
@@ -88,7 +88,7 @@ func keepPending(was, is palyra.State) palyra.State {
 
 // of changes what is said of a call. A line of one that was never proposed, or
 // that has ended, is a finding.
-func (a *Audit) of(seq int64, id palyra.ID, change func(*callRecord)) *palyra.Finding {
+func (a *Audit) of(seq int64, id palyra.CallID, change func(*callRecord)) *palyra.Finding {
 	c := a.calls[id]
 	if c == nil || c.state.Ended() {
 		return finding(seq, "it is about a call that was never proposed, or has ended")
@@ -111,7 +111,7 @@ func (a *Audit) holdCalls(tx *store.Tx) (*palyra.Finding, error) {
 	}
 	shelf := pack.NewShelf("call_bases")
 	err = tx.Each(`SELECT id, doc, outcome FROM calls`, nil, func(scan func(...any) error) error {
-		var id palyra.ID
+		var id palyra.CallID
 		var doc, outcome []byte
 		if err := scan(&id, &doc, &outcome); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (a *Audit) holdAttestations(tx *store.Tx) (*palyra.Finding, error) {
 	}
 	shelf := pack.NewShelf("attestation_bases")
 	err = tx.Each(`SELECT call_id, digest, envelope FROM attestations`, nil, func(scan func(...any) error) error {
-		var id palyra.ID
+		var id palyra.CallID
 		var digest palyra.Digest
 		var envelope []byte
 		if err := scan(&id, &digest, &envelope); err != nil {

@@ -53,7 +53,7 @@ func (a *Audit) hearQuestion(seq int64, e palyra.Event) *palyra.Finding {
 }
 
 // use takes a use of a lease.
-func (a *Audit) use(id palyra.ID) {
+func (a *Audit) use(id palyra.LeaseID) {
 	if l := a.leases[id]; l != nil {
 		l.used++
 	}
@@ -100,7 +100,7 @@ func (a *Audit) holdDocuments(tx *store.Tx) (*palyra.Finding, error) {
 		return f, err
 	}
 	err = tx.Each(`SELECT approval_id, plan, prompt, left_out FROM approval_documents`, nil, func(scan func(...any) error) error {
-		var id palyra.ID
+		var id palyra.ApprovalID
 		var plan, prompt, left string
 		if err := scan(&id, &plan, &prompt, &left); err != nil {
 			return err

@@ -16,7 +16,7 @@ const large = 64 << 10
 
 // document is what is looked at of a call's own.
 type document struct {
-	ID       palyra.ID       `json:"call_id"`
+	ID       palyra.CallID   `json:"call_id"`
 	Proposal palyra.Proposal `json:"proposal"`
 	Tool     palyra.Tool     `json:"tool"`
 	Plan     palyra.Plan     `json:"plan"`
@@ -138,11 +138,11 @@ func splitOutcome(text []byte) (body, attestation []byte) {
 // One holds the record of a single call against its lines.
 type One struct {
 	*Audit
-	id palyra.ID
+	id palyra.CallID
 }
 
 // Of begins an audit of one call: it is told that call's lines.
-func Of(id palyra.ID) One { return One{New(time.Time{}), id} }
+func Of(id palyra.CallID) One { return One{New(time.Time{}), id} }
 
 // Settle looks at the call's row, when every line was heard.
 func (o One) Settle(tx *store.Tx) (f *palyra.Finding, err error) {

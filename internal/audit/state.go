@@ -73,7 +73,7 @@ func (a *Audit) holdSessions(tx *store.Tx) (*palyra.Finding, error) {
 		return f, err
 	}
 	err = tx.Each(`SELECT id, workspace, labels FROM sessions`, nil, func(scan func(...any) error) error {
-		var id palyra.ID
+		var id palyra.SessionID
 		var workspace, text string
 		if err := scan(&id, &workspace, &text); err != nil {
 			return err

@@ -136,7 +136,7 @@ func approvalsShowCommand(inv *invocation.Invocation) *cobra.Command {
 			"everything as data.",
 		Example: "  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra approvals show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --full",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			p, err := c.Approval(ctx, palyra.ID(args[0]))
+			p, err := c.Approval(ctx, palyra.ApprovalID(args[0]))
 			if err != nil {
 				return err
 			}

@@ -34,7 +34,7 @@ func callsListCommand(inv *invocation.Invocation) *cobra.Command {
 			if state != "" && !slices.Contains(states(), state) {
 				return exit.Usagef("there is no state %q; the states are %s", state, strings.Join(states(), ", "))
 			}
-			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.State(state)
+			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.SessionID(session), palyra.State(state)
 			page, err := c.Calls(ctx, f)
 			if err != nil {
 				return err
@@ -73,7 +73,7 @@ func callsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "show ID", Short: "Show a call", Args: syntax.Takes("ID"),
 		Example: "  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3\n  palyra calls show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3 --json | jq .outcome",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			x, err := c.GetCall(ctx, palyra.ID(args[0]))
+			x, err := c.GetCall(ctx, palyra.CallID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func callsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "cancel ID", Short: "Cancel a call: a question is withdrawn, a run is stopped", Args: syntax.Takes("ID"),
 		Example: "  palyra calls cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			id := palyra.ID(args[0])
+			id := palyra.CallID(args[0])
 			if err := c.CancelCall(ctx, id); err != nil {
 				return err
 			}

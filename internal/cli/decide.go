@@ -40,7 +40,7 @@ func approvalsDecideCommand(inv *invocation.Invocation) *cobra.Command {
 			"  palyra approvals decide ID allow --scope timeboxed --ttl 30m --widen path_root\n" +
 			"  palyra approvals decide ID deny --reason 'not today' --digest sha256:…",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.ID, r.Answer = palyra.ID(args[0]), palyra.Answer(args[1])
+			r.ID, r.Answer = palyra.ApprovalID(args[0]), palyra.Answer(args[1])
 			r.Scope, r.TTL, r.Digest, r.Method = palyra.Scope(scope), time.Duration(ttl), palyra.Digest(digest), palyra.MethodCLI
 			r, err := question.Widely(r)
 			if err != nil {

@@ -133,9 +133,9 @@ func TestExecJSON(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	var event struct {
-		Event    string        `json:"event"`
-		Approval palyra.ID     `json:"approval_id"`
-		Plan     palyra.Digest `json:"plan_digest"`
+		Event    string            `json:"event"`
+		Approval palyra.ApprovalID `json:"approval_id"`
+		Plan     palyra.Digest     `json:"plan_digest"`
 	}
 	if json.Unmarshal([]byte(errs), &event) != nil || strings.Count(errs, "\n") != 1 || event.Event != "approval_requested" || event.Approval != "A1" || event.Plan != rpctest.Question.PlanDigest {
 		t.Errorf("stderr %s", errs)

@@ -30,7 +30,7 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "list", Short: "List leases", Args: syntax.Takes(),
 		Example: "  palyra leases list\n  palyra leases list --all --principal agent:local --json",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			f.Principal, f.Session = palyra.Principal(principal), palyra.ID(session)
+			f.Principal, f.Session = palyra.Principal(principal), palyra.SessionID(session)
 			page, err := c.Leases(ctx, f)
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ func leasesShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "show ID", Short: "Show a lease and its terms", Args: syntax.Takes("ID"), ValidArgsFunction: completeLeases(inv),
 		Example: "  palyra leases show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			l, err := c.Lease(ctx, palyra.ID(args[0]))
+			l, err := c.Lease(ctx, palyra.LeaseID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func leasesRevokeCommand(inv *invocation.Invocation) *cobra.Command {
 		ValidArgsFunction: completeLeases(inv),
 		Example:           "  palyra leases revoke 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			l, err := c.RevokeLease(ctx, palyra.ID(args[0]))
+			l, err := c.RevokeLease(ctx, palyra.LeaseID(args[0]))
 			if err != nil {
 				return err
 			}

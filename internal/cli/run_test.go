@@ -222,7 +222,7 @@ func TestRunsCommands(t *testing.T) {
 func TestRunAsksInPlace(t *testing.T) {
 	rpctest.Question = pendingQuestion()
 	s := openStage(t, nil)
-	asked := func(id palyra.ID) palyra.TapeEntry {
+	asked := func(id palyra.ApprovalID) palyra.TapeEntry {
 		return palyra.TapeEntry{ApprovalRequested: &palyra.TapeRequested{Call: "C1", Approval: id, Plan: rpctest.Question.PlanDigest, Summary: "run it"}}
 	}
 	tape := s.write(palyra.TapeEntry{RunAccepted: &palyra.TapeAccepted{Title: "x"}}, asked("A1"))

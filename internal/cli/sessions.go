@@ -53,7 +53,7 @@ func sessionsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "show ID", Short: "Show a session", Args: syntax.Takes("ID"), ValidArgsFunction: inv.CompleteSessions,
 		Example: "  palyra sessions show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			s, err := c.Session(ctx, palyra.ID(args[0]))
+			s, err := c.Session(ctx, palyra.SessionID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func sessionsCloseCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "close ID", Short: "Close a session and end its grants", Args: syntax.Takes("ID"), ValidArgsFunction: inv.CompleteSessions,
 		Example: "  palyra sessions close 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			id := palyra.ID(args[0])
+			id := palyra.SessionID(args[0])
 			if err := c.CloseSession(ctx, id); err != nil {
 				return err
 			}

@@ -48,14 +48,14 @@ type stage struct {
 	looked atomic.Int64 // how often a call was looked at
 
 	mu      sync.Mutex
-	calls   map[palyra.ID]*played
+	calls   map[palyra.CallID]*played
 	started chan *played
 	answer  chan palyra.Answer
 }
 
 // played is one call on the stage.
 type played struct {
-	id     palyra.ID
+	id     palyra.CallID
 	ctx    context.Context // ends when the call is cancelled
 	cancel context.CancelFunc
 	p      palyra.Proposal
@@ -75,7 +75,7 @@ func openStage(t *testing.T, play func(*played) palyra.Outcome) *stage {
 	fatal(t, err)
 	s := &stage{
 		t: t, home: filepath.Join(dir, "home"), work: filepath.Join(dir, "work"), play: play,
-		calls: map[palyra.ID]*played{}, started: make(chan *played, 8), answer: make(chan palyra.Answer, 1),
+		calls: map[palyra.CallID]*played{}, started: make(chan *played, 8), answer: make(chan palyra.Answer, 1),
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for _, d := range []string{s.home, s.work, filepath.Join(s.home, "run")} {
@@ -247,12 +247,12 @@ func (s *stage) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (p
 }
 
 // Watch implements tools.Calls.
-func (s *stage) Watch(_ context.Context, id palyra.ID, _ palyra.Watch) (palyra.Outcome, error) {
+func (s *stage) Watch(_ context.Context, id palyra.CallID, _ palyra.Watch) (palyra.Outcome, error) {
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil
 }
 
 // Send implements tools.Calls.
-func (s *stage) Send(ctx context.Context, id palyra.ID, _ palyra.Reach, f palyra.Feed) error {
+func (s *stage) Send(ctx context.Context, id palyra.CallID, _ palyra.Reach, f palyra.Feed) error {
 	s.mu.Lock()
 	x := s.calls[id]
 	s.mu.Unlock()
@@ -273,7 +273,7 @@ func (s *stage) Send(ctx context.Context, id palyra.ID, _ palyra.Reach, f palyra
 }
 
 // Cancel implements tools.Calls.
-func (s *stage) Cancel(_ context.Context, id palyra.ID) error {
+func (s *stage) Cancel(_ context.Context, id palyra.CallID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[id].cancel()
@@ -281,7 +281,7 @@ func (s *stage) Cancel(_ context.Context, id palyra.ID) error {
 }
 
 // Get implements tools.Calls.
-func (s *stage) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+func (s *stage) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.calls[id]
@@ -291,12 +291,12 @@ func (s *stage) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 }
 
 // List implements tools.Calls.
-func (s *stage) List(context.Context, palyra.CallFilter) ([]*palyra.Call, palyra.ID, error) {
+func (s *stage) List(context.Context, palyra.CallFilter) ([]*palyra.Call, palyra.CallID, error) {
 	return nil, "", nil
 }
 
 // Held implements tools.Record. Only GetCall asks.
-func (s *stage) Held(context.Context, palyra.ID) error {
+func (s *stage) Held(context.Context, palyra.CallID) error {
 	s.looked.Add(1)
 	return nil
 }

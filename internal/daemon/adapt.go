@@ -35,11 +35,13 @@ type callsPart struct {
 }
 
 // Held holds the record of a call against its lines.
-func (p callsPart) Held(ctx context.Context, id palyra.ID) error { return heldCall(p.journal)(ctx, id) }
+func (p callsPart) Held(ctx context.Context, id palyra.CallID) error {
+	return heldCall(p.journal)(ctx, id)
+}
 
 // heldCall holds records of calls against the lines of a journal.
-func heldCall(j *journal.Journal) func(context.Context, palyra.ID) error {
-	return func(ctx context.Context, id palyra.ID) error {
+func heldCall(j *journal.Journal) func(context.Context, palyra.CallID) error {
+	return func(ctx context.Context, id palyra.CallID) error {
 		f, err := j.AuditCall(ctx, id, audit.Of(id))
 		if err != nil || f == nil {
 			return err
@@ -68,7 +70,7 @@ func (p deskPart) List(ctx context.Context, f wire.ApprovalFilter) (wire.Approva
 	return wire.ApprovalPage{Approvals: page, Next: next}, err
 }
 
-func (p deskPart) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+func (p deskPart) Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
 	return p.d.desk.Get(ctx, id)
 }
 

@@ -150,7 +150,7 @@ func TestExplain(t *testing.T) {
 	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	for _, id := range []palyra.ID{out.CallID, out.ApprovalID} {
+	for _, id := range []palyra.ID{palyra.ID(out.CallID), palyra.ID(out.ApprovalID)} {
 		why, err := part.Explain(t.Context(), id, palyra.Proposal{})
 		if err != nil || why.PlanDigest != out.PlanDigest || why.Verdict.Effect != palyra.Ask {
 			t.Errorf("%s: %+v, %v", id, why, err)
@@ -161,7 +161,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why, err := part.Explain(t.Context(), refused.CallID, palyra.Proposal{}); err != nil || why.Layer != palyra.LayerCatalog || why.Reason != refused.Reason ||
+	if why, err := part.Explain(t.Context(), palyra.ID(refused.CallID), palyra.Proposal{}); err != nil || why.Layer != palyra.LayerCatalog || why.Reason != refused.Reason ||
 		why.Remedy != refused.Remedy || why.ReasonCode != palyra.ReasonUnknownTool || why.Verdict.Effect != palyra.Deny {
 		t.Errorf("a call that policy never saw: %+v, %v", why, err)
 	}

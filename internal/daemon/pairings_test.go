@@ -42,7 +42,7 @@ func TestAQuestionEndsWithItsMachine(t *testing.T) {
 	asked, leaveLater := context.WithCancel(t.Context())
 	defer leaveLater()
 	for id, ctx := range map[palyra.ID]context.Context{"P1": gone, "P2": asked} {
-		if _, err := d.devices.Ask(ctx, aCandidate(t, d, id, "m-"+string(id[1:])), func(palyra.ID) { leaveLater() }); err == nil {
+		if _, err := d.devices.Ask(ctx, aCandidate(t, d, id, "m-"+string(id[1:])), func(palyra.ApprovalID) { leaveLater() }); err == nil {
 			t.Error("it is a device")
 		}
 		if n, err := d.desk.CountPending(t.Context()); err != nil || n != 0 {

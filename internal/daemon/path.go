@@ -144,8 +144,8 @@ func (d *Daemon) openCalls(p *path) (err error) {
 	p.ledger.Budget(d.Settings.ToolCall.DailyBytes)
 	d.sessions, err = run.NewSessions(run.SessionConfig{
 		DB: d.db, Journal: d.journal, Now: now, Idle: d.Settings.Sessions.Idle(),
-		OnClose: []func(*store.Tx, palyra.ID, string) error{
-			func(tx *store.Tx, id palyra.ID, by string) error {
+		OnClose: []func(*store.Tx, palyra.SessionID, string) error{
+			func(tx *store.Tx, id palyra.SessionID, by string) error {
 				return d.desk.EndSession(tx, id, palyra.Principal(by))
 			},
 		},
@@ -173,10 +173,10 @@ func (d *Daemon) openCalls(p *path) (err error) {
 }
 
 // Output implements sandbox.Streams: whoever follows the call hears it.
-func (p *path) Output(call palyra.ID, c palyra.Chunk) { p.calls.Output(call, c) }
+func (p *path) Output(call palyra.CallID, c palyra.Chunk) { p.calls.Output(call, c) }
 
 // Feed implements sandbox.Streams.
-func (p *path) Feed(call palyra.ID) (<-chan palyra.Feed, bool) { return p.calls.Feed(call) }
+func (p *path) Feed(call palyra.CallID) (<-chan palyra.Feed, bool) { return p.calls.Feed(call) }
 
 // Run implements gate.Runner: the plan's tier says who runs it.
 func (p *path) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra.Result {

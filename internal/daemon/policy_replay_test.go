@@ -117,7 +117,7 @@ func (p *recordedPast) call(tb testing.TB, e ending, n int) (*palyra.Call, []pal
 			tb.Error(err)
 		}
 	}
-	c.ID, c.State, c.Proposed = newID(), e.state, now()
+	c.ID, c.State, c.Proposed = palyra.CallID(newID()), e.state, now()
 	c.Finished = c.Proposed
 	pr := c.Proposal
 	v := p.d.policy.Judge(ctx, palyra.Request{Principal: pr.Principal, Owner: pr.Owner, Session: pr.Session, Surface: pr.Surface, Tool: c.Tool, Plan: c.Plan})

@@ -41,7 +41,7 @@ func (d *Daemon) openRuns(p *path) (err error) {
 	p.runs, err = run.NewRuns(run.RunsConfig{
 		DB: d.db, Journal: d.journal, Calls: p.calls, Sessions: d.sessions, Driver: loop, Now: now, Log: d.Log,
 		Limits: palyra.Budget{Calls: c.MaxCallsPerRun, WallMS: c.RunTimeoutMS, OutputBytes: c.RunOutputBytes, Parallel: c.ParallelCalls},
-		Pace:   func(id palyra.ID) (time.Duration, bool) { return d.limits.Take(limit.Propose, "run:"+string(id)) },
+		Pace:   func(id palyra.RunID) (time.Duration, bool) { return d.limits.Take(limit.Propose, "run:"+string(id)) },
 	})
 	return err
 }
@@ -73,6 +73,6 @@ func (p runsPart) Start(ctx context.Context, r runsvc.StartRequest) (_ palyra.Ru
 	}
 	return p.Runs.Start(ctx, run.StartRequest{
 		Principal: r.Principal, Owner: r.Owner, PeerUID: r.PeerUID, Surface: r.Surface, Provider: r.Provider, Input: []byte(r.Input), Title: r.Title,
-		Workspace: r.Workspace, Session: palyra.ID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within, Credential: r.Credential,
+		Workspace: r.Workspace, Session: palyra.SessionID(r.Session), Key: r.Key, Budget: r.Budget, NoWait: r.NoWait, Within: r.Within, Credential: r.Credential,
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-func explained(t *testing.T, d *Daemon, id palyra.ID, p palyra.Proposal) wire.Explanation {
+func explained[I ~string](t *testing.T, d *Daemon, id I, p palyra.Proposal) wire.Explanation {
 	t.Helper()
-	e, err := d.explainer().Explain(t.Context(), id, p)
+	e, err := d.explainer().Explain(t.Context(), palyra.ID(id), p)
 	if err != nil {
 		t.Fatal(err)
 	}

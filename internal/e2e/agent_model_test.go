@@ -79,7 +79,7 @@ func (d *daemon) askModel(prompt string) palyra.Run {
 }
 
 // told follows a run to its end.
-func (d *daemon) told(id palyra.ID) (palyra.Run, []palyra.TapeEntry) {
+func (d *daemon) told(id palyra.RunID) (palyra.Run, []palyra.TapeEntry) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()

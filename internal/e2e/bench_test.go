@@ -148,7 +148,7 @@ func BenchmarkStop(b *testing.B) {
 			}
 			run := d.shell(line)
 			var took []time.Duration
-			stop := func(i int, call palyra.ID) {
+			stop := func(i int, call palyra.CallID) {
 				d.started(file, int64(2*(i+1)))
 				t := time.Now()
 				if err := agent.CancelCall(b.Context(), call); err != nil {
@@ -166,7 +166,7 @@ func BenchmarkStop(b *testing.B) {
 			stop(0, call)
 			<-ch
 			for i := range min(b.N, 20) {
-				accepted := make(chan palyra.ID, 1)
+				accepted := make(chan palyra.CallID, 1)
 				end := make(chan error, 1)
 				go func() {
 					_, err := agent.Call(b.Context(), run, func(e client.CallEvent) {

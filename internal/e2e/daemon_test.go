@@ -260,8 +260,8 @@ func (d *daemon) entries() []palyra.Entry {
 }
 
 // granted returns the calls that have a granted line.
-func (d *daemon) granted() map[palyra.ID]bool {
-	m := map[palyra.ID]bool{}
+func (d *daemon) granted() map[palyra.CallID]bool {
+	m := map[palyra.CallID]bool{}
 	for _, e := range d.entries() {
 		if e.Kind == "call.granted" {
 			m[e.Call] = true

@@ -40,9 +40,9 @@ func request(d *daemon, tool string, args map[string]any) client.CallRequest {
 }
 
 // begin proposes a call and returns when it is on record.
-func begin(ctx context.Context, t *testing.T, c *client.Client, r client.CallRequest) (palyra.ID, <-chan answer) {
+func begin(ctx context.Context, t *testing.T, c *client.Client, r client.CallRequest) (palyra.CallID, <-chan answer) {
 	t.Helper()
-	id, ch := make(chan palyra.ID, 1), make(chan answer, 1)
+	id, ch := make(chan palyra.CallID, 1), make(chan answer, 1)
 	go func() {
 		out, err := c.Call(ctx, r, func(e client.CallEvent) {
 			if e.Accepted != nil {
@@ -61,7 +61,7 @@ func begin(ctx context.Context, t *testing.T, c *client.Client, r client.CallReq
 }
 
 // running waits until a call has been granted.
-func running(ctx context.Context, t *testing.T, c *client.Client, id palyra.ID) {
+func running(ctx context.Context, t *testing.T, c *client.Client, id palyra.CallID) {
 	t.Helper()
 	for {
 		x, err := c.GetCall(ctx, id)
@@ -112,7 +112,7 @@ func TestHostileSearchEnds(t *testing.T) {
 		t.Errorf("by cancel, after %s: %+v", time.Since(start), cancelled)
 	}
 
-	var id palyra.ID
+	var id palyra.CallID
 	for range 4 {
 		id, _ = begin(t.Context(), t, agent, search)
 	}

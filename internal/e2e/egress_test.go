@@ -208,7 +208,7 @@ func TestAHostIsAskedForOnTheWay(t *testing.T) {
 		out palyra.Outcome
 		err error
 	}
-	asked, ch := make(chan palyra.ID, 8), make(chan ending, 1)
+	asked, ch := make(chan palyra.ApprovalID, 8), make(chan ending, 1)
 	go func() {
 		out, err := agent.Call(t.Context(), r, func(e client.CallEvent) {
 			if e.ApprovalRequested != nil {
@@ -293,8 +293,8 @@ func TestRunsThatWaitForOneHostShareAQuestion(t *testing.T) {
 	d.guarded(w)
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	ended := make(chan palyra.Outcome, 2)
-	hosts := map[palyra.ID]int{}
-	asked := make(chan palyra.ID, 8)
+	hosts := map[palyra.ApprovalID]int{}
+	asked := make(chan palyra.ApprovalID, 8)
 	for _, name := range []string{"one", "two"} {
 		raw, _ := json.Marshal(map[string]any{"script": "echo " + name + "; at=http://" + w.web + "/; curl -sS --max-time 60 $at", "tier": "c"})
 		r := client.CallRequest{Tool: "palyra.process.run", Arguments: raw, Workspace: d.work, Surface: palyra.SurfaceCLI}
@@ -351,7 +351,7 @@ func TestRunsThatWaitForOneHostShareAQuestion(t *testing.T) {
 }
 
 // approval looks a question up, whole.
-func (d *daemon) approval(person *client.Client, id palyra.ID) palyra.Approval {
+func (d *daemon) approval(person *client.Client, id palyra.ApprovalID) palyra.Approval {
 	d.t.Helper()
 	a, err := person.Approval(d.t.Context(), id)
 	if err != nil {

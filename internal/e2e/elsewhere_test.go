@@ -192,7 +192,7 @@ func (o *offer) gone() {
 }
 
 // approval waits until a person is asked.
-func (o *offer) approval() palyra.ID {
+func (o *offer) approval() palyra.ApprovalID {
 	o.t.Helper()
 	now, ok := o.until(func(p palyra.Pairing) bool { return p.Approval != "" })
 	if !ok {
@@ -218,7 +218,7 @@ func (m *elsewhere) joining(ctx context.Context, name string, q client.JoinReque
 }
 
 // answer decides a question as whoever c is.
-func answerTo(ctx context.Context, c *client.Client, id palyra.ID, yes palyra.Answer) error {
+func answerTo(ctx context.Context, c *client.Client, id palyra.ApprovalID, yes palyra.Answer) error {
 	a, err := c.Approval(ctx, id)
 	if err != nil {
 		return err

@@ -117,9 +117,9 @@ func execIsAttested(t *testing.T, tier, executor, network string) {
 	}
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	var event struct {
-		Event    string        `json:"event"`
-		Approval palyra.ID     `json:"approval_id"`
-		Plan     palyra.Digest `json:"plan_digest"`
+		Event    string            `json:"event"`
+		Approval palyra.ApprovalID `json:"approval_id"`
+		Plan     palyra.Digest     `json:"plan_digest"`
 	}
 	if err != nil || json.Unmarshal([]byte(line), &event) != nil || event.Event != "approval_requested" {
 		t.Fatalf("stderr while it waits: %q, %v", line, err)
@@ -443,7 +443,7 @@ func TestKilledDuringRuns(t *testing.T) {
 		if i == times-1 {
 			break
 		}
-		accepted := make(chan palyra.ID, 1)
+		accepted := make(chan palyra.CallID, 1)
 		go func() {
 			_, _ = d.client(client.AgentDoor).Call(context.WithoutCancel(t.Context()), run, func(e client.CallEvent) {
 				if e.Accepted != nil {

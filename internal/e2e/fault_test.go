@@ -30,7 +30,7 @@ func story(ctx context.Context, d *daemon) error {
 	if _, err := agent.Call(ctx, echo("hello"), nil); err != nil {
 		return err
 	}
-	var lease palyra.ID
+	var lease palyra.LeaseID
 	for _, step := range []struct {
 		file   string
 		answer client.DecideRequest
@@ -70,7 +70,7 @@ func twoRuns(ctx context.Context, d *daemon, agent, person *client.Client) error
 			return err
 		}
 		asked := errors.New("asked")
-		var id palyra.ID
+		var id palyra.ApprovalID
 		err = agent.AttachRun(ctx, r.ID, 0, func(e palyra.TapeEntry) error {
 			if e.ApprovalRequested == nil {
 				return nil
@@ -137,7 +137,7 @@ func household(ctx context.Context, person *client.Client) error {
 }
 
 // question proposes a call and returns its open approval and its answer to come.
-func question(ctx context.Context, agent, person *client.Client, r client.CallRequest) (palyra.Approval, palyra.ID, <-chan answer, error) {
+func question(ctx context.Context, agent, person *client.Client, r client.CallRequest) (palyra.Approval, palyra.CallID, <-chan answer, error) {
 	news := make(chan client.CallEvent, 8)
 	ch := make(chan answer, 1)
 	go func() {
@@ -145,7 +145,7 @@ func question(ctx context.Context, agent, person *client.Client, r client.CallRe
 		ch <- answer{out, err}
 		close(news)
 	}()
-	var call palyra.ID
+	var call palyra.CallID
 	for e := range news {
 		if e.Accepted != nil {
 			call = e.Accepted.CallID

@@ -14,7 +14,7 @@ import (
 )
 
 // sessionLabels is what 'palyra sessions show --json' says of a session.
-func (d *daemon) sessionLabels(id palyra.ID) []string {
+func (d *daemon) sessionLabels(id palyra.SessionID) []string {
 	d.t.Helper()
 	cmd := exec.Command(bin(d.t, "palyra"), "sessions", "show", string(id), "--json")
 	cmd.Env = append(os.Environ(), "PALYRA_HOME="+d.home)
@@ -32,7 +32,7 @@ func (d *daemon) sessionLabels(id palyra.ID) []string {
 }
 
 // judgedLabels is what policy was told of a call's session.
-func (d *daemon) judgedLabels(call palyra.ID) []string {
+func (d *daemon) judgedLabels(call palyra.CallID) []string {
 	d.t.Helper()
 	why, err := d.client(client.OperatorDoor).Why(d.t.Context(), client.WhyRequest{Call: call})
 	if err != nil {

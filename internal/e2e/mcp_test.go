@@ -256,7 +256,7 @@ func TestTypeScriptClient(t *testing.T) {
 }
 
 // settled waits until a question was withdrawn.
-func settled(t *testing.T, person *client.Client, id palyra.ID) {
+func settled(t *testing.T, person *client.Client, id palyra.ApprovalID) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitMost)
 	defer cancel()

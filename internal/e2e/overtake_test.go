@@ -29,7 +29,7 @@ func TestOneAnswerForEditsUnderWay(t *testing.T) {
 }
 
 // threeEdits proposes three writes in one session, each of which asks.
-func (d *daemon) threeEdits(t *testing.T, session string) (questions []palyra.Approval, calls []palyra.ID, ends []<-chan answer) {
+func (d *daemon) threeEdits(t *testing.T, session string) (questions []palyra.Approval, calls []palyra.CallID, ends []<-chan answer) {
 	t.Helper()
 	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
 	for i := range 3 {
@@ -67,23 +67,23 @@ func (d *daemon) editsUnderWay(t *testing.T) {
 	if err := d.goOn(questions[1]); err != nil {
 		t.Fatal(err)
 	}
-	var lease palyra.ID
+	var grant palyra.GrantID
 	for i, ch := range ends {
 		end := <-ch
-		if end.err != nil || end.out.Outcome != palyra.OutcomeFinished || end.out.ApprovalID != questions[1].ID || lease != "" && end.out.GrantID != lease {
+		if end.err != nil || end.out.Outcome != palyra.OutcomeFinished || end.out.ApprovalID != questions[1].ID || grant != "" && end.out.GrantID != grant {
 			t.Errorf("call %d: %+v %v", i, end.out, end.err)
 		}
-		lease = end.out.GrantID
+		grant = end.out.GrantID
 		if i == 2 {
 			checkEvidence(t, d, person, end.out)
 		}
 	}
 	d.noneOpen(t)
 	a, err := person.Approval(t.Context(), questions[0].ID)
-	if err != nil || !a.Decision.Overtaken() || a.Decision.Lease != lease || len(a.Votes) != 0 {
+	if err != nil || !a.Decision.Overtaken() || a.Decision.Lease != palyra.LeaseID(grant) || len(a.Votes) != 0 {
 		t.Errorf("the question that was overtaken: %+v %v", a.Decision, err)
 	}
-	if out, err := d.palyra("approvals", "show", string(a.ID)).CombinedOutput(); err != nil || !strings.Contains(string(out), "covered by grant "+string(lease)) {
+	if out, err := d.palyra("approvals", "show", string(a.ID)).CombinedOutput(); err != nil || !strings.Contains(string(out), "covered by grant "+string(grant)) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	d.verify()
@@ -99,7 +99,7 @@ func (d *daemon) hooksUnderWay(t *testing.T) {
 			said <- fmt.Sprint(says.Specific.Decision, code, errs)
 		}()
 	}
-	open := map[palyra.ID]palyra.Approval{}
+	open := map[palyra.ApprovalID]palyra.Approval{}
 	err := person.WatchApprovals(t.Context(), func(a palyra.Approval) error {
 		if open[a.ID] = a; len(open) == 3 {
 			return os.ErrExist

@@ -33,7 +33,7 @@ type whyAnswer struct {
 	Policies   []palyra.PolicyHit `json:"policies"`
 	Flips      []client.Flip      `json:"flips"`
 	Context    map[string]any     `json:"context"`
-	CallID     palyra.ID          `json:"call_id"`
+	CallID     palyra.CallID      `json:"call_id"`
 }
 
 // why asks the built command about something.

@@ -80,8 +80,9 @@ func (d *daemon) byHand() *client.Client {
 
 // runningCall is a call that was approved and goes on.
 type runningCall struct {
-	id, session palyra.ID
-	end         <-chan answer
+	id      palyra.CallID
+	session palyra.SessionID
+	end     <-chan answer
 }
 
 // fedLive proposes what is fed while it runs, has it approved, and returns when it
@@ -219,7 +220,7 @@ say("me", ask("AccessService", "WhoAmI", {}))
 
 // afterTheRoom looks at what is left: whoever started a room sees what came out of
 // it, feeds their own terminal, each input with a line, and cancels it.
-func (d *daemon) afterTheRoom(t *testing.T, person, by *client.Client, victim runningCall, room palyra.ID) {
+func (d *daemon) afterTheRoom(t *testing.T, person, by *client.Client, victim runningCall, room palyra.CallID) {
 	t.Helper()
 	if err := by.SendInput(t.Context(), victim.id, palyra.Feed{Data: []byte("exit 3\n")}); err != nil {
 		t.Fatal(err)

@@ -114,10 +114,10 @@ func TestRecordsOfCallsAreHeldByTheJournal(t *testing.T) {
 	if err := c.verify(); err != nil {
 		t.Fatalf("as it was left: %v", err)
 	}
-	given := palyra.ID(c.list(`SELECT id FROM calls WHERE state='cancelled'`)[0])
+	given := palyra.CallID(c.list(`SELECT id FROM calls WHERE state='cancelled'`)[0])
 	type change struct {
 		name, column string
-		call         palyra.ID
+		call         palyra.CallID
 		change       func(map[string]any)
 	}
 	last := []change{

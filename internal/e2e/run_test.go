@@ -48,7 +48,7 @@ func (d *daemon) startRun(text string) palyra.Run {
 }
 
 // attach reads a tape to its end.
-func attach(ctx context.Context, c *client.Client, id palyra.ID, after int64) ([]palyra.TapeEntry, error) {
+func attach(ctx context.Context, c *client.Client, id palyra.RunID, after int64) ([]palyra.TapeEntry, error) {
 	var tape []palyra.TapeEntry
 	err := c.AttachRun(ctx, id, after, func(e palyra.TapeEntry) error {
 		tape = append(tape, e)

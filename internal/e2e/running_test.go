@@ -18,8 +18,8 @@ func TestRunningIsTold(t *testing.T) {
 	d := newDaemon(t)
 	d.mustStart()
 	agent := d.client(client.AgentDoor)
-	hear := func(into *[]string, id chan<- palyra.ID) func(client.CallEvent) {
-		var call palyra.ID
+	hear := func(into *[]string, id chan<- palyra.CallID) func(client.CallEvent) {
+		var call palyra.CallID
 		return func(e client.CallEvent) {
 			switch {
 			case e.Accepted != nil:
@@ -32,7 +32,7 @@ func TestRunningIsTold(t *testing.T) {
 		}
 	}
 	var first, late []string
-	running, again, ends := make(chan palyra.ID, 2), make(chan palyra.ID, 2), make(chan error, 2)
+	running, again, ends := make(chan palyra.CallID, 2), make(chan palyra.CallID, 2), make(chan error, 2)
 	go func() {
 		_, err := agent.Call(t.Context(), client.CallRequest{
 			Tool: "palyra.sleep", Arguments: json.RawMessage(`{"duration_ms":60000}`), Workspace: d.work,

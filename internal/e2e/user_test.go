@@ -46,8 +46,8 @@ func ordinaryDaemon(t *testing.T, tier, executor string) {
 	}
 	line, _ := bufio.NewReader(stderr).ReadString('\n')
 	var event struct {
-		Approval palyra.ID     `json:"approval_id"`
-		Plan     palyra.Digest `json:"plan_digest"`
+		Approval palyra.ApprovalID `json:"approval_id"`
+		Plan     palyra.Digest     `json:"plan_digest"`
 	}
 	if err := json.Unmarshal([]byte(line), &event); err != nil {
 		t.Fatalf("%q: %v", line, err)

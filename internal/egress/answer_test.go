@@ -85,7 +85,7 @@ func TestAnAnswerThatIsTakenBack(t *testing.T) {
 	p.say <- Answer{Grant: "second"}
 	b.reach(doorConnect)
 	p.were(t, 2)
-	grants := map[palyra.ID]int{}
+	grants := map[palyra.GrantID]int{}
 	for _, f := range b.end() {
 		grants[f.Grant]++
 	}

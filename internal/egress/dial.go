@@ -29,7 +29,7 @@ type permit struct {
 }
 
 // grant is that of the answer that let the target through.
-func (p permit) grant() palyra.ID {
+func (p permit) grant() palyra.GrantID {
 	if p.answer == nil {
 		return ""
 	}

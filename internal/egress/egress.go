@@ -62,7 +62,7 @@ type Ask func(ctx context.Context, c *palyra.Call, host string, port int) (Answe
 // end when it is taken back.
 type Answer struct {
 	Until   time.Time       // zero: as long as the run
-	Grant   palyra.ID       // the grant of the call that allowed it
+	Grant   palyra.GrantID  // the grant of the call that allowed it
 	Revoked <-chan struct{} // closed when it is taken back; nil: never
 }
 

@@ -31,7 +31,7 @@ type Calls interface {
 	// Call walks a proposal through the gate and returns its outcome.
 	Call(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// Cancel ends a call.
-	Cancel(ctx context.Context, id palyra.ID) error
+	Cancel(ctx context.Context, id palyra.CallID) error
 }
 
 // Remote is the listener for devices. All three may be called at any time.
@@ -66,7 +66,7 @@ type Devices struct {
 
 	mu       sync.Mutex           // guards what follows
 	waiting  map[palyra.ID]string // by pairing, the key of the machine that waits for the answer
-	issued   map[palyra.ID]pairing.Issued
+	issued   map[palyra.CallID]pairing.Issued
 	offering map[string]int // keys that asked for the code that is shown
 
 	adjusting sync.Mutex // held while the door opens or closes
@@ -74,7 +74,7 @@ type Devices struct {
 
 // New opens the authority and the office. Nobody can come in before Serve.
 func New(ctx context.Context, c Config) (v *Devices, err error) {
-	v = &Devices{Config: c, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.ID]pairing.Issued{}}
+	v = &Devices{Config: c, offering: map[string]int{}, waiting: map[palyra.ID]string{}, issued: map[palyra.CallID]pairing.Issued{}}
 	keys := c.Settings.Paths.Keys
 	v.Authority, err = ca.Open(ctx, ca.Config{
 		Keeper: ca.Files(keys), Certs: filepath.Join(keys, "authorities"), Days: int(c.Settings.Remote.CertificateDays), Now: c.Now,

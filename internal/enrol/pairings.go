@@ -22,7 +22,7 @@ func (v *Devices) Tool() device.Config {
 // register makes a device known that a person said yes to. Its certificate waits
 // for the office, which hands it over; without a machine that waits for it nothing
 // is made known, however old the question is that was answered.
-func (v *Devices) register(ctx context.Context, call palyra.ID, p device.Pairing) (palyra.Device, error) {
+func (v *Devices) register(ctx context.Context, call palyra.CallID, p device.Pairing) (palyra.Device, error) {
 	if !v.waits(p) {
 		return palyra.Device{}, palyra.Errorf(palyra.Expired, palyra.ReasonPairingExpired, "the machine that asked is not waiting any more").
 			WithRemedy("pair it again: palyra device pair")
@@ -51,7 +51,7 @@ func (v *Devices) register(ctx context.Context, call palyra.ID, p device.Pairing
 
 // Ask puts a machine that proved the code to the gate, as a call of its own:
 // judged, asked, answered, recorded and attested like any other.
-func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ID)) (pairing.Issued, error) {
+func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyra.ApprovalID)) (pairing.Issued, error) {
 	if _, err := v.Access.Device(ctx, c.Name); err == nil { // better now than after a person said yes
 		return pairing.Issued{}, palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a device is or was called %s", c.Name).
 			WithRemedy("join again with another --name; that of a revoked device is not given again")
@@ -79,7 +79,7 @@ func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 			asked(e.Approval)
 		}
 	}})
-	call, known := id.Load().(palyra.ID)
+	call, known := id.Load().(palyra.CallID)
 	if known && ctx.Err() != nil {
 		_ = calls.Cancel(context.WithoutCancel(ctx), call) // it may have ended: then the answer is there
 	}
@@ -112,7 +112,7 @@ func (v *Devices) waits(p device.Pairing) bool {
 }
 
 // take returns what a call issued, once.
-func (v *Devices) take(call palyra.ID) (pairing.Issued, bool) {
+func (v *Devices) take(call palyra.CallID) (pairing.Issued, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	issued, ok := v.issued[call]

@@ -133,7 +133,7 @@ func TestAUsedNameIsNotAskedAbout(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := v.Ask(t.Context(), aCandidate(t, v, "P2", "laptop"), func(palyra.ID) { t.Error("asked") })
+	_, err := v.Ask(t.Context(), aCandidate(t, v, "P2", "laptop"), func(palyra.ApprovalID) { t.Error("asked") })
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonExists || e.Code != palyra.Conflict {
 		t.Errorf("%v", err)
 	}

@@ -26,7 +26,7 @@ import (
 type Config struct {
 	Here       World                              // as it is
 	With       func(config.Config) (World, error) // as it would be with other settings
-	Calls      func(context.Context, palyra.ID) (*palyra.Call, error)
+	Calls      func(context.Context, palyra.CallID) (*palyra.Call, error)
 	Upstreams  func(context.Context) ([]palyra.Upstream, error) // nil: there are none
 	Profiles   func() ([]profile.Info, error)
 	Desk       *approval.Desk
@@ -75,12 +75,12 @@ func (p *Explainer) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 
 // onRecord finds a call by its own id, or by that of its approval or attestation.
 func (p *Explainer) onRecord(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
-	call, err := p.Calls(ctx, id)
+	call, err := p.Calls(ctx, palyra.CallID(id))
 	if palyra.CodeOf(err) != palyra.NotFound {
 		return call, err
 	}
-	of := palyra.ID("")
-	if a, err := p.Desk.Get(ctx, id); err == nil {
+	of := palyra.CallID("")
+	if a, err := p.Desk.Get(ctx, palyra.ApprovalID(id)); err == nil {
 		of = a.Call
 	} else if palyra.CodeOf(err) != palyra.NotFound {
 		return nil, err

@@ -23,7 +23,7 @@ type world struct {
 	ids   int
 
 	// The ledger.
-	rows    map[palyra.ID]palyra.Call
+	rows    map[palyra.CallID]palyra.Call
 	journal []palyra.Event
 	failAt  int  // the n-th Record fails; 0: none
 	kept    bool // it fails after it kept everything
@@ -47,13 +47,13 @@ type world struct {
 	heard   []palyra.Event
 	log     *slog.Logger // nil: nobody reads it
 	runs    int
-	granted map[palyra.ID]palyra.Position
+	granted map[palyra.GrantID]palyra.Position
 }
 
 const (
-	callID     = palyra.ID("C1")
-	approvalID = palyra.ID("A1")
-	leaseID    = palyra.ID("L1")
+	callID     = palyra.CallID("C1")
+	approvalID = palyra.ApprovalID("A1")
+	leaseID    = palyra.LeaseID("L1")
 )
 
 var (
@@ -64,7 +64,7 @@ var (
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
-		t: t, rows: map[palyra.ID]palyra.Call{}, granted: map[palyra.ID]palyra.Position{},
+		t: t, rows: map[palyra.CallID]palyra.Call{}, granted: map[palyra.GrantID]palyra.Position{},
 		admit: func() (palyra.Tool, error) {
 			return palyra.Tool{Name: "palyra.fs.write", Tier: palyra.TierBuiltin}, nil
 		},
@@ -345,7 +345,7 @@ func (d deskOf) Prepare(_ context.Context, c *palyra.Call) (palyra.Approval, boo
 	}, d.w.joined, nil
 }
 
-func (d deskOf) Wait(ctx context.Context, id palyra.ID) (palyra.Decision, error) {
+func (d deskOf) Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision, error) {
 	d.w.note("wait")
 	d.w.mu.Lock()
 	row, ok := d.w.rows[callID]

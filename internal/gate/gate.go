@@ -60,7 +60,7 @@ type Desk interface {
 	// joined says which. It becomes real when the gate records it.
 	Prepare(ctx context.Context, c *palyra.Call) (a palyra.Approval, joined bool, err error)
 	// Wait returns when the approval is settled or ctx ends.
-	Wait(ctx context.Context, id palyra.ID) (palyra.Decision, error)
+	Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision, error)
 	// Facts puts a decision into policy's terms.
 	Facts(c *palyra.Call, d palyra.Decision) palyra.ApprovalFacts
 }
@@ -122,7 +122,7 @@ func New(c Config) (*Gate, error) {
 }
 
 // Do takes a proposal all the way.
-func (g *Gate) Do(ctx context.Context, id palyra.ID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
+func (g *Gate) Do(ctx context.Context, id palyra.CallID, p palyra.Proposal, watch Watcher) (palyra.Outcome, error) {
 	w := &walk{Gate: g, watch: watch, call: &palyra.Call{ID: id, Proposal: p, State: palyra.Proposed, Proposed: g.Now(), Input: palyra.SumBytes(p.Arguments)}}
 	w.note(proposed(w.call)) // durable together with the next barrier; nothing runs before that
 
@@ -223,9 +223,9 @@ func (w *walk) settle(ctx context.Context) (palyra.Outcome, error) {
 
 // launch grants, resolves again, runs, signs and answers.
 func (w *walk) launch(ctx context.Context) (palyra.Outcome, error) {
-	id := w.call.Decision.Lease // a grant that comes from an answer goes by the name people know it by
+	id := palyra.GrantID(w.call.Decision.Lease) // a grant that comes from an answer goes by the name people know it by
 	if id == "" {
-		id = w.NewID()
+		id = palyra.GrantID(w.NewID())
 	}
 	grant, err := palyra.NewGrant(id, w.call, w.Now())
 	if err != nil {

@@ -412,7 +412,7 @@ func TestStoppingLeavesTheQuestionPending(t *testing.T) {
 
 func TestResumeTakesOnlyPendingCalls(t *testing.T) {
 	for _, s := range palyra.States() {
-		for _, id := range []palyra.ID{"", approvalID} {
+		for _, id := range []palyra.ApprovalID{"", approvalID} {
 			if s == palyra.Pending && id != "" {
 				continue
 			}

@@ -29,7 +29,7 @@ func TestALeaseOvertakesTheQuestion(t *testing.T) {
 		return nil
 	}
 	out, err := w.do(t.Context())
-	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ApprovalID != "A2" || out.GrantID != leaseID {
+	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ApprovalID != "A2" || out.GrantID != palyra.GrantID(leaseID) {
 		t.Fatalf("%+v %v", out, err)
 	}
 	w.wantTrace(
@@ -101,7 +101,7 @@ func TestALeaseComesBeforeTheQuestion(t *testing.T) {
 		return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "a grant covers it")
 	}
 	out, err := w.do(t.Context())
-	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ApprovalID != "" || out.GrantID != leaseID {
+	if err != nil || out.Outcome != palyra.OutcomeFinished || out.ApprovalID != "" || out.GrantID != palyra.GrantID(leaseID) {
 		t.Fatalf("%+v %v", out, err)
 	}
 }

@@ -142,7 +142,7 @@ func TestLongBody(t *testing.T) {
 
 func TestLongCallID(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.Record(t.Context(), palyra.CallUnknown{Call: palyra.ID(strings.Repeat("x", 1000))}); err != nil {
+	if _, err := f.Record(t.Context(), palyra.CallUnknown{Call: palyra.CallID(strings.Repeat("x", 1000))}); err != nil {
 		t.Fatal(err)
 	}
 	list, err := f.Entries(t.Context(), palyra.EntryFilter{})
@@ -190,7 +190,7 @@ func TestUndoInAGroup(t *testing.T) {
 			add := func(name string, n int, end error) func(*store.Tx) error {
 				return func(tx *store.Tx) error {
 					for range n {
-						pos, err := f.Append(tx, palyra.SessionClosed{Session: palyra.ID(name)})
+						pos, err := f.Append(tx, palyra.SessionClosed{Session: palyra.SessionID(name)})
 						if err != nil {
 							return err
 						}
@@ -378,7 +378,7 @@ func TestManyWriters(t *testing.T) {
 				name := strings.Repeat("x", w+1) + strings.Repeat("y", i)
 				var pos palyra.Position
 				err := f.db.Write(context.Background(), "w", func(tx *store.Tx) (err error) {
-					if pos, err = f.Append(tx, palyra.SessionClosed{Session: palyra.ID(name)}); err == nil && (w+i)%3 == 0 {
+					if pos, err = f.Append(tx, palyra.SessionClosed{Session: palyra.SessionID(name)}); err == nil && (w+i)%3 == 0 {
 						err = errOwn
 					}
 					return err

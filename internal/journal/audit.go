@@ -49,7 +49,7 @@ func (v *verifier) audit(ctx context.Context) (p *Problem, err error) {
 }
 
 // AuditCall has the record of one call held against its lines.
-func (j *Journal) AuditCall(ctx context.Context, id palyra.ID, a Auditor) (found *palyra.Finding, err error) {
+func (j *Journal) AuditCall(ctx context.Context, id palyra.CallID, a Auditor) (found *palyra.Finding, err error) {
 	err = j.db.Read(ctx, func(tx *store.Tx) (err error) {
 		found, err = heard(ctx, tx, a, " WHERE call_id = ?", []any{string(id)})
 		return err

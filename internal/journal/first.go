@@ -48,7 +48,7 @@ func Canonical(raw []byte) ([]byte, error) { return fromJSON(raw) }
 
 // Of returns the entries of a kind about each of the calls, at most 256 of them,
 // oldest first.
-func (j *Journal) Of(ctx context.Context, kind string, calls []palyra.ID) (map[palyra.ID][]Raw, error) {
+func (j *Journal) Of(ctx context.Context, kind string, calls []palyra.CallID) (map[palyra.CallID][]Raw, error) {
 	if len(calls) > maxCalls {
 		return nil, palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "journal: %d calls at once", len(calls))
 	}
@@ -61,13 +61,13 @@ func (j *Journal) Of(ctx context.Context, kind string, calls []palyra.ID) (map[p
 	}
 	// The sign keeps the engine from going through everything of the kind.
 	text := `SELECT call_id, entry FROM journal_entries WHERE call_id IN (` + callMarks + `) AND +kind = ? ORDER BY seq`
-	out := make(map[palyra.ID][]Raw, len(calls))
+	out := make(map[palyra.CallID][]Raw, len(calls))
 	err := j.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(text, append(args, kind), func(scan func(...any) error) error {
 			var id string
 			var entry []byte
 			err := scan(&id, &entry)
-			out[palyra.ID(id)] = append(out[palyra.ID(id)], entry)
+			out[palyra.CallID(id)] = append(out[palyra.CallID(id)], entry)
 			return err
 		})
 	})

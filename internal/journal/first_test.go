@@ -22,7 +22,7 @@ func TestEntriesOfCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := j.Of(t.Context(), "call.judged", []palyra.ID{"A", "B", "C"})
+	got, err := j.Of(t.Context(), "call.judged", []palyra.CallID{"A", "B", "C"})
 	if err != nil || len(got) != 2 || len(got["A"]) != 2 || len(got["B"]) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -41,7 +41,7 @@ func TestEntriesOfCalls(t *testing.T) {
 			t.Errorf("%q was read", bad)
 		}
 	}
-	if _, err := j.Of(t.Context(), "call.judged", make([]palyra.ID, maxCalls+1)); err == nil {
+	if _, err := j.Of(t.Context(), "call.judged", make([]palyra.CallID, maxCalls+1)); err == nil {
 		t.Error("too many at once")
 	}
 }

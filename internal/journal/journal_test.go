@@ -122,7 +122,7 @@ func (f *fixture) shut(t testing.TB) {
 func (f *fixture) keys() []string { return []string{f.signer.Verifier()} }
 
 func event(i int) palyra.Event {
-	call := palyra.ID(fmt.Sprintf("01JCQ0000000000000%08d", i/4))
+	call := palyra.CallID(fmt.Sprintf("01JCQ0000000000000%08d", i/4))
 	switch i % 4 {
 	case 0:
 		return palyra.CallProposed{Call: call, Session: "01JCQ0000000000000SESSION0", Principal: "agent:local", Surface: palyra.SurfaceMCP, Tool: "palyra.fs.read", Workspace: "/home/alice/project", InputBytes: 120, Input: palyra.SumBytes([]byte{byte(i)})}

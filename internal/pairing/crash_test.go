@@ -175,7 +175,7 @@ func TestDeviceLeavesWhileAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			ended := make(chan error, 1)
-			h.ask = func(ctx context.Context, _ Candidate, asked func(palyra.ID)) (Issued, error) {
+			h.ask = func(ctx context.Context, _ Candidate, asked func(palyra.ApprovalID)) (Issued, error) {
 				asked("A1")
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
@@ -205,7 +205,7 @@ func TestDeviceLeavesWhileAsked(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	h := newHost(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.ask = func(ctx context.Context, _ Candidate, _ func(palyra.ID)) (Issued, error) {
+	h.ask = func(ctx context.Context, _ Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
 		cancel()
 		<-ctx.Done()
 		return Issued{}, ctx.Err()
@@ -257,7 +257,7 @@ func TestKeepComesFirst(t *testing.T) {
 func TestJoinEndsWithItsContext(t *testing.T) {
 	h := newHost(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.ask = func(ctx context.Context, _ Candidate, _ func(palyra.ID)) (Issued, error) {
+	h.ask = func(ctx context.Context, _ Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
 		cancel() // the person at the device gives up
 		<-ctx.Done()
 		return Issued{}, ctx.Err()

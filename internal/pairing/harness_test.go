@@ -157,7 +157,7 @@ type host struct {
 	logs    lockedBuffer
 
 	mu     sync.Mutex
-	ask    func(ctx context.Context, c Candidate, asked func(palyra.ID)) (Issued, error)
+	ask    func(ctx context.Context, c Candidate, asked func(palyra.ApprovalID)) (Issued, error)
 	events []palyra.Event
 	asked  []Candidate
 	record error
@@ -186,7 +186,7 @@ func newHost(t testing.TB, changes ...func(*host)) *host {
 	h := &host{t: t, ca: newAuthority(t)}
 	h.limit.missed = make(chan struct{}, 1000)
 	h.cert = h.ca.server()
-	h.ask = func(_ context.Context, c Candidate, asked func(palyra.ID)) (Issued, error) {
+	h.ask = func(_ context.Context, c Candidate, asked func(palyra.ApprovalID)) (Issued, error) {
 		asked("A1")
 		return h.ca.issue(c)
 	}
@@ -212,7 +212,7 @@ func newHost(t testing.TB, changes ...func(*host)) *host {
 	return h
 }
 
-func (h *host) doAsk(ctx context.Context, c Candidate, asked func(palyra.ID)) (Issued, error) {
+func (h *host) doAsk(ctx context.Context, c Candidate, asked func(palyra.ApprovalID)) (Issued, error) {
 	h.mu.Lock()
 	h.asked = append(h.asked, c)
 	ask := h.ask

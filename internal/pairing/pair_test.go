@@ -189,7 +189,7 @@ func TestUsedCode(t *testing.T) {
 
 func TestRaceForOneCode(t *testing.T) {
 	h := newHost(t)
-	h.ask = func(ctx context.Context, c Candidate, asked func(palyra.ID)) (Issued, error) {
+	h.ask = func(ctx context.Context, c Candidate, asked func(palyra.ApprovalID)) (Issued, error) {
 		for range 3 { // until the others have lost
 			select {
 			case <-ctx.Done():
@@ -275,7 +275,7 @@ func TestExpiry(t *testing.T) {
 	})
 	t.Run("not while a person is asked", func(t *testing.T) {
 		h := newHost(t)
-		h.ask = func(_ context.Context, c Candidate, _ func(palyra.ID)) (Issued, error) {
+		h.ask = func(_ context.Context, c Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
 			f, err := h.live()
 			if err != nil {
 				return Issued{}, err
@@ -315,7 +315,7 @@ func TestThePersonSaysNo(t *testing.T) {
 		{palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "laptop is there"), palyra.PairingRefused, palyra.ReasonExists, palyra.ReasonExists},
 	} {
 		h := newHost(t)
-		h.ask = func(context.Context, Candidate, func(palyra.ID)) (Issued, error) { return Issued{}, c.err }
+		h.ask = func(context.Context, Candidate, func(palyra.ApprovalID)) (Issued, error) { return Issued{}, c.err }
 		s, d := h.show(), h.device("laptop")
 		_, err := d.pin(s.PIN)
 		last := s.wait()
@@ -351,7 +351,7 @@ func TestWithdrawal(t *testing.T) {
 	})
 	t.Run("while a person is asked", func(t *testing.T) {
 		h := newHost(t)
-		h.ask = func(ctx context.Context, _ Candidate, asked func(palyra.ID)) (Issued, error) {
+		h.ask = func(ctx context.Context, _ Candidate, asked func(palyra.ApprovalID)) (Issued, error) {
 			asked("A1")
 			<-ctx.Done()
 			return Issued{}, ctx.Err()
@@ -368,7 +368,7 @@ func TestWithdrawal(t *testing.T) {
 	})
 	t.Run("when the answer was first", func(t *testing.T) {
 		h := newHost(t)
-		h.ask = func(ctx context.Context, c Candidate, _ func(palyra.ID)) (Issued, error) {
+		h.ask = func(ctx context.Context, c Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
 			<-ctx.Done() // the yes is in the journal although the question ends
 			return h.ca.issue(c)
 		}
@@ -413,7 +413,7 @@ func TestOpenAndOnChange(t *testing.T) {
 		defer mu.Unlock()
 		seen = append(seen, open)
 	})
-	h.ask = func(_ context.Context, c Candidate, _ func(palyra.ID)) (Issued, error) {
+	h.ask = func(_ context.Context, c Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
 		if !h.Open() {
 			t.Error("closed while a device waits for its answer")
 		}
@@ -470,7 +470,7 @@ func TestBadOffers(t *testing.T) {
 
 func TestIssuedForAnotherKeyIsNotHandedOver(t *testing.T) {
 	h := newHost(t)
-	h.ask = func(_ context.Context, c Candidate, _ func(palyra.ID)) (Issued, error) {
+	h.ask = func(_ context.Context, c Candidate, _ func(palyra.ApprovalID)) (Issued, error) {
 		i, err := h.ca.issue(c)
 		i.Device.PublicKey = "another"
 		return i, err

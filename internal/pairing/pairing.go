@@ -86,7 +86,7 @@ type Config struct {
 	Leaf func(serverName string) ([]byte, error)
 	// Ask walks the gate and calls asked when a person is asked. An error is a
 	// no; when ctx ends it must return, and what it returns then still counts.
-	Ask       func(ctx context.Context, c Candidate, asked func(approval palyra.ID)) (Issued, error)
+	Ask       func(ctx context.Context, c Candidate, asked func(approval palyra.ApprovalID)) (Issued, error)
 	Record    func(ctx context.Context, events ...palyra.Event) error
 	Addresses func() []string // host:port, where a device may come; asked while the Office is open
 	Limit     Limiter

@@ -79,7 +79,7 @@ func (f *offer) prove(now time.Time, c Candidate, cancel context.CancelCauseFunc
 }
 
 // asked adds the question's id to the reports.
-func (f *offer) asked(approval palyra.ID) {
+func (f *offer) asked(approval palyra.ApprovalID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.view.State == palyra.PairingProven && f.view.Approval == "" {

@@ -83,13 +83,13 @@ type reader struct {
 // page is rows, with what the journal and the desk know of them.
 type page struct {
 	rows  []run.Past
-	lines map[palyra.ID][]journal.Raw
-	ended map[palyra.ID]approval.Ended
+	lines map[palyra.CallID][]journal.Raw
+	ended map[palyra.ApprovalID]approval.Ended
 }
 
 // fetch looks up what belongs to rows.
 func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
-	calls, questions := make([]palyra.ID, len(rows)), []palyra.ID{}
+	calls, questions := make([]palyra.CallID, len(rows)), []palyra.ApprovalID{}
 	for i, row := range rows {
 		calls[i] = row.ID
 		if row.Approval != "" {

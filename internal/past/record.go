@@ -219,7 +219,7 @@ func firstVerdict(lines []journal.Raw) (first palyra.CallJudged, gap string) {
 func judgedWords(body map[string]any) (j palyra.CallJudged) {
 	text := func(name string) string { s, _ := body[name].(string); return s }
 	_ = j.Effect.UnmarshalText([]byte(text("effect")))
-	j.Call, j.Plan, j.Risk = palyra.ID(text("call_id")), palyra.Digest(text("plan_digest")), palyra.RiskLevel(text("risk"))
+	j.Call, j.Plan, j.Risk = palyra.CallID(text("call_id")), palyra.Digest(text("plan_digest")), palyra.RiskLevel(text("risk"))
 	j.Bundle, j.Snapshot = palyra.Digest(text("bundle_digest")), palyra.Digest(text("snapshot_digest"))
 	j.Policies, j.Labels, j.Device = texts[string](body["policies"]), texts[string](body["labels"]), text("device_id")
 	j.Roles, j.Owner = texts[palyra.Role](body["roles"]), texts[palyra.Role](body["owner_roles"])

@@ -141,7 +141,7 @@ func TestTooLongATimeoutIsRefused(t *testing.T) {
 	}
 	r := resolver(t, Config{Wall: 10 * time.Second, Longer: longer})
 	for _, c := range []struct {
-		session palyra.ID
+		session palyra.SessionID
 		asked   int64
 		remedy  string
 	}{

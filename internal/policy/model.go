@@ -110,7 +110,9 @@ func (s *state) toolEntity(r palyra.Request, caps []string, sensitive bool) ceda
 	return e
 }
 
-func sessionUID(id palyra.ID) cedar.EntityUID { return cedar.NewEntityUID("Session", cedar.String(id)) }
+func sessionUID(id palyra.SessionID) cedar.EntityUID {
+	return cedar.NewEntityUID("Session", cedar.String(id))
+}
 
 // sessionEntity is the session that a request is part of.
 func sessionEntity(r palyra.Request) cedar.Entity {

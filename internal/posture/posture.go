@@ -47,7 +47,7 @@ type Runner interface {
 
 // Job is a probe to run. The program is a sealed copy of palyra-cell.
 type Job struct {
-	Call      palyra.ID
+	Call      palyra.CallID
 	Path      string   // a file of the workspace that the copy may be laid over, where a tier runs programs by path
 	Argv      []string // with the program's name
 	Workspace string   // also the directory to run in

@@ -171,7 +171,7 @@ func (s *testbed) planted(word string) string {
 // job is a probe as the tier gets it.
 func (s *testbed) job(pr probe) Job {
 	j := Job{
-		Call: palyra.ID(ulid.New(time.Now())), Path: s.place("$program"), Argv: []string{"palyra-cell", "probe", s.nonce},
+		Call: palyra.CallID(ulid.New(time.Now())), Path: s.place("$program"), Argv: []string{"palyra-cell", "probe", s.nonce},
 		Workspace: s.workspace, Private: s.private, UID: s.uid, GID: s.gid, Limits: limits(), Seals: pr.seals, Network: pr.network,
 	}
 	for _, word := range pr.act {

@@ -18,7 +18,7 @@ func TestARunsOwnDoor(t *testing.T) {
 		l, err := net.Listen("unix", b.socket(name))
 		b.must(err)
 		return b.server.ServeAgent(l, rpc.AgentSocket{
-			Call: "01PARENT", Agent: palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, UID: uid, Line: []palyra.ID{"01PARENT"},
+			Call: "01PARENT", Agent: palyra.Agent{Principal: "agent:inside", Owner: "user:alice"}, UID: uid, Line: []palyra.CallID{"01PARENT"},
 			Origin: "agent:user.alice", Within: []string{"/w"},
 		})
 	}

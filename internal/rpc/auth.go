@@ -245,14 +245,14 @@ func (a *auth) alert(r *request, m proto.Message, err error) error {
 }
 
 // approvalOf returns the approval a request names, if it looks like one.
-func approvalOf(m proto.Message) palyra.ID {
+func approvalOf(m proto.Message) palyra.ApprovalID {
 	const most = 32
 	r := m.ProtoReflect()
 	fd := r.Descriptor().Fields().ByName("approval_id")
 	if fd == nil {
 		return ""
 	}
-	return palyra.ID(palyra.Clip(r.Get(fd).String(), most))
+	return palyra.ApprovalID(palyra.Clip(r.Get(fd).String(), most))
 }
 
 // WrapUnary implements connect.Interceptor.

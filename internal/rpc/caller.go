@@ -30,8 +30,8 @@ type Caller struct {
 	Credential   string           // how it is known: By…
 	CredentialID string           // "device:dev-…", "token:tok-…", "agent:…", "key:op-…", "console:…"
 	PeerUID      int64            // -1: another machine, or a browser
-	Room         palyra.ID        // the running call that the caller is in, when it came by that call's own door
-	Line         []palyra.ID      // the running calls around it, outermost first; the last is Room
+	Room         palyra.CallID    // the running call that the caller is in, when it came by that call's own door
+	Line         []palyra.CallID  // the running calls around it, outermost first; the last is Room
 	Origin       palyra.Principal // who proposed the outermost
 	Device       palyra.Device    // the paired device it comes from
 	Starts       bool             // it could propose calls, with its signature where it is a person's

@@ -66,7 +66,7 @@ func (c *crowded) room() {
 	c.must(err)
 	stop := c.server.ServeAgent(l, rpc.AgentSocket{
 		Call: "01ROOM", Agent: palyra.Agent{Principal: "agent:local", Owner: "user:alice"}, UID: int64(os.Geteuid()),
-		Line: []palyra.ID{"01ROOM"}, Origin: "agent:user.alice", Within: []string{"/w"},
+		Line: []palyra.CallID{"01ROOM"}, Origin: "agent:user.alice", Within: []string{"/w"},
 	})
 	c.t.Cleanup(stop)
 }

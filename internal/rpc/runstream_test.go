@@ -339,7 +339,7 @@ func TestRunStreamProtocols(t *testing.T) {
 		"gzip":          {connect.WithSendGzip()},
 	} {
 		for _, door := range []string{"agent", "operator"} {
-			id := palyra.ID(fmt.Sprintf("%s at the %s door", name, door))
+			id := palyra.RunID(fmt.Sprintf("%s at the %s door", name, door))
 			tape := b.parts.Tape(id)
 			tape.Write(palyra.TapeEntry{Run: id, RunAccepted: &palyra.TapeAccepted{Provider: "scripted"}})
 			s := b.runStream(t.Context(), door, nil, opts...)
@@ -497,7 +497,7 @@ func TestStopEndsRunStreams(t *testing.T) {
 func TestRunStreamFailsInside(t *testing.T) {
 	b := newBench(t, rpc.New)
 	b.parts.Tape("panic")
-	b.parts.OnAttach = func(palyra.ID) error { panic("secret in a panic") }
+	b.parts.OnAttach = func(palyra.RunID) error { panic("secret in a panic") }
 	s := b.runStream(t.Context(), "agent", nil)
 	b.must(s.Send(attach("panic", 0)))
 	_, err := s.Receive()

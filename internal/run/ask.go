@@ -12,14 +12,14 @@ import (
 // Answer is a yes to what a running call asked for.
 type Answer struct {
 	Until   time.Time       // zero: as long as the call runs
-	Grant   palyra.ID       // of the call that allowed it
+	Grant   palyra.GrantID  // of the call that allowed it
 	Revoked <-chan struct{} // closed when it is taken back; nil: never
 }
 
 // underway is what is kept for a flight while its call runs, and goes with that.
 type underway struct {
-	pause  func() (resume func())      // stops the run's clock
-	leases map[palyra.ID]chan struct{} // that it was answered by; closed when they end
+	pause  func() (resume func())           // stops the run's clock
+	leases map[palyra.LeaseID]chan struct{} // that it was answered by; closed when they end
 }
 
 var (
@@ -85,7 +85,7 @@ func (c *Calls) startChild(ctx context.Context, p palyra.Proposal) (*flight, err
 }
 
 // runs returns what is kept for a call that runs; nil: it does not.
-func (c *Calls) runs(id palyra.ID) *underway {
+func (c *Calls) runs(id palyra.CallID) *underway {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.byID[id]; f != nil {
@@ -96,7 +96,7 @@ func (c *Calls) runs(id palyra.ID) *underway {
 
 // followChild follows the call of a question to its end, with those who follow its
 // parent. What policy answers by itself is the run's own time.
-func (c *Calls) followChild(ctx context.Context, parent palyra.ID, f *flight) (palyra.Outcome, error) {
+func (c *Calls) followChild(ctx context.Context, parent palyra.CallID, f *flight) (palyra.Outcome, error) {
 	var resume func()
 	out, err := c.follow(ctx, f, palyra.Watch{Event: func(child *palyra.Call, e palyra.Event) {
 		switch e.(type) {
@@ -115,7 +115,7 @@ func (c *Calls) followChild(ctx context.Context, parent palyra.ID, f *flight) (p
 
 // relay lets those who follow a call hear of a question that it waits for. Nothing is
 // kept beyond the flight.
-func (c *Calls) relay(to palyra.ID, of *palyra.Call, e palyra.Event) {
+func (c *Calls) relay(to palyra.CallID, of *palyra.Call, e palyra.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.byID[to]
@@ -131,7 +131,7 @@ func (c *Calls) relay(to palyra.ID, of *palyra.Call, e palyra.Event) {
 
 // holds says how long a yes holds: that of a lease until the lease ends, any other
 // as long as the parent runs.
-func (c *Calls) holds(ctx context.Context, parent, id, grant palyra.ID) (Answer, error) {
+func (c *Calls) holds(ctx context.Context, parent, id palyra.CallID, grant palyra.GrantID) (Answer, error) {
 	a := Answer{Grant: grant}
 	child, err := c.ledger.Get(ctx, id)
 	if err != nil {
@@ -160,7 +160,7 @@ func takenBack(l palyra.Lease) bool { return l.Ended != "" && l.Ended != palyra.
 
 // goesBy returns what is closed when a lease ends while a call runs; nil for one that
 // does not run.
-func (c *Calls) goesBy(id, lease palyra.ID) <-chan struct{} {
+func (c *Calls) goesBy(id palyra.CallID, lease palyra.LeaseID) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.byID[id]
@@ -174,13 +174,13 @@ func (c *Calls) goesBy(id, lease palyra.ID) <-chan struct{} {
 }
 
 // leaseEnded reports whether a lease was taken back. One that cannot be looked at was.
-func (c *Calls) leaseEnded(id palyra.ID) bool {
+func (c *Calls) leaseEnded(id palyra.LeaseID) bool {
 	l, err := c.lease(c.ctx, id)
 	return err != nil || takenBack(l)
 }
 
 // tell closes what waits for the end of a lease. The lock is held.
-func (u *underway) tell(lease palyra.ID) {
+func (u *underway) tell(lease palyra.LeaseID) {
 	if u == nil || u.leases[lease] == nil {
 		return
 	}
@@ -191,7 +191,7 @@ func (u *underway) tell(lease palyra.ID) {
 // running tells those who follow the call, and keeps what a run needs to ask, until
 // it is over: then what came out of it ends.
 func (c *Calls) running(f *flight, call *palyra.Call, pause func() (resume func())) (over func()) {
-	c.setUnderway(f, &underway{pause: pause, leases: map[palyra.ID]chan struct{}{}})
+	c.setUnderway(f, &underway{pause: pause, leases: map[palyra.LeaseID]chan struct{}{}})
 	c.runsNow(f, call)
 	return func() {
 		c.setUnderway(f, nil) // first: no further question begins
@@ -217,7 +217,7 @@ func (c *Calls) endChildren(of *palyra.Call) {
 	}
 }
 
-func (c *Calls) endFlights(of palyra.ID) {
+func (c *Calls) endFlights(of palyra.CallID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.byID {

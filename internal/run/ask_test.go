@@ -32,7 +32,7 @@ type answered struct {
 }
 
 // ask lets a call ask, and returns the approval that people are asked for.
-func (w *world) ask(ctx context.Context, parent *palyra.Call) (palyra.ID, <-chan answered) {
+func (w *world) ask(ctx context.Context, parent *palyra.Call) (palyra.ApprovalID, <-chan answered) {
 	w.t.Helper()
 	done := make(chan answered, 1)
 	go func() {
@@ -43,13 +43,13 @@ func (w *world) ask(ctx context.Context, parent *palyra.Call) (palyra.ID, <-chan
 }
 
 // say settles an approval as the answer of a lease; the lease's name is the approval's.
-func (w *world) say(approval palyra.ID, answer palyra.Answer, scope palyra.Scope) *palyra.Call {
+func (w *world) say(approval palyra.ApprovalID, answer palyra.Answer, scope palyra.Scope) *palyra.Call {
 	w.t.Helper()
 	calls, err := w.ledger.waitingFor(w.t.Context(), approval)
 	if err != nil || len(calls) != 1 {
 		w.t.Fatalf("%d calls wait, %v", len(calls), err)
 	}
-	w.parts.channel(approval) <- palyra.Decision{Approval: approval, Answer: answer, Scope: scope, Lease: approval, Digest: calls[0].Digest}
+	w.parts.channel(approval) <- palyra.Decision{Approval: approval, Answer: answer, Scope: scope, Lease: palyra.LeaseID(approval), Digest: calls[0].Digest}
 	return calls[0]
 }
 
@@ -79,7 +79,7 @@ func TestAskIsACallOfItsOwn(t *testing.T) {
 		p.Principal != parent.Proposal.Principal || p.Purpose != "a program" || p.Tool != "palyra.net.allow" {
 		t.Errorf("%+v", p)
 	}
-	if a := <-done; a.err != nil || a.Grant != approval || a.Revoked != nil || !a.Until.IsZero() {
+	if a := <-done; a.err != nil || a.Grant != palyra.GrantID(approval) || a.Revoked != nil || !a.Until.IsZero() {
 		t.Errorf("%+v", a)
 	}
 }
@@ -127,7 +127,7 @@ func TestAskGoesByItsLease(t *testing.T) {
 	w := newWorld(t)
 	until := time.Now().Add(time.Hour)
 	ends := palyra.LeaseEnd("")
-	w.calls.lease = func(_ context.Context, id palyra.ID) (palyra.Lease, error) {
+	w.calls.lease = func(_ context.Context, id palyra.LeaseID) (palyra.Lease, error) {
 		return palyra.Lease{ID: id, ExpiresAt: until, Ended: ends}, nil
 	}
 	parent, _, _ := w.asker()
@@ -137,7 +137,7 @@ func TestAskGoesByItsLease(t *testing.T) {
 	if a.err != nil || !a.Until.Equal(until) || a.Revoked == nil || told(a.Revoked) {
 		t.Fatalf("%+v", a)
 	}
-	w.calls.LeaseEnded(approval)
+	w.calls.LeaseEnded(palyra.LeaseID(approval))
 	if !told(a.Revoked) {
 		t.Error("nobody was told that the lease has ended")
 	}
@@ -148,7 +148,7 @@ func TestAskGoesByItsLease(t *testing.T) {
 		t.Errorf("one that is used up: %v", a.err)
 	}
 	gone := errors.New("gone")
-	w.calls.lease = func(context.Context, palyra.ID) (palyra.Lease, error) { return palyra.Lease{}, gone }
+	w.calls.lease = func(context.Context, palyra.LeaseID) (palyra.Lease, error) { return palyra.Lease{}, gone }
 	approval, done = w.ask(t.Context(), parent)
 	w.say(approval, palyra.AnswerAllow, palyra.ScopeSession)
 	if a := <-done; a.err == nil {

@@ -436,8 +436,8 @@ func TestTapeOfOddArguments(t *testing.T) {
 func TestPace(t *testing.T) {
 	w := newWorldWith(t, calls(`{}`, `{}`))
 	var mu sync.Mutex
-	asked := map[palyra.ID]int{}
-	w.runs.Pace = func(id palyra.ID) (time.Duration, bool) {
+	asked := map[palyra.RunID]int{}
+	w.runs.Pace = func(id palyra.RunID) (time.Duration, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked[id]++
@@ -451,7 +451,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("asked %d times", asked[run.ID])
 	}
 	waits := make(chan struct{}, 100)
-	w.runs.Pace = func(palyra.ID) (time.Duration, bool) {
+	w.runs.Pace = func(palyra.RunID) (time.Duration, bool) {
 		waits <- struct{}{}
 		return time.Hour, false
 	}

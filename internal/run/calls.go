@@ -38,9 +38,9 @@ type Calls struct {
 	sessions *Sessions
 	now      func() time.Time
 	log      *slog.Logger
-	lease    func(context.Context, palyra.ID) (palyra.Lease, error)
+	lease    func(context.Context, palyra.LeaseID) (palyra.Lease, error)
 	cutOff   func(context.Context, *palyra.Call)
-	isHeld   func(context.Context, palyra.ID) error
+	isHeld   func(context.Context, palyra.CallID) error
 	rest     time.Duration // of a stranded call
 
 	ctx  context.Context // ends when the daemon stops
@@ -48,16 +48,16 @@ type Calls struct {
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex // guards the maps and flights' watchers; never held across a call
-	byID   map[palyra.ID]*flight
+	byID   map[palyra.CallID]*flight
 	byKey  map[flightKey]*flight
-	leases map[palyra.ID]map[palyra.ID]bool // lease → calls running under it
-	left   map[palyra.ID]bool               // open approvals of an earlier daemon
-	held   map[string]holding               // by payer
-	shown  int64                            // bytes of output that all flights keep
+	leases map[palyra.LeaseID]map[palyra.CallID]bool // lease → calls running under it
+	left   map[palyra.ApprovalID]bool                // open approvals of an earlier daemon
+	held   map[string]holding                        // by payer
+	shown  int64                                     // bytes of output that all flights keep
 }
 
 type flightKey struct {
-	session palyra.ID
+	session palyra.SessionID
 	key     string
 }
 
@@ -69,13 +69,13 @@ type CallsConfig struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 	// Lease finds a lease, to see whether it has ended. Nil: none ever does.
-	Lease func(context.Context, palyra.ID) (palyra.Lease, error)
+	Lease func(context.Context, palyra.LeaseID) (palyra.Lease, error)
 	// CutOff is told of a call that an earlier daemon died in, before it is on record
 	// as unknown: what it left behind is taken away. Nil: nothing is.
 	CutOff func(context.Context, *palyra.Call)
 	// Held says why what is kept of a call is not what the journal says of it: it is
 	// then given to nobody, and not gone on with. Nil: nobody is asked.
-	Held func(context.Context, palyra.ID) error
+	Held func(context.Context, palyra.CallID) error
 }
 
 // NewCalls returns Calls. Recover must run before the first Call.
@@ -84,20 +84,20 @@ func NewCalls(c CallsConfig) (*Calls, error) {
 		return nil, errors.New("run: calls: incomplete config")
 	}
 	if c.Lease == nil {
-		c.Lease = func(_ context.Context, id palyra.ID) (palyra.Lease, error) { return palyra.Lease{ID: id}, nil }
+		c.Lease = func(_ context.Context, id palyra.LeaseID) (palyra.Lease, error) { return palyra.Lease{ID: id}, nil }
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	if c.CutOff == nil {
 		c.CutOff = func(context.Context, *palyra.Call) {}
 	}
 	if c.Held == nil {
-		c.Held = func(context.Context, palyra.ID) error { return nil }
+		c.Held = func(context.Context, palyra.CallID) error { return nil }
 	}
 	calls := &Calls{
 		isHeld: c.Held, cutOff: c.CutOff, lease: c.Lease, rest: strandedFor,
 		gate: c.Gate, ledger: c.Ledger, sessions: c.Sessions, now: c.Now, log: c.Log, ctx: ctx, stop: stop,
-		byID: map[palyra.ID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.ID]map[palyra.ID]bool{},
-		left: map[palyra.ID]bool{}, held: map[string]holding{},
+		byID: map[palyra.CallID]*flight{}, byKey: map[flightKey]*flight{}, leases: map[palyra.LeaseID]map[palyra.CallID]bool{},
+		left: map[palyra.ApprovalID]bool{}, held: map[string]holding{},
 	}
 	c.Ledger.printed, c.Ledger.fed = calls.tapeOutput, calls.fedLine
 	return calls, nil
@@ -154,7 +154,7 @@ func (c *Calls) start(p palyra.Proposal) (*flight, error) {
 	if err := c.admissible(p); err != nil {
 		return nil, err
 	}
-	f := c.fly(palyra.ID(ulid.New(c.now())), p, palyra.SumBytes(p.Arguments))
+	f := c.fly(palyra.CallID(ulid.New(c.now())), p, palyra.SumBytes(p.Arguments))
 	walk := c.gate.Check
 	if !p.Check {
 		walk, f.feed = c.gate.Do, make(chan palyra.Feed, feedDepth)
@@ -223,7 +223,7 @@ func (c *Calls) admissible(p palyra.Proposal) error {
 // request is what a key stands for.
 type request struct {
 	tool, place string
-	run         palyra.ID
+	run         palyra.RunID
 	input       palyra.Digest
 	check       bool // it runs nothing, so it answers for no call that does
 }
@@ -268,7 +268,7 @@ const strandedFor = 5 * time.Second
 // restart. One that was granted has run or not, and nobody is left who knows: it
 // is given up, and that is tried until it is on record, so that no call stays
 // granted.
-func (c *Calls) strand(id palyra.ID) {
+func (c *Calls) strand(id palyra.CallID) {
 	call, err := c.ledger.Get(context.WithoutCancel(c.ctx), id)
 	if err != nil || call.State.Ended() || c.ctx.Err() != nil {
 		return

@@ -13,8 +13,8 @@ import (
 	"palyra/internal/gate"
 )
 
-func yes(context.Context, palyra.ID) (bool, error) { return true, nil }
-func no(context.Context, palyra.ID) (bool, error)  { return false, nil }
+func yes(context.Context, palyra.ApprovalID) (bool, error) { return true, nil }
+func no(context.Context, palyra.ApprovalID) (bool, error)  { return false, nil }
 
 func TestCallFinishes(t *testing.T) {
 	w := newWorld(t)
@@ -122,9 +122,9 @@ func TestCancelPendingWithdraws(t *testing.T) {
 }
 
 func TestCancelAndLeaseEndStopARun(t *testing.T) {
-	for name, stop := range map[string]func(*world, palyra.ID, palyra.ID){
-		"cancel": func(w *world, call, _ palyra.ID) { _ = w.calls.Cancel(w.t.Context(), call) },
-		"lease":  func(w *world, _, lease palyra.ID) { w.calls.LeaseEnded(lease) },
+	for name, stop := range map[string]func(*world, palyra.CallID, palyra.LeaseID){
+		"cancel": func(w *world, call palyra.CallID, _ palyra.LeaseID) { _ = w.calls.Cancel(w.t.Context(), call) },
+		"lease":  func(w *world, _ palyra.CallID, lease palyra.LeaseID) { w.calls.LeaseEnded(lease) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -133,7 +133,7 @@ func TestCancelAndLeaseEndStopARun(t *testing.T) {
 			calls, _ := w.ledger.waitingFor(t.Context(), id)
 			w.allow(id, calls[0].Digest)
 			call := <-w.parts.started
-			stop(w, call, "L"+id)
+			stop(w, call, palyra.LeaseID("L"+id))
 			r := <-ch
 			if r.err != nil || r.out.Outcome != palyra.OutcomeCancelled {
 				t.Fatalf("%+v", r)
@@ -178,7 +178,7 @@ func TestRecoverGivesUpWhatMayHaveRun(t *testing.T) {
 	p := w.proposal(`{}`)
 	p.Session = s.ID
 	for _, state := range []palyra.State{palyra.Granted, palyra.Judged} {
-		c := &palyra.Call{ID: palyra.ID("C" + string(state)), Proposal: p, State: state, Tool: palyra.Tool{Name: "t"}}
+		c := &palyra.Call{ID: palyra.CallID("C" + string(state)), Proposal: p, State: state, Tool: palyra.Tool{Name: "t"}}
 		if _, err := w.ledger.Record(t.Context(), c, palyra.CallProposed{Call: c.ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestRecoverGivesUpWhatMayHaveRun(t *testing.T) {
 	if err := w.calls.Recover(t.Context(), yes); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[palyra.ID]palyra.OutcomeKind{"Cgranted": palyra.OutcomeUnknown, "Cjudged": palyra.OutcomeRefused} {
+	for id, want := range map[palyra.CallID]palyra.OutcomeKind{"Cgranted": palyra.OutcomeUnknown, "Cjudged": palyra.OutcomeRefused} {
 		c, err := w.calls.Get(t.Context(), id)
 		if err != nil || c.Outcome == nil || c.Outcome.Outcome != want {
 			t.Errorf("%s: %+v, %v", id, c, err)
@@ -225,7 +225,7 @@ func TestStaleResumeDoesNotRunTwice(t *testing.T) {
 
 func TestListPages(t *testing.T) {
 	w := newWorld(t)
-	var ids []palyra.ID
+	var ids []palyra.CallID
 	for range 5 {
 		out, err := w.calls.Call(t.Context(), w.proposal(`{}`), palyra.Watch{})
 		if err != nil {
@@ -261,7 +261,7 @@ func TestBadKey(t *testing.T) {
 func TestListLeavesOutWhatIsLarge(t *testing.T) {
 	w := newWorld(t)
 	big := `{"text":"` + strings.Repeat("x", 3<<20) + `"}`
-	var last palyra.ID
+	var last palyra.CallID
 	for range 4 {
 		out, err := w.calls.Call(t.Context(), w.proposal(big), palyra.Watch{})
 		if err != nil {
@@ -299,7 +299,7 @@ func TestListLeavesOutWhatIsLarge(t *testing.T) {
 // One principal's calls must not take the place of the others'.
 func TestEachPrincipalIsBounded(t *testing.T) {
 	w := newWorld(t)
-	w.parts.asked = make(chan palyra.ID, 1000)
+	w.parts.asked = make(chan palyra.ApprovalID, 1000)
 	p := w.proposal(`{"ask":true}`)
 	for i := range maxEach {
 		q := p
@@ -327,7 +327,9 @@ func TestEachPrincipalIsBounded(t *testing.T) {
 // stops the run all the same.
 func TestLeaseEndedBeforeTheRunIsKnown(t *testing.T) {
 	w := newWorld(t)
-	w.calls.lease = func(context.Context, palyra.ID) (palyra.Lease, error) { return palyra.Lease{Ended: "revoked"}, nil }
+	w.calls.lease = func(context.Context, palyra.LeaseID) (palyra.Lease, error) {
+		return palyra.Lease{Ended: "revoked"}, nil
+	}
 	ch := w.call(t.Context(), w.proposal(`{"ask":true,"hold":true}`))
 	id := <-w.parts.asked
 	calls, _ := w.ledger.waitingFor(t.Context(), id)

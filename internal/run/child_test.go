@@ -7,9 +7,9 @@ import (
 )
 
 // asked waits until a call's question is on record, and returns its call.
-func (w *world) asked(p palyra.Proposal) (palyra.ID, <-chan result) {
+func (w *world) asked(p palyra.Proposal) (palyra.CallID, <-chan result) {
 	w.t.Helper()
-	ids, done := make(chan palyra.ID, 1), make(chan result, 1)
+	ids, done := make(chan palyra.CallID, 1), make(chan result, 1)
 	go func() {
 		out, err := w.calls.Call(w.t.Context(), p, palyra.Watch{Event: func(c *palyra.Call, e palyra.Event) {
 			if _, ok := e.(palyra.ApprovalRequested); ok {
@@ -22,7 +22,7 @@ func (w *world) asked(p palyra.Proposal) (palyra.ID, <-chan result) {
 }
 
 // parent starts a call that runs until the world ends.
-func (w *world) parent() palyra.ID {
+func (w *world) parent() palyra.CallID {
 	w.t.Helper()
 	w.call(w.t.Context(), w.proposal(`{"hold":true}`))
 	return <-w.parts.started
@@ -75,7 +75,7 @@ func TestRelayedQuestions(t *testing.T) {
 	w := newWorld(t)
 	heard := make(chan palyra.Event, 16)
 	done := make(chan result, 1)
-	ids := make(chan palyra.ID, 1)
+	ids := make(chan palyra.CallID, 1)
 	go func() {
 		out, err := w.calls.Call(t.Context(), w.proposal(`{"ask":true}`), palyra.Watch{Event: func(c *palyra.Call, e palyra.Event) {
 			if a, ok := e.(palyra.ApprovalRequested); ok && a.Approval != "A9" {

@@ -9,17 +9,17 @@ import (
 )
 
 // Get returns a call as the ledger has it.
-func (c *Calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+func (c *Calls) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error) {
 	return c.ledger.Get(ctx, id)
 }
 
 // List returns a page of calls, newest first, without what is large.
-func (c *Calls) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.ID, err error) {
+func (c *Calls) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.CallID, err error) {
 	return c.ledger.List(ctx, f)
 }
 
 // Cancel stops a call: its open question is withdrawn, its run is ended.
-func (c *Calls) Cancel(ctx context.Context, id palyra.ID) error {
+func (c *Calls) Cancel(ctx context.Context, id palyra.CallID) error {
 	c.mu.Lock()
 	f := c.byID[id]
 	c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *Calls) Cancel(ctx context.Context, id palyra.ID) error {
 
 // LeaseEnded is told of every lease that ends other than by being used up: what runs
 // under it is stopped, what a run was answered by it is taken back.
-func (c *Calls) LeaseEnded(lease palyra.ID) {
+func (c *Calls) LeaseEnded(lease palyra.LeaseID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.byID {
@@ -99,7 +99,7 @@ func (c *Calls) Stop() {
 
 // endRun cancels every call of a run, those that nobody follows too, and waits
 // until they have ended. It returns how many are still open when ctx ends.
-func (c *Calls) endRun(ctx context.Context, run palyra.ID) (open int, err error) {
+func (c *Calls) endRun(ctx context.Context, run palyra.RunID) (open int, err error) {
 	c.mu.Lock()
 	var flights []*flight
 	for _, f := range c.byID {
@@ -155,7 +155,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // where it has ended. w hears what the call's own client hears, of one that goes
 // on from here. A call that waits since an earlier daemon is resumed. When ctx
 // ends the call goes on.
-func (c *Calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
+func (c *Calls) Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error) {
 	for rest := time.Duration(0); ; rest = min(2*rest+firstLook, longestLook) {
 		if err := wait(ctx, rest); err != nil {
 			return palyra.Outcome{}, err

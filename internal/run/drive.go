@@ -81,7 +81,7 @@ func (r *Runs) take(l *Live, input []byte) error {
 	return guarded(func() error { return a.Drive(l.ctx, l) })
 }
 
-func (r *Runs) load(ctx context.Context, id palyra.ID) (run palyra.Run, k kept, err error) {
+func (r *Runs) load(ctx context.Context, id palyra.RunID) (run palyra.Run, k kept, err error) {
 	err = r.retry(ctx, func() error {
 		return r.DB.Read(ctx, func(tx *store.Tx) error {
 			run, k, err = loadRun(tx, id)
@@ -161,7 +161,7 @@ func (r *Runs) begin(l *Live) error {
 	return nil
 }
 
-func textsOf(tx *store.Tx, run palyra.ID) (map[int64]said, error) {
+func textsOf(tx *store.Tx, run palyra.RunID) (map[int64]said, error) {
 	texts := map[int64]said{}
 	err := tx.Each(`SELECT body FROM tape WHERE run=? AND turn>0 ORDER BY seq`, []any{string(run)}, func(scan func(...any) error) error {
 		e, _, err := scanEntry(scan)
@@ -202,7 +202,7 @@ func (r *Runs) finish(l *Live, err error) {
 
 // endCalls stops the calls of a run. When grace is over what is still open no
 // longer holds up the run.
-func (r *Runs) endCalls(grace context.Context, run palyra.ID) error {
+func (r *Runs) endCalls(grace context.Context, run palyra.RunID) error {
 	open, err := r.Calls.endRun(grace, run)
 	if grace.Err() != nil || (err == nil && open == 0) {
 		return nil
@@ -237,7 +237,7 @@ func (r *Runs) ending(l *Live, err error) palyra.TapeRunFinished {
 
 // end records the end of a run: row, journal line and the last entry of the tape
 // together. Whoever asked for a cancel gets one.
-func (r *Runs) end(tx *store.Tx, id palyra.ID, end palyra.TapeRunFinished) error {
+func (r *Runs) end(tx *store.Tx, id palyra.RunID, end palyra.TapeRunFinished) error {
 	run, k, err := loadRun(tx, id)
 	if err != nil {
 		return err

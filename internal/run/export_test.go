@@ -27,13 +27,13 @@ func (x World) Request(provider, input string) StartRequest {
 }
 
 // Tape follows a run to its end.
-func (x World) Tape(id palyra.ID) []palyra.TapeEntry { return x.w.attach(id, 0) }
+func (x World) Tape(id palyra.RunID) []palyra.TapeEntry { return x.w.attach(id, 0) }
 
 // Asked waits until somebody is asked.
-func (x World) Asked() palyra.ID { return <-x.w.parts.asked }
+func (x World) Asked() palyra.ApprovalID { return <-x.w.parts.asked }
 
 // Allow answers an approval.
-func (x World) Allow(approval palyra.ID) {
+func (x World) Allow(approval palyra.ApprovalID) {
 	calls, err := x.w.ledger.waitingFor(x.w.t.Context(), approval)
 	if err != nil || len(calls) == 0 {
 		x.w.t.Fatalf("nothing waits for %s: %v", approval, err)
@@ -45,7 +45,7 @@ func (x World) Allow(approval palyra.ID) {
 func (x World) Restart() { x.w.restart() }
 
 // Ran says how often a call of a run was run.
-func (x World) Ran(run palyra.ID, turn, index int64) int {
+func (x World) Ran(run palyra.RunID, turn, index int64) int {
 	return x.w.ran.times(callKey(run, turn, index))
 }
 
@@ -60,7 +60,7 @@ func Kind(e palyra.TapeEntry) string { return kindOf(e) }
 // Die starts a run in a daemon that makes n commits and no more, waits until it
 // is dead or the run is over, and starts the next daemon. An empty id: the run
 // never was.
-func (x World) Die(n int, q StartRequest) (id palyra.ID, finished bool) {
+func (x World) Die(n int, q StartRequest) (id palyra.RunID, finished bool) {
 	w, d := x.w, &dying{left: n, dead: make(chan struct{})}
 	w.close()
 	w.commit = d.commit

@@ -103,16 +103,16 @@ func (d driver) Accept(_ palyra.Run, input []byte) (Accepted, error) {
 // {"deny":true} denied; the runner reports each start and waits for go.
 type parts struct {
 	mu       sync.Mutex
-	answers  map[palyra.ID]chan palyra.Decision
-	asked    chan palyra.ID
-	started  chan palyra.ID
+	answers  map[palyra.ApprovalID]chan palyra.Decision
+	asked    chan palyra.ApprovalID
+	started  chan palyra.CallID
 	proceed  chan struct{}
-	withdrew []palyra.ID
-	stale    *atomic.Int64  // counts lines, none of which is taken
-	inputs   sync.Map       // call → digest of its arguments, as attested
-	full     int            // how many grants the disk has no room for
-	fullEnd  int            // how many ends of granted calls it has no room for
-	gone     chan palyra.ID // calls that were given up
+	withdrew []palyra.ApprovalID
+	stale    *atomic.Int64      // counts lines, none of which is taken
+	inputs   sync.Map           // call → digest of its arguments, as attested
+	full     int                // how many grants the disk has no room for
+	fullEnd  int                // how many ends of granted calls it has no room for
+	gone     chan palyra.CallID // calls that were given up
 	calls    func() *Calls
 	ran      *ran
 	meet     *sync.WaitGroup // {"meet":true} waits here for the others
@@ -174,11 +174,11 @@ func (p *parts) Cover(context.Context, *palyra.Call) (palyra.Decision, bool, err
 }
 
 func (p *parts) Prepare(_ context.Context, c *palyra.Call) (palyra.Approval, bool, error) {
-	id := palyra.ID(ulid.New(time.Now()))
+	id := palyra.ApprovalID(ulid.New(time.Now()))
 	return palyra.Approval{ID: id, Call: c.ID, PlanDigest: c.Digest}, false, nil
 }
 
-func (p *parts) channel(id palyra.ID) chan palyra.Decision {
+func (p *parts) channel(id palyra.ApprovalID) chan palyra.Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.answers[id] == nil {
@@ -187,7 +187,7 @@ func (p *parts) channel(id palyra.ID) chan palyra.Decision {
 	return p.answers[id]
 }
 
-func (p *parts) Wait(ctx context.Context, id palyra.ID) (palyra.Decision, error) {
+func (p *parts) Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision, error) {
 	select {
 	case p.asked <- id:
 	default:
@@ -234,7 +234,7 @@ func (p *parts) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra
 }
 
 // speak prints what the call says, and echoes what it is fed until the end.
-func (p *parts) speak(id palyra.ID, i input) (all []byte) {
+func (p *parts) speak(id palyra.CallID, i input) (all []byte) {
 	print := func(text []byte) {
 		p.calls().Output(id, palyra.Chunk{Stream: "stdout", Offset: int64(len(all)), Data: text})
 		all = append(all, text...)
@@ -318,8 +318,8 @@ func (w *world) open() {
 	}
 	old := w.parts
 	w.parts = &parts{
-		answers: map[palyra.ID]chan palyra.Decision{}, asked: make(chan palyra.ID, 100),
-		started: make(chan palyra.ID, 1000), gone: make(chan palyra.ID, 1000), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
+		answers: map[palyra.ApprovalID]chan palyra.Decision{}, asked: make(chan palyra.ApprovalID, 100),
+		started: make(chan palyra.CallID, 1000), gone: make(chan palyra.CallID, 1000), proceed: make(chan struct{}), ran: w.ran, calls: func() *Calls { return w.calls }, meet: &sync.WaitGroup{},
 	}
 	if old != nil {
 		w.parts.answers = old.answers
@@ -352,7 +352,7 @@ func (w *world) open() {
 // recover does what a daemon does at its start.
 func (w *world) recover() {
 	w.t.Helper()
-	if err := w.calls.Recover(w.t.Context(), func(_ context.Context, id palyra.ID) (bool, error) { return len(w.parts.channel(id)) > 0, nil }); err != nil {
+	if err := w.calls.Recover(w.t.Context(), func(_ context.Context, id palyra.ApprovalID) (bool, error) { return len(w.parts.channel(id)) > 0, nil }); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := w.runs.Recover(w.t.Context()); err != nil {
@@ -380,8 +380,8 @@ func (w *world) proposal(args string) palyra.Proposal {
 }
 
 // allow settles an approval.
-func (w *world) allow(id palyra.ID, digest palyra.Digest) {
-	w.parts.channel(id) <- palyra.Decision{Approval: id, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "L" + id, Digest: digest}
+func (w *world) allow(id palyra.ApprovalID, digest palyra.Digest) {
+	w.parts.channel(id) <- palyra.Decision{Approval: id, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: palyra.LeaseID("L" + id), Digest: digest}
 }
 
 // approve allows whatever is asked, as long as the world is open.
@@ -421,7 +421,7 @@ func (w *world) start(q StartRequest) palyra.Run {
 }
 
 // attach reads a run's tape to its end.
-func (w *world) attach(id palyra.ID, after int64) []palyra.TapeEntry {
+func (w *world) attach(id palyra.RunID, after int64) []palyra.TapeEntry {
 	w.t.Helper()
 	var all []palyra.TapeEntry
 	err := w.runs.Attach(w.t.Context(), id, after, func(e palyra.TapeEntry) error {
@@ -435,7 +435,7 @@ func (w *world) attach(id palyra.ID, after int64) []palyra.TapeEntry {
 }
 
 // ended waits for a run's end and returns it.
-func (w *world) ended(id palyra.ID) palyra.Run {
+func (w *world) ended(id palyra.RunID) palyra.Run {
 	w.t.Helper()
 	w.attach(id, 0)
 	run, err := w.runs.Get(w.t.Context(), id)

@@ -48,7 +48,7 @@ func (f *fed) add(by palyra.Reach, x palyra.Feed) bool {
 }
 
 // line is what has none yet, as a line of the journal.
-func (f *fed) line(call palyra.ID) palyra.CallFed {
+func (f *fed) line(call palyra.CallID) palyra.CallFed {
 	return palyra.CallFed{
 		Call: call, By: f.by.Principal, Credential: palyra.Clip(f.by.Credential, maxCredential), Room: f.by.Room,
 		Count: f.count, Bytes: f.bytes, Signals: f.signals, Ended: f.ended, Digest: palyra.Digest("sha256:" + hex.EncodeToString(f.sum.Sum(nil))),
@@ -126,7 +126,7 @@ func (c *Calls) noteUntilDone(f *flight) {
 
 // fedLine writes the line of the input that has none yet. What a failed write took
 // is given back.
-func (c *Calls) fedLine(tx *store.Tx, id palyra.ID) error {
+func (c *Calls) fedLine(tx *store.Tx, id palyra.CallID) error {
 	c.mu.Lock()
 	f := c.byID[id]
 	if f == nil || f.fed.count == 0 {

@@ -11,14 +11,14 @@ import (
 
 // flight is a call under way.
 type flight struct {
-	id      palyra.ID
+	id      palyra.CallID
 	key     flightKey
 	like    request
 	owner   palyra.Principal
-	payer   string    // in whose share it is counted
-	parent  palyra.ID // the call it came out of
-	size    int64     // of its arguments
-	lease   palyra.ID
+	payer   string        // in whose share it is counted
+	parent  palyra.CallID // the call it came out of
+	size    int64         // of its arguments
+	lease   palyra.LeaseID
 	granted bool // it was let run
 	cancel  context.CancelCauseFunc
 	feed    chan palyra.Feed // nil: nobody can feed it
@@ -108,7 +108,7 @@ func (c *Calls) hold(f *flight, sign int) {
 
 // fly registers a flight; input is the digest of its arguments as they were sent.
 // The lock is held.
-func (c *Calls) fly(id palyra.ID, p palyra.Proposal, input palyra.Digest) *flight {
+func (c *Calls) fly(id palyra.CallID, p palyra.Proposal, input palyra.Digest) *flight {
 	f := &flight{
 		id: id, owner: p.Principal, payer: p.Payer(), parent: p.Parent, like: requestOf(p, input), size: int64(len(p.Arguments)),
 		done: make(chan struct{}), watchers: map[*watcher]bool{},
@@ -179,7 +179,7 @@ func (c *Calls) keep(f *flight, call *palyra.Call, e palyra.Event) {
 	if g.Lease != "" {
 		f.lease = g.Lease
 		if c.leases[g.Lease] == nil {
-			c.leases[g.Lease] = map[palyra.ID]bool{}
+			c.leases[g.Lease] = map[palyra.CallID]bool{}
 		}
 		c.leases[g.Lease][f.id] = true
 	}

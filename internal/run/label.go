@@ -35,7 +35,7 @@ func (l *Ledger) Labels(ctx context.Context, c *palyra.Call) ([]string, error) {
 }
 
 // labelled adds what is known of a session.
-func labelled(tx *store.Tx, session palyra.ID, all *[]string) error {
+func labelled(tx *store.Tx, session palyra.SessionID, all *[]string) error {
 	q := `SELECT labels FROM sessions WHERE id=? UNION ALL SELECT labels FROM call_labels WHERE session=?`
 	return tx.Each(q, []any{string(session), string(session)}, func(scan func(...any) error) error {
 		var text string
@@ -54,8 +54,8 @@ const maxLine = 64
 
 // lineage returns the sessions that a call belongs to: its own, then those of the
 // running calls that it came out of.
-func lineage(tx *store.Tx, c *palyra.Call) ([]palyra.ID, error) {
-	line := []palyra.ID{c.Proposal.Session}
+func lineage(tx *store.Tx, c *palyra.Call) ([]palyra.SessionID, error) {
+	line := []palyra.SessionID{c.Proposal.Session}
 	for id, n := c.Proposal.Parent, 0; id != ""; n++ {
 		if n == maxLine {
 			return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "more than %d calls within one another", maxLine)
@@ -64,10 +64,10 @@ func lineage(tx *store.Tx, c *palyra.Call) ([]palyra.ID, error) {
 		if err := tx.Get(`SELECT session, parent FROM calls WHERE id=?`, []any{string(id)}, &session, &parent); err != nil {
 			return nil, fmt.Errorf("parent %s: %w", id, err)
 		}
-		if !slices.Contains(line, palyra.ID(session)) {
-			line = append(line, palyra.ID(session))
+		if !slices.Contains(line, palyra.SessionID(session)) {
+			line = append(line, palyra.SessionID(session))
 		}
-		id = palyra.ID(parent)
+		id = palyra.CallID(parent)
 	}
 	return line, nil
 }
@@ -127,7 +127,7 @@ func begin(tx *store.Tx, c *palyra.Call, may []string) error {
 }
 
 // mark adds labels to a session, with a line when one of them is new.
-func (l *Ledger) mark(tx *store.Tx, session, call palyra.ID, did []string) error {
+func (l *Ledger) mark(tx *store.Tx, session palyra.SessionID, call palyra.CallID, did []string) error {
 	var text string
 	if err := tx.Get(`SELECT labels FROM sessions WHERE id=?`, []any{string(session)}, &text); err != nil {
 		return err

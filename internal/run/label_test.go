@@ -24,7 +24,7 @@ func (w *world) done(p palyra.Proposal) palyra.Outcome {
 	return out
 }
 
-func (w *world) labels(session palyra.ID) []string {
+func (w *world) labels(session palyra.SessionID) []string {
 	w.t.Helper()
 	s, err := w.sessions.Get(w.t.Context(), session)
 	if err != nil {
@@ -34,7 +34,7 @@ func (w *world) labels(session palyra.ID) []string {
 }
 
 // lines returns the lines of the journal that label a session.
-func (w *world) lines(session palyra.ID) (all []palyra.SessionLabeled) {
+func (w *world) lines(session palyra.SessionID) (all []palyra.SessionLabeled) {
 	w.tape.mu.Lock()
 	defer w.tape.mu.Unlock()
 	for _, e := range w.tape.events {
@@ -45,7 +45,7 @@ func (w *world) lines(session palyra.ID) (all []palyra.SessionLabeled) {
 	return all
 }
 
-func (w *world) wantLabels(session palyra.ID, want ...string) {
+func (w *world) wantLabels(session palyra.SessionID, want ...string) {
 	w.t.Helper()
 	if got := w.labels(session); !slices.Equal(got, want) {
 		w.t.Errorf("the session has %v, want %v", got, want)

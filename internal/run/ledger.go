@@ -22,12 +22,12 @@ type Ledger struct {
 	tape     *tape
 	// printed puts onto the tape what a call printed and is not there yet; nil:
 	// nothing is shown while it runs.
-	printed func(*store.Tx, palyra.ID) error
+	printed func(*store.Tx, palyra.CallID) error
 	// fed puts a line into the journal about what a call was given and has none yet.
-	fed func(*store.Tx, palyra.ID) error
+	fed func(*store.Tx, palyra.CallID) error
 	// envelope returns the text of a call's envelope, which is kept elsewhere; nil:
 	// outcomes are kept with it.
-	envelope func(*store.Tx, palyra.ID) ([]byte, error)
+	envelope func(*store.Tx, palyra.CallID) ([]byte, error)
 	shelf    *pack.Shelf // documents of calls to one tool are much alike
 	budget   budget
 }
@@ -39,7 +39,7 @@ func NewLedger(db *store.DB, journal store.Recorder, projects ...Projector) *Led
 
 // Envelopes says where the envelopes of finished calls are kept, by the same
 // transaction that records the end: outcomes are then kept without.
-func (l *Ledger) Envelopes(of func(*store.Tx, palyra.ID) ([]byte, error)) { l.envelope = of }
+func (l *Ledger) Envelopes(of func(*store.Tx, palyra.CallID) ([]byte, error)) { l.envelope = of }
 
 // Record implements gate.Ledger. The step it is known by in fault tests is the
 // kind of its last event.
@@ -263,7 +263,7 @@ func (l *Ledger) scanCall(tx *store.Tx, scan func(...any) error) (*palyra.Call, 
 
 // scanSized is scanCall that also says how many bytes it read. Without envelope an
 // outcome that is kept without lacks it.
-func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(*store.Tx, palyra.ID) ([]byte, error)) (*palyra.Call, int, error) {
+func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(*store.Tx, palyra.CallID) ([]byte, error)) (*palyra.Call, int, error) {
 	var state, approval, input string
 	var finished int64
 	var doc, outcome []byte
@@ -278,7 +278,7 @@ func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(
 	if err := json.Unmarshal(doc, c); err != nil {
 		return nil, 0, fmt.Errorf("run: decode call: %w", err)
 	}
-	c.State, c.Approval, c.Input, c.Finished = palyra.State(state), palyra.ID(approval), palyra.Digest(input), moment(finished)
+	c.State, c.Approval, c.Input, c.Finished = palyra.State(state), palyra.ApprovalID(approval), palyra.Digest(input), moment(finished)
 	c.Stored = c.State
 	c.Plan.Detail = c.Detail
 	if len(outcome) == 0 {
@@ -297,7 +297,7 @@ func (l *Ledger) scanSized(tx *store.Tx, scan func(...any) error, envelope func(
 }
 
 // whole puts the envelope behind the body of an outcome that is kept without.
-func whole(tx *store.Tx, id palyra.ID, text []byte, envelope func(*store.Tx, palyra.ID) ([]byte, error)) ([]byte, error) {
+func whole(tx *store.Tx, id palyra.CallID, text []byte, envelope func(*store.Tx, palyra.CallID) ([]byte, error)) ([]byte, error) {
 	if text[len(text)-1] == '}' {
 		return text, nil
 	}
@@ -322,7 +322,7 @@ func (l *Ledger) texts(tx *store.Tx, doc, outcome []byte) ([]byte, []byte, error
 }
 
 // Get returns a call by its id.
-func (l *Ledger) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+func (l *Ledger) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error) {
 	var c *palyra.Call
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT `+callColumns+` FROM calls WHERE id=?`, []any{string(id)}, func(scan func(...any) error) (err error) {
@@ -341,7 +341,7 @@ func (l *Ledger) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 }
 
 // byKey returns the call of a session with the client's key, or nil.
-func (l *Ledger) byKey(ctx context.Context, session palyra.ID, key string) (*palyra.Call, error) {
+func (l *Ledger) byKey(ctx context.Context, session palyra.SessionID, key string) (*palyra.Call, error) {
 	calls, err := l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE session=? AND client_key=?`, string(session), key)
 	if err != nil || len(calls) == 0 {
 		return nil, err
@@ -375,13 +375,13 @@ func (l *Ledger) open(ctx context.Context, states ...palyra.State) ([]*palyra.Ca
 }
 
 // openOf returns the calls of a run that have not ended.
-func (l *Ledger) openOf(ctx context.Context, run palyra.ID) ([]palyra.ID, error) {
-	var ids []palyra.ID
+func (l *Ledger) openOf(ctx context.Context, run palyra.RunID) ([]palyra.CallID, error) {
+	var ids []palyra.CallID
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT id FROM calls WHERE run=? AND finished_at=0`, []any{string(run)}, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
-			ids = append(ids, palyra.ID(id))
+			ids = append(ids, palyra.CallID(id))
 			return err
 		})
 	})
@@ -389,13 +389,13 @@ func (l *Ledger) openOf(ctx context.Context, run palyra.ID) ([]palyra.ID, error)
 }
 
 // asked returns the approvals that pending calls wait for.
-func (l *Ledger) asked(ctx context.Context) ([]palyra.ID, error) {
-	var ids []palyra.ID
+func (l *Ledger) asked(ctx context.Context) ([]palyra.ApprovalID, error) {
+	var ids []palyra.ApprovalID
 	err := l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT DISTINCT approval FROM calls WHERE state='pending'`, nil, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
-			ids = append(ids, palyra.ID(id))
+			ids = append(ids, palyra.ApprovalID(id))
 			return err
 		})
 	})
@@ -403,6 +403,6 @@ func (l *Ledger) asked(ctx context.Context) ([]palyra.ID, error) {
 }
 
 // waitingFor returns the pending calls of an approval.
-func (l *Ledger) waitingFor(ctx context.Context, approval palyra.ID) ([]*palyra.Call, error) {
+func (l *Ledger) waitingFor(ctx context.Context, approval palyra.ApprovalID) ([]*palyra.Call, error) {
 	return l.query(ctx, `SELECT `+callColumns+` FROM calls WHERE approval=? AND state='pending'`, string(approval))
 }

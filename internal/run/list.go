@@ -22,7 +22,7 @@ const maxLooked = 10_000
 // outputs over a small bound are left out. A page ends early when its rows are
 // large or few of them are reached; next is where the one after begins, empty when
 // there are no more.
-func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.ID, err error) {
+func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.CallID, err error) {
 	if f.Limit <= 0 || f.Limit > maxList {
 		f.Limit = maxList
 	}
@@ -31,7 +31,7 @@ func (l *Ledger) List(ctx context.Context, f palyra.CallFilter) (page []*palyra.
 	}
 	q, args := queryOf(f)
 	looked, size := 0, 0
-	last, more := palyra.ID(""), false
+	last, more := palyra.CallID(""), false
 	err = l.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(q, args, func(scan func(...any) error) error {
 			if len(page) == int(f.Limit) || size > maxPage || looked == maxLooked {

@@ -91,7 +91,7 @@ func (l *Live) unsaid(turn int64, text string, done bool) (rest string, heard bo
 }
 
 // say writes text in pieces that a reader can swallow.
-func (r *Runs) say(tx *store.Tx, run palyra.ID, turn int64, text string, done bool) error {
+func (r *Runs) say(tx *store.Tx, run palyra.RunID, turn int64, text string, done bool) error {
 	size := len(text)
 	for {
 		n := len(text)

@@ -16,9 +16,9 @@ import (
 // Past is a call on record as its row has it, not yet read: whoever goes through
 // many of them reads them on every core.
 type Past struct {
-	ID       palyra.ID
+	ID       palyra.CallID
 	State    palyra.State
-	Approval palyra.ID // the question that it asked or joined
+	Approval palyra.ApprovalID // the question that it asked or joined
 	doc      []byte
 	outcome  []byte // of a refused one
 }

@@ -56,7 +56,7 @@ func (c *Calls) pumpUntilDone(f *flight) {
 // tapeOutput writes what a call printed and is not on the tape yet. It runs
 // inside a write, and writes follow each other: no piece is told twice or out of
 // order, and what a failed write took is given back.
-func (c *Calls) tapeOutput(tx *store.Tx, id palyra.ID) error {
+func (c *Calls) tapeOutput(tx *store.Tx, id palyra.CallID) error {
 	c.mu.Lock()
 	f := c.byID[id]
 	if f == nil || f.like.run == "" {
@@ -78,7 +78,7 @@ func (c *Calls) tapeOutput(tx *store.Tx, id palyra.ID) error {
 }
 
 // output writes pieces of output up to the run's cap.
-func (t *tape) output(tx *store.Tx, run, call palyra.ID, news []logged) error {
+func (t *tape) output(tx *store.Tx, run palyra.RunID, call palyra.CallID, news []logged) error {
 	var taped int64
 	if err := tx.Get(`SELECT coalesce(max(taped), 0) FROM runs WHERE id=?`, []any{string(run)}, &taped); err != nil {
 		return err

@@ -100,7 +100,7 @@ func judgedEntry(c *palyra.Call, e palyra.CallJudged) *palyra.TapeJudged {
 	return j
 }
 
-func requestedEntry(c *palyra.Call, approval palyra.ID, q palyra.TapeRequested) palyra.TapeEntry {
+func requestedEntry(c *palyra.Call, approval palyra.ApprovalID, q palyra.TapeRequested) palyra.TapeEntry {
 	q.Call, q.Approval, q.Plan, q.Summary = c.ID, approval, c.Digest, palyra.Clip(c.Detail.Summary, maxTapedText)
 	return palyra.TapeEntry{ApprovalRequested: &q}
 }
@@ -137,7 +137,7 @@ func shown(raw json.RawMessage) json.RawMessage {
 
 // callKey names a call of a run, so that a run that is driven again meets the
 // calls it made before.
-func callKey(run palyra.ID, turn, index int64) string {
+func callKey(run palyra.RunID, turn, index int64) string {
 	return string(run) + "/" + strconv.FormatInt(turn, 10) + "/" + strconv.FormatInt(index, 10)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // fedLines are the lines of the journal about what a call was given, and whether they
 // stand before its end.
-func (w *world) fedLines(call palyra.ID) (all []palyra.CallFed, before bool) {
+func (w *world) fedLines(call palyra.CallID) (all []palyra.CallFed, before bool) {
 	w.tape.mu.Lock()
 	defer w.tape.mu.Unlock()
 	before = true
@@ -98,9 +98,9 @@ func TestInputHasItsLineFirst(t *testing.T) {
 }
 
 // inRoom is a proposal by the door of a room that the given call is.
-func (w *world) inRoom(room palyra.ID, args string) palyra.Proposal {
+func (w *world) inRoom(room palyra.CallID, args string) palyra.Proposal {
 	p := w.proposal(args)
-	p.Session, p.Parent, p.Room, p.Line, p.Origin, p.Credential = "", room, room, []palyra.ID{room}, "agent:user.ann", "room:"+string(room)
+	p.Session, p.Parent, p.Room, p.Line, p.Origin, p.Credential = "", room, room, []palyra.CallID{room}, "agent:user.ann", "room:"+string(room)
 	return p
 }
 
@@ -108,7 +108,7 @@ func (w *world) inRoom(room palyra.ID, args string) palyra.Proposal {
 // whoever started it all of that; nobody of the same name anything.
 func TestListsByLineage(t *testing.T) {
 	w := newWorld(t)
-	do := func(p palyra.Proposal) palyra.ID {
+	do := func(p palyra.Proposal) palyra.CallID {
 		t.Helper()
 		out, err := w.calls.Call(t.Context(), p, palyra.Watch{})
 		if err != nil {
@@ -121,23 +121,23 @@ func TestListsByLineage(t *testing.T) {
 	room := do(start)
 	inside := do(w.inRoom(room, `{}`))
 	deep := w.inRoom(inside, `{}`)
-	deep.Line = []palyra.ID{room, inside}
+	deep.Line = []palyra.CallID{room, inside}
 	below := do(deep)
 	beside := do(w.proposal(`{}`))
 	for name, c := range map[string]struct {
 		by   palyra.Reach
-		want []palyra.ID
+		want []palyra.CallID
 	}{
-		"operator":     {operator, []palyra.ID{beside, below, inside, room}},
-		"who began it": {palyra.Reach{Principal: "agent:user.ann"}, []palyra.ID{below, inside, room}},
-		"the room":     {palyra.Reach{Principal: "agent:test", Room: room}, []palyra.ID{below, inside}},
-		"one within":   {palyra.Reach{Principal: "agent:test", Room: inside}, []palyra.ID{below}},
-		"its namesake": {palyra.Reach{Principal: "agent:test"}, []palyra.ID{beside}},
+		"operator":     {operator, []palyra.CallID{beside, below, inside, room}},
+		"who began it": {palyra.Reach{Principal: "agent:user.ann"}, []palyra.CallID{below, inside, room}},
+		"the room":     {palyra.Reach{Principal: "agent:test", Room: room}, []palyra.CallID{below, inside}},
+		"one within":   {palyra.Reach{Principal: "agent:test", Room: inside}, []palyra.CallID{below}},
+		"its namesake": {palyra.Reach{Principal: "agent:test"}, []palyra.CallID{beside}},
 		"another room": {palyra.Reach{Principal: "agent:test", Room: beside}, nil},
 		"bound":        {palyra.Reach{Principal: "agent:test", Within: []string{"/elsewhere"}}, nil},
 		"nobody":       {palyra.Reach{}, nil},
 	} {
-		var got []palyra.ID
+		var got []palyra.CallID
 		for f := (palyra.CallFilter{Reach: c.by, Limit: 1}); ; {
 			page, next, err := w.calls.List(t.Context(), f)
 			if err != nil {
@@ -175,7 +175,7 @@ func TestSessionsAreTheirRooms(t *testing.T) {
 	same := plain
 	same.Within = []string{"/a", "/b"}
 	one, two := w.inRoom("01ROOM", `{}`), w.inRoom("01OTHER", `{}`)
-	ids := map[palyra.ID]bool{}
+	ids := map[palyra.SessionID]bool{}
 	for _, p := range []palyra.Proposal{plain, bound, one, two} {
 		p.Session = "same name"
 		ids[resolve(p).ID] = true
@@ -208,7 +208,7 @@ func TestARoomHasAShareOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	p := w.inRoom("01ROOM", `{}`)
 	deep := p
-	deep.Room, deep.Line = "01DEEP", []palyra.ID{"01ROOM", "01DEEP"}
+	deep.Room, deep.Line = "01DEEP", []palyra.CallID{"01ROOM", "01DEEP"}
 	w.calls.mu.Lock()
 	defer w.calls.mu.Unlock()
 	w.calls.held[p.Payer()] = holding{calls: maxEach}

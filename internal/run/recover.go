@@ -12,7 +12,7 @@ import (
 // unknown and is never run again by itself; what was never granted is refused;
 // an open question stays open. settled tells whether an approval has its answer
 // already; those calls go on at once, the others when ApprovalSettled is called.
-func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyra.ID) (bool, error)) error {
+func (c *Calls) Recover(ctx context.Context, settled func(context.Context, palyra.ApprovalID) (bool, error)) error {
 	calls, err := c.ledger.open(ctx, palyra.Proposed, palyra.Judged, palyra.Granted, palyra.Running)
 	if err != nil {
 		return fmt.Errorf("run: recover: %w", err)
@@ -109,7 +109,7 @@ func (c *Calls) resume(call *palyra.Call) *flight {
 // ApprovalSettled is told that an approval has its answer: calls of an earlier
 // daemon that wait for it go on. Calls of this daemon wake by themselves. It is
 // quick: the work is done on its own goroutine.
-func (c *Calls) ApprovalSettled(approval palyra.ID) {
+func (c *Calls) ApprovalSettled(approval palyra.ApprovalID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.left[approval] || c.ctx.Err() != nil {

@@ -100,7 +100,7 @@ func TestDyingAfterEveryCommit(t *testing.T) {
 	}
 }
 
-func checkSurvivor(t *testing.T, w *world, id palyra.ID, n int) {
+func checkSurvivor(t *testing.T, w *world, id palyra.RunID, n int) {
 	t.Helper()
 	tape := w.attach(id, 0)
 	kinds := story(t, 0, tape)
@@ -277,9 +277,9 @@ func TestStopInTheWrongOrder(t *testing.T) {
 
 func TestRunThatCannotGoOn(t *testing.T) {
 	refuses := refusing{}
-	for name, spoil := range map[string]func(*world, palyra.ID){
-		"provider gone": func(w *world, _ palyra.ID) { w.driver = refuses },
-		"input gone": func(w *world, id palyra.ID) {
+	for name, spoil := range map[string]func(*world, palyra.RunID){
+		"provider gone": func(w *world, _ palyra.RunID) { w.driver = refuses },
+		"input gone": func(w *world, id palyra.RunID) {
 			_ = w.db.Write(w.t.Context(), "test", func(tx *store.Tx) error {
 				_, err := tx.Exec(`UPDATE runs SET input=NULL WHERE id=?`, string(id))
 				return err

@@ -38,7 +38,7 @@ type kept struct {
 }
 
 // loadRun returns a run. NotFound: there is none.
-func loadRun(tx *store.Tx, id palyra.ID) (palyra.Run, kept, error) {
+func loadRun(tx *store.Tx, id palyra.RunID) (palyra.Run, kept, error) {
 	var run palyra.Run
 	var k kept
 	err := tx.Each(`SELECT cancel_by, started, `+runColumns+` FROM runs WHERE id=?`, []any{string(id)}, func(scan func(...any) error) (err error) {

@@ -55,7 +55,7 @@ type RunsConfig struct {
 	Log      *slog.Logger
 	// Pace is asked before each call of a run; where it may not be proposed yet,
 	// the run waits as long as it says. Nil: there is no limit.
-	Pace func(run palyra.ID) (after time.Duration, ok bool)
+	Pace func(run palyra.RunID) (after time.Duration, ok bool)
 }
 
 // Runs starts runs, keeps them going without their client and after a restart,
@@ -73,7 +73,7 @@ type Runs struct {
 	wg   sync.WaitGroup
 
 	mu   sync.Mutex // guards live; a leaf lock
-	live map[palyra.ID]*Live
+	live map[palyra.RunID]*Live
 }
 
 // NewRuns returns Runs. Recover must run before the first Start, and after that
@@ -88,7 +88,7 @@ func NewRuns(c RunsConfig) (*Runs, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	return &Runs{
 		RunsConfig: c, tape: c.Calls.ledger.tape, rest: strandedFor, grace: graceOfCalls, each: maxRunsEach, all: maxRuns, ctx: ctx, stop: stop,
-		live: map[palyra.ID]*Live{},
+		live: map[palyra.RunID]*Live{},
 	}, nil
 }
 
@@ -99,7 +99,7 @@ type StartRequest struct {
 	Owner     palyra.Principal
 	PeerUID   int64
 	Surface   palyra.Surface
-	Session   palyra.ID // an id or a name; empty: the default one
+	Session   palyra.SessionID // an id or a name; empty: the default one
 	Workspace string
 	Key       string // a repeat with the same key returns the first run
 	Provider  string
@@ -134,7 +134,7 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	}
 	now := r.Now().UTC()
 	run := palyra.Run{
-		ID: palyra.ID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Surface: q.Surface,
+		ID: palyra.RunID(ulid.New(now)), Key: q.Key, Session: session.ID, Principal: q.Principal, Owner: q.Owner, PeerUID: q.PeerUID, Surface: q.Surface,
 		Workspace: q.Workspace, Provider: q.Provider, Title: palyra.Clip(q.Title, maxTitle), Input: palyra.SumBytes(q.Input), NoWait: q.NoWait,
 		State: palyra.RunPending, Budget: lower(q.Budget, r.Limits), CreatedAt: now, Within: q.Within, Credential: q.Credential,
 	}
@@ -194,7 +194,7 @@ func lower(ask, most palyra.Budget) palyra.Budget {
 }
 
 // Get returns a run as it stands.
-func (r *Runs) Get(ctx context.Context, id palyra.ID) (run palyra.Run, err error) {
+func (r *Runs) Get(ctx context.Context, id palyra.RunID) (run palyra.Run, err error) {
 	err = r.DB.Read(ctx, func(tx *store.Tx) error {
 		run, _, err = loadRun(tx, id)
 		return err

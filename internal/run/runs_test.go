@@ -277,7 +277,7 @@ func TestRunKeyAtOnce(t *testing.T) {
 	w := newWorldWith(t, calls(`{}`))
 	q := w.request("x")
 	q.Key = "k"
-	ids := make([]palyra.ID, 8)
+	ids := make([]palyra.RunID, 8)
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
@@ -362,7 +362,7 @@ func TestRunsAreBounded(t *testing.T) {
 
 func TestListRuns(t *testing.T) {
 	w := newWorldWith(t, calls())
-	var ids []palyra.ID
+	var ids []palyra.RunID
 	for range 5 {
 		run := w.start(w.request("x"))
 		w.ended(run.ID)

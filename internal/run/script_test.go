@@ -34,7 +34,7 @@ func begin(t *testing.T, w run.World, provider, script string) palyra.Run {
 	return r
 }
 
-func end(t *testing.T, w run.World, id palyra.ID) (palyra.Run, string) {
+func end(t *testing.T, w run.World, id palyra.RunID) (palyra.Run, string) {
 	t.Helper()
 	var kinds []string
 	for _, e := range w.Tape(id) {

@@ -29,7 +29,7 @@ type Sessions struct {
 	journal store.Recorder
 	now     func() time.Time
 	idle    time.Duration
-	ends    []func(tx *store.Tx, session palyra.ID, by string) error
+	ends    []func(tx *store.Tx, session palyra.SessionID, by string) error
 
 	mu    sync.Mutex // guards cache; a leaf lock
 	cache map[place]palyra.Session
@@ -41,7 +41,7 @@ type place struct {
 	workspace string
 	door      palyra.Surface
 	name      string
-	room      palyra.ID
+	room      palyra.CallID
 	bounds    string // as the table has them
 }
 
@@ -71,7 +71,7 @@ func (s *Sessions) remember(at place, x palyra.Session) {
 	s.cache[at] = x
 }
 
-func (s *Sessions) forget(id palyra.ID) {
+func (s *Sessions) forget(id palyra.SessionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, x := range s.cache {
@@ -88,7 +88,7 @@ type SessionConfig struct {
 	Now     func() time.Time
 	Idle    time.Duration // a session unused for this long is closed
 	// OnClose ends what hangs on a session, in the transaction that closes it.
-	OnClose []func(tx *store.Tx, session palyra.ID, by string) error
+	OnClose []func(tx *store.Tx, session palyra.SessionID, by string) error
 }
 
 // NewSessions returns Sessions.
@@ -113,8 +113,8 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 			return s, err
 		}
 	}
-	s.Room = palyra.ID(room)
-	s.ID, s.Principal, s.Surface = palyra.ID(id), palyra.Principal(principal), palyra.Surface(door)
+	s.Room = palyra.CallID(room)
+	s.ID, s.Principal, s.Surface = palyra.SessionID(id), palyra.Principal(principal), palyra.Surface(door)
 	s.OpenedAt, s.UsedAt, s.ClosedAt = moment(opened), moment(used), moment(closed)
 	return s, json.Unmarshal([]byte(labels), &s.Labels)
 }
@@ -125,7 +125,7 @@ func scanSession(scan func(...any) error) (palyra.Session, error) {
 func (s *Sessions) Resolve(ctx context.Context, p palyra.Proposal) (palyra.Session, error) {
 	want := string(p.Session)
 	if ulid.Valid(want) {
-		return s.byID(ctx, p, palyra.ID(want))
+		return s.byID(ctx, p, palyra.SessionID(want))
 	}
 	if len(want) > maxSessionName || !plain(want) || len(p.Workspace) > maxWorkspace || !plain(p.Workspace) {
 		return palyra.Session{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad session or workspace name").
@@ -182,7 +182,7 @@ func at(p palyra.Proposal) (place, error) {
 
 func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\n\r") }
 
-func (s *Sessions) byID(ctx context.Context, p palyra.Proposal, id palyra.ID) (palyra.Session, error) {
+func (s *Sessions) byID(ctx context.Context, p palyra.Proposal, id palyra.SessionID) (palyra.Session, error) {
 	found, err := s.Get(ctx, id)
 	if err != nil {
 		return found, err
@@ -222,7 +222,7 @@ func (s *Sessions) current(ctx context.Context, at place) (palyra.Session, bool,
 func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 	now := s.now()
 	x := palyra.Session{
-		ID: palyra.ID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.door, Name: at.name, OpenedAt: now, UsedAt: now,
+		ID: palyra.SessionID(ulid.New(now)), Principal: at.principal, Workspace: at.workspace, Surface: at.door, Name: at.name, OpenedAt: now, UsedAt: now,
 	}
 	err := s.db.Write(ctx, "session.opened", func(tx *store.Tx) error {
 		var open int64
@@ -255,7 +255,7 @@ func (s *Sessions) open(ctx context.Context, at place) (palyra.Session, error) {
 }
 
 // Get returns a session by id.
-func (s *Sessions) Get(ctx context.Context, id palyra.ID) (palyra.Session, error) {
+func (s *Sessions) Get(ctx context.Context, id palyra.SessionID) (palyra.Session, error) {
 	var found palyra.Session
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT `+sessionColumns+` FROM sessions WHERE id=?`, []any{string(id)}, func(scan func(...any) error) (err error) {
@@ -271,7 +271,7 @@ func (s *Sessions) Get(ctx context.Context, id palyra.ID) (palyra.Session, error
 }
 
 // List returns sessions, newest first; open ones only unless all.
-func (s *Sessions) List(ctx context.Context, all bool, before palyra.ID, limit int) ([]palyra.Session, error) {
+func (s *Sessions) List(ctx context.Context, all bool, before palyra.SessionID, limit int) ([]palyra.Session, error) {
 	if limit <= 0 || limit > maxList {
 		limit = maxList
 	}
@@ -292,7 +292,7 @@ func (s *Sessions) List(ctx context.Context, all bool, before palyra.ID, limit i
 
 // Close ends a session and everything that hangs on it. Closing a closed one
 // is a Conflict.
-func (s *Sessions) Close(ctx context.Context, id palyra.ID, by string) error {
+func (s *Sessions) Close(ctx context.Context, id palyra.SessionID, by string) error {
 	err := s.db.Write(ctx, "session.closed", func(tx *store.Tx) error {
 		n, err := tx.Exec(`UPDATE sessions SET closed_at=? WHERE id=? AND closed_at=0`, nanos(s.now()), string(id))
 		if err != nil {
@@ -324,17 +324,17 @@ func (s *Sessions) CloseAll(ctx context.Context, p palyra.Principal, by string) 
 
 // CloseRoom closes the sessions of a room that is over: nobody can join them any
 // more.
-func (s *Sessions) CloseRoom(ctx context.Context, room palyra.ID) error {
+func (s *Sessions) CloseRoom(ctx context.Context, room palyra.CallID) error {
 	return s.closeEach(ctx, "room over", `SELECT id FROM sessions WHERE room=? AND room<>'' AND closed_at=0`, string(room))
 }
 
 func (s *Sessions) closeEach(ctx context.Context, by, query string, args ...any) error {
-	var ids []palyra.ID
+	var ids []palyra.SessionID
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(query, args, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
-			ids = append(ids, palyra.ID(id))
+			ids = append(ids, palyra.SessionID(id))
 			return err
 		})
 	})
@@ -367,13 +367,13 @@ func (s *Sessions) Run(ctx context.Context) error {
 }
 
 func (s *Sessions) sweep(ctx context.Context) error {
-	var old []palyra.ID
+	var old []palyra.SessionID
 	err := s.db.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(`SELECT id FROM sessions WHERE closed_at=0 AND used_at<? LIMIT 1000`, []any{nanos(s.now().Add(-s.idle))},
 			func(scan func(...any) error) error {
 				var id string
 				err := scan(&id)
-				old = append(old, palyra.ID(id))
+				old = append(old, palyra.SessionID(id))
 				return err
 			})
 	})

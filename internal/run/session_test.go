@@ -41,8 +41,8 @@ func TestDefaultSessionPerPrincipalWorkspaceDoor(t *testing.T) {
 
 func TestClosedSessionIsNeverReused(t *testing.T) {
 	w := newWorld(t)
-	ended := []palyra.ID{}
-	w.sessions.ends = append(w.sessions.ends, func(_ *store.Tx, id palyra.ID, _ string) error {
+	ended := []palyra.SessionID{}
+	w.sessions.ends = append(w.sessions.ends, func(_ *store.Tx, id palyra.SessionID, _ string) error {
 		ended = append(ended, id)
 		return nil
 	})
@@ -85,7 +85,7 @@ func TestForeignAndBadSessions(t *testing.T) {
 	}
 	for _, bad := range []string{"a\x00", "\xff", "a\nb", strings.Repeat("x", maxSessionName+1)} {
 		q := p
-		q.Session = palyra.ID(bad)
+		q.Session = palyra.SessionID(bad)
 		if _, err := w.sessions.Resolve(t.Context(), q); palyra.CodeOf(err) != palyra.Invalid {
 			t.Errorf("%.10q: %v", bad, err)
 		}
@@ -122,7 +122,7 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 	var err error
 	for i := range maxOpenSessions + 1 {
 		p := w.proposal(`{}`)
-		p.Session = palyra.ID(fmt.Sprintf("s%d", i))
+		p.Session = palyra.SessionID(fmt.Sprintf("s%d", i))
 		_, err = w.sessions.Resolve(t.Context(), p)
 	}
 	if palyra.CodeOf(err) != palyra.Exhausted {

@@ -13,7 +13,7 @@ import (
 // withdrawn. The wish is on record first, so that a crash does not forget it.
 // Cancel returns when the run has ended, or with ctx's error while it goes on
 // ending. Conflict: it had ended before.
-func (r *Runs) Cancel(ctx context.Context, id palyra.ID, by string) error {
+func (r *Runs) Cancel(ctx context.Context, id palyra.RunID, by string) error {
 	err := r.DB.Write(ctx, "run.cancelled", func(tx *store.Tx) error {
 		if _, err := notEnded(tx, id); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (r *Runs) Cancel(ctx context.Context, id palyra.ID, by string) error {
 // CancelAll ends every run of a principal, as when its credential ends. It does
 // not wait for them.
 func (r *Runs) CancelAll(ctx context.Context, p palyra.Principal, by string) error {
-	var open []palyra.ID
+	var open []palyra.RunID
 	err := r.DB.Write(ctx, "run.cancelled", func(tx *store.Tx) error {
 		if _, err := tx.Exec(`UPDATE runs SET cancel_by=? WHERE principal=? AND ended_at=0 AND cancel_by=''`, whom(by), string(p)); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (r *Runs) CancelAll(ctx context.Context, p palyra.Principal, by string) err
 		return tx.Each(`SELECT id FROM runs WHERE principal=? AND ended_at=0`, []any{string(p)}, func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
-			open = append(open, palyra.ID(id))
+			open = append(open, palyra.RunID(id))
 			return err
 		})
 	})
@@ -78,13 +78,13 @@ func whom(by string) string {
 	return by
 }
 
-func (r *Runs) lives(id palyra.ID) *Live {
+func (r *Runs) lives(id palyra.RunID) *Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.live[id]
 }
 
-func notEnded(tx *store.Tx, id palyra.ID) (palyra.Run, error) {
+func notEnded(tx *store.Tx, id palyra.RunID) (palyra.Run, error) {
 	run, _, err := loadRun(tx, id)
 	if err == nil && run.State.Ended() {
 		err = palyra.Errorf(palyra.Conflict, palyra.ReasonRunEnded, "run %s has ended: %s", run.ID, run.State)
@@ -100,7 +100,7 @@ const (
 
 // Input says something to a run that goes on; its driver hears it before its
 // next turn, also after a restart. Invalid: this run does not listen.
-func (r *Runs) Input(ctx context.Context, id palyra.ID, by palyra.Reach, text string) error {
+func (r *Runs) Input(ctx context.Context, id palyra.RunID, by palyra.Reach, text string) error {
 	if text == "" || len(text) > maxSaid || strings.ToValidUTF8(text, "") != text {
 		return palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "bad input").WithRemedy("send 1 to %d bytes of text", maxSaid)
 	}

@@ -22,7 +22,7 @@ const (
 // Output adds to what a running call has printed. Followers hear it on their
 // own goroutines; a call of a run has it on the run's tape too. It never blocks
 // for any of them.
-func (c *Calls) Output(id palyra.ID, x palyra.Chunk) {
+func (c *Calls) Output(id palyra.CallID, x palyra.Chunk) {
 	c.mu.Lock()
 	f := c.byID[id]
 	c.mu.Unlock()
@@ -80,7 +80,7 @@ const (
 // Feed returns what is sent to a running call. It is false when nobody can feed
 // it: there is no such call here, or it was resumed after a restart, without the
 // client it belongs to.
-func (c *Calls) Feed(id palyra.ID) (<-chan palyra.Feed, bool) {
+func (c *Calls) Feed(id palyra.CallID) (<-chan palyra.Feed, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.byID[id]
@@ -94,7 +94,7 @@ func (c *Calls) Feed(id palyra.ID) (<-chan palyra.Feed, bool) {
 // record who did. Whether they may is the door's business. It blocks
 // while the call does not read, until ctx or the call ends: Conflict when the call
 // is over or cannot be fed, NotFound when there is none.
-func (c *Calls) Send(ctx context.Context, id palyra.ID, by palyra.Reach, x palyra.Feed) error {
+func (c *Calls) Send(ctx context.Context, id palyra.CallID, by palyra.Reach, x palyra.Feed) error {
 	c.mu.Lock()
 	f := c.byID[id]
 	c.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *flight) send(ctx context.Context, x palyra.Feed) error {
 }
 
 // cannotFeed says why a call that is not under way here cannot be fed.
-func (c *Calls) cannotFeed(ctx context.Context, id palyra.ID) error {
+func (c *Calls) cannotFeed(ctx context.Context, id palyra.CallID) error {
 	call, err := c.ledger.Get(ctx, id)
 	if err != nil {
 		return err
@@ -146,6 +146,6 @@ func (c *Calls) cannotFeed(ctx context.Context, id palyra.ID) error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonStdinDenied, "call %s takes no input now: it is %s", id, call.State)
 }
 
-func errFeedOver(id palyra.ID) error {
+func errFeedOver(id palyra.CallID) error {
 	return palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "call %s has ended", id)
 }

@@ -123,7 +123,7 @@ func TestASlowFollowerHoldsUpNobody(t *testing.T) {
 }
 
 // fly puts a flight into the air without a gate.
-func (w *world) fly(p palyra.Principal, id palyra.ID) *flight {
+func (w *world) fly(p palyra.Principal, id palyra.CallID) *flight {
 	w.calls.mu.Lock()
 	defer w.calls.mu.Unlock()
 	return w.calls.fly(id, palyra.Proposal{Principal: p}, "")
@@ -165,7 +165,7 @@ func TestOutputIsBounded(t *testing.T) {
 	t.Run("a principal", func(t *testing.T) {
 		var all []*flight
 		for i := range 40 {
-			f := w.fly("agent:b", palyra.ID(fmt.Sprint("F", i)))
+			f := w.fly("agent:b", palyra.CallID(fmt.Sprint("F", i)))
 			all = append(all, f)
 			w.calls.Output(f.id, palyra.Chunk{Stream: "stdout", Data: make([]byte, 4<<20)})
 		}

@@ -20,16 +20,16 @@ type tape struct {
 	now func() time.Time
 
 	mu      sync.Mutex // guards readers; a leaf lock
-	readers map[palyra.ID]map[chan struct{}]bool
+	readers map[palyra.RunID]map[chan struct{}]bool
 }
 
 func newTape() *tape {
-	return &tape{now: time.Now, readers: map[palyra.ID]map[chan struct{}]bool{}}
+	return &tape{now: time.Now, readers: map[palyra.RunID]map[chan struct{}]bool{}}
 }
 
 // add puts an entry at the end of a run's tape. The tape of a run that has ended
 // is closed: what comes later stands in the journal only.
-func (t *tape) add(tx *store.Tx, run palyra.ID, e palyra.TapeEntry) error {
+func (t *tape) add(tx *store.Tx, run palyra.RunID, e palyra.TapeEntry) error {
 	n, err := tx.Exec(`UPDATE runs SET last_seq=last_seq+1 WHERE id=? AND ended_at=0`, string(run))
 	if err != nil || n == 0 {
 		return err
@@ -57,7 +57,7 @@ func (t *tape) add(tx *store.Tx, run palyra.ID, e palyra.TapeEntry) error {
 	return nil
 }
 
-func (t *tape) wake(run palyra.ID) {
+func (t *tape) wake(run palyra.RunID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ch := range t.readers[run] {
@@ -67,7 +67,7 @@ func (t *tape) wake(run palyra.ID) {
 
 // watch returns a channel that is woken by every entry from now on, and what
 // ends the watch.
-func (t *tape) watch(run palyra.ID) (<-chan struct{}, func()) {
+func (t *tape) watch(run palyra.RunID) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ const (
 
 // read returns the entries of a run after a sequence number, as many as a page
 // takes, and whether the run has ended by then. NotFound: there is no such run.
-func (t *tape) read(ctx context.Context, db *store.DB, run palyra.ID, after int64) (page []palyra.TapeEntry, ended bool, err error) {
+func (t *tape) read(ctx context.Context, db *store.DB, run palyra.RunID, after int64) (page []palyra.TapeEntry, ended bool, err error) {
 	size := 0
 	err = db.Read(ctx, func(tx *store.Tx) error {
 		var at int64
@@ -134,7 +134,7 @@ func scanEntry(scan func(...any) error) (e palyra.TapeEntry, size int, err error
 	return e, len(body), nil
 }
 
-func noRun(id palyra.ID) error {
+func noRun(id palyra.RunID) error {
 	return palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "no run %s", palyra.Clip(string(id), 64)).
 		WithRemedy("see 'palyra runs list'")
 }
@@ -143,7 +143,7 @@ func noRun(id palyra.ID) error {
 // until the run has finished. Any number may attach at once, each at its own
 // pace, and a run that ended is told again. It returns f's error, ctx's, or nil
 // after the last entry.
-func (r *Runs) Attach(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error) error {
+func (r *Runs) Attach(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error) error {
 	wake, leave := r.tape.watch(id)
 	defer leave()
 	for {

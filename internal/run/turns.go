@@ -55,7 +55,7 @@ func (l *Live) Kept(ctx context.Context, turn int64) (body []byte, err error) {
 
 // KeptTurn is a turn of an earlier run.
 type KeptTurn struct {
-	Run  palyra.ID
+	Run  palyra.RunID
 	Turn int64
 	Body []byte
 }
@@ -80,7 +80,7 @@ func (l *Live) Earlier(ctx context.Context, most int) (turns []KeptTurn, err err
 				if size += len(t.Body); size > most {
 					return errPageFull
 				}
-				t.Run = palyra.ID(id)
+				t.Run = palyra.RunID(id)
 				turns = append(turns, t)
 				return nil
 			})

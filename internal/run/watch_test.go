@@ -12,8 +12,8 @@ import (
 )
 
 // watch follows a call on its own goroutine; asked hears its questions.
-func (w *world) watch(ctx context.Context, id palyra.ID) (done <-chan watchEnd, asked <-chan palyra.ID) {
-	ends, questions := make(chan watchEnd, 1), make(chan palyra.ID, 8)
+func (w *world) watch(ctx context.Context, id palyra.CallID) (done <-chan watchEnd, asked <-chan palyra.ApprovalID) {
+	ends, questions := make(chan watchEnd, 1), make(chan palyra.ApprovalID, 8)
 	go func() {
 		out, err := w.calls.Watch(ctx, id, palyra.Watch{Event: func(_ *palyra.Call, e palyra.Event) {
 			switch e := e.(type) {

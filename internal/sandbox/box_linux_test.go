@@ -159,7 +159,7 @@ func (b *box) file(name string, data []byte) string {
 	return path
 }
 
-const callID = palyra.ID("01JABCDEFGHJKMNPQRSTVWXYZ0")
+const callID = palyra.CallID("01JABCDEFGHJKMNPQRSTVWXYZ0")
 
 func (b *box) confirmed() (palyra.Launch, *palyra.Call) {
 	b.t.Helper()

@@ -31,7 +31,7 @@ type Backend interface {
 
 // Job is a program to run, resolved and checked.
 type Job struct {
-	Call      palyra.ID
+	Call      palyra.CallID
 	Path      string   // program, absolute
 	Sealed    *os.File // not nil: run this copy, which nothing can change, instead
 	Argv      []string
@@ -138,8 +138,8 @@ type Agents interface {
 type Streams interface {
 	// Output is told what the run prints, in order for each stream, up to what
 	// will be delivered of its head. It does not block for long.
-	Output(call palyra.ID, c palyra.Chunk)
+	Output(call palyra.CallID, c palyra.Chunk)
 	// Feed returns what the caller sends to the run; false means that nobody can
 	// feed it any more.
-	Feed(call palyra.ID) (<-chan palyra.Feed, bool)
+	Feed(call palyra.CallID) (<-chan palyra.Feed, bool)
 }

@@ -223,7 +223,7 @@ type audience struct {
 	feed   chan palyra.Feed   // nil: nobody feeds
 }
 
-func (a *audience) Output(_ palyra.ID, c palyra.Chunk) {
+func (a *audience) Output(_ palyra.CallID, c palyra.Chunk) {
 	a.mu.Lock()
 	a.chunks = append(a.chunks, c)
 	a.mu.Unlock()
@@ -232,7 +232,7 @@ func (a *audience) Output(_ palyra.ID, c palyra.Chunk) {
 	}
 }
 
-func (a *audience) Feed(palyra.ID) (<-chan palyra.Feed, bool) { return a.feed, a.feed != nil }
+func (a *audience) Feed(palyra.CallID) (<-chan palyra.Feed, bool) { return a.feed, a.feed != nil }
 
 // text is what a stream was heard to say; the chunks must fit together.
 func (a *audience) text(t *testing.T, stream string) string {

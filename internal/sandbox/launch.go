@@ -18,7 +18,7 @@ import (
 type runStart struct {
 	*Runner
 	backend Backend
-	call    palyra.ID
+	call    palyra.CallID
 	from    *palyra.Call
 	plan    palyra.Plan
 	who     identity

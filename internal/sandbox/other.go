@@ -24,11 +24,11 @@ func whoRuns(palyra.WorkspaceRef) (identity, error) { return identity{}, unsuppo
 
 type privateDirs struct{}
 
-func openPrivateDirs(string) (*privateDirs, error)                 { return &privateDirs{}, nil }
-func (*privateDirs) make(palyra.ID, identity) (*privateDir, error) { return nil, unsupported() }
-func (*privateDirs) list() ([]string, error)                       { return nil, nil }
-func (*privateDirs) remove(string) error                           { return nil }
-func (*privateDirs) close() error                                  { return nil }
+func openPrivateDirs(string) (*privateDirs, error)                     { return &privateDirs{}, nil }
+func (*privateDirs) make(palyra.CallID, identity) (*privateDir, error) { return nil, unsupported() }
+func (*privateDirs) list() ([]string, error)                           { return nil, nil }
+func (*privateDirs) remove(string) error                               { return nil }
+func (*privateDirs) close() error                                      { return nil }
 
 type sums struct{}
 

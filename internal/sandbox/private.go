@@ -29,7 +29,7 @@ const (
 )
 
 // privateName is a name that was never used and that nobody can guess.
-func privateName(call palyra.ID) (string, error) {
+func privateName(call palyra.CallID) (string, error) {
 	if !plainID(string(call)) {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the call's id cannot name a directory")
 	}

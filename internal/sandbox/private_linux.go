@@ -89,7 +89,7 @@ func barred(path string) string {
 }
 
 // make makes a room for a run.
-func (d *privateDirs) make(call palyra.ID, who identity) (*privateDir, error) {
+func (d *privateDirs) make(call palyra.CallID, who identity) (*privateDir, error) {
 	if d.closed != "" && who.uid != os.Geteuid() {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsafePermissions, "uid %d could not reach its private directory: %s is closed to it", who.uid, show(d.closed)).
 			WithRemedy("let others pass through it ('chmod o+x %s'), or have the daemon keep runs elsewhere", show(d.closed))

@@ -220,7 +220,7 @@ func TestRemovingAnIdIsNoWayOut(t *testing.T) {
 }
 
 func TestRoomNames(t *testing.T) {
-	for _, id := range []palyra.ID{"", ".", "..", "a/b", "../x", "a-b", "a b", "ä", palyra.ID(strings.Repeat("a", 65))} {
+	for _, id := range []palyra.CallID{"", ".", "..", "a/b", "../x", "a-b", "a b", "ä", palyra.CallID(strings.Repeat("a", 65))} {
 		if name, err := privateName(id); palyra.AsError(err).Reason != palyra.ReasonMalformedInput {
 			t.Errorf("%q: %q, %v", id, name, err)
 		}

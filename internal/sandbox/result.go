@@ -20,7 +20,7 @@ const (
 
 // refused is the result of a run that did not start. The caller gets the reason;
 // what lies behind it is for the log.
-func (r *Runner) refused(begun time.Time, call palyra.ID, err error) palyra.Result {
+func (r *Runner) refused(begun time.Time, call palyra.CallID, err error) palyra.Result {
 	layer := palyra.LayerTier
 	e := palyra.AsError(err)
 	switch e.Reason {

@@ -34,7 +34,7 @@ const serviceDrain = 200 * time.Millisecond
 
 // Serve starts the plan's program as a service. The context bounds the start, not
 // the service. The plan must be for a tier with a room of its own, with live stdin.
-func (r *Runner) Serve(ctx context.Context, id palyra.ID, p palyra.Plan) (*Service, error) {
+func (r *Runner) Serve(ctx context.Context, id palyra.CallID, p palyra.Plan) (*Service, error) {
 	if !r.enter() {
 		return nil, palyra.Errorf(palyra.Unavailable, palyra.ReasonStopping, "the daemon is stopping")
 	}

@@ -14,7 +14,7 @@ import (
 // Trial is one act of trying a tier out from inside. It needs no grant: the only
 // program that it can run is Palyra's own (Config.Own).
 type Trial struct {
-	Call      palyra.ID
+	Call      palyra.CallID
 	Path      string   // a file of the workspace that the program may be laid over
 	Argv      []string // with the program's name
 	Workspace string   // also where it runs

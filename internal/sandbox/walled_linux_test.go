@@ -26,7 +26,7 @@ func (wall) Room() bool { return true }
 type watchman struct {
 	mode   string
 	err    error
-	opened []palyra.ID
+	opened []palyra.CallID
 	closed int
 	door   cell.Listener
 
@@ -79,7 +79,7 @@ func TestAWalledRunGoesThroughItsGateway(t *testing.T) {
 	res := b.finished()
 	want(t, "what it sees", strings.TrimSpace(string(res.Stdout)), cell.RoomHome+" "+cell.RoomTmp+" http://x:secret@198.18.0.1:3128 /usr/bin:/bin")
 	want(t, "doors", b.back.started()[0].Doors, []cell.Listener{w.door})
-	want(t, "the guard's questions", w.opened, []palyra.ID{callID})
+	want(t, "the guard's questions", w.opened, []palyra.CallID{callID})
 	want(t, "closings", w.closed, 1)
 	want(t, "flows", res.Egress, []palyra.EgressFlow{{Host: "example.org", Port: 443, Verdict: "allow"}})
 	want(t, "more flows", res.Omitted, 3)

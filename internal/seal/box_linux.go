@@ -67,7 +67,7 @@ func descriptor(fd int) string { return fmt.Sprintf("/proc/self/fd/%d/.", fd) }
 
 // Trim removes the oldest calls from the quarantine in the workspace itself, until what
 // is left is as much as is kept of a workspace. It returns which.
-func (s *Snapshot) Trim(call palyra.ID, busy func(call string) bool) (gone []string, err error) {
+func (s *Snapshot) Trim(call palyra.CallID, busy func(call string) bool) (gone []string, err error) {
 	if s.limits.Kept <= 0 {
 		return nil, nil
 	}

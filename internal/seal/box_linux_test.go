@@ -84,7 +84,7 @@ func TestQuarantineInTheWorkspaceIsBounded(t *testing.T) {
 		t.Helper()
 		b.write(name, strings.Repeat("x", bytes))
 		must(t, os.Lchown(b.in(name), uid, uid))
-		made, err := s.Sweep(t.Context(), b.quarantine, palyra.ID(call))
+		made, err := s.Sweep(t.Context(), b.quarantine, palyra.CallID(call))
 		must(t, err)
 		return made
 	}

@@ -24,7 +24,7 @@ type Fresh struct {
 }
 
 // Fresh begins to judge by what the snapshot knows. It is for one goroutine, and to be closed.
-func (s *Snapshot) Fresh(into string, call palyra.ID) (*Fresh, error) {
+func (s *Snapshot) Fresh(into string, call palyra.CallID) (*Fresh, error) {
 	p, err := newQuarantiner(&tree{fd: -1, euid: os.Geteuid()}, into, call)
 	if err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func TestQuarantineMustBeOurs(t *testing.T) {
 	if _, err := s.Sweep(t.Context(), link, testCall); err == nil {
 		t.Error("a link was taken")
 	}
-	for _, id := range []palyra.ID{"", "../x", "a/b", "."} {
+	for _, id := range []palyra.CallID{"", "../x", "a/b", "."} {
 		if _, err := s.Sweep(t.Context(), b.quarantine, id); err == nil {
 			t.Errorf("call %q was taken", id)
 		}

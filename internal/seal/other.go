@@ -20,6 +20,6 @@ func (s *Snapshot) stale(context.Context) (bool, error) { return false, unsuppor
 
 func (s *Snapshot) holdOn() error { return unsupported() }
 
-func (s *Snapshot) sweep(context.Context, string, palyra.ID) ([]string, error) {
+func (s *Snapshot) sweep(context.Context, string, palyra.CallID) ([]string, error) {
 	return nil, unsupported()
 }

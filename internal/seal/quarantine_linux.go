@@ -50,7 +50,7 @@ type quarantineDir struct {
 	as     func(func() error) error // who makes directories there
 }
 
-func newQuarantiner(t *tree, path string, call palyra.ID) (*quarantiner, error) {
+func newQuarantiner(t *tree, path string, call palyra.CallID) (*quarantiner, error) {
 	if !quarantine.PlainID(string(call)) {
 		return nil, fmt.Errorf("seal: quarantine: %q is no id of a call", call)
 	}

@@ -188,7 +188,7 @@ func (s *Snapshot) Stale(ctx context.Context) (bool, error) { return s.stale(ctx
 // their paths, relative to the workspace, and those of sealed paths that changed
 // in place or are missing, with ChangedPrefix. With an error, sealed paths may be
 // left: nothing of the run's may be trusted.
-func (s *Snapshot) Sweep(ctx context.Context, quarantine string, call palyra.ID) (made []string, err error) {
+func (s *Snapshot) Sweep(ctx context.Context, quarantine string, call palyra.CallID) (made []string, err error) {
 	return s.sweep(ctx, quarantine, call)
 }
 

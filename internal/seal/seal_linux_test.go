@@ -16,7 +16,7 @@ import (
 	"palyra/internal/quarantine"
 )
 
-const testCall = palyra.ID("01JZZZZZZZZZZZZZZZZZZZZZZZ")
+const testCall = palyra.CallID("01JZZZZZZZZZZZZZZZZZZZZZZZ")
 
 // box is a workspace with something beside it that must never be touched.
 type box struct {

@@ -17,7 +17,7 @@ var errDeleted = errors.New("seal: the workspace was deleted")
 // maxMade bounds the result of a sweep. The index has everything.
 const maxMade = 1_000
 
-func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.ID) ([]string, error) {
+func (s *Snapshot) sweep(ctx context.Context, quarantine string, call palyra.CallID) ([]string, error) {
 	s.moved = nil
 	t, err := s.open()
 	if err != nil {

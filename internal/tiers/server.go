@@ -152,7 +152,7 @@ func (s Servers) Tidy(known []string) {
 
 // Start implements upstream.Launcher.
 func (s Servers) Start(ctx context.Context, _ string, p palyra.Plan) (upstream.Process, error) {
-	service, err := s.Runner.Serve(ctx, s.NewID(), p)
+	service, err := s.Runner.Serve(ctx, palyra.CallID(s.NewID()), p)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ const Executor = "builtin"
 type Keeper interface {
 	// Keep stores data for a session and returns its id; it is durable when
 	// Keep returns.
-	Keep(ctx context.Context, session, call palyra.ID, data []byte) (palyra.ID, error)
+	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
 
 // Config wires a Runner.

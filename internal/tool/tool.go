@@ -50,14 +50,14 @@ type Confined interface {
 
 // Env is what a tool may know of a call besides its plan.
 type Env struct {
-	Call    palyra.ID
-	Session palyra.ID
+	Call    palyra.CallID
+	Session palyra.SessionID
 
 	Principal palyra.Principal // whose call it is
 
-	Asked   string    // the workspace directory as the caller spelled it
-	Parent  palyra.ID // the running call that this one came out of, or none
-	Purpose string    // what that one is, for people
+	Asked   string        // the workspace directory as the caller spelled it
+	Parent  palyra.CallID // the running call that this one came out of, or none
+	Purpose string        // what that one is, for people
 
 	// Flow, which is set for Run only, is told of every connection that the tool
 	// made or was refused.

@@ -78,7 +78,7 @@ type world struct {
 	keepErr error
 }
 
-func (w *world) Keep(_ context.Context, session, call palyra.ID, data []byte) (palyra.ID, error) {
+func (w *world) Keep(_ context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error) {
 	if session != "S" || call != "C" {
 		return "", errors.New("whose is it")
 	}

@@ -51,7 +51,7 @@ func findAttestation(ctx context.Context, c *client.Client, ref string) (palyra.
 	if d := palyra.Digest(ref); d.Valid() {
 		return c.Attestation(ctx, client.AttestationRef{Digest: d})
 	}
-	at, err := c.Attestation(ctx, client.AttestationRef{Call: palyra.ID(ref)})
+	at, err := c.Attestation(ctx, client.AttestationRef{Call: palyra.CallID(ref)})
 	if palyra.CodeOf(err) != palyra.NotFound {
 		return at, err
 	}

@@ -40,7 +40,7 @@ func journalTailCommand(inv *invocation.Invocation) *cobra.Command {
 			if err := checkKind(r.Kind); err != nil {
 				return err
 			}
-			r.Call = palyra.ID(call)
+			r.Call = palyra.CallID(call)
 			return inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 				if none {
 					return tailNone(ctx, inv, c, r)

@@ -60,7 +60,7 @@ func (a *Asker) End() {
 }
 
 // cancelling says that the call is being cancelled.
-func (a *Asker) cancelling(id palyra.ID) {
+func (a *Asker) cancelling(id palyra.CallID) {
 	a.stopAsking() // so that what follows starts a line of its own
 	if !a.inv.JSON {
 		a.inv.Say("palyra: cancelling call %s", show.Line(string(id)))
@@ -197,7 +197,7 @@ func (a *Asker) stopAsking() {
 
 // decideHere shows the plan of a waiting call at this terminal and takes the
 // person's answer: allow once, or deny.
-func (a *Asker) decideHere(ctx context.Context, id palyra.ID) error {
+func (a *Asker) decideHere(ctx context.Context, id palyra.ApprovalID) error {
 	c, err := a.inv.Operator()
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (a *Asker) askAnswer(ctx context.Context, p palyra.Approval) (palyra.Answer
 
 // PendingApproval fetches an approval that can still be answered, with a plan
 // that is the one its digest names.
-func PendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ID) (palyra.Approval, error) {
+func PendingApproval(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ApprovalID) (palyra.Approval, error) {
 	p, err := c.Approval(ctx, id)
 	if err != nil {
 		return p, err

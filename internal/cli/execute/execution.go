@@ -19,9 +19,9 @@ import (
 type caller interface {
 	client.Caller
 	// GetCall looks at it; after its end, to say more of it.
-	GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error)
+	GetCall(ctx context.Context, id palyra.CallID) (palyra.Call, error)
 	// SendInput feeds it. It waits while the call does not read.
-	SendInput(ctx context.Context, id palyra.ID, f palyra.Feed) error
+	SendInput(ctx context.Context, id palyra.CallID, f palyra.Feed) error
 }
 
 // execution is one command on its way through the gate: what it reads, what it

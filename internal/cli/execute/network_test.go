@@ -60,7 +60,7 @@ type knower struct {
 	calls []palyra.Call
 }
 
-func (k knower) GetCall(context.Context, palyra.ID) (palyra.Call, error) { return k.call, nil }
+func (k knower) GetCall(context.Context, palyra.CallID) (palyra.Call, error) { return k.call, nil }
 
 func (k knower) Calls(_ context.Context, f client.CallFilter) (client.CallPage, error) {
 	if f.Session != "SESSION" {
@@ -70,7 +70,7 @@ func (k knower) Calls(_ context.Context, f client.CallFilter) (client.CallPage, 
 }
 
 // asked is a question about a host, and how it ended.
-func asked(parent palyra.ID, host string, kind palyra.OutcomeKind, code palyra.Reason, why string) palyra.Call {
+func asked(parent palyra.CallID, host string, kind palyra.OutcomeKind, code palyra.Reason, why string) palyra.Call {
 	return palyra.Call{
 		Proposal: palyra.Proposal{Parent: parent, Tool: "palyra.egress.allow"}, Plan: palyra.Plan{Egress: []string{host}},
 		Outcome: &palyra.Outcome{Outcome: kind, ReasonCode: code, Reason: why},

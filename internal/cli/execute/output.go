@@ -267,7 +267,7 @@ func (s *spool) next() (palyra.Chunk, bool) {
 }
 
 // takenAway names what the command made and did not leave behind.
-func (x *execution) takenAway(call palyra.ID, paths []palyra.PathText) {
+func (x *execution) takenAway(call palyra.CallID, paths []palyra.PathText) {
 	const shown = 10
 	if len(paths) == 0 {
 		return

@@ -18,7 +18,7 @@ type recorded struct {
 	call *palyra.Call
 }
 
-func (r recorded) GetCall(context.Context, palyra.ID) (palyra.Call, error) {
+func (r recorded) GetCall(context.Context, palyra.CallID) (palyra.Call, error) {
 	if r.call == nil {
 		return palyra.Call{}, errors.New("gone")
 	}

@@ -31,7 +31,7 @@ func runsListCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "list", Short: "List runs, newest first", Args: syntax.Takes(),
 		Example: "  palyra runs list --state in_progress\n  palyra runs list --json | jq '.runs[].run_id'",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.ID(session), palyra.RunState(state)
+			f.Principal, f.Session, f.State = palyra.Principal(principal), palyra.SessionID(session), palyra.RunState(state)
 			page, err := c.Runs(ctx, f)
 			if err != nil {
 				return err
@@ -76,7 +76,7 @@ func runsShowCommand(inv *invocation.Invocation) *cobra.Command {
 		Use: "show ID", Short: "Show a run", Args: syntax.Takes("ID"), ValidArgsFunction: completeRuns(inv),
 		Example: "  palyra runs show 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := c.GetRun(ctx, palyra.ID(args[0]))
+			r, err := c.GetRun(ctx, palyra.RunID(args[0]))
 			if err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func runsAttachCommand(inv *invocation.Invocation) *cobra.Command {
 				return exit.Usagef("--after must not be negative")
 			}
 			return inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-				return attachRun(ctx, inv, c, palyra.ID(args[0]), after)
+				return attachRun(ctx, inv, c, palyra.RunID(args[0]), after)
 			})(cmd, args)
 		},
 	}
@@ -135,7 +135,7 @@ func runsAttachCommand(inv *invocation.Invocation) *cobra.Command {
 }
 
 // attachRun follows a run that is under way, or tells one that is over.
-func attachRun(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.ID, after int64) error {
+func attachRun(ctx context.Context, inv *invocation.Invocation, c *client.Client, id palyra.RunID, after int64) error {
 	run, err := c.GetRun(ctx, id)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func runsCancelCommand(inv *invocation.Invocation) *cobra.Command {
 		ValidArgsFunction: completeRuns(inv),
 		Example:           "  palyra runs cancel 01J9Z8Q2V5T6Y7W8X9A0B1C2D3",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			id := palyra.ID(args[0])
+			id := palyra.RunID(args[0])
 			if err := c.CancelRun(ctx, id); err != nil {
 				return err
 			}

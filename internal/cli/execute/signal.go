@@ -127,7 +127,7 @@ func (x *execution) giveUp() {
 
 // forward sends a signal to the running command. One that would end it and does
 // not reach it ends the call.
-func (x *execution) forward(ctx context.Context, id palyra.ID, name string) {
+func (x *execution) forward(ctx context.Context, id palyra.CallID, name string) {
 	ctx, done := context.WithTimeout(ctx, sendPatience)
 	defer done()
 	err := x.client.SendInput(ctx, id, palyra.Feed{Signal: name})

@@ -9,14 +9,14 @@ import (
 // commandState is how far the call has come, as far as one can tell from here.
 type commandState struct {
 	mu     sync.Mutex
-	call   palyra.ID
+	call   palyra.CallID
 	asking bool // an answer is awaited
 	told   bool // a signal that ends commands was passed on
 	ended  bool
 }
 
 // accept notes the id of the call.
-func (s *commandState) accept(id palyra.ID) {
+func (s *commandState) accept(id palyra.CallID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.call = id
@@ -40,7 +40,7 @@ func (s *commandState) answered() {
 
 // tell notes that a signal is passed on, and returns the call it is for; "" when
 // none runs.
-func (s *commandState) tell(deadly bool) palyra.ID {
+func (s *commandState) tell(deadly bool) palyra.CallID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking || s.ended || s.call == "" {
@@ -58,7 +58,7 @@ func (s *commandState) end() {
 }
 
 // id is the call's; "" before it has one.
-func (s *commandState) id() palyra.ID {
+func (s *commandState) id() palyra.CallID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.call
@@ -66,7 +66,7 @@ func (s *commandState) id() palyra.ID {
 
 // running is the call that runs, or is about to; "" while an answer is awaited
 // and after the end.
-func (s *commandState) running() palyra.ID {
+func (s *commandState) running() palyra.CallID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asking || s.ended {

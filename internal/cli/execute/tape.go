@@ -28,10 +28,10 @@ type tapePrinter struct {
 	marks [2]string // of a call that went well, and of one that did not
 	frame show.Frame
 
-	tools  map[palyra.ID]string       // what the calls under way are
+	tools  map[palyra.CallID]string   // what the calls under way are
 	lines  map[string]*bytes.Buffer   // lines without an end, by who prints them
 	open   []client.ApprovalRequested // questions without an answer, oldest first
-	asked  palyra.ID                  // the one on the terminal
+	asked  palyra.ApprovalID          // the one on the terminal
 	held   bytes.Buffer               // what is printed after the question
 	seen   int64                      // the last entry
 	missed int64                      // one more than the entry after which a lost connection was told of
@@ -43,7 +43,7 @@ type tapePrinter struct {
 func newTape(inv *invocation.Invocation, c client.RunCaller, run palyra.Run) *tapePrinter {
 	return &tapePrinter{
 		inv: inv, asker: &Asker{inv: inv}, runs: c, run: run, marks: marks(inv, inv.Stdout), frame: show.Frame{Width: screen.Width(inv.Stdout)},
-		tools: map[palyra.ID]string{}, lines: map[string]*bytes.Buffer{},
+		tools: map[palyra.CallID]string{}, lines: map[string]*bytes.Buffer{},
 	}
 }
 
@@ -262,7 +262,7 @@ func (t *tapePrinter) question(ctx context.Context, e palyra.TapeEntry) {
 	}
 }
 
-func (t *tapePrinter) isOpen(id palyra.ID) bool {
+func (t *tapePrinter) isOpen(id palyra.ApprovalID) bool {
 	return slices.ContainsFunc(t.open, func(r client.ApprovalRequested) bool { return r.ApprovalID == id })
 }
 

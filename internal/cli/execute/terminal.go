@@ -104,7 +104,7 @@ func (x *execution) takeOver(ctx context.Context) {
 }
 
 // resized returns what tells the command the new size of its terminal.
-func (x *execution) resized(ctx context.Context, id palyra.ID) (pass func()) {
+func (x *execution) resized(ctx context.Context, id palyra.CallID) (pass func()) {
 	if x.raw == nil || id == "" {
 		return nil
 	}

@@ -315,9 +315,9 @@ type checks interface {
 	// Check asks about a call.
 	Check(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
 	// CancelCall gives it up.
-	CancelCall(ctx context.Context, id palyra.ID) error
+	CancelCall(ctx context.Context, id palyra.CallID) error
 	// WatchCall tells what became of it.
-	WatchCall(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error)
+	WatchCall(ctx context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error)
 }
 
 // leaveFor is how long it may take to let go of a question.
@@ -328,7 +328,7 @@ const leaveFor = 5 * time.Second
 // lets go, so that an answer that comes later covers the call when it is tried
 // again.
 func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcome, error) {
-	var id palyra.ID
+	var id palyra.CallID
 	// The daemon is told of no deadline: it would say first that it passed, and the question
 	// would go with the call.
 	waiting, hangUp := context.WithCancel(context.WithoutCancel(ctx))

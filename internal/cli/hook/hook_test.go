@@ -158,7 +158,7 @@ func TestHookKeysAreExact(t *testing.T) {
 // waitingDesk is a daemon on which a check waits.
 type waitingDesk struct {
 	asked  []client.CallRequest
-	gone   []palyra.ID
+	gone   []palyra.CallID
 	second palyra.Outcome
 	cancel error
 	first  palyra.Outcome // what became of the first after all
@@ -177,12 +177,12 @@ func (d *waitingDesk) Check(ctx context.Context, r client.CallRequest, watch fun
 	return palyra.Outcome{}, ctx.Err()
 }
 
-func (d *waitingDesk) CancelCall(_ context.Context, id palyra.ID) error {
+func (d *waitingDesk) CancelCall(_ context.Context, id palyra.CallID) error {
 	d.gone = append(d.gone, id)
 	return d.cancel
 }
 
-func (d *waitingDesk) WatchCall(context.Context, palyra.ID, func(client.CallEvent)) (palyra.Outcome, error) {
+func (d *waitingDesk) WatchCall(context.Context, palyra.CallID, func(client.CallEvent)) (palyra.Outcome, error) {
 	return d.first, nil
 }
 
@@ -193,7 +193,7 @@ func TestHookLeavesTheQuestionOpen(t *testing.T) {
 	defer done()
 	d := &waitingDesk{second: palyra.Outcome{Outcome: palyra.OutcomeRefused, ReasonCode: palyra.ReasonApprovalNotAwaited}}
 	out, err := patient(ctx, d, client.CallRequest{Tool: "x"})
-	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited || len(d.asked) != 2 || !d.asked[1].NoWait || !slices.Equal(d.gone, []palyra.ID{"C1"}) {
+	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited || len(d.asked) != 2 || !d.asked[1].NoWait || !slices.Equal(d.gone, []palyra.CallID{"C1"}) {
 		t.Errorf("%+v %v %+v", out, err, d)
 	}
 	d = &waitingDesk{cancel: palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "ended"), first: palyra.Outcome{Outcome: palyra.OutcomeAllowed}}

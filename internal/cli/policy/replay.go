@@ -137,7 +137,7 @@ func printReplay(w io.Writer, r client.ReplayReport) {
 }
 
 // firstOf names some calls.
-func firstOf(calls []palyra.ID) string {
+func firstOf(calls []palyra.CallID) string {
 	const most = 3
 	var out []string
 	for _, id := range calls[:min(len(calls), most)] {

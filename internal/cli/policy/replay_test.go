@@ -18,7 +18,7 @@ func TestPrintReplay(t *testing.T) {
 		Transitions: []client.ReplayTransition{{From: palyra.Ask, To: palyra.Allow, Count: 30}, {From: palyra.Deny, To: palyra.Allow}},
 		Short:       client.ReplayTransition{From: palyra.Ask, To: palyra.Ask, Count: 1, Calls: []client.ReplayChange{{Call: "C9", Tool: "t"}}},
 		Prompts:     client.ReplayPrompts{Before: 5, After: 3, Saved: 3, Added: 1},
-		Gaps:        []client.ReplayGap{{Reason: "lost\x1b", Count: 4, Calls: []palyra.ID{"A", "B", "C", "D"}}},
+		Gaps:        []client.ReplayGap{{Reason: "lost\x1b", Count: 4, Calls: []palyra.CallID{"A", "B", "C", "D"}}},
 	}
 	for range 25 {
 		r.Transitions[0].Calls = append(r.Transitions[0].Calls, hostile)
@@ -49,7 +49,7 @@ func TestPrintSuggestion(t *testing.T) {
 	}
 	b.Reset()
 	printSuggestion(&b, client.PolicySuggestion{
-		Rules:  []client.SuggestedRule{{ID: "s", Text: "permit (\x1b);", Saves: 2, Calls: []palyra.ID{"A"}}},
+		Rules:  []client.SuggestedRule{{ID: "s", Text: "permit (\x1b);", Saves: 2, Calls: []palyra.CallID{"A"}}},
 		Report: client.ReplayReport{Records: 7, Prompts: client.ReplayPrompts{Before: 2}},
 	})
 	if text := b.String(); !strings.Contains(text, "saves 2 questions (A)") || strings.Contains(text, "\x1b") || strings.Contains(text, "when they were made") ||
@@ -59,7 +59,7 @@ func TestPrintSuggestion(t *testing.T) {
 	// Other policies were in force then: what is saved is counted from today's.
 	b.Reset()
 	printSuggestion(&b, client.PolicySuggestion{
-		Rules:  []client.SuggestedRule{{ID: "s", Saves: 1, Calls: []palyra.ID{"A"}}},
+		Rules:  []client.SuggestedRule{{ID: "s", Saves: 1, Calls: []palyra.CallID{"A"}}},
 		Report: client.ReplayReport{Records: 1, Prompts: client.ReplayPrompts{Before: 13, After: 13, Saved: 1, Added: 1}},
 	})
 	if text := b.String(); !strings.Contains(text, "saves 1 question (A)") ||

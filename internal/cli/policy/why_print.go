@@ -31,8 +31,8 @@ type whyAnswer struct {
 	Pairs       []palyra.PairResult `json:"pairs"`
 	Risk        palyra.Risk         `json:"risk"`
 	Notes       []string            `json:"notes"`
-	Call        palyra.ID           `json:"call_id"`
-	Approval    palyra.ID           `json:"approval_id"`
+	Call        palyra.CallID       `json:"call_id"`
+	Approval    palyra.ApprovalID   `json:"approval_id"`
 	Attestation palyra.ID           `json:"attestation_id"`
 	PlanDigest  palyra.Digest       `json:"plan_digest"`
 	Bundle      palyra.Digest       `json:"bundle_digest"`

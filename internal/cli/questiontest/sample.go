@@ -41,7 +41,7 @@ var SampleNow = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 // Words of the samples; the key is a public one.
 const (
 	SampleKey                  = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
-	SampleID     palyra.ID     = "01KA3V3Q6M5D8W0Z1Y2X3C4B5A"
+	SampleID                   = "01KA3V3Q6M5D8W0Z1Y2X3C4B5A"
 	SampleDigest palyra.Digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 

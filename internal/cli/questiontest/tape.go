@@ -20,12 +20,12 @@ func SampleRun() palyra.Run {
 // SampleTape is a run with a call of every kind of ending.
 func SampleTape() []palyra.TapeEntry {
 	call := func(id, tool, args string, f palyra.TapeFinished, out ...palyra.TapeEntry) []palyra.TapeEntry {
-		f.Call = palyra.ID(id)
+		f.Call = palyra.CallID(id)
 		list := []palyra.TapeEntry{{ToolProposed: &palyra.TapeProposed{Call: f.Call, Tool: tool, Arguments: json.RawMessage(args)}}}
 		return append(append(list, out...), palyra.TapeEntry{ToolFinished: &f})
 	}
 	said := func(id, stream, data string) palyra.TapeEntry {
-		return palyra.TapeEntry{ToolOutput: &palyra.TapeOutput{Call: palyra.ID(id), Stream: stream, Data: []byte(data)}}
+		return palyra.TapeEntry{ToolOutput: &palyra.TapeOutput{Call: palyra.CallID(id), Stream: stream, Data: []byte(data)}}
 	}
 	tape := []palyra.TapeEntry{
 		{RunAccepted: &palyra.TapeAccepted{Provider: "scripted", Title: "first steps"}},

@@ -57,7 +57,7 @@ type flight struct {
 	session string
 	room    int                // for its result
 	request client.CallRequest // of a call that is to be made
-	of      palyra.ID          // of a call that is waited for
+	of      palyra.CallID      // of a call that is waited for
 	cancels bool               // a client's cancel ends the call
 	tell    func(context.Context, string)
 	window  *window       // of the question in the client; a wait has none

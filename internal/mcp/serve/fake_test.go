@@ -19,13 +19,13 @@ import (
 // daemon pretends to be one: it answers at once unless a test says how.
 type daemon struct {
 	onCall  func(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
-	onWatch func(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error)
-	onGet   func(id palyra.ID) (palyra.Call, error)
+	onWatch func(ctx context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error)
+	onGet   func(id palyra.CallID) (palyra.Call, error)
 
 	mu        sync.Mutex
 	tools     []palyra.Tool
 	calls     []client.CallRequest
-	cancelled chan palyra.ID
+	cancelled chan palyra.CallID
 }
 
 func echoTool() palyra.Tool {
@@ -40,7 +40,7 @@ func newDaemon() *daemon {
 		Name: "palyra.process.run", Description: "runs", Capabilities: []palyra.Capability{palyra.ProcessExec, palyra.FilesystemRead},
 		InputSchema: json.RawMessage(`{"type":"object"}`),
 	}
-	return &daemon{tools: []palyra.Tool{echoTool(), run}, cancelled: make(chan palyra.ID, 16)}
+	return &daemon{tools: []palyra.Tool{echoTool(), run}, cancelled: make(chan palyra.CallID, 16)}
 }
 
 func (d *daemon) set(tools ...palyra.Tool) {
@@ -71,22 +71,24 @@ func (d *daemon) Call(ctx context.Context, r client.CallRequest, watch func(clie
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: r.Tool, CallID: "C1", Output: r.Arguments}, nil
 }
 
-func (d *daemon) WatchCall(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error) {
+func (d *daemon) WatchCall(ctx context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error) {
 	return d.onWatch(ctx, id, watch)
 }
 
-func (d *daemon) GetCall(_ context.Context, id palyra.ID) (palyra.Call, error) { return d.onGet(id) }
+func (d *daemon) GetCall(_ context.Context, id palyra.CallID) (palyra.Call, error) {
+	return d.onGet(id)
+}
 
-func (d *daemon) CancelCall(_ context.Context, id palyra.ID) error {
+func (d *daemon) CancelCall(_ context.Context, id palyra.CallID) error {
 	d.cancelled <- id
 	return nil
 }
 
-func accepted(id palyra.ID) client.CallEvent {
+func accepted(id palyra.CallID) client.CallEvent {
 	return client.CallEvent{Accepted: &client.CallAccepted{CallID: id, SessionID: "S1"}}
 }
 
-func question(id palyra.ID) client.CallEvent {
+func question(id palyra.ApprovalID) client.CallEvent {
 	return client.CallEvent{ApprovalRequested: &client.ApprovalRequested{ApprovalID: id, Summary: "run make"}}
 }
 

@@ -93,7 +93,7 @@ func TestTheLatestCallIsOnesOwn(t *testing.T) {
 				watch(accepted("C1"))
 				return palyra.Outcome{Outcome: palyra.OutcomeFinished, Tool: r.Tool, CallID: "C1"}, nil
 			}
-			d.onWatch = func(context.Context, palyra.ID, func(client.CallEvent)) (palyra.Outcome, error) {
+			d.onWatch = func(context.Context, palyra.CallID, func(client.CallEvent)) (palyra.Outcome, error) {
 				return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1"}, nil
 			}
 			url := web(t, server(t, d, nil))

@@ -61,7 +61,7 @@ func TestGoingAwayLeavesTheCall(t *testing.T) {
 	t.Run("gives up", func(t *testing.T) {
 		d := newDaemon()
 		d.onCall = asks
-		d.onWatch = func(context.Context, palyra.ID, func(client.CallEvent)) (palyra.Outcome, error) {
+		d.onWatch = func(context.Context, palyra.CallID, func(client.CallEvent)) (palyra.Outcome, error) {
 			return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: "C1", Stdout: "found"}, nil
 		}
 		p, _ := stdio(t, server(t, d, func(c *serve.Config) { c.PendingAfter = 2 * time.Second }))
@@ -101,7 +101,7 @@ func TestRestartWhileWaiting(t *testing.T) {
 			return palyra.Outcome{}, stopping
 		}
 		tries := 0
-		d.onWatch = func(_ context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error) {
+		d.onWatch = func(_ context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error) {
 			if tries++; tries < 3 {
 				return palyra.Outcome{}, nobody
 			}

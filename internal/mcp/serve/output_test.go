@@ -24,7 +24,7 @@ func TestLongOutputIsBounded(t *testing.T) {
 	d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
 		return out, nil
 	}
-	d.onGet = func(id palyra.ID) (palyra.Call, error) { return palyra.Call{ID: id, Outcome: &out}, nil }
+	d.onGet = func(id palyra.CallID) (palyra.Call, error) { return palyra.Call{ID: id, Outcome: &out}, nil }
 	p, _ := stdio(t, server(t, d, nil))
 	r, err := p.call(t.Context(), "palyra_process_run", nil)
 	if err != nil || r.IsError {
@@ -77,7 +77,7 @@ func readAll(t *testing.T, p *peer, stream string) string {
 func TestPagesSmallerThanACharacter(t *testing.T) {
 	d := newDaemon()
 	out := palyra.Outcome{Outcome: palyra.OutcomeFinished, Stdout: "ü€"}
-	d.onGet = func(id palyra.ID) (palyra.Call, error) { return palyra.Call{ID: id, Outcome: &out}, nil }
+	d.onGet = func(id palyra.CallID) (palyra.Call, error) { return palyra.Call{ID: id, Outcome: &out}, nil }
 	p, _ := stdio(t, server(t, d, nil))
 	offset := 0.0
 	for range 5 {

@@ -71,8 +71,8 @@ func invalid(text string) error {
 func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	session := s.session(req.Session, req.ClientInfo())
 	var a struct {
-		Call    palyra.ID `json:"call_id"`
-		Seconds int64     `json:"timeout_s"`
+		Call    palyra.CallID `json:"call_id"`
+		Seconds int64         `json:"timeout_s"`
 	}
 	err := strict(req.Params.Arguments, &a)
 	if a.Call == "" && alone(req) {
@@ -103,10 +103,10 @@ func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 // output reads a finished call's result in pages.
 func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var a struct {
-		Call   palyra.ID `json:"call_id"`
-		Stream string    `json:"stream"`
-		Offset int64     `json:"offset"`
-		Limit  int64     `json:"limit"`
+		Call   palyra.CallID `json:"call_id"`
+		Stream string        `json:"stream"`
+		Offset int64         `json:"offset"`
+		Limit  int64         `json:"limit"`
 	}
 	if err := strict(req.Params.Arguments, &a); err != nil {
 		return failure(outputTool, "", err), nil
@@ -150,7 +150,7 @@ func streamOf(o palyra.Outcome, name string) ([]byte, error) {
 }
 
 // paged is one page of a stream; of text it ends with a whole character.
-func paged(call palyra.ID, stream string, data []byte, offset, limit int64) *mcp.CallToolResult {
+func paged(call palyra.CallID, stream string, data []byte, offset, limit int64) *mcp.CallToolResult {
 	from := min(offset, int64(len(data)))
 	end := min(from+limit, int64(len(data)))
 	part := data[from:end]

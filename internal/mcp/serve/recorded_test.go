@@ -96,7 +96,7 @@ func (r *replay) tools() {
 			return palyra.Outcome{}, ctx.Err()
 		}
 	}
-	r.d.onWatch = func(context.Context, palyra.ID, func(client.CallEvent)) (palyra.Outcome, error) { return out, nil }
+	r.d.onWatch = func(context.Context, palyra.CallID, func(client.CallEvent)) (palyra.Outcome, error) { return out, nil }
 }
 
 func (r *replay) run(lines []string) (calls, declines int) {

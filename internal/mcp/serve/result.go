@@ -89,9 +89,9 @@ type state struct {
 	Truncated   bool              `json:"truncated,omitempty"`
 	Quarantined []palyra.PathText `json:"sealed_path_created,omitempty"`
 	Left        []string          `json:"left_behind,omitempty"`
-	CallID      palyra.ID         `json:"call_id"`
-	ApprovalID  palyra.ID         `json:"approval_id,omitempty"`
-	SessionID   palyra.ID         `json:"session_id,omitempty"`
+	CallID      palyra.CallID     `json:"call_id"`
+	ApprovalID  palyra.ApprovalID `json:"approval_id,omitempty"`
+	SessionID   palyra.SessionID  `json:"session_id,omitempty"`
 }
 
 func fieldsOf(o palyra.Outcome, less bool) state {
@@ -146,7 +146,7 @@ const (
 
 // failure is an error as a client gets it. Where the daemon listens is nobody's
 // business there.
-func failure(tool string, call palyra.ID, err error) *mcp.CallToolResult {
+func failure(tool string, call palyra.CallID, err error) *mcp.CallToolResult {
 	e := palyra.AsError(err)
 	s := state{Outcome: "failed", Tool: tool, ReasonCode: e.Reason, Reason: e.Text, Remedy: forModels(e.Reason, e.Remedy), CallID: call}
 	switch e.Reason {

@@ -39,11 +39,11 @@ type Daemon interface {
 	// Call proposes a call and waits for its outcome.
 	Call(ctx context.Context, r client.CallRequest, watch func(client.CallEvent)) (palyra.Outcome, error)
 	// WatchCall follows a call that was made before.
-	WatchCall(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error)
+	WatchCall(ctx context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error)
 	// GetCall returns a call as it stands.
-	GetCall(ctx context.Context, id palyra.ID) (palyra.Call, error)
+	GetCall(ctx context.Context, id palyra.CallID) (palyra.Call, error)
 	// CancelCall ends a call.
-	CancelCall(ctx context.Context, id palyra.ID) error
+	CancelCall(ctx context.Context, id palyra.CallID) error
 }
 
 // Config wires a Server. Zero times get the defaults.

@@ -272,7 +272,7 @@ func TestPendingThenWait(t *testing.T) {
 	d := newDaemon()
 	d.onCall = asks
 	decided := make(chan struct{})
-	d.onWatch = func(ctx context.Context, id palyra.ID, watch func(client.CallEvent)) (palyra.Outcome, error) {
+	d.onWatch = func(ctx context.Context, id palyra.CallID, watch func(client.CallEvent)) (palyra.Outcome, error) {
 		watch(accepted(id))
 		watch(question("A1"))
 		select {
@@ -309,7 +309,7 @@ func TestPendingThenWait(t *testing.T) {
 
 func TestWaitRefusesNonsense(t *testing.T) {
 	d := newDaemon()
-	d.onGet = func(id palyra.ID) (palyra.Call, error) { return palyra.Call{ID: id}, nil }
+	d.onGet = func(id palyra.CallID) (palyra.Call, error) { return palyra.Call{ID: id}, nil }
 	p, _ := stdio(t, server(t, d, nil))
 	for _, c := range []struct {
 		tool string

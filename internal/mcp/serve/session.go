@@ -59,19 +59,19 @@ const maxLatest = 1024
 // it learned the id.
 type latest struct {
 	mu    sync.Mutex
-	calls map[string]palyra.ID
+	calls map[string]palyra.CallID
 }
 
-func (l *latest) set(session string, id palyra.ID) {
+func (l *latest) set(session string, id palyra.CallID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls == nil || len(l.calls) >= maxLatest {
-		l.calls = map[string]palyra.ID{}
+		l.calls = map[string]palyra.CallID{}
 	}
 	l.calls[session] = id
 }
 
-func (l *latest) get(session string) palyra.ID {
+func (l *latest) get(session string) palyra.CallID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls[session]

@@ -166,7 +166,7 @@ func share(streams []stream, room int) int {
 
 // cut keeps the beginning and the end of a long text, at whole characters, and notes
 // how the rest is read.
-func (t *texts) cut(call palyra.ID, s stream, most int) string {
+func (t *texts) cut(call palyra.CallID, s stream, most int) string {
 	if len(s.text) <= most {
 		return s.text
 	}
@@ -194,7 +194,7 @@ func whole(s string) string {
 }
 
 // pages says how to read a stream from a byte on.
-func pages(call palyra.ID, stream string, offset int) string {
+func pages(call palyra.CallID, stream string, offset int) string {
 	return fmt.Sprintf(`%s {"call_id":%q,"stream":%q,"offset":%d}`, outputTool, call, stream, offset)
 }
 

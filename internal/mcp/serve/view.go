@@ -35,7 +35,7 @@ type window struct {
 	show  func(ctx context.Context, text string) error // nil: the client shows nothing
 	after time.Duration                                // a question that is answered sooner is not shown
 
-	of   palyra.ID // the question that is shown
+	of   palyra.ApprovalID // the question that is shown
 	shut context.CancelFunc
 }
 

@@ -66,7 +66,7 @@ func prints(text string) *daemon {
 	d.onCall = func(context.Context, client.CallRequest, func(client.CallEvent)) (palyra.Outcome, error) {
 		return out, nil
 	}
-	d.onGet = func(id palyra.ID) (palyra.Call, error) { return palyra.Call{ID: id, Outcome: &out}, nil }
+	d.onGet = func(id palyra.CallID) (palyra.Call, error) { return palyra.Call{ID: id, Outcome: &out}, nil }
 	return d
 }
 

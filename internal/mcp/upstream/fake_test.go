@@ -232,7 +232,7 @@ func (r *recorder) count(kind string) (n int) {
 // shelf keeps artifacts.
 type shelf struct{ kept [][]byte }
 
-func (s *shelf) Keep(_ context.Context, _, _ palyra.ID, data []byte) (palyra.ID, error) {
+func (s *shelf) Keep(_ context.Context, _ palyra.SessionID, _ palyra.CallID, data []byte) (palyra.ID, error) {
 	s.kept = append(s.kept, data)
 	return "ARTIFACT", nil
 }
@@ -344,7 +344,7 @@ func (w *world) granted(name string) (*palyra.Call, palyra.Grant) {
 	return w.grantedAs("CALL", name)
 }
 
-func (w *world) grantedAs(id palyra.ID, name string) (*palyra.Call, palyra.Grant) {
+func (w *world) grantedAs(id palyra.CallID, name string) (*palyra.Call, palyra.Grant) {
 	w.t.Helper()
 	c := &palyra.Call{ID: id, Proposal: palyra.Proposal{Tool: name, Arguments: json.RawMessage(`{}`)}, Verdict: palyra.Verdict{Effect: palyra.Allow}}
 	var err error

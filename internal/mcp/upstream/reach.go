@@ -24,7 +24,7 @@ const (
 // to the calls of the time in between.
 type flowOwners struct {
 	mu    sync.Mutex // guards the fields below; held while the guard lists its flows
-	under map[palyra.ID]*alone
+	under map[palyra.CallID]*alone
 	seen  map[palyra.EgressFlow]*place
 }
 
@@ -38,7 +38,7 @@ type alone struct {
 // place is what is known of flows that differ in their bytes only.
 type place struct {
 	in, out, connections int64
-	calls                []palyra.ID
+	calls                []palyra.CallID
 	more                 int64
 }
 
@@ -84,7 +84,7 @@ func (r *flowOwners) look(flows []palyra.EgressFlow) {
 }
 
 // note adds a call, once.
-func (p *place) note(id palyra.ID) {
+func (p *place) note(id palyra.CallID) {
 	switch {
 	case slices.Contains(p.calls, id):
 	case len(p.calls) < maxFlowCalls:
@@ -118,12 +118,12 @@ func (r *flowOwners) share() {
 }
 
 // begin counts a call in.
-func (x *connection) begin(id palyra.ID) {
+func (x *connection) begin(id palyra.CallID) {
 	x.reach.mu.Lock()
 	defer x.reach.mu.Unlock()
 	x.reach.look(x.flows())
 	if x.reach.under == nil {
-		x.reach.under = map[palyra.ID]*alone{}
+		x.reach.under = map[palyra.CallID]*alone{}
 	}
 	x.reach.under[id] = &alone{}
 	x.reach.share()
@@ -131,7 +131,7 @@ func (x *connection) begin(id palyra.ID) {
 
 // callEnded counts a call out, and returns what was reached while it was the only one.
 // What was reached beside others may be theirs: it is counted as not listed.
-func (x *connection) callEnded(id palyra.ID) (flows []palyra.EgressFlow, more int64) {
+func (x *connection) callEnded(id palyra.CallID) (flows []palyra.EgressFlow, more int64) {
 	x.reach.mu.Lock()
 	defer x.reach.mu.Unlock()
 	x.reach.look(x.flows())
@@ -173,7 +173,7 @@ func (x *connection) reached(name string) palyra.UpstreamReached {
 	x.reach.look(flows)
 	e := palyra.UpstreamReached{Name: name, Start: x.start, Flows: []palyra.UpstreamFlow{}, Omitted: more}
 	for key, p := range x.reach.seen {
-		f := palyra.UpstreamFlow{EgressFlow: key, Connections: p.connections, Calls: append([]palyra.ID{}, p.calls...), MoreCalls: p.more}
+		f := palyra.UpstreamFlow{EgressFlow: key, Connections: p.connections, Calls: append([]palyra.CallID{}, p.calls...), MoreCalls: p.more}
 		f.In, f.Out = p.in, p.out
 		e.Flows = append(e.Flows, f)
 	}

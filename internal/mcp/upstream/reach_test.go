@@ -26,7 +26,7 @@ func (w *world) lastReached() (e palyra.UpstreamReached, n int) {
 }
 
 // callAs runs a call under an id of its own.
-func (w *world) callAs(id palyra.ID, name string) palyra.Result {
+func (w *world) callAs(id palyra.CallID, name string) palyra.Result {
 	w.t.Helper()
 	c, g := w.grantedAs(id, name)
 	return w.launch(w.t.Context(), g, c)
@@ -63,7 +63,7 @@ func TestReach(t *testing.T) {
 	}
 	w.fake.reached(flow("start.test", 1, 3), flow("one.test", 10, 20), flow("one.test", 10, 20)) // by itself
 	ends := make(chan palyra.Result, 2)
-	for _, id := range []palyra.ID{"LEFT", "RIGHT"} {
+	for _, id := range []palyra.CallID{"LEFT", "RIGHT"} {
 		go func() { ends <- w.callAs(id, "mcp.one.sub") }()
 		<-arrived
 	}
@@ -103,7 +103,7 @@ func TestReachIsBounded(t *testing.T) {
 		return false
 	}
 	for i := range 70 {
-		if res := w.callAs(palyra.ID(fmt.Sprint("CALL", i)), "mcp.one.add"); len(res.Egress) != 1 || res.Egress[0].In != 1 {
+		if res := w.callAs(palyra.CallID(fmt.Sprint("CALL", i)), "mcp.one.add"); len(res.Egress) != 1 || res.Egress[0].In != 1 {
 			t.Fatalf("%+v", res.Egress)
 		}
 	}

@@ -106,7 +106,7 @@ type Catalog interface {
 // Keeper keeps outputs that are too large to deliver, and images.
 type Keeper interface {
 	// Keep stores data for a session and returns its id.
-	Keep(ctx context.Context, session, call palyra.ID, data []byte) (palyra.ID, error)
+	Keep(ctx context.Context, session palyra.SessionID, call palyra.CallID, data []byte) (palyra.ID, error)
 }
 
 // Config wires a Registry. Zero times get the defaults.

@@ -13,7 +13,7 @@ import (
 
 // Record is a call as it was judged, out of the journal.
 type Record struct {
-	Call    palyra.ID
+	Call    palyra.CallID
 	Request palyra.Request // its Approval is the answer that the call got; nil: none came
 	Was     palyra.Verdict // the first, before any answer
 	Answer  palyra.Answer  // of people, also where the call itself did not wait for it

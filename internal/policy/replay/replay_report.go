@@ -33,7 +33,7 @@ type Transition struct {
 
 // Change is one call that would be judged otherwise, and why.
 type Change struct {
-	Call      palyra.ID        `json:"call_id"`
+	Call      palyra.CallID    `json:"call_id"`
 	Principal palyra.Principal `json:"principal"`
 	Tool      string           `json:"tool"`
 	Command   string           `json:"command,omitempty"`
@@ -54,9 +54,9 @@ type Prompts struct {
 
 // Gap is a reason why records cannot be judged again, with the first of them.
 type Gap struct {
-	Reason string      `json:"reason"`
-	Count  int64       `json:"count"`
-	Calls  []palyra.ID `json:"calls"`
+	Reason string          `json:"reason"`
+	Count  int64           `json:"count"`
+	Calls  []palyra.CallID `json:"calls"`
 }
 
 // move is a change of verdict.
@@ -97,7 +97,7 @@ func hitIDs(v palyra.Verdict) []string {
 }
 
 // gap keeps a record that cannot be judged again.
-func (r *replay) gap(call palyra.ID, why string) {
+func (r *replay) gap(call palyra.CallID, why string) {
 	r.report.Unreplayable++
 	why = palyra.Clip(why, 256)
 	g := r.gaps[why]

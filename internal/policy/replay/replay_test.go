@@ -21,7 +21,7 @@ func record(t testing.TB, e *policy.Engine, i int, r palyra.Request, a *palyra.A
 	r.Approval = nil
 	v := e.Judge(t.Context(), r)
 	r.Approval = a
-	return Record{Call: palyra.ID(fmt.Sprintf("CALL%d", i)), Request: r, Was: v}
+	return Record{Call: palyra.CallID(fmt.Sprintf("CALL%d", i)), Request: r, Was: v}
 }
 
 func eachOf(list []Record) func(func(Record) error) error {
@@ -177,7 +177,7 @@ func TestReplayGaps(t *testing.T) {
 	if r.Records != 9 || r.Unreplayable != 6 || len(r.Gaps) != 5 {
 		t.Fatalf("%+v", r)
 	}
-	if diff := cmp.Diff(Gap{Reason: "the plan was deleted", Count: 2, Calls: []palyra.ID{"LOST", "LOST2"}}, r.Gaps[0]); diff != "" {
+	if diff := cmp.Diff(Gap{Reason: "the plan was deleted", Count: 2, Calls: []palyra.CallID{"LOST", "LOST2"}}, r.Gaps[0]); diff != "" {
 		t.Error(diff)
 	}
 	if p := r.Prompts; p.Before != 1 { // what cannot be judged again is in no other number
@@ -373,7 +373,7 @@ func TestReplayEndsWithItsCaller(t *testing.T) {
 	var list []Record
 	for i := range replayBatch / 2 {
 		was := palyra.Verdict{Bundle: "x", Effect: palyra.Allow}
-		list = append(list, Record{Call: palyra.ID(fmt.Sprint(i)), Request: policytest.Write("a"), Was: was})
+		list = append(list, Record{Call: palyra.CallID(fmt.Sprint(i)), Request: policytest.Write("a"), Was: was})
 	}
 	r, err := Run(ctx, eachOf(list), e, nil)
 	if !errors.Is(err, context.Canceled) || r.Records != 0 {

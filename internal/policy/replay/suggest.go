@@ -25,8 +25,8 @@ type SuggestedRule struct {
 	ID     string
 	Text   string
 	Reason string
-	Saves  int64       // questions that no rule before it saves
-	Calls  []palyra.ID // some of them
+	Saves  int64           // questions that no rule before it saves
+	Calls  []palyra.CallID // some of them
 }
 
 // Limits of a suggestion.
@@ -86,7 +86,7 @@ type trialRule struct {
 	level            int
 	bad              bool  // it would let a call run that must not
 	saves            marks // questions, by their number
-	calls            map[int]palyra.ID
+	calls            map[int]palyra.CallID
 	gain             int64
 }
 

@@ -132,12 +132,12 @@ func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bo
 
 // forget leaves out the calls that other rules save already.
 func (r *trialRule) forget(done marks) {
-	maps.DeleteFunc(r.calls, func(n int, _ palyra.ID) bool { return done.has(n) })
+	maps.DeleteFunc(r.calls, func(n int, _ palyra.CallID) bool { return done.has(n) })
 }
 
 // named are the first of the calls.
-func (r *trialRule) named() []palyra.ID {
-	out := []palyra.ID{}
+func (r *trialRule) named() []palyra.CallID {
+	out := []palyra.CallID{}
 	for _, n := range slices.Sorted(maps.Keys(r.calls)) {
 		if len(out) < suggestNamed {
 			out = append(out, r.calls[n])

@@ -196,7 +196,7 @@ func (g *group) rule() *trialRule {
 	scope := g.key[strings.LastIndexByte(g.key, 0)+1:]
 	body := fmt.Sprintf("permit %s\nwhen {\n  %s\n};", scope, strings.Join(conditions, " &&\n  "))
 	sum := sha256.Sum256([]byte(body))
-	out := &trialRule{id: "suggested-" + hex.EncodeToString(sum[:6]), level: g.level, calls: map[int]palyra.ID{}}
+	out := &trialRule{id: "suggested-" + hex.EncodeToString(sum[:6]), level: g.level, calls: map[int]palyra.CallID{}}
 	out.reason = palyra.Clip(printable(g.about), 200) + ": people were asked and said yes every time"
 	out.text = fmt.Sprintf("@id(%s)\n@reason(%s)\n@remedy(%s)\n%s", literal(out.id), literal(out.reason),
 		literal("an operator can remove this rule from the policy bundle"), body)

@@ -62,7 +62,7 @@ func (x *told) call(r palyra.Request, answer palyra.Answer) *Record {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	one := Record{Call: palyra.ID(fmt.Sprintf("CALL%d", len(x.list))), Request: r, Was: e.Judge(x.t.Context(), r), Answer: answer}
+	one := Record{Call: palyra.CallID(fmt.Sprintf("CALL%d", len(x.list))), Request: r, Was: e.Judge(x.t.Context(), r), Answer: answer}
 	if answer == palyra.AnswerAllow {
 		one.Request.Approval = &palyra.ApprovalFacts{Votes: 1, Scope: palyra.ScopeOnce, Fresh: true}
 	}
@@ -106,7 +106,7 @@ func TestSuggestIsNarrow(t *testing.T) {
 	if len(s.Rules) != 1 || s.Rules[0].Saves != 3 || s.File != "suggested.cedar" || s.Report.Prompts != (Prompts{Before: 3, Saved: 3}) {
 		t.Fatalf("%+v", s)
 	}
-	if s.Report.Transitions[2].Count != 3 || s.Report.Same != 0 || !slices.Equal(s.Rules[0].Calls, []palyra.ID{"CALL0", "CALL1", "CALL2"}) {
+	if s.Report.Transitions[2].Count != 3 || s.Report.Same != 0 || !slices.Equal(s.Rules[0].Calls, []palyra.CallID{"CALL0", "CALL1", "CALL2"}) {
 		t.Errorf("%+v", s.Report)
 	}
 	if got := x.with(s, aProgram("mkdir", "out")); got != palyra.Allow {

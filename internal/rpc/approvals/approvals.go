@@ -26,7 +26,7 @@ type Desk interface {
 	// List returns a page of approvals.
 	List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPage, error)
 	// Get returns one, whole.
-	Get(ctx context.Context, id palyra.ID) (palyra.Approval, error)
+	Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error)
 	// Decide takes one signed vote and returns the approval as it then stands.
 	Decide(ctx context.Context, v palyra.Vote) (palyra.Approval, error)
 	// Watch tells what is pending, then what is asked and settled, until ctx
@@ -42,9 +42,9 @@ type Leases interface {
 	// Leases returns a page of them.
 	Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage, error)
 	// Lease returns one.
-	Lease(ctx context.Context, id palyra.ID) (palyra.Lease, error)
+	Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error)
 	// Revoke ends one at once and returns it as it then stands.
-	Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, sig palyra.Signature) (palyra.Lease, error)
+	Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Principal, sig palyra.Signature) (palyra.Lease, error)
 }
 
 // Service serves ApprovalsService.
@@ -97,7 +97,7 @@ func filter(m *v1.ApprovalFilter) (wire.ApprovalFilter, error) {
 
 // GetApproval implements the method.
 func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
-	a, err := s.reached(ctx, palyra.ID(req.GetApprovalId()))
+	a, err := s.reached(ctx, palyra.ApprovalID(req.GetApprovalId()))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (
 }
 
 // reached returns an approval that the caller may know of.
-func (s *Service) reached(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+func (s *Service) reached(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
 	a, err := s.desk.Get(ctx, id)
 	if err == nil && !rpc.CallerOf(ctx).Reaches(a.Plan.Places()...) {
 		return palyra.Approval{}, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "there is no approval %s in your workspaces", palyra.Clip(string(id), 64))
@@ -121,7 +121,7 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 		return nil, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a decision must be signed")
 	}
 	if len(who.Within) > 0 {
-		if _, err := s.reached(ctx, palyra.ID(req.GetApprovalId())); err != nil {
+		if _, err := s.reached(ctx, palyra.ApprovalID(req.GetApprovalId())); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 		method = palyra.MethodAPI
 	}
 	a, err := s.desk.Decide(ctx, palyra.Vote{
-		Approval: palyra.ID(req.GetApprovalId()), Answer: palyra.Answer(req.GetAnswer()), Scope: palyra.Scope(req.GetScope()),
+		Approval: palyra.ApprovalID(req.GetApprovalId()), Answer: palyra.Answer(req.GetAnswer()), Scope: palyra.Scope(req.GetScope()),
 		TTLMS: req.GetTtlMs(), Widen: req.GetWiden(), Uses: req.GetUses(), Reason: req.GetReason(),
 		By: who.Principal, Method: method, PeerUID: who.PeerUID, At: s.now().UTC(), Digest: palyra.Digest(req.GetPlanDigest()),
 		Separation: who.Operator.Separation, Device: who.Operator.Device != "", Signature: who.Evidence,
@@ -189,7 +189,7 @@ func (s *Service) ListGrants(ctx context.Context, req *v1.ListGrantsRequest) (*v
 
 // GetGrant implements the method.
 func (s *Service) GetGrant(ctx context.Context, req *v1.GetGrantRequest) (*v1.GetGrantResponse, error) {
-	l, err := s.leases.Lease(ctx, palyra.ID(req.GetGrantId()))
+	l, err := s.leases.Lease(ctx, palyra.LeaseID(req.GetGrantId()))
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *Service) GetGrant(ctx context.Context, req *v1.GetGrantRequest) (*v1.Ge
 // RevokeGrant implements the method.
 func (s *Service) RevokeGrant(ctx context.Context, req *v1.RevokeGrantRequest) (*v1.RevokeGrantResponse, error) {
 	who := rpc.CallerOf(ctx)
-	l, err := s.leases.Revoke(ctx, palyra.ID(req.GetGrantId()), who.Principal, who.Evidence)
+	l, err := s.leases.Revoke(ctx, palyra.LeaseID(req.GetGrantId()), who.Principal, who.Evidence)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestUnsignedVoteIsImpossible(t *testing.T) {
 
 // desk is five questions: in a workspace, in another, in none, and two about agents
 // that would reach into others from the first.
-type desk struct{ voted []palyra.ID }
+type desk struct{ voted []palyra.ApprovalID }
 
 func (*desk) all() []palyra.Approval {
 	in := func(path string) palyra.Plan { return palyra.Plan{Workspace: palyra.WorkspaceRef{Path: path}} }
@@ -68,7 +68,7 @@ func (d *desk) List(context.Context, wire.ApprovalFilter) (wire.ApprovalPage, er
 	return wire.ApprovalPage{Approvals: d.all()}, nil
 }
 
-func (d *desk) Get(_ context.Context, id palyra.ID) (palyra.Approval, error) {
+func (d *desk) Get(_ context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
 	all := d.all()
 	return all[slices.IndexFunc(all, func(a palyra.Approval) bool { return a.ID == id })], nil
 }
@@ -89,11 +89,11 @@ func (d *desk) Export(context.Context, io.Writer, string, wire.ApprovalFilter, p
 func TestBoundToWorkspaces(t *testing.T) {
 	for _, c := range []struct {
 		within []string
-		want   []palyra.ID
+		want   []palyra.ApprovalID
 	}{
-		{nil, []palyra.ID{"here", "there", "nowhere", "both", "all"}},
-		{[]string{"/w"}, []palyra.ID{"here"}},
-		{[]string{"/w", "/other"}, []palyra.ID{"here", "there", "both"}},
+		{nil, []palyra.ApprovalID{"here", "there", "nowhere", "both", "all"}},
+		{[]string{"/w"}, []palyra.ApprovalID{"here"}},
+		{[]string{"/w", "/other"}, []palyra.ApprovalID{"here", "there", "both"}},
 		{[]string{"/"}, nil},
 	} {
 		d := &desk{}
@@ -103,11 +103,11 @@ func TestBoundToWorkspaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var listed, got []palyra.ID
+		var listed, got []palyra.ApprovalID
 		for _, a := range page.GetApprovals() {
-			listed = append(listed, palyra.ID(a.GetApprovalId()))
+			listed = append(listed, palyra.ApprovalID(a.GetApprovalId()))
 		}
-		for _, id := range []palyra.ID{"here", "there", "nowhere", "both", "all"} {
+		for _, id := range []palyra.ApprovalID{"here", "there", "nowhere", "both", "all"} {
 			if _, err := s.GetApproval(ctx, &v1.GetApprovalRequest{ApprovalId: string(id)}); err == nil {
 				got = append(got, id)
 			} else if palyra.CodeOf(err) != palyra.NotFound {
@@ -118,7 +118,7 @@ func TestBoundToWorkspaces(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for what, list := range map[string][]palyra.ID{"listed": listed, "got": got, "voted": d.voted} {
+		for what, list := range map[string][]palyra.ApprovalID{"listed": listed, "got": got, "voted": d.voted} {
 			if !slices.Equal(list, c.want) {
 				t.Errorf("within %v %s %v, want %v", c.within, what, list, c.want)
 			}

@@ -11,17 +11,17 @@ import (
 
 type sessionsPart struct{ *Parts }
 
-func (s sessionsPart) List(ctx context.Context, _ bool, _ palyra.ID, _ int) ([]palyra.Session, error) {
+func (s sessionsPart) List(ctx context.Context, _ bool, _ palyra.SessionID, _ int) ([]palyra.Session, error) {
 	s.note(ctx, "sessions")
 	return []palyra.Session{{ID: "S1", Principal: "agent:local", OpenedAt: At}, {ID: "S2", Principal: "agent:ci", OpenedAt: At}}, nil
 }
 
-func (s sessionsPart) Get(ctx context.Context, id palyra.ID) (palyra.Session, error) {
+func (s sessionsPart) Get(ctx context.Context, id palyra.SessionID) (palyra.Session, error) {
 	s.note(ctx, "session "+string(id))
 	return palyra.Session{ID: id, OpenedAt: At}, nil
 }
 
-func (s sessionsPart) Close(ctx context.Context, id palyra.ID, by string) error {
+func (s sessionsPart) Close(ctx context.Context, id palyra.SessionID, by string) error {
 	s.note(ctx, "close "+string(id)+" "+by)
 	return nil
 }

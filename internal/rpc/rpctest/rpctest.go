@@ -44,11 +44,11 @@ type Parts struct {
 	// OnCheck, if set, takes the place of a check's outcome.
 	OnCheck func(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// OnWatch, if set, takes the place of the outcome of a call that is watched.
-	OnWatch func(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error)
+	OnWatch func(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error)
 	// OnSend, if set, takes what is sent to a call.
-	OnSend func(id palyra.ID, f palyra.Feed) error
+	OnSend func(id palyra.CallID, f palyra.Feed) error
 	// OnAttach, if set, comes before a tape is told; its error ends that.
-	OnAttach func(id palyra.ID) error
+	OnAttach func(id palyra.RunID) error
 	// OnDecide, if set, answers a vote.
 	OnDecide func(v palyra.Vote) (palyra.Approval, error)
 	// Whose, if set, says who proposed the calls, started the runs and asked the
@@ -60,7 +60,7 @@ type Parts struct {
 	mu      sync.Mutex
 	seen    []string
 	who     rpc.Caller
-	tapes   map[palyra.ID]*FakeTape
+	tapes   map[palyra.RunID]*FakeTape
 	started runs.StartRequest
 }
 
@@ -157,14 +157,14 @@ func (c calls) Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (pa
 
 // Watch notes nothing: the call was looked up before, and news of it may be on its
 // way when this begins.
-func (c calls) Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error) {
+func (c calls) Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error) {
 	if c.OnWatch != nil {
 		return c.OnWatch(ctx, id, w)
 	}
 	return palyra.Outcome{Outcome: palyra.OutcomeFinished, CallID: id}, nil
 }
 
-func (c calls) Send(ctx context.Context, id palyra.ID, _ palyra.Reach, f palyra.Feed) error {
+func (c calls) Send(ctx context.Context, id palyra.CallID, _ palyra.Reach, f palyra.Feed) error {
 	c.note(ctx, "send "+string(id))
 	if c.OnSend != nil {
 		return c.OnSend(id, f)
@@ -172,16 +172,16 @@ func (c calls) Send(ctx context.Context, id palyra.ID, _ palyra.Reach, f palyra.
 	return nil
 }
 
-func (c calls) Cancel(ctx context.Context, id palyra.ID) error {
+func (c calls) Cancel(ctx context.Context, id palyra.CallID) error {
 	c.note(ctx, "cancel "+string(id))
 	return nil
 }
 
 // Held finds nothing.
-func (c calls) Held(context.Context, palyra.ID) error { return nil }
+func (c calls) Held(context.Context, palyra.CallID) error { return nil }
 
 // Get returns a call of whoever asks, or of agent:other for the id "other".
-func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
+func (c calls) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error) {
 	c.note(ctx, "get "+string(id))
 	call := &palyra.Call{ID: id, State: palyra.Finished, Proposed: At, Proposal: proposedBy(rpc.CallerOf(ctx))}
 	if c.Whose != nil {
@@ -194,7 +194,7 @@ func (c calls) Get(ctx context.Context, id palyra.ID) (*palyra.Call, error) {
 	return call, nil
 }
 
-func (c calls) List(ctx context.Context, f palyra.CallFilter) ([]*palyra.Call, palyra.ID, error) {
+func (c calls) List(ctx context.Context, f palyra.CallFilter) ([]*palyra.Call, palyra.CallID, error) {
 	who := f.Principal
 	if !f.Reach.Person {
 		who = f.Reach.Principal
@@ -241,7 +241,7 @@ func (d desk) List(ctx context.Context, f wire.ApprovalFilter) (wire.ApprovalPag
 	return wire.ApprovalPage{Approvals: []palyra.Approval{d.question(ctx)}, Next: "next"}, nil
 }
 
-func (d desk) Get(ctx context.Context, id palyra.ID) (palyra.Approval, error) {
+func (d desk) Get(ctx context.Context, id palyra.ApprovalID) (palyra.Approval, error) {
 	d.note(ctx, "approval "+string(id))
 	return d.question(ctx), nil
 }
@@ -278,12 +278,12 @@ func (l leases) Leases(ctx context.Context, f wire.LeaseFilter) (wire.LeasePage,
 	return wire.LeasePage{Leases: []palyra.Lease{{ID: "L1", UsesLeft: -1, CreatedAt: At}}}, nil
 }
 
-func (l leases) Lease(ctx context.Context, id palyra.ID) (palyra.Lease, error) {
+func (l leases) Lease(ctx context.Context, id palyra.LeaseID) (palyra.Lease, error) {
 	l.note(ctx, "lease "+string(id))
 	return palyra.Lease{ID: id, UsesLeft: -1}, nil
 }
 
-func (l leases) Revoke(ctx context.Context, id palyra.ID, by palyra.Principal, _ palyra.Signature) (palyra.Lease, error) {
+func (l leases) Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Principal, _ palyra.Signature) (palyra.Lease, error) {
 	l.note(ctx, "revoke "+string(id))
 	return palyra.Lease{ID: id, RevokedBy: by, RevokedAt: At}, nil
 }

@@ -89,11 +89,11 @@ func (t *FakeTape) count(n int) {
 
 // Tape returns the tape of a run. A run whose tape nobody asked for has two
 // entries, its first and its last.
-func (p *Parts) Tape(id palyra.ID) *FakeTape {
+func (p *Parts) Tape(id palyra.RunID) *FakeTape {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tapes == nil {
-		p.tapes = map[palyra.ID]*FakeTape{}
+		p.tapes = map[palyra.RunID]*FakeTape{}
 	}
 	if p.tapes[id] == nil {
 		p.tapes[id] = &FakeTape{moved: make(chan struct{})}
@@ -121,7 +121,7 @@ func (r runsPart) Start(ctx context.Context, s runs.StartRequest) (palyra.Run, e
 	}, nil
 }
 
-func (r runsPart) Attach(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error) error {
+func (r runsPart) Attach(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error) error {
 	r.note(ctx, "attach "+string(id))
 	if r.OnAttach != nil {
 		if err := r.OnAttach(id); err != nil {
@@ -139,14 +139,14 @@ func (r runsPart) Attach(ctx context.Context, id palyra.ID, after int64, f func(
 	return t.follow(ctx, after, f)
 }
 
-func (r runsPart) Cancel(ctx context.Context, id palyra.ID, by string) error {
+func (r runsPart) Cancel(ctx context.Context, id palyra.RunID, by string) error {
 	r.note(ctx, "cancel run "+string(id)+" "+by)
 	return nil
 }
 
 // Get returns a run of whoever asks, or of agent:other for the id "other"; there
 // is none for the id "none".
-func (r runsPart) Get(ctx context.Context, id palyra.ID) (palyra.Run, error) {
+func (r runsPart) Get(ctx context.Context, id palyra.RunID) (palyra.Run, error) {
 	r.note(ctx, "run "+string(id))
 	run := palyra.Run{ID: id, Principal: rpc.CallerOf(ctx).Principal, Within: rpc.CallerOf(ctx).Within, Credential: rpc.CallerOf(ctx).CredentialID, State: palyra.RunInProgress, CreatedAt: At}
 	if r.Whose != nil {
@@ -184,7 +184,7 @@ func (r runsPart) List(ctx context.Context, f palyra.RunFilter) ([]palyra.Run, b
 	return out, len(out) == int(f.Limit), nil
 }
 
-func (r runsPart) Input(ctx context.Context, id palyra.ID, _ palyra.Reach, text string) error {
+func (r runsPart) Input(ctx context.Context, id palyra.RunID, _ palyra.Reach, text string) error {
 	r.note(ctx, "input "+string(id)+" "+text)
 	return nil
 }

@@ -52,15 +52,15 @@ type Runs interface {
 	// Attach calls f with the entries after the one numbered after, those there
 	// are and those that come, on the caller's goroutine. It returns nil after
 	// run_finished was told, f's error, or when ctx ends.
-	Attach(ctx context.Context, id palyra.ID, after int64, f func(palyra.TapeEntry) error) error
+	Attach(ctx context.Context, id palyra.RunID, after int64, f func(palyra.TapeEntry) error) error
 	// Cancel ends a run.
-	Cancel(ctx context.Context, id palyra.ID, by string) error
+	Cancel(ctx context.Context, id palyra.RunID, by string) error
 	// Get returns a run as it stands; NotFound when there is none.
-	Get(ctx context.Context, id palyra.ID) (palyra.Run, error)
+	Get(ctx context.Context, id palyra.RunID) (palyra.Run, error)
 	// List returns a page of runs, newest first, and whether there are more.
 	List(ctx context.Context, f palyra.RunFilter) (page []palyra.Run, more bool, err error)
 	// Input says something to a run, and puts on record who did.
-	Input(ctx context.Context, id palyra.ID, by palyra.Reach, text string) error
+	Input(ctx context.Context, id palyra.RunID, by palyra.Reach, text string) error
 }
 
 // Decider takes signed answers to approvals. *approvals.Service is one.
@@ -127,7 +127,7 @@ func (s *Service) CancelRun(ctx context.Context, req *v1.CancelRunRequest) (*v1.
 	if _, err := s.reached(ctx, palyra.ActCancel, req.GetRunId()); err != nil {
 		return nil, err
 	}
-	return &v1.CancelRunResponse{}, s.runs.Cancel(ctx, palyra.ID(req.GetRunId()), string(rpc.CallerOf(ctx).Principal))
+	return &v1.CancelRunResponse{}, s.runs.Cancel(ctx, palyra.RunID(req.GetRunId()), string(rpc.CallerOf(ctx).Principal))
 }
 
 // GetRun implements the method.
@@ -175,7 +175,7 @@ func (s *Service) SendRunInput(ctx context.Context, req *v1.SendRunInputRequest)
 
 // reached returns a run that the caller may do something with.
 func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (palyra.Run, error) {
-	run, err := s.runs.Get(ctx, palyra.ID(id))
+	run, err := s.runs.Get(ctx, palyra.RunID(id))
 	if err != nil {
 		return palyra.Run{}, err
 	}

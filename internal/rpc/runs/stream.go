@@ -40,7 +40,7 @@ func (s *Service) RunStream(ctx context.Context, stream *connect.BidiStream[v1.R
 type talk struct {
 	service *Service
 	stream  *connect.BidiStream[v1.RunStreamRequest, v1.RunStreamResponse]
-	run     palyra.ID
+	run     palyra.RunID
 	tape    <-chan error // how telling the tape ended; nil: no run yet
 	told    atomic.Bool  // the tape ended before the client did
 	sending sync.Mutex
@@ -157,7 +157,7 @@ func (t *talk) follow(run *v1.Run, after int64, err error) (*v1.RunStreamRespons
 	if err != nil {
 		return nil, nil, err
 	}
-	t.run = palyra.ID(run.GetRunId())
+	t.run = palyra.RunID(run.GetRunId())
 	res := &v1.RunStreamResponse{Event: &v1.RunStreamResponse_Run{Run: run}}
 	return res, &v1.AttachRunRequest{RunId: run.GetRunId(), AfterSeq: after}, nil
 }
@@ -170,7 +170,7 @@ func taken() *v1.RunStreamResponse {
 func (t *talk) tell(ctx context.Context, from *v1.AttachRunRequest) error {
 	defer rpc.EndInput(ctx)
 	defer func() { t.told.Store(ctx.Err() == nil) }()
-	return t.service.runs.Attach(ctx, palyra.ID(from.GetRunId()), from.GetAfterSeq(), func(e palyra.TapeEntry) error {
+	return t.service.runs.Attach(ctx, palyra.RunID(from.GetRunId()), from.GetAfterSeq(), func(e palyra.TapeEntry) error {
 		m, err := wire.FromEntry(e)
 		if err != nil {
 			return err

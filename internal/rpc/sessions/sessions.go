@@ -19,11 +19,11 @@ import (
 type Sessions interface {
 	// List returns sessions, newest first; open ones only unless all. before is
 	// the last session of the page before.
-	List(ctx context.Context, all bool, before palyra.ID, limit int) ([]palyra.Session, error)
+	List(ctx context.Context, all bool, before palyra.SessionID, limit int) ([]palyra.Session, error)
 	// Get returns one.
-	Get(ctx context.Context, id palyra.ID) (palyra.Session, error)
+	Get(ctx context.Context, id palyra.SessionID) (palyra.Session, error)
 	// Close ends one and everything that hangs on it.
-	Close(ctx context.Context, id palyra.ID, by string) error
+	Close(ctx context.Context, id palyra.SessionID, by string) error
 }
 
 // Service serves SessionService.
@@ -49,7 +49,7 @@ func (s *Service) ListSessions(ctx context.Context, req *v1.ListSessionsRequest)
 	if n := req.GetLimit(); n > 0 {
 		limit = int(min(n, largestPage))
 	}
-	all, err := s.sessions.List(ctx, req.GetClosed(), palyra.ID(req.GetCursor()), limit)
+	all, err := s.sessions.List(ctx, req.GetClosed(), palyra.SessionID(req.GetCursor()), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Service) ListSessions(ctx context.Context, req *v1.ListSessionsRequest)
 
 // GetSession implements the method.
 func (s *Service) GetSession(ctx context.Context, req *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
-	one, err := s.sessions.Get(ctx, palyra.ID(req.GetSessionId()))
+	one, err := s.sessions.Get(ctx, palyra.SessionID(req.GetSessionId()))
 	if err != nil {
 		return nil, err
 	}
@@ -79,5 +79,5 @@ func (s *Service) GetSession(ctx context.Context, req *v1.GetSessionRequest) (*v
 // CloseSession implements the method.
 func (s *Service) CloseSession(ctx context.Context, req *v1.CloseSessionRequest) (*v1.CloseSessionResponse, error) {
 	by := string(rpc.CallerOf(ctx).Principal)
-	return &v1.CloseSessionResponse{}, s.sessions.Close(ctx, palyra.ID(req.GetSessionId()), by)
+	return &v1.CloseSessionResponse{}, s.sessions.Close(ctx, palyra.SessionID(req.GetSessionId()), by)
 }

@@ -12,7 +12,7 @@ import (
 // nothing, and the call does not care.
 type news struct {
 	send     func(*v1.CallToolResponse) error
-	asked    palyra.ID // the approval the client was told of
+	asked    palyra.ApprovalID // the approval the client was told of
 	resolved bool
 	accepted bool // the client knows its call
 	gone     bool // the client is
@@ -42,7 +42,7 @@ func (n *news) tell(c *palyra.Call, e palyra.Event) {
 }
 
 // accept tells once that the call is on record.
-func (n *news) accept(call, session palyra.ID) {
+func (n *news) accept(call palyra.CallID, session palyra.SessionID) {
 	if n.accepted {
 		return
 	}
@@ -65,7 +65,7 @@ func (n *news) end(out palyra.Outcome, err error) error {
 }
 
 func (n *news) ask(m *v1.CallApprovalRequested) {
-	n.asked, n.resolved = palyra.ID(m.GetApprovalId()), false
+	n.asked, n.resolved = palyra.ApprovalID(m.GetApprovalId()), false
 	n.say(&v1.CallToolResponse{Event: &v1.CallToolResponse_ApprovalRequested{ApprovalRequested: m}})
 }
 

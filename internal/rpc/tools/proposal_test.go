@@ -20,7 +20,7 @@ func TestProposal(t *testing.T) {
 		t.Errorf("%+v %v", p, err)
 	}
 	room := rpc.Caller{
-		Principal: "agent:ci", Role: palyra.RoleAgent, Credential: rpc.ByRoom, CredentialID: "room:R", Room: "R", Line: []palyra.ID{"O", "R"},
+		Principal: "agent:ci", Role: palyra.RoleAgent, Credential: rpc.ByRoom, CredentialID: "room:R", Room: "R", Line: []palyra.CallID{"O", "R"},
 		Origin: "agent:user.alice", Within: []string{"/w"}, Scopes: []string{"runs.start"},
 	}
 	p, err = proposal(room, &v1.CallToolRequest{Door: "cli"})

@@ -34,12 +34,12 @@ type Catalog interface {
 // Record finds calls again.
 type Record interface {
 	// Get returns a call as it stands.
-	Get(ctx context.Context, id palyra.ID) (*palyra.Call, error)
+	Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error)
 	// List returns a page of calls, newest first, without what is large, and where
 	// the next one begins; empty: there are no more.
-	List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.ID, err error)
+	List(ctx context.Context, f palyra.CallFilter) (page []*palyra.Call, next palyra.CallID, err error)
 	// Held says why what is kept of a call is not what the journal says of it.
-	Held(ctx context.Context, id palyra.ID) error
+	Held(ctx context.Context, id palyra.CallID) error
 }
 
 // Calls takes calls.
@@ -53,12 +53,12 @@ type Calls interface {
 	// it by its own tools.
 	Check(ctx context.Context, p palyra.Proposal, w palyra.Watch) (palyra.Outcome, error)
 	// Watch follows a call that was made before, as Call does, to its outcome.
-	Watch(ctx context.Context, id palyra.ID, w palyra.Watch) (palyra.Outcome, error)
+	Watch(ctx context.Context, id palyra.CallID, w palyra.Watch) (palyra.Outcome, error)
 	// Send feeds a running call, and puts on record who did. It refuses one that
 	// takes nothing.
-	Send(ctx context.Context, id palyra.ID, by palyra.Reach, f palyra.Feed) error
+	Send(ctx context.Context, id palyra.CallID, by palyra.Reach, f palyra.Feed) error
 	// Cancel ends a call: its question is withdrawn, its run is stopped.
-	Cancel(ctx context.Context, id palyra.ID) error
+	Cancel(ctx context.Context, id palyra.CallID) error
 }
 
 // Service serves ToolService.
@@ -134,7 +134,7 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	}
 	p := palyra.Proposal{
 		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(palyra.Surface(req.GetDoor())),
-		Session: palyra.ID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
+		Session: palyra.SessionID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
 		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Within: c.Within,
 		Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Scopes: c.Scopes,
 	}
@@ -212,7 +212,7 @@ func (s *Service) GetCall(ctx context.Context, req *v1.GetCallRequest) (*v1.GetC
 
 // reached returns a call that the caller may do something with.
 func (s *Service) reached(ctx context.Context, act palyra.Act, id string) (*palyra.Call, error) {
-	c, err := s.record.Get(ctx, palyra.ID(id))
+	c, err := s.record.Get(ctx, palyra.CallID(id))
 	if err != nil {
 		return nil, err
 	}

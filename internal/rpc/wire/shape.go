@@ -92,20 +92,20 @@ type PolicyFile struct {
 
 // Explanation says why policy answers a call the way it does.
 type Explanation struct {
-	Call       palyra.ID       `json:"call_id,omitempty"` // empty: the call is hypothetical
+	Call       palyra.CallID   `json:"call_id,omitempty"` // empty: the call is hypothetical
 	Plan       palyra.Plan     `json:"plan"`
 	PlanDigest palyra.Digest   `json:"plan_digest"`
 	Verdict    palyra.Verdict  `json:"verdict"`
 	Lines      []string        `json:"lines,omitempty"`  // the same in sentences
 	Detail     json.RawMessage `json:"detail,omitempty"` // everything the answer was made of, as the engine shows it
 
-	Layer       palyra.Layer  `json:"layer,omitempty"` // what refused or asked; empty: nothing did
-	ReasonCode  palyra.Reason `json:"reason_code,omitempty"`
-	Reason      string        `json:"reason,omitempty"`
-	Remedy      string        `json:"remedy,omitempty"`
-	Flips       []Flip        `json:"flips,omitempty"` // the smallest changes that flip the answer
-	Approval    palyra.ID     `json:"approval_id,omitempty"`
-	Attestation palyra.ID     `json:"attestation_id,omitempty"`
+	Layer       palyra.Layer      `json:"layer,omitempty"` // what refused or asked; empty: nothing did
+	ReasonCode  palyra.Reason     `json:"reason_code,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	Remedy      string            `json:"remedy,omitempty"`
+	Flips       []Flip            `json:"flips,omitempty"` // the smallest changes that flip the answer
+	Approval    palyra.ApprovalID `json:"approval_id,omitempty"`
+	Attestation palyra.ID         `json:"attestation_id,omitempty"`
 }
 
 // ApprovalFilter selects approvals. The zero filter selects all, newest first.
@@ -131,7 +131,7 @@ type ApprovalPage struct {
 // LeaseFilter selects durable grants. The zero filter selects the live ones.
 type LeaseFilter struct {
 	Principal palyra.Principal `json:"principal,omitempty"`
-	Session   palyra.ID        `json:"session_id,omitempty"`
+	Session   palyra.SessionID `json:"session_id,omitempty"`
 	Ended     bool             `json:"ended,omitempty"` // also those that ended
 	Cursor    string           `json:"cursor,omitempty"`
 	Limit     int64            `json:"limit,omitempty"`

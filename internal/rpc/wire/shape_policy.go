@@ -48,7 +48,7 @@ type ReplayTransition struct {
 
 // ReplayChange is one call that would be judged otherwise, and why.
 type ReplayChange struct {
-	Call      palyra.ID        `json:"call_id"`
+	Call      palyra.CallID    `json:"call_id"`
 	Principal palyra.Principal `json:"principal"`
 	Tool      string           `json:"tool"`
 	Command   string           `json:"command,omitempty"`
@@ -69,9 +69,9 @@ type ReplayPrompts struct {
 
 // ReplayGap is a reason why calls cannot be judged again, with the first of them.
 type ReplayGap struct {
-	Reason string      `json:"reason"`
-	Count  int64       `json:"count"`
-	Calls  []palyra.ID `json:"calls"`
+	Reason string          `json:"reason"`
+	Count  int64           `json:"count"`
+	Calls  []palyra.CallID `json:"calls"`
 }
 
 // PolicySuggestion is a candidate and what it would have saved.
@@ -84,9 +84,9 @@ type PolicySuggestion struct {
 
 // SuggestedRule is one rule of a suggestion.
 type SuggestedRule struct {
-	ID     string      `json:"id"`
-	Text   string      `json:"text"`
-	Reason string      `json:"reason"`
-	Saves  int64       `json:"saves"`
-	Calls  []palyra.ID `json:"calls"`
+	ID     string          `json:"id"`
+	Text   string          `json:"text"`
+	Reason string          `json:"reason"`
+	Saves  int64           `json:"saves"`
+	Calls  []palyra.CallID `json:"calls"`
 }

@@ -158,7 +158,7 @@ func (s *base) stale() bool {
 const sweepWithin = 10 * time.Minute
 
 // sweep takes away what runs made that the base does not know.
-func (b *Backend) sweep(of *base, call palyra.ID) ([]string, error) {
+func (b *Backend) sweep(of *base, call palyra.CallID) ([]string, error) {
 	of.sweeping.Lock()
 	defer of.sweeping.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
@@ -233,7 +233,7 @@ func (k *keeper) finish(x *sandbox.Exit, ran bool) error {
 // somebody else changed meanwhile the operator's. more were made than are named.
 // A run chooses names and how many there are: the log gets the number and the
 // first, and the quarantine's index has them all.
-func (b *Backend) told(workspace string, call palyra.ID, results []string) (made, changed []string, more int64) {
+func (b *Backend) told(workspace string, call palyra.CallID, results []string) (made, changed []string, more int64) {
 	made, changed, more = sorted(results)
 	for _, c := range []struct {
 		text  string

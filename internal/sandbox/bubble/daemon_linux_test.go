@@ -313,7 +313,7 @@ func TestBackendKilledEarly(t *testing.T) {
 }
 
 func TestCallText(t *testing.T) {
-	for _, call := range []palyra.ID{"01J", "", "../../x", "a/b", palyra.ID(strings.Repeat("x", 300)), "a.b", "a\x00b", "a b"} {
+	for _, call := range []palyra.CallID{"01J", "", "../../x", "a/b", palyra.CallID(strings.Repeat("x", 300)), "a.b", "a\x00b", "a b"} {
 		f, err := os.CreateTemp(t.TempDir(), "record")
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ type keeper struct {
 	shows    []identity       // what the room shows, when it was built
 	hides    []string         // what of the system it does not show
 	snapshot *seal.Snapshot   // of what is sealed in it; nil: nothing is
-	call     palyra.ID        // of the run
+	call     palyra.CallID    // of the run
 	base     *base            // the same
 	commits  *committed.Watch // what its repositories had; nil: there are none
 	stage    *stage.Stage     // where the run's changes are until they are kept; nil: it changes the workspace

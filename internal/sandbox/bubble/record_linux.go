@@ -43,7 +43,7 @@ const (
 )
 
 // say writes the first line.
-func (r *record) say(state string, call palyra.ID) error {
+func (r *record) say(state string, call palyra.CallID) error {
 	line := fmt.Sprintf("%-*s\n", recordHead-1, fmt.Sprintf("%s %d %s", state, r.size, callText(call)))
 	if len(line) != recordHead {
 		return errors.New("bubble: record: the first line is too long")
@@ -53,7 +53,7 @@ func (r *record) say(state string, call palyra.ID) error {
 }
 
 // readRecord reads a record of an earlier daemon.
-func readRecord(path string) (state string, call palyra.ID, snapshot []byte, err error) {
+func readRecord(path string) (state string, call palyra.CallID, snapshot []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", "", nil, err
@@ -66,7 +66,7 @@ func readRecord(path string) (state string, call palyra.ID, snapshot []byte, err
 	return parseRecord(text)
 }
 
-func parseRecord(text []byte) (state string, call palyra.ID, snapshot []byte, err error) {
+func parseRecord(text []byte) (state string, call palyra.CallID, snapshot []byte, err error) {
 	bad := errors.New("bubble: record: it cannot be read")
 	if len(text) < recordHead {
 		return "", "", nil, bad
@@ -81,7 +81,7 @@ func parseRecord(text []byte) (state string, call palyra.ID, snapshot []byte, er
 	}
 	switch f[0] {
 	case recordWaits, recordRuns, recordDone:
-		return f[0], palyra.ID(f[2]), text[recordHead : recordHead+size], nil
+		return f[0], palyra.CallID(f[2]), text[recordHead : recordHead+size], nil
 	}
 	return "", "", nil, bad
 }
@@ -199,7 +199,7 @@ func (k *keeper) writeDown(s *seal.Snapshot) error {
 }
 
 // begin notes that a run is under way, before it is.
-func (k *keeper) begin(call palyra.ID) (err error) {
+func (k *keeper) begin(call palyra.CallID) (err error) {
 	if k.snapshot == nil {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (k *keeper) begin(call palyra.ID) (err error) {
 		return palyra.Errorf(palyra.Unavailable, palyra.ReasonSealDenied, "the run cannot be written down, and what it leaves could be missed").
 			WithRemedy("see the daemon's log; its state directory must be writable").WithCause(fmt.Errorf("bubble: record: %w", err))
 	}
-	k.call = palyra.ID(callText(call))
+	k.call = palyra.CallID(callText(call))
 	k.unused = k.b.users.add(k.call)
 	return nil
 }
@@ -262,7 +262,7 @@ func (k *keeper) forget() {
 var plainCall = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // callText is a call as a word.
-func callText(call palyra.ID) string {
+func callText(call palyra.CallID) string {
 	if plainCall.MatchString(string(call)) {
 		return string(call)
 	}

@@ -12,17 +12,17 @@ import (
 // room is made at the cost of others.
 type users struct {
 	mu    sync.Mutex
-	calls map[palyra.ID]int
+	calls map[palyra.CallID]int
 	turn  sync.Mutex // one makes room at a time
 }
 
 // add makes a call one of them until done is called.
-func (u *users) add(call palyra.ID) (done func()) {
+func (u *users) add(call palyra.CallID) (done func()) {
 	count := func(n int) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		if u.calls == nil {
-			u.calls = map[palyra.ID]int{}
+			u.calls = map[palyra.CallID]int{}
 		}
 		if u.calls[call] += n; u.calls[call] == 0 {
 			delete(u.calls, call)
@@ -35,12 +35,12 @@ func (u *users) add(call palyra.ID) (done func()) {
 func (u *users) has(call string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.calls[palyra.ID(call)] > 0
+	return u.calls[palyra.CallID(call)] > 0
 }
 
 // trim makes room in the quarantine after a call put something there, and tells what
 // went for it.
-func (b *Backend) trim(call palyra.ID) (gone []palyra.Remnant) {
+func (b *Backend) trim(call palyra.CallID) (gone []palyra.Remnant) {
 	b.users.turn.Lock()
 	defer b.users.turn.Unlock()
 	calls, err := quarantine.Trim(b.config.Quarantine, string(call), b.users.has, quarantine.Limits{Total: b.config.Kept, Workspace: b.config.KeptWorkspace})
@@ -49,7 +49,7 @@ func (b *Backend) trim(call palyra.ID) (gone []palyra.Remnant) {
 
 // trimIn makes room in the quarantine that a workspace has of its own, because it is on
 // another file system.
-func (b *Backend) trimIn(s *seal.Snapshot, call palyra.ID) []palyra.Remnant {
+func (b *Backend) trimIn(s *seal.Snapshot, call palyra.CallID) []palyra.Remnant {
 	b.users.turn.Lock()
 	defer b.users.turn.Unlock()
 	calls, err := s.Trim(call, b.users.has)
@@ -57,7 +57,7 @@ func (b *Backend) trimIn(s *seal.Snapshot, call palyra.ID) []palyra.Remnant {
 }
 
 // dropped tells which calls' items went.
-func (b *Backend) dropped(call palyra.ID, calls []string, err error) (gone []palyra.Remnant) {
+func (b *Backend) dropped(call palyra.CallID, calls []string, err error) (gone []palyra.Remnant) {
 	if err != nil {
 		b.fleet.Log.Warn("the quarantine cannot be brought within its limit", "call", call, "err", err)
 	}

@@ -109,7 +109,7 @@ func readable(t *testing.T, path, text string) {
 }
 
 // private makes a run's own directory.
-func (b *bench) private(t *testing.T, call palyra.ID) string {
+func (b *bench) private(t *testing.T, call palyra.CallID) string {
 	t.Helper()
 	dir := filepath.Join(b.base, "private-"+string(call))
 	b.dir(t, dir)

@@ -22,7 +22,7 @@ func egress(t *testing.T, b *bench) {
 	guard := b.Guard(t, names(t))
 	open, shut := port(b.greet(t, "tcp4", "127.0.0.1:0")), port(b.greet(t, "tcp4", "127.0.0.1:0"))
 	plan := palyra.Plan{Tier: b.backend.Tier(), Egress: []string{granted + ":" + open}}
-	call := &palyra.Call{ID: palyra.ID("C" + random()), Plan: plan}
+	call := &palyra.Call{ID: palyra.CallID("C" + random()), Plan: plan}
 	g, err := guard.Open(t.Context(), call, plan)
 	check(t, err)
 	o := order{env: g.Env(), change: func(j *sandbox.Job) { j.Doors, j.Open = g.Doors(), g.Serve }}

@@ -83,7 +83,7 @@ func writesOutside(t *testing.T, b *bench) []denial {
 // ownRoom is a run's private directory: only home and tmp are its own, and those
 // of other runs are not.
 func ownRoom(t *testing.T, b *bench) []denial {
-	for _, call := range []palyra.ID{"control", "other"} {
+	for _, call := range []palyra.CallID{"control", "other"} {
 		readable(t, b.private(t, call)+"/home/file", b.secret)
 	}
 	b.allow(t, "create $HOME/x", "mkdir $TMPDIR/x", "list $HOME")

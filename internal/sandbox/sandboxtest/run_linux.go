@@ -79,7 +79,7 @@ func (s *stream) String() string {
 // job makes a job with pipes.
 func (b *bench) job(t *testing.T, o order) (sandbox.Job, *stream, *stream) {
 	t.Helper()
-	call := palyra.ID("C" + random())
+	call := palyra.CallID("C" + random())
 	private := b.private(t, call)
 	t.Cleanup(func() { _ = os.RemoveAll(private) })
 	if o.limits == (palyra.Limits{}) {

@@ -74,7 +74,7 @@ func (d *desk) run(t *testing.T, ctx context.Context, p palyra.Plan) palyra.Resu
 	t.Helper()
 	digest, err := p.Digest()
 	check(t, err)
-	c := &palyra.Call{ID: palyra.ID("C" + random()), Plan: p, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
+	c := &palyra.Call{ID: palyra.CallID("C" + random()), Plan: p, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
 	g, err := palyra.NewGrant("G1", c, time.Now())
 	check(t, err)
 	l, err := g.Confirm(p)

@@ -126,7 +126,7 @@ func (p place) copyProgram(j sandbox.Job) (err error) {
 }
 
 // placeName is a name that was never used and that nobody can guess.
-func placeName(call palyra.ID) (string, error) {
+func placeName(call palyra.CallID) (string, error) {
 	if !plainID(string(call)) {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "the call's id cannot name a directory")
 	}

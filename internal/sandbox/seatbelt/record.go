@@ -15,13 +15,13 @@ import (
 // record is what is written down about a run before it starts, so that a later
 // daemon can end it and sweep after it.
 type record struct {
-	Version   int       `json:"version"`
-	Call      palyra.ID `json:"call"`
-	Pid       int       `json:"pid,omitempty"` // 0: not started yet
-	Start     int64     `json:"start,omitempty"`
-	Workspace string    `json:"workspace"`
-	Seals     []string  `json:"seals"`
-	Marks     []mark    `json:"marks"`
+	Version   int           `json:"version"`
+	Call      palyra.CallID `json:"call"`
+	Pid       int           `json:"pid,omitempty"` // 0: not started yet
+	Start     int64         `json:"start,omitempty"`
+	Workspace string        `json:"workspace"`
+	Seals     []string      `json:"seals"`
+	Marks     []mark        `json:"marks"`
 }
 
 const (

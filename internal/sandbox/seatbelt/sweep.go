@@ -25,7 +25,7 @@ const sweepFactor = 10
 // paths, and with seal.ChangedPrefix those that were there before and are not as
 // they were: nothing of the run's could have done that. With an error some may be
 // left.
-func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []mark, call palyra.ID) ([]string, error) {
+func sweep(ctx context.Context, workspace string, names *seal.Matcher, marks []mark, call palyra.CallID) ([]string, error) {
 	now, err := look(ctx, workspace, names, maxEntries*sweepFactor)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ type item struct {
 }
 
 // quarantine moves paths of a workspace away.
-func quarantine(workspace string, made []mark, call palyra.ID) (err error) {
+func quarantine(workspace string, made []mark, call palyra.CallID) (err error) {
 	defer func() {
 		if err != nil {
 			err = palyra.Errorf(palyra.Internal, palyra.ReasonSealDenied, "sealed paths that the run made could not be moved away").

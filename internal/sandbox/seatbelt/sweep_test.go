@@ -13,7 +13,7 @@ import (
 	"palyra/internal/seal"
 )
 
-const call = palyra.ID("01JABCDEFGHJKMNPQRSTVWXYZ0")
+const call = palyra.CallID("01JABCDEFGHJKMNPQRSTVWXYZ0")
 
 type yard struct {
 	t     *testing.T

@@ -16,7 +16,7 @@ import (
 type Store interface {
 	// Read returns up to limit bytes of an artifact of the session from offset
 	// on, and its whole size. One that is not the session's is not found.
-	Read(ctx context.Context, session, id palyra.ID, offset, limit int64) (data []byte, size int64, err error)
+	Read(ctx context.Context, session palyra.SessionID, id palyra.ID, offset, limit int64) (data []byte, size int64, err error)
 }
 
 // All returns the package's tools.

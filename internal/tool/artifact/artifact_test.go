@@ -15,7 +15,7 @@ const id = palyra.ID("01ARZ3NDEKTSV4RRFFQ69G5FAV")
 // shelf is a store with one artifact of session S.
 type shelf string
 
-func (s shelf) Read(_ context.Context, session, asked palyra.ID, offset, limit int64) ([]byte, int64, error) {
+func (s shelf) Read(_ context.Context, session palyra.SessionID, asked palyra.ID, offset, limit int64) ([]byte, int64, error) {
 	if session != "S" || asked != id {
 		return nil, 0, palyra.Errorf(palyra.NotFound, palyra.ReasonNotFound, "none")
 	}
@@ -23,7 +23,7 @@ func (s shelf) Read(_ context.Context, session, asked palyra.ID, offset, limit i
 	return []byte(s[from:min(int64(len(s)), from+limit)]), int64(len(s)), nil
 }
 
-func read(t *testing.T, s shelf, session palyra.ID, a map[string]any, most int64) (map[string]any, error) {
+func read(t *testing.T, s shelf, session palyra.SessionID, a map[string]any, most int64) (map[string]any, error) {
 	t.Helper()
 	raw, err := json.Marshal(a)
 	if err != nil {

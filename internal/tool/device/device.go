@@ -44,7 +44,7 @@ type Config struct {
 	KeyID func(ed25519.PublicKey) string
 	// Register makes the device known and issues its certificate. It is called
 	// with a grant behind it and with the id of the call.
-	Register func(ctx context.Context, call palyra.ID, p Pairing) (palyra.Device, error)
+	Register func(ctx context.Context, call palyra.CallID, p Pairing) (palyra.Device, error)
 }
 
 // All returns the package's tools.

@@ -91,7 +91,7 @@ func TestBadPairings(t *testing.T) {
 func TestRunRegistersExactlyThePlan(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	var got Pairing
-	c := Config{KeyID: name, Register: func(_ context.Context, call palyra.ID, p Pairing) (palyra.Device, error) {
+	c := Config{KeyID: name, Register: func(_ context.Context, call palyra.CallID, p Pairing) (palyra.Device, error) {
 		if call != "C1" {
 			t.Errorf("call %s", call)
 		}
@@ -107,7 +107,7 @@ func TestRunRegistersExactlyThePlan(t *testing.T) {
 		t.Errorf("%s, want %s", raw, want)
 	}
 	broken := errors.New("no")
-	c.Register = func(context.Context, palyra.ID, Pairing) (palyra.Device, error) { return palyra.Device{}, broken }
+	c.Register = func(context.Context, palyra.CallID, Pairing) (palyra.Device, error) { return palyra.Device{}, broken }
 	if _, err := (pair{c}).Run(t.Context(), daemon, plan(t, good())); !errors.Is(err, broken) {
 		t.Error(err)
 	}

@@ -21,7 +21,7 @@ import (
 // shelf keeps no outputs: these are small.
 type shelf struct{}
 
-func (shelf) Keep(context.Context, palyra.ID, palyra.ID, []byte) (palyra.ID, error) {
+func (shelf) Keep(context.Context, palyra.SessionID, palyra.CallID, []byte) (palyra.ID, error) {
 	return "A", nil
 }
 

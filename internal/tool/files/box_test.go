@@ -91,7 +91,7 @@ type box struct {
 	shared  *shared
 	byName  map[string]tool.Tool
 	most    int64
-	session palyra.ID
+	session palyra.SessionID
 }
 
 // each runs a test for a workspace of our own and, as root, for one of another.

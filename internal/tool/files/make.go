@@ -13,7 +13,7 @@ import (
 )
 
 // makeDirs makes the missing directories of rel and returns those it made.
-func (r *root) makeDirs(rel string, mode uint32, call palyra.ID, d disk) (made []string, err error) {
+func (r *root) makeDirs(rel string, mode uint32, call palyra.CallID, d disk) (made []string, err error) {
 	at, _, missing, err := r.nearest(rel)
 	if err != nil {
 		return nil, err

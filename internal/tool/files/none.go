@@ -19,4 +19,4 @@ func Target(context.Context, palyra.WorkspaceRef, string) (string, error) {
 }
 
 // Sweep finds nothing: no call has written anything here.
-func Sweep(context.Context, palyra.ID, palyra.Plan) ([]string, error) { return nil, nil }
+func Sweep(context.Context, palyra.CallID, palyra.Plan) ([]string, error) { return nil, nil }

@@ -66,7 +66,7 @@ func (t *turns) take(ctx context.Context, dev uint64) (release func(), err error
 //
 // The temporary names carry the call's id, so that what a crash leaves can be
 // told apart: it is the new content before the swap and the old one after.
-func (s *shared) apply(ctx context.Context, r *root, call palyra.ID, changes []change) (err error) {
+func (s *shared) apply(ctx context.Context, r *root, call palyra.CallID, changes []change) (err error) {
 	var stages []*pendingChange
 	var made []string
 	defer func() {
@@ -146,7 +146,7 @@ func (r *root) sync(rel string) error {
 }
 
 // prepare opens the change's directory, making it if need be.
-func (r *root) prepare(c change, call palyra.ID, d disk) (*pendingChange, []string, error) {
+func (r *root) prepare(c change, call palyra.CallID, d disk) (*pendingChange, []string, error) {
 	made, err := r.makeDirs(path.Dir(c.path), dirMode(c.mode), call, d)
 	if err != nil {
 		return nil, made, err
@@ -158,7 +158,7 @@ func (r *root) prepare(c change, call palyra.ID, d disk) (*pendingChange, []stri
 	return &pendingChange{change: c, disk: d, dir: dir, name: path.Base(c.path), temp: tempName(call)}, made, nil
 }
 
-func tempName(call palyra.ID) string { return tempPrefix(call) + rand.Text() + tempSuffix }
+func tempName(call palyra.CallID) string { return tempPrefix(call) + rand.Text() + tempSuffix }
 
 // fill writes the new content under the temporary name, with the mode and owner
 // it shall have, and flushes it. Where the file system can do it the file has no name

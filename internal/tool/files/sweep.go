@@ -15,7 +15,7 @@ import (
 )
 
 // tempPrefix is how the temporary names of a call begin, and tempSuffix how they end.
-func tempPrefix(call palyra.ID) string { return fmt.Sprintf(".palyra-%s-", call) }
+func tempPrefix(call palyra.CallID) string { return fmt.Sprintf(".palyra-%s-", call) }
 
 const tempSuffix = ".tmp"
 
@@ -31,7 +31,7 @@ const callIDLength = 26
 // A call of one file has done all of its work or none. Of a call of several files that
 // died while it put them in place, the temporary names hold what was there before: those
 // stay, and are returned, because nobody else has it.
-func Sweep(ctx context.Context, call palyra.ID, p palyra.Plan) (stay []string, err error) {
+func Sweep(ctx context.Context, call palyra.CallID, p palyra.Plan) (stay []string, err error) {
 	if len(call) != callIDLength || p.Tier != palyra.TierBuiltin || len(p.Writes) == 0 || !path.IsAbs(p.Workspace.Path) {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func parentDirs(writes []string) []string {
 }
 
 // sweep clears one directory. One that is gone has nothing to clear.
-func (r *root) sweep(dir string, call palyra.ID, p palyra.Plan) (stay []string, err error) {
+func (r *root) sweep(dir string, call palyra.CallID, p palyra.Plan) (stay []string, err error) {
 	d, err := r.dir(dir)
 	if err != nil {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"palyra"
 )
 
-const sweptCall palyra.ID = "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"
+const sweptCall palyra.CallID = "01J9Z8Q2V5T6Y7W8X9A0B1C2D3"
 
 // Only the names of the very call go, in the directories of its plan.
 func TestSweep(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSweep(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(b.dir, "d", ".palyra-01J9Z8Q2V5T6Y7W8X9A0B1C2D4-*")); len(left) != 1 {
 			b.Error("another call's file is gone")
 		}
-		for _, id := range []palyra.ID{"", "01J9Z8Q2V5", sweptCall + "X"} {
+		for _, id := range []palyra.CallID{"", "01J9Z8Q2V5", sweptCall + "X"} {
 			if stay, err := Sweep(t.Context(), id, p); stay != nil || err != nil {
 				b.Errorf("%q: %v, %v", id, stay, err)
 			}
