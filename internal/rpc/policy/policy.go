@@ -26,8 +26,8 @@ type Policy interface {
 	// Policy returns the bundle in force.
 	Policy(ctx context.Context) (wire.Policy, error)
 	// Explain says why policy answers a call as it does: the call on record if
-	// one is named, else the proposal.
-	Explain(ctx context.Context, call palyra.ID, p palyra.Proposal) (wire.Explanation, error)
+	// one is named by its id, its approval's or its attestation's, else the proposal.
+	Explain(ctx context.Context, id palyra.ID, p palyra.Proposal) (wire.Explanation, error)
 	// Snapshot returns the configuration of a digest, or the one in force.
 	Snapshot(ctx context.Context, d palyra.Digest) (palyra.Digest, palyra.Snapshot, error)
 }

@@ -117,10 +117,10 @@ func (p policyPart) Policy(ctx context.Context) (wire.Policy, error) {
 	return wire.Policy{Bundle: "sha256:22", Files: []wire.PolicyFile{{Name: "a.cedar", Text: "permit(principal, action, resource);"}}}, nil
 }
 
-func (p policyPart) Explain(ctx context.Context, call palyra.ID, pr palyra.Proposal) (wire.Explanation, error) {
-	p.note(ctx, "explain "+string(call)+pr.Tool)
+func (p policyPart) Explain(ctx context.Context, id palyra.ID, pr palyra.Proposal) (wire.Explanation, error) {
+	p.note(ctx, "explain "+string(id)+pr.Tool)
 	return wire.Explanation{
-		Call: call, Verdict: palyra.Verdict{Effect: palyra.Ask, Policies: []palyra.PolicyHit{{ID: "x", Line: 3}}},
+		Call: palyra.CallID(id), Verdict: palyra.Verdict{Effect: palyra.Ask, Policies: []palyra.PolicyHit{{ID: "x", Line: 3}}},
 		Detail: json.RawMessage(`{"rungs":[1]}`), Plan: palyra.Plan{Tool: pr.Tool, Arguments: pr.Arguments},
 	}, nil
 }

@@ -1,0 +1,72 @@
+package layers
+
+import (
+	"fmt"
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+// ofItsOwn are the words whose ids have a type of their own.
+var ofItsOwn = []string{"Call", "Run", "Session", "Approval", "Lease", "Grant"}
+
+// ids refuses a field, parameter or result that is named for an id and has another type:
+// the compiler keeps a session's id out of a call's place only where both say what they
+// are. A field that is a call's and says palyra.ID is one of these.
+func ids(t *tree) []string {
+	var bad []string
+	for _, f := range t.code() {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			field, ok := n.(*ast.Field)
+			if !ok {
+				return true
+			}
+			typ := plainType(field.Type)
+			for _, name := range field.Names {
+				if want := idNamed(name.Name, typ); want != "" && typ != want {
+					bad = append(bad, fmt.Sprintf("%s: %s is a palyra.%s, not %s", t.where(f, name), name.Name, want, typ))
+				}
+			}
+			return true
+		})
+	}
+	return bad
+}
+
+// idNamed returns the type that a name promises, with a type that could stand for it.
+func idNamed(name, typ string) string {
+	for _, w := range ofItsOwn {
+		switch {
+		case typ != "ID" && typ != "string":
+		case strings.EqualFold(name, w+"ID"), typ == "ID" && strings.EqualFold(name, w):
+			return w + "ID"
+		}
+	}
+	return ""
+}
+
+// plainType is the name of a type, without its package; "" for a composed one.
+func plainType(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
+func TestIDsHaveTheirType(t *testing.T) { hold(t, ids) }
+
+func TestIDsHaveTheirTypeFires(t *testing.T) {
+	const x = "internal/run/x.go"
+	fires(t, ids,
+		one("a field", x, "package run\n\ntype t struct{ CallID palyra.ID }\n", "CallID is a palyra.CallID, not ID"),
+		one("a text", x, "package run\n\ntype t struct{ sessionID string }\n", "sessionID is a palyra.SessionID"),
+		one("a parameter", x, "package run\n\nfunc f(session, id palyra.ID) {}\n", "session is a palyra.SessionID"),
+		one("in the root", "call.go", "package palyra\n\ntype Call struct{ Run ID }\n", "Run is a palyra.RunID"),
+		one("of an interface", x, "package run\n\ntype t interface{ Get(leaseID string) }\n", "leaseID is a palyra.LeaseID"),
+		one("its own", x, "package run\n\ntype t struct{ GrantID palyra.GrantID; Pairing palyra.ID; Call *palyra.Call }\n"),
+		one("a text of that name", x, "package run\n\nfunc f(session string) {}\n"),
+	)
+}
