@@ -31,7 +31,7 @@ func TestCallInWords(t *testing.T) {
 	for name, x := range map[string]palyra.Call{
 		"call": sampleCall(), "call-process": process, "call-early": {ID: questiontest.SampleID, State: palyra.Proposed},
 	} {
-		attestation := questiontest.SampleID
+		attestation := palyra.ID(questiontest.SampleID)
 		if name == "call-early" {
 			attestation = ""
 		}
