@@ -55,7 +55,7 @@ func leasesListCommand(inv *invocation.Invocation) *cobra.Command {
 // leaseJSON is a lease as --json prints it: under its own name, and for one version also under the
 // former one, grant_id.
 type leaseJSON struct {
-	LeaseID palyra.ID `json:"lease_id"`
+	LeaseID palyra.LeaseID `json:"lease_id"`
 	palyra.Lease
 }
 
