@@ -14,6 +14,7 @@ import (
 
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/stagetest"
 )
 
 // A person is changed by what is named and by nothing else.
@@ -24,7 +25,7 @@ func TestUserChangeKeepsTheRest(t *testing.T) {
 	got := func(args ...string) (role, bound string) {
 		t.Helper()
 		out := h.palyra(append([]string{"access", "user", "change", "user:bob", "--json"}, args...)...)
-		bound, _ = dig([]byte(out), "workspaces.0")
+		bound, _ = stagetest.Dig([]byte(out), "workspaces.0")
 		return digOne(t, out, "role"), bound
 	}
 	if role, bound := got("--role", "approver"); role != "approver" || bound != h.work {
@@ -73,7 +74,7 @@ func TestTokenIsGivenOnce(t *testing.T) {
 	out := filepath.Join(h.work, "t")
 	said := h.palyra(append(add, "file", "--out", out, "--json")...)
 	raw, err := os.ReadFile(out)
-	fatal(t, err)
+	stagetest.Fatal(t, err)
 	if info, err := os.Stat(out); err != nil || info.Mode() != 0o600 || !strings.HasPrefix(string(raw), "plyr_") || strings.Contains(said, "plyr_") {
 		t.Errorf("%v %v %s", info.Mode(), err, said)
 	}
@@ -127,10 +128,10 @@ func (h *house) plainly(token string) {
 	defer tr.CloseIdleConnections()
 	for token, want := range map[string]int{token: http.StatusOK, token + "x": http.StatusForbidden} {
 		req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "http://palyra/palyra.v1.StatusService/GetStatus", strings.NewReader("{}"))
-		fatal(h.t, err)
+		stagetest.Fatal(h.t, err)
 		req.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
 		res, err := (&http.Client{Transport: tr}).Do(req)
-		fatal(h.t, err)
+		stagetest.Fatal(h.t, err)
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if err != nil || res.StatusCode != want || want == http.StatusOK && !strings.Contains(string(body), "agent_socket") {

@@ -13,7 +13,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"strings"
 	"time"
 
@@ -34,15 +33,7 @@ import (
 )
 
 // Process is what the command is given by the process it runs in.
-type Process struct {
-	Version string   // stamped by the build
-	Args    []string // without the command's own name
-	Env     []string // name=value
-	Stdin   io.Reader
-	Stdout  io.Writer
-	Stderr  io.Writer
-	Now     func() time.Time // nil: the clock
-}
+type Process = invocation.Process
 
 // Main runs one command and returns the exit code.
 func Main(ctx context.Context, p Process) int {

@@ -18,6 +18,7 @@ import (
 
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/stagetest"
 )
 
 // openFar is a house whose daemon other machines can reach, and a second home that
@@ -25,7 +26,7 @@ import (
 func openFar(t *testing.T) (there, here *house) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "palyra")
-	fatal(t, err)
+	stagetest.Fatal(t, err)
 	t.Cleanup(func() {
 		endDaemon(filepath.Join(dir, "there"))
 		_ = os.RemoveAll(dir)
@@ -34,13 +35,13 @@ func openFar(t *testing.T) (there, here *house) {
 		h := &house{t: t, home: filepath.Join(dir, name), work: filepath.Join(dir, name+"-work")}
 		h.env = []string{"PALYRA_HOME=" + h.home, "NO_COLOR=1"}
 		for _, d := range []string{h.home, h.work} {
-			fatal(t, os.Mkdir(d, 0o700))
+			stagetest.Fatal(t, os.Mkdir(d, 0o700))
 		}
 		return h
 	}
 	there, here = at("there"), at("here")
 	settings := "[remote]\nlisten = \"127.0.0.1:0\"\n[console]\nlisten = \"127.0.0.1:0\"\n"
-	fatal(t, os.WriteFile(filepath.Join(there.home, "config.toml"), []byte(settings), 0o600))
+	stagetest.Fatal(t, os.WriteFile(filepath.Join(there.home, "config.toml"), []byte(settings), 0o600))
 	there.palyra("up", "--detach")
 	return there, here
 }
@@ -93,7 +94,7 @@ func scan(t *testing.T, text string) string {
 		}
 	}
 	bits, err := gozxing.NewBinaryBitmapFromImage(img)
-	fatal(t, err)
+	stagetest.Fatal(t, err)
 	got, err := qrcode.NewQRCodeReader().Decode(bits, nil)
 	if err != nil {
 		t.Fatalf("it cannot be scanned: %v\n%s", err, text)
@@ -106,8 +107,8 @@ func scan(t *testing.T, text string) string {
 func TestPairingAtTwoTerminals(t *testing.T) {
 	there, here := openFar(t)
 	pair := there.at("device", "pair", "--role", "owner")
-	pair.expect("Waiting; Ctrl-C withdraws it.")
-	screen := pair.seen.String()
+	pair.Expect("Waiting; Ctrl-C withdraws it.")
+	screen := pair.Seen.String()
 	pin := regexp.MustCompile(`PIN    (\d{4} \d{4})\r?\n`).FindStringSubmatch(screen)
 	code := regexp.MustCompile(`Code   (palyra-pair:1\?\S+)`).FindStringSubmatch(screen)
 	address := regexp.MustCompile(`palyra device join (\S+)`).FindStringSubmatch(screen)
@@ -124,27 +125,27 @@ func TestPairingAtTwoTerminals(t *testing.T) {
 		return '0' + (r-'0'+1)%10
 	}, pin[1])
 	join := here.at("device", "join", address[1], "--as", "work", "--name", "laptop")
-	join.expectSecret("PIN that the daemon shows: ")
-	join.send(wrong + "\r")
-	join.expect("the code is wrong; 2 of 3 tries are left")
-	join.expectSecret("PIN that the daemon shows: ")
-	join.send(pin[1] + "\r")
-	join.expect("the code is right")
-	if strings.Contains(join.seen.String(), pin[1]) {
-		t.Errorf("the PIN is on the screen:\n%s", join.seen.String())
+	join.ExpectSecret("PIN that the daemon shows: ")
+	join.Send(wrong + "\r")
+	join.Expect("the code is wrong; 2 of 3 tries are left")
+	join.ExpectSecret("PIN that the daemon shows: ")
+	join.Send(pin[1] + "\r")
+	join.Expect("the code is right")
+	if strings.Contains(join.Seen.String(), pin[1]) {
+		t.Errorf("the PIN is on the screen:\n%s", join.Seen.String())
 	}
-	pair.expect("Type allow to allow once, deny to deny (Ctrl-C withdraws the code)")
-	for _, want := range []string{"A machine at 127.0.0.1:", "(1 of 5)", "laptop at 127.0.0.1", "knows the code", keyOn(t, join.seen.String()), "palyra.device.pair"} {
-		if !strings.Contains(pair.seen.String(), want) {
-			t.Errorf("no %q on the screen:\n%s", want, pair.seen.String())
+	pair.Expect("Type allow to allow once, deny to deny (Ctrl-C withdraws the code)")
+	for _, want := range []string{"A machine at 127.0.0.1:", "(1 of 5)", "laptop at 127.0.0.1", "knows the code", keyOn(t, join.Seen.String()), "palyra.device.pair"} {
+		if !strings.Contains(pair.Seen.String(), want) {
+			t.Errorf("no %q on the screen:\n%s", want, pair.Seen.String())
 		}
 	}
-	pair.send("y\n")
-	pair.expect("is neither allow nor deny")
-	pair.send("allow\n")
-	pair.expect("Paired: laptop (dev-")
-	if c, d := pair.end(), join.end(); c != exit.OK || d != exit.OK || !strings.Contains(join.seen.String(), "palyra --remote work status") {
-		t.Errorf("exits %d and %d\n%s", c, d, join.seen.String())
+	pair.Send("y\n")
+	pair.Expect("is neither allow nor deny")
+	pair.Send("allow\n")
+	pair.Expect("Paired: laptop (dev-")
+	if c, d := pair.End(), join.End(); c != exit.OK || d != exit.OK || !strings.Contains(join.Seen.String(), "palyra --remote work status") {
+		t.Errorf("exits %d and %d\n%s", c, d, join.Seen.String())
 	}
 	// That join looked whether anybody is there cost nothing: one try failed.
 	if failed := there.palyra("journal", "tail", "--kind", "pairing.failed", "--json"); strings.Count(failed, "\n") != 1 || !strings.Contains(failed, "pairing_wrong_code") {
@@ -217,13 +218,13 @@ func useElsewhere(t *testing.T, there, here *house) {
 	} {
 		far(strings.Fields(args)...)
 	}
-	fatal(t, os.WriteFile(filepath.Join(here.work, "s.yaml"), []byte("title: t\nturns:\n  - calls:\n      - {tool: palyra.echo, with: {text: x}, expect: finished}\n"), 0o600))
+	stagetest.Fatal(t, os.WriteFile(filepath.Join(here.work, "s.yaml"), []byte("title: t\nturns:\n  - calls:\n      - {tool: palyra.echo, with: {text: x}, expect: finished}\n"), 0o600))
 	far("run", "--script", "s.yaml", "-w", there.work)
 	here.fails(exit.Refused, "--remote", "work", "exec", "--no-wait", "--no-stdin", "-w", there.work, "--", "true")
 	// Codes can be shown from here as well; hanging up withdraws them.
 	pair := here.stream("--remote", "work", "device", "pair", "--json")
 	pair.until(`"code"`)
-	fatal(t, pair.cmd.Process.Signal(os.Interrupt))
+	stagetest.Fatal(t, pair.cmd.Process.Signal(os.Interrupt))
 	if err := pair.cmd.Wait(); exitCodeOf(err) != exit.Cancelled {
 		t.Error(err)
 	}
@@ -272,17 +273,17 @@ func renewedInTime(t *testing.T, here *house) {
 func TestPairingWithdrawn(t *testing.T) {
 	there, here := openFar(t)
 	pair := there.at("device", "pair", "--no-qr")
-	pair.expect("Waiting; Ctrl-C withdraws it.")
-	if strings.Contains(pair.seen.String(), "█") {
+	pair.Expect("Waiting; Ctrl-C withdraws it.")
+	if strings.Contains(pair.Seen.String(), "█") {
 		t.Error("a QR code in spite of --no-qr")
 	}
-	code := regexp.MustCompile(`Code   (palyra-pair:1\?\S+)`).FindStringSubmatch(pair.seen.String())
+	code := regexp.MustCompile(`Code   (palyra-pair:1\?\S+)`).FindStringSubmatch(pair.Seen.String())
 	if busy := there.fails(exit.Failure, "device", "pair"); !strings.Contains(busy, "another pairing") {
 		t.Errorf("%s", busy)
 	}
-	pair.send("\x03")
-	if got := pair.end(); got != exit.Cancelled || !strings.Contains(pair.seen.String(), "the code is withdrawn; nothing was paired") {
-		t.Errorf("exit %d\n%s", got, pair.seen.String())
+	pair.Send("\x03")
+	if got := pair.End(); got != exit.Cancelled || !strings.Contains(pair.Seen.String(), "the code is withdrawn; nothing was paired") {
+		t.Errorf("exit %d\n%s", got, pair.Seen.String())
 	}
 	here.fails(exit.Failure, "device", "join", "--code", code[1])
 	if out := here.palyra("device", "remotes", "--json"); !strings.Contains(out, `"remotes":[]`) {
@@ -355,27 +356,27 @@ func (h *house) join(there *house, name string) {
 	code := digOne(h.t, pair.until(`"code"`), "code")
 	join := h.command("device", "join", "--code", "-", "--as", name, "--name", name)
 	join.Stdin = strings.NewReader(code + "\n")
-	fatal(h.t, join.Start())
+	stagetest.Fatal(h.t, join.Start())
 	id, digest := there.pendingID()
 	there.palyra("approvals", "decide", id, "allow", "--digest", digest)
-	fatal(h.t, join.Wait())
+	stagetest.Fatal(h.t, join.Wait())
 	pair.until(`"state":"paired"`)
-	fatal(h.t, pair.cmd.Wait())
+	stagetest.Fatal(h.t, pair.cmd.Wait())
 }
 
 // A no at the terminal is a no at both ends.
 func TestPairingDenied(t *testing.T) {
 	there, here := openFar(t)
 	pair := there.at("device", "pair")
-	pair.expect("Waiting; Ctrl-C withdraws it.")
-	code := regexp.MustCompile(`Code   (palyra-pair:1\?\S+)`).FindStringSubmatch(pair.seen.String())
+	pair.Expect("Waiting; Ctrl-C withdraws it.")
+	code := regexp.MustCompile(`Code   (palyra-pair:1\?\S+)`).FindStringSubmatch(pair.Seen.String())
 	join := here.at("device", "join", "--code", code[1])
-	pair.expect("Type allow to allow once")
-	pair.send("deny\n")
+	pair.Expect("Type allow to allow once")
+	pair.Send("deny\n")
 	// The door closes with the code; where that is quicker than the words, the
 	// other side only sees that it broke off.
-	if c, d := pair.end(), join.end(); c != exit.Approval || d != exit.Approval && d != exit.Failure {
-		t.Errorf("exits %d and %d\n%s\n%s", c, d, pair.seen.String(), join.seen.String())
+	if c, d := pair.End(), join.End(); c != exit.Approval || d != exit.Approval && d != exit.Failure {
+		t.Errorf("exits %d and %d\n%s\n%s", c, d, pair.Seen.String(), join.Seen.String())
 	}
 	noRemotes(t, here)
 	if out := there.palyra("device", "list", "--json"); !strings.Contains(out, `"devices":[]`) {

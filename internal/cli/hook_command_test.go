@@ -18,6 +18,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/hooktest"
+	"palyra/internal/cli/stagetest"
 	"palyra/internal/exetest"
 	"palyra/internal/mcp/install"
 )
@@ -42,11 +43,11 @@ func decodeAnswer(t testing.TB, out string) hookDecided {
 }
 
 func TestHookRewritesShellCommands(t *testing.T) {
-	s := openStage(t, func(*played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
+	s := stagetest.Open(t, Main, func(*stagetest.Played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
 	self, _ := os.Executable()
 	for _, command := range []string{"ls -la", "echo 'it''s' \"$HOME\"; rm -rf x\n# y", "cat <<'EOF'\n' EOF\nEOF\n"} {
-		in := hooktest.JSON(t, s.work, "Bash", map[string]any{"command": command, "description": "d", "timeout": 120000})
-		code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code", "--shell", "/bin/sh")
+		in := hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": command, "description": "d", "timeout": 120000})
+		code, out, errs := s.Main(strings.NewReader(in), "hook", "claude-code", "--shell", "/bin/sh")
 		if code != 0 || errs != "" {
 			t.Fatalf("%d %q", code, errs)
 		}
@@ -61,7 +62,7 @@ func TestHookRewritesShellCommands(t *testing.T) {
 			t.Fatalf("%q does not begin with this program", line)
 		}
 		got, err := exec.Command("/bin/sh", "-c", `printf '%s\0' `+rest).Output()
-		want := []string{"exec", "--as-agent", "--no-stdin", "--workspace", s.work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c", command, ""}
+		want := []string{"exec", "--as-agent", "--no-stdin", "--workspace", s.Work, "--session", "claude-code-0c3e-51", "--", "/bin/sh", "-c", command, ""}
 		if err != nil || !slices.Equal(strings.Split(string(got), "\x00"), want) {
 			t.Errorf("%q: %q, %v", line, got, err)
 		}
@@ -70,8 +71,8 @@ func TestHookRewritesShellCommands(t *testing.T) {
 
 // Whatever is wrong is a no: exit code 2, the reason on stderr, nothing on stdout.
 func TestHookFailsClosed(t *testing.T) {
-	s := openStage(t, func(*played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
-	good := hooktest.JSON(t, s.work, "Bash", map[string]any{"command": "ls"})
+	s := stagetest.Open(t, Main, func(*stagetest.Played) palyra.Outcome { t.Error("proposed"); return palyra.Outcome{} })
+	good := hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": "ls"})
 	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
 	cases := map[string]struct {
 		in   string
@@ -88,8 +89,8 @@ func TestHookFailsClosed(t *testing.T) {
 		"no tool":          {with(`"tool_name":"Bash"`, `"x":1`), nil},
 		"an odd tool":      {with(`"Bash"`, `"Ba sh"`), nil},
 		"tool is a number": {with(`"Bash"`, `1`), nil},
-		"no cwd":           {with(s.work, ""), nil},
-		"a relative cwd":   {with(s.work, "w"), nil},
+		"no cwd":           {with(s.Work, ""), nil},
+		"a relative cwd":   {with(s.Work, "w"), nil},
 		"no input":         {with(`{"command":"ls"}`, `null`), nil},
 		"input is text":    {with(`{"command":"ls"}`, `"ls"`), nil},
 		"no command":       {with(`{"command":"ls"}`, `{}`), nil},
@@ -104,11 +105,11 @@ func TestHookFailsClosed(t *testing.T) {
 		"a bad wait":       {good, []string{"--wait", "0s"}},
 		"an argument":      {good, []string{"x"}},
 		"json, and bad":    {"ls", []string{"--json"}},
-		"no daemon":        {hooktest.JSON(t, s.work, "WebSearch", map[string]any{}), []string{"--home", filepath.Join(s.home, "other")}},
+		"no daemon":        {hooktest.JSON(t, s.Work, "WebSearch", map[string]any{}), []string{"--home", filepath.Join(s.Home, "other")}},
 		"remote":           {good, []string{"--remote", "x"}},
 	}
 	for name, c := range cases {
-		code, out, errs := s.main(strings.NewReader(c.in), append([]string{"hook", "claude-code"}, c.args...)...)
+		code, out, errs := s.Main(strings.NewReader(c.in), append([]string{"hook", "claude-code"}, c.args...)...)
 		if code != 2 || out != "" || errs == "" || len(errs) > 2000 {
 			t.Errorf("%s: %d %q %.300q", name, code, out, errs)
 		}
@@ -117,19 +118,19 @@ func TestHookFailsClosed(t *testing.T) {
 
 // An input that never ends gets its no in time.
 func TestHookDoesNotWaitForItsInput(t *testing.T) {
-	s := openStage(t, nil)
+	s := stagetest.Open(t, Main, nil)
 	r, w, err := os.Pipe()
-	fatal(t, err)
+	stagetest.Fatal(t, err)
 	defer r.Close()
 	defer w.Close()
-	if code, out, errs := s.main(r, "hook", "claude-code", "--wait", "50ms"); code != 2 || out != "" || !strings.Contains(errs, "did not end in time") {
+	if code, out, errs := s.Main(r, "hook", "claude-code", "--wait", "50ms"); code != 2 || out != "" || !strings.Contains(errs, "did not end in time") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
 
 func TestHookDecides(t *testing.T) {
 	var outcome palyra.Outcome
-	s := openStage(t, func(*played) palyra.Outcome { return outcome })
+	s := stagetest.Open(t, Main, func(*stagetest.Played) palyra.Outcome { return outcome })
 	for _, c := range []struct {
 		kind palyra.OutcomeKind
 		want string
@@ -144,18 +145,18 @@ func TestHookDecides(t *testing.T) {
 		{"new", "deny"},
 	} {
 		outcome = palyra.Outcome{Outcome: c.kind, Reason: "because", ReasonCode: palyra.ReasonPolicyDenied, Remedy: "do this"}
-		code, out, errs := s.main(strings.NewReader(hooktest.JSON(t, s.work, "Bash", map[string]any{"command": "ls"})), "hook", "claude-code", "--mode", "check")
+		code, out, errs := s.Main(strings.NewReader(hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": "ls"})), "hook", "claude-code", "--mode", "check")
 		d := decodeAnswer(t, out)
 		if code != 0 || errs != "" || d.Decision != c.want || d.Input != nil || !strings.Contains(d.Reason, "because") || !strings.Contains(d.Reason, "C1") {
 			t.Errorf("%s: %d %q %q", c.kind, code, out, errs)
 		}
-		x := s.running()
-		if !x.p.Check || x.p.Surface != palyra.SurfaceHook || x.p.Workspace != s.work || x.p.Session != "claude-code-0c3e-51" {
-			t.Errorf("proposed %+v", x.p)
+		x := s.Running()
+		if !x.Proposal.Check || x.Proposal.Surface != palyra.SurfaceHook || x.Proposal.Workspace != s.Work || x.Proposal.Session != "claude-code-0c3e-51" {
+			t.Errorf("proposed %+v", x.Proposal)
 		}
 	}
 	for _, tool := range []string{"TodoWrite", "ToolSearch", "TaskCreate", "Agent", "ListAgents", "ReportFindings", "ScheduleWakeup", "BashOutput", "TaskOutput"} {
-		if code, out, errs := s.main(strings.NewReader(hooktest.JSON(t, s.work, tool, map[string]any{"todos": []any{}})), "hook", "claude-code"); code != 0 || out != "{}\n" || errs != "" {
+		if code, out, errs := s.Main(strings.NewReader(hooktest.JSON(t, s.Work, tool, map[string]any{"todos": []any{}})), "hook", "claude-code"); code != 0 || out != "{}\n" || errs != "" {
 			t.Errorf("%s is the agent's own talk: %d %q %q", tool, code, out, errs)
 		}
 	}
@@ -164,18 +165,18 @@ func TestHookDecides(t *testing.T) {
 // The tools of Palyra's own server are left to the gate behind it, under the very name
 // that was vouched for and under no other.
 func TestHookLeavesTheOwnServer(t *testing.T) {
-	s := openStage(t, nil)
-	code, out, errs := s.main(nil, "hook", "install", "claude-code", "--print", "--own-server", "palyra", "--workspace", s.work)
+	s := stagetest.Open(t, Main, nil)
+	code, out, errs := s.Main(nil, "hook", "install", "claude-code", "--print", "--own-server", "palyra", "--workspace", s.Work)
 	if code != 0 || !strings.Contains(out, "--own-server palyra || exit 2") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	for _, name := range []string{"a b", "__x", "x__", "$(x)", "a__b"} {
-		if code, out, _ := s.main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace", s.work); code != exit.Usage {
+		if code, out, _ := s.Main(nil, "hook", "install", "claude-code", "--print", "--own-server", name, "--workspace", s.Work); code != exit.Usage {
 			t.Errorf("%q: %d %s", name, code, out)
 		}
 	}
 	in := `{"hook_event_name":"PreToolUse","tool_name":"mcp__palyra__palyra_echo","tool_input":{},"cwd":"/w","session_id":"s"}`
-	if code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code", "--own-server", "palyra"); code != 0 || strings.TrimSpace(out) != "{}" {
+	if code, out, errs := s.Main(strings.NewReader(in), "hook", "claude-code", "--own-server", "palyra"); code != 0 || strings.TrimSpace(out) != "{}" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
@@ -194,31 +195,31 @@ func TestHookThatIsEnded(t *testing.T) {
 }
 
 func TestHookInstall(t *testing.T) {
-	s := openStage(t, nil)
+	s := stagetest.Open(t, Main, nil)
 	self, _ := os.Executable()
-	code, out, errs := s.main(nil, "hook", "install", "claude-code", "--print")
+	code, out, errs := s.Main(nil, "hook", "install", "claude-code", "--print")
 	// The agent may be started where PALYRA_HOME is not set, so the line has it.
-	want := strings.Join([]string{self, "hook", "claude-code", "--home", s.home}, " ") + " || exit 2"
+	want := strings.Join([]string{self, "hook", "claude-code", "--home", s.Home}, " ") + " || exit 2"
 	if code != 0 || !strings.Contains(out, fmt.Sprintf("%q", want)) || !strings.Contains(errs, "these lines go into ~/.claude/settings.json") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	code, out, errs = s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", "check", "--json")
+	code, out, errs = s.Main(nil, "hook", "install", "claude-code", "--workspace", s.Work, "--mode", "check", "--json")
 	if code != 0 || !strings.Contains(out, `"changed":true`) {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	doc, err := os.ReadFile(filepath.Join(s.work, ".claude", "settings.json"))
+	doc, err := os.ReadFile(filepath.Join(s.Work, ".claude", "settings.json"))
 	if err != nil || !bytes.Contains(doc, []byte("--mode check")) {
 		t.Errorf("%s %v", doc, err)
 	}
-	if code, out, _ = s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", "check"); code != 0 || !strings.Contains(out, "already") {
+	if code, out, _ = s.Main(nil, "hook", "install", "claude-code", "--workspace", s.Work, "--mode", "check"); code != 0 || !strings.Contains(out, "already") {
 		t.Errorf("a second time: %d %q", code, out)
 	}
 	for _, args := range [][]string{{"hook", "install"}, {"hook", "install", "emacs"}, {"hook", "install", "claude-code", "--mode", "x"}} {
-		if code, _, _ := s.main(nil, args...); code != exit.Usage {
+		if code, _, _ := s.Main(nil, args...); code != exit.Usage {
 			t.Errorf("%v: %d", args, code)
 		}
 	}
-	if code, _, errs = s.main(nil, "hook", "install", "claude-code"); code == 0 { // no HOME here
+	if code, _, errs = s.Main(nil, "hook", "install", "claude-code"); code == 0 { // no HOME here
 		t.Errorf("%d %q", code, errs)
 	}
 }
@@ -231,15 +232,15 @@ func TestHookOfRecordedInputs(t *testing.T) {
 		"ToolSearch": "", "Agent": "", "ListAgents": "", "CronList": "", "ReportFindings": "", "ScheduleWakeup": "",
 	}
 	raw, err := os.ReadFile("testdata/claude-code-2.1.325.jsonl")
-	fatal(t, err)
-	s := openStage(t, func(*played) palyra.Outcome { return palyra.Outcome{Outcome: palyra.OutcomeAllowed} })
+	stagetest.Fatal(t, err)
+	s := stagetest.Open(t, Main, func(*stagetest.Played) palyra.Outcome { return palyra.Outcome{Outcome: palyra.OutcomeAllowed} })
 	n := 0
 	for line := range strings.Lines(string(raw)) {
 		var h struct {
 			Tool string `json:"tool_name"`
 		}
-		fatal(t, json.Unmarshal([]byte(line), &h))
-		code, out, errs := s.main(strings.NewReader(strings.ReplaceAll(line, `"/w`, `"`+s.work)), "hook", "claude-code")
+		stagetest.Fatal(t, json.Unmarshal([]byte(line), &h))
+		code, out, errs := s.Main(strings.NewReader(strings.ReplaceAll(line, `"/w`, `"`+s.Work)), "hook", "claude-code")
 		kind, known := want[h.Tool]
 		switch {
 		case code != 0 || !known:
@@ -249,12 +250,12 @@ func TestHookOfRecordedInputs(t *testing.T) {
 				t.Errorf("%s: %s", h.Tool, out)
 			}
 		case kind == "rewritten":
-			if d := decodeAnswer(t, out); !strings.Contains(string(d.Input["command"]), " --no-stdin --workspace "+s.work) {
+			if d := decodeAnswer(t, out); !strings.Contains(string(d.Input["command"]), " --no-stdin --workspace "+s.Work) {
 				t.Errorf("%s: %s", h.Tool, out)
 			}
 		default:
-			if x := s.running(); x.p.Tool != kind || decodeAnswer(t, out).Decision != "allow" {
-				t.Errorf("%s is judged as %s: %s", h.Tool, x.p.Tool, out)
+			if x := s.Running(); x.Proposal.Tool != kind || decodeAnswer(t, out).Decision != "allow" {
+				t.Errorf("%s is judged as %s: %s", h.Tool, x.Proposal.Tool, out)
 			}
 		}
 		n++
@@ -267,26 +268,26 @@ func TestHookOfRecordedInputs(t *testing.T) {
 // Codex's shell and patches come to Palyra's own tools; a plain yes is no word, since
 // Codex has none for it.
 func TestHookForCodex(t *testing.T) {
-	s := openStage(t, func(*played) palyra.Outcome { return palyra.Outcome{Outcome: palyra.OutcomeAllowed} })
-	in := hooktest.JSON(t, s.work, "Bash", map[string]any{"command": "ls"})
-	code, out, errs := s.main(strings.NewReader(in), "hook", "codex")
+	s := stagetest.Open(t, Main, func(*stagetest.Played) palyra.Outcome { return palyra.Outcome{Outcome: palyra.OutcomeAllowed} })
+	in := hooktest.JSON(t, s.Work, "Bash", map[string]any{"command": "ls"})
+	code, out, errs := s.Main(strings.NewReader(in), "hook", "codex")
 	if d := decodeAnswer(t, out); code != 0 || !strings.Contains(string(d.Input["command"]), "--session codex-0c3e-51 -- ") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	patch := "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
-	code, out, errs = s.main(strings.NewReader(hooktest.JSON(t, s.work, "apply_patch", map[string]any{"command": patch})), "hook", "codex")
+	code, out, errs = s.Main(strings.NewReader(hooktest.JSON(t, s.Work, "apply_patch", map[string]any{"command": patch})), "hook", "codex")
 	if code != 0 || out != "{}\n" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
-	if x := s.running(); x.p.Tool != "palyra.fs.write" || !strings.Contains(string(x.p.Arguments), `"content":"x\n"`) || strings.Contains(string(x.p.Arguments), `"mode"`) {
-		t.Errorf("%s %s: a patch that adds a file", x.p.Tool, x.p.Arguments)
+	if x := s.Running(); x.Proposal.Tool != "palyra.fs.write" || !strings.Contains(string(x.Proposal.Arguments), `"content":"x\n"`) || strings.Contains(string(x.Proposal.Arguments), `"mode"`) {
+		t.Errorf("%s %s: a patch that adds a file", x.Proposal.Tool, x.Proposal.Arguments)
 	}
-	code, out, errs = s.main(nil, "hook", "install", "codex", "--workspace", s.work)
-	doc, err := os.ReadFile(filepath.Join(s.work, ".codex", "hooks.json"))
+	code, out, errs = s.Main(nil, "hook", "install", "codex", "--workspace", s.Work)
+	doc, err := os.ReadFile(filepath.Join(s.Work, ".codex", "hooks.json"))
 	if code != 0 || err != nil || !strings.Contains(string(doc), "hook codex") || !strings.Contains(string(doc), "|| exit 2") || strings.Contains(string(doc), "onFailure") || !strings.Contains(string(doc), install.HookStatus) || !strings.Contains(errs, "trust the hook") {
 		t.Errorf("%d %q %q %v\n%s", code, out, errs, err, doc)
 	}
-	if code, out, errs = s.main(nil, "hook", "uninstall", "codex", "--workspace", s.work); code != 0 || !strings.Contains(out, "Codex does not ask") {
+	if code, out, errs = s.Main(nil, "hook", "uninstall", "codex", "--workspace", s.Work); code != 0 || !strings.Contains(out, "Codex does not ask") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }
@@ -294,17 +295,17 @@ func TestHookForCodex(t *testing.T) {
 // A file that the agent keeps for the session is read without a word of ours; the hook's
 // input says which session it is.
 func TestHookLeavesTheAgentsOwnFiles(t *testing.T) {
-	s := openStage(t, nil)
+	s := stagetest.Open(t, Main, nil)
 	const id = "0947c0b4-81d9-4f9e-93c3-3781eb2acc03"
 	project := filepath.Join(t.TempDir(), ".claude", "projects", "-w")
 	saved := filepath.Join(project, id, "tool-results", "b1.txt")
-	fatal(t, os.MkdirAll(filepath.Dir(saved), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(saved), 0o700))
 	for _, path := range []string{saved, filepath.Join(project, id+".jsonl")} {
-		fatal(t, os.WriteFile(path, []byte("x"), 0o600))
+		stagetest.Fatal(t, os.WriteFile(path, []byte("x"), 0o600))
 	}
-	in := hooktest.JSON(t, s.work, "Read", map[string]any{"file_path": saved, "offset": 1})
+	in := hooktest.JSON(t, s.Work, "Read", map[string]any{"file_path": saved, "offset": 1})
 	in = strings.NewReplacer(`"0c3e-51"`, `"`+id+`"`, `"/x.jsonl"`, `"`+filepath.Join(project, id+".jsonl")+`"`).Replace(in)
-	if code, out, errs := s.main(strings.NewReader(in), "hook", "claude-code"); code != 0 || out != "{}\n" {
+	if code, out, errs := s.Main(strings.NewReader(in), "hook", "claude-code"); code != 0 || out != "{}\n" {
 		t.Errorf("%d %q %q\n%s", code, out, errs, in)
 	}
 }
@@ -322,13 +323,13 @@ func TestHookInstallByVersion(t *testing.T) {
 		{"floods", "head -c 1000000 /dev/zero", "rewrite", "", "none here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openStage(t, nil)
-			bin := filepath.Join(s.home, "bin")
-			fatal(t, os.Mkdir(bin, 0o700))
-			fatal(t, exetest.Write(filepath.Join(bin, "claude"), []byte("#!/bin/sh\n"+c.says+"\n")))
-			s.env = append(s.env, "PATH="+bin+":/usr/bin:/bin")
-			code, _, errs := s.main(nil, "hook", "install", "claude-code", "--workspace", s.work, "--mode", c.mode)
-			doc, err := os.ReadFile(filepath.Join(s.work, ".claude", "settings.json"))
+			s := stagetest.Open(t, Main, nil)
+			bin := filepath.Join(s.Home, "bin")
+			stagetest.Fatal(t, os.Mkdir(bin, 0o700))
+			stagetest.Fatal(t, exetest.Write(filepath.Join(bin, "claude"), []byte("#!/bin/sh\n"+c.says+"\n")))
+			s.Env = append(s.Env, "PATH="+bin+":/usr/bin:/bin")
+			code, _, errs := s.Main(nil, "hook", "install", "claude-code", "--workspace", s.Work, "--mode", c.mode)
+			doc, err := os.ReadFile(filepath.Join(s.Work, ".claude", "settings.json"))
 			if refused := c.name == "cannot rewrite"; (code != 0) != refused || (err != nil) != refused {
 				t.Fatalf("%d %q %v", code, errs, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
 	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/stagetest"
 )
 
 // checkInPlace answers calls in place with a key behind a passphrase.
@@ -16,13 +17,13 @@ func checkInPlace(t *testing.T, h *house, pass string) {
 	t.Helper()
 	// Ctrl-C at the passphrase cancels the call, as it does at the question.
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.expect("separation passphrase")
-	s.expect("Type allow")
-	s.send("allow\n")
-	s.expectSecret("Passphrase of the operator key")
-	s.send("\x03")
-	if code := s.end(); code != exit.Cancelled || h.wrote("a.txt") {
-		t.Errorf("Ctrl-C: exit %d\n%s", code, s.seen.String())
+	s.Expect("separation passphrase")
+	s.Expect("Type allow")
+	s.Send("allow\n")
+	s.ExpectSecret("Passphrase of the operator key")
+	s.Send("\x03")
+	if code := s.End(); code != exit.Cancelled || h.wrote("a.txt") {
+		t.Errorf("Ctrl-C: exit %d\n%s", code, s.Seen.String())
 	}
 	if out := h.palyra("approvals", "list", "--pending", "--json"); !strings.Contains(out, `"approvals":[]`) {
 		t.Errorf("the question is still open: %s", out)
@@ -30,25 +31,25 @@ func checkInPlace(t *testing.T, h *house, pass string) {
 	checkGivenUp(t, h, pass)
 	// A wrong passphrase, then the right one; the evidence says how the key is kept.
 	s = h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.expect("Type allow")
-	s.send("allow\n")
-	s.expectSecret("Passphrase of the operator key")
-	s.send("\x04") // no passphrase: the question comes back
-	s.expect("no passphrase was typed; the call still waits")
-	s.expect("Type allow")
-	s.send("allow\n")
-	s.expectSecret("Passphrase of the operator key")
-	s.send("wrong horse battery\n")
-	s.expect("\r\n")
+	s.Expect("Type allow")
+	s.Send("allow\n")
+	s.ExpectSecret("Passphrase of the operator key")
+	s.Send("\x04") // no passphrase: the question comes back
+	s.Expect("no passphrase was typed; the call still waits")
+	s.Expect("Type allow")
+	s.Send("allow\n")
+	s.ExpectSecret("Passphrase of the operator key")
+	s.Send("wrong horse battery\n")
+	s.Expect("\r\n")
 	s.Type("typed too early\n") // while the first is looked at: not shown, and no try
-	s.expect("2 of 3 tries are left")
-	s.expectSecret("Passphrase of the operator key")
-	if strings.Contains(s.seen.String(), "early") {
-		t.Errorf("a passphrase was shown:\n%s", s.seen.String())
+	s.Expect("2 of 3 tries are left")
+	s.ExpectSecret("Passphrase of the operator key")
+	if strings.Contains(s.Seen.String(), "early") {
+		t.Errorf("a passphrase was shown:\n%s", s.Seen.String())
 	}
-	s.send(pass + "\n")
-	if code := s.end(); code != exit.OK || !h.wrote("a.txt") {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	s.Send(pass + "\n")
+	if code := s.End(); code != exit.OK || !h.wrote("a.txt") {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 	if out := h.palyra("approvals", "list", "--json"); !strings.Contains(out, `"separation":"passphrase"`) {
 		t.Errorf("no separation in the record: %s", out)
@@ -60,26 +61,26 @@ func checkInPlace(t *testing.T, h *house, pass string) {
 func checkGivenUp(t *testing.T, h *house, pass string) {
 	t.Helper()
 	s := h.at("tools", "call", "palyra.fs.write", "--input", `{"path":"b.txt","content":"x"}`)
-	s.expect("Type allow")
-	s.send("allow\n")
+	s.Expect("Type allow")
+	s.Send("allow\n")
 	for range invocation.MaxTries {
-		s.expectSecret("Passphrase of the operator key")
-		s.send("wrong horse battery\n")
+		s.ExpectSecret("Passphrase of the operator key")
+		s.Send("wrong horse battery\n")
 	}
-	s.expect("palyra: not answered here: the passphrase does not open the operator key")
+	s.Expect("palyra: not answered here: the passphrase does not open the operator key")
 	id, digest := h.pendingID()
-	s.expect("palyra: still waiting until ")
-	s.expect("answer with `palyra approvals decide " + id + " allow`")
+	s.Expect("palyra: still waiting until ")
+	s.Expect("answer with `palyra approvals decide " + id + " allow`")
 	other := h.at("approvals", "decide", id, "allow", "--digest", digest)
-	other.expect("Type allow to allow once")
-	other.send("allow\n")
-	other.expectSecret("Passphrase of the operator key")
-	other.send(pass + "\n")
-	if code := other.end(); code != exit.OK {
-		t.Errorf("exit %d\n%s", code, other.seen.String())
+	other.Expect("Type allow to allow once")
+	other.Send("allow\n")
+	other.ExpectSecret("Passphrase of the operator key")
+	other.Send(pass + "\n")
+	if code := other.End(); code != exit.OK {
+		t.Errorf("exit %d\n%s", code, other.Seen.String())
 	}
-	if code := s.end(); code != exit.OK || !h.wrote("b.txt") {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.OK || !h.wrote("b.txt") {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -89,14 +90,14 @@ func TestCallAtTheEndOfInput(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
 	for range invocation.MaxTries {
-		s.expect("Type allow")
-		s.send("\x04")
+		s.Expect("Type allow")
+		s.Send("\x04")
 	}
-	s.expect("palyra: still waiting until ")
+	s.Expect("palyra: still waiting until ")
 	id, digest := h.pendingID()
 	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
-	if code := s.end(); code != exit.Approval || h.wrote("a.txt") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.Approval || h.wrote("a.txt") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -104,18 +105,18 @@ func TestCallAtTheEndOfInput(t *testing.T) {
 // what is said then starts a line of its own.
 func TestTypedInputStaysHere(t *testing.T) {
 	h := openHouse(t)
-	s := onTerminal(t, h.work, append(h.env, "TERM=xterm"), "sh", "-c",
+	s := stagetest.OnTerminal(t, h.work, append(h.env, "TERM=xterm"), "sh", "-c",
 		`palyra tools call palyra.fs.write --input '{"path":"a.txt","content":"x"}'; echo "left: $?"; IFS= read -r line; echo "shell got [$line]"`)
-	s.expect("Type allow")
-	s.send("rm -rf half")
-	s.expect("rm -rf half")
+	s.Expect("Type allow")
+	s.Send("rm -rf half")
+	s.Expect("rm -rf half")
 	id, digest := h.pendingID()
 	h.palyra("approvals", "decide", id, "deny", "--digest", digest)
-	s.expect("\npalyra: " + id + ": deny by ")
-	s.expect("left: 4")
-	s.send("mine\n")
-	s.expect("shell got [mine]")
-	s.end()
+	s.Expect("\npalyra: " + id + ": deny by ")
+	s.Expect("left: 4")
+	s.Send("mine\n")
+	s.Expect("shell got [mine]")
+	s.End()
 }
 
 // A digest does not take the place of the word where there is a person, and must
@@ -125,21 +126,21 @@ func TestDecideWithADigestOnATerminal(t *testing.T) {
 	call := h.stream("tools", "call", "palyra.fs.write", "--input", aWrite, "--json")
 	id, digest := h.pendingID()
 	s := h.at("approvals", "decide", id, "allow", "--digest", string(questiontest.SampleDigest))
-	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "not about the one of --digest") {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "not about the one of --digest") {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 	s = h.at("approvals", "decide", id, "allow", "--digest", digest)
-	s.expect("+one⇥   two")
-	s.expect("Type allow to allow once")
-	s.send("no\n")
-	if code := s.end(); code == exit.OK || !strings.Contains(s.seen.String(), "nothing was decided") {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	s.Expect("+one⇥   two")
+	s.Expect("Type allow to allow once")
+	s.Send("no\n")
+	if code := s.End(); code == exit.OK || !strings.Contains(s.Seen.String(), "nothing was decided") {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 	s = h.at("approvals", "decide", id, "allow", "--digest", digest)
-	s.expect("Type allow to allow once")
-	s.send("allow\n")
-	if code := s.end(); code != exit.OK {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	s.Expect("Type allow to allow once")
+	s.Send("allow\n")
+	if code := s.End(); code != exit.OK {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 	call.until(`"outcome":"finished"`)
 	_ = call.cmd.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/stagetest"
 	"palyra/internal/mcp/install"
 )
 
@@ -76,8 +77,8 @@ func TestMCPInstallBelievesNoOtherHook(t *testing.T) {
 	home, work := t.TempDir(), t.TempDir()
 	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state"), "PATH=/nowhere"}
 	mine, theirs := filepath.Join(home, ".claude", "settings.json"), filepath.Join(work, ".claude", "settings.json")
-	fatal(t, os.MkdirAll(filepath.Dir(mine), 0o700))
-	fatal(t, os.MkdirAll(filepath.Dir(theirs), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(mine), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(theirs), 0o700))
 	code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", "palyra")
 	real, err := os.ReadFile(mine)
 	if code != exit.OK || err != nil {
@@ -106,8 +107,8 @@ func TestMCPInstallBelievesNoOtherHook(t *testing.T) {
 		"with all hooks off in a project":  {string(real), `{"disableAllHooks": true}`, off},
 		"the person's, beside a project's": {string(real), like, ""},
 	} {
-		fatal(t, os.WriteFile(mine, []byte(test.mine), 0o600))
-		fatal(t, os.WriteFile(theirs, []byte(test.theirs), 0o600))
+		stagetest.Fatal(t, os.WriteFile(mine, []byte(test.mine), 0o600))
+		stagetest.Fatal(t, os.WriteFile(theirs, []byte(test.theirs), 0o600))
 		code, _, said := alone(t, env, "mcp", "install", "claude-code", "--workspace", work)
 		already := strings.Contains(said, "behind the gate already")
 		warned := strings.Contains(said, "does not pass Palyra") && strings.Contains(said, "to put them behind the gate:")
@@ -125,8 +126,8 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	env := []string{"HOME=" + home, "PALYRA_HOME=" + filepath.Join(home, "state"), "PATH=/nowhere"}
 	settings := filepath.Join(home, ".claude", "settings.json")
 	const mine = "{\n  \"permissions\": {\n    \"allow\": [\"Read\"]\n  }\n}\n"
-	fatal(t, os.MkdirAll(filepath.Dir(settings), 0o700))
-	fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(settings), 0o700))
+	stagetest.Fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
 	code, _, said := alone(t, env, "mcp", "install", "claude-code")
 	raw, err := os.ReadFile(settings)
 	if code != exit.OK || err != nil || !strings.Contains(string(raw), `"mcp__palyra"`) || strings.Contains(string(raw), "PreToolUse") {
@@ -137,7 +138,7 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, said)
 		}
 	}
-	fatal(t, os.Remove(settings))
+	stagetest.Fatal(t, os.Remove(settings))
 	for own, want := range map[string]string{"": "the hook asks about Palyra's own tools as well", "palyra": "behind the gate already"} {
 		if code, _, said := alone(t, env, "hook", "install", "claude-code", "--own-server", own); code != exit.OK {
 			t.Fatal(said)
@@ -147,7 +148,7 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 			t.Errorf("with the hook for %q: %d %s", own, code, said)
 		}
 	}
-	fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
+	stagetest.Fatal(t, os.WriteFile(settings, []byte(mine), 0o600))
 	code, _, said = alone(t, env, "mcp", "install", "claude-code", "--hook")
 	if raw, err = os.ReadFile(settings); code != exit.OK || err != nil || !strings.Contains(string(raw), "--own-server palyra || exit 2") || !strings.Contains(said, "version is not known") {
 		t.Errorf("%d %v %s\n%s", code, err, said, raw)
@@ -167,7 +168,7 @@ func TestMCPInstallSaysWhatItSets(t *testing.T) {
 	}
 	var got, want any
 	raw, err = os.ReadFile(settings)
-	if fatal(t, err); json.Unmarshal(raw, &got) != nil || json.Unmarshal([]byte(mine), &want) != nil || !reflect.DeepEqual(got, want) {
+	if stagetest.Fatal(t, err); json.Unmarshal(raw, &got) != nil || json.Unmarshal([]byte(mine), &want) != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("not as it was:\n%s", raw)
 	}
 	code, _, said = alone(t, env, "mcp", "install", "codex")
@@ -215,8 +216,8 @@ func TestMCPServeNeedsADaemon(t *testing.T) {
 
 // TestMCPServeSpeaksOnStdout: nothing but the protocol is there.
 func TestMCPServeSpeaksOnStdout(t *testing.T) {
-	s := openStage(t, nil)
-	cmd := s.command("mcp", "serve")
+	s := stagetest.Open(t, Main, nil)
+	cmd := s.Command("mcp", "serve")
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n")
 	out, err := cmd.Output()
 	if err != nil {
@@ -230,8 +231,8 @@ func TestMCPServeSpeaksOnStdout(t *testing.T) {
 }
 
 func TestMCPServeRefuses(t *testing.T) {
-	s := openStage(t, nil)
-	env := []string{"PALYRA_HOME=" + s.home, "HOME=" + s.home}
+	s := stagetest.Open(t, Main, nil)
+	env := []string{"PALYRA_HOME=" + s.Home, "HOME=" + s.Home}
 	for _, args := range [][]string{
 		{"--http", "0.0.0.0:0"}, {"--http", "example.com:1"}, {"--http", "127.0.0.1"}, {"--token-file", "x"}, {"--pending-after", "soon"},
 	} {

@@ -13,6 +13,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/stagetest"
 )
 
 func TestUpstreamUsage(t *testing.T) {
@@ -28,8 +29,8 @@ func TestUpstreamUsage(t *testing.T) {
 		"mcp add x y -- server":        "give a command after --, or a URL",
 		"mcp import /nowhere --yes -y": "cannot be read",
 	} {
-		s := openStage(t, nil)
-		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.home}, strings.Fields(args)...); code == exit.OK || out != "" || !strings.Contains(said, want) {
+		s := stagetest.Open(t, Main, nil)
+		if code, out, said := alone(t, []string{"PALYRA_HOME=" + s.Home}, strings.Fields(args)...); code == exit.OK || out != "" || !strings.Contains(said, want) {
 			t.Errorf("%s: exit %d\n%s%s", args, code, out, said)
 		}
 	}
@@ -38,20 +39,20 @@ func TestUpstreamUsage(t *testing.T) {
 // TestUpstreamCommands: every one asks the daemon for what it says, and shows what
 // strangers wrote safely.
 func TestUpstreamCommands(t *testing.T) {
-	s := openStage(t, nil)
+	s := stagetest.Open(t, Main, nil)
 	run := func(want int, args ...string) string {
 		t.Helper()
-		code, out, said := alone(t, []string{"PALYRA_HOME=" + s.home, "NO_COLOR=1"}, args...)
+		code, out, said := alone(t, []string{"PALYRA_HOME=" + s.Home, "NO_COLOR=1"}, args...)
 		if code != want || strings.ContainsAny(out+said, "\x1b\u202e") {
 			t.Errorf("%v: exit %d\n%s%s", args, code, out, said)
 		}
 		return out + said
 	}
-	said := run(exit.OK, "mcp", "add", "files", "--workspace", s.work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server", "-x", "--", "y")
+	said := run(exit.OK, "mcp", "add", "files", "--workspace", s.Work+":ro", "--env", "A=b=c", "--egress", "example.com:443", "--", "server", "-x", "--", "y")
 	if !strings.Contains(said, "files: added") || !strings.Contains(said, "palyra mcp approve files") {
 		t.Error(said)
 	}
-	if seen := strings.Join(s.parts.Seen(), "\n"); !strings.Contains(seen, "upstream add files") {
+	if seen := strings.Join(s.Parts.Seen(), "\n"); !strings.Contains(seen, "upstream add files") {
 		t.Error(seen)
 	}
 	if said = run(exit.OK, "mcp", "list"); !strings.Contains(said, "1 quarantined") {
@@ -97,7 +98,7 @@ func TestUpstreamCommands(t *testing.T) {
 }
 
 func TestImport(t *testing.T) {
-	s := openStage(t, nil)
+	s := stagetest.Open(t, Main, nil)
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	text := `{"mcpServers":{
 		"My Files":{"command":"npx","args":["-y","server"],"env":{"LEVEL":"debug"}},
@@ -111,9 +112,9 @@ func TestImport(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"PALYRA_HOME=" + s.home}
+	env := []string{"PALYRA_HOME=" + s.Home}
 	want := map[string]string{"my-files": "added", "web": "added", "old": "refused", "keyed": "refused", "filled": "refused", "none": "refused", "palyra": "skipped", "broken": "refused"}
-	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.work)
+	code, out, said := alone(t, env, "mcp", "import", file, "--yes", "--json", "--workspace", s.Work)
 	var got struct {
 		Servers []struct {
 			Name, Outcome, Why string
@@ -127,7 +128,7 @@ func TestImport(t *testing.T) {
 		if g.Outcome != want[g.Name] || g.Outcome == "refused" && g.Why == "" {
 			t.Errorf("%+v", g)
 		}
-		if g.Name == "my-files" && g.Definition.Workspace != s.work {
+		if g.Name == "my-files" && g.Definition.Workspace != s.Work {
 			t.Errorf("%+v", g)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/stagetest"
 )
 
 // Who gives a check what --json prints is told so by the commands that check.
@@ -57,9 +58,9 @@ func TestInsideARoom(t *testing.T) {
 
 // In a room the only door is the agent's: whoami asks there.
 func TestWhoAmIInside(t *testing.T) {
-	s := openStage(t, nil)
-	fatal(t, os.Remove(filepath.Join(s.home, "run", "operator.sock")))
-	if code, out, said := s.main(nil, "access", "whoami"); code != exit.OK || !strings.Contains(out, "agent:local") {
+	s := stagetest.Open(t, Main, nil)
+	stagetest.Fatal(t, os.Remove(filepath.Join(s.Home, "run", "operator.sock")))
+	if code, out, said := s.Main(nil, "access", "whoami"); code != exit.OK || !strings.Contains(out, "agent:local") {
 		t.Errorf("%d %s%s", code, out, said)
 	}
 }
@@ -81,10 +82,10 @@ func TestConfigPathNamesRuns(t *testing.T) {
 // A mistake in the configuration does not keep people from a daemon that runs; where
 // none runs the mistake is what they are told, and an unsafe file always is.
 func TestMistakesInTheConfigurationAreNotInTheWay(t *testing.T) {
-	s := openStage(t, nil)
-	file := filepath.Join(s.home, "config.toml")
-	fatal(t, os.WriteFile(file, []byte("[approvals]\nwait = 5\n"), 0o600))
-	env := []string{"PALYRA_HOME=" + s.home}
+	s := stagetest.Open(t, Main, nil)
+	file := filepath.Join(s.Home, "config.toml")
+	stagetest.Fatal(t, os.WriteFile(file, []byte("[approvals]\nwait = 5\n"), 0o600))
+	env := []string{"PALYRA_HOME=" + s.Home}
 	for _, args := range [][]string{{"status"}, {"approvals", "list"}, {"tools", "list"}} {
 		if code, _, said := alone(t, env, args...); code != exit.OK {
 			t.Errorf("%v: exit %d\n%s", args, code, said)
@@ -93,13 +94,13 @@ func TestMistakesInTheConfigurationAreNotInTheWay(t *testing.T) {
 	if code, _, said := alone(t, env, "config", "show"); code == exit.OK || !strings.Contains(said, "approvals.wait") {
 		t.Errorf("exit %d\n%s", code, said)
 	}
-	fatal(t, os.Chmod(file, 0o666))
+	stagetest.Fatal(t, os.Chmod(file, 0o666))
 	if code, _, said := alone(t, env, "status"); code == exit.OK {
 		t.Errorf("an unsafe file: exit %d\n%s", code, said)
 	}
 	other := t.TempDir()
-	fatal(t, os.Chmod(other, 0o700))
-	fatal(t, os.WriteFile(filepath.Join(other, "config.toml"), []byte("[approvals]\nwait = 5\n"), 0o600))
+	stagetest.Fatal(t, os.Chmod(other, 0o700))
+	stagetest.Fatal(t, os.WriteFile(filepath.Join(other, "config.toml"), []byte("[approvals]\nwait = 5\n"), 0o600))
 	if code, _, said := alone(t, []string{"PALYRA_HOME=" + other}, "status"); code != exit.Failure || !strings.Contains(said, "approvals.wait") {
 		t.Errorf("nobody listens: exit %d\n%s", code, said)
 	}

@@ -21,6 +21,7 @@ import (
 	"palyra"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/stagetest"
 )
 
 // house is a home with a running daemon and a directory to work in.
@@ -74,9 +75,9 @@ func (h *house) palyra(args ...string) string {
 }
 
 // at starts palyra at a terminal.
-func (h *house) at(args ...string) *atTerminal {
+func (h *house) at(args ...string) *stagetest.AtTerminal {
 	h.t.Helper()
-	return onTerminal(h.t, h.work, append(h.env, "TERM=xterm"), "palyra", args...)
+	return stagetest.OnTerminal(h.t, h.work, append(h.env, "TERM=xterm"), "palyra", args...)
 }
 
 const aWrite = `{"path":"a.txt","content":"one\ttwo\n"}`
@@ -86,12 +87,12 @@ func (h *house) pendingID() (id, digest string) {
 	h.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(stagetest.Patience)
 	for {
 		out := []byte(h.palyra("approvals", "list", "--pending", "--json"))
-		if n, err := dig(out, "approvals.len"); err == nil && n == "1" {
-			id, _ = dig(out, "approvals.0.approval_id")
-			digest, _ = dig(out, "approvals.0.plan_digest")
+		if n, err := stagetest.Dig(out, "approvals.len"); err == nil && n == "1" {
+			id, _ = stagetest.Dig(out, "approvals.0.approval_id")
+			digest, _ = stagetest.Dig(out, "approvals.0.plan_digest")
 			return id, digest
 		}
 		select {
@@ -111,40 +112,40 @@ func (h *house) wrote(name string) bool {
 func TestCallAsksInPlace(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.expect("Type allow to allow once, deny to deny")
+	s.Expect("Type allow to allow once, deny to deny")
 	for _, want := range []string{"NEW workspace", "+one⇥   two", "separation none", "Plan digest"} {
-		if !strings.Contains(s.seen.String(), want) {
-			t.Errorf("no %q on the screen:\n%s", want, s.seen.String())
+		if !strings.Contains(s.Seen.String(), want) {
+			t.Errorf("no %q on the screen:\n%s", want, s.Seen.String())
 		}
 	}
-	if strings.Contains(s.seen.String(), "palyra approvals decide ") {
-		t.Errorf("commands for elsewhere before the question:\n%s", s.seen.String())
+	if strings.Contains(s.Seen.String(), "palyra approvals decide ") {
+		t.Errorf("commands for elsewhere before the question:\n%s", s.Seen.String())
 	}
 	// No default, no other word approves.
 	for _, word := range []string{"", "y", "yes", "ALLOW", "allow it", "\x1b[A"} {
-		s.send(word + "\n")
-		s.expect("is neither allow nor deny; the call still waits")
-		s.expect("Type allow to allow once")
+		s.Send(word + "\n")
+		s.Expect("is neither allow nor deny; the call still waits")
+		s.Expect("Type allow to allow once")
 	}
 	if h.wrote("a.txt") {
 		t.Fatal("it ran without an answer")
 	}
-	s.send("allow\n")
-	if code := s.end(); code != exit.OK || !h.wrote("a.txt") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.Send("allow\n")
+	if code := s.End(); code != exit.OK || !h.wrote("a.txt") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
-	if !strings.Contains(s.seen.String(), "palyra: finished, call ") {
-		t.Errorf("no ending:\n%s", s.seen.String())
+	if !strings.Contains(s.Seen.String(), "palyra: finished, call ") {
+		t.Errorf("no ending:\n%s", s.Seen.String())
 	}
 }
 
 func TestCallDeniedInPlace(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.expect("Type allow")
-	s.send("deny\n")
-	if code := s.end(); code != exit.Approval || h.wrote("a.txt") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.Expect("Type allow")
+	s.Send("deny\n")
+	if code := s.End(); code != exit.Approval || h.wrote("a.txt") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -152,21 +153,21 @@ func TestCallDeniedInPlace(t *testing.T) {
 func TestCallAnsweredElsewhere(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.expect("Type allow")
+	s.Expect("Type allow")
 	id, digest := h.pendingID()
 	h.palyra("approvals", "decide", id, "allow", "--digest", digest)
-	if code := s.end(); code != exit.OK || !h.wrote("a.txt") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.OK || !h.wrote("a.txt") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
 func TestCallCancelledInPlace(t *testing.T) {
 	h := openHouse(t)
 	s := h.at("tools", "call", "palyra.fs.write", "--input", aWrite)
-	s.expect("Type allow")
-	s.send("\x03")
-	if code := s.end(); code != exit.Cancelled || h.wrote("a.txt") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.Expect("Type allow")
+	s.Send("\x03")
+	if code := s.End(); code != exit.Cancelled || h.wrote("a.txt") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 	if out := h.palyra("approvals", "list", "--pending", "--json"); !strings.Contains(out, `"approvals":[]`) {
 		t.Errorf("the question is still open: %s", out)
@@ -182,27 +183,27 @@ func TestDecideOnATerminal(t *testing.T) {
 	}
 	id, _ := h.pendingID()
 	s := h.at("approvals", "decide", id, "allow", "--scope", "timeboxed", "--ttl", "30m")
-	s.expect("Type allow to allow for 30m0s")
-	if !strings.Contains(s.seen.String(), "+one⇥   two") {
-		t.Errorf("no diff:\n%s", s.seen.String())
+	s.Expect("Type allow to allow for 30m0s")
+	if !strings.Contains(s.Seen.String(), "+one⇥   two") {
+		t.Errorf("no diff:\n%s", s.Seen.String())
 	}
-	s.send("deny\n")
-	if code := s.end(); code == exit.OK || !strings.Contains(s.seen.String(), "nothing was decided") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.Send("deny\n")
+	if code := s.End(); code == exit.OK || !strings.Contains(s.Seen.String(), "nothing was decided") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 	h.pendingID()
 	s = h.at("approvals", "decide", id, "allow", "--scope", "timeboxed", "--ttl", "30m")
-	s.expect("Type allow")
-	s.send("allow\n")
-	if code := s.end(); code != exit.OK || !strings.Contains(s.seen.String(), "allow, scope timeboxed, lease ") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.Expect("Type allow")
+	s.Send("allow\n")
+	if code := s.End(); code != exit.OK || !strings.Contains(s.Seen.String(), "allow, scope timeboxed, lease ") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 	if err := call.Wait(); err != nil || !h.wrote("a.txt") {
 		t.Fatal(err)
 	}
 	s = h.at("approvals", "decide", id, "allow")
-	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "already decided") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "already decided") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -212,28 +213,28 @@ func TestProtect(t *testing.T) {
 	const pass = "correct horse battery"
 
 	s := h.at("operator", "protect")
-	s.expectSecret("New passphrase")
-	s.send("short\n")
-	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "nothing was changed") {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("New passphrase")
+	s.Send("short\n")
+	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "nothing was changed") {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 	s = h.at("operator", "protect")
-	s.expectSecret("New passphrase")
-	s.send(pass + "\n")
-	s.expectSecret("The same again: ")
-	s.send("correct horse batterY\n")
-	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "differ") || ownKeyOf(t, h) != old {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("New passphrase")
+	s.Send(pass + "\n")
+	s.ExpectSecret("The same again: ")
+	s.Send("correct horse batterY\n")
+	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "differ") || ownKeyOf(t, h) != old {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 
 	s = h.at("operator", "protect")
-	s.expectSecret("New passphrase")
-	s.send(pass + "\n")
-	s.expectSecret("The same again: ")
-	s.send(pass + "\n")
-	s.expect("in force, behind your passphrase")
-	if code := s.end(); code != exit.OK || strings.Contains(s.seen.String(), pass) {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("New passphrase")
+	s.Send(pass + "\n")
+	s.ExpectSecret("The same again: ")
+	s.Send(pass + "\n")
+	s.Expect("in force, behind your passphrase")
+	if code := s.End(); code != exit.OK || strings.Contains(s.Seen.String(), pass) {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 	fresh := ownKeyOf(t, h)
 	if fresh.KeyID == old.KeyID || fresh.Separation != "passphrase" {
@@ -246,8 +247,8 @@ func TestProtect(t *testing.T) {
 	cheapen(t, fresh.Path, pass)
 	checkProtected(t, h, pass)
 	s = h.at("operator", "protect")
-	if code := s.end(); code != exit.Failure || !strings.Contains(s.seen.String(), "already behind a passphrase") {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.Failure || !strings.Contains(s.Seen.String(), "already behind a passphrase") {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 	checkInPlace(t, h, pass)
 	checkStop(t, h)
@@ -293,17 +294,17 @@ func checkStop(t *testing.T, h *house) {
 	t.Helper()
 	s := h.at("down")
 	for range invocation.MaxTries {
-		s.expectSecret("Passphrase of the operator key")
-		s.send("wrong horse battery\n")
+		s.ExpectSecret("Passphrase of the operator key")
+		s.Send("wrong horse battery\n")
 	}
-	if code := s.end(); code != exit.Unauthorised || strings.Contains(s.seen.String(), "SIGTERM") || !strings.Contains(s.seen.String(), "kill -TERM ") {
-		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.Unauthorised || strings.Contains(s.Seen.String(), "SIGTERM") || !strings.Contains(s.Seen.String(), "kill -TERM ") {
+		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.Seen.String())
 	}
 	s = h.at("down")
-	s.expectSecret("Passphrase of the operator key")
-	s.send("\x04")
-	if code := s.end(); code == exit.OK || strings.Contains(s.seen.String(), "SIGTERM") {
-		t.Errorf("no passphrase: exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("Passphrase of the operator key")
+	s.Send("\x04")
+	if code := s.End(); code == exit.OK || strings.Contains(s.Seen.String(), "SIGTERM") {
+		t.Errorf("no passphrase: exit %d\n%s", code, s.Seen.String())
 	}
 	h.palyra("status") // it serves
 	out, err := h.command("down").CombinedOutput()
@@ -319,12 +320,12 @@ func TestProtectAfterABrokenAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := h.at("operator", "protect")
-	s.expectSecret("New passphrase")
-	s.send("correct horse battery\n")
-	s.expectSecret("The same again: ")
-	s.send("correct horse battery\n")
-	if code := s.end(); code != exit.OK {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("New passphrase")
+	s.Send("correct horse battery\n")
+	s.ExpectSecret("The same again: ")
+	s.Send("correct horse battery\n")
+	if code := s.End(); code != exit.OK {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -333,10 +334,10 @@ func TestProtectGivenUp(t *testing.T) {
 	h := openHouse(t)
 	old := ownKeyOf(t, h)
 	s := h.at("operator", "protect")
-	s.expectSecret("New passphrase")
-	s.send("\x04")
-	if code := s.end(); code == exit.OK || ownKeyOf(t, h) != old {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("New passphrase")
+	s.Send("\x04")
+	if code := s.End(); code == exit.OK || ownKeyOf(t, h) != old {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -378,17 +379,17 @@ func checkProtected(t *testing.T, h *house, pass string) {
 	t.Helper()
 	s := h.at("workspace", "add", h.work)
 	for range invocation.MaxTries {
-		s.expectSecret("Passphrase of the operator key")
-		s.send("wrong horse battery\n")
+		s.ExpectSecret("Passphrase of the operator key")
+		s.Send("wrong horse battery\n")
 	}
-	if code := s.end(); code != exit.Unauthorised {
-		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.seen.String())
+	if code := s.End(); code != exit.Unauthorised {
+		t.Errorf("a wrong passphrase: exit %d\n%s", code, s.Seen.String())
 	}
 	s = h.at("workspace", "add", h.work)
-	s.expectSecret("Passphrase of the operator key")
-	s.send(pass + "\n")
-	if code := s.end(); code != exit.OK {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("Passphrase of the operator key")
+	s.Send(pass + "\n")
+	if code := s.End(); code != exit.OK {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 	cmd := h.command("workspace", "remove", h.work)
 	cmd.Stdin = strings.NewReader(pass + "\n")
@@ -419,12 +420,12 @@ func TestUpInTheForeground(t *testing.T) {
 	h := openHouse(t)
 	h.palyra("down")
 	s := h.at("up")
-	s.expect("palyra is up: pid ")
-	s.expect("palyra approvals watch")
+	s.Expect("palyra is up: pid ")
+	s.Expect("palyra approvals watch")
 	h.palyra("status")
-	s.send("\x03")
-	if code := s.end(); code != exit.OK {
-		t.Fatalf("exit %d\n%s", code, s.seen.String())
+	s.Send("\x03")
+	if code := s.End(); code != exit.OK {
+		t.Fatalf("exit %d\n%s", code, s.Seen.String())
 	}
 	if code, _, err := playIn(t, h.home, "status"); code != exit.NoDaemon {
 		t.Errorf("still up: %d %s", code, err)

@@ -18,14 +18,13 @@ import (
 	"palyra/internal/cli/configuration"
 	"palyra/internal/cli/exit"
 	"palyra/internal/cli/invocation"
+	"palyra/internal/cli/stagetest"
 )
 
 // alone runs palyra in a home without a daemon.
 func alone(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code = Main(t.Context(), Process{Args: args, Env: env, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
-	return code, out.String(), errs.String()
+	return stagetest.Program(Main).Alone(t, env, args...)
 }
 
 // Every command is one about this machine, one that works elsewhere as well, or
@@ -117,7 +116,7 @@ func TestUnknownRemote(t *testing.T) {
 // A remote that is damaged does not hide itself, nor the others.
 func TestDamagedRemote(t *testing.T) {
 	home := t.TempDir()
-	fatal(t, os.MkdirAll(filepath.Join(home, "remotes", "work"), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Join(home, "remotes", "work"), 0o700))
 	code, out, said := alone(t, []string{"PALYRA_HOME=" + home}, "device", "remotes", "--json")
 	if code != exit.Failure || !strings.Contains(out, `"remotes":[]`) || !strings.Contains(said, "damaged") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
@@ -193,10 +192,10 @@ func TestPINNeedsATerminal(t *testing.T) {
 	}
 	noRemotes(t, h)
 	s := h.at("device", "join", at)
-	s.expectSecret("PIN that the daemon shows: ")
-	s.send("\x03")
-	if code := s.end(); code != exit.Cancelled {
-		t.Errorf("exit %d\n%s", code, s.seen.String())
+	s.ExpectSecret("PIN that the daemon shows: ")
+	s.Send("\x03")
+	if code := s.End(); code != exit.Cancelled {
+		t.Errorf("exit %d\n%s", code, s.Seen.String())
 	}
 }
 
@@ -204,7 +203,7 @@ func TestPINNeedsATerminal(t *testing.T) {
 func noRemotes(t *testing.T, h *house) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(h.home, "remotes"))
-	fatal(t, err)
+	stagetest.Fatal(t, err)
 	for _, e := range entries {
 		if e.Name() != ".lock" {
 			t.Errorf("left behind: %s", e.Name())
@@ -240,8 +239,8 @@ func TestPairingEnds(t *testing.T) {
 
 // Without a terminal the PIN and the text are printed, and no picture.
 func TestPairingWithoutATerminal(t *testing.T) {
-	s := openStage(t, nil)
-	code, out, said := s.main(strings.NewReader(""), "device", "pair")
+	s := stagetest.Open(t, Main, nil)
+	code, out, said := s.Main(strings.NewReader(""), "device", "pair")
 	if code != exit.OK || out != "" || strings.Contains(said, "█") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}
@@ -250,7 +249,7 @@ func TestPairingWithoutATerminal(t *testing.T) {
 			t.Errorf("no %q:\n%s", want, said)
 		}
 	}
-	code, out, said = s.main(strings.NewReader(""), "device", "pair", "--json", "-q")
+	code, out, said = s.Main(strings.NewReader(""), "device", "pair", "--json", "-q")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); code != exit.OK || said != "" || len(lines) != 3 || digOne(t, lines[0], "pin") != "12345678" || strings.Contains(lines[2], "pin") {
 		t.Errorf("exit %d\n%s%s", code, out, said)
 	}

@@ -21,28 +21,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/stagetest"
 	"palyra/internal/cli/terminal"
 )
-
-// patience is how long a test waits for another program.
-const patience = 90 * time.Second
 
 // TestMain runs the tests with palyra in PATH, played by the test binary, and
 // beside it the daemon and the verifier, built for real.
 func TestMain(m *testing.M) {
 	testscript.Main(built{m}, map[string]func(){
-		"palyra":     func() { os.Exit(asProcess(Main)) },
-		"ask-line":   func() { os.Exit(asProcess(askLineMain)) },
-		"ask-secret": func() { os.Exit(asProcess(askSecretMain)) },
+		"palyra":     func() { os.Exit(stagetest.AsProcess(Main)) },
+		"ask-line":   func() { os.Exit(stagetest.AsProcess(askLineMain)) },
+		"ask-secret": func() { os.Exit(stagetest.AsProcess(askSecretMain)) },
 	})
-}
-
-// asProcess does what cmd/palyra does.
-func asProcess(f func(context.Context, Process) int) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	return f(ctx, Process{Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 }
 
 // askLineMain and askSecretMain are small programs that only ask.
@@ -151,49 +141,12 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// dig returns the part of a JSON document that a dotted path names.
-func dig(raw []byte, path string) (string, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return "", err
-	}
-	for _, part := range strings.Split(path, ".") {
-		switch x := v.(type) {
-		case map[string]any:
-			next, ok := x[part]
-			if !ok {
-				return "", fmt.Errorf("no %q in %s", part, raw)
-			}
-			v = next
-		case []any:
-			i, err := strconv.Atoi(part)
-			if part == "len" {
-				v = json.Number(strconv.Itoa(len(x)))
-				continue
-			}
-			if err != nil || i >= len(x) {
-				return "", fmt.Errorf("no %q in a list of %d", part, len(x))
-			}
-			v = x[i]
-		default:
-			return "", fmt.Errorf("%q of %v", part, v)
-		}
-	}
-	if s, ok := v.(string); ok {
-		return s, nil
-	}
-	out, err := json.Marshal(v)
-	return string(out), err
-}
-
 // scriptGet sets a variable from JSON: getjson ID stdout approvals.0.approval_id.
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: getjson VARIABLE FILE PATH")
 	}
-	v, err := dig([]byte(ts.ReadFile(args[1])), args[2])
+	v, err := stagetest.Dig([]byte(ts.ReadFile(args[1])), args[2])
 	ts.Check(err)
 	ts.Setenv(args[0], v)
 }
@@ -203,7 +156,7 @@ func scriptField(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: [!] field FILE PATH VALUE")
 	}
-	v, err := dig([]byte(ts.ReadFile(args[0])), args[1])
+	v, err := stagetest.Dig([]byte(ts.ReadFile(args[0])), args[1])
 	ts.Check(err)
 	if (v == args[2]) == neg {
 		ts.Fatalf("%s is %q", args[1], v)
@@ -218,11 +171,11 @@ func scriptPending(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(stagetest.Patience)
 	for {
 		out, err := exec.Command("palyra", "approvals", "list", "--pending", "--json", "--home", ts.Getenv("PALYRA_HOME")).Output()
 		ts.Check(err)
-		n, err := dig(out, "approvals.len")
+		n, err := stagetest.Dig(out, "approvals.len")
 		ts.Check(err)
 		if n == args[0] {
 			ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "pending.json"), out, 0o600))
@@ -265,7 +218,7 @@ func scriptGrow(ts *testscript.TestScript, neg bool, args []string) {
 // leaves cgroups behind.
 func endProcess(pid int) {
 	_ = syscall.Kill(pid, syscall.SIGTERM)
-	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; {
+	for end := time.Now().Add(stagetest.Patience); syscall.Kill(pid, 0) == nil; {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
 			return // over, and nobody has asked for it yet
 		}

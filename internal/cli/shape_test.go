@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"palyra/internal/cli/questiontest"
+	"palyra/internal/cli/stagetest"
 )
 
 // shapeOf lists every field of a JSON value with its type. Entries of a list
@@ -181,7 +182,7 @@ func freeForm(name string) []string {
 
 func digOne(t *testing.T, text, path string) string {
 	t.Helper()
-	v, err := dig([]byte(text), path)
+	v, err := stagetest.Dig([]byte(text), path)
 	if err != nil || v == "" {
 		t.Fatalf("%s: %q %v", path, v, err)
 	}
@@ -192,17 +193,17 @@ func digOne(t *testing.T, text, path string) string {
 func (h *house) runTape() string {
 	h.t.Helper()
 	script := filepath.Join(h.work, "steps.yaml")
-	fatal(h.t, os.WriteFile(script, []byte("title: steps\nturns:\n  - say: hello\n    calls:\n"+
+	stagetest.Fatal(h.t, os.WriteFile(script, []byte("title: steps\nturns:\n  - say: hello\n    calls:\n"+
 		"      - {tool: palyra.echo, with: {text: x}}\n      - {tool: palyra.fs.read, with: {path: ../x}}\n      - {tool: palyra.fs.write, with: {path: b.txt, content: x}}\n"), 0o600))
 	run := h.stream("run", "--script", script, "--json")
 	var b strings.Builder
 	for run.lines.Scan() {
 		line := run.lines.Text()
 		b.WriteString(line + "\n")
-		if id, err := dig([]byte(line), "approval_requested.approval_id"); err == nil {
+		if id, err := stagetest.Dig([]byte(line), "approval_requested.approval_id"); err == nil {
 			h.palyra("approvals", "decide", id, "allow", "--scope", "session", "--reason", "fine", "--digest", digOne(h.t, line, "approval_requested.plan_digest"))
 		}
 	}
-	fatal(h.t, run.cmd.Wait())
+	stagetest.Fatal(h.t, run.cmd.Wait())
 	return b.String()
 }

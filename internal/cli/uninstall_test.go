@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/stagetest"
 )
 
 func TestMCPUninstall(t *testing.T) {
@@ -19,15 +20,15 @@ func TestMCPUninstall(t *testing.T) {
 	if code, said, errs := alone(t, env, "mcp", "uninstall", "cursor"); code != exit.OK || !strings.Contains(said, "no entry of Palyra") {
 		t.Errorf("no file: %d %s %s", code, said, errs)
 	}
-	fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	const mine = `{"mcpServers": {"x": {"command": "y"}}, "n": 1.50}`
-	fatal(t, os.WriteFile(file, []byte(mine), 0o600))
+	stagetest.Fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 	code, _, errs := alone(t, env, "mcp", "install", "cursor")
 	if code != exit.OK || !strings.Contains(errs, "undo: palyra mcp uninstall cursor\n") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	with, err := os.ReadFile(file)
-	fatal(t, err)
+	stagetest.Fatal(t, err)
 	code, out, errs := alone(t, env, "mcp", "uninstall", "cursor", "--print")
 	if now, err := os.ReadFile(file); code != exit.OK || err != nil || string(now) != string(with) ||
 		!strings.HasPrefix(out, `"palyra": {`) || strings.Contains(out, `"x"`) || !strings.Contains(errs, file) {
@@ -88,7 +89,7 @@ func TestMCPUninstallRefuses(t *testing.T) {
 	}
 	file := filepath.Join(home, ".claude.json")
 	for _, mine := range []string{"{ // mine\n}", `{"mcpServers":{"palyra":{"command":"other"}}}`} {
-		fatal(t, os.WriteFile(file, []byte(mine), 0o600))
+		stagetest.Fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 		for _, more := range [][]string{nil, {"--print"}} {
 			code, _, said := alone(t, env, append([]string{"mcp", "uninstall", "claude-code"}, more...)...)
 			if raw, err := os.ReadFile(file); code == exit.OK || err != nil || string(raw) != mine || !strings.Contains(said, "by hand") {
@@ -96,8 +97,9 @@ func TestMCPUninstallRefuses(t *testing.T) {
 			}
 		}
 	}
-	// What a project's file says is made safe to look at.
-	fatal(t, os.WriteFile(filepath.Join(home, ".mcp.json"), []byte("{\"mcpServers\":{\"palyra\":{\"command\":\"\u202e\",\"args\":[\"mcp\",\"serve\"]}}}"), 0o600))
+	stagetest.
+		// What a project's file says is made safe to look at.
+		Fatal(t, os.WriteFile(filepath.Join(home, ".mcp.json"), []byte("{\"mcpServers\":{\"palyra\":{\"command\":\"\u202e\",\"args\":[\"mcp\",\"serve\"]}}}"), 0o600))
 	if code, out, _ := alone(t, env, "mcp", "uninstall", "claude-code", "--workspace", home, "--print"); code != exit.OK || strings.Contains(out, "\u202e") || !strings.Contains(out, `"serve"`) {
 		t.Errorf("%d %q", code, out)
 	}
@@ -107,9 +109,9 @@ func TestHookUninstall(t *testing.T) {
 	work := t.TempDir()
 	env := []string{"HOME=" + work, "PATH="}
 	file := filepath.Join(work, ".claude", "settings.json")
-	fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	const mine = `{"model": "x"}`
-	fatal(t, os.WriteFile(file, []byte(mine), 0o600))
+	stagetest.Fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 	for _, at := range [][]string{{"--workspace", work}, nil} {
 		place := append([]string{"claude-code"}, at...)
 		code, _, errs := alone(t, env, append([]string{"hook", "install"}, place...)...)
@@ -143,9 +145,9 @@ func TestHookUninstallRefuses(t *testing.T) {
 		t.Errorf("no home: %d %s", code, said)
 	}
 	file := filepath.Join(home, ".claude", "settings.json")
-	fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	stagetest.Fatal(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	const mine = `{"hooks":{"PreToolUse":[{"hooks":[{"command":"audit"},{"command":"palyra hook claude-code"}]}]}}`
-	fatal(t, os.WriteFile(file, []byte(mine), 0o600))
+	stagetest.Fatal(t, os.WriteFile(file, []byte(mine), 0o600))
 	code, _, said := alone(t, env, "hook", "uninstall", "claude-code")
 	if raw, err := os.ReadFile(file); code == exit.OK || err != nil || string(raw) != mine || !strings.Contains(said, "by hand") {
 		t.Errorf("%d %v %s %s", code, err, raw, said)

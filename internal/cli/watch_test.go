@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"palyra/internal/cli/exit"
+	"palyra/internal/cli/stagetest"
 )
 
 // stream is a command that prints until it is told to stop.
@@ -127,7 +128,7 @@ func TestCallsCancel(t *testing.T) {
 	call := h.stream("tools", "call", "palyra.sleep", "--input", `{"duration_ms":60000}`, "--json")
 	tail := h.stream("journal", "tail", "-f", "--from", "1", "--json", "--kind", "call.granted")
 	line := tail.until("call.granted")
-	id, err := dig([]byte(line), "call_id")
+	id, err := stagetest.Dig([]byte(line), "call_id")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,11 @@ func edges() []edge {
 		{[]string{"internal/sandbox/sandboxtest"}, []string{"internal/sandbox/celltest"}, true, "the suite needs people and directories too"},
 		{support, []string{"internal/exetest"}, true, "a program that a test just wrote must be able to run"},
 		{[]string{"internal/cli/*test"}, []string{"internal/cli/*test"}, true, "samples of the command's parts fit together"},
+		{
+			[]string{"internal/cli/stagetest"},
+			[]string{"internal/rpc/**", "internal/access", "internal/identity", "internal/store/**"},
+			true, "a stage is a daemon that pretends: real doors and real people",
+		},
 		{[]string{"**"}, support, false, "what only tests use is no part of the product"},
 
 		{words, []string{"internal/canon", "internal/subpath"}, true, "digests are made of canonical bytes; where a path lies is text"},

@@ -25,6 +25,17 @@ import (
 	"palyra/internal/show"
 )
 
+// Process is what the command is given by the process it runs in.
+type Process struct {
+	Version string   // stamped by the build
+	Args    []string // without the command's own name
+	Env     []string // name=value
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Now     func() time.Time // nil: the clock
+}
+
 // Invocation is one run of the command.
 type Invocation struct {
 	// What the process gives it.
