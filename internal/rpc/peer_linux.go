@@ -1,29 +1,12 @@
 package rpc
 
-import (
-	"net"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// peerUID asks the kernel who connected; -1 when it will not say.
-func peerUID(c net.Conn) int64 {
-	uc, ok := bare(c).(*net.UnixConn)
-	if !ok {
-		return -1
-	}
-	raw, err := uc.SyscallConn()
+// uidBehind is the user at the other end of a socket.
+func uidBehind(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return -1
+		return 0, err
 	}
-	uid := int64(-1)
-	err = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			uid = int64(cred.Uid)
-		}
-	})
-	if err != nil {
-		return -1
-	}
-	return uid
+	return cred.Uid, nil
 }

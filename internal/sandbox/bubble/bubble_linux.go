@@ -174,7 +174,7 @@ func (b *Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, err
 // the order to run is given, what comes back is a Process, even one that is
 // already being stopped, because something may have run.
 func (b *Backend) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
-	defer cells.CloseFiles(j)
+	defer j.CloseFiles()
 	if b.no != nil {
 		return nil, b.no
 	}

@@ -3,49 +3,21 @@
 package bubble
 
 import (
-	"context"
 	"runtime"
 
 	"palyra"
 	"palyra/internal/sandbox"
-	"palyra/internal/sandbox/cells"
 )
 
 // Backend says on this system that there is no bubblewrap.
-type Backend struct{}
+type Backend struct{ sandbox.Absent }
 
 // New returns a backend whose Probe refuses.
-func New(Config) (*Backend, error) { return &Backend{}, nil }
-
-// Executor implements sandbox.Backend.
-func (*Backend) Executor() string { return executor }
-
-// Tier implements sandbox.Backend.
-func (*Backend) Tier() palyra.Tier { return palyra.TierC }
+func New(Config) (*Backend, error) {
+	why := palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "bubblewrap needs Linux; this is %s", runtime.GOOS).
+		WithRemedy("use the tier C of this system, or run palyrad on Linux")
+	return &Backend{sandbox.Absent{Name: executor, Of: palyra.TierC, Why: why}}, nil
+}
 
 // Room implements sandbox.Walled.
 func (*Backend) Room() bool { return true }
-
-// Facts tells nothing: there is nothing to tell.
-func (*Backend) Facts() map[string]string { return map[string]string{} }
-
-// Probe implements sandbox.Backend: it always refuses.
-func (*Backend) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
-	return palyra.Enforcement{}, refusal()
-}
-
-// Start implements sandbox.Backend: it always refuses.
-func (*Backend) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
-	cells.CloseFiles(j)
-	return nil, refusal()
-}
-
-// Recover implements sandbox.Backend. There is never anything left.
-func (*Backend) Recover(context.Context) error { return nil }
-
-// Close implements sandbox.Backend.
-func (*Backend) Close() error { return nil }
-
-func refusal() error {
-	return cells.Unsupported("bubblewrap needs Linux; this is %s", runtime.GOOS).WithRemedy("use the tier C of this system, or run palyrad on Linux")
-}

@@ -233,7 +233,7 @@ func TestBackendRoomRefused(t *testing.T) {
 			if err == nil {
 				_, err = p.Wait()
 			}
-			cells.CloseFiles(j)
+			j.CloseFiles()
 			if !errors.Is(err, refusal) {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -251,7 +251,7 @@ func TestBackendAhead(t *testing.T) {
 		s.file("sub/.envrc", "")
 		j := s.job("/bin/sh", "-c", "touch ran")
 		j.Limits = cells.WithDefaults(j.Limits)
-		defer cells.CloseFiles(j)
+		defer j.CloseFiles()
 		k, err := b.begin(t.Context(), b.want(j))
 		if err != nil {
 			t.Fatal(err)

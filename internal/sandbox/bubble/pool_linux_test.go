@@ -39,7 +39,7 @@ func warmed(t testing.TB, b *Backend, s *site, n int) []*keeper {
 	t.Helper()
 	runJob(t, b, s.trueJob())
 	j := s.trueJob()
-	defer cells.CloseFiles(j)
+	defer j.CloseFiles()
 	eventually(t, fmt.Sprint(n, " warm cells"), func() bool { return len(b.kept(j)) == n })
 	return b.kept(j)
 }
@@ -67,7 +67,7 @@ func TestBackendWarmCells(t *testing.T) {
 		}
 		eventually(t, "the pool is full", func() bool { return b.pool.idle() == 2 })
 		j := s.trueJob()
-		defer cells.CloseFiles(j)
+		defer j.CloseFiles()
 		for _, k := range b.kept(j) {
 			if k == two[1] {
 				t.Error("a cell that has served is kept")
@@ -210,7 +210,7 @@ func TestBackendRecentWantsWin(t *testing.T) {
 	}
 	for _, s := range sites[:2] {
 		j := s.trueJob()
-		cells.CloseFiles(j)
+		j.CloseFiles()
 		if n := len(b.kept(j)); n != 0 {
 			t.Errorf("%d cells for what was used before", n)
 		}

@@ -2,10 +2,8 @@ package cells
 
 import (
 	"log/slog"
-	"os"
 
 	"palyra"
-	"palyra/internal/sandbox"
 )
 
 // Cgroup modes; anything else is a cgroup v2 directory to work in.
@@ -43,13 +41,4 @@ func Unsupported(format string, args ...any) *palyra.Error {
 // SpawnFailed says that one run could not be started.
 func SpawnFailed(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
-}
-
-// CloseFiles closes what a job handed over. Start does so in every case.
-func CloseFiles(j sandbox.Job) {
-	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr, j.Sealed} {
-		if f != nil {
-			_ = f.Close() // a second close, of a file given twice, is not an error worth telling
-		}
-	}
 }

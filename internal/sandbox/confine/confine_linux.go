@@ -61,7 +61,7 @@ func (b *Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, erro
 // the order to run is given, what comes back is a Process, even one that is
 // already being stopped, because something may have run.
 func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
-	defer cells.CloseFiles(j)
+	defer j.CloseFiles()
 	if b.no != nil {
 		return nil, b.no
 	}

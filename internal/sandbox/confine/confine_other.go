@@ -30,7 +30,7 @@ func (*Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error)
 
 // Start implements sandbox.Backend: it always refuses.
 func (*Driver) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
-	cells.CloseFiles(j)
+	j.CloseFiles()
 	return nil, refusal()
 }
 

@@ -70,7 +70,7 @@ func TestSystemRules(t *testing.T) {
 func TestLandlockOfAJob(t *testing.T) {
 	s := newStage(t)
 	j := s.job("/bin/sh")
-	defer cells.CloseFiles(j)
+	defer j.CloseFiles()
 	for abi, scoped := range map[int]bool{1: false, 3: false, 4: false, 6: true} {
 		l, err := landlock(j, nil, abi, false)
 		if err != nil {
@@ -123,7 +123,7 @@ func TestRulesMadeAhead(t *testing.T) {
 	}
 	s := newStage(t)
 	j := s.job("/bin/sh")
-	defer cells.CloseFiles(j)
+	defer j.CloseFiles()
 	for _, anew := range []bool{false, true} {
 		l, err := landlock(j, rules, 7, anew)
 		if err != nil {

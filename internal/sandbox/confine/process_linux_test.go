@@ -261,7 +261,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := s.job("/bin/sh", "-c", `tty; echo to-the-terminal > /dev/tty; echo ready; read line; stty size; echo "got $line"`)
-	cells.CloseFiles(j)
+	j.CloseFiles()
 	j.Stdin, j.Stdout, j.Stderr, j.Terminal = slave, slave, slave, true
 	p, err := b.Start(t.Context(), j)
 	if err != nil {

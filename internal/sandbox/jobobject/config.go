@@ -2,7 +2,6 @@ package jobobject
 
 import (
 	"log/slog"
-	"os"
 
 	"palyra"
 	"palyra/internal/sandbox"
@@ -20,15 +19,6 @@ type Config struct {
 
 func unavailable(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, format, args...)
-}
-
-// closeFiles closes what a job handed over. Start does so in every case.
-func closeFiles(j sandbox.Job) {
-	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr, j.Sealed} {
-		if f != nil {
-			_ = f.Close() // a second close, of a file given twice, is not an error worth telling
-		}
-	}
 }
 
 // networkRefusal says why the tier is refused where nobody accepted that runs

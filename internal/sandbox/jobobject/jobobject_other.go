@@ -3,7 +3,6 @@
 package jobobject
 
 import (
-	"context"
 	"runtime"
 
 	"palyra"
@@ -11,40 +10,13 @@ import (
 )
 
 // Driver says on this system that there are no job objects.
-type Driver struct{}
+type Driver struct{ sandbox.Absent }
 
 var _ sandbox.Backend = (*Driver)(nil)
 
 // New returns a backend whose Probe refuses.
-func New(Config) (*Driver, error) { return &Driver{}, nil }
-
-// Executor implements sandbox.Backend.
-func (*Driver) Executor() string { return Executor }
-
-// Tier implements sandbox.Backend.
-func (*Driver) Tier() palyra.Tier { return palyra.TierC }
-
-// Facts tells nothing: there is nothing to tell.
-func (*Driver) Facts() map[string]string { return map[string]string{} }
-
-// Probe implements sandbox.Backend: it always refuses.
-func (*Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, error) {
-	return palyra.Enforcement{}, refusal()
-}
-
-// Start implements sandbox.Backend: it always refuses.
-func (*Driver) Start(_ context.Context, j sandbox.Job) (sandbox.Process, error) {
-	closeFiles(j)
-	return nil, refusal()
-}
-
-// Recover implements sandbox.Backend. There is never anything left.
-func (*Driver) Recover(context.Context) error { return nil }
-
-// Close implements sandbox.Backend.
-func (*Driver) Close() error { return nil }
-
-func refusal() error {
-	return palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "job objects need Windows; this is %s", runtime.GOOS).
+func New(Config) (*Driver, error) {
+	why := palyra.Errorf(palyra.Unavailable, palyra.ReasonUnsupported, "job objects need Windows; this is %s", runtime.GOOS).
 		WithRemedy("use the tier C of this system")
+	return &Driver{sandbox.Absent{Name: Executor, Of: palyra.TierC, Why: why}}, nil
 }

@@ -91,7 +91,7 @@ func (b *Driver) Probe(context.Context, palyra.Limits) (palyra.Enforcement, erro
 
 // Start implements sandbox.Backend. The context bounds only the starting.
 func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
-	defer closeFiles(j)
+	defer j.CloseFiles()
 	if b.no != nil {
 		return nil, b.no
 	}

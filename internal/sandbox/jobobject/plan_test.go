@@ -25,7 +25,7 @@ func sample(t testing.TB) sandbox.Job {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { closeFiles(j) })
+	t.Cleanup(func() { j.CloseFiles() })
 	return j
 }
 

@@ -2,7 +2,6 @@ package seatbelt
 
 import (
 	"log/slog"
-	"os"
 	"path"
 	"strings"
 
@@ -38,15 +37,6 @@ const (
 
 func spawnFailed(format string, args ...any) *palyra.Error {
 	return palyra.Errorf(palyra.Unavailable, palyra.ReasonSpawnFailed, format, args...).WithRemedy("see the daemon's log")
-}
-
-// closeFiles closes what a job handed over. Start does so in every case.
-func closeFiles(j sandbox.Job) {
-	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr, j.Sealed} {
-		if f != nil {
-			_ = f.Close() // a second close, of a file given twice, is not an error worth telling
-		}
-	}
 }
 
 // check refuses a job that no Runner should give, or that this system cannot run.

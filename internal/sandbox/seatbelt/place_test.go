@@ -53,7 +53,7 @@ func streams(t *testing.T, j *sandbox.Job) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { closeFiles(*j) })
+	t.Cleanup(func() { j.CloseFiles() })
 }
 
 func TestCheck(t *testing.T) {

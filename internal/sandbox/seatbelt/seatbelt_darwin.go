@@ -136,7 +136,7 @@ func unavailable(format string, args ...any) *palyra.Error {
 
 // Start implements sandbox.Backend. The context bounds only the starting.
 func (b *Driver) Start(ctx context.Context, j sandbox.Job) (sandbox.Process, error) {
-	defer closeFiles(j)
+	defer j.CloseFiles()
 	if b.no != nil {
 		return nil, b.no
 	}
