@@ -18,8 +18,8 @@ import (
 // opencodeMCP: opencode, with the entry that docs/mcp.md has.
 func opencodeMCP(t *testing.T, b *table) {
 	s := newAgentStage(t, b, palyras)
-	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.Call {
-		return agenttest.Call{Name: "palyra_" + c.tool, Args: encoded(c.args)}
+	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.ToolCall {
+		return agenttest.ToolCall{Name: "palyra_" + c.tool, Args: encoded(c.args)}
 	}, ready: func(agenttest.Request) bool { return true }}
 	srv := agenttest.NewFunc(t, m.answer)
 	config, _ := json.Marshal(map[string]any{
@@ -50,8 +50,8 @@ func opencodeMCP(t *testing.T, b *table) {
 // geminiMCP: Gemini's program, with the entry that docs/mcp.md has.
 func geminiMCP(t *testing.T, b *table) {
 	s := newAgentStage(t, b, palyras)
-	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.Call {
-		return agenttest.Call{Name: "mcp_palyra_" + c.tool, Args: encoded(c.args)}
+	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.ToolCall {
+		return agenttest.ToolCall{Name: "mcp_palyra_" + c.tool, Args: encoded(c.args)}
 	}, ready: func(agenttest.Request) bool { return true }}
 	srv := agenttest.NewFunc(t, m.answer)
 	settings, _ := json.Marshal(map[string]any{

@@ -43,11 +43,11 @@ func TestAgents(t *testing.T) {
 // codex prepares Codex for a model that it knows or does not.
 func codex(t *testing.T, b *table, with tools, name string) (*stage, *model, []string) {
 	s := newAgentStage(t, b, with)
-	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.Call {
+	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.ToolCall {
 		if c.text != "" {
-			return agenttest.Call{Name: c.tool, Free: true, Args: []string{c.text}}
+			return agenttest.ToolCall{Name: c.tool, Free: true, Args: []string{c.text}}
 		}
-		call := agenttest.Call{Name: c.tool, Args: encoded(c.args)}
+		call := agenttest.ToolCall{Name: c.tool, Args: encoded(c.args)}
 		if strings.HasPrefix(c.tool, "palyra_") {
 			call.Namespace = "mcp__palyra"
 		}
@@ -169,11 +169,11 @@ func codexSandbox(t *testing.T, b *table) {
 // claude prepares Claude Code.
 func claude(t *testing.T, b *table, with tools) (*stage, *model, []string) {
 	s := newAgentStage(t, b, with)
-	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.Call {
+	m := &model{t: t, d: s.daemon, wrap: func(c step) agenttest.ToolCall {
 		if strings.HasPrefix(c.tool, "palyra_") {
 			c.tool = "mcp__palyra__" + c.tool
 		}
-		return agenttest.Call{Name: c.tool, Args: encoded(c.args)}
+		return agenttest.ToolCall{Name: c.tool, Args: encoded(c.args)}
 	}, ready: func(agenttest.Request) bool { return true }}
 	srv := agenttest.NewFunc(t, m.answer)
 	return s, m, append(os.Environ(), "PWD="+s.work, "HOME="+s.home, "ANTHROPIC_BASE_URL="+srv.URL, "ANTHROPIC_API_KEY="+stubKey, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1")

@@ -99,7 +99,7 @@ func read1(raw json.RawMessage) result {
 type model struct {
 	t      *testing.T
 	d      *daemon
-	wrap   func(step) agenttest.Call
+	wrap   func(step) agenttest.ToolCall
 	ready  func(agenttest.Request) bool // the tools are there
 	mu     sync.Mutex
 	step   step
@@ -122,7 +122,7 @@ func (m *model) answer(r agenttest.Request) agenttest.Reply {
 	}
 	results := given(r)
 	if len(results) == 0 && !m.ready(r) {
-		return agenttest.Reply{ID: "w", Calls: []agenttest.Call{{Name: "exec_command", Args: encoded(map[string]any{"cmd": "sleep 1; echo waited"})}}}
+		return agenttest.Reply{ID: "w", Calls: []agenttest.ToolCall{{Name: "exec_command", Args: encoded(map[string]any{"cmd": "sleep 1; echo waited"})}}}
 	}
 	for len(results) > 0 && strings.HasSuffix(results[0].text(), "waited\n") { // for the tools
 		results = results[1:]
@@ -181,7 +181,7 @@ func (m *model) settle() {
 
 func (m *model) call(s step) agenttest.Reply {
 	m.done++
-	return agenttest.Reply{ID: fmt.Sprint(m.done), Calls: []agenttest.Call{m.wrap(s)}}
+	return agenttest.Reply{ID: fmt.Sprint(m.done), Calls: []agenttest.ToolCall{m.wrap(s)}}
 }
 
 // asked reports whether the model was asked for this scene.
