@@ -249,7 +249,7 @@ func TestBecame(t *testing.T) {
 func TestJudgement(t *testing.T) {
 	asks := policy.Explanation{Verdict: palyra.Ask, Reason: "needs an approval; about this command: rm removes x"}
 	for said, want := range map[string][]string{
-		"the caller does not wait": {"policy: " + asks.Reason}, asks.Reason: nil,
+		"the caller does not wait": {"policy now: " + asks.Reason}, asks.Reason: nil,
 	} {
 		if got := judgement(said, asks); !slices.Equal(got, want) {
 			t.Errorf("%q: %q", said, got)

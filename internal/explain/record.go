@@ -43,7 +43,7 @@ func judgement(said string, now policy.Explanation) []string {
 	if now.Verdict == palyra.Allow || now.Reason == "" || now.Reason == said {
 		return nil
 	}
-	return []string{"policy: " + now.Reason}
+	return []string{"policy now: " + now.Reason}
 }
 
 // describeEnd says how a call ended, and who answered where somebody was asked.

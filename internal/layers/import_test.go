@@ -13,7 +13,7 @@ import (
 var (
 	// small are tools that know nothing of Palyra: standard library only.
 	small = []string{
-		"internal/address", "internal/canon", "internal/cell", "internal/cell/probe", "internal/dirents", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
+		"internal/address", "internal/canon", "internal/cell", "internal/dirents", "internal/ulid", "internal/fault", "internal/durable", "internal/gitfile", "internal/gitrepo", "internal/memory", "internal/moved", "internal/owner", "internal/pace",
 		"internal/pack", "internal/pattern", "internal/program", "internal/prune", "internal/publicip", "internal/quarantine", "internal/repofind", "internal/show", "internal/stage", "internal/subpath", "internal/symlink", "internal/toolname", "internal/trusted",
 	}
 	// parts keep records or make decisions.
@@ -43,6 +43,9 @@ func edges() []edge {
 	words := []string{"."}
 	return []edge{
 		{[]string{"cmd/palyra-cell"}, []string{"internal/cell", "internal/cell/probe"}, true, "the language it shares with the daemon"},
+		{[]string{"internal/cell/probe"}, []string{"internal/cell"}, true, "it answers in that language"},
+		{[]string{"internal/cell/probe"}, []string{"**"}, false, "it is a part of the cell, which stands alone"},
+		{[]string{"**"}, []string{"internal/cell/probe"}, false, "only the cell tries things from inside"},
 		{[]string{"cmd/palyra-verify", "cmd/palyra-cell"}, []string{"**"}, false, "stands alone: standard library and x/sys only"},
 		{[]string{"internal/sandbox/sandboxtest/probe"}, []string{"**"}, false, "the program that tries to get out knows nothing of ours"},
 		{[]string{"**"}, mains, false, "nothing imports a program"},

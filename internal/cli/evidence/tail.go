@@ -103,10 +103,10 @@ func tail(ctx context.Context, inv *invocation.Invocation, c *client.Client, r c
 // tailNone prints no entry that there is: nothing, or with -f those that come.
 func tailNone(ctx context.Context, inv *invocation.Invocation, c *client.Client, r client.TailRequest) error {
 	head, err := c.Head(ctx)
-	if err != nil || !r.Follow || r.From != 0 {
+	if err != nil || !r.Follow {
 		return err
 	}
-	r.From = head.Size + 1
+	r.From = max(r.From, head.Size+1)
 	return tail(ctx, inv, c, r)
 }
 

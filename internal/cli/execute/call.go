@@ -47,7 +47,7 @@ func CallCommand(inv *invocation.Invocation) *cobra.Command {
 	f.StringVarP(&r.Workspace, "workspace", "w", "", "directory to work in (default: the current one; with --remote it must be given)")
 	f.StringVar(&r.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a repeat returns the first outcome")
-	f.BoolVar(&r.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.BoolVar(&r.NoWait, "no-wait", false, "where policy asks, be refused at once; the question stays open where a later answer can count")
 	f.Var(&limit, "timeout", "how long the tool may run, at most tool_call.execution_timeout_ms")
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	return cmd

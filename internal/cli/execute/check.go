@@ -57,7 +57,7 @@ func CheckCommand(inv *invocation.Invocation) *cobra.Command {
 	f.StringVar(&o.cwd, "cwd", "", "directory that CMD starts in, inside the workspace (default: the workspace)")
 	f.StringVar(&o.call.Session, "session", "", "a session's id, or a name of your own (default: the one of this workspace)")
 	f.StringVar(&o.call.Key, "key", "", "idempotency key: a repeat returns the first outcome")
-	f.BoolVar(&o.call.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.BoolVar(&o.call.NoWait, "no-wait", false, "where policy asks, be refused at once; the question stays open where a later answer can count")
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("tool", inv.CompleteTools)
 	_ = cmd.MarkFlagFilename("script")

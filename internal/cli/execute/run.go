@@ -80,7 +80,7 @@ func RunCommand(inv *invocation.Invocation) *cobra.Command {
 	f.StringVar(&o.key, "key", "", "idempotency key: a repeat follows the first run")
 	f.Int64Var(&o.maxCalls, "max-calls", 0, "how many calls it may make (this and the next only lower the limits)")
 	f.Var(&o.wall, "wall", "how long it may last")
-	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.BoolVar(&o.noWait, "no-wait", false, "where policy asks, be refused at once; the question stays open where a later answer can count")
 	f.BoolVar(&o.detach, "detach", false, "print the run's id and leave it to the daemon")
 	_ = cmd.RegisterFlagCompletionFunc("session", inv.CompleteSessions)
 	_ = cmd.RegisterFlagCompletionFunc("provider", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -57,7 +57,8 @@ func claudeCommand(inv *invocation.Invocation) *cobra.Command {
 			"as it is and runs outside. Reading, writing, searching and fetching are judged as the\n" +
 			"calls of Palyra's own tools that they come to, every other tool as hook.NAME.\n\n" +
 			"Where policy asks, the answer is waited for; after --wait the tool is denied and the\n" +
-			"question stays open: once it is allowed, the same call passes when it comes again.\n" +
+			"question stays open: once it is allowed, the same call passes when it comes again. Where\n" +
+			"policy wants an answer for the very call, the question goes with the call.\n" +
 			"Whatever fails is a no: exit code 2, which blocks the tool, with the reason on stderr.\n" +
 			"Rewriting needs Claude Code 2.0.10 or newer: older ones ignore it and would run the\n" +
 			"command as it was. Give --mode check there.",
@@ -326,7 +327,8 @@ const leaveFor = 5 * time.Second
 // patient asks and waits until ctx ends. Then the call is given up, but its
 // question stays: the same check joins it without waiting before the first one
 // lets go, so that an answer that comes later covers the call when it is tried
-// again.
+// again. Where policy wants an answer for the very call, no later one could use it: the
+// question goes with the call.
 func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcome, error) {
 	var id palyra.CallID
 	// The daemon is told of no deadline: it would say first that it passed, and the question
@@ -346,6 +348,10 @@ func patient(ctx context.Context, c checks, r client.CallRequest) (palyra.Outcom
 	defer done()
 	r.NoWait = true
 	out, err = c.Check(ctx, r, nil)
+	if err == nil && out.ReasonCode == palyra.ReasonApprovalNotAwaited && out.ApprovalID == "" {
+		out.Reason = "nobody answered while the hook waited, and policy wants an answer for this very call"
+		out.Remedy = "try the same call again when somebody is there to answer ('palyra approvals watch' shows the question); 'palyra hook' waits longer with --wait"
+	}
 	switch late := c.CancelCall(ctx, id); {
 	case late == nil || err != nil:
 		return out, err

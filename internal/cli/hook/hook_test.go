@@ -196,6 +196,9 @@ func TestHookLeavesTheQuestionOpen(t *testing.T) {
 	if err != nil || out.ReasonCode != palyra.ReasonApprovalNotAwaited || len(d.asked) != 2 || !d.asked[1].NoWait || !slices.Equal(d.gone, []palyra.CallID{"C1"}) {
 		t.Errorf("%+v %v %+v", out, err, d)
 	}
+	if !strings.Contains(out.Reason, "nobody answered while the hook waited") || strings.Contains(out.Remedy, "no-wait") { // the hook waited
+		t.Errorf("a question that nobody could answer later: %s; %s", out.Reason, out.Remedy)
+	}
 	d = &waitingDesk{cancel: palyra.Errorf(palyra.Conflict, palyra.ReasonAlreadyDecided, "ended"), first: palyra.Outcome{Outcome: palyra.OutcomeAllowed}}
 	if out, err = patient(ctx, d, client.CallRequest{}); err == nil && out.Outcome != palyra.OutcomeAllowed {
 		t.Errorf("an answer that came as we let go: %+v %v", out, err)

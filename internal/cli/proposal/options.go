@@ -40,7 +40,7 @@ func (o *Options) Flags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.Egress, "egress", nil, "host:port it may connect to; may be given again")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "variable NAME=VALUE it gets; may be given again")
 	f.StringVar(&o.key, "key", "", "idempotency key: a repeat returns the first outcome")
-	f.BoolVar(&o.NoWait, "no-wait", false, "where policy asks, leave the question open and be refused at once")
+	f.BoolVar(&o.NoWait, "no-wait", false, "where policy asks, be refused at once; the question stays open where a later answer can count")
 	f.BoolVar(&o.NoStdin, "no-stdin", false, "give it nothing to read")
 	f.BoolVarP(&o.Terminal, "terminal", "t", false, "give it a terminal of its own")
 	f.Var(&o.timeout, "timeout", "how long it may run (this and the next may only be lower than what is set)")

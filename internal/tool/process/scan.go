@@ -108,7 +108,8 @@ func (s *scanner) word(arg string) {
 	if s.Verb != "" {
 		last++
 	}
-	s.ended = s.ended || (s.Script && !s.All || s.Wraps) && len(s.operands) >= last
+	ours := s.Verb == "" || s.operands[0] == s.Verb // what it does with other verbs is not in the table
+	s.ended = s.ended || (s.Script && !s.All || s.Wraps || s.Suffix != "" && ours) && len(s.operands) >= last
 }
 
 // longOption reads an option of several letters. False: it is none, but letters
@@ -125,7 +126,7 @@ func (s *scanner) longOption(arg string) bool {
 	k, known := s.named(name, two)
 	switch {
 	case !known && two:
-		s.unknown(value, has)
+		s.unknown(value, has, "")
 	case !known:
 		return false
 	case k == programs.Flag || k == programs.Clear || k == programs.Attached:
@@ -163,11 +164,11 @@ func (s *scanner) named(name string, short bool) (k programs.Kind, known bool) {
 	return k, short && len(kinds) == 1
 }
 
-// unknown meets an option that the table lacks. Whether the next argument is
-// its value cannot be said, so any that follows may be the script. Where the
+// unknown meets an option that the table lacks, and the rest of its argument. Whether that or the
+// next argument is its value cannot be said, so any that follows may be the script. Where the
 // instructions are in the arguments, or the operands are no scripts, that does
 // not matter.
-func (s *scanner) unknown(value string, attached bool) {
+func (s *scanner) unknown(value string, attached bool, rest string) {
 	switch {
 	case s.Follow:
 		s.unsure = true
@@ -176,7 +177,10 @@ func (s *scanner) unknown(value string, attached bool) {
 	case attached:
 		s.maybe = append(s.maybe, value)
 	case !s.unsure:
-		s.unsure, s.maybe = true, append(s.maybe, s.args...)
+		if s.unsure = true; rest != "" {
+			s.maybe = append(s.maybe, rest)
+		}
+		s.maybe = append(s.maybe, s.args...)
 	}
 }
 
@@ -186,12 +190,8 @@ func (s *scanner) cluster(letters string) {
 		rest := letters[i+1:]
 		k, known := s.Letters[letters[i:i+1]]
 		switch {
-		case !known && rest != "" && !s.unsure: // its value may be the rest, or these are letters of their own
-			s.args = append([]string{rest}, s.args...)
-			s.unknown("", false)
-			s.args = s.args[1:]
-		case !known:
-			s.unknown("", false)
+		case !known: // its value may be the rest, or these are letters of their own
+			s.unknown("", false, rest)
 		case k == programs.Next:
 			s.take()
 		case k == programs.Attached:

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,8 +21,32 @@ func scanned(t *testing.T, line string) findings {
 	return scan(r, words[1:])
 }
 
+// Arguments of any size cost no more than to read them once: this happens before policy
+// judges.
+func TestScanOfLongClusters(t *testing.T) {
+	args := []string{"-" + strings.Repeat("Z", 128<<10)}
+	for range 30 {
+		args = append(args, args[0])
+	}
+	for range 4000 {
+		args = append(args, "a")
+	}
+	for _, name := range []string{"make", "python3", "awk", "go", "java"} {
+		begun := time.Now()
+		if scan(ruleFor(name), args); time.Since(begun) > 30*time.Second { // minutes when each letter copies the arguments
+			t.Errorf("%s took %s", name, time.Since(begun))
+		}
+	}
+}
+
 func TestScan(t *testing.T) {
 	for line, want := range map[string]findings{
+		"expect -c true s.exp":                      {operand: "s.exp"},
+		"expect -b s.exp x":                         {files: []string{"s.exp"}, operand: "x"},
+		"expect -bdn":                               {files: []string{"dn"}},
+		"julia -O 2 s.jl":                           {unsure: true, maybe: []string{"2", "s.jl"}, operand: "2"},
+		"go run . -o out.txt":                       {},
+		"go run main.go -config cfg.yaml":           {files: []string{"main.go"}},
 		"sh x.sh a b":                               {operand: "x.sh"},
 		"bash -eu -o pipefail x.sh -c":              {operand: "x.sh"},
 		"bash -euo pipefail x.sh":                   {operand: "x.sh"},
