@@ -32,12 +32,12 @@ func TestDocumentIsTheList(t *testing.T) {
 func document() string {
 	var b strings.Builder
 	b.WriteString(preface)
-	bases := map[Basis]int{}
+	count := map[Basis]int{}
 	for _, n := range Names() {
-		bases[n.Basis]++
+		count[n.Basis]++
 	}
 	fmt.Fprintf(&b, "Of %d names, %d are from documentation, %d were seen in use, and %d were looked for and not found.\n",
-		len(Names()), bases[Read], bases[Seen], bases[Sought])
+		len(Names()), count[Read], count[Seen], count[Sought])
 	var order []Category
 	tables := map[Category]*strings.Builder{}
 	names := Names()
@@ -53,12 +53,12 @@ func document() string {
 			order = append(order, n.Category)
 		}
 		for _, cell := range cells(names[:row]) {
-			fmt.Fprintf(table, "| %s | %s | %s | %s, %s |\n", cell, n.By, words[n.Care], link(n.Source), n.Basis)
+			fmt.Fprintf(table, "| %s | %s | %s | %s, %s |\n", cell, n.By, cares[n.Care], link(n.Source), n.Basis)
 		}
 		names = names[row:]
 	}
 	for _, c := range order {
-		fmt.Fprintf(&b, "\n## %s%s\n\nActs %s.\n\n", strings.ToUpper(string(c[:1])), c[1:], c.When())
+		fmt.Fprintf(&b, "\n## %s%s\n\nActs %s.\n\n", strings.ToUpper(string(c[:1])), c[1:], when(c))
 		b.WriteString("| names | obeyed by | care | source |\n|---|---|---|---|\n" + tables[c].String())
 	}
 	b.WriteString("\n## Looked for and not found\n\nThese stay, since it costs little to hold them.\n\n| names | looked at |\n|---|---|\n" + missing())
@@ -119,7 +119,26 @@ func same(a, b Name) bool {
 	return a == b
 }
 
-var words = map[Care]string{Held: "held", Noted: "noted", Asked: "asked"}
+// when is when files of a category act, unless their group says otherwise.
+func when(c Category) string {
+	switch c {
+	case VersionControl, Packages, Credentials:
+		return "when the program is called in the directory"
+	case Shell:
+		return "when a shell enters the directory or starts there"
+	case Editor:
+		return "when the directory is opened, or the program is started there"
+	case Hooks:
+		return "at a commit, checkout, merge or push"
+	case CI:
+		return "once it is pushed"
+	case Agent:
+		return "when an agent is started in the directory"
+	case Own:
+		return "before every call in the directory"
+	}
+	return ""
+}
 
 // link is an address as people read it.
 func link(source string) string {

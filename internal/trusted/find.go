@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // rule is a name, read.
@@ -13,10 +14,8 @@ type rule struct {
 	deep  bool     // everything below it counts as well
 }
 
-var (
-	rules = compile(Names())
-	first = index(rules)
-)
+// byFirst are the rules of the list by their first parts.
+var byFirst = sync.OnceValue(func() map[string][]rule { return index(compile(list())) })
 
 func compile(names []Name) []rule {
 	var out []rule
@@ -64,6 +63,7 @@ func find(p string, file bool) (Name, bool) {
 		part, _, _ = strings.Cut(part, ":")
 		parts = append(parts, string(Fold(nil, part)))
 	}
+	first := byFirst()
 	for i := range parts {
 		for _, r := range slices.Concat(first[parts[i]], first["*"]) {
 			if r.fits(parts[i:], file) {

@@ -4,7 +4,7 @@
 // directory. What an agent writes there runs later, with the rights of whoever
 // comes by.
 //
-// It is knowledge and nothing else: the one list that a sandbox seals by and that
+// It is knowledge and nothing else, in names.txt: the one list that a sandbox seals by and that
 // policy guards by. Each group names the programs that obey it, where they say so,
 // and how that is known; docs/trusted-names.md is made from it.
 //
@@ -72,71 +72,19 @@ const (
 	Sought Basis = "looked for, not found" // common knowledge: the source is where it should stand
 )
 
-// When is when files of a category act, unless their group says otherwise.
-func (c Category) When() string {
-	switch c {
-	case VersionControl, Packages, Credentials:
-		return "when the program is called in the directory"
-	case Shell:
-		return "when a shell enters the directory or starts there"
-	case Editor:
-		return "when the directory is opened, or the program is started there"
-	case Hooks:
-		return "at a commit, checkout, merge or push"
-	case CI:
-		return "once it is pushed"
-	case Agent:
-		return "when an agent is started in the directory"
-	case Own:
-		return "before every call in the directory"
-	}
-	return ""
-}
-
 // Repository stands for a directory that git takes for a repository of its own.
 const Repository = "<repository>"
 
 // Names is the whole list.
-func Names() []Name {
-	var out []Name
-	for _, g := range slices.Concat(versionControl, environment, toolchains, editors, hooks, services, agents, instructions, rest) {
-		for _, n := range g.names {
-			out = append(out, Name{
-				Name: n, Category: g.category, Care: g.care, By: g.by,
-				Source: g.source.page, Basis: g.source.basis, Tried: g.source.tried,
-			})
-		}
-	}
-	return out
-}
+func Names() []Name { return slices.Clone(list()) }
 
 // With are the names that get one kind of care, in the order of the list.
 func With(c Care) []string {
 	var out []string
-	for _, n := range Names() {
+	for _, n := range list() {
 		if n.Care == c {
 			out = append(out, n.Name)
 		}
 	}
 	return out
 }
-
-// group are names that the same programs obey.
-type group struct {
-	category Category
-	care     Care
-	by       string
-	source   source
-	names    []string
-}
-
-// source is a page, and what it is worth.
-type source struct {
-	page  string
-	basis Basis
-	tried string
-}
-
-func read(page string) source          { return source{page, Read, ""} }
-func seen(page string) source          { return source{page, Seen, ""} }
-func sought(page, tried string) source { return source{page, Sought, tried} }
