@@ -48,6 +48,7 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 		return r.all()
 	})
 	defer k.close()
+	r.out.Changes = r.seen.list()
 	err = r.away(err) // the quarantine is the daemon's, not the owner's
 	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
 		if err = k.write(r.steps); err == nil {

@@ -57,6 +57,8 @@ type reader struct {
 	taken []taken
 	files []file // that the run made or changed, whatever becomes of them
 	out   Effects
+	seen  changes
+	gone  []found // by the removal that is looked at
 	count int
 	text  int // bytes of all paths
 	bytes int64
@@ -258,7 +260,11 @@ func (r *reader) whiteout(p string, at *unix.Stat_t, there bool) error {
 
 // clear takes away what is in the workspace at a path, unless others changed it.
 func (r *reader) clear(p string, at *unix.Stat_t) error {
+	r.gone = r.gone[:0]
 	free, err := r.untouched(p, at)
+	if err == nil && free {
+		free, err = r.removes()
+	}
 	if err != nil {
 		return err
 	}
@@ -281,6 +287,7 @@ func (r *reader) untouched(p string, at *unix.Stat_t) (bool, error) {
 			return false, nil
 		}
 	}
+	r.gone = append(r.gone, found{p, *at})
 	if !isDir(at) {
 		return true, nil
 	}
@@ -332,6 +339,9 @@ func (r *reader) file(p string, st, at *unix.Stat_t, there, fresh bool) error {
 	case there && r.others(at):
 		r.conflict(p)
 		return nil
+	}
+	if free, err := r.replaces(p, st, at, there && !isDir(at)); err != nil || !free {
+		return err
 	}
 	put := step{Do: stepPut, Path: []byte(p), New: &[2]uint64{uint64(st.Dev), st.Ino}}
 	if there && !isDir(at) {

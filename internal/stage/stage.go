@@ -95,6 +95,7 @@ type Quarantine interface {
 
 // Effects is what became of a run's changes.
 type Effects struct {
+	Changes   []Change // what the run did, by path, whatever became of it
 	Kept      int      // changes that are the workspace's now
 	Conflicts []string // paths that somebody else changed since the run began: nothing was kept
 	Refused   []string // paths that are never kept, and why

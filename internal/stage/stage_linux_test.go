@@ -216,13 +216,16 @@ func TestStagedIsLikeLive(t *testing.T) {
 		for _, dir := range []string{b.ws, live} {
 			shell(t, dir, first)
 		}
+		before := states(t, b.ws)
 		g := b.stage()
 		second := script(r, 25)
 		shell(t, live, second)
 		b.run(g, second)
-		if e := b.keep(g); len(e.Conflicts) > 0 || e.Lost != "" {
+		e := b.keep(g)
+		if len(e.Conflicts) > 0 || e.Lost != "" {
 			t.Fatalf("round %d, seed %d: %+v", i, seed, e)
 		}
+		sameChanges(t, between(before, states(t, b.ws)), e.Changes)
 		want, got := tree(t, live), tree(t, b.ws)
 		if fmt.Sprint(want) != fmt.Sprint(got) {
 			t.Fatalf("round %d, seed %d: %s\nscript\n%s\nthen\n%s", i, seed, differing(want, got), first, second)

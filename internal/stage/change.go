@@ -1,0 +1,77 @@
+package stage
+
+import (
+	"maps"
+	"slices"
+)
+
+// Change is one path of the workspace that is another one after a run.
+type Change struct {
+	Path string // below the workspace; bytes, not text
+	Was  State
+	Now  State
+}
+
+// State is what is at a path.
+type State struct {
+	Kind   Kind
+	Mode   uint32 // permissions, and of directories the sticky and group bits
+	Size   int64  // of a file
+	Digest string // of a file's content: "sha256:" and hex; empty: its owner may not read it
+	Target string // of a symbolic link; bytes, not text
+}
+
+// Kind is what sort of thing is at a path.
+type Kind string
+
+// The kinds of things that are kept.
+const (
+	Nothing   Kind = ""
+	File      Kind = "file"
+	Directory Kind = "dir"
+	Link      Kind = "link"
+	Pipe      Kind = "pipe"
+)
+
+// changes collects what was and what is, by path. A path that a run removes and makes
+// again is one change, or none.
+type changes struct{ was, now map[string]State }
+
+func (c *changes) removed(path string, s State) {
+	if c.was == nil {
+		c.was = map[string]State{}
+	}
+	c.was[path] = s
+}
+
+func (c *changes) made(path string, s State) {
+	if c.now == nil {
+		c.now = map[string]State{}
+	}
+	c.now[path] = s
+}
+
+// forget leaves out what was made at a path and below it.
+func (c *changes) forget(path string) {
+	maps.DeleteFunc(c.now, func(p string, _ State) bool {
+		return p == path || len(p) > len(path) && p[len(path)] == '/' && p[:len(path)] == path
+	})
+}
+
+// list returns the changes by path.
+func (c *changes) list() []Change {
+	paths := slices.AppendSeq(make([]string, 0, len(c.was)+len(c.now)), maps.Keys(c.now))
+	for p := range c.was {
+		if _, too := c.now[p]; !too {
+			paths = append(paths, p)
+		}
+	}
+	slices.Sort(paths)
+	out := make([]Change, 0, len(paths))
+	for _, p := range paths {
+		if was, now := c.was[p], c.now[p]; was != now {
+			out = append(out, Change{p, was, now})
+		}
+	}
+	return out
+}

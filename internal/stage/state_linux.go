@@ -1,0 +1,131 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// state looks at what is at a path: st says what was found there.
+func (r *reader) state(top int, p string, st *unix.Stat_t) (State, error) {
+	s := State{Mode: st.Mode & 0o777}
+	var err error
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		s.Kind, s.Mode = Directory, st.Mode&modeBits
+	case unix.S_IFLNK:
+		s.Kind, s.Mode = Link, 0
+		s.Target, err = target(top, p)
+	case unix.S_IFIFO:
+		s.Kind = Pipe
+	case unix.S_IFREG:
+		s.Kind, s.Size = File, st.Size
+		s.Digest, err = r.digest(top, p, st)
+	}
+	return s, err
+}
+
+// found is a path of the workspace and what was there.
+type found struct {
+	path string
+	st   unix.Stat_t
+}
+
+// removes notes what a removal takes. Not free: somebody changed it meanwhile.
+func (r *reader) removes() (free bool, err error) {
+	for i := range r.gone {
+		was, err := r.before(r.gone[i].path, &r.gone[i].st)
+		if errors.Is(err, errTaken) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		r.seen.removed(r.gone[i].path, was)
+	}
+	return true, nil
+}
+
+// replaces notes a file that the run made or changed. Not free: somebody changed what
+// it takes the place of, and that is a conflict.
+func (r *reader) replaces(p string, st, at *unix.Stat_t, there bool) (free bool, err error) {
+	if there {
+		was, err := r.before(p, at)
+		if errors.Is(err, errTaken) {
+			r.conflict(p)
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		r.seen.removed(p, was)
+	}
+	now, err := r.state(r.upper, p, st)
+	if err != nil {
+		return false, err
+	}
+	r.seen.made(p, now)
+	return true, nil
+}
+
+// before is what is at a path of the workspace; errTaken: not what was found any more.
+func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
+	s, err := r.state(r.ws, p, st)
+	return s, replaced(err)
+}
+
+func target(top int, p string) (text string, err error) {
+	err = in(top, p, func(dir int, name string) error {
+		buf := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(dir, name, buf)
+		text = string(buf[:max(n, 0)])
+		return err
+	})
+	return text, err
+}
+
+// digest reads a file. One that its owner may not read has none, but on the stage,
+// where nobody else is.
+func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err error) {
+	read := func() error {
+		f, _, err := openRegular(top, p)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		digest, err = sum(r.ctx, f)
+		return err
+	}
+	err = read()
+	if !errors.Is(err, unix.EACCES) {
+		return digest, err
+	}
+	if top != r.upper {
+		return "", nil
+	}
+	err = in(top, p, func(dir int, name string) error {
+		if err := chmodAt(dir, name, st.Mode&0o777|0o400); err != nil {
+			return err
+		}
+		return errors.Join(read(), chmodAt(dir, name, st.Mode&0o777))
+	})
+	return digest, err
+}
+
+// sum is the digest of all that can be read, as long as somebody waits for it.
+func sum(ctx context.Context, from io.Reader) (string, error) {
+	h := sha256.New()
+	for {
+		_, err := io.CopyN(h, from, 4<<20)
+		if errors.Is(err, io.EOF) {
+			return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return "", err
+		}
+	}
+}
