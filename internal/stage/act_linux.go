@@ -224,6 +224,9 @@ func (k *keeper) settle(s *step, dir int, aside, name string, i int) error {
 	if dir != k.to {
 		return nil
 	}
+	if err := k.preserve(dir, aside, i); err != nil {
+		return err
+	}
 	gone := k.temp(i, "gone")
 	if err := unix.Renameat(dir, aside, dir, gone); err != nil {
 		return err
@@ -322,12 +325,15 @@ func (k *keeper) put(s *step, name string, i int, again bool) error {
 		return err
 	}
 	fresh := k.temp(i, "tmp")
-	err = k.copy(name, fresh, &st)
+	err = copyFile(k.from, name, k.to, fresh, &st)
 	mine, missing, _ := lookAt(k.to, fresh)
 	if err == nil {
 		err = k.swap(s, k.to, fresh, name, i)
 	}
 	now, _, _ := lookAt(k.to, fresh)
+	if err == nil && s.Was != nil {
+		err = k.preserve(k.to, fresh, i)
+	}
 	if err == nil || !missing && identOf(&now) == identOf(&mine) { // never what is somebody else's
 		err = errors.Join(err, ignore(unix.Unlinkat(k.to, fresh, 0), unix.ENOENT))
 	}
@@ -345,7 +351,7 @@ func (k *keeper) resume(s *step, name string, i int) (done bool, err error) {
 	case err != nil || missing:
 		return false, err
 	case s.Was != nil && s.Was.moved(&st): // what was there
-		return true, errors.Join(unix.Unlinkat(k.to, fresh, 0), unix.Unlinkat(k.from, name, 0))
+		return true, errors.Join(k.preserve(k.to, fresh, i), unix.Unlinkat(k.to, fresh, 0), unix.Unlinkat(k.from, name, 0))
 	case s.Was == nil: // nothing was, so it is the copy
 		return false, unix.Unlinkat(k.to, fresh, 0)
 	}
@@ -377,6 +383,9 @@ func (k *keeper) swap(s *step, dir int, as, name string, i int) error {
 	fault.Point("stage.exchanged/kept")
 	switch {
 	case errors.Is(err, unix.EINVAL):
+		if err := k.preserve(k.to, name, i); err != nil {
+			return err
+		}
 		return unix.Renameat(dir, as, k.to, name)
 	case errors.Is(err, unix.ENOENT):
 		return errTaken
@@ -398,6 +407,9 @@ func (k *keeper) judge(s *step, dir int, as, name string, mine ident, i int) err
 	}
 	if s.Was.moved(&st) {
 		k.link(&st)
+		if k.stage.past != nil && dir == k.from {
+			return unix.Renameat(dir, as, k.away, strconv.Itoa(i))
+		}
 		return nil
 	}
 	err = unix.Renameat2(dir, as, k.to, name, unix.RENAME_EXCHANGE)
@@ -412,34 +424,35 @@ func (k *keeper) judge(s *step, dir int, as, name string, mine ident, i int) err
 	return k.save(s, dir, as, i) // it was changed once more
 }
 
-// copy makes a second file of what is in the stage.
-func (k *keeper) copy(name, fresh string, st *unix.Stat_t) error {
+// copyFile makes a second file of one that is its owner's, who may read it whatever
+// its mode says.
+func copyFile(from int, name string, to int, fresh string, st *unix.Stat_t) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
 		buf := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(k.from, name, buf)
+		n, err := unix.Readlinkat(from, name, buf)
 		if err != nil {
 			return err
 		}
-		return unix.Symlinkat(string(buf[:n]), k.to, fresh)
+		return unix.Symlinkat(string(buf[:n]), to, fresh)
 	case unix.S_IFIFO:
-		return unix.Mkfifoat(k.to, fresh, st.Mode&0o777)
+		return unix.Mkfifoat(to, fresh, st.Mode&0o777)
 	}
-	if st.Mode&0o400 == 0 { // its owner may read it all the same
-		if err := chmodAt(k.from, name, st.Mode&0o777|0o400); err != nil {
+	if st.Mode&0o400 == 0 {
+		if err := chmodAt(from, name, st.Mode&0o777|0o400); err != nil {
 			return err
 		}
 	}
-	from, _, err := openRegular(k.from, name)
+	file, _, err := openRegular(from, name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = from.Close() }()
-	fd, err := unix.Openat(k.to, fresh, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	defer func() { _ = file.Close() }()
+	fd, err := unix.Openat(to, fresh, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
-	to := os.NewFile(uintptr(fd), fresh)
-	_, err = io.Copy(to, from)
-	return errors.Join(err, unix.Fchmod(fd, st.Mode&0o777), futimes(fd, st), to.Close())
+	second := os.NewFile(uintptr(fd), fresh)
+	_, err = io.Copy(second, file)
+	return errors.Join(err, unix.Fchmod(fd, st.Mode&0o777), futimes(fd, st), second.Close())
 }

@@ -177,8 +177,7 @@ func (a *asideDir) move(f file) error {
 		a.taken++
 		err = box.Put(from, name)
 		if errors.Is(err, unix.EXDEV) {
-			k := keeper{from: from, to: box.Descriptor()}
-			err = k.copy(name, quarantine.ItemName, &st)
+			err = copyFile(from, name, box.Descriptor(), quarantine.ItemName, &st)
 		}
 		if err != nil {
 			return errors.Join(err, box.Shut())

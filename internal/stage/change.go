@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 )
@@ -19,6 +20,30 @@ type State struct {
 	Size   int64  // of a file
 	Digest string // of a file's content: "sha256:" and hex; empty: its owner may not read it
 	Target string // of a symbolic link; bytes, not text
+}
+
+// plainState is a State as JSON has it: targets of links are bytes.
+type plainState struct {
+	Kind   Kind   `json:"kind,omitempty"`
+	Mode   uint32 `json:"mode,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	Target []byte `json:"target,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s State) MarshalJSON() ([]byte, error) {
+	return json.Marshal(plainState{s.Kind, s.Mode, s.Size, s.Digest, []byte(s.Target)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *State) UnmarshalJSON(text []byte) error {
+	var p plainState
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	*s = State{p.Kind, p.Mode, p.Size, p.Digest, string(p.Target)}
+	return nil
 }
 
 // Kind is what sort of thing is at a path.

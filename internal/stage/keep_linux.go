@@ -25,9 +25,11 @@ type list struct {
 	Ino       uint64        `json:"ino"`
 	UID       int64         `json:"uid"`
 	GID       int64         `json:"gid"`
-	Boot      string        `json:"boot"`  // of the machine: content may be lost with it
-	At        unix.Timespec `json:"at"`    // when it was written
-	Since     unix.Timespec `json:"since"` // changes from then on are others'
+	Boot      string        `json:"boot"`           // of the machine: content may be lost with it
+	At        unix.Timespec `json:"at"`             // when it was written
+	Since     unix.Timespec `json:"since"`          // changes from then on are others'
+	Past      string        `json:"past,omitempty"` // where what is replaced goes, and its name there
+	As        string        `json:"as,omitempty"`
 	Steps     []step        `json:"steps"`
 }
 
@@ -51,14 +53,18 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 	r.out.Changes = r.seen.list()
 	err = r.away(err) // the quarantine is the daemon's, not the owner's
 	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
-		if err = k.write(r.steps); err == nil {
+		if err = k.remember(r.steps, r.out.Changes); err == nil {
+			err = k.write(r.steps)
+		}
+		if err == nil {
 			err = g.asOwner(func() error { return k.work(r.steps, 0, false) })
 			g.partial = err != nil && !errors.Is(err, errNone)
 		}
 		if err == nil || errors.Is(err, errNone) {
 			k.reportSteps(&r.out, len(r.steps))
+			r.out.Remembered = err == nil && r.out.Lost == "" && g.archive()
 			fault.Point("stage.kept/lost")
-			err = unix.Unlink(filepath.Join(g.path, listName))
+			err = ignore(unix.Unlink(filepath.Join(g.path, listName)), unix.ENOENT)
 			fault.Point("stage.kept/kept")
 		}
 	}
@@ -142,6 +148,9 @@ func (k *keeper) write(steps []step) error {
 	l := list{
 		Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
 		Boot: boot(), Since: k.since, Steps: steps,
+	}
+	if g.past != nil {
+		l.Past, l.As = g.past.path, g.as
 	}
 	if err := g.Begin(); err != nil {
 		return err
@@ -292,6 +301,13 @@ func (s *Stages) finish(name string) error {
 	}
 	g := &Stage{of: s, name: name, path: filepath.Join(s.path, name), workspace: l.Workspace, root: ident{l.Dev, l.Ino}, id: owner.Identity{UID: l.UID, GID: l.GID}, began: l.At}
 	defer s.alone(g.root)()
+	if l.Past != "" {
+		if g.past, err = OpenPast(l.Past); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		defer func() { _ = g.past.Close() }()
+		g.as = l.As
+	}
 	k := keeper{stage: g, file: f, counted: size, since: l.Since}
 	err = g.asOwner(func() error {
 		if err := k.open(g.openWorkspace); err != nil {
@@ -305,6 +321,9 @@ func (s *Stages) finish(name string) error {
 		return nil
 	}
 	if err == nil {
+		if len(k.left) == 0 && len(k.saved) == 0 {
+			g.archive()
+		}
 		s.log.Warn("the changes of a run that a crash interrupted are kept",
 			"workspace", l.Workspace, "changes", len(l.Steps), "left_to_others", k.left, "saved_as", k.saved)
 	}

@@ -95,13 +95,14 @@ type Quarantine interface {
 
 // Effects is what became of a run's changes.
 type Effects struct {
-	Changes   []Change // what the run did, by path, whatever became of it
-	Kept      int      // changes that are the workspace's now
-	Conflicts []string // paths that somebody else changed since the run began: nothing was kept
-	Refused   []string // paths that are never kept, and why
-	Changed   []string // bound files that are not in the workspace any more as they were checked; the run had the copies
-	Aside     int      // files of the run's that were not kept, and lie elsewhere (SetAside)
-	Lost      string   // why the changes are not kept, or only in part, and which; empty: they are
+	Changes    []Change // what the run did, by path, whatever became of it
+	Kept       int      // changes that are the workspace's now
+	Conflicts  []string // paths that somebody else changed since the run began: nothing was kept
+	Refused    []string // paths that are never kept, and why
+	Changed    []string // bound files that are not in the workspace any more as they were checked; the run had the copies
+	Aside      int      // files of the run's that were not kept, and lie elsewhere (SetAside)
+	Remembered bool     // what was replaced is kept, and Revert can put it back
+	Lost       string   // why the changes are not kept, or only in part, and which; empty: they are
 }
 
 // mostTold bounds the lists of Effects.

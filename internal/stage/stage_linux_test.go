@@ -391,8 +391,10 @@ func killed(t *testing.T, where func(*bench)) {
 		live := filepath.Join(filepath.Dir(b.all.path), "live")
 		check(t, os.CopyFS(live, os.DirFS(b.ws)))
 		shell(t, live, run)
+		before, p := states(t, b.ws), b.past()
 		g := b.stage()
 		b.run(g, run)
+		check(t, g.Remember(p, "run"))
 		steps := g.until(t, at)
 		b.all.live = map[string]bool{} // of a daemon that is no more
 		check(t, b.all.Recover(context.Background()))
@@ -401,6 +403,13 @@ func killed(t *testing.T, where func(*bench)) {
 		}
 		if left, _ := os.ReadDir(b.all.path); len(left) > 0 {
 			t.Errorf("killed after %d steps: %v is left", at, left)
+		}
+		b.revert(p, "run", "undo")
+		if diff := between(before, states(t, b.ws)); len(diff) > 0 {
+			t.Errorf("killed after %d steps, and not taken back: %+v", at, diff)
+		}
+		for _, n := range names(t, p) {
+			check(t, p.Forget(n))
 		}
 		_ = exec.Command("chmod", "-R", "700", b.ws, live).Run()
 		if at >= steps {
@@ -422,6 +431,7 @@ func (g *Stage) until(t *testing.T, n int) int {
 		return r.all()
 	}))
 	defer k.close()
+	check(t, k.remember(r.steps, r.seen.list()))
 	check(t, k.write(r.steps))
 	check(t, g.asOwner(func() error {
 		n := min(n, len(r.steps))

@@ -77,6 +77,15 @@ func (s *Stages) alone(workspace ident) (done func()) {
 // Open makes the directory where it is missing, and refuses one that is not the
 // caller's alone.
 func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
+	dir, err := ownDir(path, passMode)
+	if err != nil {
+		return nil, err
+	}
+	return &Stages{dir: dir, path: path, limits: l.filled(), log: log, live: map[string]bool{}}, nil
+}
+
+// ownDir opens a directory of the daemon's alone, which it makes where it is missing.
+func ownDir(path string, mode uint32) (*os.File, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("stage: %q is not absolute", path)
 	}
@@ -87,18 +96,18 @@ func Open(path string, l Limits, log *slog.Logger) (*Stages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stage: %s: %w", path, err)
 	}
-	s := &Stages{dir: os.NewFile(uintptr(fd), path), path: path, limits: l.filled(), log: log, live: map[string]bool{}}
+	dir := os.NewFile(uintptr(fd), path)
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0) {
 		err = fmt.Errorf("stage: %s is not the daemon's alone", path)
 	}
 	if err == nil {
-		err = unix.Fchmod(fd, passMode)
+		err = unix.Fchmod(fd, mode)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.dir.Close())
+		return nil, errors.Join(err, dir.Close())
 	}
-	return s, nil
+	return dir, nil
 }
 
 // Close gives the directory back. It is removed when nothing is in it. A second one
@@ -124,6 +133,8 @@ type Stage struct {
 	placed     map[string]placed
 	parents    map[string]uint32 // directories that were made for what was placed, with the modes they got
 	quarantine Quarantine        // nil: what is new is kept, whatever it is called
+	past       *Past             // where what is replaced goes; nil: it is forgotten
+	as         string            // under this name
 }
 
 // Guard has new paths that must not come to be in the workspace go to q instead.
@@ -298,8 +309,10 @@ func (s *Stages) use(name string, on bool) {
 
 // remove takes a stage away: what belongs to somebody by that one's rights. The
 // list goes first: half a stage is not kept.
-func (s *Stages) remove(name string) error {
-	top, err := OpenDir(int(s.dir.Fd()), name)
+func (s *Stages) remove(name string) error { return removeIn(int(s.dir.Fd()), name) }
+
+func removeIn(dir int, name string) error {
+	top, err := OpenDir(dir, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -313,7 +326,7 @@ func (s *Stages) remove(name string) error {
 	for _, n := range names {
 		errs = append(errs, clearOut(int(top.Fd()), n))
 	}
-	errs = append(errs, unix.Unlinkat(int(s.dir.Fd()), name, unix.AT_REMOVEDIR))
+	errs = append(errs, unix.Unlinkat(dir, name, unix.AT_REMOVEDIR))
 	return errors.Join(errs...)
 }
 

@@ -1,0 +1,309 @@
+package stage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/fault"
+	"palyra/internal/quarantine"
+)
+
+// Past is the directory of what runs replaced or removed, so that it can be put back.
+// It is the daemon's alone, and on the file system of the stages.
+type Past struct {
+	dir  *os.File
+	path string
+}
+
+// OpenPast makes the directory where it is missing, and refuses one that is not the
+// caller's alone.
+func OpenPast(path string) (*Past, error) {
+	dir, err := ownDir(path, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	return &Past{dir: dir, path: path}, nil
+}
+
+// Close gives the directory back.
+func (p *Past) Close() error { return p.dir.Close() }
+
+// manifestName is the file that says what a run changed.
+const manifestName = "changes"
+
+// Manifest is what is remembered of one run.
+type Manifest struct {
+	Version   int         `json:"version"`
+	Workspace string      `json:"workspace"`
+	Dev       uint64      `json:"dev"`
+	Ino       uint64      `json:"ino"`
+	UID       int64       `json:"uid"`
+	GID       int64       `json:"gid"`
+	At        time.Time   `json:"at"`
+	Bytes     int64       `json:"bytes"` // of what was replaced or removed
+	Changes   []PastEntry `json:"changes"`
+}
+
+// PastEntry is one change, and where what was there lies.
+type PastEntry struct {
+	Path []byte `json:"path"`
+	Was  State  `json:"was"`
+	Now  State  `json:"now"`
+	Step int    `json:"step"`           // of the list, which took it away
+	Rest []byte `json:"rest,omitempty"` // below what that step took
+}
+
+// Remember has Keep put what it replaces or removes under a name in p.
+func (g *Stage) Remember(p *Past, name string) error {
+	if !quarantine.PlainID(name) {
+		return fmt.Errorf("stage: remember: %q is no name", name)
+	}
+	g.past, g.as = p, name
+	return nil
+}
+
+// remember writes down what the steps will change.
+func (k *keeper) remember(steps []step, all []Change) error {
+	g := k.stage
+	if g.past == nil {
+		return nil
+	}
+	m := Manifest{
+		Version: 1, Workspace: g.workspace, Dev: g.root.dev, Ino: g.root.ino, UID: g.id.UID, GID: g.id.GID,
+		At: time.Now().UTC(), Changes: make([]PastEntry, 0, len(all)),
+	}
+	took := map[string]int{}
+	for i, s := range steps {
+		if s.Was != nil && s.Do != stepMode {
+			took[string(s.Path)] = i
+		}
+	}
+	for _, c := range all {
+		e := PastEntry{Path: []byte(c.Path), Was: c.Was, Now: c.Now, Step: -1}
+		m.Bytes += c.Was.Size
+		for q := c.Path; c.Was.Kind != Nothing && q != ""; q = parent(q) {
+			if i, ok := took[q]; ok {
+				e.Step, e.Rest = i, []byte(c.Path[len(q):])
+				break
+			}
+		}
+		m.Changes = append(m.Changes, e)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if len(text) > mostList {
+		return tooMany("a list of %d bytes", len(text))
+	}
+	return os.WriteFile(filepath.Join(g.path, manifestName), text, 0o600)
+}
+
+// archive moves the stage to what is remembered: what was there lies in it.
+func (g *Stage) archive() bool {
+	if g.past == nil {
+		return false
+	}
+	fault.Point("stage.archived/lost")
+	err := unix.Fchmodat(int(g.of.dir.Fd()), g.name, 0o700, 0)
+	if err == nil {
+		err = unix.Renameat2(int(g.of.dir.Fd()), g.name, int(g.past.dir.Fd()), g.as, unix.RENAME_NOREPLACE)
+	}
+	fault.Point("stage.archived/kept")
+	if err != nil {
+		g.of.log.Error("what a run replaced cannot be put back later", "workspace", g.workspace, "err", err)
+		return false
+	}
+	if err := g.past.trim(g.as); err != nil {
+		g.of.log.Warn("what is left of a stage lies with what it replaced", "workspace", g.workspace, "err", err)
+	}
+	return true
+}
+
+// trim removes what of a stage is not needed to put things back.
+func (p *Past) trim(name string) error {
+	top, err := OpenDir(int(p.dir.Fd()), name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = top.Close() }()
+	var errs []error
+	for _, sub := range []string{listName, markName, Upper, Work} {
+		errs = append(errs, clearOut(int(top.Fd()), sub))
+	}
+	return errors.Join(errs...)
+}
+
+// preserve copies what is taken away to the stage, where it cannot be moved there.
+func (k *keeper) preserve(dir int, name string, i int) error {
+	if k.stage.past == nil {
+		return nil
+	}
+	as := strconv.Itoa(i) + ".copy"
+	if _, missing, err := lookAt(k.away, as); err != nil || !missing { // an earlier daemon came as far
+		return err
+	}
+	part := strconv.Itoa(i) + ".part"
+	if err := clearOut(k.away, part); err != nil {
+		return err
+	}
+	if err := copyTree(dir, name, k.away, part); err != nil {
+		return err
+	}
+	return unix.Renameat(k.away, part, k.away, as)
+}
+
+// copyTree copies what is in a directory under a name, with all that is in it.
+func copyTree(from int, name string, to int, as string) error {
+	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
+		rel := todo[0]
+		st, missing, err := lookBelow(from, name+rel)
+		switch {
+		case err != nil || missing:
+			return errors.Join(err, unix.ENOENT)
+		case !isDir(st):
+			if err := copyBelow(from, name+rel, to, as+rel, st); err != nil {
+				return err
+			}
+			continue
+		}
+		err = in(to, as+rel, func(dir int, n string) error { return unix.Mkdirat(dir, n, 0o700) })
+		if err != nil {
+			return err
+		}
+		names, err := readable(from, name+rel, st)
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			todo = append(todo, rel+"/"+n)
+		}
+	}
+	return nil
+}
+
+func copyBelow(from int, path string, to int, as string, st *unix.Stat_t) error {
+	return in(from, path, func(f int, name string) error {
+		return in(to, as, func(t int, fresh string) error { return copyFile(f, name, t, fresh, st) })
+	})
+}
+
+// lookBelow looks at a path below a directory.
+func lookBelow(top int, path string) (st *unix.Stat_t, missing bool, err error) {
+	err = in(top, path, func(dir int, name string) error {
+		var s unix.Stat_t
+		s, missing, err = lookAt(dir, name)
+		st = &s
+		return err
+	})
+	return st, missing || errors.Is(err, unix.ENOENT), ignore(err, unix.ENOENT)
+}
+
+// readable lists a directory that is its owner's, who may read it whatever its mode says.
+func readable(top int, path string, st *unix.Stat_t) ([]string, error) {
+	if st.Mode&0o700 != 0o700 {
+		err := in(top, path, func(dir int, name string) error { return chmodAt(dir, name, st.Mode&modeBits|0o700) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	fd, err := openIn(top, path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return namesOf(fd, 4*defaultEntries)
+}
+
+// Names lists what is remembered.
+func (p *Past) Names() ([]string, error) {
+	d, err := OpenDir(int(p.dir.Fd()), ".")
+	if err != nil {
+		return nil, fmt.Errorf("stage: past: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("stage: past: %w", err)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(n string) bool { return !quarantine.PlainID(n) }), nil
+}
+
+// Read returns what is remembered under a name.
+func (p *Past) Read(name string) (Manifest, error) {
+	if !quarantine.PlainID(name) {
+		return Manifest{}, fmt.Errorf("stage: past: %q is no name", name)
+	}
+	fd, err := openAt2(int(p.dir.Fd()), name+"/"+manifestName, unix.O_RDONLY|unix.O_NOFOLLOW, beneath)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("stage: past: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), manifestName)
+	defer func() { _ = f.Close() }()
+	m, err := readManifest(f)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("stage: past: %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func readManifest(r io.Reader) (m Manifest, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, mostList+1))
+	if err != nil {
+		return m, err
+	}
+	if len(text) > mostList {
+		return m, tooMany("a list of over %d bytes", mostList)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, err
+	}
+	if m.Version != 1 {
+		return m, fmt.Errorf("version %d", m.Version)
+	}
+	last := ""
+	for i, c := range m.Changes {
+		path := string(c.Path)
+		if i > 0 && path <= last || !below(path) || len(c.Rest) > 0 && !below(strings.TrimPrefix(string(c.Rest), "/")) {
+			return m, fmt.Errorf("%s is no path, or not in its place", quoted(path))
+		}
+		last = path
+	}
+	return m, nil
+}
+
+// below reports whether a path leads to something in a directory, and not out of it. The
+// empty one is the directory.
+func below(path string) bool {
+	if path == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsRune(part, 0) {
+			return false
+		}
+	}
+	return len(path) <= mostPath
+}
+
+// Forget removes what is remembered under a name.
+func (p *Past) Forget(name string) error {
+	if !quarantine.PlainID(name) {
+		return fmt.Errorf("stage: past: %q is no name", name)
+	}
+	if err := removeIn(int(p.dir.Fd()), name); err != nil {
+		return fmt.Errorf("stage: forget: %w", err)
+	}
+	return nil
+}

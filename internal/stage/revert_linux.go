@@ -1,0 +1,307 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"palyra/internal/owner"
+	"palyra/internal/subpath"
+)
+
+// DiffersError says that a workspace is not as a run left it, so that what the run
+// replaced cannot be put back without taking somebody's later work.
+type DiffersError struct {
+	Paths []string // some of them, for people
+	More  int
+}
+
+// Error implements error.
+func (e *DiffersError) Error() string {
+	text := "stage: changed since: " + strings.Join(e.Paths, ", ")
+	if e.More > 0 {
+		text += fmt.Sprintf(" and %d more", e.More)
+	}
+	return text
+}
+
+// Revert makes a stage on which a run is undone: to keep it puts back what the run
+// replaced or removed, and removes what it made. Its workspace must be as the run left it,
+// at every path that the run changed; else the error is a DiffersError. What is remembered
+// stays.
+func (s *Stages) Revert(ctx context.Context, p *Past, name string) (*Stage, error) {
+	m, err := p.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.Make(m.Workspace, owner.Identity{UID: m.UID, GID: m.GID})
+	if err != nil {
+		return nil, err
+	}
+	if (g.root != ident{m.Dev, m.Ino}) {
+		err = errGone
+	} else {
+		err = g.revert(ctx, p, name, m)
+	}
+	if err != nil {
+		g.Drop()
+		return nil, fmt.Errorf("stage: revert: %w", err)
+	}
+	return g, nil
+}
+
+func (g *Stage) revert(ctx context.Context, p *Past, name string, m Manifest) error {
+	away, err := openAt2(int(p.dir.Fd()), name+"/"+old, unix.O_PATH|unix.O_DIRECTORY, beneath)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(away) }()
+	return g.asOwner(func() error {
+		ws, err := g.openWorkspace()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(ws) }()
+		upper, err := g.open(Upper)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(upper) }()
+		v := reverter{placer: placer{g, ws, upper}, reader: &reader{Stage: g, ctx: ctx, ws: ws, upper: upper}, away: away, all: m.Changes}
+		if err := v.compare(); err != nil {
+			return err
+		}
+		for i := range v.all {
+			if err := v.restore(&v.all[i]); err != nil {
+				return fmt.Errorf("%s: %w", quoted(string(v.all[i].Path)), err)
+			}
+		}
+		return v.shutAll()
+	})
+}
+
+// reverter fills the upper layer of a stage that undoes a run.
+type reverter struct {
+	placer
+	reader *reader
+	away   int // what the run replaced
+	all    []PastEntry
+	shut   []string // paths that have something else in the place of a directory: nothing is below them
+	dirs   []string // that were made
+	modes  []uint32 // that they had
+}
+
+// compare looks whether the workspace is as the run left it.
+func (v *reverter) compare() error {
+	differs := &DiffersError{}
+	for i := range v.all {
+		same, err := v.still(&v.all[i])
+		if err != nil {
+			return err
+		}
+		if same {
+			continue
+		}
+		if len(differs.Paths) < mostTold {
+			differs.Paths = append(differs.Paths, quoted(string(v.all[i].Path)))
+		} else {
+			differs.More++
+		}
+	}
+	if len(differs.Paths) > 0 {
+		return differs
+	}
+	return nil
+}
+
+// still reports whether a path is what the run made of it. A directory that it made has
+// nothing in it that it did not put there.
+func (v *reverter) still(e *PastEntry) (bool, error) {
+	p := string(e.Path)
+	if p == "" {
+		var st unix.Stat_t
+		err := unix.Fstat(v.ws, &st)
+		return st.Mode&modeBits == e.Now.Mode, err
+	}
+	var now State
+	st, missing, err := lookBelow(v.ws, p)
+	if err == nil && !missing {
+		now, err = v.reader.state(v.ws, p, st)
+	}
+	if errors.Is(replaced(err), errTaken) { // a parent is another thing now
+		return e.Now.Kind == Nothing, nil
+	}
+	if err != nil || now != e.Now {
+		return false, err
+	}
+	if now.Kind != Directory || e.Was.Kind == Directory {
+		return true, nil
+	}
+	fd, err := openIn(v.ws, p, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, unix.EACCES) { // its owner shut it; what is in it shows when it is removed
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, err := namesOf(fd, v.of.limits.Entries)
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(names, func(n string) bool { return !v.made(p + "/" + n) }), nil
+}
+
+// made reports whether the run left something at a path.
+func (v *reverter) made(p string) bool {
+	i, found := slices.BinarySearchFunc(v.all, p, func(e PastEntry, p string) int { return strings.Compare(string(e.Path), p) })
+	return found && v.all[i].Now.Kind != Nothing
+}
+
+// restore puts one path of the stage as it was before the run.
+func (v *reverter) restore(e *PastEntry) error {
+	p := string(e.Path)
+	if p == "" {
+		delete(v.parents, "") // its mode counts
+		return chmod(v.upper, e.Was.Mode|0o700)
+	}
+	if slices.ContainsFunc(v.shut, func(dir string) bool { return subpath.Within(dir, p) }) {
+		return nil
+	}
+	if _, missing, err := v.way(pathDir(p)); err != nil || missing {
+		return errors.Join(err, errIf(missing, unix.ENOENT))
+	}
+	switch e.Was.Kind {
+	case Directory:
+		return v.directory(p, e)
+	case Nothing:
+		v.close(p, e)
+		return in(v.upper, p, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) })
+	}
+	v.close(p, e)
+	return v.copyBack(p, e)
+}
+
+// close says that a path which was a directory has nothing below it on the stage.
+func (v *reverter) close(p string, e *PastEntry) {
+	if e.Now.Kind == Directory {
+		v.shut = append(v.shut, p)
+	}
+}
+
+// directory makes one, in the place of what is there.
+func (v *reverter) directory(p string, e *PastEntry) error {
+	return in(v.upper, p, func(dir int, name string) error {
+		err := unix.Mkdirat(dir, name, 0o700)
+		if _, made := v.parents[p]; made && errors.Is(err, unix.EEXIST) {
+			err = nil
+		}
+		if err == nil && e.Now.Kind != Nothing && e.Now.Kind != Directory {
+			err = unix.Lsetxattr(procName(dir, name), xattrWhole, []byte("y"), 0)
+		}
+		if err != nil {
+			return err
+		}
+		v.parents[p] = open700
+		v.dirs = append(v.dirs, p)
+		v.modes = append(v.modes, e.Was.Mode)
+		return chmodAt(dir, name, open700)
+	})
+}
+
+// open700 is the mode of a directory that is being filled.
+const open700 = 0o700
+
+// shutAll gives the directories that were made the modes they had.
+func (v *reverter) shutAll() error {
+	for i, p := range slices.Backward(v.dirs) {
+		delete(v.parents, p)
+		if err := in(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, v.modes[i]) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyBack copies what was at a path to the stage. What is not what it was is not put back.
+func (v *reverter) copyBack(p string, e *PastEntry) error {
+	at, st, err := v.find(e)
+	if err != nil {
+		return err
+	}
+	if err := copyBelow(v.away, at, v.upper, p, st); err != nil {
+		return err
+	}
+	st, _, err = lookBelow(v.upper, p)
+	if err != nil {
+		return err
+	}
+	if st.Mode&0o777 != e.Was.Mode && e.Was.Kind != Link {
+		if err := in(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, e.Was.Mode) }); err != nil {
+			return err
+		}
+		st.Mode = st.Mode&^0o777 | e.Was.Mode
+	}
+	got, err := v.reader.state(v.upper, p, st)
+	if e.Was.Digest == "" { // nobody could read it then
+		got.Digest = ""
+	}
+	if err == nil && got != e.Was {
+		err = errors.New("what is remembered of it was changed")
+	}
+	return err
+}
+
+// find looks for what a step took away: moved, or copied.
+func (v *reverter) find(e *PastEntry) (string, *unix.Stat_t, error) {
+	for _, kind := range []string{"", ".copy"} {
+		at := strconv.Itoa(e.Step) + kind + string(e.Rest)
+		if err := v.open(parent(at)); err != nil {
+			return "", nil, err
+		}
+		if st, missing, err := lookBelow(v.away, at); err != nil || !missing {
+			return at, st, err
+		}
+	}
+	return "", nil, errors.New("it is not remembered")
+}
+
+// open lets the owner into a directory that he had shut.
+func (v *reverter) open(dir string) error {
+	for i := range dir + "/" {
+		if i == 0 || i < len(dir) && dir[i] != '/' {
+			continue
+		}
+		st, missing, err := lookBelow(v.away, dir[:i])
+		if err != nil || missing {
+			return err
+		}
+		if isDir(st) && st.Mode&0o700 != 0o700 {
+			err = in(v.away, dir[:i], func(d int, name string) error { return chmodAt(d, name, st.Mode&modeBits|0o700) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func errIf(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
+// pathDir is the directory of a path as way has it.
+func pathDir(p string) string {
+	if dir := parent(p); dir != "" {
+		return dir
+	}
+	return "."
+}
