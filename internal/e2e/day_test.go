@@ -1,0 +1,185 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"palyra"
+	"palyra/client"
+)
+
+// dayRepository makes what the agent of testdata/day.txt works in.
+const dayRepository = `set -e
+git init -q -b main . && git config user.name Dev && git config user.email dev@example.invalid
+mkdir -p cmd/hello internal/store web scripts docs
+printf 'module example.invalid/day\n\ngo 1.24\n' > go.mod
+printf 'package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("hello") }\n' > cmd/hello/main.go
+printf 'package store\n\n// Store keeps.\ntype Store struct{ m map[string]string }\n\n// New makes one.\nfunc New() *Store { return &Store{m: map[string]string{}} }\n\n// Lookup finds.\nfunc (s *Store) Lookup(k string) (string, bool) {\n\tif v, ok := s.m[k]; ok {\n\t\treturn v, true\n\t}\n\treturn "", false\n}\n' > internal/store/store.go
+printf 'package store\n\nimport "testing"\n\nfunc TestLookup(t *testing.T) {\n\tif _, ok := New().Lookup("x"); ok {\n\t\tt.Error("found")\n\t}\n\t// more\n}\n' > internal/store/store_test.go
+printf '{"name":"day","version":"1.0.0","private":true,"scripts":{"test":"node --test web","build":"mkdir -p web/dist && cp web/index.js web/dist/out.js","lint":"node --check web/index.js"}}\n' > package.json
+printf 'const name = "world";\nconsole.log("hello " + name);\n' > web/index.js
+printf 'const test = require("node:test");\ntest("nothing", () => {});\n' > web/index.test.js
+printf 'total = 0\nfor n in range(5):\n    total += n\nprint(total)\n' > scripts/report.py
+printf 'import unittest\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertTrue(True)\n' > scripts/test_report.py
+printf '#!/bin/sh\nset -e\ntest -f go.mod\necho fine\n' > scripts/check.sh
+printf 'build:\n\tgo build ./...\ntest: build\n\tgo test ./...\nclean:\n\trm -rf bin\n' > Makefile
+printf '# Day\n\nSmall.\n' > README.md
+printf '# Guide\n\nUse it.\n' > docs/guide.md
+printf 'bin/\nweb/dist/\n__pycache__/\n.venv/\nignored/\n' > .gitignore
+for i in $(seq 1 30); do printf '# Page %d\n' $i > docs/page$i.md; done
+git add -A && git commit -qm first
+for i in $(seq 1 12); do echo "line $i" >> docs/guide.md; git commit -qam "guide $i"; done
+`
+
+// dayLine is one call of the day.
+type dayLine struct {
+	text  string
+	risky bool
+}
+
+func dayLines(t testing.TB) (all []dayLine) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/day.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			text, risky := strings.CutPrefix(line, "! ")
+			all = append(all, dayLine{text, risky})
+		}
+	}
+	return all
+}
+
+// dayCall is the call of a line.
+func dayCall(d *daemon, l dayLine) client.CallRequest {
+	verb, rest, _ := strings.Cut(l.text, " ")
+	rest = strings.ReplaceAll(rest, `\n`, "\n")
+	path, text, _ := strings.Cut(rest, " ")
+	switch verb {
+	case "run":
+		if !strings.Contains(rest, "<<'EOF'") {
+			rest = l.text[len("run "):]
+		}
+		r := d.shell(rest)
+		r.Timeout = time.Minute
+		return r
+	case "read", "list":
+		return request(d, "palyra.fs."+verb, map[string]any{"path": rest})
+	case "search":
+		return request(d, "palyra.fs.search", map[string]any{"pattern": rest})
+	case "write":
+		return request(d, "palyra.fs.write", map[string]any{"path": path, "content": text, "make_dirs": true})
+	case "edit":
+		was, now, _ := strings.Cut(text, " => ")
+		return request(d, "palyra.fs.edit", map[string]any{"path": path, "old_string": was, "new_string": now})
+	}
+	d.t.Fatalf("%q is no line of a day", l.text)
+	return client.CallRequest{}
+}
+
+// dayTold is what became of a day.
+type dayTold struct {
+	questions, risky, failed int
+	asked                    []string // of ordinary lines
+	unasked                  []string // risky lines that passed without a question
+	failures                 []string
+}
+
+// live goes through a day: every question is answered with yes, once.
+func (d *daemon) live(all []dayLine) (told dayTold) {
+	agent, person := d.client(client.AgentDoor), d.client(client.OperatorDoor)
+	for _, l := range all {
+		asked := false
+		ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Minute)
+		out, err := agent.Call(ctx, dayCall(d, l), func(e client.CallEvent) {
+			if e.ApprovalRequested == nil {
+				return
+			}
+			asked = true
+			a, err := person.Approval(ctx, e.ApprovalRequested.ApprovalID)
+			if err == nil && !l.risky { // what a person must see, a person denies here
+				_, err = person.Decide(ctx, allow(a, palyra.ScopeOnce, 0))
+			} else if err == nil {
+				_, err = person.Decide(ctx, client.DecideRequest{ID: a.ID, Digest: a.PlanDigest, Answer: palyra.AnswerDeny})
+			}
+			if err != nil {
+				d.t.Errorf("%s: %v", l.text, err)
+			}
+		})
+		cancel()
+		switch {
+		case err != nil:
+			d.t.Errorf("%s: %v", l.text, err)
+		case l.risky && !asked && out.Outcome != palyra.OutcomeRefused:
+			told.unasked = append(told.unasked, l.text)
+		case l.risky:
+			told.risky++
+		case out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0:
+			told.failed++
+			told.failures = append(told.failures, fmt.Sprintf("%s: %s %d %s %s", l.text, out.Outcome, out.ExitCode, out.Reason, out.Stderr))
+		}
+		if asked && !l.risky {
+			told.questions++
+			told.asked = append(told.asked, l.text)
+		}
+	}
+	return told
+}
+
+func (d *daemon) dayWork() {
+	d.t.Helper()
+	cmd := exec.Command("sh", "-c", dayRepository)
+	cmd.Dir = d.work
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		d.t.Fatalf("%v: %s", err, said)
+	}
+	if uid := d.ownWork(); uid != os.Geteuid() {
+		if err := filepath.Walk(d.work, func(path string, _ os.FileInfo, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, uid, uid)
+		}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDay counts the questions of an agent's ordinary day, and what passes that a
+// person should have seen.
+func BenchmarkDay(b *testing.B) {
+	for range b.N {
+		d := newDaemon(b)
+		d.dayWork()
+		d.mustStart()
+		if _, err := d.client(client.OperatorDoor).AddWorkspace(b.Context(), d.work, ""); err != nil {
+			b.Fatal(err)
+		}
+		all := dayLines(b)
+		told := d.live(all)
+		b.ReportMetric(float64(len(all)), "calls")
+		b.ReportMetric(float64(told.questions), "questions")
+		b.ReportMetric(float64(len(told.unasked)), "risky-unasked")
+		b.ReportMetric(float64(told.failed), "failed")
+		for _, l := range told.asked {
+			fmt.Printf("# asked: %s\n", l)
+		}
+		for _, l := range told.unasked {
+			fmt.Printf("# RISKY, NOT ASKED: %s\n", l)
+		}
+		for _, l := range told.failures {
+			fmt.Printf("# failed: %s\n", strings.ReplaceAll(l, "\n", " "))
+		}
+	}
+}
