@@ -177,7 +177,7 @@ func copyTree(from int, name string, to int, as string) error {
 			}
 			continue
 		}
-		err = in(to, as+rel, func(dir int, n string) error { return unix.Mkdirat(dir, n, 0o700) })
+		err = inParent(to, as+rel, func(dir int, n string) error { return unix.Mkdirat(dir, n, 0o700) })
 		if err != nil {
 			return err
 		}
@@ -193,14 +193,14 @@ func copyTree(from int, name string, to int, as string) error {
 }
 
 func copyBelow(from int, path string, to int, as string, st *unix.Stat_t) error {
-	return in(from, path, func(f int, name string) error {
-		return in(to, as, func(t int, fresh string) error { return copyFile(f, name, t, fresh, st) })
+	return inParent(from, path, func(f int, name string) error {
+		return inParent(to, as, func(t int, fresh string) error { return copyFile(f, name, t, fresh, st) })
 	})
 }
 
 // lookBelow looks at a path below a directory.
 func lookBelow(top int, path string) (st *unix.Stat_t, missing bool, err error) {
-	err = in(top, path, func(dir int, name string) error {
+	err = inParent(top, path, func(dir int, name string) error {
 		var s unix.Stat_t
 		s, missing, err = lookAt(dir, name)
 		st = &s
@@ -212,7 +212,7 @@ func lookBelow(top int, path string) (st *unix.Stat_t, missing bool, err error) 
 // readable lists a directory that is its owner's, who may read it whatever its mode says.
 func readable(top int, path string, st *unix.Stat_t) ([]string, error) {
 	if st.Mode&0o700 != 0o700 {
-		err := in(top, path, func(dir int, name string) error { return chmodAt(dir, name, st.Mode&modeBits|0o700) })
+		err := inParent(top, path, func(dir int, name string) error { return chmodAt(dir, name, st.Mode&modeBits|0o700) })
 		if err != nil {
 			return nil, err
 		}

@@ -62,6 +62,7 @@ type reader struct {
 	count int
 	text  int // bytes of all paths
 	bytes int64
+	buf   []byte // for content that is read
 }
 
 // scope is what is known of a directory before its entries are looked at.

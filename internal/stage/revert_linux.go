@@ -181,7 +181,7 @@ func (v *reverter) restore(e *PastEntry) error {
 		return v.directory(p, e)
 	case Nothing:
 		v.close(p, e)
-		return in(v.upper, p, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) })
+		return inParent(v.upper, p, func(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) })
 	}
 	v.close(p, e)
 	return v.copyBack(p, e)
@@ -196,7 +196,7 @@ func (v *reverter) close(p string, e *PastEntry) {
 
 // directory makes one, in the place of what is there.
 func (v *reverter) directory(p string, e *PastEntry) error {
-	return in(v.upper, p, func(dir int, name string) error {
+	return inParent(v.upper, p, func(dir int, name string) error {
 		err := unix.Mkdirat(dir, name, 0o700)
 		if _, made := v.parents[p]; made && errors.Is(err, unix.EEXIST) {
 			err = nil
@@ -221,7 +221,7 @@ const open700 = 0o700
 func (v *reverter) shutAll() error {
 	for i, p := range slices.Backward(v.dirs) {
 		delete(v.parents, p)
-		if err := in(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, v.modes[i]) }); err != nil {
+		if err := inParent(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, v.modes[i]) }); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (v *reverter) copyBack(p string, e *PastEntry) error {
 		return err
 	}
 	if st.Mode&0o777 != e.Was.Mode && e.Was.Kind != Link {
-		if err := in(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, e.Was.Mode) }); err != nil {
+		if err := inParent(v.upper, p, func(dir int, name string) error { return chmodAt(dir, name, e.Was.Mode) }); err != nil {
 			return err
 		}
 		st.Mode = st.Mode&^0o777 | e.Was.Mode
@@ -282,7 +282,7 @@ func (v *reverter) open(dir string) error {
 			return err
 		}
 		if isDir(st) && st.Mode&0o700 != 0o700 {
-			err = in(v.away, dir[:i], func(d int, name string) error { return chmodAt(d, name, st.Mode&modeBits|0o700) })
+			err = inParent(v.away, dir[:i], func(d int, name string) error { return chmodAt(d, name, st.Mode&modeBits|0o700) })
 		}
 		if err != nil {
 			return err

@@ -27,12 +27,12 @@ func self() owner.Identity {
 
 // bench is a workspace and a place for stages.
 type bench struct {
-	t   *testing.T
+	t   testing.TB
 	all *Stages
 	ws  string
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	check(t, err)
@@ -44,7 +44,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

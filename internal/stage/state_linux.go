@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -79,7 +78,7 @@ func (r *reader) before(p string, st *unix.Stat_t) (State, error) {
 }
 
 func target(top int, p string) (text string, err error) {
-	err = in(top, p, func(dir int, name string) error {
+	err = inParent(top, p, func(dir int, name string) error {
 		buf := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(dir, name, buf)
 		text = string(buf[:max(n, 0)])
@@ -97,7 +96,7 @@ func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err 
 			return err
 		}
 		defer func() { _ = f.Close() }()
-		digest, err = sum(r.ctx, f)
+		digest, err = r.sum(f)
 		return err
 	}
 	err = read()
@@ -107,7 +106,7 @@ func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err 
 	if top != r.upper {
 		return "", nil
 	}
-	err = in(top, p, func(dir int, name string) error {
+	err = inParent(top, p, func(dir int, name string) error {
 		if err := chmodAt(dir, name, st.Mode&0o777|0o400); err != nil {
 			return err
 		}
@@ -117,14 +116,18 @@ func (r *reader) digest(top int, p string, st *unix.Stat_t) (digest string, err 
 }
 
 // sum is the digest of all that can be read, as long as somebody waits for it.
-func sum(ctx context.Context, from io.Reader) (string, error) {
+func (r *reader) sum(from io.Reader) (string, error) {
+	if r.buf == nil { // one for all files: most are small
+		r.buf = make([]byte, 256<<10)
+	}
 	h := sha256.New()
 	for {
-		_, err := io.CopyN(h, from, 4<<20)
+		n, err := from.Read(r.buf)
+		h.Write(r.buf[:n])
 		if errors.Is(err, io.EOF) {
 			return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 		}
-		if err := errors.Join(err, ctx.Err()); err != nil {
+		if err := errors.Join(err, r.ctx.Err()); err != nil {
 			return "", err
 		}
 	}
