@@ -39,6 +39,9 @@ git add -A && git commit -qm first
 for i in $(seq 1 12); do echo "line $i" >> docs/guide.md; git commit -qam "guide $i"; done
 `
 
+// nogroup is what the files of a user without an account belong to.
+const nogroup = 65534
+
 // dayLine is one call of the day.
 type dayLine struct {
 	text  string
@@ -149,7 +152,7 @@ func (d *daemon) dayWork() {
 			if err != nil {
 				return err
 			}
-			return os.Lchown(path, uid, uid)
+			return os.Lchown(path, uid, nogroup) // the user has no account, and so no group of its own
 		}); err != nil {
 			d.t.Fatal(err)
 		}
