@@ -1,7 +1,5 @@
 package palyra
 
-import "reflect"
-
 // Event is one typed journal line. Every kind stands in Catalogue; there is no
 // free-form one. Fields tagged json:"-" travel with the event to the tables it
 // changes and are not journaled.
@@ -78,14 +76,4 @@ func Catalogue() []Event {
 		UpstreamQuarantined{},
 		UpstreamReached{},
 	}
-}
-
-// EventOf returns a pointer to a zero event of the kind, or nil.
-func EventOf(kind string) any {
-	for _, e := range Catalogue() {
-		if e.Kind() == kind {
-			return reflect.New(reflect.TypeOf(e)).Interface()
-		}
-	}
-	return nil
 }

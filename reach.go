@@ -21,9 +21,6 @@ const (
 	ActUse    Act = "use"    // run under the lease
 )
 
-// Acts lists every act once.
-func Acts() []Act { return []Act{ActSee, ActCancel, ActFeed, ActJoin, ActUse} }
-
 // Reach is how far a credential reaches. May is the only rule of who may see,
 // cancel, feed, join and use what; every door and every part asks it.
 //

@@ -125,7 +125,7 @@ var things = []struct {
 func TestReach(t *testing.T) {
 	for _, th := range things {
 		for who, r := range reachers {
-			for _, act := range palyra.Acts() {
+			for _, act := range []palyra.Act{palyra.ActSee, palyra.ActCancel, palyra.ActFeed, palyra.ActJoin, palyra.ActUse} {
 				want := slices.Contains(th.may[act], who)
 				if got := r.May(act, th.thing); got != want {
 					t.Errorf("%s may %s %s: %v, want %v", who, act, th.name, got, want)

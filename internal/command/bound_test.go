@@ -1,6 +1,7 @@
 package command
 
 import (
+	"io/fs"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,15 @@ func TestTablesRefused(t *testing.T) {
 			t.Errorf("%s: loaded", name)
 		}
 	}
+}
+
+// loadTables reads tables from files.
+func loadTables(files fs.FS) (*tables, error) {
+	known, err := program.Load(files)
+	if err != nil {
+		return nil, err
+	}
+	return compile(known)
 }
 
 // What the tables name must be what the code knows; otherwise it is unknown.

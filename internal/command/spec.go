@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -58,15 +57,6 @@ var shipped = sync.OnceValue(func() *tables {
 	}
 	return t
 })
-
-// loadTables reads tables from files.
-func loadTables(files fs.FS) (*tables, error) {
-	known, err := program.Load(files)
-	if err != nil {
-		return nil, err
-	}
-	return compile(known)
-}
 
 func compile(known *program.Table) (*tables, error) {
 	t := &tables{programs: map[string]*spec{}, env: map[string]*regexp.Regexp{}, multicall: known.Multicall}

@@ -12,8 +12,8 @@ func unproven(c config.Process, name, executor string, open func() (sandbox.Back
 	if c.Unproven == name {
 		return open()
 	}
-	return sandbox.Refused{
-		Of: palyra.TierC, As: executor,
+	return sandbox.Absent{
+		Of: palyra.TierC, Name: executor,
 		Why: palyra.Errorf(palyra.Unavailable, palyra.ReasonTierUnavailable, "tier C of this system, %s, was never shown to hold", name).
 			WithRemedy("run palyrad on Linux, or accept what is unproven: process.unproven = %q", name),
 	}, nil

@@ -42,10 +42,6 @@ func (r Raw) Body() (map[string]any, error) {
 	return body, nil
 }
 
-// Canonical returns the canonical bytes of a JSON text: canon.FromJSON, and quicker
-// for what encoding/json has written.
-func Canonical(raw []byte) ([]byte, error) { return fromJSON(raw) }
-
 // Of returns the entries of a kind about each of the calls, at most 256 of them,
 // oldest first.
 func (j *Journal) Of(ctx context.Context, kind string, calls []palyra.CallID) (map[palyra.CallID][]Raw, error) {

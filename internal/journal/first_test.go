@@ -48,7 +48,7 @@ func TestEntriesOfCalls(t *testing.T) {
 
 func TestCanonical(t *testing.T) {
 	raw := []byte(`{"b":[1,"é\u003c"],"a":null}`)
-	got, err := Canonical(raw)
+	got, err := fromJSON(raw)
 	want, werr := canon.FromJSON(raw)
 	if err != nil || werr != nil || !bytes.Equal(got, want) {
 		t.Errorf("%q, not %q: %v %v", got, want, err, werr)

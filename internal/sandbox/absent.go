@@ -2,12 +2,12 @@ package sandbox
 
 import (
 	"context"
-	"os"
 
 	"palyra"
 )
 
-// Absent is what a tier's backend is on systems that do not have it: it says so, and starts nothing.
+// Absent is what a tier's backend is where there is none, or none that may be used: it starts nothing, and
+// whoever asks for its tier is told Why.
 type Absent struct {
 	Name string
 	Of   palyra.Tier
@@ -42,9 +42,5 @@ func (Absent) Close() error { return nil }
 
 // CloseFiles closes what a job handed over. Start does so in every case.
 func (j Job) CloseFiles() {
-	for _, f := range []*os.File{j.Stdin, j.Stdout, j.Stderr, j.Sealed} {
-		if f != nil {
-			_ = f.Close() // a second close, of a file given twice, is not an error worth telling
-		}
-	}
+	closeAll(j.Stdin, j.Stdout, j.Stderr, j.Sealed) // a second close, of a file given twice, is not worth telling
 }

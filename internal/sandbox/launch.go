@@ -277,7 +277,7 @@ func (l *runStart) clean() {
 	l.copies.giveBack(l.booked)
 	l.own.close()
 	if !l.handed {
-		closeAll(l.job.Stdin, l.job.Stdout, l.job.Stderr, l.job.Sealed)
+		l.job.CloseFiles()
 	}
 	if l.room != nil {
 		l.discard(l.room.name)

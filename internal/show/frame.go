@@ -30,14 +30,8 @@ func (f Frame) Block(s string) string {
 	return out.String()
 }
 
-// Line renders s as Line does after a label, which takes the place of prefix and
-// gutter and must not be wider. Lines that follow have the gutter. It ends with
-// a newline.
-func (f Frame) Line(label, s string) string {
-	return f.Text(label, Line(s))
-}
-
-// Text sets text that is already safe, as Line does.
+// Text sets text that is already safe (see Line) after a label, which takes the place of prefix and
+// gutter and must not be wider. Lines that follow have the gutter. It ends with a newline.
 func (f Frame) Text(label, safe string) string {
 	var out strings.Builder
 	for i, part := range wrap(safe, f.room()) {

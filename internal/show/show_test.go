@@ -160,7 +160,7 @@ func TestFrameKeepsOutsideTextOffTheMargin(t *testing.T) {
 		}
 	}
 	want := "To: aaaaaaaaaaaaaaaa\n  ┆ bbb\n"
-	if got := f.Line("To: ", strings.Repeat("a", 16)+"bbb"); got != want {
+	if got := f.Text("To: ", Line(strings.Repeat("a", 16)+"bbb")); got != want {
 		t.Errorf("got %q want %q", got, want)
 	}
 	if got := (Frame{}).Block(strings.Repeat("y", 500)); strings.Count(got, "\n") != 1 {
