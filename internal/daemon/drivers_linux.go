@@ -6,6 +6,7 @@ import (
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/bubble"
 	"palyra/internal/sandbox/confine"
+	"palyra/internal/sandbox/local"
 	"palyra/internal/tiers"
 )
 
@@ -15,8 +16,9 @@ const warmBytes = 256 << 20
 // drivers makes the drivers of this system's tiers: cells, and cells in bubblewrap.
 func drivers(c tiers.Config) ([]sandbox.Backend, error) {
 	p := c.Settings.Process
+	places := &local.Places{} // a look takes longer than the rest of the start
 	b, err := confine.New(confine.Config{
-		Cell: c.CellPath(), Digest: c.CellDigest, Cgroup: p.Cgroup, Warm: int(p.Warm), StateID: c.Mark(), Log: c.Log,
+		Cell: c.CellPath(), Digest: c.CellDigest, Cgroup: p.Cgroup, Warm: int(p.Warm), StateID: c.Mark(), Places: places, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -24,7 +26,7 @@ func drivers(c tiers.Config) ([]sandbox.Backend, error) {
 	room, err := bubble.New(bubble.Config{
 		Bwrap: p.Bwrap, Cell: c.CellPath(), Digest: c.CellDigest, Cgroup: p.Cgroup, Warm: int(p.Warm), WarmBytes: warmBytes, StateID: c.Mark(),
 		Dir:        filepath.Join(filepath.Dir(c.Settings.Paths.State), "seals"),
-		Quarantine: c.Settings.Paths.Quarantine, Tmp: p.TmpBytes, Log: c.Log,
+		Quarantine: c.Settings.Paths.Quarantine, Tmp: p.TmpBytes, Places: places, Log: c.Log,
 		Closed: c.Settings.Closed(c.StateID), Kept: p.QuarantineBytes, KeptWorkspace: p.QuarantineWorkspaceBytes,
 		Stages: c.Places().Stages, StageBytes: p.StageBytes, StageNames: int(p.StageNames),
 	})

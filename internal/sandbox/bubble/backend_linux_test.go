@@ -341,7 +341,9 @@ func TestBackendHiddenChanges(t *testing.T) {
 		}
 	}
 	put()
-	b := openBackend(t, configOf(t))
+	c := configOf(t)
+	c.Places = nil
+	b := openBackend(t, c)
 	s := newSite(t, residents()[0])
 	look := "test -d " + dir + " && ! cat " + secret
 	if code, out := s.script(b, look); code != 0 {
@@ -353,12 +355,12 @@ func TestBackendHiddenChanges(t *testing.T) {
 	if code, out := s.script(b, look); code != 0 {
 		t.Errorf("gone: %d %s", code, out)
 	}
-	b.bwrap.local.Again()
+	b.bwrap.local.Again(nil)
 	if code, out := s.script(b, look); code != 0 { // and another one waits from now on
 		t.Errorf("gone for good: %d %s", code, out)
 	}
 	put()
-	b.bwrap.local.Again()
+	b.bwrap.local.Again(nil)
 	if code, out := s.script(b, look); code != 0 {
 		t.Errorf("back again: %d %s", code, out)
 	}

@@ -122,6 +122,9 @@ func (b *Backend) use(w *bwrap) {
 	var kernel unix.Utsname
 	_ = unix.Uname(&kernel) // cannot fail
 	b.bwrap = w
+	if b.config.Places != nil {
+		w.local = b.config.Places
+	}
 	b.facts = map[string]string{
 		"bwrap_path": w.path, "bwrap_version": w.version, "bwrap_digest": w.digest, "cell_digest": b.config.Digest,
 		"landlock_abi": fmt.Sprint(b.fleet.Host.ABI), "kernel": unix.ByteSliceToString(kernel.Release[:]),

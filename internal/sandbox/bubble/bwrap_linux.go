@@ -52,7 +52,7 @@ type bwrap struct {
 	items  []roomItem // of the system, not to be changed
 	traces []trace    // of what they came from
 	looked time.Time  // then
-	local  local.Places
+	local  *local.Places
 
 	texts texts
 }
@@ -70,7 +70,7 @@ func findBwrap(path string) (*bwrap, *palyra.Error) {
 	if path == "" {
 		path = bwrapDefault
 	}
-	b := &bwrap{path: path}
+	b := &bwrap{path: path, local: &local.Places{}}
 	if no := b.open(); no != nil {
 		return nil, no
 	}

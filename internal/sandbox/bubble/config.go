@@ -3,6 +3,8 @@ package bubble
 import (
 	"log/slog"
 	"time"
+
+	"palyra/internal/sandbox/local"
 )
 
 // executor is the backend's name in attestations.
@@ -27,6 +29,7 @@ type Config struct {
 	StageNames    int           // that it may have there; 0: a default
 	Tmp           int64         // bytes of a room's /tmp, and again of its home; 0: a default
 	Patrol        time.Duration // how often a room that lives for long is swept; 0: a default
+	Places        *local.Places // what of the system no run may see, where others look for it too; nil: its own
 	Log           *slog.Logger  // nil: no log
 }
 

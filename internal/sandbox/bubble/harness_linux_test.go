@@ -10,6 +10,7 @@ import (
 	"palyra"
 	"palyra/internal/sandbox"
 	"palyra/internal/sandbox/celltest"
+	"palyra/internal/sandbox/local"
 	"palyra/internal/seal"
 )
 
@@ -39,6 +40,9 @@ func tries(all int) int {
 	return all / 3
 }
 
+// places are looked at once for all tests but those about them.
+var places local.Places
+
 // configOf is a backend's configuration with directories of its own.
 func configOf(t testing.TB) Config {
 	t.Helper()
@@ -46,7 +50,7 @@ func configOf(t testing.TB) Config {
 	dir := tempDir(t)
 	return Config{
 		Cell: path, Digest: digest, StateID: celltest.StateID(), Tmp: 64 << 20,
-		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Stages: filepath.Join(dir, "stages"), Log: celltest.Log(t),
+		Dir: filepath.Join(dir, "records"), Quarantine: filepath.Join(dir, "quarantine"), Stages: filepath.Join(dir, "stages"), Places: &places, Log: celltest.Log(t),
 	}
 }
 

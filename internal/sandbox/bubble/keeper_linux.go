@@ -206,7 +206,7 @@ func (k *keeper) whyNot(ctx context.Context, err error) error {
 		return cells.SpawnFailed("the call ended before the program was started").WithCause(ctx.Err())
 	}
 	w, no := k.b.current()
-	if no == nil && w.local.Again() { // bubblewrap cannot cover what is gone
+	if no == nil && w.local.Again(k.hides) { // bubblewrap cannot cover what is gone
 		return cells.SpawnFailed("/opt or /usr/local changed while the room was built").
 			WithRemedy("try again when nobody changes them").WithCause(errors.Join(errChanged, err))
 	}

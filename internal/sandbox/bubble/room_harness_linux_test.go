@@ -129,6 +129,9 @@ func theBwrap(t *testing.T) *bwrap {
 		t.Fatalf("%v: %s (%v)", no, no.Remedy, no.Cause)
 	}
 	t.Cleanup(b.close)
+	if os.Getenv(privately) == "" { // there it is about what they hide
+		b.local = &places
+	}
 	return b
 }
 
@@ -156,8 +159,9 @@ func tryRoom(t *testing.T, r room, script string, between ...func()) (a answer, 
 	b := theBwrap(t)
 	defer b.close()
 	for range triesToBuild {
+		was := b.local.Hidden()
 		a, err = tryRoomOnce(t, b, r, script, between...)
-		if err != nil || !strings.HasPrefix(a.said, "bwrap: ") || !b.local.Again() {
+		if err != nil || !strings.HasPrefix(a.said, "bwrap: ") || !b.local.Again(was) {
 			break
 		}
 	}

@@ -117,7 +117,7 @@ func (b *bwrap) furnish(a *roomArgs, r room) error {
 	a.texts = &b.texts
 	hidden := b.local.Hidden()
 	if slices.ContainsFunc(hidden, gone) {
-		b.local.Again()
+		b.local.Again(hidden)
 		hidden = b.local.Hidden()
 	}
 	return b.arrange(a, r, hide(items, hidden))

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"palyra/internal/sandbox/cells"
+	"palyra/internal/sandbox/local"
 )
 
 // executor is the backend's name in attestations.
@@ -17,10 +18,11 @@ const (
 
 // Config is what a Backend needs.
 type Config struct {
-	Cell    string       // path of palyra-cell
-	Digest  string       // SHA-256 it must have, in hex, stamped into the daemon at build
-	Cgroup  string       // auto, off, or a directory; empty is auto
-	Warm    int          // idle cells kept ready
-	StateID string       // of the daemon's state: names cgroups and marks processes
-	Log     *slog.Logger // nil: no log
+	Cell    string        // path of palyra-cell
+	Digest  string        // SHA-256 it must have, in hex, stamped into the daemon at build
+	Cgroup  string        // auto, off, or a directory; empty is auto
+	Warm    int           // idle cells kept ready
+	StateID string        // of the daemon's state: names cgroups and marks processes
+	Places  *local.Places // what of the system no run may see, where others look for it too; nil: its own
+	Log     *slog.Logger  // nil: no log
 }

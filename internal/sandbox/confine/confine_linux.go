@@ -13,7 +13,7 @@ import (
 // Driver is tier B on Linux.
 type Driver struct {
 	fleet *cells.Fleet
-	local local.Places       // what of the system no run may see
+	local *local.Places      // what of the system no run may see
 	holds palyra.Enforcement // for every run, with the fleet's cgroups
 	no    *palyra.Error      // why the tier cannot be used; nil: it can
 	pool  pool
@@ -30,7 +30,10 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Driver{fleet: f}
+	b := &Driver{fleet: f, local: c.Places}
+	if b.local == nil {
+		b.local = &local.Places{}
+	}
 	b.pool.init(b, c.Warm)
 	if b.no = f.Prepare(); b.no != nil {
 		f.Log.Warn("tier B cannot be used", "reason", b.no.Reason, "why", b.no.Text, "remedy", b.no.Remedy, "err", b.no.Cause)

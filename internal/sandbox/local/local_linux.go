@@ -80,10 +80,10 @@ func (p *Places) Hidden() []string {
 	return p.hidden
 }
 
-// Again looks at everything anew and reports whether something else is hidden now.
-func (p *Places) Again() (other bool) {
+// Again looks at everything anew and reports whether something else is hidden now than was:
+// others may have looked meanwhile, so whoever asks says what it went by.
+func (p *Places) Again(was []string) (other bool) {
 	p.mu.Lock()
-	was := p.hidden
 	p.check, p.dirs = time.Time{}, nil
 	p.mu.Unlock()
 	return !slices.Equal(was, p.Hidden())

@@ -145,6 +145,13 @@ func TestLooks(t *testing.T) {
 	if got := now(); got != top+"/opt/a/b "+top+"/opt/a/key" {
 		t.Errorf("a file that was closed: %q", got)
 	}
+	was := p.Hidden()
+	must(t, os.Remove(top+"/opt/a/key"))
+	p.check = time.Time{}
+	_ = p.Hidden() // another room's look
+	if !p.Again(was) || p.Again(p.Hidden()) {
+		t.Error("what a room went by is taken for what another one saw")
+	}
 }
 
 func TestRest(t *testing.T) {
