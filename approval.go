@@ -138,8 +138,7 @@ type Widening struct {
 	Label string `json:"label"`
 }
 
-// The names of the generalisations. All but the first let an answer to one plan cover
-// others, and are signed by name.
+// The names of the generalisations. All but the first let an answer to one plan cover others, and are signed by name.
 const (
 	WidenExact     = "exact"
 	WidenPathRoot  = "path_root" // edits of files under the directory of the ones that were asked about
@@ -183,8 +182,7 @@ type Vote struct {
 	Signature  Signature  `json:"signature"`
 }
 
-// Decision is how an approval was settled: the answer, the votes behind it and
-// what they permit.
+// Decision is how an approval was settled: the answer, the votes behind it and what they permit.
 type Decision struct {
 	Approval   ApprovalID `json:"approval_id,omitempty"`
 	Answer     Answer     `json:"answer,omitempty"`
@@ -201,13 +199,11 @@ type Decision struct {
 	Terms      *Terms     `json:"terms,omitempty"` // of the lease; nil when there is none
 }
 
-// Overtaken reports whether the question was closed because the answer to another one
-// left a lease that covers its plan. It is no answer: that lease permits the call, or
-// nothing does.
+// Overtaken reports whether the question was closed because the answer to another one left a lease that covers its
+// plan. It is no answer: that lease permits the call, or nothing does.
 func (d Decision) Overtaken() bool { return d.Answer == AnswerError && d.Lease != "" }
 
-// Lease is a durable grant: what a decision of scope once, session or timeboxed
-// permits, with explicit terms.
+// Lease is a durable grant: what a decision of scope once, session or timeboxed permits, with explicit terms.
 type Lease struct {
 	ID        LeaseID    `json:"grant_id"`
 	Approval  ApprovalID `json:"approval_id"`

@@ -6,41 +6,6 @@ import (
 	"time"
 )
 
-// Proposal is what an agent sent: nothing in it is trusted but what the door took from
-// the credential: Principal, Owner, PeerUID, Within and the fields about reach. Surface is
-// taken from there too, except that api and mcp are told apart by what the client says
-// of itself. Session is a claim until it is resolved, and then one that the credential
-// may join.
-type Proposal struct {
-	Key       string          `json:"key,omitempty"` // client's idempotency key, unique in the session
-	Principal Principal       `json:"principal"`
-	Owner     Principal       `json:"owner,omitempty"` // whose agent it is
-	PeerUID   int64           `json:"peer_uid"`
-	Surface   Surface         `json:"door"`
-	Session   SessionID       `json:"session"`
-	Run       RunID           `json:"run,omitempty"`
-	Workspace string          `json:"workspace,omitempty"` // directory asked for; resolved by the planner
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
-	NoWait    bool            `json:"no_wait,omitempty"`    // an ask is refused at once
-	Check     bool            `json:"check,omitempty"`      // the caller only asks and runs it itself: nothing runs here
-	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit; more is refused
-	CallsUsed int64           `json:"calls_used,omitempty"`
-	CallsMax  int64           `json:"calls_max,omitempty"` // of the run; 0: the configured one. May only lower it
-	Labels    []string        `json:"labels,omitempty"`    // the session's labels so far
-	Parent    CallID          `json:"parent,omitempty"`    // the running call that this one came out of; it ends with it
-	Purpose   string          `json:"purpose,omitempty"`   // what the parent is, for people
-	Within    []string        `json:"within,omitempty"`    // the only workspaces that the credential reaches; empty: all
-
-	// What decides who reaches the call; see Reach.
-	Room       CallID    `json:"room,omitempty"`       // the running call at whose own door it was proposed
-	Line       []CallID  `json:"line,omitempty"`       // the running calls it came out of, outermost first; the last is Parent
-	Origin     Principal `json:"origin,omitempty"`     // who proposed the outermost of them; empty: Principal
-	Credential string    `json:"credential,omitempty"` // what it was proposed with
-	Scopes     []string  `json:"scopes,omitempty"`     // permissions of that; empty: those of an agent
-	Inside     bool      `json:"-"`                    // it comes out of a room, though by no door of it: a host that the agent in it wants to reach
-}
-
 // Call is a proposal on its way: the record that survives a crash.
 type Call struct {
 	ID       CallID     `json:"call_id"`
@@ -59,17 +24,17 @@ type Call struct {
 	Finished time.Time  `json:"finished_at,omitzero"`
 	Outcome  *Outcome   `json:"outcome,omitempty"`
 
-	// Input is the digest of the arguments as they were sent. The arguments of a call
-	// that was read back have the same value and not the same bytes.
+	// Input is the digest of the arguments as they were sent. The arguments of a call that was read back have the
+	// same value and not the same bytes.
 	Input Digest `json:"-"`
 
-	// Stored is the state the ledger last made durable. A copy that is behind
-	// it is stale, and the ledger refuses to move the call from there.
+	// Stored is the state the ledger last made durable. A copy that is behind it is stale, and the ledger refuses to
+	// move the call from there.
 	Stored State `json:"-"`
 }
 
-// Result is what a runner brings back, also from a failed, killed or timed-out
-// run. Refusal is set when the runner would not start; then nothing ran.
+// Result is what a runner brings back, also from a failed, killed or timed-out run. Refusal is set when the runner
+// would not start; then nothing ran.
 type Result struct {
 	Output    json.RawMessage // structured result of a built-in tool
 	Stdout    []byte
@@ -157,16 +122,16 @@ func (h Hold) AtLeast(promised Hold) bool {
 	return h == promised || want >= 0 && slices.Index(order, h) >= want
 }
 
-// Chunk is a piece of what a running call printed: stdout or stderr, from
-// Offset on. Chunks are for people who watch; the outcome is what is signed.
+// Chunk is a piece of what a running call printed: stdout or stderr, from Offset on. Chunks are for people who watch;
+// the outcome is what is signed.
 type Chunk struct {
 	Stream string `json:"stream"`
 	Offset int64  `json:"offset"`
 	Data   []byte `json:"data"`
 }
 
-// Feed is what a caller sends to a running call, in order: bytes for its stdin,
-// the end of them, a signal by name, a new size of its terminal.
+// Feed is what a caller sends to a running call, in order: bytes for its stdin, the end of them, a signal by name, a
+// new size of its terminal.
 type Feed struct {
 	Data   []byte
 	End    bool
@@ -175,9 +140,8 @@ type Feed struct {
 	Cols   int
 }
 
-// Watch is how somebody follows a call. Any function may be nil; all are called
-// in order on the follower's own goroutine, events after they are durable, and
-// Running once, before any output: the call was handed to what runs it.
+// Watch is how somebody follows a call. Any function may be nil; all are called in order on the follower's own
+// goroutine, events after they are durable, and Running once, before any output: the call was handed to what runs it.
 type Watch struct {
 	Event   func(*Call, Event)
 	Running func(*Call)

@@ -2,9 +2,8 @@ package palyra
 
 import "time"
 
-// Grant is the only thing a runner accepts. Its fields are closed and NewGrant
-// is the only maker, so no code path can run a plan that was not judged and,
-// where policy asks, answered.
+// Grant is the only thing a runner accepts. Its fields are closed and NewGrant is the only maker, so no code path can
+// run a plan that was not judged and, where policy asks, answered.
 type Grant struct {
 	id       GrantID
 	call     CallID
@@ -15,8 +14,8 @@ type Grant struct {
 	made     time.Time
 }
 
-// NewGrant derives a grant from a judged call. It refuses what is not Permitted,
-// and a call that its caller wants to run itself: nobody runs that here.
+// NewGrant derives a grant from a judged call. It refuses what is not Permitted, and a call that its caller wants to
+// run itself: nobody runs that here.
 func NewGrant(id GrantID, c *Call, now time.Time) (Grant, error) {
 	switch {
 	case id == "":
@@ -30,9 +29,8 @@ func NewGrant(id GrantID, c *Call, now time.Time) (Grant, error) {
 	return Grant{id: id, call: c.ID, plan: c.Plan.clone(), digest: c.Digest, verdict: c.Verdict, decision: c.Decision, made: now}, nil
 }
 
-// Permitted returns nil for a judged call that policy, and people where policy
-// asks, allow: the digest is the plan's own, the verdict allows, and an ask was
-// answered with an allow for this digest or by a lease that covered it.
+// Permitted returns nil for a judged call that policy, and people where policy asks, allow: the digest is the plan's
+// own, the verdict allows, and an ask was answered with an allow for this digest or by a lease that covered it.
 func Permitted(c *Call) error {
 	refuse := func(why string) error { return Errorf(Denied, ReasonInternal, "no grant: %s", why) }
 	digest, err := c.Plan.Digest()

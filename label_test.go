@@ -30,7 +30,7 @@ func TestEffects(t *testing.T) {
 		"a tool's panic":     {Call{Tool: builtin, Plan: netted}, Result{KillReason: "panic"}, all, all},
 		"any host":           {Call{Tool: builtin, Plan: sandboxed("none")}, Result{}, nil, all},
 		"preflight":          {Call{Tool: builtin, Plan: Plan{Tier: TierB, Enforcement: Enforcement{Mode: "preflight"}}}, Result{}, nil, all},
-		"a host is opened":   {Call{Tool: builtin, Plan: netted, Proposal: Proposal{Parent: "P", Purpose: "npm"}}, Result{}, all, all},
+		"a host is opened":   {Call{Tool: builtin, Plan: netted, Proposal: Proposal{Proposer: Proposer{Parent: "P", Purpose: "npm"}}}, Result{}, all, all},
 		"binding":            {Call{Tool: builtin, Plan: Plan{Bindings: []string{"npm"}}}, Result{}, []string{LabelSecret}, []string{LabelSecret}},
 		"secret variable":    {Call{Tool: builtin, Plan: Plan{Env: []EnvVar{{Name: "T", Secret: true}}}}, Result{}, []string{LabelSecret}, []string{LabelSecret}},
 		"skill":              {Call{Tool: Tool{Source: SourceSkill}}, Result{}, []string{LabelUntrusted}, []string{LabelUntrusted}},

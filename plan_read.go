@@ -9,8 +9,8 @@ import (
 	"palyra/internal/canon"
 )
 
-// recordReader takes values of a document as encoding/json would: null leaves what is
-// there, and a value of another kind is an error, of which the first is kept.
+// recordReader takes values of a document as encoding/json would: null leaves what is there, and a value of another
+// kind is an error, of which the first is kept.
 type recordReader struct{ err error }
 
 func (r *recordReader) wrong(v canon.Value, want string) {
@@ -79,9 +79,8 @@ func readWords[T ~string](r *recordReader, v canon.Value, to *[]T) {
 	readList(r, v, to, func(one canon.Value, to *T) { readWord(r, one, to) })
 }
 
-// ReadJudgedPlan reads of a plan on record what policy looks at. The rest (mounts,
-// inputs, files, seals, limits) is most of it, and bound by the digest like
-// everything else.
+// ReadJudgedPlan reads of a plan on record what policy looks at. The rest (mounts, inputs, files, seals, limits) is
+// most of it, and bound by the digest like everything else.
 func ReadJudgedPlan(v canon.Value, p *Plan) error {
 	var r recordReader
 	if v.Kind() != canon.Object {
@@ -221,8 +220,8 @@ func (r *recordReader) enforcement(v canon.Value, to *Enforcement) {
 	})
 }
 
-// caller reads of a proposal who makes it, and in what.
-func (r *recordReader) caller(name string, v canon.Value, p *Proposal) {
+// proposer reads of a proposal who makes it, and in what, as far as policy looks at it.
+func (r *recordReader) proposer(name string, v canon.Value, p *Proposer) {
 	switch name {
 	case "principal":
 		readWord(r, v, &p.Principal)
@@ -243,10 +242,10 @@ func (r *recordReader) caller(name string, v canon.Value, p *Proposal) {
 	}
 }
 
-// ReadCaller reads of a proposal on record who made it, and in what.
-func ReadCaller(v canon.Value, p *Proposal) error {
+// ReadProposer reads of a proposal on record who made it, and in what, as far as policy looks at it.
+func ReadProposer(v canon.Value, p *Proposer) error {
 	var r recordReader
-	r.object(v, func(name string, v canon.Value) { r.caller(name, v, p) })
+	r.object(v, func(name string, v canon.Value) { r.proposer(name, v, p) })
 	return r.err
 }
 

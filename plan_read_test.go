@@ -128,8 +128,8 @@ func TestReadPlanRefuses(t *testing.T) {
 	}
 	for _, text := range []string{``, `[]`, `{"principal":7}`, `{"calls_used":"x"}`, `{"owner":"a","owner":"b"}`} {
 		var d canon.Doc
-		var p palyra.Proposal
-		if d.Read(text) == nil && palyra.ReadCaller(d.Root(), &p) == nil {
+		var p palyra.Proposer
+		if d.Read(text) == nil && palyra.ReadProposer(d.Root(), &p) == nil {
 			t.Errorf("%s is read as %+v", text, p)
 		}
 	}

@@ -8,8 +8,7 @@ import (
 	"palyra/internal/subpath"
 )
 
-// Act is what somebody wants to do with a call, a run, a session, a lease or an
-// artifact.
+// Act is what somebody wants to do with a call, a run, a session, a lease or an artifact.
 type Act string
 
 // The acts.
@@ -21,13 +20,12 @@ const (
 	ActUse    Act = "use"    // run under the lease
 )
 
-// Reach is how far a credential reaches. May is the only rule of who may see,
-// cancel, feed, join and use what; every door and every part asks it.
+// Reach is how far a credential reaches. May is the only rule of who may see, cancel, feed, join and use what; every
+// door and every part asks it.
 //
-// The name of a principal is not enough: one agent's name is used by programs in
-// several rooms and workspaces, which must not reach into one another. So a caller
-// at a room's own door reaches what came out of that room, by lineage; everybody
-// else reaches what their own proposals led to.
+// The name of a principal is not enough: one agent's name is used by programs in several rooms and workspaces, which
+// must not reach into one another. So a caller at a room's own door reaches what came out of that room, by lineage;
+// everybody else reaches what their own proposals led to.
 type Reach struct {
 	Person     bool      // looks and ends, as their permissions say; proposes nothing
 	Principal  Principal // whose credential it is
@@ -76,8 +74,8 @@ func (r Reach) May(act Act, t Thing) bool {
 // made reports whether r is whoever made t: the same agent in the same place.
 func (r Reach) made(t Thing) bool { return !r.Person && t.Principal == r.Principal && t.Room == r.Room }
 
-// covers reports whether the bounds of r let it near t: all that t works in lies
-// within them, or t was made under bounds that are no wider.
+// covers reports whether the bounds of r let it near t: all that t works in lies within them, or t was made under
+// bounds that are no wider.
 func (r Reach) covers(t Thing) bool {
 	if len(r.Within) == 0 {
 		return true
@@ -88,9 +86,8 @@ func (r Reach) covers(t Thing) bool {
 	return inside(t.Within) || inside(t.Places)
 }
 
-// Within reports whether a workspace, by its resolved path, is one of bounds or a
-// directory in one. Nothing is within no bounds; hidden directories, which hold what
-// other programs run, are within nothing but themselves.
+// Within reports whether a workspace, by its resolved path, is one of bounds or a directory in one. Nothing is within
+// no bounds; hidden directories, which hold what other programs run, are within nothing but themselves.
 func Within(workspace string, bounds []string) bool {
 	return slices.ContainsFunc(bounds, func(top string) bool {
 		if workspace == top {
@@ -108,18 +105,18 @@ func sameSet(a, b []string) bool {
 		!slices.ContainsFunc(b, func(s string) bool { return !slices.Contains(a, s) })
 }
 
-// Reach is how far the credential reaches that made the proposal.
-func (p Proposal) Reach() Reach {
+// Reach is how far the credential reaches that makes the proposal.
+func (p Proposer) Reach() Reach {
 	return Reach{Principal: p.Principal, Room: p.Room, Credential: p.Credential, Within: p.Within}
 }
 
-// Places are the workspaces that a plan gives somebody reach into: the one it runs in
-// and those that an agent in it reaches besides. AnyWorkspace is within no bounds.
+// Places are the workspaces that a plan gives somebody reach into: the one it runs in and those that an agent in it
+// reaches besides. AnyWorkspace is within no bounds.
 func (p Plan) Places() []string { return append([]string{p.Workspace.Path}, p.AgentWithin...) }
 
 // Reached is the call as the rule of reach sees it.
 func (c *Call) Reached() Thing {
-	p := c.Proposal
+	p := c.Proposal.Proposer
 	t := Thing{Principal: p.Principal, Room: p.Room, Credential: p.Credential, Origin: p.Origin, Line: p.Line, Within: p.Within}
 	if t.Origin == "" {
 		t.Origin = p.Principal
@@ -130,8 +127,8 @@ func (c *Call) Reached() Thing {
 	return t
 }
 
-// Reached is the run as the rule of reach sees it. Its calls may work elsewhere than
-// it does, so only the bounds it was started under say where it was.
+// Reached is the run as the rule of reach sees it. Its calls may work elsewhere than it does, so only the bounds it
+// was started under say where it was.
 func (r Run) Reached() Thing {
 	return Thing{Principal: r.Principal, Origin: r.Principal, Credential: r.Credential, Within: r.Within, Talks: true}
 }
@@ -148,8 +145,8 @@ func (s Session) Reached() Thing {
 	return t
 }
 
-// Reached is what a lease's terms cover, as the rule of reach sees it. The bounds
-// are those of the session that a lease belongs to.
+// Reached is what a lease's terms cover, as the rule of reach sees it. The bounds are those of the session that a
+// lease belongs to.
 func (t Terms) Reached(bounds []string) Thing {
 	out := Thing{Principal: t.Principal, Room: t.Room, Origin: t.Principal, Within: bounds}
 	if t.Room != "" {
@@ -161,19 +158,17 @@ func (t Terms) Reached(bounds []string) Thing {
 	return out
 }
 
-// Payer is whose share of calls and questions a proposal is counted in: the outermost
-// room's that it came out of, so that an agent in a room uses up its own and nobody
-// else's; else the principal's.
-func (p Proposal) Payer() string {
+// Payer is whose share of calls and questions a proposer's calls are counted in: the outermost room's that it came
+// out of, so that an agent in a room uses up its own and nobody else's; else the principal's.
+func (p Proposer) Payer() string {
 	if (p.Room != "" || p.Inside) && len(p.Line) > 0 {
 		return "room:" + string(p.Line[0])
 	}
 	return string(p.Principal)
 }
 
-// CommandAgent begins the names of the agents as whom people's own commands propose
-// calls: what a person runs by hand is not what programs do that call themselves
-// agents.
+// CommandAgent begins the names of the agents as whom people's own commands propose calls: what a person runs by hand
+// is not what programs do that call themselves agents.
 const CommandAgent = "user."
 
 // CommandOf is the agent of a person's own commands.

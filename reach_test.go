@@ -31,7 +31,7 @@ var reachers = map[string]palyra.Reach{
 func called(who, workspace string, around ...palyra.CallID) palyra.Thing {
 	r := reachers[who]
 	c := palyra.Call{Proposal: palyra.Proposal{
-		Principal: r.Principal, Room: r.Room, Credential: r.Credential, Within: r.Within, Line: around,
+		Proposer: palyra.Proposer{Principal: r.Principal, Room: r.Room, Credential: r.Credential, Within: r.Within, Line: around},
 	}}
 	if len(around) > 0 {
 		c.Proposal.Origin = "agent:user.ann"
@@ -154,7 +154,7 @@ func TestWithin(t *testing.T) {
 
 // A room that reaches more than its own workspace tells of all of them.
 func TestReachOfWidenedRooms(t *testing.T) {
-	c := &palyra.Call{Proposal: palyra.Proposal{Principal: "agent:ci"}}
+	c := &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:ci"}}}
 	c.Plan.Workspace.Path = "/a"
 	for _, w := range []struct {
 		more []string
@@ -169,10 +169,10 @@ func TestReachOfWidenedRooms(t *testing.T) {
 
 func TestPayer(t *testing.T) {
 	for want, p := range map[string]palyra.Proposal{
-		"agent:x": {Principal: "agent:x"},
-		"agent:y": {Principal: "agent:y", Parent: "P", Line: []palyra.CallID{"P"}}, // a host that a program wants
-		"room:A":  {Principal: "agent:x", Room: "N", Line: []palyra.CallID{"A", "N"}},
-		"room:B":  {Principal: "agent:x", Inside: true, Line: []palyra.CallID{"B"}},
+		"agent:x": {Proposer: palyra.Proposer{Principal: "agent:x"}},
+		"agent:y": {Proposer: palyra.Proposer{Principal: "agent:y", Parent: "P", Line: []palyra.CallID{"P"}}}, // a host that a program wants
+		"room:A":  {Proposer: palyra.Proposer{Principal: "agent:x", Room: "N", Line: []palyra.CallID{"A", "N"}}},
+		"room:B":  {Proposer: palyra.Proposer{Principal: "agent:x", Inside: true, Line: []palyra.CallID{"B"}}},
 	} {
 		if got := p.Payer(); got != want {
 			t.Errorf("%+v: %s, want %s", p, got, want)

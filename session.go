@@ -2,8 +2,8 @@ package palyra
 
 import "time"
 
-// Session is a conversation of a principal, in one workspace on one surface.
-// A closed session's id is never used again.
+// Session is a conversation of a principal, in one workspace on one surface. A closed session's id is never used
+// again.
 type Session struct {
 	ID        SessionID `json:"session_id"`
 	Principal Principal `json:"principal"`
@@ -51,8 +51,8 @@ const (
 	RoleNode     Role = "node"
 )
 
-// PeopleRoles are the roles of people, from the least on. An auditor and an approver hold what the
-// other does not; every other one holds all that those before it do, but for what only an auditor has.
+// PeopleRoles are the roles of people, from the least on. An auditor and an approver hold what the other does not;
+// every other one holds all that those before it do, but for what only an auditor has.
 func PeopleRoles() []Role {
 	return []Role{RoleViewer, RoleAuditor, RoleApprover, RoleOperator, RoleAdmin, RoleOwner}
 }
@@ -79,8 +79,7 @@ type Key struct {
 	RetiredAt time.Time `json:"retired_at,omitzero"`
 }
 
-// Snapshot is the security configuration in force for a call. It is stored
-// once per digest.
+// Snapshot is the security configuration in force for a call. It is stored once per digest.
 type Snapshot struct {
 	AllowedTools   []string       `json:"allowed_tools"`
 	MaxCallsPerRun int64          `json:"max_calls_per_run"`

@@ -39,8 +39,8 @@ const (
 	TierC       Tier = "C"       // native, full OS sandbox
 	TierNode    Tier = "node"    // remote
 
-	// TierUnsandboxed is that of a checked call: the agent runs it by its own tools,
-	// and Palyra neither runs nor holds it.
+	// TierUnsandboxed is that of a checked call: the agent runs it by its own tools, and Palyra neither runs nor
+	// holds it.
 	TierUnsandboxed Tier = "unsandboxed"
 )
 
@@ -55,8 +55,8 @@ const (
 	SourceAgent   Source = "agent" // a tool of the agent's own, of which Palyra knows the name only
 )
 
-// ForAgents reports whether agents are shown the tool. The others are what Palyra
-// itself proposes, so that it walks the gate; from anybody else they are refused.
+// ForAgents reports whether agents are shown the tool. The others are what Palyra itself proposes, so that it walks
+// the gate; from anybody else they are refused.
 func (t Tool) ForAgents() bool {
 	return t.Source != SourceBuiltin || t.Name != ToolAllowHost && t.Name != ToolPairDevice
 }

@@ -115,8 +115,7 @@ type Risk struct {
 	Factors []string  `json:"factors,omitempty"`
 }
 
-// Request is what policy judges: a call, its plan, and, after a question, the
-// approval as it really was.
+// Request is what policy judges: a call, its plan, and, after a question, the approval as it really was.
 type Request struct {
 	Principal Principal
 	Owner     Principal
@@ -133,16 +132,6 @@ type Request struct {
 	At        time.Time      // when it is judged; zero: now
 	Standing  *Standing      // nil: as the access registry has it now
 	Approval  *ApprovalFacts // nil: nobody was asked
-}
-
-// RequestOf is a call as policy judges it, before anybody answers. When it is judged,
-// the standing of its caller then and an answer are the judge's to add.
-func RequestOf(c *Call) Request {
-	p := c.Proposal
-	return Request{
-		Principal: p.Principal, Owner: p.Owner, Call: c.ID, Session: p.Session, Run: p.Run, Parent: p.Parent, Surface: p.Surface,
-		Tool: c.Tool, Plan: c.Plan, Labels: p.Labels, CallsUsed: p.CallsUsed, CallsMax: p.CallsMax,
-	}
 }
 
 // ApprovalFacts is what an approval was, as policy sees it.

@@ -403,7 +403,7 @@ func TestCall(t *testing.T) {
 		t.Errorf("the outcome's bytes changed:\n%s\n%s", sent, had)
 	}
 	same(t, "proposal", nil, got, palyra.Proposal{
-		Key: "k", Credential: "agent:local", Principal: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Session: "mine",
+		Key: "k", Proposer: palyra.Proposer{Credential: "agent:local", Principal: "agent:local", Owner: "user:alice", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceAPI, Session: "mine"},
 		Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(`{"a": 1}`), NoWait: true, TimeoutMS: 1000,
 	})
 	same(t, "events", nil, events, []client.CallEvent{

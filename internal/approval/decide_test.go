@@ -254,7 +254,7 @@ func TestNeedsAreMet(t *testing.T) {
 		if voted := len(w.lines("approval.voted")); voted != len(test.steps)-1 {
 			t.Errorf("%s: %d voted lines", name, voted)
 		}
-		if f := w.desk.Facts(c, got.Decision); !needMet(c.Verdict.Need, f) || !f.Fresh || f.Votes != len(test.steps) {
+		if f := w.desk.Facts(c.Proposal.Owner, got.Decision); !needMet(c.Verdict.Need, f) || !f.Fresh || f.Votes != len(test.steps) {
 			t.Errorf("%s: facts %+v do not meet the need they settled", name, f)
 		}
 	}

@@ -171,7 +171,9 @@ func call(t testing.TB, file string, options ...callOption) *palyra.Call {
 	args, _ := json.Marshal(map[string]any{"path": file, "content": "hello <&> \u2028"})
 	c := &palyra.Call{
 		ID: palyra.CallID(newID()), State: palyra.Pending,
-		Proposal: palyra.Proposal{Principal: "agent:local", Owner: "user:alice", PeerUID: 1000, Surface: palyra.SurfaceCLI, Session: session1},
+		Proposal: palyra.Proposal{
+			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:alice", PeerUID: 1000, Surface: palyra.SurfaceCLI, Session: session1},
+		},
 		Plan: palyra.Plan{
 			Tool: "palyra.fs.write", Arguments: args, Source: palyra.SourceBuiltin, Tier: palyra.TierBuiltin,
 			Capabilities: []palyra.Capability{palyra.FilesystemWrite}, Workspace: palyra.WorkspaceRef{Path: "/w", Owner: 1000, Known: true},

@@ -253,7 +253,7 @@ func TestExactLeaseCoversOnePlan(t *testing.T) {
 			t.Fatal(err1, err2)
 		}
 		lease := exactTerms(palyra.Approval{Principal: "agent:a", Session: session1, Plan: one, PlanDigest: d1})
-		c := &palyra.Call{Proposal: palyra.Proposal{Principal: "agent:a", Session: session1}, Plan: two, Digest: d2}
+		c := &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:a", Session: session1}}, Plan: two, Digest: d2}
 		j1, _ := json.Marshal(one)
 		j2, _ := json.Marshal(two)
 		same := string(j1) == string(j2)

@@ -6,13 +6,13 @@ import (
 	"palyra"
 )
 
-// Facts puts a decision into policy's terms. Only an allow has any. Of several
+// Facts puts a decision about a call of owner's agent into policy's terms. Only an allow has any. Of several
 // votes the weakest decides how they were signed.
-func (d *Desk) Facts(c *palyra.Call, dec palyra.Decision) palyra.ApprovalFacts {
+func (d *Desk) Facts(owner palyra.Principal, dec palyra.Decision) palyra.ApprovalFacts {
 	if dec.Answer != palyra.AnswerAllow {
 		return palyra.ApprovalFacts{}
 	}
-	f := factsOf(c.Proposal.Owner, dec.Votes)
+	f := factsOf(owner, dec.Votes)
 	f.Scope, f.Fresh = dec.Scope, !dec.Reused
 	return f
 }

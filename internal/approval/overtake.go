@@ -45,14 +45,16 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 // suits reports whether a lease covers a call, and the answer behind it is all that
 // policy needs for it.
 func (d *Desk) suits(l leaseRow, dec palyra.Decision, c *palyra.Call) bool {
-	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && needMet(c.Verdict.Need, d.Facts(c, dec))
+	return !c.Verdict.Need.Fresh && covers(l.Terms, l.risk, c) && needMet(c.Verdict.Need, d.Facts(c.Proposal.Owner, dec))
 }
 
 // about is the call that a question is about, as far as a lease looks at it.
 func (r record) about() *palyra.Call {
 	return &palyra.Call{
-		Proposal: palyra.Proposal{Principal: r.Principal, Session: r.Session, Owner: r.Owner, Room: r.Room},
-		Plan:     r.Plan, Digest: r.PlanDigest, Verdict: palyra.Verdict{Need: r.Need, Risk: r.Prompt.Risk},
+		Proposal: palyra.Proposal{
+			Proposer: palyra.Proposer{Principal: r.Principal, Session: r.Session, Owner: r.Owner, Room: r.Room},
+		},
+		Plan: r.Plan, Digest: r.PlanDigest, Verdict: palyra.Verdict{Need: r.Need, Risk: r.Prompt.Risk},
 	}
 }
 

@@ -167,7 +167,7 @@ func TestFacts(t *testing.T) {
 		"same twice":   {allow(v("user:bob", "none", true), v("user:bob", "none", true)), palyra.ApprovalFacts{Votes: 1, OtherPerson: true, Device: true, Separation: "none", Scope: "session", Fresh: true}},
 		"nobody voted": {allow(), palyra.ApprovalFacts{Separation: "none", Scope: "session", Fresh: true}},
 	} {
-		if got := w.desk.Facts(c, test.d); got != test.want {
+		if got := w.desk.Facts(c.Proposal.Owner, test.d); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}

@@ -248,7 +248,7 @@ func (b *bench) called(id palyra.CallID, wall time.Duration) {
 	b.say(palyra.SessionOpened{Session: palyra.SessionID("S" + id), Principal: "agent:local", Workspace: "/w", Surface: "api"},
 		palyra.CallProposed{Call: id, Session: palyra.SessionID("S" + id), Principal: "agent:local", Tool: "palyra.echo", Input: "sha256:1"},
 		palyra.CallJudged{Call: id, Plan: digest, Effect: palyra.Allow}, palyra.CallGranted{Call: id, Plan: digest, WallMS: wall.Milliseconds()})
-	doc, err := json.Marshal(palyra.Call{ID: id, Proposal: palyra.Proposal{Principal: "agent:local", Session: palyra.SessionID("S" + id), Arguments: json.RawMessage(`{}`)}, Plan: plan, Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")}})
+	doc, err := json.Marshal(palyra.Call{ID: id, Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:local", Session: palyra.SessionID("S" + id)}, Arguments: json.RawMessage(`{}`)}, Plan: plan, Digest: digest, Tool: palyra.Tool{InputSchema: json.RawMessage("null")}})
 	b.must(err)
 	b.insert("sessions", "id", "S"+string(id), "principal", "agent:local", "workspace", "/w", "door", "api", "name", string(id), "labels", "[]", "opened_at", 1, "used_at", 1, "calls", 1)
 	b.insert("calls", "id", string(id), "session", "S"+string(id), "principal", "agent:local", "tool", "palyra.echo", "state", "granted", "approval", "", "input", "sha256:1", "proposed_at", 1, "doc", doc)

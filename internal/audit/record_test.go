@@ -23,7 +23,10 @@ func newKept(state palyra.State, word palyra.OutcomeKind) *kept {
 	return &kept{
 		doc: palyra.Call{
 			ID: "C", State: state, Plan: plan, Digest: digest, Tool: palyra.Tool{Name: plan.Tool, InputSchema: json.RawMessage("null")},
-			Proposal: palyra.Proposal{Principal: "agent:a", Session: "S", Tool: plan.Tool, Arguments: json.RawMessage(`{"n": 1.5, "argv": ["make","test"]}`)},
+			Proposal: palyra.Proposal{
+				Proposer: palyra.Proposer{Principal: "agent:a", Session: "S"},
+				Tool:     plan.Tool, Arguments: json.RawMessage(`{"n": 1.5, "argv": ["make","test"]}`),
+			},
 		},
 		out: palyra.Outcome{Outcome: word, CallID: "C", Layer: palyra.LayerPolicy, ReasonCode: palyra.ReasonPolicyDenied, ExitCode: 126, Stdout: "said"},
 		end: func(c palyra.Call, body palyra.Digest, k palyra.Kept) palyra.Event {

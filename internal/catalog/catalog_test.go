@@ -205,7 +205,9 @@ func TestCaps(t *testing.T) {
 func TestBudget(t *testing.T) {
 	c := real(t)
 	for used, ok := range map[int64]bool{0: true, 63: true, 64: false, 1000: false, -1: false} {
-		_, err := c.Admit(t.Context(), palyra.Proposal{Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":""}`), CallsUsed: used})
+		_, err := c.Admit(t.Context(), palyra.Proposal{
+			Proposer: palyra.Proposer{CallsUsed: used}, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":""}`),
+		})
 		if e := palyra.AsError(err); (err == nil) != ok || err != nil && (e.Reason != palyra.ReasonBudgetSpent || e.Code != palyra.Exhausted) {
 			t.Errorf("%d used: %v", used, err)
 		}
@@ -298,7 +300,9 @@ func TestARunsOwnBudget(t *testing.T) {
 		used, most int64
 		ok         bool
 	}{{0, 1, true}, {1, 1, false}, {63, 0, true}, {64, 0, false}, {63, 100, true}, {64, 100, false}, {0, -1, false}} {
-		_, err := c.Admit(t.Context(), palyra.Proposal{Tool: "palyra.echo", Arguments: []byte(`{"text":""}`), CallsUsed: x.used, CallsMax: x.most})
+		_, err := c.Admit(t.Context(), palyra.Proposal{
+			Proposer: palyra.Proposer{CallsUsed: x.used, CallsMax: x.most}, Tool: "palyra.echo", Arguments: []byte(`{"text":""}`),
+		})
 		if (err == nil) != x.ok {
 			t.Errorf("%d used of %d: %v", x.used, x.most, err)
 		}

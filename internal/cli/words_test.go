@@ -18,8 +18,11 @@ func sampleCall() palyra.Call {
 	o := sampleOutcome()
 	return palyra.Call{
 		ID: questiontest.SampleID, State: palyra.Finished, Digest: questiontest.SampleDigest, Grant: questiontest.SampleID, Approval: questiontest.SampleID, Proposed: questiontest.SampleNow, Finished: questiontest.SampleNow.Add(time.Second),
-		Proposal: palyra.Proposal{Tool: "palyra.fs.write", Principal: "agent:local", Owner: "user:ann", Surface: palyra.SurfaceCLI, Session: questiontest.SampleID, Workspace: "/home/ann/shop"},
-		Detail:   palyra.Detail{Summary: "write a.txt"}, Verdict: palyra.Verdict{Effect: palyra.Ask, Bundle: questiontest.SampleDigest},
+		Proposal: palyra.Proposal{
+			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:ann", Surface: palyra.SurfaceCLI, Session: questiontest.SampleID},
+			Tool:     "palyra.fs.write", Workspace: "/home/ann/shop",
+		},
+		Detail: palyra.Detail{Summary: "write a.txt"}, Verdict: palyra.Verdict{Effect: palyra.Ask, Bundle: questiontest.SampleDigest},
 		Decision: palyra.Decision{Answer: palyra.AnswerAllow}, Outcome: &o,
 	}
 }

@@ -54,7 +54,8 @@ func BenchmarkGate(b *testing.B) {
 			bare := bareCommit(b, d.db)
 			call := func(ctx context.Context) error {
 				_, err := d.path.calls.Call(ctx, palyra.Proposal{
-					Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
+					Proposer: palyra.Proposer{Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI},
+					Tool:     "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
 				}, palyra.Watch{})
 				return err
 			}
@@ -82,8 +83,8 @@ func BenchmarkProgram(b *testing.B) {
 	call := func(tool, args string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			out, err := d.path.calls.Call(ctx, palyra.Proposal{
-				Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, Tool: tool, Arguments: json.RawMessage(args), Workspace: work,
-				PeerUID: int64(os.Geteuid()),
+				Proposer: palyra.Proposer{Principal: "agent:bench", Owner: "user:bench", Surface: palyra.SurfaceAPI, PeerUID: int64(os.Geteuid())},
+				Tool:     tool, Arguments: json.RawMessage(args), Workspace: work,
 			}, palyra.Watch{})
 			if err == nil && (out.Outcome != palyra.OutcomeFinished || out.ExitCode != 0) {
 				err = fmt.Errorf("%+v", out)

@@ -139,7 +139,8 @@ func TestExplain(t *testing.T) {
 	part := policyPart{d.explainer(), d}
 	work := t.TempDir()
 	prop := palyra.Proposal{
-		Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", Workspace: work,
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+		Tool:     "palyra.fs.write", Workspace: work,
 		Arguments: json.RawMessage(`{"path":"a","content":"b"}`), NoWait: true,
 	}
 	imagined, err := part.Explain(t.Context(), "", prop)

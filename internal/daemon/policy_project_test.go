@@ -24,7 +24,8 @@ func TestProjectPolicy(t *testing.T) {
 	judge := func() palyra.Verdict {
 		t.Helper()
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", Workspace: work,
+			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+			Tool:     "palyra.fs.write", Workspace: work,
 			Arguments: json.RawMessage(`{"path":"a","content":"b"}`),
 		})
 		if err != nil {
@@ -103,7 +104,8 @@ func TestProjectPolicyHoldsBelow(t *testing.T) {
 	judge := func(workspace, tool, arguments string) palyra.Verdict {
 		t.Helper()
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
+			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+			Tool:     tool, Workspace: workspace, Arguments: json.RawMessage(arguments),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +160,8 @@ func TestHiddenDirectoriesAreNotTheWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", Workspace: dir,
+			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+			Tool:     "palyra.fs.write", Workspace: dir,
 			Arguments: json.RawMessage(`{"path":"pre-commit","content":"x"}`),
 		})
 		if err != nil || why.Plan.Workspace.Known || why.Verdict.Effect != palyra.Ask || !why.Verdict.Need.Fresh {
@@ -204,7 +207,8 @@ func TestPoliciesOfPlacesBelow(t *testing.T) {
 		{"palyra.fs.write", `{"path":"a/n","content":"b"}`, false},
 	} {
 		why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-			Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
+			Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+			Tool:     c.tool, Workspace: work, Arguments: json.RawMessage(c.arguments),
 		})
 		if err != nil {
 			t.Fatal(err)

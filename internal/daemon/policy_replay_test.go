@@ -64,7 +64,8 @@ func newPast(tb testing.TB, d *Daemon) *recordedPast {
 func (p *recordedPast) resolve(tb testing.TB, name, tool, args string) {
 	tb.Helper()
 	c := palyra.Call{Proposal: palyra.Proposal{
-		Principal: "agent:local", Owner: "user:me", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceCLI, Tool: tool, Workspace: p.work,
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", PeerUID: int64(os.Geteuid()), Surface: palyra.SurfaceCLI},
+		Tool:     tool, Workspace: p.work,
 		Arguments: json.RawMessage(args),
 	}}
 	session, err := p.d.sessions.Resolve(tb.Context(), c.Proposal)
@@ -433,7 +434,10 @@ func TestReplayGapsOfTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := p.d.path.calls.Call(ctx, palyra.Proposal{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.none", Arguments: json.RawMessage(`{}`)}, palyra.Watch{})
+	out, err := p.d.path.calls.Call(ctx, palyra.Proposal{
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+		Tool:     "palyra.none", Arguments: json.RawMessage(`{}`),
+	}, palyra.Watch{})
 	if err != nil || out.Layer != palyra.LayerCatalog {
 		t.Fatalf("%+v, %v", out, err)
 	}

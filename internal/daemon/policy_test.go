@@ -54,7 +54,8 @@ func person(t *testing.T, d *Daemon, fields map[string]any) rpc.Caller {
 func echoes(t *testing.T, d *Daemon) palyra.Verdict {
 	t.Helper()
 	why, err := d.explainer().Explain(t.Context(), "", palyra.Proposal{
-		Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+		Tool:     "palyra.echo", Arguments: json.RawMessage(`{"text":"x"}`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -418,7 +419,8 @@ func TestPolicyDirIsNoWorkspace(t *testing.T) {
 	}
 	defer func() { _ = d.Close() }()
 	out, err := d.path.calls.Call(t.Context(), palyra.Proposal{
-		Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: "palyra.fs.write", Workspace: policies,
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+		Tool:     "palyra.fs.write", Workspace: policies,
 		Arguments: json.RawMessage(`{"path":"more.cedar","content":""}`), NoWait: true,
 	}, palyra.Watch{})
 	if err != nil && !errors.As(err, new(*palyra.Error)) || err == nil && out.ReasonCode == palyra.ReasonApprovalNotAwaited {

@@ -111,13 +111,13 @@ func TestWhyStaysWithinWorkspaces(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	part := d.explainer()
-	_, none := part.Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{Within: []string{mine}})
-	_, err = part.Explain(t.Context(), palyra.ID(out.CallID), palyra.Proposal{Within: []string{mine}})
+	_, none := part.Explain(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", palyra.Proposal{Proposer: palyra.Proposer{Within: []string{mine}}})
+	_, err = part.Explain(t.Context(), palyra.ID(out.CallID), palyra.Proposal{Proposer: palyra.Proposer{Within: []string{mine}}})
 	same := strings.ReplaceAll(palyra.AsError(none).Text, "01ARZ3NDEKTSV4RRFFQ69G5FAV", string(out.CallID))
 	if e := palyra.AsError(err); e.Code != palyra.NotFound || e.Text != same || e.Remedy != palyra.AsError(none).Remedy {
 		t.Errorf("%v, want %s", err, same)
 	}
-	if _, err := part.Explain(t.Context(), palyra.ID(out.CallID), palyra.Proposal{Within: []string{other}}); err != nil {
+	if _, err := part.Explain(t.Context(), palyra.ID(out.CallID), palyra.Proposal{Proposer: palyra.Proposer{Within: []string{other}}}); err != nil {
 		t.Error(err)
 	}
 	p.Within = []string{mine}

@@ -22,7 +22,10 @@ func explained[I ~string](t *testing.T, d *Daemon, id I, p palyra.Proposal) wire
 }
 
 func proposal(tool, args string) palyra.Proposal {
-	return palyra.Proposal{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
+	return palyra.Proposal{
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI},
+		Tool:     tool, Arguments: json.RawMessage(args), NoWait: true,
+	}
 }
 
 // A call on record is explained in the words it was refused with, whatever refused

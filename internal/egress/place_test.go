@@ -88,14 +88,14 @@ func TestSilentConnectionsDoNotStarveOthers(t *testing.T) {
 	srv, _ := site(t)
 	w.at(80, srv.Listener.Addr())
 	for i := range 4 {
-		b := openFor(t, g, w, &palyra.Call{Proposal: palyra.Proposal{Principal: palyra.Principal(fmt.Sprint("p", i/2))}}, "good.example:80")
+		b := openFor(t, g, w, &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: palyra.Principal(fmt.Sprint("p", i/2))}}}, "good.example:80")
 		for range 64 {
 			dialTo(t, b.at[0].String())
 		}
 		full(t, g, b)
 	}
 	for _, who := range []palyra.Principal{"p0", "p2"} { // one of theirs, and another's
-		victim := openFor(t, g, w, &palyra.Call{Proposal: palyra.Proposal{Principal: who}}, "good.example:80")
+		victim := openFor(t, g, w, &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: who}}}, "good.example:80")
 		if code, body := get(t, victim.client(), "http://good.example/"); code != 200 {
 			t.Error(who, code, body)
 		}

@@ -68,8 +68,8 @@ func (v *Devices) Ask(ctx context.Context, c pairing.Candidate, asked func(palyr
 	calls := v.Calls
 	var id atomic.Value
 	out, err := calls.Call(ctx, palyra.Proposal{
-		Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Surface: palyra.SurfaceAPI,
-		Tool: device.PairName, Arguments: args, Purpose: "pairing " + string(c.Pairing),
+		Proposer: palyra.Proposer{Principal: palyra.Principal("device:" + c.KeyID), Owner: c.Principal, PeerUID: -1, Surface: palyra.SurfaceAPI, Purpose: "pairing " + string(c.Pairing)},
+		Tool:     device.PairName, Arguments: args,
 	}, palyra.Watch{Event: func(call *palyra.Call, e palyra.Event) {
 		id.Store(call.ID)
 		switch e := e.(type) {

@@ -17,7 +17,7 @@ import (
 )
 
 func proposal(tool, args string) palyra.Proposal {
-	return palyra.Proposal{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
+	return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:me", Surface: palyra.SurfaceCLI}, Tool: tool, Arguments: json.RawMessage(args), NoWait: true}
 }
 
 // loaded is the configuration where nobody chose.
@@ -141,7 +141,7 @@ func TestSettings(t *testing.T) {
 // A run that has fewer calls of its own is not told to raise everybody's.
 func TestSettingsOfARunsOwnBudget(t *testing.T) {
 	p := &Explainer{Config{Settings: loaded(t)}}
-	c := palyra.Call{Proposal: palyra.Proposal{CallsMax: 3, CallsUsed: 3}}
+	c := palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{CallsMax: 3, CallsUsed: 3}}}
 	if got := p.thinkable(t.Context(), &c, palyra.ReasonBudgetSpent, ""); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}

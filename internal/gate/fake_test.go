@@ -356,7 +356,7 @@ func (d deskOf) Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision
 	return d.w.desk(ctx)
 }
 
-func (d deskOf) Facts(_ *palyra.Call, dec palyra.Decision) palyra.ApprovalFacts {
+func (d deskOf) Facts(_ palyra.Principal, dec palyra.Decision) palyra.ApprovalFacts {
 	return palyra.ApprovalFacts{Votes: 1, Scope: dec.Scope, Fresh: !dec.Reused}
 }
 
@@ -411,7 +411,7 @@ func (w *world) Attest(ctx context.Context, p palyra.Predicate) (palyra.Attestat
 func (w *world) do(ctx context.Context) (palyra.Outcome, error) {
 	w.t.Helper()
 	return w.doWith(ctx, palyra.Proposal{
-		Principal: "agent:local", Owner: "user:alice", Surface: palyra.SurfaceCLI, Session: "S1", Tool: "palyra.fs.write",
+		Proposer: palyra.Proposer{Principal: "agent:local", Owner: "user:alice", Surface: palyra.SurfaceCLI, Session: "S1"}, Tool: "palyra.fs.write",
 		Arguments: json.RawMessage(`{"path":"a.txt"}`),
 	})
 }

@@ -62,7 +62,7 @@ type Desk interface {
 	// Wait returns when the approval is settled or ctx ends.
 	Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision, error)
 	// Facts puts a decision into policy's terms.
-	Facts(c *palyra.Call, d palyra.Decision) palyra.ApprovalFacts
+	Facts(owner palyra.Principal, d palyra.Decision) palyra.ApprovalFacts
 }
 
 // Runner runs a confirmed plan in its tier.

@@ -296,7 +296,7 @@ func TestAnAllowedCallAttestsNoDecision(t *testing.T) {
 func TestNoWaitLeavesTheQuestionOpen(t *testing.T) {
 	w := newWorld(t)
 	w.verdict = asking(palyra.Allow)
-	out, err := w.doWith(t.Context(), palyra.Proposal{NoWait: true, Session: "S1", Tool: "palyra.fs.write"})
+	out, err := w.doWith(t.Context(), palyra.Proposal{NoWait: true, Proposer: palyra.Proposer{Session: "S1"}, Tool: "palyra.fs.write"})
 	w.wantRefusal(out, err, palyra.LayerApproval, palyra.ReasonApprovalNotAwaited)
 	if out.ApprovalID != approvalID || !strings.Contains(out.Remedy, string(approvalID)) {
 		t.Errorf("the approval is not named: %+v", out)
@@ -319,7 +319,7 @@ func TestNoWaitAsksForNoFreshAnswer(t *testing.T) {
 		v.Need.Fresh = true
 		return v
 	}
-	out, err := w.doWith(t.Context(), palyra.Proposal{NoWait: true, Session: "S1", Tool: "palyra.fs.write"})
+	out, err := w.doWith(t.Context(), palyra.Proposal{NoWait: true, Proposer: palyra.Proposer{Session: "S1"}, Tool: "palyra.fs.write"})
 	w.wantRefusal(out, err, palyra.LayerApproval, palyra.ReasonApprovalNotAwaited)
 	if out.ApprovalID != "" {
 		t.Errorf("an approval is named: %+v", out)

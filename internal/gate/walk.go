@@ -109,7 +109,7 @@ func (w *walk) wait(ctx context.Context) (d palyra.Decision, err error) {
 func (w *walk) facts() (f palyra.ApprovalFacts) {
 	var err error
 	defer guard(&err)
-	return w.Desk.Facts(w.call, w.call.Decision)
+	return w.Desk.Facts(w.call.Proposal.Owner, w.call.Decision)
 }
 
 // guard turns a panic over hostile input into a refusal that is on record.

@@ -13,15 +13,18 @@ import (
 	"palyra"
 )
 
-func TestReadProposal(t *testing.T) {
-	want := palyra.Proposal{Principal: "agent:a", Owner: "user:é", Session: "s", Run: "r", Parent: "p", Surface: palyra.SurfaceCLI, CallsUsed: 3, CallsMax: 1 << 60}
-	whole := want
-	whole.Arguments, whole.Labels, whole.Tool = json.RawMessage(`{"a":[1]}`), []string{"x"}, "t"
+func TestReadProposer(t *testing.T) {
+	want := palyra.Proposer{
+		Principal: "agent:a", Owner: "user:é", Session: "s", Run: "r", Parent: "p", Surface: palyra.SurfaceCLI,
+		CallsUsed: 3, CallsMax: 1 << 60,
+	}
+	whole := palyra.Proposal{Proposer: want, Arguments: json.RawMessage(`{"a":[1]}`), Tool: "t"}
+	whole.Labels = []string{"x"}
 	raw, err := json.Marshal(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readProposal(raw, new(scratch))
+	got, err := readProposer(raw, new(scratch))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

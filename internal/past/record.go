@@ -61,8 +61,8 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 	var v keptVerdict
 	plan, planErr := r.plans.read(parts.Plan, s)
 	tool, toolErr := r.tools.read(parts.Tool, s)
-	pr, proposalErr := readProposal(parts.Proposal, s)
-	if errors.Join(planErr, toolErr, proposalErr, v.read(parts.Verdict)) != nil {
+	who, whoErr := readProposer(parts.Proposal, s)
+	if errors.Join(planErr, toolErr, whoErr, v.read(parts.Verdict)) != nil {
 		return out, GapRow
 	}
 	switch {
@@ -77,14 +77,14 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 	case r.ownPolicies(plan.value):
 		return out, GapOwn
 	}
-	pr.Labels = first.Labels
-	out = replay.Record{Call: row.ID, Was: verdictOf(first, v), Request: palyra.RequestOf(&palyra.Call{ID: row.ID, Proposal: pr, Tool: tool.value, Plan: plan.value})}
+	who.Labels = first.Labels
+	out = replay.Record{Call: row.ID, Was: verdictOf(first, v), Request: who.Request(row.ID, tool.value, plan.value)}
 	out.Request.Standing = standing(first)
 	if plan.id == 0 || tool.id == 0 { // nothing that comes by again
 		return out, ""
 	}
-	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, pr.Principal, pr.Owner, pr.Session, pr.Run, pr.Parent, pr.Surface,
-		first.Labels, pr.CallsUsed, pr.CallsMax, first.Roles, first.Owner, first.Device)
+	out.Key = fmt.Sprintf("%d %d %q %q %q %q %q %q %q %d %d %q %q %q", plan.id, tool.id, who.Principal, who.Owner, who.Session, who.Run, who.Parent, who.Surface,
+		first.Labels, who.CallsUsed, who.CallsMax, first.Roles, first.Owner, first.Device)
 	return out, ""
 }
 
@@ -106,7 +106,7 @@ func (r *reader) answered(out *replay.Record, row run.Past, parts run.PastCall, 
 		return
 	}
 	if d.Answer != palyra.AnswerPending {
-		facts := r.Desk.Facts(&palyra.Call{Proposal: palyra.Proposal{Owner: out.Request.Owner}}, d)
+		facts := r.Desk.Facts(out.Request.Owner, d)
 		out.Request.Approval, out.Answer = &facts, d.Answer
 	} else if e.Answer != palyra.AnswerPending {
 		out.Answer = e.Answer
@@ -249,10 +249,10 @@ func verdictOf(j palyra.CallJudged, kept keptVerdict) palyra.Verdict {
 	return v
 }
 
-// readProposal reads of a proposal what policy looks at.
-func readProposal(raw []byte, s *scratch) (p palyra.Proposal, err error) {
+// readProposer reads of a proposal who made it, as far as policy looks at that.
+func readProposer(raw []byte, s *scratch) (p palyra.Proposer, err error) {
 	if err := s.doc.Read(string(raw)); err != nil {
 		return p, err
 	}
-	return p, palyra.ReadCaller(s.doc.Root(), &p)
+	return p, palyra.ReadProposer(s.doc.Root(), &p)
 }

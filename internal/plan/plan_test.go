@@ -66,7 +66,9 @@ func resolver(t testing.TB, c Config) *Resolver {
 }
 
 func call(tool, args string) *palyra.Call {
-	return &palyra.Call{ID: "C", Proposal: palyra.Proposal{Tool: tool, Arguments: json.RawMessage(args), Workspace: "/w", PeerUID: 7}}
+	return &palyra.Call{ID: "C", Proposal: palyra.Proposal{
+		Proposer: palyra.Proposer{PeerUID: 7}, Tool: tool, Arguments: json.RawMessage(args), Workspace: "/w",
+	}}
 }
 
 func TestResolve(t *testing.T) {

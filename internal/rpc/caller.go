@@ -63,6 +63,14 @@ func (c Caller) Reach() palyra.Reach {
 	return palyra.Reach{Person: !c.IsAgent(), Principal: c.Principal, Room: c.Room, Credential: c.CredentialID, Within: c.Within}
 }
 
+// Proposer is the caller as one who proposes, by a surface and in a session that it claims.
+func (c Caller) Proposer(claimed palyra.Surface, session palyra.SessionID) palyra.Proposer {
+	return palyra.Proposer{
+		Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(claimed), Session: session,
+		Parent: c.Room, Within: c.Within, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Scopes: c.Scopes,
+	}
+}
+
 // Reaches reports whether the caller may see and touch what is in workspaces, all
 // of them. What belongs to none is for those who are bound to none.
 func (c Caller) Reaches(workspaces ...string) bool {

@@ -30,24 +30,24 @@ func (c *crowded) neighbours() {
 	c.room()
 	c.add("room/inside", nil, none)
 	c.place("room/inside"+beside, none, func(w rpc.Caller) (palyra.Proposal, string) {
-		return palyra.Proposal{Principal: w.Principal, Origin: w.Origin, Credential: w.CredentialID, Within: []string{elsewhere}}, elsewhere
+		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Origin: w.Origin, Credential: w.CredentialID, Within: []string{elsewhere}}}, elsewhere
 	})
 	c.add("operator/person's command", nil, agent)
 	c.place("operator/person's command"+beside, agent, func(rpc.Caller) (palyra.Proposal, string) {
-		return palyra.Proposal{Principal: "agent:local", Credential: "agent:local"}, elsewhere
+		return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:local", Credential: "agent:local"}}, elsewhere
 	})
 	_, token, err := c.registry.AddToken(c.t.Context(), palyra.Token{Name: "bound", Principal: "agent:ci", Scopes: allAgents, Workspaces: []string{"/w"}}, time.Hour, c.by())
 	c.must(err)
 	var text string
 	_ = token.Use(func(b []byte) error { text = string(b); return nil })
 	far := func(w rpc.Caller) (palyra.Proposal, string) { // its own, made when it reached more
-		return palyra.Proposal{Principal: w.Principal, Credential: w.CredentialID}, elsewhere
+		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Credential: w.CredentialID}}, elsewhere
 	}
 	c.place("agent/agent token of one workspace"+beside, with(bearer(text)), far)
 	c.place("operator/agent token of one workspace"+beside, with(bearer(text)), far)
 	_, second := c.apiToken("agent:ci", 0, time.Hour, allAgents...)
 	c.place("agent/agent's second token"+beside, with(bearer(second)), func(w rpc.Caller) (palyra.Proposal, string) {
-		return palyra.Proposal{Principal: w.Principal, Credential: "token:first"}, "/w"
+		return palyra.Proposal{Proposer: palyra.Proposer{Principal: w.Principal, Credential: "token:first"}}, "/w"
 	})
 	bound := c.person("neighbour", palyra.RoleOwner)
 	_, err = c.registry.ChangeUser(c.t.Context(), palyra.User{Principal: "user:neighbour", Role: palyra.RoleOwner, Workspaces: []string{"/w"}}, c.by())

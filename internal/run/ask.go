@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"palyra"
@@ -38,7 +37,9 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool string, args 
 	if parent.Proposal.NoWait {
 		return Answer{}, errNotWaiting
 	}
-	f, err := c.startChild(ctx, childOf(parent, tool, args, purpose))
+	f, err := c.startChild(ctx, palyra.Proposal{
+		Proposer: parent.Proposal.Child(parent, purpose), Workspace: parent.Proposal.Workspace, Tool: tool, Arguments: args,
+	})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -54,18 +55,6 @@ func (c *Calls) Ask(ctx context.Context, parent *palyra.Call, tool string, args 
 		return Answer{}, palyra.Errorf(palyra.Denied, out.ReasonCode, "%s", out.Reason).WithRemedy("%s", out.Remedy)
 	}
 	return c.holds(ctx, parent.ID, f.id, out.GrantID)
-}
-
-// childOf is a proposal that comes out of a running call.
-func childOf(parent *palyra.Call, tool string, args json.RawMessage, purpose string) palyra.Proposal {
-	from := parent.Proposal
-	return palyra.Proposal{
-		Principal: from.Principal, Owner: from.Owner, PeerUID: from.PeerUID, Surface: from.Surface, Session: from.Session, Run: from.Run,
-		Workspace: from.Workspace, Tool: tool, Arguments: args, CallsUsed: from.CallsUsed, CallsMax: from.CallsMax,
-		Within: from.Within, Room: from.Room, Line: append(slices.Clone(from.Line), parent.ID), Origin: from.Origin, Credential: from.Credential,
-		Inside: parent.Plan.AgentSocket || from.Inside,
-		Parent: parent.ID, Purpose: purpose,
-	}
 }
 
 // startChild starts the call of a question. One whose parent ended as it was started

@@ -270,7 +270,7 @@ func TestTapeIsClosed(t *testing.T) {
 	w := newWorldWith(t, calls(`{}`))
 	run := w.start(w.request("x"))
 	before := w.ended(run.ID)
-	late := &palyra.Call{ID: "LATE", Proposal: palyra.Proposal{Session: run.Session, Run: run.ID, Principal: "agent:test"}, State: palyra.Proposed}
+	late := &palyra.Call{ID: "LATE", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: run.Session, Run: run.ID, Principal: "agent:test"}}, State: palyra.Proposed}
 	if _, err := w.ledger.Record(t.Context(), late, palyra.CallProposed{Call: "LATE"}); err != nil {
 		t.Fatal(err)
 	}

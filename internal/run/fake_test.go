@@ -202,7 +202,7 @@ func (p *parts) Wait(ctx context.Context, id palyra.ApprovalID) (palyra.Decision
 	}
 }
 
-func (p *parts) Facts(*palyra.Call, palyra.Decision) palyra.ApprovalFacts {
+func (p *parts) Facts(palyra.Principal, palyra.Decision) palyra.ApprovalFacts {
 	return palyra.ApprovalFacts{Votes: 1, Fresh: true}
 }
 
@@ -376,7 +376,7 @@ func (w *world) close() {
 }
 
 func (w *world) proposal(args string) palyra.Proposal {
-	return palyra.Proposal{Principal: "agent:test", Surface: palyra.SurfaceCLI, Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(args)}
+	return palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:test", Surface: palyra.SurfaceCLI}, Workspace: "/w", Tool: "palyra.echo", Arguments: json.RawMessage(args)}
 }
 
 // allow settles an approval.

@@ -177,9 +177,12 @@ func (l *Live) proposal(turn, index int64, c ToolCall) palyra.Proposal {
 		c.Arguments = json.RawMessage("{}")
 	}
 	return palyra.Proposal{
-		Key: callKey(l.run.ID, turn, index), Principal: l.run.Principal, Owner: l.run.Owner, PeerUID: l.run.PeerUID, Surface: l.run.Surface,
-		Session: l.run.Session, Run: l.run.ID, Workspace: c.Workspace, Tool: c.Tool, Arguments: c.Arguments, NoWait: l.run.NoWait,
-		CallsUsed: l.tally.number(turn, index), CallsMax: l.run.Budget.Calls, Within: l.run.Within, Credential: l.run.Credential,
+		Proposer: palyra.Proposer{
+			Principal: l.run.Principal, Owner: l.run.Owner, PeerUID: l.run.PeerUID, Surface: l.run.Surface,
+			Session: l.run.Session, Run: l.run.ID, CallsUsed: l.tally.number(turn, index), CallsMax: l.run.Budget.Calls,
+			Within: l.run.Within, Credential: l.run.Credential,
+		},
+		Key: callKey(l.run.ID, turn, index), Workspace: c.Workspace, Tool: c.Tool, Arguments: c.Arguments, NoWait: l.run.NoWait,
 	}
 }
 

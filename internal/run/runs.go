@@ -128,7 +128,7 @@ func (r *Runs) Start(ctx context.Context, q StartRequest) (palyra.Run, error) {
 	if run, found, err := r.repeated(ctx, q); found || err != nil {
 		return run, err
 	}
-	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Principal: q.Principal, Surface: q.Surface, Session: q.Session, Workspace: q.Workspace, Within: q.Within})
+	session, err := r.Sessions.Resolve(ctx, palyra.Proposal{Proposer: palyra.Proposer{Principal: q.Principal, Surface: q.Surface, Session: q.Session, Within: q.Within}, Workspace: q.Workspace})
 	if err != nil {
 		return palyra.Run{}, err
 	}

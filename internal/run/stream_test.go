@@ -126,7 +126,7 @@ func TestASlowFollowerHoldsUpNobody(t *testing.T) {
 func (w *world) fly(p palyra.Principal, id palyra.CallID) *flight {
 	w.calls.mu.Lock()
 	defer w.calls.mu.Unlock()
-	return w.calls.fly(id, palyra.Proposal{Principal: p}, "")
+	return w.calls.fly(id, palyra.Proposal{Proposer: palyra.Proposer{Principal: p}}, "")
 }
 
 func TestOutputIsBounded(t *testing.T) {

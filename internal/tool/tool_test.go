@@ -51,7 +51,7 @@ func TestSet(t *testing.T) {
 		t.Error("c is there")
 	}
 	p := palyra.Plan{Tool: "a"}
-	if err := s.Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Session: "S"}}, &p); err != nil || p.Detail.Summary != "for S" {
+	if err := s.Plan(t.Context(), &palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: "S"}}}, &p); err != nil || p.Detail.Summary != "for S" {
 		t.Errorf("%v %+v", err, p)
 	}
 	if err := s.Plan(t.Context(), &palyra.Call{}, &palyra.Plan{Tool: "c"}); palyra.AsError(err).Reason != palyra.ReasonUnknownTool {
@@ -111,7 +111,7 @@ func confirmed(t *testing.T, name string) (*palyra.Call, palyra.Launch, *world) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &palyra.Call{ID: "C", Proposal: palyra.Proposal{Session: "S", Tool: name}, Plan: plan, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
+	c := &palyra.Call{ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: "S"}, Tool: name}, Plan: plan, Digest: digest, Verdict: palyra.Verdict{Effect: palyra.Allow}}
 	return c, launch(t, c), &world{}
 }
 

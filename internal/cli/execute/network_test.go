@@ -72,7 +72,11 @@ func (k knower) Calls(_ context.Context, f client.CallFilter) (client.CallPage, 
 // asked is a question about a host, and how it ended.
 func asked(parent palyra.CallID, host string, kind palyra.OutcomeKind, code palyra.Reason, why string) palyra.Call {
 	return palyra.Call{
-		Proposal: palyra.Proposal{Parent: parent, Tool: "palyra.egress.allow"}, Plan: palyra.Plan{Egress: []string{host}},
+		Proposal: palyra.Proposal{
+			Proposer: palyra.Proposer{Parent: parent},
+			Tool:     "palyra.egress.allow",
+		},
+		Plan:    palyra.Plan{Egress: []string{host}},
 		Outcome: &palyra.Outcome{Outcome: kind, ReasonCode: code, Reason: why},
 	}
 }

@@ -295,7 +295,7 @@ func (s *Stage) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error)
 	x := s.calls[id]
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
-	return &palyra.Call{ID: id, State: x.state, Proposal: palyra.Proposal{Principal: rpc.CallerOf(ctx).Principal, Credential: rpc.CallerOf(ctx).CredentialID}}, nil
+	return &palyra.Call{ID: id, State: x.state, Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: rpc.CallerOf(ctx).Principal, Credential: rpc.CallerOf(ctx).CredentialID}}}, nil
 }
 
 // List implements tools.Calls.

@@ -188,7 +188,7 @@ func (c calls) Get(ctx context.Context, id palyra.CallID) (*palyra.Call, error) 
 		call.Proposal, call.Plan.Workspace.Path = c.Whose(rpc.CallerOf(ctx))
 	}
 	if id == "other" {
-		call.Proposal = palyra.Proposal{Principal: "agent:other"}
+		call.Proposal = palyra.Proposal{Proposer: palyra.Proposer{Principal: "agent:other"}}
 	}
 	call.Plan.Arguments = json.RawMessage(`{"n":9007199254740993}`)
 	return call, nil
@@ -202,7 +202,7 @@ func (c calls) List(ctx context.Context, f palyra.CallFilter) ([]*palyra.Call, p
 	c.note(ctx, "calls "+string(who))
 	var out []*palyra.Call
 	for range min(f.Limit, 2) {
-		call := &palyra.Call{ID: "C", Proposal: palyra.Proposal{Principal: who}}
+		call := &palyra.Call{ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Principal: who}}}
 		if c.Whose != nil {
 			call.Proposal, call.Plan.Workspace.Path = c.Whose(rpc.CallerOf(ctx))
 		}
@@ -291,6 +291,6 @@ func (l leases) Revoke(ctx context.Context, id palyra.LeaseID, by palyra.Princip
 // proposedBy is a proposal of the caller's own.
 func proposedBy(c rpc.Caller) palyra.Proposal {
 	return palyra.Proposal{
-		Principal: c.Principal, Owner: c.Owner, Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Within: c.Within,
+		Proposer: palyra.Proposer{Principal: c.Principal, Owner: c.Owner, Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Within: c.Within},
 	}
 }

@@ -112,7 +112,7 @@ func (s *Service) CallTool(ctx context.Context, req *v1.CallToolRequest, stream 
 	return n.end(s.calls.Call(ctx, p, w))
 }
 
-// proposal fills in what comes from the credential.
+// proposal joins what the request says with who the credential says it is.
 func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	switch palyra.Surface(req.GetDoor()) {
 	case "", palyra.SurfaceAPI, palyra.SurfaceCLI, palyra.SurfaceMCP, palyra.SurfaceHook:
@@ -132,13 +132,11 @@ func proposal(c rpc.Caller, req *v1.CallToolRequest) (palyra.Proposal, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	p := palyra.Proposal{
-		Key: req.GetKey(), Principal: c.Principal, Owner: c.Owner, PeerUID: c.PeerUID, Surface: c.Door(palyra.Surface(req.GetDoor())),
-		Session: palyra.SessionID(req.GetSession()), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
-		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(), Within: c.Within,
-		Parent: c.Room, Room: c.Room, Line: c.Line, Origin: c.Origin, Credential: c.CredentialID, Scopes: c.Scopes,
-	}
-	return p, nil
+	return palyra.Proposal{
+		Proposer: c.Proposer(palyra.Surface(req.GetDoor()), palyra.SessionID(req.GetSession())),
+		Key:      req.GetKey(), Workspace: req.GetWorkspace(), Tool: req.GetTool(), Arguments: args,
+		NoWait: req.GetNoWait(), TimeoutMS: req.GetTimeoutMs(),
+	}, nil
 }
 
 // Bounds on what feeds a call.

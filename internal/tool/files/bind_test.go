@@ -34,7 +34,7 @@ func (b *box) launch(name string, a args, meddle, then func()) palyra.Result {
 	digest, err := plan.Digest()
 	b.ok(err)
 	c := &palyra.Call{
-		ID: "C", Proposal: palyra.Proposal{Session: b.session, Tool: plan.Tool, Workspace: b.dir}, Plan: plan, Digest: digest,
+		ID: "C", Proposal: palyra.Proposal{Proposer: palyra.Proposer{Session: b.session}, Tool: plan.Tool, Workspace: b.dir}, Plan: plan, Digest: digest,
 		Verdict: palyra.Verdict{Effect: palyra.Allow},
 	}
 	grant, err := palyra.NewGrant("G", c, time.Now())
