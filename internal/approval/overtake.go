@@ -33,7 +33,7 @@ func (d *Desk) overtake(tx *store.Tx, l leaseRow, dec palyra.Decision, m moment)
 			continue
 		}
 		err = d.settle(tx, r, palyra.Decision{
-			Answer: palyra.AnswerError, Reason: "covered by grant " + string(l.ID), Lease: l.ID, By: bySystem, Method: palyra.MethodSystem, At: m.time(),
+			Answer: palyra.AnswerError, Reason: "covered by lease " + string(l.ID), Lease: l.ID, By: bySystem, Method: palyra.MethodSystem, At: m.time(),
 		})
 		if err != nil {
 			return err
@@ -65,5 +65,5 @@ func (d *Desk) overtaken(tx *store.Tx, c *palyra.Call) error {
 	if err != nil || !ok {
 		return err
 	}
-	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "grant %s covers this plan already", dec.Lease)
+	return palyra.Errorf(palyra.Conflict, palyra.ReasonExists, "lease %s covers this plan already", dec.Lease)
 }

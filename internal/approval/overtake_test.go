@@ -43,7 +43,7 @@ func TestALeaseOvertakesOpenQuestions(t *testing.T) {
 	before := len(w.kinds())
 	lease := w.decide(a, palyra.AnswerAllow, scoped(palyra.ScopeSession), widened(palyra.WidenWorkspace)).Decision.Lease
 	for range 2 {
-		if d := <-woken; !d.Overtaken() || d.Lease != lease || len(d.Votes) != 0 || d.By != bySystem || d.Reason != "covered by grant "+string(lease) {
+		if d := <-woken; !d.Overtaken() || d.Lease != lease || len(d.Votes) != 0 || d.By != bySystem || d.Reason != "covered by lease "+string(lease) {
 			t.Errorf("a waiter is told %+v", d)
 		}
 	}

@@ -24,14 +24,14 @@ type Caller struct {
 	Evidence  palyra.Signature
 }
 
-// Check reads a bundle, runs its tests and says what would be lost.
+// Check reads a bundle, runs its tests and says which powers owners would lose.
 func (d *Bundles) Check(ctx context.Context, files map[string]string) (wire.PolicyCheck, error) {
 	_, check, _, err := d.examine(ctx, files)
 	return check, err
 }
 
-// examine reads a bundle, runs its tests and looks for what would be lost. The
-// bundle is nil when it is not good.
+// examine reads a bundle, runs its tests and looks for powers that owners would lose. The bundle is nil when
+// it is not good.
 func (d *Bundles) examine(ctx context.Context, files map[string]string) (*policy.Bundle, wire.PolicyCheck, []inforce.Loss, error) {
 	b, report := readWithin(ctx, files)
 	if err := context.Cause(ctx); err != nil {
@@ -74,7 +74,7 @@ func readWithin(ctx context.Context, files map[string]string) (*policy.Bundle, p
 	return policy.CheckWithin(ctx, files)
 }
 
-// givenUp is the answer to somebody who did not wait for it.
+// givenUp is the answer to a caller who did not wait for it.
 func givenUp(cause error) error {
 	return palyra.Errorf(palyra.Expired, palyra.ReasonCancelled, "policy bundle: not examined to its end, since whoever asked gave up").
 		WithRemedy("ask again and wait longer; the policies in force stay as they are").WithCause(cause)
@@ -104,7 +104,7 @@ func problemWords(list []policy.Problem) []wire.PolicyProblem {
 func (d *Bundles) Apply(ctx context.Context, who Caller, files map[string]string, force bool) (wire.PolicyCheck, wire.Activation, error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	if err := context.Cause(ctx); err != nil { // whoever waited for the one before
+	if err := context.Cause(ctx); err != nil { // the caller may have left while an earlier change held the lock
 		return wire.PolicyCheck{}, wire.Activation{}, givenUp(err)
 	}
 	author, err := d.author(ctx, who)
@@ -113,10 +113,10 @@ func (d *Bundles) Apply(ctx context.Context, who Caller, files map[string]string
 	}
 	b, check, lost, err := d.examine(ctx, files)
 	if err == nil && b == nil {
-		err = notGood(check)
+		err = bundleRefusal(check)
 	}
 	if err == nil {
-		err = d.bearable(ctx, b, who, lost, force)
+		err = d.refuseLoss(ctx, b, who, lost, force)
 	}
 	if err != nil {
 		return check, wire.Activation{}, err
@@ -129,7 +129,7 @@ func (d *Bundles) Apply(ctx context.Context, who Caller, files map[string]string
 	return check, activationWords(a, true), nil
 }
 
-// Rollback puts earlier policies back into force: those with the digest, or those before.
+// Rollback puts earlier policies back into force: those with the digest, or the ones before the present.
 func (d *Bundles) Rollback(ctx context.Context, who Caller, digest palyra.Digest, force bool) (wire.Activation, error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -154,7 +154,7 @@ func (d *Bundles) Rollback(ctx context.Context, who Caller, digest palyra.Digest
 	}
 	lost, err := d.lostPowers(ctx, b)
 	if err == nil {
-		err = d.bearable(ctx, b, who, lost, force)
+		err = d.refuseLoss(ctx, b, who, lost, force)
 	}
 	if err != nil {
 		return wire.Activation{}, err
@@ -181,7 +181,7 @@ func activationWords(a inforce.Activation, inForce bool) wire.Activation {
 	return wire.Activation{Number: a.Number, Bundle: a.Bundle, Snapshot: a.Snapshot, By: a.By, At: a.At, InForce: inForce}
 }
 
-// author is who answers, if the policies in force let them change policy.
+// author is the caller as the author of a change, if the policies in force let them change policy.
 func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error) {
 	if !who.Signed {
 		return inforce.Author{}, palyra.Errorf(palyra.Denied, palyra.ReasonSignatureRequired, "a change of policy must be signed")
@@ -201,8 +201,8 @@ func (d *Bundles) author(ctx context.Context, who Caller) (inforce.Author, error
 	return inforce.Author{By: by, Signature: &sig}, err
 }
 
-// maxEvidence bounds a signature as it is kept: what the journal holds in one
-// line is bounded, and a longer one would stand there as a digest only.
+// maxEvidence bounds a signature that is kept: a line of the journal is bounded, and a longer one would stand
+// there as a digest only.
 const maxEvidence = 48 << 10
 
 // abridged is a signature with the digests of the bundle's texts in place of
@@ -229,8 +229,8 @@ func abridged(sig palyra.Signature) (palyra.Signature, error) {
 	return sig, nil
 }
 
-// notGood is the refusal of a bundle.
-func notGood(c wire.PolicyCheck) error {
+// bundleRefusal is the refusal of a bundle.
+func bundleRefusal(c wire.PolicyCheck) error {
 	const most = 10
 	var lines []string
 	for _, p := range c.Problems {
@@ -248,24 +248,24 @@ func notGood(c wire.PolicyCheck) error {
 		WithRemedy("correct it; 'palyra policy check DIR' lists everything, and the policies in force stay as they are")
 }
 
-// WayBack is what leads out of policies that let nobody change them. It needs the
-// state in hand and no say in the policies.
+// WayBack are the commands that lead out of policies which let nobody change them. They need the state's
+// files and no permission of a policy.
 const WayBack = "palyra down; palyra policy rollback --offline; palyra up --detach"
 
-// bearable refuses what would be lost, to all owners or to who applies it, unless
-// that is meant.
-func (d *Bundles) bearable(ctx context.Context, b *policy.Bundle, who Caller, lost []inforce.Loss, force bool) (err error) {
+// refuseLoss refuses a bundle under which all owners, or the caller, would lose a power, unless force says
+// that this is meant.
+func (d *Bundles) refuseLoss(ctx context.Context, b *policy.Bundle, who Caller, lost []inforce.Loss, force bool) (err error) {
 	if len(lost) == 0 {
 		lost, err = inforce.LockedOut(ctx, d.Judging(b), who.Principal, who.Role)
 	}
 	if err != nil {
 		return err
 	}
-	return bearable(lost, force)
+	return refuseLoss(lost, force)
 }
 
-// bearable refuses what would be lost, unless that is meant.
-func bearable(lost []inforce.Loss, force bool) error {
+// refuseLoss refuses losses, unless force says that they are meant.
+func refuseLoss(lost []inforce.Loss, force bool) error {
 	if len(lost) == 0 || force {
 		return nil
 	}

@@ -1,10 +1,9 @@
-// Package bundle puts policies into force: the preset, a directory, what a person
-// applies or rolls back to, and the policies that workspaces have of their own.
+// Package bundle puts policies into force: the preset, a directory, a bundle that a person applies or rolls
+// back to, and the policies that workspaces have of their own.
 //
-// Promises: a bundle is examined whole, with its tests, before it is in force; it is
-// kept and on record before the first verdict is made with it; one under which no
-// owner could change policy any more is refused unless that is meant, and Offline is
-// the way back from it.
+// Promises: a bundle is examined whole, with its tests, before it is in force; it is kept and on record
+// before the first verdict is made with it; one under which no owner could change policy any more is refused
+// unless that is meant, and Offline is the way back from it.
 package bundle
 
 import (
@@ -26,9 +25,9 @@ import (
 type Config struct {
 	DB      *store.DB
 	Journal *journal.Journal
-	Judging func(*policy.Bundle) policy.Config           // what an engine judges with
+	Judging func(*policy.Bundle) policy.Config           // the configuration of an engine that judges with the bundle
 	Users   func(context.Context) ([]palyra.User, error) // everybody that the access registry knows
-	Trouble func(error)                                  // hears what is wrong with the directory, nil when nothing is; nil: nobody does
+	Trouble func(error)                                  // hears of problems of the directory, and nil when they are over; nil: nobody hears
 	Preset  string                                       // in force where nobody chose
 	Dir     string                                       // a directory of policies; empty: none
 	Now     func() time.Time
@@ -43,8 +42,8 @@ type Bundles struct {
 	changing sync.Mutex // held while another bundle comes into force
 }
 
-// Engine returns what judges by the policies in force. It stays the same when others
-// come into force.
+// Engine returns the engine that judges by the policies in force. It stays the same when others come into
+// force.
 func (d *Bundles) Engine() *policy.Engine { return d.engine }
 
 // Snapshot returns a kept configuration.
@@ -52,11 +51,11 @@ func (d *Bundles) Snapshot(ctx context.Context, digest palyra.Digest) (palyra.Sn
 	return d.kept.Get(ctx, digest)
 }
 
-// Who answers for an activation that no person signed.
+// Authors of activations that no person signed.
 const (
 	byDaemon  palyra.Principal = "system:daemon"  // a preset, or another configuration under the same bundle
 	byConfig  palyra.Principal = "system:config"  // the configured directory
-	byOffline palyra.Principal = "system:offline" // somebody with the state in hand and no daemon
+	byOffline palyra.Principal = "system:offline" // somebody with access to the state's files, while no daemon runs
 )
 
 // open returns Bundles without an engine, on a table that the journal agrees with.
@@ -90,7 +89,7 @@ func Open(ctx context.Context, c Config) (*Bundles, error) {
 	}
 	if err := d.Load(ctx); err != nil {
 		if !chosen {
-			return nil, err // what was meant to judge never did: another answer would be a guess
+			return nil, err // the chosen policies cannot be read: other ones would be a guess
 		}
 		d.Log.Warn("the policy directory is not in force; the policies in force stay", "error", err)
 	}
@@ -124,9 +123,8 @@ func (d *Bundles) chosenBundle(ctx context.Context) (b *policy.Bundle, chosen bo
 	return b, true, nil
 }
 
-// checkActivations holds the table of what was in force against the journal,
-// which is signed: a row that somebody wrote or took away past the daemon chooses
-// no policies.
+// checkActivations holds the table of activations against the journal, which is signed: a row that somebody
+// wrote or removed past the daemon must not choose policies.
 func (d *Bundles) checkActivations(ctx context.Context) error {
 	rows, err := d.kept.History(ctx, 0)
 	if err != nil {
@@ -188,7 +186,7 @@ func (d *Bundles) Name() string {
 // Whoever calls it holds changing.
 func (d *Bundles) put(ctx context.Context, b *policy.Bundle, a inforce.Author) (inforce.Activation, error) {
 	c := d.Judging(b)
-	trial, err := policy.New(c) // what this one takes, the real one takes
+	trial, err := policy.New(c) // a trial engine, so that the real one cannot refuse the bundle
 	if err != nil {
 		return inforce.Activation{}, err
 	}
@@ -199,8 +197,8 @@ func (d *Bundles) put(ctx context.Context, b *policy.Bundle, a inforce.Author) (
 	return done, d.engine.Swap(c)
 }
 
-// owners are the people whose say must not be lost: those who are bound to no
-// workspaces, since others change no policy.
+// owners are the people whose powers must not be lost: those who are bound to no workspaces, since others
+// cannot change policy.
 func (d *Bundles) owners(ctx context.Context) ([]palyra.Principal, error) {
 	all, err := d.Users(ctx)
 	var out []palyra.Principal

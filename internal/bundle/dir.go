@@ -12,9 +12,8 @@ import (
 	"palyra/internal/policy/inforce"
 )
 
-// Follow reads the policy directory again on each SIGHUP until ctx ends.
-// Without a directory there is nothing to read, and the signal says so: who asks for
-// policies to be read again must not end the gate by it.
+// Follow reads the policy directory again on each SIGHUP until ctx ends. Without a directory the signal only
+// logs that there is nothing to read: asking for a reload must not end the daemon.
 func (d *Bundles) Follow(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -35,10 +34,9 @@ func (d *Bundles) Follow(ctx context.Context) error {
 	}
 }
 
-// Load puts the configured directory into force when its content is
-// another than when it was last put into force: what a person applied or rolled
-// back since then holds until the directory says something new. What is wrong
-// with it is also in the status.
+// Load puts the configured directory into force when its content differs from the one last put into force: a
+// bundle that a person applied or rolled back to since then holds until the directory changes. Problems of
+// the directory are also in the status.
 func (d *Bundles) Load(ctx context.Context) (err error) {
 	dir := d.Dir
 	if dir == "" {
@@ -57,10 +55,10 @@ func (d *Bundles) Load(ctx context.Context) (err error) {
 	defer d.changing.Unlock()
 	b, check, lost, err := d.examine(ctx, files)
 	if err == nil && b == nil {
-		err = notGood(check)
+		err = bundleRefusal(check)
 	}
 	if err == nil {
-		err = bearable(lost, false)
+		err = refuseLoss(lost, false)
 	}
 	if err != nil {
 		return err
@@ -75,8 +73,8 @@ func (d *Bundles) Load(ctx context.Context) (err error) {
 	return err
 }
 
-// readPolicyDir reads a directory that nobody but its owner, us or root, can
-// have written: whoever can write there decides what agents may do.
+// readPolicyDir reads a directory that only its owner, us or root, can have written: whoever can write there
+// decides what agents may do.
 func readPolicyDir(ctx context.Context, dir string) (map[string]string, error) {
 	files, err := settledFiles(ctx, dir)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 // Previous asks Offline for the policies before the present ones.
 const Previous = "previous"
 
-// Offline puts earlier policies back into force on a state that no daemon runs on:
-// those before the present ones, those with a digest, or a preset. It needs nobody's
-// say in the policies, since those may let nobody in; whoever has the state in hand
-// has that. The journal says that it was done this way.
+// Offline puts earlier policies back into force on a state that no daemon runs on: those before the present
+// ones, those with a digest, or a preset. It needs no permission of the policies, since those may let nobody
+// in; whoever can write the state could change them anyway. The journal says that it was done this way.
 func Offline(ctx context.Context, c Config, to string) (wire.Activation, error) {
 	d, err := open(ctx, c)
 	if err != nil {
@@ -33,7 +32,7 @@ func Offline(ctx context.Context, c Config, to string) (wire.Activation, error) 
 	return activationWords(done, true), err
 }
 
-// previousBundle finds what to go back to.
+// previousBundle finds the bundle to go back to.
 func (d *Bundles) previousBundle(ctx context.Context, to string) (*policy.Bundle, error) {
 	digest := palyra.Digest(to)
 	switch {

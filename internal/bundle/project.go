@@ -27,17 +27,16 @@ type Projects struct {
 	known map[string]*policy.Bundle
 }
 
-// Of returns the policies of a workspace; nil when it has none. Where the workspace
-// lies in registered ones, theirs count as well, and those of every directory
-// between: whoever names a directory further down is held to them all the same. So
-// is whoever names one further up: those of the places below that a call works in
-// count too, with the directories on the way.
+// Of returns the policies of a workspace; nil when it has none. Where the workspace lies in registered ones,
+// their policies count as well, and those of every directory between: a call that names a directory further
+// down is held to them all the same. So is a call that names one further up: the policies of the places below
+// that it works in count too, with the directories on the way.
 func (p *Projects) Of(workspace string, places ...string) (*policy.Bundle, error) {
 	own, err := p.policiesAround(workspace)
 	if err != nil {
 		return nil, err
 	}
-	inner, err := below(workspace, places)
+	inner, err := dirsBelow(workspace, places)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +61,9 @@ func MayHave(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
 
-// below are the directories that may have policies between a workspace and places in
-// it, without the workspace itself, in order.
-func below(workspace string, places []string) ([]string, error) {
+// dirsBelow are the directories that may have policies between a workspace and places in it, without the
+// workspace itself, in order.
+func dirsBelow(workspace string, places []string) ([]string, error) {
 	seen := map[string]bool{}
 	var out []string
 	for _, place := range places {
@@ -168,13 +167,13 @@ func (p *Projects) At(dir string) (*policy.Bundle, error) {
 func projectRoot(workspace string) (*os.Root, error) {
 	root, err := os.OpenRoot(workspace)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the plan says what is to be said of that
+		return nil, nil // the plan reports that problem itself
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	for part := policy.ProjectDir; part != "."; part = filepath.Dir(part) { // what a link leads to is not sealed
+	for part := policy.ProjectDir; part != "."; part = filepath.Dir(part) { // a link's target is not sealed
 		if info, err := root.Lstat(part); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return nil, palyra.Errorf(palyra.Denied, palyra.ReasonConfig, "%s of the workspace is a link", part).WithRemedy("put the directory itself there")
 		}
@@ -186,8 +185,8 @@ func projectRoot(workspace string) (*os.Root, error) {
 	return dir, err
 }
 
-// projectFS is that directory. Whoever works in the workspace could put a pipe
-// there, which is not waited for.
+// projectFS is the directory with a workspace's policies. It never waits for a pipe, which anybody who works
+// in the workspace could put there.
 type projectFS struct{ root *os.Root }
 
 // Open implements fs.FS.

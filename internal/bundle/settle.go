@@ -11,9 +11,8 @@ import (
 	"palyra/internal/policy"
 )
 
-// A directory of policies is written file by file, and half of the new ones with
-// half of the old say what nobody meant. It is read once nothing in it has changed
-// for a while.
+// A directory of policies is written file by file, and half of the new ones with half of the old make
+// policies that nobody meant. It is read once nothing in it has changed for a while.
 const (
 	dirQuiet    = 100 * time.Millisecond
 	dirPatience = 5 * time.Second
@@ -37,12 +36,12 @@ func settledFiles(ctx context.Context, dir string) (map[string]string, error) {
 
 var errRestless = errors.New("it keeps changing")
 
-// quietFiles reads the directory after a while in which it must not have changed,
-// and reports whether it did not, until after it was read.
+// quietFiles reads the directory after a while in which it must not change, and reports whether it stayed the
+// same until the reading was over.
 func quietFiles(ctx context.Context, dir string) (map[string]string, bool, error) {
-	root, err := os.OpenRoot(dir) // one directory, whatever takes its name meanwhile
+	root, err := os.OpenRoot(dir) // one directory, even if another takes its name meanwhile
 	if err != nil {
-		files, err := policy.Read(os.DirFS(dir)) // says what people know it by
+		files, err := policy.Read(os.DirFS(dir)) // its errors name the path that people know
 		return files, false, err
 	}
 	defer func() { _ = root.Close() }()
@@ -58,7 +57,7 @@ func quietFiles(ctx context.Context, dir string) (map[string]string, bool, error
 	files, err := policy.Read(root.FS())
 	if err != nil {
 		after, failed := listed(root.FS())
-		if failed != nil || !before.same(after) { // a file went away while it was opened
+		if failed != nil || !before.equal(after) { // a file went away while it was opened
 			return nil, false, nil
 		}
 		return nil, false, err
@@ -68,10 +67,10 @@ func quietFiles(ctx context.Context, dir string) (map[string]string, bool, error
 		return nil, false, err
 	}
 	now, err := os.Stat(dir)
-	return files, err == nil && os.SameFile(now, after["."]) && before.same(after), err
+	return files, err == nil && os.SameFile(now, after["."]) && before.equal(after), err
 }
 
-// listing is what a directory and its tests look like from outside.
+// listing is a directory and its tests as their metadata shows them.
 type listing map[string]fs.FileInfo
 
 func listed(fsys fs.FS) (listing, error) {
@@ -87,7 +86,7 @@ func listed(fsys fs.FS) (listing, error) {
 		l[dir] = info
 		entries, err := fs.ReadDir(fsys, dir)
 		if err != nil {
-			continue // which is told when it is read
+			continue // reading the file reports its problem
 		}
 		for _, e := range entries {
 			if info, err := e.Info(); err == nil {
@@ -98,8 +97,8 @@ func listed(fsys fs.FS) (listing, error) {
 	return l, nil
 }
 
-// same reports whether nothing was written, added, taken away or replaced.
-func (l listing) same(other listing) bool {
+// equal reports whether no file was written, added, taken away or replaced.
+func (l listing) equal(other listing) bool {
 	if len(l) != len(other) {
 		return false
 	}

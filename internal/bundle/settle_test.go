@@ -74,7 +74,7 @@ func TestListingsDiffer(t *testing.T) {
 	}
 	put("a.cedar", "1")
 	first := look()
-	if !first.same(look()) {
+	if !first.equal(look()) {
 		t.Error("it did not change")
 	}
 	info, err := os.Stat(file)
@@ -85,13 +85,13 @@ func TestListingsDiffer(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "b.cedar"), info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	if first.same(look()) {
+	if first.equal(look()) {
 		t.Error("there is one more")
 	}
 	if err := os.Rename(filepath.Join(dir, "b.cedar"), file); err != nil {
 		t.Fatal(err)
 	}
-	if second := look(); first.same(second) || len(first) != len(second) {
+	if second := look(); first.equal(second) || len(first) != len(second) {
 		t.Error("there is another")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "tests"), 0o700); err != nil {
@@ -99,7 +99,7 @@ func TestListingsDiffer(t *testing.T) {
 	}
 	third := look()
 	put("tests/a.yaml", "")
-	if third.same(look()) {
+	if third.equal(look()) {
 		t.Error("there is a test more")
 	}
 }

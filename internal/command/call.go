@@ -25,7 +25,7 @@ type invocation struct {
 
 // apply reads the words after a program, or after a subcommand of one.
 func (c *invocation) apply(s *spec, args []word) {
-	if c.exact(s, args) || c.module(s, args) {
+	if c.describesItself(s, args) || c.module(s, args) {
 		return
 	}
 	if s.Bare != "" && len(args) == 0 {
@@ -46,14 +46,14 @@ func (c *invocation) apply(s *spec, args []word) {
 		c.place(before)
 		c.subcommand(s)
 	default:
-		c.effect(c.looking(s))
+		c.effect(c.readOnlySpec(s))
 		c.checkOperands(s)
 		c.place(before)
 	}
 }
 
-// looking is the program as it is when its options make it only look.
-func (c *invocation) looking(s *spec) *spec {
+// readOnlySpec is the program's spec when its options make it only look.
+func (c *invocation) readOnlySpec(s *spec) *spec {
 	if s.Look == nil {
 		return s
 	}
@@ -75,9 +75,9 @@ func (c *invocation) looking(s *spec) *spec {
 	return &other
 }
 
-// exact tells of the few words that make any program just say something about
+// describesItself reports whether the few words are there that make any program only say something about
 // itself.
-func (c *invocation) exact(s *spec, args []word) bool {
+func (c *invocation) describesItself(s *spec, args []word) bool {
 	if len(args) != 1 || !args[0].fixed() || !slices.Contains(s.Exact, args[0].text) {
 		return false
 	}
@@ -87,7 +87,7 @@ func (c *invocation) exact(s *spec, args []word) bool {
 
 // module handles python -m NAME, which runs another program that is known.
 func (c *invocation) module(s *spec, args []word) bool {
-	if len(s.Modules) == 0 || len(args) < 2 || args[0] != plain("-m") || !args[1].fixed() {
+	if len(s.Modules) == 0 || len(args) < 2 || args[0] != literalWord("-m") || !args[1].fixed() {
 		return false
 	}
 	if !slices.Contains(s.Modules, args[1].text) {
@@ -97,7 +97,7 @@ func (c *invocation) module(s *spec, args []word) bool {
 	return true
 }
 
-// effect notes what the program does whatever its words are.
+// effect notes what the program does under any words.
 func (c *invocation) effect(s *spec) {
 	if s.Code {
 		c.code = true
@@ -131,7 +131,7 @@ func meaning(c palyra.CommandClass) string {
 		return "cannot be taken back, or reaches beyond this machine"
 	case palyra.CommandUnknown:
 	}
-	return "what it does is not told by its words"
+	return "its words do not tell what it does"
 }
 
 // subcommand reads the words after a subcommand by its own table.
@@ -150,11 +150,11 @@ func (c *invocation) subcommand(s *spec) {
 	next.apply(sub, c.operands[1:])
 }
 
-// place anchors the paths that options gave. A build that leaves the workspace
-// is not the workspace's own any more.
+// place anchors the paths that options gave. A build that leaves the workspace is no longer the workspace's
+// own.
 func (c *invocation) place(before int) {
 	for _, w := range c.reads {
-		c.look(w, c.at)
+		c.noteRead(w, c.at)
 	}
 	for _, w := range c.outputs {
 		c.write(w)
@@ -163,46 +163,46 @@ func (c *invocation) place(before int) {
 		c.doubt(c.name + " is given something outside the workspace")
 	}
 	if c.build && c.at.inRepository() {
-		c.doubt(c.name + " builds what is not the work")
+		c.doubt(c.name + " builds inside a repository's own files")
 	}
 }
 
-// products are the endings of what builds and tests leave behind.
+// products are the endings of files that builds and tests leave behind.
 var products = []string{"", ".out", ".prof", ".test", ".cov", ".exe", ".so", ".a", ".o", ".wasm", ".bin", ".trace"}
 
-// product reports whether a file that a build is told to write has the name of one:
-// whatever else has that name is the work, and goes with it.
-func product(name string) bool {
+// isProductName reports whether a file that a build is told to write has the name of a product. Any other
+// name may be a source file, which the build would overwrite.
+func isProductName(name string) bool {
 	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
-	return slices.Contains(products, strings.ToLower(path.Ext(base))) && !work(base)
+	return slices.Contains(products, strings.ToLower(path.Ext(base))) && !isWorkName(base)
 }
 
-// works are names without an ending that build tools and git look for.
-var works = []string{
+// workNames are names without an ending that build tools and git look for.
+var workNames = []string{
 	"configure", "gradlew", "mvnw", "bootstrap", "autogen", "wscript", "sconstruct", "sconscript", "waf", "dune", "pants",
 	"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
 	"pre-rebase", "post-checkout", "post-merge", "pre-push", "post-rewrite", "reference-transaction", "fsmonitor-watchman", "post-index-change",
 }
 
-// work tells of names without an ending that people give to what they wrote:
-// Makefile, LICENSE, gradlew.
-func work(base string) bool {
+// isWorkName reports whether a name without an ending is one that people give to their own files: Makefile,
+// LICENSE, gradlew.
+func isWorkName(base string) bool {
 	low := strings.ToLower(base)
 	shouted := len(base) > 2 && strings.ToUpper(base) == base && low != base
-	return path.Ext(base) == "" && (shouted || strings.HasSuffix(low, "file") || slices.Contains(works, low))
+	return path.Ext(base) == "" && (shouted || strings.HasSuffix(low, "file") || slices.Contains(workNames, low))
 }
 
 // write notes a file that is written.
 func (c *invocation) write(w word) {
 	if !w.fixed() {
-		c.doubt("a file that is written is not named")
+		c.doubt("the command writes a file that it does not name")
 		return
 	}
-	if neutral(w.text) && w.text != "-" { // to most that is a file of this name
+	if standsForNoFile(w.text) && w.text != "-" { // to most that is a file of this name
 		return
 	}
-	p := c.locate(w, c.at)
-	if !c.build || p.hidden || !product(w.text) {
+	p := c.noteWritten(w, c.at)
+	if !c.build || p.hidden || !isProductName(w.text) {
 		c.raise(palyra.CommandWrite, c.name+" writes "+w.text)
 	}
 	if p.device && !p.scratch {

@@ -1,18 +1,16 @@
-// Package command reads what a command would do from its words alone: which
-// programs run, through which wrappers and shells, whether words can make them run
-// other code, which paths lead out of the workspace, and what class that makes it.
+// Package command reads what a command would do from its words alone: which programs run, through which
+// wrappers and shells, whether words can make them run other code, which paths lead out of the workspace, and
+// what class that makes it.
 //
-// What programs and their options mean stands in internal/program, with the manual it
-// was read from. A command starts as unknown, and only one of which every word is
-// in the tables gets a better class: an option that is not there, an abbreviation
-// of one, a word that is made while a shell runs, a program of another place than
-// the system's – each leaves it unknown, with RunsCode set. What is destructive
-// stays destructive, understood or not.
+// The meaning of programs and their options stands in internal/program, with the manual it was read from. A
+// command starts as unknown, and gets a better class only when every word is in the tables: an option that is
+// not there, an abbreviation of one, a word that is made while a shell runs, a program of another place than
+// the system's – each leaves it unknown, with RunsCode set. A destructive command stays destructive,
+// understood or not.
 //
-// The package runs nothing, opens no file and keeps no state. It therefore sees no
-// symbolic links, no aliases and no configuration: what a program is told by its
-// files (a git configuration, a Makefile) is the sandbox's matter. Nothing that
-// confines a run may rely on what is said here.
+// The package runs nothing, opens no file and keeps no state. It therefore sees no symbolic links, no aliases
+// and no configuration: what a program is told by its files (a git configuration, a Makefile) is the
+// sandbox's matter. Nothing that confines a run may rely on what this package says.
 //
 // Its words are those of docs/words.md.
 package command
@@ -27,7 +25,7 @@ import (
 	"palyra"
 )
 
-// Limits of what is looked at. What is larger is unknown.
+// Limits of the analysis. A larger command is unknown.
 const (
 	maxArgvBytes = 256 << 10
 	maxWords     = 4096
@@ -57,16 +55,15 @@ func Analyse(in Input) palyra.Command {
 	return r.result()
 }
 
-// Of tells what a plan's program would do. The file that runs must be the one the
-// first word speaks of, and not one that the workspace brought or the call could
-// write.
+// Of tells what a plan's program would do. The file that runs must be the one that the first word names, and
+// must not come from the workspace or be writable by the call.
 func Of(p palyra.Plan) palyra.Command {
 	if len(p.Argv) == 0 {
 		return Analyse(Input{})
 	}
-	dirs := searched(p)
-	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs, func(dir string) bool { return anybodys(p.Workspace.Path, dir) })}
-	r.surroundings(p.Arguments)
+	dirs := searchDirs(p)
+	r := &reading{tables: shipped(), ownPath: slices.ContainsFunc(dirs, func(dir string) bool { return writableByOthers(p.Workspace.Path, dir) })}
+	r.checkVariables(p.Arguments)
 	if p.Terminal {
 		r.doubt("on a terminal programs start others, such as pagers, and take orders")
 	}
@@ -77,9 +74,9 @@ func Of(p palyra.Plan) palyra.Command {
 	return r.result()
 }
 
-// surroundings looks at the variables that a call asks for, as at those in front
-// of a command. Those of a profile are an operator's own and not among them.
-func (r *reading) surroundings(arguments json.RawMessage) {
+// checkVariables looks at the variables that a call asks for, as at those in front of a command. Those of a
+// profile are an operator's own and not among them.
+func (r *reading) checkVariables(arguments json.RawMessage) {
 	if len(arguments) == 0 {
 		return
 	}
@@ -94,8 +91,8 @@ func (r *reading) surroundings(arguments json.RawMessage) {
 	}
 }
 
-// searched are the directories where the run looks programs up.
-func searched(p palyra.Plan) []string {
+// searchDirs are the directories where the run looks programs up.
+func searchDirs(p palyra.Plan) []string {
 	for _, v := range p.Env {
 		if v.Name == "PATH" {
 			return strings.Split(v.Value, ":")
@@ -104,8 +101,8 @@ func searched(p palyra.Plan) []string {
 	return nil
 }
 
-// anybodys tells of directories that the workspace or anybody else fills.
-func anybodys(workspace, dir string) bool {
+// writableByOthers reports whether a directory is one that the workspace or any user can put files into.
+func writableByOthers(workspace, dir string) bool {
 	clean := path.Clean(dir)
 	return !path.IsAbs(dir) || anchors(workspace, clean) || scratch(clean)
 }
@@ -126,14 +123,14 @@ func (r *reading) read(in Input, exe *palyra.Executable) {
 	}
 	words := make([]word, len(in.Argv))
 	for i, a := range in.Argv {
-		words[i] = plain(strings.ToValidUTF8(a, "\uFFFD"))
+		words[i] = literalWord(strings.ToValidUTF8(a, "\uFFFD"))
 		if words[i].text != a || strings.ContainsRune(a, 0) {
-			r.doubt("a word is no text")
+			r.doubt("a word is not valid text")
 		}
 	}
 	if exe != nil {
 		r.executable(in.Argv[0], exe, at)
-		words[0] = plain(path.Base(words[0].text))
+		words[0] = literalWord(path.Base(words[0].text))
 	}
 	r.command(words, at, 0)
 }
@@ -155,7 +152,7 @@ func (r *reading) executable(called string, exe *palyra.Executable, at scope) {
 		r.doubt("the program's file is not known")
 	case exe.Sealed:
 		r.doubt("the call could change the program's file")
-	case anybodys(at.workspace, exe.Path):
+	case writableByOthers(at.workspace, exe.Path):
 		r.doubt("the program is one of the workspace or of a temporary directory")
 	case name != file && !r.tables.standsFor(name, file):
 		r.doubt(name + " is really " + file)

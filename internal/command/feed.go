@@ -7,15 +7,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// feeder reports whether a pipe brings names of files that a program found below the
-// paths of its own words, and nothing else: find, fd and git ls-files print those,
-// unless they are told to print another text; sort, head and tail pass some of them on.
-func feeder(s *syntax.Stmt) bool {
+// printsFoundNames reports whether a pipe brings nothing but names of files that a program found below the
+// paths of its own words: find, fd and git ls-files print those, unless they are told to print another text;
+// sort, head and tail pass some of them on.
+func printsFoundNames(s *syntax.Stmt) bool {
 	if s == nil || s.Background || s.Coprocess || s.Disown || s.Negated || len(s.Redirs) > 0 && !onlyOut(s.Redirs) {
 		return false
 	}
 	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok {
-		return b.Op == syntax.Pipe && feeder(b.X) && passes(b.Y)
+		return b.Op == syntax.Pipe && printsFoundNames(b.X) && passesLinesOn(b.Y)
 	}
 	words, ok := fixedWords(s)
 	if !ok {
@@ -36,8 +36,8 @@ func feeder(s *syntax.Stmt) bool {
 	return false
 }
 
-// passes reports whether a program passes lines on as they are.
-func passes(s *syntax.Stmt) bool {
+// passesLinesOn reports whether a program passes lines on as they are.
+func passesLinesOn(s *syntax.Stmt) bool {
 	if s == nil || s.Negated || len(s.Redirs) > 0 {
 		return false
 	}
@@ -70,19 +70,19 @@ func fixedWords(s *syntax.Stmt) ([]string, bool) {
 	return out, true
 }
 
-// pipe looks at both ends of a pipe. Whoever adds words that it reads is told when they
-// are names of files that the other end found.
+// pipe looks at both ends of a pipe. A reading end that adds its input to its words is told when that input
+// is names of files that the other end found.
 func (l *line) pipe(c *syntax.BinaryCmd) {
 	l.stmt(c.X)
-	if words, ok := fixedWords(c.Y); ok && words[0] == "xargs" && onlyOut(c.Y.Redirs) && feeder(c.X) {
+	if words, ok := fixedWords(c.Y); ok && words[0] == "xargs" && onlyOut(c.Y.Redirs) && printsFoundNames(c.X) {
 		l.fed = true
 	}
 	l.stmt(c.Y)
 	l.fed = false
 }
 
-// fedHarmlessly reports whether a program only adds names of files to the words of
-// another to which no word can do harm.
+// fedHarmlessly reports whether a program only adds names of files to the words of another program that no
+// word can make do harm.
 func (c *invocation) fedHarmlessly(s *spec) bool {
 	if !c.fed || len(c.operands) == 0 || !c.operands[0].fixed() {
 		return false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fetcher is a program, or a subcommand of git, that goes where operands of it say.
+// fetcher is a program, or a subcommand of git, that connects to the places that its operands name.
 type fetcher struct {
 	flags  string // options without a value; letters stand alone or in clusters
 	values string // options whose value is the rest of the cluster or the next word
@@ -75,7 +75,7 @@ var fetchers = map[string]fetcher{
 	},
 }
 
-// repositories are the words that a program certainly goes to.
+// repositories are the words that name a place which a program certainly connects to.
 func repositories(name string, args []word) []word {
 	if name == "git" {
 		name, args = gitCommand(args)
@@ -107,9 +107,9 @@ func gitCommand(args []word) (name string, rest []word) {
 	return name, rest
 }
 
-// operands are the words that are neither options nor their values, and those of curl's
-// --url. With early the first of them ends the options. It is not ok where a word may be
-// either: one that a shell makes, or an option that is not known.
+// operands are the words that are neither options nor their values, and those of curl's --url. With early the
+// first of them ends the options. It is not ok where a word may be either: one that a shell makes, or an
+// option that is not known.
 func (f fetcher) operands(args []word, early bool) (ops []word, ok bool) {
 	if slices.ContainsFunc(args, func(w word) bool { return !w.fixed() }) {
 		return nil, false
@@ -141,7 +141,7 @@ func (f fetcher) operands(args []word, early bool) (ops []word, ok bool) {
 func (f fetcher) takes(option string) (n int, known bool) {
 	flags, values := strings.Fields(f.flags), strings.Fields(f.values)
 	if strings.HasPrefix(option, "--") {
-		if strings.Contains(option, "=") { // whatever it is, it has its value
+		if strings.Contains(option, "=") { // an option with = has its value already
 			return 0, true
 		}
 		if slices.Contains(values, option) {

@@ -11,11 +11,10 @@ import (
 // maxHosts bounds how many places a command can name.
 const maxHosts = 8
 
-// Hosts are the places that a command's words tell it to fetch from, as host:port: those
-// of plain http and https URLs with a name, each once. What is told here is granted with
-// the command, so a word counts only where it is certainly what the program goes to: in
-// one simple command, with no option whose values are not known. Anything else is asked
-// about when the program goes there.
+// Hosts are the places that a command's words tell it to fetch from, as host:port: those of plain http and
+// https URLs with a name, each once. Hosts named here are granted with the command, so a word counts only
+// where the program certainly connects to it: in one simple command, with no option whose values are not
+// known. Any other host is asked about when the program connects.
 func Hosts(argv []string) []string {
 	if !bounded(argv) {
 		return nil
@@ -37,7 +36,7 @@ func (r *reading) fetch(name string, args []word) {
 	}
 }
 
-// placeOf is the host:port of a word that is a URL of a public name, else nothing.
+// placeOf is the host:port of a word that is a URL of a public name, else "".
 func placeOf(w word) string {
 	u, err := url.Parse(w.text)
 	if err != nil || !w.fixed() || strings.ContainsAny(w.text, "{}[]") { // curl makes several of one word

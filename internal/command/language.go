@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// plainAwk tells that an awk program can only read and print. Everything by which
-// awk writes files, runs programs or opens others needs one of these marks, and awk
-// can make no code out of text. A comparison with > is refused with the rest.
+// plainAwk reports whether an awk program can only read and print. Everything by which awk writes files, runs
+// programs or opens others needs one of these marks, and awk cannot make code out of text. A comparison with
+// > is refused with the rest.
 func plainAwk(text string) bool {
 	for _, mark := range []string{">", "|", "@", "system", "getline", "ARG", "SYMTAB", "\\\n", "\\\r", "\x00"} {
 		if strings.Contains(text, mark) {
@@ -17,7 +17,7 @@ func plainAwk(text string) bool {
 	return true
 }
 
-// plainJq tells that a jq program reads what it is given and nothing else.
+// plainJq reports whether a jq program reads its input and nothing else.
 func plainJq(text string) bool {
 	for _, mark := range []string{"import", "include", "modulemeta"} {
 		if strings.Contains(text, mark) {
@@ -27,9 +27,8 @@ func plainJq(text string) bool {
 	return true
 }
 
-// plainYq tells that an expression of yq reads what it is given and nothing else: all
-// that it names are members, and functions that are known to compute. Both programs of
-// that name have it.
+// plainYq reports whether an expression of yq reads its input and nothing else: it names only members, and
+// functions that are known to compute. Both programs of that name have it.
 func plainYq(text string) bool {
 	for _, mark := range []string{"load", "env", "system", "eval", "import", "include", "modulemeta", "input", "file", "$", "\\"} {
 		if strings.Contains(strings.ToLower(text), mark) {
@@ -59,9 +58,9 @@ var yqFunctions = []string{"select", "map", "has", "sort_by", "group_by", "uniqu
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// plainSed tells that a sed script is made of the commands that only print, skip
-// and substitute. All of e, r, R, w, W, a, i, c, labels and files is refused, and
-// so is whatever versions of sed read differently.
+// plainSed reports whether a sed script is made of the commands that only print, skip and substitute. All of
+// e, r, R, w, W, a, i, c, labels and files are refused, and so is anything that versions of sed read
+// differently.
 func plainSed(text string) bool {
 	p := &sedText{rest: text}
 	for _, c := range text {

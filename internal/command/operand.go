@@ -8,7 +8,7 @@ import (
 	"palyra/internal/program"
 )
 
-// What the operands of a program are.
+// Kinds of operands that a program takes.
 const (
 	argsNone    = ""        // there must be none
 	argsText    = "text"    // words that mean no file
@@ -23,7 +23,7 @@ const (
 	argsMoves   = "moves"   // files that go away, the last is written
 )
 
-// checkOperands looks at the operands by what they are.
+// checkOperands looks at the operands by their kind.
 func (c *invocation) checkOperands(s *spec) {
 	n := len(c.operands)
 	if n < s.Min || s.Max > 0 && n > s.Max {
@@ -52,7 +52,7 @@ func (c *invocation) byKind(s *spec) {
 			c.scripts, ops = append(c.scripts, ops[0]), ops[1:]
 		}
 		c.languages(s)
-		c.late(s, ops)
+		c.doubtLateOptions(s, ops)
 		c.lookAt(ops)
 	case argsNames:
 		if len(ops) > 0 && !c.given {
@@ -77,9 +77,9 @@ func (c *invocation) byKind(s *spec) {
 	}
 }
 
-// late doubts options behind the first operand of a program that has a language of
-// its own: some versions take them for options all the same.
-func (c *invocation) late(s *spec, ops []word) {
+// doubtLateOptions doubts options behind the first operand of a program that has a language of its own: some
+// versions take them for options all the same.
+func (c *invocation) doubtLateOptions(s *spec, ops []word) {
 	if s.Style == program.StylePosix && slices.ContainsFunc(ops, word.dashed) {
 		c.doubt(c.name + " is given options late")
 	}
@@ -87,7 +87,7 @@ func (c *invocation) late(s *spec, ops []word) {
 
 func (c *invocation) lookAt(ops []word) {
 	for _, w := range ops {
-		c.look(w, c.at)
+		c.noteRead(w, c.at)
 	}
 }
 
@@ -102,10 +102,10 @@ func (c *invocation) testAll(ops []word) {
 		name := w.text[1:]
 		between := name == "nt" || name == "ot" || name == "ef"
 		if i+1 < len(ops) && (between || len(name) == 1 && strings.Contains("bcdefghkLNOGprsSuwx", name)) {
-			c.look(ops[i+1], c.at)
+			c.noteRead(ops[i+1], c.at)
 		}
 		if i > 0 && between {
-			c.look(ops[i-1], c.at)
+			c.noteRead(ops[i-1], c.at)
 		}
 	}
 }
@@ -134,8 +134,8 @@ func (c *invocation) transfer(ops []word, moves bool) {
 	c.lookAt(ops)
 }
 
-// removeAll notes files that go away. What is the workspace, around it, a
-// repository's own or outside cannot be brought back from here.
+// removeAll notes files that go away. The workspace itself, directories around it, a repository's own files
+// and files outside cannot be brought back from here.
 func (c *invocation) removeAll(ops []word) {
 	for _, w := range ops {
 		p := c.anchor(w, c.at)
@@ -154,7 +154,7 @@ func (c *invocation) removeAll(ops []word) {
 // languages checks texts in a program's own language.
 func (c *invocation) languages(s *spec) {
 	if len(c.scripts) == 0 && s.Args == argsScript {
-		c.doubt(c.name + " lacks what it is to do")
+		c.doubt(c.name + " is not told what to do")
 	}
 	for _, w := range c.scripts {
 		switch {

@@ -38,9 +38,8 @@ func (c *invocation) parse(s *spec, args []word) {
 	}
 }
 
-// mayBeOption tells of words to look up. A pattern or a word that is only known
-// later may turn into an option; programs to which no option does harm take it as
-// an operand.
+// mayBeOption reports whether a word has to be looked up. A pattern or a word that is only known later may
+// turn into an option; programs that no option can make do harm take it as an operand.
 func (c *invocation) mayBeOption(s *spec, w word) bool {
 	if s.Style == program.StyleFind {
 		if _, ok := s.known[w.text]; ok && w.fixed() {
@@ -79,7 +78,7 @@ func (c *invocation) long(s *spec, text string, rest []word) []word {
 	if !has {
 		return c.take(s, name, nil, rest)
 	}
-	v := plain(value)
+	v := literalWord(value)
 	return c.take(s, name, &v, rest)
 }
 
@@ -98,7 +97,7 @@ func (c *invocation) cluster(s *spec, letters string, rest []word) []word {
 			c.doubt(c.name + " -" + letters + " is read differently")
 		}
 		if (o.arity == 1 || o.optional) && after != "" {
-			v := plain(after)
+			v := literalWord(after)
 			return c.take(s, name, &v, rest)
 		}
 		rest = c.take(s, name, nil, rest)
@@ -154,7 +153,7 @@ func (c *invocation) value(o option, name string, v word) {
 	}
 	switch o.role {
 	case rolePath:
-		if c.build && source(v.text) {
+		if c.build && isEmptyDevice(v.text) {
 			c.doubt(c.name + " reads what to do from its input")
 		}
 		c.reads = append(c.reads, v)
@@ -169,7 +168,7 @@ func (c *invocation) value(o option, name string, v word) {
 }
 
 func (c *invocation) chdir(v word) {
-	c.locate(v, c.at)
+	c.noteWritten(v, c.at)
 	at, ok := c.at.enter(v.text, true)
 	if !ok {
 		c.doubt("the directory of " + c.name + " is not known")
@@ -186,7 +185,7 @@ func (c *invocation) keys(s *spec, args []word) {
 			c.operands = append(c.operands, w)
 			continue
 		}
-		v := plain(value)
+		v := literalWord(value)
 		c.take(s, name+"=", &v, nil)
 	}
 }
@@ -200,7 +199,7 @@ func oldTar(args []word) []word {
 	var out []word
 	rest := args[1:]
 	for _, l := range args[0].text {
-		out = append(out, plain("-"+string(l)))
+		out = append(out, literalWord("-"+string(l)))
 		if strings.ContainsRune("fCbTXKNVgLFIH", l) && len(rest) > 0 {
 			out, rest = append(out, rest[0]), rest[1:]
 		}

@@ -10,8 +10,8 @@ import (
 
 const maxDirs = 8
 
-// scope is where a command stands. After `cd a || cd b` a shell may be in any of
-// several directories: a path is outside when it is so from one of them.
+// scope is the directory that a command stands in. After `cd a || cd b` a shell may be in any of several
+// directories: a path is outside when it is so from one of them.
 type scope struct {
 	workspace string
 	dirs      []string
@@ -31,16 +31,15 @@ func newScope(in Input) scope {
 	return scope{workspace: ws, dirs: []string{path.Clean(cwd)}}
 }
 
-// anchors tells whether a clean path is the directory or below it. Nothing is below
-// an unknown one, and a workspace of / anchors nothing.
+// anchors reports whether a clean path is the directory or below it. Nothing is below an unknown directory,
+// and a workspace of / anchors nothing.
 func anchors(dir, p string) bool { return dir != "/" && subpath.Within(dir, p) }
 
 func scratch(p string) bool {
 	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev/shm"}, func(d string) bool { return anchors(d, p) })
 }
 
-// inWorkspace tells whether every directory the command may stand in is the
-// workspace's.
+// inWorkspace reports whether every directory that the command may stand in is the workspace's.
 func (s scope) inWorkspace() bool {
 	return !slices.ContainsFunc(s.dirs, func(d string) bool { return !anchors(s.workspace, d) })
 }
@@ -76,8 +75,8 @@ func (s scope) enter(p string, sure bool) (scope, bool) {
 	return scope{workspace: s.workspace, dirs: dirs, moved: s.moved || sure}, len(dirs) <= maxDirs && !strings.HasPrefix(p, "~")
 }
 
-// neutral tells of words that stand for no file, or for one that keeps nothing.
-func neutral(p string) bool {
+// standsForNoFile reports whether a word stands for no file, or for one that keeps nothing.
+func standsForNoFile(p string) bool {
 	switch p {
 	case "", "-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero":
 		return true
@@ -90,9 +89,9 @@ func digits(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return c < '0' || c > '9' })
 }
 
-// winding tells of paths that go up after going down: with a symbolic link on the
-// way they lead elsewhere than they seem to.
-func winding(p string) bool {
+// goesUpAfterDown reports whether a path goes up after going down: with a symbolic link on the way it leads
+// elsewhere than it seems to.
+func goesUpAfterDown(p string) bool {
 	down := false
 	for part := range strings.SplitSeq(p, "/") {
 		switch {
@@ -105,8 +104,8 @@ func winding(p string) bool {
 	return false
 }
 
-// climbs tells of paths that go up.
-func climbs(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
+// goesUp reports whether a path goes up.
+func goesUp(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
 
 // place is where one word leads.
 type place struct {
@@ -118,29 +117,28 @@ type place struct {
 	hidden  bool // by a dot, as files are that other programs trust
 }
 
-// source tells of devices that hold nothing of anybody: reading them is no look at
-// the machine. Writing to them is another matter.
-func source(p string) bool {
-	return neutral(p) || p == "/dev/urandom" || p == "/dev/random" || p == "/dev/full"
+// isEmptyDevice reports whether a path is a device that holds nobody's data: reading it is no look at the
+// machine. Writing to it is another matter.
+func isEmptyDevice(p string) bool {
+	return standsForNoFile(p) || p == "/dev/urandom" || p == "/dev/random" || p == "/dev/full"
 }
 
-// look anchors the path of a word that is read.
-func (r *reading) look(w word, at scope) {
-	if !source(w.text) || !w.fixed() {
+// noteRead anchors the path of a word that is read.
+func (r *reading) noteRead(w word, at scope) {
+	if !isEmptyDevice(w.text) || !w.fixed() {
 		r.anchor(w, at)
 	}
 }
 
-// locate anchors the path of a word that is entered or written.
-func (r *reading) locate(w word, at scope) place {
-	if neutral(w.text) && w.fixed() {
+// noteWritten anchors the path of a word that is entered or written.
+func (r *reading) noteWritten(w word, at scope) place {
+	if standsForNoFile(w.text) && w.fixed() {
 		return place{}
 	}
 	return r.anchor(w, at)
 }
 
-// anchor tells where the path of a word leads, and notes it when that is out of the
-// workspace.
+// anchor finds where the path of a word leads, and notes it when that is out of the workspace.
 func (r *reading) anchor(w word, at scope) place {
 	var out place
 	p := w.text
@@ -148,12 +146,12 @@ func (r *reading) anchor(w word, at scope) place {
 		p = path.Dir(w.text[:w.glob] + "x")
 		out.git = strings.HasSuffix(w.text, "/.git")
 	}
-	if at.moved && climbs(w.text) {
+	if at.moved && goesUp(w.text) {
 		r.doubt("a path goes up from a directory that may be a link")
 	}
 	for _, abs := range at.pathsFrom(p) {
 		out.notePath(abs, p, at.workspace)
-		if winding(w.text) || !anchors(at.workspace, abs) {
+		if goesUpAfterDown(w.text) || !anchors(at.workspace, abs) {
 			out.outside = true
 			r.stray(abs)
 		}
@@ -161,13 +159,13 @@ func (r *reading) anchor(w word, at scope) place {
 	return out
 }
 
-// dotted tells of paths with a name on the way from the workspace that a dot hides:
-// whoever stands there already need not say it.
+// dotted reports whether a name that begins with a dot stands on the path from the workspace: a command that
+// stands in such a directory need not name it.
 func dotted(workspace, abs string) bool {
 	return anchors(workspace, abs) && strings.Contains(abs[len(workspace):], "/.")
 }
 
-// inRepository tells that the command may stand in a repository's own files.
+// inRepository reports whether the command may stand in a repository's own files.
 func (s scope) inRepository() bool {
 	return slices.ContainsFunc(s.dirs, func(d string) bool { return anchors(s.workspace, d) && repository(d[len(s.workspace):]) })
 }
@@ -176,7 +174,7 @@ func repository(p string) bool { return slices.Contains(strings.Split(p, "/"), "
 
 func (o *place) notePath(abs, as, workspace string) {
 	o.root = o.root || anchors(abs, workspace) || abs == "/"
-	o.scratch = scratch(abs) && !winding(as)
+	o.scratch = scratch(abs) && !goesUpAfterDown(as)
 	o.hidden = o.hidden || strings.HasPrefix(as, ".") && !strings.HasPrefix(as, "./") || strings.Contains(as, "/.") || dotted(workspace, abs)
 	o.device = o.device || anchors("/dev", abs)
 	o.git = o.git || repository(abs)

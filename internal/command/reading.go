@@ -28,8 +28,8 @@ type reading struct {
 	strayed  int  // paths out of the workspace, counted again and again
 }
 
-// rank orders classes by how much they ask of a person. Destructive is the last:
-// a destructive command that is not understood is still that.
+// rank orders classes by how much they ask of a person. Destructive ranks last: a destructive command that is
+// not understood is still destructive.
 func rank(c palyra.CommandClass) int {
 	return slices.Index([]palyra.CommandClass{
 		palyra.CommandReadOnly, palyra.CommandBuild, palyra.CommandWrite, palyra.CommandUnknown, palyra.CommandDestructive,

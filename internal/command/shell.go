@@ -47,7 +47,7 @@ func (r *reading) shellLine(text string, at scope, depth int) {
 	l.stmts(file.Stmts)
 }
 
-// single tells of one simple command that runs whatever else happens.
+// single reports whether a line is one simple command that runs in any case.
 func single(file *syntax.File) bool {
 	if len(file.Stmts) != 1 {
 		return false
@@ -77,16 +77,15 @@ func (l *line) stmt(s *syntax.Stmt) {
 	l.cmd(s.Cmd)
 }
 
-// cmd looks at one command of the grammar. Loops, functions, declarations, tests
-// and arithmetic are not followed; what is in loops is looked at all the same, to
-// find what is destructive.
+// cmd looks at one command of the grammar. Loops, functions, declarations, tests and arithmetic are not
+// followed; the commands inside loops are looked at all the same, to find destructive ones.
 func (l *line) cmd(c syntax.Command) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
 		l.simple(c)
 	case *syntax.BinaryCmd:
 		if c.Op == syntax.PipeAll {
-			l.doubt("the line is none to some shells")
+			l.doubt("some shells do not accept the line")
 		}
 		if c.Op == syntax.Pipe {
 			l.pipe(c)
@@ -113,8 +112,7 @@ func (l *line) cmd(c syntax.Command) {
 	}
 }
 
-// timed looks at what is timed: to some shells time is a program, which runs
-// only what others can run too.
+// timed looks at a timed command: to some shells time is a program, which cannot run functions or builtins.
 func (l *line) timed(c *syntax.TimeClause) {
 	if c.Stmt == nil {
 		l.doubt("nothing is timed")
@@ -122,14 +120,14 @@ func (l *line) timed(c *syntax.TimeClause) {
 	}
 	call, ok := c.Stmt.Cmd.(*syntax.CallExpr)
 	if !ok || c.Stmt.Negated || len(call.Assigns) > 0 {
-		l.doubt("the line is none to some shells")
+		l.doubt("some shells do not accept the line")
 	}
 	l.stmt(c.Stmt)
 }
 
-// search looks for destructive commands in what is not understood.
+// search looks for destructive commands in a part that is not understood.
 func (l *line) search(n syntax.Node) {
-	l.several = true // words of what is found here are no operands of a command that is known to run
+	l.several = true // words found here are not operands of a command that is known to run
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok {
 			l.simple(c) // which goes on into its words
@@ -166,7 +164,7 @@ func (l *line) simple(c *syntax.CallExpr) {
 		}
 		words = append(words, w)
 	}
-	if words[0] == plain("cd") {
+	if words[0] == literalWord("cd") {
 		l.cd(words[1:])
 		return
 	}
@@ -178,7 +176,7 @@ func (l *line) assignment(a *syntax.Assign) {
 		l.doubt("a variable is set in an unusual way")
 		return
 	}
-	value := plain("")
+	value := literalWord("")
 	if a.Value != nil {
 		value = shellWord(a.Value)
 		l.search(a.Value)
@@ -193,14 +191,14 @@ func (l *line) assignment(a *syntax.Assign) {
 // possible.
 func (l *line) cd(args []word) {
 	l.raise(palyra.CommandReadOnly, "")
-	if len(args) == 2 && args[0] == plain("--") {
+	if len(args) == 2 && args[0] == literalWord("--") {
 		args = args[1:]
 	}
 	if len(args) != 1 || !args[0].fixed() || args[0].dashed() || args[0].text == "-" || args[0].text == "" {
 		l.doubt("the directory is not known")
 		return
 	}
-	l.locate(args[0], l.at)
+	l.noteWritten(args[0], l.at)
 	at, ok := l.at.enter(args[0].text, false)
 	if !ok {
 		l.doubt("the directory is not known")
@@ -223,7 +221,7 @@ func (l *line) redirect(rd *syntax.Redirect) {
 	}
 	w := shellWord(rd.Word)
 	if !w.fixed() || strings.HasPrefix(w.text, "/dev/tcp") || strings.HasPrefix(w.text, "/dev/udp") {
-		l.doubt("a redirection leads to something that is not known")
+		l.doubt("the target of a redirection is not known")
 		l.search(rd.Word)
 		return
 	}
@@ -234,10 +232,10 @@ func (l *line) redirectTo(op syntax.RedirOperator, w word) {
 	switch op {
 	case syntax.Hdoc, syntax.DashHdoc:
 	case syntax.RdrIn:
-		l.look(w, l.at)
+		l.noteRead(w, l.at)
 	case syntax.DplIn, syntax.DplOut:
 		if w.text != "-" && (!digits(w.text) || len(w.text) > 1) {
-			l.doubt("a redirection leads to something that is not known")
+			l.doubt("the target of a redirection is not known")
 		}
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob:
 		c := &invocation{reading: l.reading, name: "the shell", at: l.at}

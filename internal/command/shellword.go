@@ -25,7 +25,7 @@ func shellWord(w *syntax.Word) word {
 	return word{text: text, glob: b.glob, loose: b.loose}
 }
 
-// hiddenPattern tells of patterns such as .* that match the directory above.
+// hiddenPattern reports whether a pattern such as .* matches the directory above.
 func hiddenPattern(text string, at int) bool {
 	start := strings.LastIndexByte(text[:at], '/') + 1
 	for part := range strings.SplitSeq(text[start:], "/") {
@@ -36,8 +36,8 @@ func hiddenPattern(text string, at int) bool {
 	return false
 }
 
-// lettersOnly tells of brackets that hold letters and digits. To some shells others
-// match a dot that a name begins with.
+// lettersOnly reports whether brackets hold letters and digits only. To some shells others match a dot that a
+// name begins with.
 func lettersOnly(part string) bool {
 	set, _, _ := strings.Cut(part, "]")
 	return !strings.ContainsFunc(set, func(c rune) bool {
@@ -110,8 +110,8 @@ func (b *builder) quoted(s string) {
 	}
 }
 
-// onlyVariables tells that nothing in a word but plain variables is known later.
-// Every other expansion can run something or set something.
+// onlyVariables reports whether plain variables are the only parts of a word that are known later. Every
+// other expansion can run something or set something.
 func onlyVariables(w *syntax.Word) bool {
 	ok := true
 	syntax.Walk(w, func(n syntax.Node) bool {
@@ -132,7 +132,7 @@ func simpleVariable(p *syntax.ParamExp) bool {
 		p.Names == 0 && p.Exp == nil && p.Flags == nil && p.NestedParam == nil && len(p.Modifiers) == 0 && p.Param != nil
 }
 
-// literal tells that a text holds nothing that a shell replaces.
+// literal reports whether a text holds nothing that a shell replaces.
 func literal(w *syntax.Word) bool {
 	for _, p := range w.Parts {
 		if _, ok := p.(*syntax.Lit); !ok {

@@ -48,8 +48,8 @@ type tables struct {
 	multicall []string
 }
 
-// shipped returns the tables of this program. Were they broken, nothing would be
-// understood; a test holds that they are not.
+// shipped returns the tables of this program. Broken tables would leave every command unknown; a test holds
+// that they are not broken.
 var shipped = sync.OnceValue(func() *tables {
 	t, err := compile(program.Shipped())
 	if err != nil {
@@ -61,7 +61,7 @@ var shipped = sync.OnceValue(func() *tables {
 func compile(known *program.Table) (*tables, error) {
 	t := &tables{programs: map[string]*spec{}, env: map[string]*regexp.Regexp{}, multicall: known.Multicall}
 	for name, expr := range known.Harmless {
-		re, err := whole(expr)
+		re, err := compileAnchored(expr)
 		if err != nil {
 			return nil, fmt.Errorf("command: env %s: %w", name, err)
 		}
@@ -95,7 +95,7 @@ func newSpec(p *program.Spec) (*spec, error) {
 		}
 	}
 	if p.Operand != "" {
-		re, err := whole(p.Operand)
+		re, err := compileAnchored(p.Operand)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func detail(known map[string]option, o program.Options) error {
 		known[name] = v
 	}
 	for name, expr := range o.Match {
-		re, err := whole(expr)
+		re, err := compileAnchored(expr)
 		if err != nil {
 			return err
 		}
@@ -166,10 +166,12 @@ func detail(known map[string]option, o program.Options) error {
 
 const raiseCode = "code"
 
-// whole compiles an expression that must match all of a text.
-func whole(expr string) (*regexp.Regexp, error) { return regexp.Compile(`^(?:` + expr + `)$`) }
+// compileAnchored compiles an expression that must match all of a text.
+func compileAnchored(expr string) (*regexp.Regexp, error) {
+	return regexp.Compile(`^(?:` + expr + `)$`)
+}
 
-// standsFor tells that a program called by name may really be the file.
+// standsFor reports whether a program called by name may really be the file.
 func (t *tables) standsFor(name, file string) bool {
 	if slices.Contains(t.multicall, file) {
 		return true

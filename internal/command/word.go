@@ -7,12 +7,12 @@ type word struct {
 	loose bool // made while the shell runs: any text, any number of words
 }
 
-func plain(s string) word { return word{text: s, glob: -1} }
+func literalWord(s string) word { return word{text: s, glob: -1} }
 
-// fixed tells that the program gets this very text.
+// fixed reports whether the program gets this very text.
 func (w word) fixed() bool { return !w.loose && w.glob < 0 }
 
-// dashed tells of words that may be options.
+// dashed reports whether a word may be an option.
 func (w word) dashed() bool {
 	return w.loose || w.glob == 0 || len(w.text) > 1 && w.text[0] == '-'
 }

@@ -65,7 +65,7 @@ func (c *invocation) wrapped(s *spec) {
 		c.effect(s)
 		return
 	}
-	if s.Wrap.Write && len(rest) == 2 && rest[0] == plain("-c") {
+	if s.Wrap.Write && len(rest) == 2 && rest[0] == literalWord("-c") {
 		c.inner(rest[1])
 		return
 	}
@@ -97,7 +97,7 @@ func (c *invocation) assignments(words []word) []word {
 	return words
 }
 
-// assign notes a variable. Few have no say in what programs do.
+// assign notes a variable. Only few variables have no influence on programs.
 func (r *reading) assign(name, value string) {
 	re := r.tables.env[name]
 	if re == nil {
@@ -141,8 +141,8 @@ func (c *invocation) joined() {
 	c.shellLine(strings.Join(parts, " "), c.at, c.depth+1)
 }
 
-// foreignShell looks at the words of a shell whose rules are not known here: it is
-// never understood, but what is destructive is found.
+// foreignShell looks at the words of a shell whose rules are not known here: the line is never understood,
+// but destructive commands in it are found.
 func (c *invocation) foreignShell() {
 	c.shell = true
 	c.doubt(c.name + " has rules of its own")
@@ -154,7 +154,7 @@ func (c *invocation) foreignShell() {
 		var rest []word
 		for _, v := range c.operands[i+1:] {
 			for f := range strings.FieldsSeq(v.text) {
-				rest = append(rest, plain(f))
+				rest = append(rest, literalWord(f))
 			}
 		}
 		if len(rest) > 0 && len(rest) <= maxWords {

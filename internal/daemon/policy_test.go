@@ -171,7 +171,7 @@ func TestApplyRefuses(t *testing.T) {
 	}{
 		"nothing":       {map[string]string{}, palyra.Invalid, "no policy"},
 		"a typo":        {with(t, "\n  @id(\"x\") permit (principal, action, resource) when { context.tol };"), palyra.Invalid, "more.cedar:2:"},
-		"a stray file":  {map[string]string{"../x.cedar": noEcho}, palyra.Invalid, "no file of a bundle"},
+		"a stray file":  {map[string]string{"../x.cedar": noEcho}, palyra.Invalid, "a bundle has no such file"},
 		"a failed test": {failing, palyra.Invalid, "echo runs"},
 		"nobody's say":  {with(t, nobody), palyra.Conflict, "no owner could answer approvals any more, because of nobody (more.cedar:1); no owner could change policy any more, because of nobody (more.cedar:1)"},
 	} {

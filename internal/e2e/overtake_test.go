@@ -83,7 +83,7 @@ func (d *daemon) editsUnderWay(t *testing.T) {
 	if err != nil || !a.Decision.Overtaken() || a.Decision.Lease != palyra.LeaseID(grant) || len(a.Votes) != 0 {
 		t.Errorf("the question that was overtaken: %+v %v", a.Decision, err)
 	}
-	if out, err := d.palyra("approvals", "show", string(a.ID)).CombinedOutput(); err != nil || !strings.Contains(string(out), "covered by grant "+string(grant)) {
+	if out, err := d.palyra("approvals", "show", string(a.ID)).CombinedOutput(); err != nil || !strings.Contains(string(out), "covered by lease "+string(grant)) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	d.verify()

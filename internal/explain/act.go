@@ -12,10 +12,10 @@ import (
 	"palyra/internal/show"
 )
 
-// longer are the changes for a run that a limit ended: without the limit that the
-// call gave itself, else with a higher configured one.
-func (p *Explainer) longer(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
-	name, text, killed := "timeout_ms", "its own time limit (--timeout)", p.killed(ctx, c)
+// raiseEndingLimit returns the changes for a run that a limit ended: without the limit that the call gave
+// itself, else with a higher configured one.
+func (p *Explainer) raiseEndingLimit(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+	name, text, killed := "timeout_ms", "its own time limit (--timeout)", p.endingLimit(ctx, c)
 	if reason == palyra.ReasonQuotaExceeded {
 		for _, l := range limits {
 			if l.kill == killed {
@@ -46,7 +46,7 @@ func (p *Explainer) withoutLimit(ctx context.Context, c *palyra.Call, name, text
 	if name == "timeout_ms" {
 		without.Proposal.TimeoutMS = 0
 	}
-	f, ok := p.tried(ctx, &without, args)
+	f, ok := p.tryCall(ctx, &without, args)
 	if !ok || f.Becomes == palyra.Deny {
 		return nil
 	}
@@ -54,13 +54,13 @@ func (p *Explainer) withoutLimit(ctx context.Context, c *palyra.Call, name, text
 	return []wire.Flip{untried(f, openRun)}
 }
 
-// acts are commands of an operator that turn a refusal.
-func (p *Explainer) acts(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
+// operatorCommands are commands of an operator that turn a refusal.
+func (p *Explainer) operatorCommands(ctx context.Context, c *palyra.Call, reason palyra.Reason) []wire.Flip {
 	switch reason {
 	case palyra.ReasonScopeDenied:
-		return p.widened(ctx, c)
+		return p.widenReach(ctx, c)
 	case palyra.ReasonUnknownTool, palyra.ReasonQuarantined:
-		return p.offered(ctx, c.Proposal.Tool)
+		return p.approveUpstreamTool(ctx, c.Proposal.Tool)
 	case palyra.ReasonPosture:
 		return []wire.Flip{untried(wire.Flip{
 			Kind: flipMachine, Text: "try the tier out, and mend what that finds", Change: "palyra sandbox doctor", Becomes: palyra.Allow,
@@ -69,11 +69,10 @@ func (p *Explainer) acts(ctx context.Context, c *palyra.Call, reason palyra.Reas
 	return nil
 }
 
-// widened lets whoever answers for the caller reach the workspace. A token that is
-// bound closer than its person stays so: another one has to be made. Who imagines a
-// call is held to where they reach themselves, so nothing is tried there for them:
-// whether a call could be planned tells of files that they may not see.
-func (p *Explainer) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
+// widenReach lets the person behind the caller reach the workspace. A token that is bound closer than its
+// person stays so: another one has to be made. A caller who imagines a call is held to their own reach, so
+// nothing is tried elsewhere for them: whether a call can be planned tells of files that they may not see.
+func (p *Explainer) widenReach(ctx context.Context, c *palyra.Call) []wire.Flip {
 	if c.ID == "" {
 		return []wire.Flip{untried(wire.Flip{Kind: flipAccess, Text: "have an operator widen what you reach", Becomes: palyra.Ask}, openReach)}
 	}
@@ -114,8 +113,8 @@ func (p *Explainer) widened(ctx context.Context, c *palyra.Call) []wire.Flip {
 	return []wire.Flip{f}
 }
 
-// offered approves a tool of an upstream that waits for somebody to look at it.
-func (p *Explainer) offered(ctx context.Context, tool string) []wire.Flip {
+// approveUpstreamTool approves a tool of an upstream that waits for somebody to look at it.
+func (p *Explainer) approveUpstreamTool(ctx context.Context, tool string) []wire.Flip {
 	if p.Upstreams == nil {
 		return nil
 	}
@@ -136,9 +135,9 @@ func (p *Explainer) offered(ctx context.Context, tool string) []wire.Flip {
 	return nil
 }
 
-// unsealed runs a call with a profile that leaves the sealed name open, where there
-// is one. What was said of it begins with the name.
-func (p *Explainer) unsealed(ctx context.Context, c *palyra.Call, said string) []wire.Flip {
+// openSeal runs a call with a profile that leaves the sealed name open, where there is such a profile. The
+// text of the refusal begins with the name.
+func (p *Explainer) openSeal(ctx context.Context, c *palyra.Call, said string) []wire.Flip {
 	name, _, found := strings.Cut(said, " is sealed")
 	args, isObject := object(c.Proposal.Arguments)
 	if !found || !isObject || c.Proposal.Tool != palyra.ToolProcessRun {
@@ -155,7 +154,7 @@ func (p *Explainer) unsealed(ctx context.Context, c *palyra.Call, said string) [
 		}
 		changed := maps.Clone(args)
 		changed["profile"] = one.Name
-		if f, ok := p.tried(ctx, c, changed); ok && f.Becomes != palyra.Deny {
+		if f, ok := p.tryCall(ctx, c, changed); ok && f.Becomes != palyra.Deny {
 			f.Kind, f.Text = flipArguments, "run it with a profile that leaves it open: --profile "+one.Name
 			out = append(out, untried(f, openRun))
 		}

@@ -12,13 +12,12 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// known refuses to imagine a call of somebody who could make none: an answer about
-// them would be about nobody.
-func (p *Explainer) known(ctx context.Context, who palyra.Principal) error {
+// checkCaller refuses to imagine a call of somebody who cannot make calls: the answer would be about nobody.
+func (p *Explainer) checkCaller(ctx context.Context, who palyra.Principal) error {
 	if err := policy.CheckPrincipal(who); err != nil {
 		return err
 	}
-	person := cmp.Or(commander(who), who)
+	person := cmp.Or(commandOwner(who), who)
 	switch person.Kind() {
 	case "user":
 		u, err := p.Access.User(ctx, person)
@@ -42,7 +41,7 @@ func (p *Explainer) known(ctx context.Context, who palyra.Principal) error {
 		WithRemedy("name one of 'palyra access user list' or 'palyra access agent list'")
 }
 
-// agents are all that were ever known, the local one first.
+// agents are all agents that were ever known, the local one first.
 func (p *Explainer) agents(ctx context.Context) ([]palyra.Agent, error) {
 	all, err := p.Access.Agents(ctx)
 	if local, failed := p.Access.LocalAgent(ctx); failed == nil {
@@ -51,16 +50,16 @@ func (p *Explainer) agents(ctx context.Context) ([]palyra.Agent, error) {
 	return all, err
 }
 
-// commander is the person whose own commands an agent is; empty: it is no such agent.
-func commander(agent palyra.Principal) palyra.Principal {
+// commandOwner is the person whose own commands an agent stands for; empty for any other agent.
+func commandOwner(agent palyra.Principal) palyra.Principal {
 	if !palyra.IsCommandAgent(agent) {
 		return ""
 	}
 	return palyra.Principal("user:" + strings.TrimPrefix(agent.Name(), palyra.CommandAgent))
 }
 
-// standing fills in what a door would know of an imagined call: whose agent it is,
-// and what its session has done.
+// standing fills in what the daemon would know of an imagined call: whose agent it is, and what its session
+// has done.
 func (p *Explainer) standing(ctx context.Context, prop palyra.Proposal) palyra.Proposal {
 	if prop.Owner == "" && prop.Principal.Kind() == "agent" {
 		prop.Owner = p.owner(ctx, prop.Principal)
@@ -71,9 +70,9 @@ func (p *Explainer) standing(ctx context.Context, prop palyra.Proposal) palyra.P
 	return prop
 }
 
-// owner is whose agent a principal is; empty: nobody knows.
+// owner returns whose agent a principal is; empty when that is not known.
 func (p *Explainer) owner(ctx context.Context, agent palyra.Principal) palyra.Principal {
-	if person := commander(agent); person != "" {
+	if person := commandOwner(agent); person != "" {
 		return person
 	}
 	all, err := p.agents(ctx)
@@ -88,18 +87,18 @@ func (p *Explainer) owner(ctx context.Context, agent palyra.Principal) palyra.Pr
 	return ""
 }
 
-// maxCovering bounds how many grants of other sessions are looked at.
+// maxCovering bounds how many leases of other sessions are looked at.
 const maxCovering = 100
 
-// cover notes that a live grant would answer the question, so that nobody would be
-// asked: in the call's own session, or in another one that would have to be named.
-// What cannot be found out is not said: people are then asked.
-func (p *Explainer) cover(ctx context.Context, c *palyra.Call, e *wire.Explanation) {
+// noteLease notes that a live lease would answer the question, so that nobody would be asked: in the call's
+// own session, or in another one that would have to be named. On an error nothing is noted, since people are
+// then asked.
+func (p *Explainer) noteLease(ctx context.Context, c *palyra.Call, e *wire.Explanation) {
 	asked := *c
 	asked.Verdict = e.Verdict
 	if d, ok, err := p.Desk.Cover(ctx, &asked); asked.Proposal.Session != "" && err == nil && ok {
 		e.Layer = ""
-		e.Remedy = fmt.Sprintf("nothing: grant %s by %s covers it in session %s, so nobody would be asked", d.Lease, d.By, asked.Proposal.Session)
+		e.Remedy = fmt.Sprintf("nothing: lease %s by %s covers it in session %s, so nobody would be asked", d.Lease, d.By, asked.Proposal.Session)
 		return
 	}
 	live := true
@@ -110,7 +109,7 @@ func (p *Explainer) cover(ctx context.Context, c *palyra.Call, e *wire.Explanati
 	for _, l := range leases {
 		asked.Proposal.Session = l.Terms.Session
 		if d, ok, err := p.Desk.Cover(ctx, &asked); l.Terms.Session != "" && err == nil && ok {
-			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where grant %s by %s covers it; or %s", l.Terms.Session, d.Lease, d.By, e.Remedy)
+			e.Remedy = fmt.Sprintf("propose it in session %s (--session), where lease %s by %s covers it; or %s", l.Terms.Session, d.Lease, d.By, e.Remedy)
 			return
 		}
 	}

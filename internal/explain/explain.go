@@ -1,7 +1,7 @@
-// Package explain says why a call is answered as it is, and what would turn that: of
-// a call on record with what became of it, of an imagined one as it would resolve
-// now. Every change that it names was tried, in the world as it is or in one where a
-// setting is another, or it says why it was not. Nothing runs and nothing is recorded.
+// Package explain says why a call is answered as it is, and what would turn the answer: of a call on record
+// with its end, of an imagined call as it would resolve now. Every change that it names was tried, in the
+// world as it is or in one with another setting, or it says why it was not. Nothing runs and nothing is
+// recorded.
 package explain
 
 import (
@@ -25,7 +25,7 @@ import (
 // Config wires an Explainer.
 type Config struct {
 	Here       World                              // as it is
-	With       func(config.Config) (World, error) // as it would be with other settings
+	With       func(config.Config) (World, error) // the world with other settings
 	Calls      func(context.Context, palyra.CallID) (*palyra.Call, error)
 	Upstreams  func(context.Context) ([]palyra.Upstream, error) // nil: there are none
 	Profiles   func() ([]profile.Info, error)
@@ -47,15 +47,14 @@ func New(c Config) *Explainer { return &Explainer{c} }
 // whyTime bounds one explanation: the changes that it tries are many.
 const whyTime = 5 * time.Second
 
-// Explain says why a call is answered as it is, and what would turn that: a call on
-// record with what became of it, an imagined one as it would resolve now. Nothing
-// runs and nothing is recorded.
+// Explain says why a call is answered as it is, and what would turn the answer: a call on record with its
+// end, an imagined call as it would resolve now. Nothing runs and nothing is recorded.
 func (p *Explainer) Explain(ctx context.Context, id palyra.ID, prop palyra.Proposal) (wire.Explanation, error) {
 	ctx, cancel := context.WithTimeout(ctx, whyTime)
 	defer cancel()
 	if id != "" {
 		call, err := p.onRecord(ctx, id)
-		if err == nil && !reaches(prop.Within, call.Plan.Workspace.Path) { // whose it is, is nobody else's business
+		if err == nil && !reaches(prop.Within, call.Plan.Workspace.Path) { // a caller must not learn whose call it is
 			err = notOnRecord(id)
 		}
 		if err != nil {
@@ -63,7 +62,7 @@ func (p *Explainer) Explain(ctx context.Context, id palyra.ID, prop palyra.Propo
 		}
 		return p.Recorded(ctx, call)
 	}
-	if err := p.known(ctx, prop.Principal); err != nil {
+	if err := p.checkCaller(ctx, prop.Principal); err != nil {
 		return wire.Explanation{}, err
 	}
 	call := &palyra.Call{Proposal: p.standing(ctx, prop)}
@@ -103,7 +102,7 @@ func notOnRecord(id palyra.ID) error {
 		WithRemedy("see 'palyra calls list' or 'palyra approvals list'; a call that is only thought of goes after --")
 }
 
-// reaches reports whether somebody bound to some workspaces may see what is in one.
+// reaches reports whether somebody bound to some workspaces may see calls of this workspace.
 func reaches(within []string, workspace string) bool {
 	return len(within) == 0 || palyra.Within(workspace, within)
 }
@@ -119,7 +118,7 @@ func (p *Explainer) imagined(ctx context.Context, c *palyra.Call) (wire.Explanat
 	e.Layer, e.Reason, e.Remedy, e.ReasonCode = why.Layer, why.Reason, why.Remedy, reasonOf(e.Verdict)
 	e.Flips = p.flips(ctx, c, why)
 	if why.Verdict == palyra.Ask {
-		p.cover(ctx, c, &e)
+		p.noteLease(ctx, c, &e)
 	}
 	e.Lines = []string{e.Reason, e.Remedy}
 	return e, nil
@@ -136,7 +135,7 @@ func reasonOf(v palyra.Verdict) palyra.Reason {
 	return palyra.ReasonPolicyDenied
 }
 
-// explained is what every explanation of a judged call has.
+// explained returns the part that every explanation of a judged call has.
 func explained(c *palyra.Call, why policy.Explanation) (wire.Explanation, error) {
 	detail, err := json.Marshal(why)
 	if err != nil {
@@ -145,8 +144,8 @@ func explained(c *palyra.Call, why policy.Explanation) (wire.Explanation, error)
 	return wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval, Detail: detail}, nil
 }
 
-// turnedAway explains an imagined call that policy would not even see. What is not
-// the call's fault is an error.
+// turnedAway explains an imagined call that would be refused before policy. A failure that is not the call's
+// fault is an error.
 func (p *Explainer) turnedAway(ctx context.Context, c *palyra.Call, err error) (wire.Explanation, error) {
 	if code := palyra.CodeOf(err); code == palyra.Internal || ctx.Err() != nil {
 		return wire.Explanation{}, err

@@ -109,7 +109,7 @@ func TestSettings(t *testing.T) {
 		{palyra.ReasonEgressDenied, "", "", ""},
 		{palyra.ReasonUnknownTool, "", "", ""},
 	} {
-		got := p.thinkable(t.Context(), &own, c.reason, c.killed)
+		got := p.relevantSettings(t.Context(), &own, c.reason, c.killed)
 		if c.want == "" {
 			if len(got) > 0 {
 				t.Errorf("%s %s: %+v", c.reason, c.killed, got)
@@ -142,7 +142,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsOfARunsOwnBudget(t *testing.T) {
 	p := &Explainer{Config{Settings: loaded(t)}}
 	c := palyra.Call{Proposal: palyra.Proposal{Proposer: palyra.Proposer{CallsMax: 3, CallsUsed: 3}}}
-	if got := p.thinkable(t.Context(), &c, palyra.ReasonBudgetSpent, ""); len(got) > 0 {
+	if got := p.relevantSettings(t.Context(), &c, palyra.ReasonBudgetSpent, ""); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
 }

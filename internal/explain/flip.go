@@ -28,7 +28,7 @@ const (
 	flipAccess    = "access"
 )
 
-// flips are policy's own, after those that ask less of everybody: other arguments.
+// flips are policy's own changes, after other arguments, which ask less of everybody.
 func (p *Explainer) flips(ctx context.Context, c *palyra.Call, why policy.Explanation) []wire.Flip {
 	var answers, others []wire.Flip
 	for _, f := range why.Flips {
@@ -60,8 +60,8 @@ type edit struct {
 	apply      func(map[string]any) bool // false: it would be the same call
 }
 
-// tryArguments tries other arguments: each is planned and judged as if it were
-// proposed, and those that fare better are named.
+// tryArguments tries other arguments: each is planned and judged as if it were proposed, and those with a
+// better answer are named.
 func (p *Explainer) tryArguments(ctx context.Context, c *palyra.Call, reason palyra.Reason, was palyra.Effect) []wire.Flip {
 	if c.Proposal.Tool != palyra.ToolProcessRun {
 		return nil
@@ -75,7 +75,7 @@ func (p *Explainer) tryArguments(ctx context.Context, c *palyra.Call, reason pal
 		if !one.apply(args) {
 			continue
 		}
-		if f, ok := p.tried(ctx, c, args); ok && f.Becomes > was {
+		if f, ok := p.tryCall(ctx, c, args); ok && f.Becomes > was {
 			f.Kind, f.Text = one.kind, one.text
 			out = append(out, f)
 		}
@@ -84,8 +84,8 @@ func (p *Explainer) tryArguments(ctx context.Context, c *palyra.Call, reason pal
 	return out
 }
 
-// tried plans and judges a call with other arguments.
-func (p *Explainer) tried(ctx context.Context, c *palyra.Call, args map[string]any) (wire.Flip, bool) {
+// tryCall plans and judges a call with other arguments.
+func (p *Explainer) tryCall(ctx context.Context, c *palyra.Call, args map[string]any) (wire.Flip, bool) {
 	raw, err := canon.JSON(args)
 	if err != nil {
 		return wire.Flip{}, false
@@ -116,7 +116,7 @@ func edits(c *palyra.Call, reason palyra.Reason) []edit {
 			m["tier"] = "c"
 			return true
 		}},
-		unshelled(),
+		editUnshelled(),
 		editInside(c.Plan),
 		editWithout(flipHost, "egress", "leave out --egress"),
 		editWithout(flipArguments, "stdin_live", "give it nothing to read while it runs"),
@@ -168,7 +168,7 @@ func editInside(p palyra.Plan) edit {
 				left = append(left, a)
 			}
 		}
-		if len(left) == len(args) || !slices.ContainsFunc(left, operand) { // a program with nothing to work on is no other way
+		if len(left) == len(args) || !slices.ContainsFunc(left, operand) { // a program with nothing to work on is no alternative
 			return false
 		}
 		m["args"] = append([]any{}, left...)
@@ -182,9 +182,9 @@ func operand(word any) bool {
 	return s != "" && s[0] != '-'
 }
 
-// unshelled names the program itself where a shell would only start it: no
+// editUnshelled names the program itself where a shell would only start it: no
 // character of the line means anything to a shell.
-func unshelled() edit {
+func editUnshelled() edit {
 	return edit{flipArguments, "name the program itself instead of a shell line", func(m map[string]any) bool {
 		line, ok := shellLine(m)
 		if !ok || strings.Trim(line, plainChars+" ") != "" {

@@ -18,7 +18,7 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// hosts names the hosts that a run was refused, where its call can name them.
+// hosts returns the changes that name the hosts which a run was refused, where its call can name them.
 func (p *Explainer) hosts(ctx context.Context, again, c *palyra.Call) []wire.Flip {
 	att, err := p.Attester.Get(ctx, string(c.ID))
 	args, ok := object(c.Proposal.Arguments)
@@ -28,8 +28,8 @@ func (p *Explainer) hosts(ctx context.Context, again, c *palyra.Call) []wire.Fli
 	}
 	known := named(c.Proposal)
 	refused := slices.DeleteFunc(refusedHosts(att.Predicate.Egress), func(h string) bool { return slices.Contains(known, h) })
-	if len(refused) == 0 { // named, and refused all the same: it leads to where none may
-		return p.ranges(ctx, again)
+	if len(refused) == 0 { // named and refused all the same: it leads to an address that is never allowed
+		return p.allowRanges(ctx, again)
 	}
 	names, _ := args[list].([]any)
 	for _, h := range refused {
@@ -37,7 +37,7 @@ func (p *Explainer) hosts(ctx context.Context, again, c *palyra.Call) []wire.Fli
 	}
 	changed := maps.Clone(args)
 	changed[list] = names
-	f, ok := p.tried(ctx, again, changed)
+	f, ok := p.tryCall(ctx, again, changed)
 	if !ok || f.Becomes == palyra.Deny {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (p *Explainer) hosts(ctx context.Context, again, c *palyra.Call) []wire.Fli
 	return []wire.Flip{f}
 }
 
-// ranges let a name lead to an address that is not public, a network at a time.
-func (p *Explainer) ranges(ctx context.Context, c *palyra.Call) []wire.Flip {
+// allowRanges let a name lead to an address that is not public, one network at a time.
+func (p *Explainer) allowRanges(ctx context.Context, c *palyra.Call) []wire.Flip {
 	now := p.Settings.Egress
 	var out []wire.Flip
 	for _, one := range []struct{ text, prefix string }{
@@ -56,7 +56,7 @@ func (p *Explainer) ranges(ctx context.Context, c *palyra.Call) []wire.Flip {
 		if then.PrivateRanges = slices.Concat(now.PrivateRanges, []string{one.prefix}); slices.Contains(now.PrivateRanges, one.prefix) {
 			continue
 		}
-		for _, s := range reached(now, then) {
+		for _, s := range egressSettings(now, then) {
 			s.text, s.open = fmt.Sprintf("if the name leads to %s, let that be reached by name", one.text), openName
 			if f, ok := p.trySetting(ctx, c, s); ok {
 				out = append(out, f)
@@ -66,7 +66,7 @@ func (p *Explainer) ranges(ctx context.Context, c *palyra.Call) []wire.Flip {
 	return out
 }
 
-// refusedHosts are the places that a run was not let to, each once.
+// refusedHosts are the places that a run was refused, each once.
 func refusedHosts(flows []palyra.EgressFlow) []string {
 	var out []string
 	for _, f := range flows {
@@ -110,8 +110,7 @@ func named(p palyra.Proposal) []string {
 	return args.Egress
 }
 
-// hostSettings let hosts be asked for, where the configuration does not: the
-// smallest change under which the guard takes them.
+// hostSettings are the smallest changes of the configuration under which the guard lets plans name the hosts.
 func hostSettings(now config.Egress, wanted []string) []setting {
 	refused := slices.DeleteFunc(slices.Clone(wanted), func(h string) bool { return takes(now, []string{h}) })
 	if len(refused) == 0 {
@@ -128,13 +127,13 @@ func hostSettings(now config.Egress, wanted []string) []setting {
 	}
 	for _, one := range tries {
 		if takes(one, refused) {
-			return reached(now, one)
+			return egressSettings(now, one)
 		}
 	}
 	return nil
 }
 
-// loopback is where names of this machine lead.
+// loopback is the network that names of this machine lead to.
 const loopback = "127.0.0.0/8"
 
 // takes reports whether a guard with these settings lets plans name the hosts.
@@ -151,8 +150,8 @@ func takes(c config.Egress, hosts []string) bool {
 	return err == nil
 }
 
-// reached is the change from one configuration to another.
-func reached(now, then config.Egress) []setting {
+// egressSettings is the change from one configuration to another.
+func egressSettings(now, then config.Egress) []setting {
 	out := setting{kind: flipConfig, set: func(c *config.Config) { c.Egress = then }}
 	var texts []string
 	for _, one := range []struct {

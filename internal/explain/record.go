@@ -11,8 +11,8 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// Recorded explains a call on record: what refused it, in the words it was refused
-// with, and what would turn that today.
+// Recorded explains a call on record: what refused it, in the words of that refusal, and what would turn it
+// today.
 func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanation, error) {
 	e := wire.Explanation{Call: c.ID, Plan: c.Plan, PlanDigest: c.Digest, Approval: c.Approval}
 	var now policy.Explanation
@@ -25,20 +25,20 @@ func (p *Explainer) Recorded(ctx context.Context, c *palyra.Call) (wire.Explanat
 		}
 	}
 	e.Verdict = c.Verdict
-	e.Layer, e.ReasonCode, e.Reason, e.Remedy = p.fate(c)
+	e.Layer, e.ReasonCode, e.Reason, e.Remedy = p.endOf(c)
 	if att, err := p.Attester.Get(ctx, string(c.ID)); err == nil {
 		e.Attestation = att.ID
 		p.run(&e, att.Predicate)
 	}
 	if e.Layer != "" {
-		e.Flips = p.turns(ctx, c, &e, now)
+		e.Flips = p.recordChanges(ctx, c, &e, now)
 	}
 	e.Lines = slices.Concat([]string{e.Reason, e.Remedy}, judgement(e.Reason, now), describeEnd(c), sinceThen(c, now, judged))
 	return e, nil
 }
 
-// judgement is what policy says of a call that it does not just allow, where its end was told in
-// other words: also what the command would do, which those do not say.
+// judgement is policy's own text about a call that it does not simply allow, where the call's end was worded
+// by somebody else: policy's text also says what the command would do.
 func judgement(said string, now policy.Explanation) []string {
 	if now.Verdict == palyra.Allow || now.Reason == "" || now.Reason == said {
 		return nil
@@ -75,8 +75,8 @@ func describeEnd(c *palyra.Call) []string {
 	return out
 }
 
-// noteDenyHold says of answers that they cannot be asked for yet, while a denied plan is
-// on hold.
+// noteDenyHold adds to each flip that needs an answer that nobody can be asked yet, while a denied plan is on
+// hold.
 func (p *Explainer) noteDenyHold(c *palyra.Call, reason palyra.Reason, flips []wire.Flip) []wire.Flip {
 	held := reason == palyra.ReasonRecentlyDenied || reason == palyra.ReasonApprovalDenied
 	if !held || p.Now().After(c.Finished.Add(p.Settings.Approvals.DenyHold())) {
@@ -84,14 +84,14 @@ func (p *Explainer) noteDenyHold(c *palyra.Call, reason palyra.Reason, flips []w
 	}
 	for i, f := range flips {
 		if f.Kind == flipAnswer {
-			flips[i].Text += ", once the denied plan may be asked for again" // when that is stands in the refusal
+			flips[i].Text += ", once the denied plan may be asked for again" // the refusal says when
 		}
 	}
 	return flips
 }
 
-// fate is what became of a call, in the words that were said of it.
-func (*Explainer) fate(c *palyra.Call) (palyra.Layer, palyra.Reason, string, string) {
+// endOf is how a call ended, in the words of its outcome.
+func (*Explainer) endOf(c *palyra.Call) (palyra.Layer, palyra.Reason, string, string) {
 	switch o := c.Outcome; {
 	case o == nil && c.State == palyra.Pending:
 		return palyra.LayerApproval, "", c.Verdict.Reason, c.Verdict.Remedy
@@ -102,8 +102,7 @@ func (*Explainer) fate(c *palyra.Call) (palyra.Layer, palyra.Reason, string, str
 	}
 }
 
-// run adds what the outcome does not say: hosts that a program was refused, though
-// it ended by itself.
+// run adds what the outcome leaves out: hosts that a program was refused, though it ended by itself.
 func (*Explainer) run(e *wire.Explanation, ran palyra.Predicate) {
 	hosts := refusedHosts(ran.Egress)
 	if len(hosts) == 0 || e.Layer != "" {
@@ -114,7 +113,7 @@ func (*Explainer) run(e *wire.Explanation, ran palyra.Predicate) {
 	e.Remedy = fmt.Sprintf("propose the call with %s in its egress list (--egress)", fewNames(hosts))
 }
 
-// sinceThen says that the same call would be answered otherwise today.
+// sinceThen says that the same call would be answered differently today.
 func sinceThen(c *palyra.Call, now policy.Explanation, judged bool) []string {
 	if !judged || now.Bundle == c.Verdict.Bundle && now.Verdict == c.Verdict.Effect {
 		return nil
@@ -125,8 +124,8 @@ func sinceThen(c *palyra.Call, now policy.Explanation, judged bool) []string {
 	return []string{fmt.Sprintf("it was judged %s then; judged now, the answer is %s", c.Verdict.Effect, now.Verdict)}
 }
 
-// turns are the changes that would turn the fate of a call.
-func (p *Explainer) turns(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
+// recordChanges are the changes that would turn the end of a call.
+func (p *Explainer) recordChanges(ctx context.Context, c *palyra.Call, e *wire.Explanation, now policy.Explanation) []wire.Flip {
 	again := *c
 	again.Proposal.CallsUsed, again.Proposal.CallsMax = 0, 0
 	switch e.Layer {
@@ -140,27 +139,26 @@ func (p *Explainer) turns(ctx context.Context, c *palyra.Call, e *wire.Explanati
 			return append(p.noteDenyHold(c, e.ReasonCode, p.flips(ctx, c, now)), p.settings(ctx, &again, e.ReasonCode, "")...)
 		}
 	case palyra.LayerLimit:
-		return p.longer(ctx, &again, e.ReasonCode)
+		return p.raiseEndingLimit(ctx, &again, e.ReasonCode)
 	case palyra.LayerCatalog, palyra.LayerPlan, palyra.LayerTier, palyra.LayerEgress:
-		return p.ran(ctx, c, &again, e)
+		return p.runChanges(ctx, c, &again, e)
 	}
 	return p.proposeAgain(ctx, &again, e.ReasonCode) // a grant that was spent, a daemon that died, an answer that never came
 }
 
-// ran are the changes for a call that did not come to policy, or came past it and
-// met a wall in its tier. That the same call plans well says nothing of what only a
-// run shows.
-func (p *Explainer) ran(ctx context.Context, c, again *palyra.Call, e *wire.Explanation) []wire.Flip {
+// runChanges are the changes for a call that was refused before policy, or that policy let through and its
+// tier stopped. A plan that succeeds says nothing about what only a run shows.
+func (p *Explainer) runChanges(ctx context.Context, c, again *palyra.Call, e *wire.Explanation) []wire.Flip {
 	switch reason := e.ReasonCode; {
 	case reason == palyra.ReasonTimedOut || reason == palyra.ReasonQuotaExceeded:
-		return p.longer(ctx, again, reason)
+		return p.raiseEndingLimit(ctx, again, reason)
 	case reason == palyra.ReasonBudgetSpent:
 		return append(p.proposeAgain(ctx, again, reason), p.settings(ctx, c, reason, "")...)
 	case reason == palyra.ReasonEgressDenied && c.Granted.Seq != 0:
 		return p.hosts(ctx, again, c)
 	case reason == palyra.ReasonSealDenied:
-		return p.unsealed(ctx, again, e.Reason)
-	case e.Layer == palyra.LayerTier && !passing(reason) && p.imagine(ctx, ptr(*again)) == nil:
+		return p.openSeal(ctx, again, e.Reason)
+	case e.Layer == palyra.LayerTier && !endsWithCall(reason) && p.imagine(ctx, ptr(*again)) == nil:
 		return nil
 	default:
 		return append(p.proposeAgain(ctx, again, reason), p.tryChanges(ctx, again, reason)...)
@@ -169,8 +167,8 @@ func (p *Explainer) ran(ctx context.Context, c, again *palyra.Call, e *wire.Expl
 
 func ptr[T any](v T) *T { return &v }
 
-// passing reports whether a reason is one that is over with the call that met it.
-func passing(r palyra.Reason) bool {
+// endsWithCall reports whether a reason concerned only the call that met it.
+func endsWithCall(r palyra.Reason) bool {
 	switch r {
 	case palyra.ReasonPlanChanged, palyra.ReasonGrantRevoked, palyra.ReasonGrantSpent, palyra.ReasonSessionClosed, palyra.ReasonApprovalExpired,
 		palyra.ReasonInterrupted, palyra.ReasonStopping, palyra.ReasonCancelled, palyra.ReasonQuarantined, palyra.ReasonPosture,
@@ -185,11 +183,11 @@ func (p *Explainer) tryChanges(ctx context.Context, c *palyra.Call, reason palyr
 	if p.imagine(ctx, ptr(*c)) == nil {
 		return nil // it can: propose it again
 	}
-	return slices.Concat(p.tryArguments(ctx, c, reason, palyra.Deny), p.settings(ctx, c, reason, ""), p.acts(ctx, c, reason))
+	return slices.Concat(p.tryArguments(ctx, c, reason, palyra.Deny), p.settings(ctx, c, reason, ""), p.operatorCommands(ctx, c, reason))
 }
 
-// killed is the limit that ended a run.
-func (p *Explainer) killed(ctx context.Context, c *palyra.Call) string {
+// endingLimit is the limit that ended a run.
+func (p *Explainer) endingLimit(ctx context.Context, c *palyra.Call) string {
 	att, err := p.Attester.Get(ctx, string(c.ID))
 	if err != nil {
 		return ""
@@ -197,7 +195,7 @@ func (p *Explainer) killed(ctx context.Context, c *palyra.Call) string {
 	return string(att.Predicate.KillReason)
 }
 
-// proposeAgain proposes the same call again, in thought.
+// proposeAgain plans and judges the same call again, without proposing it.
 func (p *Explainer) proposeAgain(ctx context.Context, again *palyra.Call, reason palyra.Reason) []wire.Flip {
 	c, text := *again, "propose it again"
 	switch reason {
@@ -207,7 +205,7 @@ func (p *Explainer) proposeAgain(ctx context.Context, again *palyra.Call, reason
 		text = "propose it again, in another session"
 	}
 	switch err := p.imagine(ctx, &c); {
-	case err != nil && reason == palyra.ReasonBudgetSpent: // what was not admitted is not on record with its arguments
+	case err != nil && reason == palyra.ReasonBudgetSpent: // a call that was not admitted is on record without its arguments
 		return []wire.Flip{untried(wire.Flip{Kind: flipArguments, Text: text, Becomes: palyra.Allow}, openArgs)}
 	case err != nil:
 		return nil

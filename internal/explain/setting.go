@@ -11,12 +11,12 @@ import (
 	"palyra/internal/rpc/wire"
 )
 
-// setting is a value of the configuration that could be another.
+// setting is a value of the configuration and another value to try.
 type setting struct {
 	kind, text string
 	uses       []string // as the configuration has it
 	set        func(*config.Config)
-	open       string // what cannot be found out without running the call; empty: nothing
+	open       string // why it cannot be tried without running the call; empty: it can
 }
 
 // Why a change could not be tried.
@@ -31,12 +31,12 @@ const (
 	openLook  = "a tool that is not offered cannot be planned, and a person looks at it first"
 )
 
-// settings are changes of the configuration. Each was tried: the call was planned
-// and judged as a daemon with that setting would, and what does not help is not
-// named. Where a run decides, it is said that the change could not be tried.
+// settings are changes of the configuration. Each was tried: the call was planned and judged as a daemon with
+// that setting would, and a setting that does not help is not named. Where only a run decides, it is said
+// that the change could not be tried.
 func (p *Explainer) settings(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []wire.Flip {
 	var out []wire.Flip
-	for _, s := range p.thinkable(ctx, c, reason, killed) {
+	for _, s := range p.relevantSettings(ctx, c, reason, killed) {
 		if ctx.Err() != nil {
 			return out
 		}
@@ -51,7 +51,7 @@ func (p *Explainer) settings(ctx context.Context, c *palyra.Call, reason palyra.
 func (p *Explainer) trySetting(ctx context.Context, c *palyra.Call, s setting) (wire.Flip, bool) {
 	conf := p.Settings
 	s.set(&conf)
-	if !conf.Fits() { // no daemon starts with that
+	if !conf.Fits() { // no daemon starts with such a configuration
 		return wire.Flip{}, false
 	}
 	f := wire.Flip{Kind: s.kind, Text: s.text, Change: strings.Join(s.uses, "\n"), Verified: true}
@@ -71,7 +71,7 @@ func (p *Explainer) trySetting(ctx context.Context, c *palyra.Call, s setting) (
 	return untried(f, s.open), f.Becomes != palyra.Deny
 }
 
-// untried says of a change why nobody tried it, where that is so.
+// untried adds to a change the reason why it was not tried, if there is one.
 func untried(f wire.Flip, why string) wire.Flip {
 	if why != "" {
 		f.Verified, f.Text = false, f.Text+"; not tried: "+why
@@ -79,18 +79,18 @@ func untried(f wire.Flip, why string) wire.Flip {
 	return f
 }
 
-// thinkable are the settings that may stand behind a refusal.
-func (p *Explainer) thinkable(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []setting {
+// relevantSettings are the settings that may stand behind a refusal.
+func (p *Explainer) relevantSettings(ctx context.Context, c *palyra.Call, reason palyra.Reason, killed string) []setting {
 	conf := p.Settings
 	switch reason {
 	case palyra.ReasonTimedOut:
 		had := max(conf.ToolCall.ExecutionTimeoutMS, c.Plan.Limits.WallMS)
 		return raised(openRun, "tool_call.execution_timeout_ms", 2*had, func(c *config.Config, n int64) { c.ToolCall.ExecutionTimeoutMS = n })
 	case palyra.ReasonQuotaExceeded:
-		return append(quota(conf.Process, c.Plan.Limits, killed), staged(conf.Process, killed)...)
+		return append(raiseQuota(conf.Process, c.Plan.Limits, killed), raiseStageLimit(conf.Process, killed)...)
 	case palyra.ReasonBudgetSpent:
 		if c.Proposal.CallsMax != 0 && c.Proposal.CallsMax < conf.ToolCall.MaxCallsPerRun {
-			return nil // the run itself has less
+			return nil // the run's own limit is lower
 		}
 		return raised("", "tool_call.max_calls_per_run", 2*conf.ToolCall.MaxCallsPerRun, func(c *config.Config, n int64) { c.ToolCall.MaxCallsPerRun = n })
 	case palyra.ReasonTooManyPending:
@@ -111,7 +111,7 @@ func (p *Explainer) thinkable(ctx context.Context, c *palyra.Call, reason palyra
 			kind: flipConfig, text: "let programs be run", uses: []string{`process.tier = "c"`}, set: func(c *config.Config) { c.Process.Tier = "c" },
 		}}
 	case palyra.ReasonMalformedInput:
-		return demanded(conf, c.Proposal)
+		return raiseDemanded(conf, c.Proposal)
 	case palyra.ReasonEgressDenied:
 		return hostSettings(conf.Egress, named(c.Proposal))
 	}
@@ -126,8 +126,8 @@ func raised(open, key string, value int64, set func(*config.Config, int64)) []se
 	}}
 }
 
-// limits are those of programs that a call may lower: what they are called when
-// they end a run, in arguments and settings.
+// limits are those of programs that a call may lower: their names as the end of a run, in arguments and in
+// settings.
 var limits = []struct {
 	kill, name string
 	of         func(*config.Process) *int64
@@ -142,8 +142,8 @@ var limits = []struct {
 	{"", "open_files", func(c *config.Process) *int64 { return &c.OpenFiles }, func(l palyra.Limits) int64 { return l.OpenFiles }},
 }
 
-// quota raises the configured limit that ended a run.
-func quota(now config.Process, had palyra.Limits, killed string) []setting {
+// raiseQuota raises the configured limit that ended a run.
+func raiseQuota(now config.Process, had palyra.Limits, killed string) []setting {
 	for _, l := range limits {
 		if killed != "" && l.kill == killed {
 			value := 2 * max(l.had(had), *l.of(&now))
@@ -153,8 +153,8 @@ func quota(now config.Process, had palyra.Limits, killed string) []setting {
 	return nil
 }
 
-// staged raises the limit of a layer that ended a run.
-func staged(now config.Process, killed string) []setting {
+// raiseStageLimit raises the limit of a stage that ended a run.
+func raiseStageLimit(now config.Process, killed string) []setting {
 	switch killed {
 	case "stage_bytes":
 		return raised(openRun, "process.stage_bytes", 2*now.StageBytes, func(c *config.Config, n int64) { c.Process.StageBytes = n })
@@ -164,8 +164,8 @@ func staged(now config.Process, killed string) []setting {
 	return nil
 }
 
-// demanded raises what a call asks for more of than there is, to just that.
-func demanded(conf config.Config, p palyra.Proposal) []setting {
+// raiseDemanded raises each limit that a call asks more than, to just what it asks for.
+func raiseDemanded(conf config.Config, p palyra.Proposal) []setting {
 	var args struct {
 		Limits  map[string]json.Number `json:"limits"`
 		Timeout json.Number            `json:"timeout_ms"`
@@ -199,7 +199,7 @@ func demanded(conf config.Config, p palyra.Proposal) []setting {
 	return []setting{all}
 }
 
-// morePending lets one more question be open than are now.
+// morePending allows one more open question than there are now.
 func (p *Explainer) morePending(ctx context.Context, conf config.Config) []setting {
 	open, err := p.Desk.CountPending(ctx)
 	if err != nil {

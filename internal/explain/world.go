@@ -9,17 +9,16 @@ import (
 	"palyra/internal/policy"
 )
 
-// World is what a call meets before anybody is asked: who knows the tool, who makes
-// the plan, who judges it. Besides the real one there are imagined ones, in which a
-// setting is another; nothing ever runs in those.
+// World is the parts that a call meets before anybody is asked: the catalog, the planner and the judge.
+// Besides the real one there are imagined ones, in which a setting is another; nothing ever runs in those.
 type World struct {
 	Catalog *catalog.Catalog
 	Planner *plan.Resolver
 	Policy  *policy.Engine
 }
 
-// PlanCall takes a call as far as policy. A call without a tool was turned away by the
-// catalog, any other by the planner.
+// PlanCall takes a call as far as policy. A call that still has no tool was refused by the catalog, any other
+// by the planner.
 func (w World) PlanCall(ctx context.Context, c *palyra.Call) (err error) {
 	if c.Tool, err = w.Catalog.Admit(ctx, c.Proposal); err != nil {
 		c.Tool = palyra.Tool{}

@@ -13,7 +13,7 @@ func overtaken(w *world) func(context.Context) (palyra.Decision, error) {
 		d := answered(palyra.AnswerAllow)
 		d.Approval, d.Digest, d.Reused, d.Scope = "A2", digestOf(plan("b.txt")), true, palyra.ScopeSession
 		w.lease = &d
-		return palyra.Decision{Approval: approvalID, Answer: palyra.AnswerError, Lease: leaseID, Reason: "covered by grant"}, nil
+		return palyra.Decision{Approval: approvalID, Answer: palyra.AnswerError, Lease: leaseID, Reason: "covered by lease"}, nil
 	}
 }
 

@@ -10,15 +10,14 @@ import (
 	"palyra/internal/canon"
 )
 
-// Bounds of a memo: the texts that it holds, and those that it knows to have come
-// by once.
+// Bounds of a memo: the texts that it keeps, and the texts that it knows to have seen once.
 const (
 	maxMemo = 16 << 20
 	maxOnce = 1 << 16
 )
 
-// memo reads JSON texts. What comes by a second time is remembered: where every
-// text is another one, there is nothing to keep.
+// memo reads JSON texts. A text that comes a second time is remembered; where every text differs, nothing is
+// kept.
 type memo[T any] struct {
 	decode func(canon.Value, *T) error
 	seed   maphash.Seed
@@ -64,7 +63,7 @@ func readMembers(raw []byte, wanted func(name string) bool, v any) error {
 	return json.Unmarshal(append(some, '}'), v)
 }
 
-// read returns what a text says.
+// read returns the value of a text.
 func (m *memo[T]) read(raw []byte, s *scratch) (*remembered[T], error) {
 	m.mu.Lock()
 	r := m.known[string(raw)]
@@ -107,7 +106,7 @@ func (m *memo[T]) keep(text string, r *remembered[T]) {
 	m.known[text] = r
 }
 
-// scratch is room to read texts in, of one reader at a time.
+// scratch is memory to read texts in, for one reader at a time.
 type scratch struct {
 	doc       canon.Doc
 	canonical []byte

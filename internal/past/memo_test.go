@@ -68,12 +68,12 @@ func TestAhead(t *testing.T) {
 		}
 	}
 	var got []int
-	if err := ahead(t.Context(), count(5), func(i int) error { got = append(got, i); return nil }); err != nil || !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+	if err := prefetch(t.Context(), count(5), func(i int) error { got = append(got, i); return nil }); err != nil || !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("%v %v", got, err)
 	}
 	bad := errors.New("bad")
 	ended := false
-	err := ahead(t.Context(), func(ctx context.Context, hand func(int) error) error {
+	err := prefetch(t.Context(), func(ctx context.Context, hand func(int) error) error {
 		defer func() { ended = true }()
 		return count(1000)(ctx, hand)
 	}, func(i int) error {
@@ -86,12 +86,12 @@ func TestAhead(t *testing.T) {
 		t.Errorf("an error of the use: %v, and the other has ended: %v", err, ended)
 	}
 	got = nil
-	err = ahead(t.Context(), func(ctx context.Context, hand func(int) error) error { return errors.Join(hand(7), bad) }, func(i int) error { got = append(got, i); return nil })
+	err = prefetch(t.Context(), func(ctx context.Context, hand func(int) error) error { return errors.Join(hand(7), bad) }, func(i int) error { got = append(got, i); return nil })
 	if !errors.Is(err, bad) || !slices.Equal(got, []int{7}) {
 		t.Errorf("an error of the other: %v %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = ahead(ctx, count(1000), func(i int) error {
+	err = prefetch(ctx, count(1000), func(i int) error {
 		if i == 3 {
 			cancel()
 		}

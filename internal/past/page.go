@@ -20,7 +20,7 @@ import (
 func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.Record) error) error {
 	r := &reader{Config: p.Config, plans: newMemo(palyra.ReadJudgedPlan), tools: newMemo(readTool)}
 	return func(yield func(replay.Record) error) error {
-		return ahead(ctx, func(ctx context.Context, hand func(*page) error) error {
+		return prefetch(ctx, func(ctx context.Context, hand func(*page) error) error {
 			return p.Ledger.Past(ctx, q.Since, q.Until, func(rows []run.Past) error {
 				page, err := r.fetch(ctx, rows)
 				if err != nil {
@@ -39,9 +39,9 @@ func (p Past) records(ctx context.Context, q wire.ReplayQuery) func(func(replay.
 	}
 }
 
-// ahead runs fetch beside use, at most one thing ahead of it, and returns the error
-// that ended the whole: of use, if it has one. Both have ended when it returns.
-func ahead[T any](ctx context.Context, fetch func(ctx context.Context, hand func(T) error) error, use func(T) error) error {
+// prefetch runs fetch beside use, at most one value ahead of it, and returns the error that ended the whole:
+// that of use, if it has one. Both have ended when it returns.
+func prefetch[T any](ctx context.Context, fetch func(ctx context.Context, hand func(T) error) error, use func(T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	things, fetched := make(chan T), make(chan error, 1)
@@ -70,8 +70,7 @@ func ahead[T any](ctx context.Context, fetch func(ctx context.Context, hand func
 	return <-fetched
 }
 
-// reader makes records of rows. Plans and tools that stand there as often as
-// they were used are read once.
+// reader makes records of rows. Plans and tools that stand in many rows are read once.
 type reader struct {
 	Config
 	plans *memo[palyra.Plan]
@@ -80,14 +79,14 @@ type reader struct {
 	own ownPlaces
 }
 
-// page is rows, with what the journal and the desk know of them.
+// page is rows, with the journal's lines and the desk's answers for them.
 type page struct {
 	rows  []run.Past
 	lines map[palyra.CallID][]journal.Raw
 	ended map[palyra.ApprovalID]approval.Ended
 }
 
-// fetch looks up what belongs to rows.
+// fetch looks up the lines and answers that belong to rows.
 func (r *reader) fetch(ctx context.Context, rows []run.Past) (*page, error) {
 	calls, questions := make([]palyra.CallID, len(rows)), []palyra.ApprovalID{}
 	for i, row := range rows {

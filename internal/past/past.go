@@ -1,8 +1,8 @@
-// Package past judges what is on record again: it makes the requests of calls as
-// they were judged then, from their rows and the journal's lines, and puts them to
-// another bundle or to the one in force. It changes nothing and records nothing.
+// Package past judges calls on record again: it makes their requests as they were judged then, from their
+// rows and the journal's lines, and puts them to another bundle or to the one in force. It changes nothing
+// and records nothing.
 //
-// What is not on record as it was judged is told to be missing, and not guessed.
+// A part that is not on record as it was judged is reported missing, and not guessed.
 package past
 
 import (
@@ -70,16 +70,16 @@ func (p Past) Suggest(ctx context.Context, q wire.ReplayQuery, rules int, progre
 	return out, err
 }
 
-// judging is what records are judged with: all that calls are judged with now but
-// the policies of workspaces, which are not of the bundle and were others then.
+// judging is the configuration that records are judged with: the present one, without the policies of
+// workspaces, which are not part of the bundle and were others then.
 func (p Past) judging(b *policy.Bundle) policy.Config {
 	c := p.Bundles.Judging(b)
 	c.Project = nil
 	return c
 }
 
-// candidate is the bundle of files, checked as one that is put into force, or the
-// one in force where there are none. It is nil with problems where it is not good.
+// candidate is the bundle of files, checked like one that is put into force, or the one in force where there
+// are no files. It is nil with problems where it is not good.
 func (p Past) candidate(ctx context.Context, files map[string]string) (*policy.Bundle, []wire.PolicyProblem, error) {
 	if len(files) == 0 {
 		return p.Bundles.Engine().Bundle(), nil, nil
@@ -97,7 +97,7 @@ func (p Past) candidate(ctx context.Context, files map[string]string) (*policy.B
 	return nil, problems, nil
 }
 
-// reportWords is a report in the doors' words: their JSON is the same.
+// reportWords is a report in the protocol's type: the JSON of both is the same.
 func reportWords(r replay.Report) (out wire.ReplayReport, err error) {
 	raw, err := json.Marshal(r)
 	if err == nil {

@@ -56,7 +56,7 @@ func (r *reader) record(row run.Past, lines []journal.Raw, e approval.Ended, s *
 	return out
 }
 
-// judged is what was judged and how, or why that is not on record.
+// judged returns what was judged and how, or why that is not on record.
 func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudged, s *scratch) (out replay.Record, gap string) {
 	var v keptVerdict
 	plan, planErr := r.plans.read(parts.Plan, s)
@@ -88,8 +88,8 @@ func (r *reader) judged(row run.Past, parts run.PastCall, first palyra.CallJudge
 	return out, ""
 }
 
-// standing is what the principal and its owner were when the call was judged; nil
-// where that is not on record.
+// standing is the standing of the principal and its owner when the call was judged; nil where it is not on
+// record.
 func standing(first palyra.CallJudged) *palyra.Standing {
 	if len(first.Roles)+len(first.Owner) == 0 {
 		return nil
@@ -97,8 +97,7 @@ func standing(first palyra.CallJudged) *palyra.Standing {
 	return &palyra.Standing{Roles: first.Roles, Owner: first.Owner, Device: first.Device}
 }
 
-// answered adds what people said. The row of a call that did not run holds no
-// answer: the question does.
+// answered adds people's answer. The row of a call that did not run has no answer: the question has it.
 func (r *reader) answered(out *replay.Record, row run.Past, parts run.PastCall, e approval.Ended) {
 	var d palyra.Decision
 	if readIf(parts.Decision, &d) != nil {
@@ -120,8 +119,8 @@ func (r *reader) answered(out *replay.Record, row run.Past, parts run.PastCall, 
 	}
 }
 
-// ownPolicies reports whether there are policies of its own where a plan works, or
-// may be: those of its workspace, and of the places below that it names.
+// ownPolicies reports whether the places where a plan works have, or may have, policies of their own: its
+// workspace, and the places below that it names.
 func (r *reader) ownPolicies(p palyra.Plan) bool {
 	top := p.Workspace.Path
 	if top == "" {
@@ -178,7 +177,7 @@ func (o *ownPlaces) has(dir string, look func() bool) bool {
 	return own
 }
 
-// keptVerdict is what a row's verdict is looked at for.
+// keptVerdict is the part of a row's verdict that is read.
 type keptVerdict struct {
 	Need   palyra.Need `json:"need"`
 	Errors []string    `json:"errors"`
@@ -214,8 +213,7 @@ func firstVerdict(lines []journal.Raw) (first palyra.CallJudged, gap string) {
 	return first, GapVerdict
 }
 
-// judgedWords is the body of a call.judged line. What is not there is empty, and an
-// effect that nobody knows denies.
+// judgedWords is the body of a call.judged line. A missing member is empty, and an unknown effect denies.
 func judgedWords(body map[string]any) (j palyra.CallJudged) {
 	text := func(name string) string { s, _ := body[name].(string); return s }
 	_ = j.Effect.UnmarshalText([]byte(text("effect")))
@@ -236,8 +234,8 @@ func texts[T ~string](v any) (out []T) {
 	return out
 }
 
-// verdictOf is the first verdict: what the journal says of it, and what an ask
-// needed, which the row keeps through every later judgement.
+// verdictOf is the first verdict: the journal's line, with the need of an ask, which the row keeps through
+// every later judgement.
 func verdictOf(j palyra.CallJudged, kept keptVerdict) palyra.Verdict {
 	v := palyra.Verdict{Effect: j.Effect, Bundle: j.Bundle, Snapshot: j.Snapshot, Risk: palyra.Risk{Level: j.Risk}}
 	for _, id := range j.Policies {

@@ -6,11 +6,10 @@ import (
 	"palyra"
 )
 
-// agree makes one need of what the pairs of a call need. The strictest of each part
-// is mostly it, but not where one pair is content with exactly what another is not:
-// two people here, no more than one there. Then the first rung that all accept is
-// the need. Where there is none no answer could ever do, and the call is denied
-// now, not after somebody was asked. It returns whether they agree.
+// agree makes one need of the needs of a call's pairs. The strictest of each part mostly satisfies all, but
+// not where one pair refuses exactly what another demands: two people here, no more than one there. Then the
+// first rung that all accept is the need. Where no rung is accepted by all, no answer could ever do, and the
+// call is denied now, not after somebody was asked. It returns whether the pairs agree.
 func (c *call) agree(v *palyra.Verdict, rulings []ruling) bool {
 	all := make([]*question, len(c.pairs))
 	var read parts
@@ -22,7 +21,7 @@ func (c *call) agree(v *palyra.Verdict, rulings []ruling) bool {
 		votes: v.Need.Votes, other: v.Need.OtherPerson, device: v.Need.Device, separation: v.Need.Separation.Rank(),
 		scope: palyra.ScopeOnce, fresh: true,
 	}
-	for _, a := range append([]answer{merged}, climb(read)...) {
+	for _, a := range append([]answer{merged}, distinctRungs(read)...) {
 		if accepted(all, a) {
 			fresh := v.Need.Fresh || !accepted(all, a.leased())
 			v.Need = a.need()
@@ -49,12 +48,12 @@ func accepted(all []*question, a answer) bool {
 	return true
 }
 
-// torn words the denial of a call whose pairs agree on no answer.
-func torn(v *palyra.Verdict) {
+// denyDisagreement words the denial of a call whose pairs accept no common answer.
+func denyDisagreement(v *palyra.Verdict) {
 	var names []string
 	for _, h := range v.Policies {
 		names = append(names, h.ID)
 	}
-	v.Reason = "no answer could satisfy all that is asked of one, so nobody is asked: " + v.Reason
-	v.Remedy = palyra.Clip("an operator must change the policies so that one answer does: "+strings.Join(names, ", "), MaxNote)
+	v.Reason = "no single answer could satisfy every policy, so nobody is asked: " + v.Reason
+	v.Remedy = palyra.Clip("an operator must change the policies so that one answer satisfies them all: "+strings.Join(names, ", "), MaxNote)
 }

@@ -44,7 +44,7 @@ func TestNeedsThatContradict(t *testing.T) {
 			if name == "fresh and not" {
 				return // each rung is fresh: that pair never asks
 			}
-			if !strings.HasPrefix(v.Reason, "no answer could satisfy all") || !strings.Contains(v.Remedy, "run, use") || len(v.Errors) > 0 {
+			if !strings.HasPrefix(v.Reason, "no single answer could satisfy") || !strings.Contains(v.Remedy, "run, use") || len(v.Errors) > 0 {
 				t.Errorf("%q %q %v", v.Reason, v.Remedy, v.Errors)
 			}
 		})
@@ -59,7 +59,7 @@ func TestAnAnswerThatForbidsAnother(t *testing.T) {
 @id("use") permit (principal, action == Action::"vault.use", resource) when { !context.approval.granted };`))
 	r := echo()
 	r.Plan.Bindings = []string{"token"}
-	if v := e.Judge(t.Context(), r); v.Effect != palyra.Deny || !strings.HasPrefix(v.Reason, "no answer could satisfy") {
+	if v := e.Judge(t.Context(), r); v.Effect != palyra.Deny || !strings.HasPrefix(v.Reason, "no single answer could satisfy") {
 		t.Errorf("%s: %s", v.Effect, v.Reason)
 	}
 	if w := e.Why(t.Context(), r); w.Verdict != palyra.Deny || w.Layer != palyra.LayerPolicy {

@@ -13,14 +13,14 @@ import (
 	"palyra"
 )
 
-// attribute is one member of the context. What of returns nil for is not there.
+// attribute is one member of the context. It is absent where of returns nil.
 type attribute struct {
 	name cedar.String
 	of   func(*call) cedar.Value
 }
 
-// attributes are all members of a call's context but the approval. Each is made
-// when it is first asked for: most policies look at few of them.
+// attributes are all members of a call's context except the approval. Each is made when it is first asked
+// for, since most policies look at few of them.
 var attributes = [...]attribute{
 	{"tool", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Tool) }},
 	{"capabilities", func(c *call) cedar.Value { return stringSet(c.found.Capabilities) }},
@@ -81,21 +81,22 @@ const (
 	everything         = allAttrs | attrApproval
 )
 
-// view is what some policies see of the context under one approval.
+// view is the part of the context that some policies can see under one approval.
 type view struct {
 	attrs attrs
 	under answer
 }
 
-// sights is what is known of policies before the first of many calls is judged.
-type sights struct {
+// readSets holds which attributes each policy reads. It is found out once, before the first of many calls is
+// judged.
+type readSets struct {
 	reads     map[*rule]attrs         // of the context
 	approvals map[answer]cedar.Record // that the ladder tries
 }
 
-// sightsOf looks at what the policies of a bundle read.
-func sightsOf(list rules) *sights {
-	s := &sights{reads: make(map[*rule]attrs, len(list)), approvals: map[answer]cedar.Record{{}: answer{}.record()}}
+// readSetsOf looks at what the policies of a bundle read.
+func readSetsOf(list rules) *readSets {
+	s := &readSets{reads: make(map[*rule]attrs, len(list)), approvals: map[answer]cedar.Record{{}: answer{}.record()}}
 	for _, r := range list {
 		s.reads[r] = readsContext((*ast.Policy)(r.policy.AST()))
 	}
@@ -106,15 +107,15 @@ func sightsOf(list rules) *sights {
 }
 
 // approval is an approval as policies see it.
-func (s *sights) approval(a answer) cedar.Record {
+func (s *readSets) approval(a answer) cedar.Record {
 	if rec, ok := s.approvals[a]; ok {
 		return rec
 	}
 	return a.record()
 }
 
-// read is what some policies see together; everything where one is not known.
-func (s *sights) read(some rules) (all attrs) {
+// read returns the attributes that some policies read together; all attributes where one policy is not known.
+func (s *readSets) read(some rules) (all attrs) {
 	for _, r := range some {
 		reads, known := s.reads[r]
 		if !known {
@@ -157,13 +158,13 @@ func attrNamed(name types.String) attrs {
 	return everything
 }
 
-// seen is the context with all that these policies can tell apart, under an approval.
-// Without what none of them reads it is much smaller, and they answer the same.
-func (c *call) seen(some rules, a answer) cedar.Record {
-	if c.sights == nil {
+// contextFor returns the part of the context that these policies can tell apart, under an approval. It leaves
+// out the attributes that none of them reads, which makes it much smaller and changes no answer.
+func (c *call) contextFor(some rules, a answer) cedar.Record {
+	if c.readSets == nil {
 		return c.context(a)
 	}
-	v := view{c.sights.read(some), a}
+	v := view{c.readSets.read(some), a}
 	if a == (answer{}) { // so all policies of the question are asked, in two parts
 		v.attrs |= c.wide
 	} else if v.attrs&attrApproval == 0 {
@@ -174,9 +175,9 @@ func (c *call) seen(some rules, a answer) cedar.Record {
 	}
 	rec, ok := c.views[v]
 	if !ok {
-		m := c.some(v.attrs)
+		m := c.attributeMap(v.attrs)
 		if v.attrs&attrApproval != 0 {
-			m[approvalName] = c.sights.approval(a)
+			m[approvalName] = c.readSets.approval(a)
 		}
 		if c.views == nil {
 			c.views = map[view]cedar.Record{}
@@ -187,8 +188,8 @@ func (c *call) seen(some rules, a answer) cedar.Record {
 	return rec
 }
 
-// some makes some attributes.
-func (c *call) some(want attrs) cedar.RecordMap {
+// attributeMap makes the attributes of a set.
+func (c *call) attributeMap(want attrs) cedar.RecordMap {
 	m := make(cedar.RecordMap, bits.OnesCount64(uint64(want))+1)
 	for i := range attributes {
 		if want&(1<<i) == 0 {
@@ -204,7 +205,7 @@ func (c *call) some(want attrs) cedar.RecordMap {
 // value is an attribute, made once where several views have it: the whole context is
 // itself made only once.
 func (c *call) value(i int) cedar.Value {
-	if c.sights == nil {
+	if c.readSets == nil {
 		return attributes[i].of(c)
 	}
 	if c.values == nil {

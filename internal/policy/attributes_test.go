@@ -69,13 +69,13 @@ func TestAttributeNames(t *testing.T) {
 // seenAlike judges one request with everything and with what the
 // policies read, with and without an answer.
 func seenAlike(t *rapid.T, s *state, r palyra.Request) {
-	known := sightsOf(s.bundle.rules)
+	known := readSetsOf(s.bundle.rules)
 	answers := []*palyra.ApprovalFacts{nil, {Votes: 1, Scope: palyra.ScopeOnce, Fresh: true}, {Votes: 2, OtherPerson: true, Scope: palyra.ScopeSession}, {}}
 	part, err := s.newCall(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	part.sights = known
+	part.readSets = known
 	for _, a := range answers {
 		r.Approval, part.request.Approval = a, a
 		whole, err := s.newCall(r)
@@ -112,14 +112,14 @@ func TestSightsOfStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sights = sightsOf(b.rules[:1])
-	if rec := c.seen(b.rules[:1], answer{}); rec.Len() != 1 {
+	c.readSets = readSetsOf(b.rules[:1])
+	if rec := c.contextFor(b.rules[:1], answer{}); rec.Len() != 1 {
 		t.Errorf("the policy that is known sees %d attributes", rec.Len())
 	}
-	if got, want := c.seen(b.rules, answer{}), c.context(answer{}); !got.Equal(want) {
+	if got, want := c.contextFor(b.rules, answer{}), c.context(answer{}); !got.Equal(want) {
 		t.Errorf("a stranger sees %d of %d attributes", got.Len(), want.Len())
 	}
-	if a := ladder[3]; !c.sights.approval(a).Equal(a.record()) || !c.sights.approval(answer{votes: 99}).Equal(answer{votes: 99}.record()) {
+	if a := ladder[3]; !c.readSets.approval(a).Equal(a.record()) || !c.readSets.approval(answer{votes: 99}).Equal(answer{votes: 99}.record()) {
 		t.Error("approvals differ")
 	}
 }

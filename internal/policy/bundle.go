@@ -43,8 +43,8 @@ type Bundle struct {
 	index   index
 	actions cedar.EntityMap
 	members members
-	project palyra.Digest // of the workspace's policies that are joined to it
-	preset  string        // that it is; "" when it is none
+	project palyra.Digest // digest of the workspace's policies that are joined to it
+	preset  string        // name of the preset that it is; "" for another bundle
 	valid   *validate.Validator
 }
 
@@ -78,11 +78,11 @@ func complete(files map[string]string) (*Bundle, error) {
 	return completeWithin(context.Background(), files)
 }
 
-// completeWithin is complete that ends with ctx.
+// completeWithin is complete with a ctx that can end it.
 func completeWithin(ctx context.Context, files map[string]string) (*Bundle, error) {
 	own := SchemaText()
 	if text, ok := files[schemaFile]; ok && text != own {
-		return nil, broken(Problem{File: schemaFile, Line: 1, Column: 1, Text: "not the schema of this version of Palyra; replace or remove it"})
+		return nil, bundleError(Problem{File: schemaFile, Line: 1, Column: 1, Text: "not the schema of this version of Palyra; replace or remove it"})
 	}
 	files[schemaFile] = own
 	return compileWithin(ctx, files)

@@ -9,14 +9,14 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// classes are those that policies can compare with.
+// classes are the command classes that policies can compare with.
 var classes = []palyra.CommandClass{
 	palyra.CommandReadOnly, palyra.CommandBuild, palyra.CommandWrite, palyra.CommandDestructive, palyra.CommandUnknown,
 }
 
-// analyse is what a plan's program would do. Without a program, without somebody
-// to tell, or where the telling fails, nothing is known. What was not understood
-// to its last word is never better than unknown, whoever says so.
+// analyse says what a plan's program would do. Nothing is known without a program, without an analyser, or
+// where the analyser fails. A command that was not understood to its last word is never better than unknown,
+// whatever the analyser says.
 func (s *state) analyse(p palyra.Plan) (c palyra.Command) {
 	nothing := palyra.Command{Class: palyra.CommandUnknown}
 	if s.command == nil || p.Executable.Path == "" && len(p.Argv) == 0 {

@@ -31,11 +31,11 @@ func Compile(files map[string]string) (*Bundle, error) {
 	return compileWithin(context.Background(), files)
 }
 
-// compileWithin is Compile that ends with ctx, between two policies.
+// compileWithin is Compile with a ctx that can end it between two policies.
 func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			b, err = nil, broken(Problem{File: schemaFile, Line: 1, Column: 1, Text: fmt.Sprintf("the policies cannot be compiled: %v", r)})
+			b, err = nil, bundleError(Problem{File: schemaFile, Line: 1, Column: 1, Text: fmt.Sprintf("the policies cannot be compiled: %v", r)})
 		}
 	}()
 	b = &Bundle{files: files, byID: map[cedar.PolicyID]*rule{}}
@@ -53,8 +53,8 @@ func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err
 			problems = append(problems, b.add(ctx, name, files[name])...)
 		}
 	}
-	if ctx.Err() != nil { // what was not read to its end is nothing
-		return nil, broken(Problem{File: ".", Line: 1, Column: 1, Text: "the policies were not read to their end: interrupted, or it took too long"})
+	if ctx.Err() != nil { // half a bundle must not come into force
+		return nil, bundleError(Problem{File: ".", Line: 1, Column: 1, Text: "the policies were not read to their end: interrupted, or it took too long"})
 	}
 	var more []Problem
 	b.members, more = readEntities(files[entitiesFile])
@@ -63,7 +63,7 @@ func compileWithin(ctx context.Context, files map[string]string) (b *Bundle, err
 		problems = append(problems, Problem{File: ".", Line: 1, Column: 1, Text: "the bundle holds no policy, which would deny everything"})
 	}
 	if len(problems) > 0 {
-		return nil, broken(problems...)
+		return nil, bundleError(problems...)
 	}
 	b.index, b.preset = newIndex(b.rules), PresetOf(b.digest)
 	return b, nil
@@ -73,11 +73,11 @@ func resolve(text string) (*resolved.Schema, error) {
 	var s schema.Schema
 	s.SetFilename(schemaFile)
 	if err := s.UnmarshalCedar([]byte(text)); err != nil {
-		return nil, broken(at(schemaFile, err, statement{line: 1, column: 1}))
+		return nil, bundleError(parseProblem(schemaFile, err, statement{line: 1, column: 1}))
 	}
 	r, err := s.Resolve()
 	if err != nil {
-		return nil, broken(at(schemaFile, err, statement{line: 1, column: 1}))
+		return nil, bundleError(parseProblem(schemaFile, err, statement{line: 1, column: 1}))
 	}
 	return r, nil
 }
@@ -91,7 +91,7 @@ func (b *Bundle) add(ctx context.Context, name, text string) []Problem {
 	}
 	list, err := cedar.NewPolicyListFromBytes(name, []byte(text))
 	if err != nil {
-		return unread(name, text, err, places)
+		return syntaxProblems(name, text, err, places)
 	}
 	if len(list) != len(places) { // the two readings of the text must agree, or positions lie
 		return []Problem{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("%d policies in %d statements", len(list), len(places))}}
@@ -127,8 +127,7 @@ func (b *Bundle) name(p *cedar.Policy) (*rule, *Problem) {
 	return r, nil
 }
 
-// names is name with everything that is wrong. The rule is then only good to speak
-// of.
+// names is name that also returns every problem. With a problem the rule is only good for messages about it.
 func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 	pos, notes := p.Position(), p.Annotations()
 	var wrong []Problem
@@ -169,7 +168,7 @@ func (b *Bundle) names(p *cedar.Policy) (*rule, []Problem) {
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
-// onlyPrintable takes out what draws on a screen.
+// onlyPrintable removes characters that could draw on a screen.
 func onlyPrintable(r rune) rune {
 	if unprintable(r) {
 		return '?'
@@ -188,9 +187,8 @@ func actionEntities(s *resolved.Schema) cedar.EntityMap {
 
 var position = regexp.MustCompile(`(?:parse error at )?(?:<input>|` + regexp.QuoteMeta(schemaFile) + `):(\d+):(\d+):? *`)
 
-// at makes a problem of a parser's error, at the place it names or else at the
-// statement given.
-func at(file string, err error, s statement) Problem {
+// parseProblem makes a problem of a parser's error, at the place that the error names, else at the statement.
+func parseProblem(file string, err error, s statement) Problem {
 	text := strings.TrimPrefix(err.Error(), "parser error: ")
 	p := Problem{File: file, Line: s.line, Column: s.column}
 	if m := position.FindStringSubmatch(text); m != nil {

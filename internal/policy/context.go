@@ -28,8 +28,8 @@ type call struct {
 	made      attrs           // those
 	base      cedar.RecordMap // the whole context without the approval; nil: not yet made
 	contexts  map[answer]cedar.Record
-	sights    *sights // what policies read; nil: nobody has looked, so they see everything
-	wide      attrs   // that the policies of a question read
+	readSets  *readSets // what policies read; nil: nobody has looked, so they see everything
+	wide      attrs     // that the policies of a question read
 	views     map[view]cedar.Record
 	trace     []Rung
 	tracing   bool
@@ -42,7 +42,7 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, err = s.within(r.Plan); err != nil {
+	if s, err = s.withProject(r.Plan); err != nil {
 		return nil, err
 	}
 	if r.Tool.Name == "" || r.Tool.Name != r.Plan.Tool {
@@ -64,7 +64,7 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 		contexts: map[answer]cedar.Record{},
 	}
 	c.pairs = pairsOf(r, f.Capabilities, tool.UID)
-	c.world = world{own: append(s.bundle.people(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
+	c.world = world{own: append(s.bundle.principalEntities(uid, r.Owner, standing), tool, sessionEntity(r)), actions: s.bundle.actions}
 	for _, p := range c.pairs {
 		if p.resource.Type == "Secret" {
 			c.world.own = append(c.world.own, namedEntity(p.resource))
@@ -76,8 +76,8 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	return c, nil
 }
 
-// standingOf is what is known of who calls: as the request says, which is what was
-// known when it was judged first, or as it is now.
+// standingOf returns what is known of the caller: the request's own record of it, which is what was known
+// when it was judged first, else what is known now.
 func (s *state) standingOf(r palyra.Request) (palyra.Standing, error) {
 	switch {
 	case r.Standing != nil:
@@ -97,7 +97,7 @@ func (c *call) context(a answer) cedar.Record {
 	rec, ok := c.contexts[a]
 	if !ok {
 		if c.base == nil {
-			c.base = c.some(allAttrs)
+			c.base = c.attributeMap(allAttrs)
 		}
 		c.base[approvalName] = a.record()
 		rec = cedar.NewRecord(c.base)
@@ -106,7 +106,7 @@ func (c *call) context(a answer) cedar.Record {
 	return rec
 }
 
-// budget is how many calls the run may make.
+// budget returns how many calls the run may make.
 func (s *state) budget(r palyra.Request) int64 {
 	if r.CallsMax > 0 {
 		return min(r.CallsMax, s.snapshot.MaxCallsPerRun)
@@ -114,9 +114,9 @@ func (s *state) budget(r palyra.Request) int64 {
 	return s.snapshot.MaxCallsPerRun
 }
 
-// dated says when a request is judged that does not say so itself. A replay asks
-// without: what it says must not depend on when it is run.
-func (s *state) dated(r palyra.Request) palyra.Request {
+// withTime gives the present time to a request that has none. A replay asks without a time: its report must
+// not depend on when it is run.
+func (s *state) withTime(r palyra.Request) palyra.Request {
 	if r.At.IsZero() && s.now != nil {
 		r.At = s.now()
 	}
@@ -129,7 +129,7 @@ type Host struct {
 	Port int64
 }
 
-// HostsOf reads host:port entries. One that cannot be read cannot be judged.
+// HostsOf reads host:port entries. An entry that cannot be read cannot be judged and is an error.
 func HostsOf(list []string) ([]Host, error) {
 	out := make([]Host, 0, len(list))
 	for _, s := range list {
@@ -144,8 +144,8 @@ func HostsOf(list []string) ([]Host, error) {
 	return out, nil
 }
 
-// CommandLine joins argv so that no two different ones give the same text:
-// whatever is not plainly one word is quoted.
+// CommandLine joins argv so that no two different ones give the same text: a word that is not plain is
+// quoted.
 func CommandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {

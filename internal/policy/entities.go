@@ -23,9 +23,8 @@ const (
 	maxName     = 256
 )
 
-// entityName and entityLine are entities.json, which is Cedar's own form cut down
-// to memberships. Attributes are not in it: the daemon fills those in from what it
-// knows, and a bundle must not say otherwise.
+// entityName and entityLine are entities.json, which is Cedar's own form cut down to memberships. It has no
+// attributes: the daemon fills those in from what it knows, and a bundle must not contradict it.
 type entityName struct {
 	Type string `json:"type"`
 	ID   string `json:"id"`
@@ -62,7 +61,7 @@ func (r *entityReader) fail(offset int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{File: entitiesFile, Line: c.line, Column: c.column, Text: fmt.Sprintf(format, args...)})
 }
 
-// list reads the array and what follows it, which is nothing.
+// list reads the array, and refuses anything that follows it.
 func (r *entityReader) list() {
 	if t, err := r.dec.Token(); err != nil || t != json.Delim('[') {
 		r.fail(0, "not a list of entities: [{\"uid\":{\"type\":\"User\",\"id\":\"ada\"},\"parents\":[{\"type\":\"Team\",\"id\":\"web\"}]}]")

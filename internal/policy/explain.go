@@ -26,11 +26,11 @@ func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 		v.Reason = reasons
 	case v.Effect == palyra.Ask:
 		v.Reason = "needs the approval of " + Describe(v.Need) + ": " + reasons
-		v.Remedy = strings.TrimSuffix("have an operator answer the approval; "+c.answering(v.Need, d.all), "; ")
+		v.Remedy = strings.TrimSuffix("have an operator answer the approval; "+c.questionAdvice(v.Need, d.all), "; ")
 	case len(d.silent) > 0:
-		v.Reason, v.Remedy = c.silence(d)
+		v.Reason, v.Remedy = c.unpermittedText(d)
 	default:
-		v.Reason, v.Remedy = reasons, c.exempt(d.all)
+		v.Reason, v.Remedy = reasons, c.denialRemedy(d.all)
 	}
 	if v.Effect != palyra.Allow && len(v.Errors) == 0 {
 		v.Reason = strings.TrimSuffix(v.Reason+"; "+risk.Traits(c.request.Plan, c.words), "; ")
@@ -40,12 +40,12 @@ func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
 	}
 }
 
-// deciders are what a verdict is made of.
+// deciders are the parts that a verdict is made of.
 type deciders struct {
-	all    rules  // that decided
-	hard   rules  // those among them that forbid whatever is answered
+	all    rules  // policies that decided
+	hard   rules  // policies among them that forbid under any answer
 	silent []pair // denied because nothing permits
-	asks   bool   // with permits for those it would still be a question
+	asks   bool   // the call would be a question if the silent pairs were permitted
 }
 
 // deciders sorts the rulings that made the verdict, and notes their policies in it.
@@ -73,25 +73,25 @@ func (c *call) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
 	return d
 }
 
-// answering is what the policies behind a question advise. What those that permit
-// say of permits is left out where another permit would not save the question.
-func (c *call) answering(n palyra.Need, decided rules) string {
+// questionAdvice is the remedy of the policies behind a question. The advice of permits is left out where
+// another permit would not save the question.
+func (c *call) questionAdvice(n palyra.Need, decided rules) string {
 	forbids := decided.forbidding()
-	if n.Fresh || c.irreversible() || len(forbids) > 0 || unseen(c.request.Plan) != "" {
+	if n.Fresh || c.irreversible() || len(forbids) > 0 || unseenInputs(c.request.Plan) != "" {
 		decided = forbids
 	}
 	_, remedies := decided.texts()
 	return remedies
 }
 
-// forbidding are those that forbid.
+// forbidding returns the policies that forbid.
 func (r rules) forbidding() rules {
 	return slices.DeleteFunc(slices.Clone(r), func(one *rule) bool { return one.policy.Effect() == cedar.Permit })
 }
 
-// silence words a denial that is, at least in part, no policy's: the smallest
-// permits that would turn it, and what to.
-func (c *call) silence(d deciders) (reason, remedy string) {
+// unpermittedText words a denial that comes, at least in part, from no policy permitting the call: the
+// smallest permits that would turn it, and the answer they would turn it to.
+func (c *call) unpermittedText(d deciders) (reason, remedy string) {
 	p := d.silent[0]
 	reason = fmt.Sprintf("no policy permits %s on %s for %s", p.action.ID, p.resource, c.request.Principal)
 	if words := presetWords[c.bundle.preset]; words != "" {
@@ -105,35 +105,34 @@ func (c *call) silence(d deciders) (reason, remedy string) {
 	turn, then := "an operator can add", ""
 	if d.asks {
 		turn = "an operator can make it a question: add"
-		if then = c.answering(palyra.Need{Fresh: true}, d.held()); then != "" {
+		if then = c.questionAdvice(palyra.Need{Fresh: true}, d.approvable()); then != "" {
 			then = " Then " + then
 		}
 	}
 	remedy = turn + " to the policy bundle: " + text + then
-	if len(text) > maxPermit { // half a policy is of no use to anybody
+	if len(text) > maxPermit { // half a policy is useless, so name the command that writes all of it
 		remedy = turn + " a permit for it to the policy bundle, which 'palyra policy why' with the id of the call writes." + then
 	}
 	reason = palyra.Clip(reason, MaxNote)
 	if reasons, _ := d.all.texts(); reasons != "" {
 		reason = reasons + "; and " + reason
 	}
-	if how := c.exempt(d.hard); how != "" { // a permit alone would not do
+	if how := c.denialRemedy(d.hard); how != "" { // a permit alone does not lift the forbids
 		remedy = how + "; and " + remedy
 	}
 	return reason, remedy
 }
 
-// held are the policies that an approval would satisfy.
-func (d deciders) held() rules {
+// approvable returns the policies that an approval would satisfy.
+func (d deciders) approvable() rules {
 	return slices.DeleteFunc(slices.Clone(d.all), func(r *rule) bool { return slices.Contains(d.hard, r) })
 }
 
 // maxPermit bounds a policy that stands in a sentence.
 const maxPermit = 1024
 
-// exempt is the remedy of a denial by policies. Where their authors gave none it
-// names them.
-func (c *call) exempt(decided rules) string {
+// denialRemedy is the remedy of a denial by policies. It names them where their authors gave no remedy.
+func (c *call) denialRemedy(decided rules) string {
 	_, remedies := decided.texts()
 	if remedies != "" || len(decided) == 0 {
 		return remedies
@@ -192,8 +191,7 @@ func Describe(n palyra.Need) string {
 	return who
 }
 
-// Explanation is a verdict with everything it was made of. It says nothing
-// else than the verdict itself.
+// Explanation is a verdict with everything it was made of. It never contradicts the verdict itself.
 type Explanation struct {
 	Verdict  palyra.Effect       `json:"verdict"`
 	Need     palyra.Need         `json:"need,omitzero"`
@@ -229,9 +227,9 @@ type Rung struct {
 // Why judges a request and shows how, and what would turn the answer.
 func (e *Engine) Why(ctx context.Context, r palyra.Request) Explanation {
 	s := e.live.Load()
-	c, err := s.newCall(s.dated(r))
+	c, err := s.newCall(s.withTime(r))
 	if err != nil {
-		return explanation(s.unjudged(r, err))
+		return explanation(s.denyUnjudged(r, err))
 	}
 	c.tracing = true
 	v := c.judge()

@@ -25,21 +25,21 @@ const (
 // maxFileName bounds a file's name: names stand in journals and prompts.
 const maxFileName = 64
 
-// Report is what is to be said of a bundle's files.
+// Report is the digest and the problems of a bundle's files.
 type Report struct {
 	Digest   palyra.Digest // empty when there are problems
 	Policies int
 	Problems Problems
 }
 
-// Check makes a bundle of files by name, as they come from somebody who wants
-// to put it into force. A name that no bundle has is a problem, since what it
-// was meant to do would not happen. On any problem there is no bundle.
+// Check makes a bundle of files by name, as they come from somebody who wants to put it into force. A file
+// whose name no bundle has is a problem, since its content would have no effect. On any problem there is no
+// bundle.
 func Check(files map[string]string) (*Bundle, Report) {
 	return CheckWithin(context.Background(), files)
 }
 
-// CheckWithin is Check that ends with ctx, which is then the problem.
+// CheckWithin is Check with a ctx that can end it, which is then the problem.
 func CheckWithin(ctx context.Context, files map[string]string) (*Bundle, Report) {
 	if p := checkFiles(files); len(p) > 0 {
 		return nil, Report{Problems: p}
@@ -69,7 +69,7 @@ func checkFiles(files map[string]string) Problems {
 		total += len(text)
 		switch {
 		case !belongs(name):
-			say(name, "no file of a bundle: there are *.cedar, %s, %s and %s/*%s", schemaFile, entitiesFile, testsDir, testSuffix)
+			say(name, "a bundle has no such file; it has *.cedar, %s, %s and %s/*%s", schemaFile, entitiesFile, testsDir, testSuffix)
 		case len(text) > maxFile:
 			say(name, "larger than %d bytes", maxFile)
 		case !utf8.ValidString(text):
@@ -100,9 +100,8 @@ func belongs(name string) bool {
 	return len(base) > len(suffix) && strings.HasSuffix(base, suffix) && base[0] != '.' && !strings.Contains(base, "/")
 }
 
-// Read returns the bundle's files below the root of fsys by name, within the
-// limits. What else lies there (a README, say) is left alone, unless it looks as if
-// it were meant to be one of them: see stray.
+// Read returns the bundle's files below the root of fsys by name, within the limits. Other files (a README,
+// say) are left alone, unless they look as if they were meant to be read: see stray.
 func Read(fsys fs.FS) (map[string]string, error) {
 	r := reader{fsys: fsys, files: map[string]string{}}
 	if err := r.dir("."); err != nil {
@@ -144,8 +143,8 @@ func (r *reader) dir(dir string) error {
 	return nil
 }
 
-// wanted reports whether a file is looked at. A policy whose name no bundle can
-// have is: it must not be left out without a word.
+// wanted reports whether a file is looked at. A policy whose name no bundle can have is looked at as well: it
+// must not be left out without a word.
 func wanted(dir, name string) bool {
 	if dir == "." {
 		return name == schemaFile || name == entitiesFile || strings.HasSuffix(name, cedarSuffix) && !strings.HasPrefix(name, ".")
@@ -155,7 +154,7 @@ func wanted(dir, name string) bool {
 
 func (r *reader) take(name string) error {
 	if !belongs(name) {
-		return broken(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the name is longer than %d bytes or not printable", maxFileName)})
+		return bundleError(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the name is longer than %d bytes or not printable", maxFileName)})
 	}
 	text, err := readFile(r.fsys, name)
 	if err != nil {
@@ -164,7 +163,7 @@ func (r *reader) take(name string) error {
 	r.files[name] = text
 	r.total += len(text)
 	if len(r.files) > maxFiles || r.total > maxBundle {
-		return broken(Problem{
+		return bundleError(Problem{
 			File: name, Line: 1, Column: 1,
 			Text: fmt.Sprintf("the bundle is larger than %d files or %d bytes", maxFiles, maxBundle),
 		})
@@ -186,10 +185,10 @@ func readFile(fsys fs.FS, name string) (string, error) {
 		return "", palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s cannot be read", name).WithCause(err)
 	}
 	if len(b) > maxFile {
-		return "", broken(Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("larger than %d bytes", maxFile)})
+		return "", bundleError(Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("larger than %d bytes", maxFile)})
 	}
 	if !utf8.Valid(b) {
-		return "", broken(Problem{File: name, Line: 1, Column: 1, Text: "not valid UTF-8"})
+		return "", bundleError(Problem{File: name, Line: 1, Column: 1, Text: "not valid UTF-8"})
 	}
 	return string(b), nil
 }

@@ -11,7 +11,7 @@ import (
 	"palyra"
 )
 
-// Flip is a change after which policy answers otherwise.
+// Flip is a change after which policy gives another answer.
 type Flip struct {
 	Kind     string        `json:"kind"`             // policy, answer, config, workspace
 	Text     string        `json:"text"`             // for people
@@ -36,8 +36,7 @@ const (
 	flipTime  = 2 * time.Second
 )
 
-// trial is a call under other circumstances. What policy answers then is judged,
-// never guessed.
+// trial is a call under other circumstances. Policy's answer to it is judged, never guessed.
 type trial struct {
 	state   *state
 	request palyra.Request
@@ -46,16 +45,16 @@ type trial struct {
 func (t trial) verdict() palyra.Verdict {
 	c, err := t.state.newCall(t.request)
 	if err != nil {
-		return t.state.unjudged(t.request, err)
+		return t.state.denyUnjudged(t.request, err)
 	}
 	return c.judge()
 }
 
-// change is one thing that could be otherwise.
+// change is one difference that a trial can make.
 type change struct {
 	kind, text, use string
 	apply           func(*trial)
-	old, edits      rules // of an exception: policies, and what takes their place
+	old, edits      rules // of an exception: the policies, and those that take their place
 }
 
 // search looks for flips of one verdict.
@@ -66,16 +65,16 @@ type search struct {
 	tries int
 }
 
-// flips returns the smallest changes that turn the answer, smallest first. Each was
-// judged; nothing is said where nothing was found. The approval that a call got is
-// left out of it: what is looked for is what would have been needed.
+// flips returns the smallest changes that turn the answer, smallest first. Each was judged, and the list is
+// empty where no change helped. An approval that the call got is ignored: the search is for what would have
+// been needed.
 func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
 	ctx, cancel := context.WithTimeout(ctx, flipTime)
 	defer cancel()
 	still := *c.state
 	still.project = nil // the workspace's policies are joined already
 	known := c.words
-	still.command = func(palyra.Plan) palyra.Command { return known } // no change that is tried here is one of the words
+	still.command = func(palyra.Plan) palyra.Command { return known } // no change that is tried here changes the words
 	s := &search{ctx: ctx, from: trial{&still, c.request}}
 	if c.request.Approval != nil {
 		s.from.request.Approval = nil
@@ -88,31 +87,30 @@ func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
 	s.was = v.Effect
 	switch v.Effect {
 	case palyra.Ask:
-		return slices.Concat(s.answer(v.Need), s.singles(c.askChanges(v)))
+		return slices.Concat(s.answer(v.Need), s.tryEach(c.askChanges(v)))
 	case palyra.Deny:
 		return s.denial(c, v)
 	}
 	return nil
 }
 
-// denial looks for what turns a denial. All exceptions together are tried first,
-// so that something is found also in a bundle so large that little can be tried;
-// then whether fewer of them do.
+// denial looks for changes that turn a denial. All exceptions together are tried first, so that something is
+// found even in a bundle so large that little can be tried; then whether fewer of them suffice.
 func (s *search) denial(c *call, v palyra.Verdict) []Flip {
-	about, apart := slices.Concat(c.circumstances(), c.permitting(v, palyra.Deny)), c.exempting(v)
-	found := s.smallest(slices.Concat(about, together(apart)))
+	about, apart := slices.Concat(c.nonPolicyChanges(), c.permitChanges(v, palyra.Deny)), c.exceptionChanges(v)
+	found := s.tryCombinations(slices.Concat(about, mergeExceptions(apart)))
 	if len(apart) < 2 || len(apart) > maxApart {
 		return found
 	}
 	s.tries = 0
-	if fewer := s.smallest(slices.Concat(about, apart)); len(fewer) > 0 {
+	if fewer := s.tryCombinations(slices.Concat(about, apart)); len(fewer) > 0 {
 		return fewer
 	}
 	return found
 }
 
-// together makes one exception of many, with one new bundle.
-func together(list []change) []change {
+// mergeExceptions makes one exception of many, with one new bundle.
+func mergeExceptions(list []change) []change {
 	if len(list) < 2 {
 		return list
 	}
@@ -145,20 +143,20 @@ func (s *search) try(changes []change) (f Flip, ok bool) {
 	return f, f.Becomes > s.was
 }
 
-// singles tries each change by itself.
-func (s *search) singles(changes []change) []Flip {
+// tryEach tries each change by itself.
+func (s *search) tryEach(changes []change) []Flip {
 	var out []Flip
 	for _, one := range changes {
 		if f, ok := s.try([]change{one}); ok {
 			out = append(out, f)
 		}
 	}
-	return ranked(out)
+	return rankFlips(out)
 }
 
-// smallest tries each change by itself, then two together and so on, and stops
+// tryCombinations tries each change by itself, then two together and so on, and stops
 // where something helped.
-func (s *search) smallest(changes []change) []Flip {
+func (s *search) tryCombinations(changes []change) []Flip {
 	for size := 1; size <= len(changes); size++ {
 		var out []Flip
 		for set := range 1 << len(changes) {
@@ -176,13 +174,13 @@ func (s *search) smallest(changes []change) []Flip {
 			}
 		}
 		if len(out) > 0 {
-			return ranked(out)
+			return rankFlips(out)
 		}
 	}
 	return nil
 }
 
-// answer is the approval that is needed, tried as if it had been given.
+// answer tries the approval that is needed as if it had been given.
 func (s *search) answer(n palyra.Need) []Flip {
 	t := s.from
 	t.request.Approval = &palyra.ApprovalFacts{
@@ -194,9 +192,9 @@ func (s *search) answer(n palyra.Need) []Flip {
 	return []Flip{{Kind: flipAnswer, Text: "an approval by " + Describe(n), Becomes: palyra.Allow, Verified: true}}
 }
 
-// ranked puts what allows before what asks, and keeps the first few. Otherwise the
-// order is that of the changes: those that open nothing come first.
-func ranked(list []Flip) []Flip {
+// rankFlips puts flips that allow before flips that ask, and keeps the first few. Among equals the order is
+// that of the changes: those that open nothing come first.
+func rankFlips(list []Flip) []Flip {
 	slices.SortStableFunc(list, func(a, b Flip) int { return cmp.Compare(b.Becomes, a.Becomes) })
 	return list[:min(len(list), maxFlips)]
 }

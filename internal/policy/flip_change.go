@@ -12,13 +12,13 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// askChanges are what could save a question. Where the answer must be a new one,
-// the call cannot be taken back, or a permit would hold for more than what a person
-// saw, nobody is told how not to be asked.
+// askChanges are the changes that could save a question. There are none where the answer must be a new one,
+// where the call cannot be taken back, or where a permit would hold for more than a person saw: nobody is
+// told how to avoid such a question.
 func (c *call) askChanges(v palyra.Verdict) []change {
-	out := c.circumstances()
-	if !v.Need.Fresh && !c.irreversible() && unseen(c.request.Plan) == "" {
-		out = append(out, c.permitting(v, palyra.Ask)...)
+	out := c.nonPolicyChanges()
+	if !v.Need.Fresh && !c.irreversible() && unseenInputs(c.request.Plan) == "" {
+		out = append(out, c.permitChanges(v, palyra.Ask)...)
 	}
 	return out
 }
@@ -28,8 +28,8 @@ func (c *call) irreversible() bool {
 	return risk.Examine(c.request).Destructive || c.words.Class == palyra.CommandDestructive
 }
 
-// circumstances are changes that leave policy as it is.
-func (c *call) circumstances() []change {
+// nonPolicyChanges are changes that leave policy as it is.
+func (c *call) nonPolicyChanges() []change {
 	var out []change
 	r := c.request
 	if p := r.Plan.Workspace; p.Path != "" && !p.Known {
@@ -39,7 +39,7 @@ func (c *call) circumstances() []change {
 		})
 	}
 	list := func(have names, all []string, name, setting string, put func(*state, names)) {
-		if name == "" || have.has(name) || strings.HasSuffix(name, "*") { // which would be a beginning, and let others in
+		if name == "" || have.has(name) || strings.HasSuffix(name, "*") { // a name that ends in * would be a prefix and let others in
 			return
 		}
 		longer := append(slices.Clone(all), name)
@@ -76,9 +76,9 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// permitting is the narrowest permit for what policy answers so: for what nothing
-// speaks about, and for all of it where a forbid may hide that nothing permits.
-func (c *call) permitting(v palyra.Verdict, effect palyra.Effect) []change {
+// permitChanges is the narrowest permit for the pairs with this effect: for those that no policy speaks
+// about, and for all of them where a forbid may hide that no policy permits.
+func (c *call) permitChanges(v palyra.Verdict, effect palyra.Effect) []change {
 	var silent, all []string
 	for i, p := range c.pairs {
 		if i >= len(v.Pairs) || v.Pairs[i].Effect != effect {
@@ -108,9 +108,9 @@ func (c *call) permitting(v palyra.Verdict, effect palyra.Effect) []change {
 	return out
 }
 
-// exempting is, for each policy that stands in the way, the same with an exception
-// for this call; nothing where one of them can have none.
-func (c *call) exempting(v palyra.Verdict) []change {
+// exceptionChanges rewrites each policy that stands in the way with an exception for this call. It is empty
+// where one of them can have no exception.
+func (c *call) exceptionChanges(v palyra.Verdict) []change {
 	for _, except := range c.exceptions() {
 		var out []change
 		ok := true
@@ -119,7 +119,7 @@ func (c *call) exempting(v palyra.Verdict) []change {
 			if r == nil || hit.Effect == "permit" && len(v.Errors) == 0 {
 				continue
 			}
-			text := excepted(c.bundle.source(r), except)
+			text := withException(c.bundle.source(r), except)
 			edit, err := c.bundle.parseAs(r, text)
 			if ok = err == nil; !ok {
 				break

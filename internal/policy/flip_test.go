@@ -304,7 +304,7 @@ func TestFlipsEnd(t *testing.T) {
 	for i := range many {
 		many[i] = change{kind: flipConfig, apply: func(*trial) {}}
 	}
-	if found := s.smallest(many); found != nil || s.tries < maxTrials {
+	if found := s.tryCombinations(many); found != nil || s.tries < maxTrials {
 		t.Errorf("%v after %d", found, s.tries)
 	}
 }

@@ -17,18 +17,18 @@ import (
 // this resource, and what the call does. It can be put into a bundle as it is.
 func (c *call) permit(p pair) string {
 	body := fmt.Sprintf("permit (principal == %s, action == %s, resource == %s)", c.principal, p.action, p.resource)
-	if when := c.particulars(); len(when) > 0 {
+	if when := c.callConditions(); len(when) > 0 {
 		body += "\nwhen { " + strings.Join(when, " && ") + " }"
 	}
-	if note := unseen(c.request.Plan); note != "" { // it stays with the policy for whoever reads it
+	if note := unseenInputs(c.request.Plan); note != "" { // the note stays with the policy for people who read it later
 		body = "@reason(\"permits " + note + ", which policy does not see\")\n" + body
 	}
 	return fmt.Sprintf("@id(%q)\n%s;", "permit-"+string(palyra.SumBytes([]byte(body)))[len("sha256:"):][:12], body)
 }
 
-// particulars are what a call does, as conditions. Who allows one call wants no
-// other program, words, files, hosts or secrets allowed with it.
-func (c *call) particulars() []string {
+// callConditions are the conditions that hold for this call alone. A permit for one call must not allow
+// another program, other words, files, hosts or secrets.
+func (c *call) callConditions() []string {
 	p := c.request.Plan
 	out := []string{"context.tier == " + quoted(string(p.Tier))}
 	if p.Executable.Path != "" {
@@ -43,9 +43,9 @@ func (c *call) particulars() []string {
 	if p.Workspace.Path != "" {
 		out = append(out, "context has workspace && context.workspace == "+quoted(p.Workspace.Path))
 	}
-	out = append(out, exactly("reads", p.Reads)...)
-	out = append(out, exactly("writes", p.Writes)...)
-	out = append(out, exactly("secrets", p.Bindings)...)
+	out = append(out, setEquals("reads", p.Reads)...)
+	out = append(out, setEquals("writes", p.Writes)...)
+	out = append(out, setEquals("secrets", p.Bindings)...)
 	if hosts, err := HostsOf(p.Egress); err == nil {
 		list := make([]string, len(hosts))
 		for i, h := range hosts {
@@ -56,19 +56,19 @@ func (c *call) particulars() []string {
 	if p.Executable.Path == "" {
 		return out
 	}
-	return append(out, surroundings(p)...)
+	return append(out, executionConditions(p)...)
 }
 
-// surroundings are the conditions that a program runs under: elsewhere, with other
+// executionConditions are the conditions that a program runs under: in another directory, with other
 // variables or in another sandbox the same words are another call.
-func surroundings(p palyra.Plan) []string {
+func executionConditions(p palyra.Plan) []string {
 	names := make([]string, len(p.Env))
 	for i, v := range p.Env {
 		names[i] = v.Name
 	}
 	out := append([]string{
 		"context.cwd == " + quoted(p.Cwd), "context.network == " + quoted(string(p.Enforcement.Mode)), "context.profile == " + quoted(p.Profile),
-	}, exactly("env", names)...)
+	}, setEquals("env", names)...)
 	for _, one := range []struct {
 		name string
 		is   bool
@@ -87,9 +87,9 @@ func surroundings(p palyra.Plan) []string {
 	return out
 }
 
-// fed reports whether a program gets from its call what policy does not see: its
-// input, or values of variables. Other input is another program to an interpreter.
-func fed(p palyra.Plan) bool {
+// hasUnseenInput reports whether the call gives its program something that policy does not see: input, or
+// values of variables. Other input is another program to an interpreter.
+func hasUnseenInput(p palyra.Plan) bool {
 	var args struct {
 		Env map[string]json.RawMessage `json:"env"`
 	}
@@ -103,10 +103,10 @@ func scripted(p palyra.Plan) bool {
 	return p.Executable.Path != "" && slices.ContainsFunc(p.Inputs, func(in palyra.Input) bool { return in.Digest != "" })
 }
 
-// unseen is what a permit cannot be narrowed to; empty: it is as narrow as the call.
-func unseen(p palyra.Plan) string {
+// unseenInputs names what a permit cannot be narrowed to; empty when the permit is as narrow as the call.
+func unseenInputs(p palyra.Plan) string {
 	var list []string
-	if fed(p) {
+	if hasUnseenInput(p) {
 		list = append(list, "any input and any values of variables")
 	}
 	if scripted(p) {
@@ -119,16 +119,16 @@ func unseen(p palyra.Plan) string {
 func permitText(p palyra.Plan) string {
 	const text = "add a permit for this call to the policy bundle"
 	switch {
-	case unseen(p) != "":
-		return text + "; it holds for " + unseen(p) + ", which policy does not see"
+	case unseenInputs(p) != "":
+		return text + "; it holds for " + unseenInputs(p) + ", which policy does not see"
 	case p.Executable.Path == "":
 		return text + "; it holds for whatever else the tool is told, as long as files, hosts and secrets are the same"
 	}
 	return text
 }
 
-// exactly is the condition that a set of texts is this one.
-func exactly(name string, list []string) []string {
+// setEquals is the condition that a set of texts equals list.
+func setEquals(name string, list []string) []string {
 	words := make([]string, 0, len(list))
 	for _, s := range distinct(list) {
 		words = append(words, quoted(s))
@@ -152,18 +152,18 @@ func quoted(s string) string { return string(cedar.String(s).MarshalCedar()) }
 func (c *call) exceptions() []string {
 	who := fmt.Sprintf("principal == %s", c.principal)
 	tool := who + " && context has tool && context.tool == " + quoted(c.request.Tool.Name)
-	out := []string{strings.Join(append([]string{tool}, c.particulars()...), " && "), tool, who}
+	out := []string{strings.Join(append([]string{tool}, c.callConditions()...), " && "), tool, who}
 	if len(c.pairs) == 1 {
 		p := c.pairs[0]
 		one := fmt.Sprintf("%s && action == %s && resource == %s", who, p.action, p.resource)
-		out = append([]string{strings.Join(append([]string{one}, c.particulars()...), " && ")}, out...)
+		out = append([]string{strings.Join(append([]string{one}, c.callConditions()...), " && ")}, out...)
 	}
 	return out
 }
 
-// excepted is a policy with an exception. It stands first, so that what fails after
-// it is not looked at.
-func excepted(policy, when string) string {
+// withException adds an exception to a policy. It stands first, so that a condition that fails to evaluate
+// after it is not reached.
+func withException(policy, when string) string {
 	at := scopeEnd(policy)
 	return policy[:at] + "\nunless { " + when + " }" + policy[at:]
 }
@@ -177,9 +177,9 @@ func scopeEnd(policy string) int {
 		n := 1
 		switch {
 		case strings.HasPrefix(rest, "//"):
-			n = until(rest, "\n", 2)
+			n = lengthThrough(rest, "\n", 2)
 		case strings.HasPrefix(rest, "/*"):
-			n = until(rest, "*/", 2)
+			n = lengthThrough(rest, "*/", 2)
 		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
 		default:
 			n = width(rest)
@@ -200,8 +200,7 @@ func scopeEnd(policy string) int {
 	return len(policy)
 }
 
-// source is a policy as it stands in its file, or as good as that where the file is
-// not the bundle's own.
+// source is a policy's text in its file, or an equivalent text where the file is not the bundle's own.
 func (b *Bundle) source(r *rule) string {
 	text, ok := b.files[r.hit.File]
 	places, problem := scan(text)
@@ -220,7 +219,7 @@ func (b *Bundle) source(r *rule) string {
 func (b *Bundle) parse(text string) (rules, error) {
 	const file = "why.cedar"
 	if _, problem := scan(text); problem != nil {
-		return nil, broken(*problem)
+		return nil, bundleError(*problem)
 	}
 	list, err := cedar.NewPolicyListFromBytes(file, []byte(text))
 	if err != nil {
@@ -230,7 +229,7 @@ func (b *Bundle) parse(text string) (rules, error) {
 	for _, policy := range list {
 		r, problem := b.name(policy)
 		if problem != nil {
-			return nil, broken(*problem)
+			return nil, bundleError(*problem)
 		}
 		if err := b.valid.Policy("", (*ast.Policy)(policy.AST())); err != nil {
 			return nil, fmt.Errorf("policy: flip: %w", err)
@@ -240,7 +239,7 @@ func (b *Bundle) parse(text string) (rules, error) {
 	return out, nil
 }
 
-// parseAs reads a policy that is to take the place of another.
+// parseAs reads a policy that takes the place of another.
 func (b *Bundle) parseAs(old *rule, text string) (*rule, error) {
 	without := &Bundle{valid: b.valid, byID: map[cedar.PolicyID]*rule{}}
 	list, err := without.parse(text)
@@ -255,8 +254,8 @@ func (b *Bundle) parseAs(old *rule, text string) (*rule, error) {
 	return &edit, nil
 }
 
-// rewritten is the bundle with some policies replaced and others added. Its digest
-// and texts are those it had: it is for trying out.
+// rewritten is the bundle with some policies replaced and others added, for a trial only: it keeps the digest
+// and texts that it had.
 func (b *Bundle) rewritten(old, edits rules) *Bundle {
 	other := *b
 	other.rules = slices.Clone(b.rules)

@@ -36,8 +36,8 @@ func (r rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-// while is the list as long as stop does not end it.
-func (r rules) while(stop func() bool) cedar.PolicyIterator {
+// stoppable is the list, which ends early when stop says so.
+func (r rules) stoppable(stop func() bool) cedar.PolicyIterator {
 	if stop == nil {
 		return r
 	}
@@ -92,7 +92,7 @@ func newIndex(all rules) index {
 			x.always = append(x.always, i)
 			continue
 		}
-		for _, k := range rarest(keys, crowd) {
+		for _, k := range leastCrowded(keys, crowd) {
 			x.under[k] = append(x.under[k], i)
 		}
 	}
@@ -118,9 +118,8 @@ func scopeKeys(p *ast.Policy) [][]cedar.EntityUID {
 	return keys
 }
 
-// rarest returns the keys whose most crowded one is the least crowded; of equal
-// ones the first.
-func rarest(keys [][]cedar.EntityUID, crowd map[cedar.EntityUID]int) []cedar.EntityUID {
+// leastCrowded returns the keys whose most crowded entity has the fewest policies; the first of equal ones.
+func leastCrowded(keys [][]cedar.EntityUID, crowd map[cedar.EntityUID]int) []cedar.EntityUID {
 	worst := func(some []cedar.EntityUID) int {
 		n := 0
 		for _, k := range some {

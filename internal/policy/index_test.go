@@ -104,7 +104,7 @@ func TestIndexChangesNothing(t *testing.T) {
 		for _, p := range c.pairs {
 			q := c.newQuestion(p)
 			for _, a := range append([]answer{{}, ladder[0].leased()}, ladder...) {
-				got, want := q.ask(a), c.weigh(b.rules, p, a)
+				got, want := q.ask(a), c.evaluate(b.rules, p, a)
 				want.allow = len(want.errs) == 0 && len(want.forbids) == 0 && len(want.permits) > 0
 				if got.allow != want.allow {
 					t.Fatalf("%v under %+v: %v, whole bundle %v", p, a, got.allow, want.allow)
@@ -241,7 +241,7 @@ func plainly(t *rapid.T, s *state, r palyra.Request) (palyra.Effect, palyra.Need
 	}
 	effect, need := palyra.Allow, palyra.Need{}
 	ask := func(p pair, a answer) (bool, bool) {
-		reply := c.weigh(s.bundle.rules, p, a)
+		reply := c.evaluate(s.bundle.rules, p, a)
 		return len(reply.forbids) == 0 && len(reply.permits) > 0, len(reply.errs) > 0
 	}
 	for _, p := range c.pairs {

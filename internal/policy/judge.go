@@ -11,20 +11,20 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// Judge says what policy answers to a request: allow, ask with what the
-// approval needs, or deny. With the request's Approval set it says allow or
-// deny. It never fails: what cannot be judged is denied, with Errors.
+// Judge says what policy answers to a request: allow, ask with what the approval needs, or deny. With the
+// request's Approval set it says allow or deny. It never fails: a request that cannot be judged is denied,
+// with Errors.
 func (e *Engine) Judge(_ context.Context, r palyra.Request) palyra.Verdict {
 	s := e.live.Load()
-	c, err := s.newCall(s.dated(r))
+	c, err := s.newCall(s.withTime(r))
 	if err != nil {
-		return s.unjudged(r, err)
+		return s.denyUnjudged(r, err)
 	}
 	return c.judge()
 }
 
-// unjudged is the verdict on a request that cannot be put into policy's terms.
-func (s *state) unjudged(r palyra.Request, err error) palyra.Verdict {
+// denyUnjudged is the verdict on a request that cannot be put into policy's terms.
+func (s *state) denyUnjudged(r palyra.Request, err error) palyra.Verdict {
 	v := palyra.Verdict{
 		Effect: palyra.Deny, Errors: []string{err.Error()}, Risk: risk.Examine(r).Risk(), Bundle: s.bundle.digest, Snapshot: s.digest,
 		Reason: "the call cannot be put into policy's terms, so it is denied", Remedy: "report this: a part of Palyra made a plan that policy cannot read",
@@ -41,9 +41,9 @@ type ruling struct {
 	pair   pair
 	effect palyra.Effect
 	need   palyra.Need
-	rules  rules // those that decided
+	rules  rules // policies that decided
 	errs   []string
-	silent bool // nothing permits it, whatever is answered
+	silent bool // no policy permits the pair under any answer
 }
 
 // judge asks about every pair; the strictest answer holds.
@@ -66,7 +66,7 @@ func (c *call) judge() palyra.Verdict {
 	}
 	c.explain(&v, rulings)
 	if !agreed {
-		torn(&v)
+		denyDisagreement(&v)
 	}
 	return v
 }
@@ -105,8 +105,8 @@ type question struct {
 	*call
 	pair   pair
 	asking rules
-	read   parts // of the approval, by any of them
-	fixed  reply // of the policies that do not look at the approval
+	read   parts // parts of the approval that any of the policies reads
+	fixed  reply // reply of the policies that do not look at the approval
 }
 
 // reply is what a set of policies says.
@@ -123,27 +123,27 @@ func (c *call) newQuestion(p pair) *question {
 	for _, r := range asking {
 		q.read |= r.reads
 	}
-	if c.sights != nil {
-		c.wide = c.sights.read(fixed) | c.sights.read(asking)
+	if c.readSets != nil {
+		c.wide = c.readSets.read(fixed) | c.readSets.read(asking)
 	}
-	q.fixed = c.weigh(fixed, p, answer{})
+	q.fixed = c.evaluate(fixed, p, answer{})
 	return q
 }
 
-// ladder is what is worth trying: nothing when no policy looks at the
-// approval, or when one that does not has already forbidden the pair.
+// ladder returns the approvals that are worth trying: none when no policy looks at the approval, or when a
+// policy that does not look at it has already forbidden the pair.
 func (q *question) ladder() []answer {
 	if len(q.asking) == 0 || len(q.fixed.forbids) > 0 {
 		return nil
 	}
-	return climb(q.read)
+	return distinctRungs(q.read)
 }
 
 // ask is the answer of all policies under one approval.
 func (q *question) ask(a answer) reply {
 	r := q.fixed
 	if len(q.asking) > 0 {
-		more := q.weigh(q.asking, q.pair, a)
+		more := q.evaluate(q.asking, q.pair, a)
 		r.permits = append(r.permits[:len(r.permits):len(r.permits)], more.permits...)
 		r.forbids = append(r.forbids[:len(r.forbids):len(r.forbids)], more.forbids...)
 		r.errs = append(r.errs[:len(r.errs):len(r.errs)], more.errs...)
@@ -156,14 +156,14 @@ func (q *question) ask(a answer) reply {
 	return r
 }
 
-// weigh lets Cedar evaluate some policies.
-func (c *call) weigh(some rules, p pair, a answer) reply {
+// evaluate lets Cedar evaluate some policies.
+func (c *call) evaluate(some rules, p pair, a answer) reply {
 	var r reply
 	if len(some) == 0 {
 		return r
 	}
-	decision, diag := cedar.Authorize(some.while(c.stop), c.world, cedar.Request{
-		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.seen(some, a),
+	decision, diag := cedar.Authorize(some.stoppable(c.stop), c.world, cedar.Request{
+		Principal: c.principal, Action: p.action, Resource: p.resource, Context: c.contextFor(some, a),
 	})
 	for _, reason := range diag.Reasons {
 		one := c.bundle.byID[reason.PolicyID]
@@ -200,8 +200,8 @@ func (q *question) settle(r reply) ruling {
 // final judges with the approval that was really given.
 func (q *question) final(a answer) ruling { return q.settle(q.ask(a)) }
 
-// needs is an ask: what blocks now, what will permit, and whether an earlier
-// answer could stand in for a new one.
+// needs is the ruling ask: the policies that block now, those that will permit, and whether an earlier answer
+// could stand in for a new one.
 func (q *question) needs(rung answer, now, then reply) ruling {
 	lease := then
 	if q.read&(partScope|partFresh) != 0 {
@@ -211,7 +211,7 @@ func (q *question) needs(rung answer, now, then reply) ruling {
 		return q.settle(lease)
 	}
 	out := ruling{pair: q.pair, effect: palyra.Ask, need: rung.need()}
-	out.need.Fresh = !lease.allow || q.request.Plan.Unshown // nobody looked at the next one either
+	out.need.Fresh = !lease.allow || q.request.Plan.Unshown // nobody would see the next call's plan either
 	out.rules = append(now.forbids[:len(now.forbids):len(now.forbids)], then.permits...)
 	return out
 }

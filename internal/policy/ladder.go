@@ -6,8 +6,7 @@ import (
 	"palyra"
 )
 
-// answer is an approval as policy sees it: real, or tried out by the ladder.
-// The zero answer is none.
+// answer is an approval as policy sees it: real, or tried out by the ladder. The zero answer is no approval.
 type answer struct {
 	votes      int
 	other      bool
@@ -29,9 +28,9 @@ var separations = []palyra.Separation{
 // another person, signed by a device, both; then the same for two people and
 // so on to five; and on each of these steps the key's separation from none
 // upwards. Each is the best of its kind: given for this call alone.
-var ladder = rungs()
+var ladder = buildLadder()
 
-func rungs() []answer {
+func buildLadder() []answer {
 	var out []answer
 	for votes := 1; votes <= MaxVotes; votes++ {
 		for kind := range 4 {
@@ -46,10 +45,9 @@ func rungs() []answer {
 	return out
 }
 
-// climb returns the rungs that policies which read only some parts can tell
-// apart. Of those that look the same to them it keeps the first, which asks
-// for least.
-func climb(read parts) []answer {
+// distinctRungs returns the rungs that policies can tell apart when they read only some parts. It keeps the
+// first of those that look the same to them, which asks for least.
+func distinctRungs(read parts) []answer {
 	var out []answer
 	for _, a := range ladder {
 		if a.votes > 1 && read&partVotes == 0 || a.other && read&partOther == 0 ||
@@ -61,13 +59,13 @@ func climb(read parts) []answer {
 	return out
 }
 
-// leased is the same approval when it comes from an earlier, wider answer.
+// leased is the same approval, coming from an earlier, wider answer.
 func (a answer) leased() answer {
 	a.fresh, a.scope = false, palyra.ScopeSession
 	return a
 }
 
-// need is what an approval must have to be a.
+// need returns the need that exactly this approval satisfies.
 func (a answer) need() palyra.Need {
 	n := palyra.Need{Votes: a.votes, OtherPerson: a.other, Device: a.device}
 	if a.separation > 0 {
@@ -76,7 +74,7 @@ func (a answer) need() palyra.Need {
 	return n
 }
 
-// factsAnswer is an approval as it really was. Without a vote it is none.
+// factsAnswer is a real approval. Without a vote it is the zero answer.
 func factsAnswer(f palyra.ApprovalFacts) answer {
 	if f.Votes < 1 {
 		return answer{}

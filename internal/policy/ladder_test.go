@@ -149,7 +149,7 @@ func TestClimb(t *testing.T) {
 		0: 1, partGranted: 1, partScope | partFresh: 1, partVotes: MaxVotes, partOther: 2, partDevice: 2, partSeparation: len(separations),
 		partOther | partDevice: 4, partVotes | partSeparation: MaxVotes * len(separations), allParts: len(ladder),
 	} {
-		got := climb(read)
+		got := distinctRungs(read)
 		if len(got) != want || got[0] != ladder[0] {
 			t.Errorf("%b: %d rungs, want %d", read, len(got), want)
 		}

@@ -18,13 +18,13 @@ const maxVerdicts = 16_384
 type Memo struct {
 	state  *state
 	look   sync.Once
-	sights *sights
+	sights *readSets
 	mu     sync.Mutex
 	known  map[string]palyra.Verdict
 }
 
-// Memo returns one whose judgements end with ctx: a bundle may be large, and nobody
-// waits for what was given up. The second result ends the watch.
+// Memo returns a Memo whose judgements end with ctx: a bundle may be large, and a judgement that was given up
+// must not go on. The second result ends the watch on ctx.
 func (e *Engine) Memo(ctx context.Context) (*Memo, func() bool) {
 	var over atomic.Bool
 	end := context.AfterFunc(ctx, func() { over.Store(true) })
@@ -42,8 +42,8 @@ func (m *Memo) Snapshot() palyra.Digest { return m.state.digest }
 // Analyse is what a plan's program would do, as far as policy believes it.
 func (m *Memo) Analyse(p palyra.Plan) palyra.Command { return m.state.analyse(p) }
 
-// Case is one request that is judged with one approval after the other: what is
-// built for the first is there for the next.
+// Case is one request that is judged with one approval after the other. It keeps what was built for the first
+// judgement for the next.
 type Case struct {
 	memo    *Memo
 	key     string
@@ -51,8 +51,8 @@ type Case struct {
 	built   *call
 }
 
-// Case takes in a request. Requests of one key are the same but for the call's id;
-// an empty key says that nobody knows.
+// Case takes in a request. Requests of one key are the same except for the call's id; an empty key says that
+// this is not known.
 func (m *Memo) Case(key string, r palyra.Request) *Case {
 	return &Case{memo: m, key: key, request: r}
 }
@@ -72,8 +72,8 @@ func (c *Case) Judge(a *palyra.ApprovalFacts) (palyra.Verdict, error) {
 		if err != nil {
 			return palyra.Verdict{}, err
 		}
-		m.look.Do(func() { m.sights = sightsOf(m.state.bundle.rules) })
-		built.sights, c.built = m.sights, built
+		m.look.Do(func() { m.sights = readSetsOf(m.state.bundle.rules) })
+		built.readSets, c.built = m.sights, built
 	}
 	c.built.request.Approval = a
 	v := c.built.judge()

@@ -17,8 +17,7 @@ var principalTypes = map[string]cedar.EntityType{
 	"user": "User", "agent": "Agent", "device": "Device", "system": "Service",
 }
 
-// PrincipalUID names a principal in policy. What has no kind or no name cannot
-// be judged.
+// PrincipalUID names a principal in policy. A name without a kind or without a name proper cannot be judged.
 func PrincipalUID(p palyra.Principal) (cedar.EntityUID, error) {
 	t, ok := principalTypes[p.Kind()]
 	if !ok || p.Name() == "" {
@@ -57,9 +56,9 @@ func (w world) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return w.actions.Get(uid)
 }
 
-// people is the principal, and its owner where more is known of that one than the
-// name: roles by the registry, teams and more roles by the bundle.
-func (b *Bundle) people(uid cedar.EntityUID, owner palyra.Principal, s palyra.Standing) []cedar.Entity {
+// principalEntities are the principal and its owner, the latter where more is known than the name: roles by
+// the registry, teams and more roles by the bundle.
+func (b *Bundle) principalEntities(uid cedar.EntityUID, owner palyra.Principal, s palyra.Standing) []cedar.Entity {
 	all := []cedar.Entity{principalEntity(uid, owner, s.Roles, b.members[uid])}
 	if o, err := PrincipalUID(owner); err == nil && o != uid && len(b.members[o])+len(s.Owner) > 0 {
 		all = append(all, cedar.Entity{UID: o, Parents: memberships(s.Owner, b.members[o])})
@@ -67,7 +66,7 @@ func (b *Bundle) people(uid cedar.EntityUID, owner palyra.Principal, s palyra.St
 	return all
 }
 
-// memberships are roles by name and what else somebody is in.
+// memberships are roles by name, and the other groups that somebody is in.
 func memberships(roles []palyra.Role, more []cedar.EntityUID) cedar.EntityUIDSet {
 	parents := slices.Clone(more)
 	for _, r := range roles {

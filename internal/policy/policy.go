@@ -41,12 +41,12 @@ type Config struct {
 	Probed   func(palyra.Tier) bool // is the tier known to hold; nil: none is
 	// Analyse reads what a plan's program would do; nil: nothing is known of any.
 	Analyse func(palyra.Plan) palyra.Command
-	// Project returns the policies of a workspace, see LoadProject; nil: none has
-	// any. What it cannot tell is refused. Places are directories and files below it
-	// that the call works in.
+	// Project returns the policies of a workspace, see LoadProject; nil: no workspace has any. A call in a
+	// workspace for which it fails is refused. Places are directories and files below the workspace that the
+	// call works in.
 	Project func(workspace string, places ...string) (*Bundle, error)
-	// Standing returns the roles that the access registry has for a principal and
-	// its owner; nil: none are known. What it cannot tell is refused.
+	// Standing returns the roles that the access registry has for a principal and its owner; nil: no roles
+	// are known. A call for which it fails is refused.
 	Standing func(principal, owner palyra.Principal) (palyra.Standing, error)
 	Now      func() time.Time // for requests that do not say when; nil: policies see no time
 	Stop     func() bool      // ends a judgement early, which then denies; nil: none ends early

@@ -174,7 +174,7 @@ func TestProblemsText(t *testing.T) {
 	for range 12 {
 		many = append(many, Problem{File: "a.cedar", Line: 3, Column: 7, Text: "wrong"})
 	}
-	err := broken(many...)
+	err := bundleError(many...)
 	if !strings.Contains(err.Error(), "a.cedar:3:7: wrong") || !strings.Contains(err.Error(), "and 2 more") {
 		t.Fatalf("text: %s", err)
 	}

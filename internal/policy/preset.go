@@ -9,14 +9,14 @@ import (
 	"palyra"
 )
 
-// DefaultPreset is what is in force where nobody chose.
+// DefaultPreset is in force where nobody chose another bundle.
 const DefaultPreset = "default"
 
 // presets are the bundles that Palyra comes with. All but the default are the
 // default with files replaced or added.
 var presets = []string{DefaultPreset, "strict", "ci", "readonly"}
 
-// presetWords say of a preset why what nothing permits does not run in it.
+// presetWords say why a call that no policy permits does not run under a preset.
 var presetWords = map[string]string{
 	"readonly": "the preset readonly runs only what looks",
 	"ci":       "under the preset ci nobody is asked, and only what looks, builds or writes in the workspace runs",

@@ -40,8 +40,8 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "; ") // errors are told on one line
 }
 
-// broken makes the error a caller sees.
-func broken(p ...Problem) error {
+// bundleError makes the error a caller sees.
+func bundleError(p ...Problem) error {
 	all := Problems(p)
 	return palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy bundle: %s", all.Error()).
 		WithRemedy("correct the file at the line given; the policies in force stay as they are").WithCause(all)

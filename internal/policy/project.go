@@ -28,12 +28,11 @@ const (
 // be taken for one of the bundle.
 const projectPrefix = "project/"
 
-// LoadProject reads the policies of a workspace: the *.cedar files at the root of
-// fsys, which may only forbid. What a workspace says is written by whoever works
-// there, and so can take away and never give. A directory that is not there has
-// no policies: nil. On any problem the error says where, and calls in the
-// workspace are to be refused. Last is what it returned before, or nil: it is
-// returned again where nothing changed, which is most of the time.
+// LoadProject reads the policies of a workspace: the *.cedar files at the root of fsys, which may only
+// forbid. Anybody who works in the workspace can write them, so they can take away and never give. A
+// directory that does not exist has no policies: nil. On any problem the error says where, and calls in the
+// workspace are to be refused. Last is the result of the load before, or nil: it is returned again where
+// nothing changed, which is most of the time.
 func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +45,7 @@ func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
 	for _, e := range entries {
 		name := e.Name()
 		if text := stray(name); text != "" && !e.IsDir() && name[0] != '.' {
-			return nil, broken(Problem{File: palyra.Clip(strings.Map(onlyPrintable, name), maxFileName), Line: 1, Column: 1, Text: text})
+			return nil, bundleError(Problem{File: palyra.Clip(strings.Map(onlyPrintable, name), maxFileName), Line: 1, Column: 1, Text: text})
 		}
 		if e.IsDir() || !wanted(".", name) || name == entitiesFile || name == schemaFile {
 			continue
@@ -57,7 +56,7 @@ func LoadProject(fsys fs.FS, last *Bundle) (*Bundle, error) {
 		}
 		files[name] = text
 		if total += len(text); len(files) > maxProjectFiles || total > maxProject || !belongs(name) {
-			return nil, broken(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the workspace's policies are more than %d files or %d bytes", maxProjectFiles, maxProject)})
+			return nil, bundleError(Problem{File: palyra.Clip(name, maxFileName), Line: 1, Column: 1, Text: fmt.Sprintf("the workspace's policies are more than %d files or %d bytes", maxProjectFiles, maxProject)})
 		}
 	}
 	if len(files) == 0 {
@@ -88,7 +87,7 @@ func (b *Bundle) asProject() (*Bundle, error) {
 		r.hit.ID, r.hit.File = string(r.id), ProjectDir+"/"+r.hit.File
 	}
 	if len(problems) > 0 {
-		return nil, broken(problems...)
+		return nil, bundleError(problems...)
 	}
 	b.byID = map[cedar.PolicyID]*rule{}
 	for _, r := range b.rules {
@@ -113,15 +112,15 @@ func JoinProjects(levels []*Bundle) *Bundle {
 			both = b
 			continue
 		}
-		both = both.enclosed(b, strings.Repeat("../", up))
+		both = both.withOuter(b, strings.Repeat("../", up))
 		both.digest = palyra.SumBytes([]byte(strings.Join(digests, "\n")))
 	}
 	return both
 }
 
-// enclosed is a project's policies with those of a directory around it, by names
-// that say how far up it is. Nothing of either is changed.
-func (b *Bundle) enclosed(outer *Bundle, way string) *Bundle {
+// withOuter is a project's policies with those of a directory around it, under names that say how far up it
+// is. Neither bundle is changed.
+func (b *Bundle) withOuter(outer *Bundle, way string) *Bundle {
 	both := *outer
 	both.rules, both.files, both.byID = nil, nil, map[cedar.PolicyID]*rule{}
 	if b != nil {
@@ -140,14 +139,14 @@ func (b *Bundle) enclosed(outer *Bundle, way string) *Bundle {
 	return &both
 }
 
-// With is a project's policies with those of a directory below it, by names that say
-// which. B may be nil. Nothing of either is changed.
+// With is a project's policies with those of a directory below it, under names that say which. B may be nil.
+// Neither bundle is changed.
 func (b *Bundle) With(inner *Bundle, dir string) *Bundle {
 	digests := []string{"", dir, string(inner.digest)}
 	if b != nil {
 		digests[0] = string(b.digest)
 	}
-	both := b.enclosed(inner, strings.Map(onlyPrintable, dir)+"/")
+	both := b.withOuter(inner, strings.Map(onlyPrintable, dir)+"/")
 	both.digest = palyra.SumBytes([]byte(strings.Join(digests, "\n")))
 	return both
 }
@@ -168,8 +167,7 @@ func PlacesOf(p palyra.Plan) []string {
 	return distinct(out)
 }
 
-// join is the bundle with a project's policies beside its own. Nothing of either
-// is changed.
+// join is the bundle with a project's policies beside its own. Neither bundle is changed.
 func (b *Bundle) join(project *Bundle) *Bundle {
 	both := *b
 	both.project = project.digest
@@ -180,9 +178,8 @@ func (b *Bundle) join(project *Bundle) *Bundle {
 	return &both
 }
 
-// within is the state that judges a plan: with the policies of its workspace,
-// where that has any.
-func (s *state) within(p palyra.Plan) (*state, error) {
+// withProject is the state that judges a plan: with the policies of its workspace, where it has any.
+func (s *state) withProject(p palyra.Plan) (*state, error) {
 	if s.project == nil || p.Workspace.Path == "" {
 		return s, nil
 	}
@@ -216,10 +213,9 @@ func (b *brokenProject) Error() string {
 	return brokenPrefix + ": " + palyra.Clip(strings.ReplaceAll(text, "\n", "; "), 400)
 }
 
-// Project reports whether policies of a workspace took part in a verdict: by the
-// ids of the policies that decided, or because they were broken, which is among
-// the faults. Such a verdict
-// cannot be reached again, since those policies are nowhere kept.
+// Project reports whether policies of a workspace took part in a verdict: by the ids of the policies that
+// decided, or because they were broken, which is among the faults. Such a verdict cannot be reached again,
+// since a workspace's policies are not kept.
 func Project(decided, faults []string) bool {
 	return slices.ContainsFunc(decided, func(id string) bool { return strings.HasPrefix(id, projectPrefix) }) ||
 		slices.ContainsFunc(faults, func(text string) bool { return strings.HasPrefix(text, brokenPrefix) })

@@ -78,8 +78,8 @@ func TestReasonTellsOfTheCommand(t *testing.T) {
 		want    string
 	}{
 		"outside":        {palyra.Command{Class: palyra.CommandReadOnly, Understood: true, Outside: []string{"~/.bashrc", "/etc"}}, nil, "it names a path outside the workspace: ~/.bashrc and 1 more"},
-		"why":            {palyra.Command{Why: []string{"python3: what it does is not told by its words"}}, nil, "python3: what it does is not told by its words"},
-		"not understood": {palyra.Command{}, nil, "what it does is not told by its words"},
+		"why":            {palyra.Command{Why: []string{"python3: its words do not tell what it does"}}, nil, "python3: its words do not tell what it does"},
+		"not understood": {palyra.Command{}, nil, "its words do not tell what it does"},
 		"writes":         {understood(palyra.CommandWrite), nil, "it changes files"},
 		"destructive":    {palyra.Command{Class: palyra.CommandDestructive}, nil, "it cannot be taken back, or reaches beyond this machine"},
 		"code":           {palyra.Command{Class: palyra.CommandReadOnly, Understood: true, RunsCode: true}, nil, "it can run other code"},

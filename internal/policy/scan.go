@@ -60,9 +60,9 @@ func (s *scanner) next() bool {
 		}
 		return false
 	case strings.HasPrefix(rest, "//"):
-		s.skip(until(rest, "\n", 2))
+		s.skip(lengthThrough(rest, "\n", 2))
 	case strings.HasPrefix(rest, "/*"):
-		s.skip(until(rest, "*/", 2))
+		s.skip(lengthThrough(rest, "*/", 2))
 	case strings.ContainsRune(" \t\r\n", rune(rest[0])):
 		s.skip(1)
 	default:
@@ -155,8 +155,8 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// until is the length of text up to and with end, looked for from byte from on.
-func until(text, end string, from int) int {
+// lengthThrough is the length of text up to and including end, which is searched for from byte from on.
+func lengthThrough(text, end string, from int) int {
 	if i := strings.Index(text[from:], end); i >= 0 {
 		return from + i + len(end)
 	}

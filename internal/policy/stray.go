@@ -15,14 +15,14 @@ const (
 	maxStrayEntries = 4096
 )
 
-// strays refuses files beside a bundle's that look like policies or tests and that
-// no bundle has: what their author meant would not happen, and nobody would be told.
+// strays refuses files beside a bundle's own that look like policies or tests but that no bundle has: they
+// would have no effect, and their author would not be told.
 func strays(fsys fs.FS) error {
 	var found []Problem
 	seen := 0
 	err := fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
 		if seen++; err != nil || seen > maxStrayEntries || len(found) > shown {
-			return fs.SkipAll // what cannot be looked at was not meant to be read, as far as anybody can tell
+			return fs.SkipAll // a directory that cannot be read was hardly meant to be
 		}
 		hidden := name != "." && strings.HasPrefix(path.Base(name), ".")
 		switch {
@@ -39,11 +39,11 @@ func strays(fsys fs.FS) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return broken(found...)
+	return bundleError(found...)
 }
 
-// stray says what is wrong with the name of a file that looks like one of a bundle
-// and is none. Copies that editors leave (x.cedar~) look like none.
+// stray says what is wrong with the name of a file that looks like a bundle's and is not. Copies that editors
+// leave (x.cedar~) do not look like one.
 func stray(name string) string {
 	dir, base := path.Split(name)
 	ext := path.Ext(base)

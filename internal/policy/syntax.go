@@ -11,10 +11,10 @@ import (
 // maxUnread bounds how many statements of a file are said not to parse.
 const maxUnread = 20
 
-// unread is what is wrong with a file that does not parse: the parser stops at the
-// first fault, so each statement that does not parse by itself is tried where it
-// stands. Without any the parser's own complaint is all there is.
-func unread(name, text string, err error, places []statement) []Problem {
+// syntaxProblems says what is wrong with a file that does not parse. The parser stops at the first fault, so
+// each statement is parsed by itself, where it stands. The parser's own complaint is kept where every
+// statement parses alone.
+func syntaxProblems(name, text string, err error, places []statement) []Problem {
 	var out []Problem
 	for _, s := range places {
 		var p cedar.Policy
@@ -23,16 +23,16 @@ func unread(name, text string, err error, places []statement) []Problem {
 		}
 		alone := blank(text[:s.offset]) + text[s.offset:s.end]
 		if _, err := cedar.NewPolicyListFromBytes(name, []byte(alone)); err != nil {
-			out = append(out, clearer(alone, at(name, err, s)))
+			out = append(out, rewordParserError(alone, parseProblem(name, err, s)))
 		}
 	}
 	if len(out) == 0 {
-		return []Problem{clearer(text, at(name, err, statement{line: 1, column: 1}))}
+		return []Problem{rewordParserError(text, parseProblem(name, err, statement{line: 1, column: 1}))}
 	}
 	return out
 }
 
-// blank is a text of the same lines and columns with nothing in it.
+// blank is a text with the same lines and columns and nothing but spaces in them.
 func blank(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {
@@ -49,9 +49,9 @@ var (
 	saysOther  = regexp.MustCompile(`^".*": (expected string|invalid primary)$`)
 )
 
-// clearer words a complaint of the parser for people and places it at what is wrong.
-// One that it does not know stays as it is.
-func clearer(text string, p Problem) Problem {
+// rewordParserError words a complaint of the parser for people and places it at the fault. A complaint that
+// it does not know stays as it is.
+func rewordParserError(text string, p Problem) Problem {
 	expected, found, named := "", "", true
 	if m := saysExact.FindStringSubmatch(p.Text); m != nil {
 		expected, found = fmt.Sprintf("%q", m[2]), m[1]
@@ -74,8 +74,8 @@ func clearer(text string, p Problem) Problem {
 	return p
 }
 
-// tokenBefore finds the last token before a place: the one that begins so, or any
-// where nothing is named. The word is empty when there is none.
+// tokenBefore finds the last token before a place: one that begins with like, or any where like is empty. The
+// word is empty when there is no such token.
 func tokenBefore(text string, line, column int, like string) (word string, atLine, atColumn int) {
 	s := scanner{src: text, line: 1, column: 1}
 	for s.pos < len(text) && (s.line < line || s.line == line && s.column < column) {
@@ -83,9 +83,9 @@ func tokenBefore(text string, line, column int, like string) (word string, atLin
 		n := 1
 		switch {
 		case strings.HasPrefix(rest, "//"):
-			n = until(rest, "\n", 2)
+			n = lengthThrough(rest, "\n", 2)
 		case strings.HasPrefix(rest, "/*"):
-			n = until(rest, "*/", 2)
+			n = lengthThrough(rest, "*/", 2)
 		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
 		default:
 			if n = width(rest); strings.HasPrefix(rest, like) {

@@ -34,7 +34,7 @@ func FuzzSyntaxProblems(f *testing.F) {
 	f.Add("permit (principal, action resource);", "\")\": exact got resource want ,", 1, 35)
 	f.Add("\"é\n", "\"\": invalid primary", 9, -1)
 	f.Fuzz(func(t *testing.T, text, said string, line, column int) {
-		p := clearer(text, Problem{File: "a", Line: line, Column: column, Text: said})
+		p := rewordParserError(text, Problem{File: "a", Line: line, Column: column, Text: said})
 		if p.Text == "" && said != "" {
 			t.Error(said)
 		}

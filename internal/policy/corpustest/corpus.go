@@ -48,8 +48,8 @@ type Request struct {
 
 const library = "github.com/cedar-policy/cedar-go"
 
-// Corpus calls do with every case whose name falls to the sample: one of so
-// many, the same ones each time. It returns how many that were.
+// Corpus calls do with every case of a sample, one of so many and the same ones each time. It returns how
+// many cases that were.
 func Corpus(t testing.TB, of uint64, do func(Case)) int {
 	t.Helper()
 	dir := source(t)

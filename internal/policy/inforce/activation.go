@@ -30,10 +30,9 @@ type Activation struct {
 	At       time.Time
 }
 
-// Activate makes the bundle and the snapshot the ones in force: both are kept,
-// and the journal says who did it, all or none. When they are in force already
-// nothing is written. Call it before the engine judges with them, so that no
-// verdict refers to what was not kept.
+// Activate makes the bundle and the snapshot the ones in force: both are kept, and the journal says who did
+// it, all or none. Nothing is written when they are in force already. Call it before the engine judges with
+// them, so that every verdict refers to something that is kept.
 func (s *Snapshots) Activate(ctx context.Context, b *policy.Bundle, snap palyra.Snapshot, a Author) (Activation, error) {
 	if b == nil || a.By == "" {
 		return Activation{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: activate: no bundle or nobody to answer for it")
@@ -49,7 +48,7 @@ func (s *Snapshots) Activate(ctx context.Context, b *policy.Bundle, snap palyra.
 	}
 	var now Activation
 	err = s.DB.Write(ctx, palyra.PolicyActivated{}.Kind(), func(tx *store.Tx) error {
-		last, err := one(tx, newest)
+		last, err := getActivation(tx, newest)
 		if err != nil && !errors.Is(err, store.ErrNoRows) {
 			return err
 		}
@@ -89,28 +88,30 @@ const (
 )
 
 // Active returns what was activated last; NotFound before the first time.
-func (s *Snapshots) Active(ctx context.Context) (Activation, error) { return s.last(ctx, newest) }
+func (s *Snapshots) Active(ctx context.Context) (Activation, error) {
+	return s.queryActivation(ctx, newest)
+}
 
-// Chosen returns the last activation that another than the author made, who
-// only follows others' choice; NotFound when there is none.
+// Chosen returns the last activation that somebody else than the principal made: the principal only follows
+// the choice of others. NotFound when there is none.
 func (s *Snapshots) Chosen(ctx context.Context, but palyra.Principal) (Activation, error) {
-	return s.last(ctx, activations+"WHERE activated_by <> ? ORDER BY seq DESC LIMIT 1", string(but))
+	return s.queryActivation(ctx, activations+"WHERE activated_by <> ? ORDER BY seq DESC LIMIT 1", string(but))
 }
 
 // By returns the last activation of an author; NotFound when there is none.
 func (s *Snapshots) By(ctx context.Context, by palyra.Principal) (Activation, error) {
-	return s.last(ctx, activations+"WHERE activated_by = ? ORDER BY seq DESC LIMIT 1", string(by))
+	return s.queryActivation(ctx, activations+"WHERE activated_by = ? ORDER BY seq DESC LIMIT 1", string(by))
 }
 
 // Before returns the last activation of another bundle than the one in force;
 // NotFound when there was none.
 func (s *Snapshots) Before(ctx context.Context) (Activation, error) {
-	return s.last(ctx, activations+"WHERE bundle <> (SELECT bundle FROM policy_activation ORDER BY seq DESC LIMIT 1) ORDER BY seq DESC LIMIT 1")
+	return s.queryActivation(ctx, activations+"WHERE bundle <> (SELECT bundle FROM policy_activation ORDER BY seq DESC LIMIT 1) ORDER BY seq DESC LIMIT 1")
 }
 
-func (s *Snapshots) last(ctx context.Context, query string, args ...any) (a Activation, err error) {
+func (s *Snapshots) queryActivation(ctx context.Context, query string, args ...any) (a Activation, err error) {
 	err = s.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		a, err = one(tx, query, args...)
+		a, err = getActivation(tx, query, args...)
 		return err
 	})
 	if errors.Is(err, store.ErrNoRows) {
@@ -130,7 +131,7 @@ func (s *Snapshots) History(ctx context.Context, limit int) ([]Activation, error
 	var all []Activation
 	err := s.DB.Read(ctx, func(tx *store.Tx) error {
 		return tx.Each(activations+"ORDER BY seq DESC LIMIT ?", []any{limit}, func(scan func(...any) error) error {
-			a, err := scanned(scan)
+			a, err := scanActivation(scan)
 			all = append(all, a)
 			return err
 		})
@@ -141,11 +142,11 @@ func (s *Snapshots) History(ctx context.Context, limit int) ([]Activation, error
 	return all, nil
 }
 
-func one(tx *store.Tx, query string, args ...any) (Activation, error) {
-	return scanned(func(dest ...any) error { return tx.Get(query, args, dest...) })
+func getActivation(tx *store.Tx, query string, args ...any) (Activation, error) {
+	return scanActivation(func(dest ...any) error { return tx.Get(query, args, dest...) })
 }
 
-func scanned(scan func(...any) error) (Activation, error) {
+func scanActivation(scan func(...any) error) (Activation, error) {
 	var bundle, snapshot, by string
 	var at int64
 	var a Activation

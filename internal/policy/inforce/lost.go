@@ -10,9 +10,8 @@ import (
 	"palyra/internal/policy"
 )
 
-// says are what somebody must always be able to do, or nobody can repair
-// anything.
-var says = []struct{ action, resource, id, lost, rule string }{
+// ownerPowers are the actions that some owner must always be permitted, or nobody could repair anything.
+var ownerPowers = []struct{ action, resource, id, lost, rule string }{
 	{"approval.decide", "Approval", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "no owner could answer approvals any more", "deciders"},
 	{"policy.write", "Policy", TheBundle, "no owner could change policy any more", "policy-writers"},
 }
@@ -24,15 +23,14 @@ const TheBundle = "bundle"
 // take it away; Remedy says what to do about that.
 type Loss struct{ Text, Remedy string }
 
-// Lost says what no owner could do any more if c judged; nothing when all is
-// well.
+// Lost says what no owner could do any more if c judged; it is empty when owners keep all their powers.
 func Lost(ctx context.Context, c policy.Config, owners []palyra.Principal) ([]Loss, error) {
 	e, err := policy.New(c)
 	if err != nil {
 		return nil, err
 	}
 	var lost []Loss
-	for _, say := range says {
+	for _, say := range ownerPowers {
 		kept := false
 		var by []string
 		for _, o := range owners {
@@ -55,8 +53,8 @@ func Lost(ctx context.Context, c policy.Config, owners []palyra.Principal) ([]Lo
 	return lost, nil
 }
 
-// LockedOut says that somebody could not change policy any more if c judged, who
-// may now; nothing when they could.
+// LockedOut says that a principal who may change policy now could not change it any more if c judged; it is
+// empty when they could.
 func LockedOut(ctx context.Context, c policy.Config, p palyra.Principal, role palyra.Role) ([]Loss, error) {
 	e, err := policy.New(c)
 	if err != nil {

@@ -29,10 +29,9 @@ type SnapshotsConfig struct {
 	Now     func() time.Time
 }
 
-// Snapshots keeps every bundle and every security configuration that was in
-// force, each once, under its digest. What verdicts and attestations refer to
-// can always be fetched, and a verdict judged again. What is read is checked
-// against its digest.
+// Snapshots keeps every bundle and every security configuration that was in force, each once, under its
+// digest, so that verdicts and attestations can always be followed back to them and judged again. Everything
+// that is read is checked against its digest.
 type Snapshots struct{ SnapshotsConfig }
 
 // NewSnapshots returns the store.
@@ -52,7 +51,7 @@ func (s *Snapshots) Save(ctx context.Context, snap palyra.Snapshot) (palyra.Dige
 	}
 	var known bool
 	err = s.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		known, err = has(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
+		known, err = rowExists(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
 		return err
 	})
 	if err == nil && !known {
@@ -103,7 +102,7 @@ func (s *Snapshots) Bundle(ctx context.Context, digest palyra.Digest) (*policy.B
 }
 
 func (s *Snapshots) keepSnapshot(tx *store.Tx, digest palyra.Digest, body string) error {
-	known, err := has(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
+	known, err := rowExists(tx, "SELECT 1 FROM policy_snapshot WHERE digest = ?", digest)
 	if err != nil || known {
 		return err
 	}
@@ -112,7 +111,7 @@ func (s *Snapshots) keepSnapshot(tx *store.Tx, digest palyra.Digest, body string
 }
 
 func (s *Snapshots) keepBundle(tx *store.Tx, digest palyra.Digest, files string) error {
-	known, err := has(tx, "SELECT 1 FROM policy_bundle WHERE digest = ?", digest)
+	known, err := rowExists(tx, "SELECT 1 FROM policy_bundle WHERE digest = ?", digest)
 	if err != nil || known {
 		return err
 	}
@@ -120,7 +119,7 @@ func (s *Snapshots) keepBundle(tx *store.Tx, digest palyra.Digest, files string)
 	return err
 }
 
-func has(tx *store.Tx, query string, digest palyra.Digest) (bool, error) {
+func rowExists(tx *store.Tx, query string, digest palyra.Digest) (bool, error) {
 	var one int
 	err := tx.Get(query, []any{string(digest)}, &one)
 	if errors.Is(err, store.ErrNoRows) {

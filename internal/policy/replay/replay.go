@@ -1,6 +1,6 @@
-// Package replay judges calls on record again: what a candidate would have answered otherwise (Run),
-// and which narrow permits would have saved questions that people always answered with yes (Suggest).
-// Nothing is asked, run, recorded or put into force by it.
+// Package replay judges calls on record again: which answers of a candidate differ (Run), and which narrow
+// permits would have saved questions that people always answered with yes (Suggest). It asks nobody, runs
+// nothing, records nothing and puts nothing into force.
 package replay
 
 import (
@@ -19,7 +19,7 @@ type Record struct {
 	Answer  palyra.Answer  // of people, also where the call itself did not wait for it
 	Key     string         // records of one key have one request but for the call's id; empty: nobody knows
 	Joined  bool           // the question of another call stood open, so nobody was disturbed again
-	Gap     string         // why the rest is not there; empty: it is
+	Gap     string         // why the record is incomplete; empty: it is complete
 }
 
 // Limits of a replay.
@@ -31,12 +31,11 @@ const (
 	replayBytes   = 16 << 20 // of their arguments
 )
 
-// Run judges records again with the candidate and reports what would be
-// different. Each hands over one record after the other and passes on the error
-// that it is given. The report depends on the records and their order alone, and
-// on the candidate as it is at the beginning: what is swapped in later does not
-// count. Nothing is asked, run or recorded. With an error the report is of what
-// was seen until then. Progress may be nil.
+// Run judges records again with the candidate and reports the differences. Each hands over one record after
+// the other and passes on the error that it is given. The report depends on the records and their order
+// alone, and on the candidate as it is at the beginning: later swaps do not count. Run asks nobody, runs
+// nothing and records nothing. With an error the report is of the records seen until then. Progress may be
+// nil.
 func Run(ctx context.Context, each func(yield func(Record) error) error, candidate *policy.Engine, progress func(done int64)) (Report, error) {
 	if each == nil || candidate == nil {
 		return Report{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: replay: no records or no candidate")
@@ -47,7 +46,7 @@ func Run(ctx context.Context, each func(yield func(Record) error) error, candida
 	memo, end := candidate.Memo(ctx)
 	defer end()
 	r := newReplay(memo, progress)
-	err := ordered(ctx, each, r.again, r.take)
+	err := ordered(ctx, each, r.judgeAgain, r.take)
 	progress(r.report.Records)
 	if err != nil {
 		return r.finish(), fmt.Errorf("policy: replay: %w", err)
@@ -74,24 +73,24 @@ func newReplay(m *policy.Memo, progress func(int64)) *replay {
 	return r
 }
 
-// second is how a record is judged the second time.
-type second struct {
+// rejudged is how a record is judged the second time.
+type rejudged struct {
 	gap   string
 	now   palyra.Verdict  // before anybody answers
-	short *palyra.Verdict // with the answer that was given, where that would not do
+	short *palyra.Verdict // verdict with the answer that was given, where that answer is too weak
 }
 
-// again judges a record.
-func (r *replay) again(one Record) second {
+// judgeAgain judges a record with the candidate.
+func (r *replay) judgeAgain(one Record) rejudged {
 	if why := unreplayable(one); why != "" {
-		return second{gap: why}
+		return rejudged{gap: why}
 	}
 	c := r.memo.Case(one.Key, one.Request)
 	now, err := c.Judge(nil)
 	if err != nil {
-		return second{gap: "it cannot be put into policy's terms: " + err.Error()}
+		return rejudged{gap: "it cannot be put into policy's terms: " + err.Error()}
 	}
-	out := second{now: now}
+	out := rejudged{now: now}
 	if given := one.Request.Approval; out.now.Effect == palyra.Ask && one.Was.Effect == palyra.Ask && given != nil && given.Votes > 0 {
 		if v, err := c.Judge(given); err == nil && v.Effect != palyra.Allow {
 			out.short = &v
@@ -101,7 +100,7 @@ func (r *replay) again(one Record) second {
 }
 
 // take counts one record.
-func (r *replay) take(one Record, is second) {
+func (r *replay) take(one Record, is rejudged) {
 	if r.report.Records++; r.report.Records%replayStep == 0 {
 		r.progress(r.report.Records)
 	}
@@ -144,8 +143,7 @@ func (r *replay) count(one Record, now palyra.Verdict) {
 	}
 }
 
-// leased reports whether an earlier answer covered the call. Where nobody said yes
-// there was none.
+// leased reports whether an earlier answer covered the call, which needs somebody's yes.
 func (one Record) leased() bool {
 	a := one.Request.Approval
 	return a != nil && a.Votes > 0 && !a.Fresh
@@ -156,7 +154,7 @@ func (one Record) disturbed() bool {
 	return one.Was.Effect == palyra.Ask && !one.leased() && !one.Joined
 }
 
-// unreplayable says what a record lacks.
+// unreplayable says which part of a record is missing.
 func unreplayable(one Record) string {
 	switch {
 	case one.Gap != "":

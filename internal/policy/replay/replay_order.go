@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// ordered hands every record to work, on every core, and what came of it to take,
-// one after the other in the order of the records. Each passes on the error that
-// it is given. What is under way when ctx ends is not taken.
+// ordered hands every record to work, on every core, and the results to take, one after the other in the
+// order of the records. Each passes on the error that it is given. Work under way when ctx ends is not taken.
 func ordered[T any](ctx context.Context, each func(func(Record) error) error, work func(Record) T, take func(Record, T)) error {
 	o := &order[T]{ctx: ctx, work: work, take: take}
 	var stopped error
@@ -30,8 +29,8 @@ func ordered[T any](ctx context.Context, each func(func(Record) error) error, wo
 	return errors.Join(err, leftOut(err, stopped))
 }
 
-// leftOut is the reason for stopping that a reader did not pass on: without it half
-// a report would pass for a whole one.
+// leftOut is the reason for stopping that a reader did not pass on: without it half a report would pass for a
+// whole one.
 func leftOut(err, stopped error) error {
 	if stopped == nil || errors.Is(err, stopped) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"palyra/internal/policy"
 )
 
-// Report is what a candidate would have answered otherwise. Lists name the
-// first calls of their kind; counts are whole.
+// Report is how a candidate's answers differ from those on record. Lists name the first calls of their kind;
+// counts are of all calls.
 type Report struct {
 	Bundle       palyra.Digest `json:"bundle_digest"` // of the candidate
 	Snapshot     palyra.Digest `json:"snapshot_digest"`
@@ -17,7 +17,7 @@ type Report struct {
 	Same         int64         `json:"same"`    // the same verdict
 	Failing      int64         `json:"failing"` // a policy of the candidate could not be evaluated: denied
 	Transitions  []Transition  `json:"transitions"`
-	Short        Transition    `json:"short"` // asked then and now, and the answer that was given would not do
+	Short        Transition    `json:"short"` // asked then and now, and the answer that was given would be too weak
 	Prompts      Prompts       `json:"prompts"`
 	Unreplayable int64         `json:"unreplayable"`
 	Gaps         []Gap         `json:"gaps"`
@@ -31,7 +31,7 @@ type Transition struct {
 	Calls []Change      `json:"calls"`
 }
 
-// Change is one call that would be judged otherwise, and why.
+// Change is one call that would be judged differently, and why.
 type Change struct {
 	Call      palyra.CallID    `json:"call_id"`
 	Principal palyra.Principal `json:"principal"`
@@ -62,8 +62,8 @@ type Gap struct {
 // move is a change of verdict.
 type move struct{ from, to palyra.Effect }
 
-// moves is the order in which changes are told: what would be taken away first,
-// then what would be given away.
+// moves is the order in which changes are told: first the calls that would be taken away, then those that
+// would be let through.
 var moves = []move{
 	{palyra.Allow, palyra.Deny},
 	{palyra.Deny, palyra.Allow},

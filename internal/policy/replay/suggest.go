@@ -11,8 +11,8 @@ import (
 	"palyra/internal/policy"
 )
 
-// Suggestion is a candidate that would have saved questions, and what it would
-// have done to the calls on record. Nothing is in force by it.
+// Suggestion is a candidate that would have saved questions, and its effect on the calls on record. It puts
+// nothing into force.
 type Suggestion struct {
 	Files  map[string]string // the bundle with one file more; nil where nothing is worth suggesting
 	File   string            // its name
@@ -37,13 +37,11 @@ const (
 	suggestSet    = 64     // words that one condition lists
 )
 
-// Suggest looks for the narrowest permits, at most so many, that would have saved
-// the most questions: those that people were asked and answered with yes. No permit
-// is suggested that lets any other call on record run without a question: one that
-// policy denies, that a person denied or did not answer, or that needs more than a
-// plain yes. Each is tried by judging the records again, and none is suggested that
-// the bundle's own tests contradict. Each is called several times and must hand
-// over the same records every time. Progress may be nil.
+// Suggest looks for the narrowest permits, at most so many, that would have saved the most questions that
+// people answered with yes. It suggests no permit that lets any other call on record run without a question:
+// one that policy denies, that a person denied or did not answer, or that needs more than a plain yes. Each
+// permit is tried by judging the records again, and none is suggested that the bundle's own tests contradict.
+// Each is called several times and must hand over the same records every time. Progress may be nil.
 func Suggest(ctx context.Context, each func(yield func(Record) error) error, c policy.Config, most int, progress func(done int64)) (Suggestion, error) {
 	if each == nil || c.Bundle == nil || most < 1 {
 		return Suggestion{}, palyra.Errorf(palyra.Invalid, palyra.ReasonConfig, "policy: suggest: no records, no bundle or no rules")
@@ -125,8 +123,7 @@ func (s *suggest) gather(ctx context.Context, each func(func(Record) error) erro
 	})
 }
 
-// shapes is how a call could be described, the narrowest first; nil where its
-// question is none that may be saved.
+// shapes returns the descriptions of a call, the narrowest first; nil where its question may not be saved.
 func (s *suggest) shapes(one Record) []shape {
 	if unreplayable(one) != "" {
 		return nil
@@ -138,8 +135,8 @@ func (s *suggest) shapes(one Record) []shape {
 	return shapes(one.Request, s.base.Analyse(one.Request.Plan))
 }
 
-// candidates are the kinds that are worth a trial, those with the most questions
-// first. A wider one that covers no more than the narrower is none.
+// candidates are the kinds that are worth a trial, those with the most questions first. A wider kind that
+// covers no more calls than the narrower one is left out.
 func (s *suggest) candidates() []*group {
 	var out []*group
 	for _, g := range s.groups {
@@ -167,7 +164,7 @@ func (s *suggest) try(ctx context.Context, each func(func(Record) error) error) 
 	if len(s.trials) == 0 {
 		return nil
 	}
-	b, err := s.with(s.trials)
+	b, err := s.withRules(s.trials)
 	if err != nil {
 		return err
 	}
@@ -180,8 +177,8 @@ func (s *suggest) try(ctx context.Context, each func(func(Record) error) error) 
 	with, end := e.Memo(ctx)
 	defer end()
 	var failed error
-	y := &trying{base: s.base, with: with}
-	err = ordered(ctx, each, y.record, func(one Record, t tried) {
+	y := &trialJudge{base: s.base, with: with}
+	err = ordered(ctx, each, y.record, func(one Record, t trialEffect) {
 		s.step()
 		if t.failed && failed == nil {
 			failed = palyra.Errorf(palyra.Internal, palyra.ReasonInternal, "a suggested rule cannot be evaluated for call %s", one.Call)
@@ -195,7 +192,7 @@ func (s *suggest) try(ctx context.Context, each func(func(Record) error) error) 
 }
 
 // weigh notes what the candidates would have done to one record.
-func (s *suggest) weigh(one Record, t tried, byID map[string]*trialRule) {
+func (s *suggest) weigh(one Record, t trialEffect, byID map[string]*trialRule) {
 	if !t.opens {
 		return
 	}
@@ -219,8 +216,8 @@ func (s *suggest) weigh(one Record, t tried, byID map[string]*trialRule) {
 	}
 }
 
-// with is the bundle with more rules.
-func (s *suggest) with(list []*trialRule) (*policy.Bundle, error) {
+// withRules is the bundle with the rules added.
+func (s *suggest) withRules(list []*trialRule) (*policy.Bundle, error) {
 	files, _ := s.files(list)
 	b, report := policy.Check(files)
 	if b == nil {
@@ -229,7 +226,7 @@ func (s *suggest) with(list []*trialRule) (*policy.Bundle, error) {
 	return b, nil
 }
 
-// Files is the bundle with a file more.
+// files returns the bundle's files with one more, which holds the rules, and its name.
 func (s *suggest) files(list []*trialRule) (files map[string]string, name string) {
 	files = s.base.Bundle().Files()
 	name = "suggested.cedar"

@@ -11,21 +11,21 @@ import (
 	"palyra/internal/policy/tables"
 )
 
-// tried is what candidates do to one record.
-type tried struct {
+// trialEffect is what candidates do to one record.
+type trialEffect struct {
 	opens   bool     // it is not allowed now, and would be
-	savable bool     // and may be
+	savable bool     // the question may be saved
 	failed  bool     // a candidate could not be evaluated
 	any     []string // policies that take part in opening it
 	all     []string // those that open it alone
 }
 
-// trying judges records as policy is and with candidates.
-type trying struct {
+// trialJudge judges records with policy as it is and with candidates added.
+type trialJudge struct {
 	base, with *policy.Memo
 }
 
-func (y *trying) record(one Record) (t tried) {
+func (y *trialJudge) record(one Record) (t trialEffect) {
 	if unreplayable(one) != "" {
 		return t
 	}
@@ -52,9 +52,8 @@ func (y *trying) record(one Record) (t tried) {
 	return t
 }
 
-// pick chooses rules one after the other: the one that saves most of what is left;
-// of those that save the same, the narrowest. One that the bundle's own tests
-// contradict is left out.
+// pick chooses rules one after the other: the one that saves most of the remaining questions, and the
+// narrowest of those that save the same. A rule that the bundle's own tests contradict is left out.
 func (s *suggest) pick(ctx context.Context) error {
 	left := slices.DeleteFunc(slices.Clone(s.trials), func(r *trialRule) bool { return r.bad })
 	known := s.failures(ctx, nil)
@@ -65,7 +64,7 @@ func (s *suggest) pick(ctx context.Context) error {
 		}
 		best := -1
 		for i, r := range left {
-			r.gain = r.saves.beyond(done)
+			r.gain = r.saves.countNotIn(done)
 			if r.gain > 0 && (best < 0 || r.gain > left[best].gain || r.gain == left[best].gain && r.narrower(left[best])) {
 				best = i
 			}
@@ -110,7 +109,7 @@ func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bo
 	c := s.config
 	if len(list) > 0 {
 		var err error
-		if c.Bundle, err = s.with(list); err != nil {
+		if c.Bundle, err = s.withRules(list); err != nil {
 			return map[string]bool{err.Error(): true}
 		}
 	}
@@ -130,7 +129,7 @@ func (s *suggest) failures(ctx context.Context, list []*trialRule) map[string]bo
 	return out
 }
 
-// forget leaves out the calls that other rules save already.
+// forget removes the calls that other rules save already.
 func (r *trialRule) forget(done marks) {
 	maps.DeleteFunc(r.calls, func(n int, _ palyra.CallID) bool { return done.has(n) })
 }
@@ -158,8 +157,8 @@ func (m *marks) set(n int) {
 
 func (m marks) has(n int) bool { return n/64 < len(m) && m[n/64]&(1<<(n%64)) != 0 }
 
-// beyond counts what is in m and not in other.
-func (m marks) beyond(other marks) int64 {
+// countNotIn counts the numbers in m that are not in other.
+func (m marks) countNotIn(other marks) int64 {
 	total := 0
 	for i, w := range m {
 		if i < len(other) {

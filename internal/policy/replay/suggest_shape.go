@@ -15,8 +15,8 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// shape is one description of a call: what must be equal, and what may not go
-// beyond what was seen.
+// shape is one description of a call: the parts that must be equal, and sets that may not go beyond what was
+// seen.
 type shape struct {
 	key   string
 	level int // 0: this command or these files here; 1: this program here; 2: this program in any registered workspace
@@ -39,17 +39,16 @@ const (
 
 var setNames = [setCount]string{"argv", "env", "reads", "writes", "labels", "egress"}
 
-// suggestable are the capabilities whose use policy sees enough of: which program,
-// Files and hosts. A message that is sent, a page that is clicked on or a secret is
-// nothing that a few words describe.
+// suggestable are the capabilities of which policy sees enough: which program, files and hosts. A few words
+// cannot describe a message that is sent, a click on a page or a secret.
 var suggestable = []string{
 	string(palyra.FilesystemRead), string(palyra.FilesystemWrite), string(palyra.Network), string(palyra.ProcessExec),
 }
 
-// plain reports whether a call is one that a rule may ever let run without a
-// question: Palyra's own tool, in a registered workspace, with nothing unseen,
-// nothing that cannot be taken back and, for a program, understood to its last word.
-func plain(r palyra.Request, cmd palyra.Command) bool {
+// mayBePermitted reports whether a rule may ever let a call run without a question: it is Palyra's own tool,
+// in a registered workspace, with nothing unseen, nothing that cannot be taken back and, for a program,
+// understood to its last word.
+func mayBePermitted(r palyra.Request, cmd palyra.Command) bool {
 	p, f := r.Plan, risk.Examine(r)
 	if r.Tool.Source != palyra.SourceBuiltin || r.Parent != "" || len(p.Bindings) > 0 || p.Stdin == palyra.StdinLive || p.Terminal ||
 		p.Asks || p.Unshown || p.UnixSockets || p.AgentSocket || f.Destructive || f.Workspace && !p.Workspace.Known {
@@ -70,7 +69,7 @@ func plain(r palyra.Request, cmd palyra.Command) bool {
 func shapes(r palyra.Request, cmd palyra.Command) []shape {
 	p := r.Plan
 	who, err := policy.PrincipalUID(r.Principal)
-	if err != nil || !plain(r, cmd) {
+	if err != nil || !mayBePermitted(r, cmd) {
 		return nil
 	}
 	both := commonOf(p, cmd)
@@ -188,7 +187,7 @@ func (g *group) rule() *trialRule {
 		if i == setArgv && g.level == 0 {
 			continue // the whole line is fixed
 		}
-		conditions = append(conditions, within(i, list))
+		conditions = append(conditions, setBound(i, list))
 	}
 	if len(g.sets[setEgress]) > 0 { // policy sees the host, and of what is sent to it only how much
 		conditions = append(conditions, fmt.Sprintf("context.input_bytes <= %d", g.input))
@@ -203,8 +202,8 @@ func (g *group) rule() *trialRule {
 	return out
 }
 
-// within bounds a set of the context by a list.
-func within(i int, list []string) string {
+// setBound is the condition that a set of the context stays within a list.
+func setBound(i int, list []string) string {
 	name := "context." + setNames[i]
 	if len(list) == 0 {
 		return name + ".isEmpty()"
@@ -219,7 +218,7 @@ func within(i int, list []string) string {
 	return "[" + strings.Join(words, ", ") + "].containsAll(" + name + ")"
 }
 
-// printable leaves out what an annotation may not hold.
+// printable removes characters that an annotation may not hold.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

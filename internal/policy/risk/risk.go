@@ -102,7 +102,7 @@ func (f *Findings) place(r palyra.Request) {
 		}
 	}
 	for _, at := range p.Reads {
-		if filepath.IsAbs(at) { // outside: the agent reads it by its own tools
+		if filepath.IsAbs(at) { // outside: the agent itself reads it with its own tools
 			f.add(1, "outside_read", at)
 			if trusted.Secret(at) || r.Tool.Name == "hook.grep" && trusted.Gathers(at) {
 				f.add(2, "secret_place", at)
@@ -110,7 +110,7 @@ func (f *Findings) place(r palyra.Request) {
 		}
 	}
 	if !p.Workspace.Known && guardedDir(p.Workspace.Path) && (len(p.Writes) > 0 || p.Executable.Path != "" || len(p.Argv) > 0) {
-		f.Destructive = true // whatever its name there is
+		f.Destructive = true // a write outside is destructive under any name
 		f.add(3, "guarded_path", p.Workspace.Path)
 	}
 	if r.Tool.Source != palyra.SourceBuiltin {
@@ -159,10 +159,10 @@ func (f *Findings) reach(r palyra.Request) {
 	p := r.Plan
 	for _, h := range slices.Compact(slices.Sorted(slices.Values(p.Egress))) {
 		f.add(1, "egress", h)
-		if private(h) { // nobody but this machine and its neighbours is there: other services, the cloud's own keys
+		if private(h) { // only this machine and its neighbours are there: other services, the cloud's own keys
 			f.add(3, "private_address", h)
 		}
-		if strings.HasPrefix(h, "*.") { // whoever has the domain can make up names, and put what it sends into them
+		if strings.HasPrefix(h, "*.") { // the domain's owner can invent names, and the run can encode data in them
 			f.add(2, "wildcard_host", h)
 		}
 	}
@@ -241,10 +241,9 @@ func guardedDir(dir string) bool {
 	return is
 }
 
-// Command adds what the words of a command tell. A program that is understood to its
-// last word, and that the full sandbox holds, is no more than what it does: it looks,
-// builds, or changes files of the workspace. One that only looks is no risk by what a
-// program could do.
+// Command adds what the words of a command tell. A program that is understood to its last word, and that the
+// full sandbox holds, is as risky as its acts only: it looks, builds, or changes files of the workspace. A
+// program that only looks adds no risk.
 func (f *Findings) Command(c palyra.Command, p palyra.Plan) {
 	tame := c.Understood && p.Tier == palyra.TierC && p.Enforcement.Mode == palyra.NetworkStrict &&
 		(c.Class == palyra.CommandBuild || !c.RunsCode && (c.Class == palyra.CommandReadOnly || c.Class == palyra.CommandWrite))

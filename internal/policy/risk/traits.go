@@ -15,10 +15,9 @@ const (
 	maxTraitPath = 80
 )
 
-// Traits says for people what about a call keeps it from running by itself: what
-// its words tell, or else where and how it runs. These are facts about the call and
-// no policy's reasons, so they hold whatever the policies are. They are on one line
-// and draw nothing on a screen.
+// Traits says for people why a call does not run by itself: what its words tell, or else where and how it
+// runs. These are facts about the call and not reasons of a policy, so they hold under any policies. They
+// stand on one line and cannot draw on a screen.
 func Traits(p palyra.Plan, c palyra.Command) string {
 	if p.Executable.Path == "" && len(p.Argv) == 0 {
 		return ""
@@ -55,7 +54,7 @@ func commandTraits(k palyra.Command) []string {
 	switch {
 	case len(k.Why) > 0:
 	case !k.Understood && k.Class != palyra.CommandDestructive:
-		out = append(out, "what it does is not told by its words")
+		out = append(out, "its words do not tell what it does")
 	case k.Class == palyra.CommandDestructive:
 		out = append(out, "it cannot be taken back, or reaches beyond this machine")
 	case k.Class == palyra.CommandWrite:
@@ -68,8 +67,8 @@ func commandTraits(k palyra.Command) []string {
 	return out
 }
 
-// planTraits are what keeps a command that only looks or builds from running by
-// itself. That a workspace is not registered is a policy's to say.
+// planTraits are the reasons why a command that only looks or builds does not run by itself. An unregistered
+// workspace is left to the policies to mention.
 func planTraits(p palyra.Plan) []string {
 	var out []string
 	for _, one := range []struct {

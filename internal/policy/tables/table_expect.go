@@ -11,7 +11,7 @@ import (
 	"palyra/internal/policy"
 )
 
-// tableWant is what a test expects. Of the need only what was written counts.
+// tableWant is what a test expects. Only the parts of the need that the test writes count.
 type tableWant struct {
 	effect   palyra.Effect
 	need     []tableNeed
@@ -92,9 +92,9 @@ func (r *tableReader) policies(n *yaml.Node) []string {
 	return list
 }
 
-// miss says how a verdict differs from what was expected; "" when it does not. A
-// verdict that a failing policy made proves nothing, whatever it says.
-func (w tableWant) miss(v palyra.Verdict) string {
+// mismatch says how a verdict differs from the expected one; "" when it does not. A verdict that a failing
+// policy made proves nothing, whatever it says.
+func (w tableWant) mismatch(v palyra.Verdict) string {
 	var parts []string
 	if len(v.Errors) > 0 {
 		parts = append(parts, "a policy could not be evaluated: "+strings.Join(v.Errors, "; "))
@@ -129,7 +129,7 @@ func (w tableWant) miss(v palyra.Verdict) string {
 	return palyra.Clip(strings.Join(append(parts, tellVerdict(v, decided)), "; "), 1024)
 }
 
-// tellVerdict says what decided, for whoever looks for the reason.
+// tellVerdict says what decided, for people who look for the reason.
 func tellVerdict(v palyra.Verdict, decided []string) string {
 	if len(decided) == 0 {
 		return "no policy decided: " + v.Reason

@@ -17,8 +17,8 @@ import (
 	"palyra/internal/policy"
 )
 
-// tableReader reads one file of tests. It goes on after a mistake, so that people
-// hear of all of them; what it returns counts only when there was none.
+// tableReader reads one file of tests. It goes on after a mistake, so that people hear of all of them; its
+// result counts only when there was no mistake.
 type tableReader struct {
 	file   string
 	bundle *policy.Bundle
@@ -39,7 +39,7 @@ func readTable(file, text string, b *policy.Bundle) (t table, faults []policy.Pr
 	if doc == nil {
 		return t, r.faults
 	}
-	r.clean(doc, 0)
+	r.rejectAmbiguous(doc, 0)
 	if len(r.faults) > 0 {
 		return t, r.faults
 	}
@@ -52,13 +52,13 @@ func readTable(file, text string, b *policy.Bundle) (t table, faults []policy.Pr
 
 // fault keeps a mistake, with its place.
 func (r *tableReader) fault(n *yaml.Node, format string, args ...any) {
-	r.at(n.Line, n.Column, fmt.Sprintf(format, args...))
+	r.faultAt(n.Line, n.Column, fmt.Sprintf(format, args...))
 }
 
-func (r *tableReader) at(line, column int, text string) {
+func (r *tableReader) faultAt(line, column int, text string) {
 	switch {
 	case len(r.faults) == maxTableFault:
-		text = "there is more wrong with this file"
+		text = "this file has more problems than are listed"
 	case len(r.faults) > maxTableFault:
 		return
 	}
@@ -74,23 +74,23 @@ func (r *tableReader) unreadable(err error) {
 		line, _ = strconv.Atoi(m[1])
 		text = strings.TrimPrefix(err.Error(), m[0])
 	}
-	r.at(line, 1, palyra.Clip(text, 256))
+	r.faultAt(line, 1, palyra.Clip(text, 256))
 }
 
 // parse returns the one document of a file, or nil.
 func (r *tableReader) parse(text string) *yaml.Node {
 	switch {
 	case len(text) > maxTable:
-		r.at(1, 1, fmt.Sprintf("larger than %d bytes", maxTable))
+		r.faultAt(1, 1, fmt.Sprintf("larger than %d bytes", maxTable))
 		return nil
 	case !utf8.ValidString(text):
-		r.at(1, 1, "not valid UTF-8")
+		r.faultAt(1, 1, "not valid UTF-8")
 		return nil
 	}
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		r.at(1, 1, "the file is empty")
+		r.faultAt(1, 1, "the file is empty")
 		return nil
 	} else if err != nil {
 		r.unreadable(err)
@@ -105,15 +105,15 @@ func (r *tableReader) parse(text string) *yaml.Node {
 		return nil
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		r.at(1, 1, "the file is empty")
+		r.faultAt(1, 1, "the file is empty")
 		return nil
 	}
 	return doc.Content[0]
 }
 
-// clean refuses whatever means more than it shows: anchors, aliases, merges, tags,
-// keys that stand twice, and what is too deep or too long.
-func (r *tableReader) clean(n *yaml.Node, depth int) {
+// rejectAmbiguous refuses YAML that means more than it shows: anchors, aliases, merges, tags, keys that stand
+// twice, and text that is too deep or too long.
+func (r *tableReader) rejectAmbiguous(n *yaml.Node, depth int) {
 	switch {
 	case depth > maxTableDepth:
 		r.fault(n, "nested more than %d deep", maxTableDepth)
@@ -132,7 +132,7 @@ func (r *tableReader) clean(n *yaml.Node, depth int) {
 		r.cleanKeys(n)
 	}
 	for _, c := range n.Content {
-		r.clean(c, depth+1)
+		r.rejectAmbiguous(c, depth+1)
 	}
 }
 

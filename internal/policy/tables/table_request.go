@@ -22,9 +22,9 @@ type tableDraft struct {
 	probed                       *bool
 }
 
-// request reads the call that a test is about. What is not said is as it would be
-// on an ordinary day: the local agent at the command line, in a registered
-// workspace, in the tool's own tier, which was tried out and guards its network.
+// request reads the call that a test is about. Parts that the test leaves out are as on an ordinary day: the
+// local agent at the command line, in a registered workspace, in the tool's own tier, which was tried out and
+// guards its network.
 func (r *tableReader) request(n *yaml.Node) (palyra.Request, bool) {
 	d := &tableDraft{tableReader: r}
 	d.Principal, d.Surface, d.Session, d.ownerless = "agent:local", palyra.SurfaceCLI, "test", true
@@ -106,7 +106,7 @@ func tableScript(text string) []string {
 	return []string{"/bin/sh", "-c", text}
 }
 
-// finish works out what the keys leave open, as planning would.
+// finish works out the parts that the keys leave open, as planning would.
 func (d *tableDraft) finish(n *yaml.Node) {
 	p := &d.Plan
 	switch {

@@ -99,7 +99,7 @@ func (r *tableReader) tool(n *yaml.Node) (t palyra.Tool) {
 		"tier":      func(n *yaml.Node) { t.Tier = pick(r, n, tableTiers) },
 	})
 	if _, own := tableTools[t.Name]; own {
-		r.fault(n, "%s is Palyra's own tool and is what it is; write tool: %s", t.Name, t.Name)
+		r.fault(n, "%s is Palyra's own tool and cannot be described; write tool: %s", t.Name, t.Name)
 	}
 	return t
 }

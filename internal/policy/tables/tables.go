@@ -43,12 +43,11 @@ type Result struct {
 	Text string `json:"text,omitempty"` // what was expected and what came instead
 }
 
-// Run runs the tests in files, which are named tests/*.yaml; others are left
-// alone, so that a bundle's Files may be given. They are judged with c; whether a
-// tier was tried out is what each test says of it, not what c says. A bundle is good
-// when no result is bad and there is no problem; a table with a problem is not run
-// at all, since half of what its author meant proves nothing. The tests end with ctx
-// and after testBudget, within a judgement too; what did not run is a problem.
+// Run runs the tests in files, which are named tests/*.yaml; others are left alone, so that a bundle's Files
+// may be given. They are judged with c; whether a tier was tried out is what each test says of it, not what c
+// says. A bundle is good when no result is bad and there is no problem; a table with a problem is not run at
+// all, since half of a table proves nothing. The tests end with ctx and after testBudget, within a judgement
+// too; a test that did not run is a problem.
 func Run(ctx context.Context, c policy.Config, files map[string]string) ([]Result, []policy.Problem) {
 	return runWithin(ctx, testBudget, c, files)
 }
@@ -90,7 +89,7 @@ func runWithin(ctx context.Context, budget time.Duration, c policy.Config, files
 	return results, problems
 }
 
-// slow is why tests end that took longer than this together.
+// slow is the cause that ends tests which together took longer than this.
 type slow time.Duration
 
 // Error implements error.
@@ -132,8 +131,8 @@ type tableTest struct {
 	want   tableWant
 }
 
-// over puts the lists into a configuration.
-func (l tableLists) over(s palyra.Snapshot) palyra.Snapshot {
+// applyTo puts the lists into a configuration.
+func (l tableLists) applyTo(s palyra.Snapshot) palyra.Snapshot {
 	for _, one := range []struct {
 		to   *[]string
 		from []string
@@ -147,7 +146,7 @@ func (l tableLists) over(s palyra.Snapshot) palyra.Snapshot {
 
 // run judges every test of a table.
 func (t table) run(ctx context.Context, c policy.Config) ([]Result, []policy.Problem) {
-	c.Snapshot = t.lists.over(c.Snapshot)
+	c.Snapshot = t.lists.applyTo(c.Snapshot)
 	c.Probed, c.Standing, c.Now = nil, nil, nil // a test says itself who calls, and when
 	plain, err := policy.New(c)
 	if err != nil {
@@ -164,8 +163,8 @@ func (t table) run(ctx context.Context, c policy.Config) ([]Result, []policy.Pro
 		if one.probed {
 			e = probed
 		}
-		text := one.want.miss(e.Judge(ctx, one.ask))
-		if ctx.Err() != nil { // what did not come to its end did not succeed
+		text := one.want.mismatch(e.Judge(ctx, one.ask))
+		if ctx.Err() != nil { // a judgement that was cut short did not succeed
 			return results, []policy.Problem{unfinished(ctx, t.file, one.line)}
 		}
 		results = append(results, Result{File: t.file, Name: one.name, Line: one.line, OK: text == "", Text: text})
