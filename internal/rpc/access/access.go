@@ -124,11 +124,8 @@ func shown(token palyra.Secret) (text string) {
 // ListAgents implements the method.
 func (s *Service) ListAgents(ctx context.Context, _ *v1.ListAgentsRequest) (*v1.ListAgentsResponse, error) {
 	all, err := s.registry.Keys.Agents(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListAgentsResponse{}
-	return res, wire.FromWord(map[string]any{"agents": all}, res)
+	return wire.Answer(res, res, map[string]any{"agents": all}, err)
 }
 
 // RemoveAgent implements the method.
@@ -142,21 +139,15 @@ func (s *Service) AddOperator(ctx context.Context, req *v1.AddOperatorRequest) (
 		Principal: palyra.Principal(req.GetPrincipal()), Role: palyra.Role(req.GetRole()), PublicKey: req.GetPublicKey(),
 		Separation: palyra.Separation(req.GetApproverSeparation()),
 	}, rpc.CallerOf(ctx).Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.AddOperatorResponse{Operator: &v1.Operator{}}
-	return res, wire.FromWord(o, res.GetOperator())
+	return wire.Answer(res, res.GetOperator(), o, err)
 }
 
 // ListOperators implements the method.
 func (s *Service) ListOperators(ctx context.Context, _ *v1.ListOperatorsRequest) (*v1.ListOperatorsResponse, error) {
 	all, err := s.registry.Keys.Operators(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListOperatorsResponse{}
-	return res, wire.FromWord(map[string]any{"operators": all}, res)
+	return wire.Answer(res, res, map[string]any{"operators": all}, err)
 }
 
 // RemoveOperator implements the method.

@@ -18,21 +18,15 @@ func (s *Service) AddUser(ctx context.Context, req *v1.AddUserRequest) (*v1.AddU
 	u, err := s.registry.People.AddUser(ctx, palyra.User{
 		Principal: palyra.Principal(req.GetPrincipal()), Role: palyra.Role(req.GetRole()), Workspaces: req.GetWorkspaces(),
 	}, rpc.CallerOf(ctx).Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.AddUserResponse{User: &v1.User{}}
-	return res, wire.FromWord(u, res.GetUser())
+	return wire.Answer(res, res.GetUser(), u, err)
 }
 
 // ListUsers implements the method.
 func (s *Service) ListUsers(ctx context.Context, _ *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
 	all, err := s.registry.People.Users(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListUsersResponse{}
-	return res, wire.FromWord(map[string]any{"users": all}, res)
+	return wire.Answer(res, res, map[string]any{"users": all}, err)
 }
 
 // ChangeUser implements the method.
@@ -40,11 +34,8 @@ func (s *Service) ChangeUser(ctx context.Context, req *v1.ChangeUserRequest) (*v
 	u, err := s.registry.People.ChangeUser(ctx, palyra.User{
 		Principal: palyra.Principal(req.GetPrincipal()), Role: palyra.Role(req.GetRole()), Workspaces: req.GetWorkspaces(),
 	}, rpc.CallerOf(ctx).Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ChangeUserResponse{User: &v1.User{}}
-	return res, wire.FromWord(u, res.GetUser())
+	return wire.Answer(res, res.GetUser(), u, err)
 }
 
 // RemoveUser implements the method.
@@ -72,11 +63,8 @@ func (s *Service) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.Ad
 // ListTokens implements the method.
 func (s *Service) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
 	all, err := s.registry.Tokens.Tokens(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListTokensResponse{}
-	return res, wire.FromWord(map[string]any{"tokens": all}, res)
+	return wire.Answer(res, res, map[string]any{"tokens": all}, err)
 }
 
 // RevokeToken implements the method.

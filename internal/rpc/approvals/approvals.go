@@ -98,11 +98,8 @@ func filter(m *v1.ApprovalFilter) (wire.ApprovalFilter, error) {
 // GetApproval implements the method.
 func (s *Service) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
 	a, err := s.reached(ctx, palyra.ApprovalID(req.GetApprovalId()))
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetApprovalResponse{Approval: &v1.Approval{}}
-	return res, wire.FromWord(a, res.GetApproval())
+	return wire.Answer(res, res.GetApproval(), a, err)
 }
 
 // reached returns an approval that the caller may know of.
@@ -135,11 +132,8 @@ func (s *Service) DecideApproval(ctx context.Context, req *v1.DecideApprovalRequ
 		By: who.Principal, Method: method, PeerUID: who.PeerUID, At: s.now().UTC(), Digest: palyra.Digest(req.GetPlanDigest()),
 		Separation: who.Operator.Separation, Device: who.Operator.Device != "", Signature: who.Evidence,
 	})
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.DecideApprovalResponse{Approval: &v1.Approval{}}
-	return res, wire.FromWord(a, res.GetApproval())
+	return wire.Answer(res, res.GetApproval(), a, err)
 }
 
 // WatchApprovals implements the method.
@@ -180,32 +174,23 @@ func (s *Service) ListGrants(ctx context.Context, req *v1.ListGrantsRequest) (*v
 		return nil, invalid("the filter does not make sense")
 	}
 	page, err := s.leases.Leases(ctx, f)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListGrantsResponse{}
-	return res, wire.FromWord(page, res)
+	return wire.Answer(res, res, page, err)
 }
 
 // GetGrant implements the method.
 func (s *Service) GetGrant(ctx context.Context, req *v1.GetGrantRequest) (*v1.GetGrantResponse, error) {
 	l, err := s.leases.Lease(ctx, palyra.LeaseID(req.GetGrantId()))
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetGrantResponse{Grant: &v1.Grant{}}
-	return res, wire.FromWord(l, res.GetGrant())
+	return wire.Answer(res, res.GetGrant(), l, err)
 }
 
 // RevokeGrant implements the method.
 func (s *Service) RevokeGrant(ctx context.Context, req *v1.RevokeGrantRequest) (*v1.RevokeGrantResponse, error) {
 	who := rpc.CallerOf(ctx)
 	l, err := s.leases.Revoke(ctx, palyra.LeaseID(req.GetGrantId()), who.Principal, who.Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.RevokeGrantResponse{Grant: &v1.Grant{}}
-	return res, wire.FromWord(l, res.GetGrant())
+	return wire.Answer(res, res.GetGrant(), l, err)
 }
 
 func invalid(why string) error {

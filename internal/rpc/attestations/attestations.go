@@ -46,9 +46,6 @@ func (s *Service) GetAttestation(ctx context.Context, req *v1.GetAttestationRequ
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "name one attestation: by its id, its call or its digest")
 	}
 	a, err := s.attestations.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetAttestationResponse{Attestation: &v1.Attestation{}}
-	return res, wire.FromWord(a, res.GetAttestation())
+	return wire.Answer(res, res.GetAttestation(), a, err)
 }

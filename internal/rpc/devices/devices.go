@@ -92,31 +92,22 @@ func (s *Service) pair(ctx context.Context, req *v1.PairDeviceRequest, send func
 // ListDevices implements the method.
 func (s *Service) ListDevices(ctx context.Context, _ *v1.ListDevicesRequest) (*v1.ListDevicesResponse, error) {
 	all, err := s.registry.Devices(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListDevicesResponse{}
-	return res, wire.FromWord(map[string]any{"devices": all}, res)
+	return wire.Answer(res, res, map[string]any{"devices": all}, err)
 }
 
 // GetDevice implements the method.
 func (s *Service) GetDevice(ctx context.Context, req *v1.GetDeviceRequest) (*v1.GetDeviceResponse, error) {
 	d, err := s.registry.Device(ctx, req.GetDevice())
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetDeviceResponse{Device: &v1.Device{}}
-	return res, wire.FromWord(d, res.GetDevice())
+	return wire.Answer(res, res.GetDevice(), d, err)
 }
 
 // RevokeDevice implements the method.
 func (s *Service) RevokeDevice(ctx context.Context, req *v1.RevokeDeviceRequest) (*v1.RevokeDeviceResponse, error) {
 	d, err := s.registry.RevokeDevice(ctx, req.GetDeviceId(), rpc.CallerOf(ctx).Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.RevokeDeviceResponse{Device: &v1.Device{}}
-	return res, wire.FromWord(d, res.GetDevice())
+	return wire.Answer(res, res.GetDevice(), d, err)
 }
 
 // RenewDevice implements the method. Which device it is comes from the key that
@@ -128,9 +119,6 @@ func (s *Service) RenewDevice(ctx context.Context, _ *v1.RenewDeviceRequest) (*v
 			WithRemedy("run it on the device, with --remote")
 	}
 	d, cert, authorities, err := s.renewer.Renew(ctx, c.Device)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.RenewDeviceResponse{Device: &v1.Device{}, Certificate: cert, Authorities: authorities}
-	return res, wire.FromWord(d, res.GetDevice())
+	return wire.Answer(res, res.GetDevice(), d, err)
 }

@@ -110,9 +110,6 @@ func (s *Service) GetProof(ctx context.Context, req *v1.GetProofRequest) (*v1.Ge
 // GetHead implements the method.
 func (s *Service) GetHead(ctx context.Context, _ *v1.GetHeadRequest) (*v1.GetHeadResponse, error) {
 	h, err := s.journal.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetHeadResponse{Head: &v1.Head{}}
-	return res, wire.FromWord(h, res.GetHead())
+	return wire.Answer(res, res.GetHead(), h, err)
 }

@@ -51,9 +51,6 @@ func (s *Service) ExportKeys(context.Context, *v1.ExportKeysRequest) (*v1.Export
 // RotateKey implements the method.
 func (s *Service) RotateKey(ctx context.Context, req *v1.RotateKeyRequest) (*v1.RotateKeyResponse, error) {
 	k, err := s.ring.Rotate(ctx, req.GetUse(), rpc.CallerOf(ctx).Principal)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.RotateKeyResponse{Key: &v1.Key{}}
-	return res, wire.FromWord(k, res.GetKey())
+	return wire.Answer(res, res.GetKey(), k, err)
 }

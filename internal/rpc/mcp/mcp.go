@@ -60,31 +60,22 @@ func (s *Service) AddUpstream(ctx context.Context, req *v1.AddUpstreamRequest) (
 			Workspace: req.GetWorkspace(), Profile: req.GetProfile(), Egress: req.GetEgress(), TimeoutMS: req.GetTimeoutMs(),
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.AddUpstreamResponse{Upstream: &v1.Upstream{}}
-	return res, wire.FromWord(u, res.GetUpstream())
+	return wire.Answer(res, res.GetUpstream(), u, err)
 }
 
 // ListUpstreams implements the method.
 func (s *Service) ListUpstreams(ctx context.Context, _ *v1.ListUpstreamsRequest) (*v1.ListUpstreamsResponse, error) {
 	all, err := s.upstreams.List(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListUpstreamsResponse{}
-	return res, wire.FromWord(map[string]any{"upstreams": all}, res)
+	return wire.Answer(res, res, map[string]any{"upstreams": all}, err)
 }
 
 // GetUpstream implements the method.
 func (s *Service) GetUpstream(ctx context.Context, req *v1.GetUpstreamRequest) (*v1.GetUpstreamResponse, error) {
 	u, err := s.upstreams.Get(ctx, req.GetName(), req.GetRefresh())
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetUpstreamResponse{Upstream: &v1.Upstream{}}
-	return res, wire.FromWord(u, res.GetUpstream())
+	return wire.Answer(res, res.GetUpstream(), u, err)
 }
 
 // RemoveUpstream implements the method.
@@ -101,11 +92,8 @@ func (s *Service) ApproveUpstream(ctx context.Context, req *v1.ApproveUpstreamRe
 		return nil, err
 	}
 	u, err := s.upstreams.Approve(ctx, req.GetName(), pins, who.Principal, who.Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ApproveUpstreamResponse{Upstream: &v1.Upstream{}}
-	return res, wire.FromWord(u, res.GetUpstream())
+	return wire.Answer(res, res.GetUpstream(), u, err)
 }
 
 // pinsOf is what an approval names. What it says of tools that it does not approve

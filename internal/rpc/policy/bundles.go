@@ -32,11 +32,8 @@ const (
 // CheckPolicy implements the method.
 func (s *Service) CheckPolicy(ctx context.Context, req *v1.CheckPolicyRequest) (*v1.CheckPolicyResponse, error) {
 	c, err := s.bundles.Check(ctx, req.GetFiles())
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.CheckPolicyResponse{Check: &v1.PolicyCheck{}}
-	return res, wire.FromWord(c, res.GetCheck())
+	return wire.Answer(res, res.GetCheck(), c, err)
 }
 
 // ApplyPolicy implements the method.
@@ -59,11 +56,8 @@ func (s *Service) RollbackPolicy(ctx context.Context, req *v1.RollbackPolicyRequ
 		return nil, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "%q is not a digest", palyra.Clip(string(d), 80))
 	}
 	a, err := s.bundles.Rollback(ctx, rpc.CallerOf(ctx), d, req.GetForce())
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.RollbackPolicyResponse{Activation: &v1.Activation{}}
-	return res, wire.FromWord(a, res.GetActivation())
+	return wire.Answer(res, res.GetActivation(), a, err)
 }
 
 // ListActivations implements the method.
@@ -77,9 +71,6 @@ func (s *Service) ListActivations(ctx context.Context, req *v1.ListActivationsRe
 			WithRemedy("ask for 1 to %d", maxActivations)
 	}
 	all, err := s.bundles.Activations(ctx, int(limit))
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListActivationsResponse{}
-	return res, wire.FromWord(map[string]any{"activations": all}, res)
+	return wire.Answer(res, res, map[string]any{"activations": all}, err)
 }

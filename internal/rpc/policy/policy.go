@@ -50,11 +50,8 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 // GetPolicy implements the method.
 func (s *Service) GetPolicy(ctx context.Context, _ *v1.GetPolicyRequest) (*v1.GetPolicyResponse, error) {
 	p, err := s.policy.Policy(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetPolicyResponse{Policy: &v1.Policy{}}
-	return res, wire.FromWord(p, res.GetPolicy())
+	return wire.Answer(res, res.GetPolicy(), p, err)
 }
 
 // ExplainCall implements the method.
@@ -69,11 +66,8 @@ func (s *Service) ExplainCall(ctx context.Context, req *v1.ExplainCallRequest) (
 	}
 	p.PeerUID, p.Within = c.PeerUID, c.Within
 	e, err := s.policy.Explain(ctx, palyra.ID(req.GetCallId()), p)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ExplainCallResponse{Explanation: &v1.Explanation{}}
-	return res, wire.FromWord(e, res.GetExplanation())
+	return wire.Answer(res, res.GetExplanation(), e, err)
 }
 
 // mayAsk refuses questions whose answers show what the caller could not see

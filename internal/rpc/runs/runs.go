@@ -89,11 +89,8 @@ func (s *Service) StartRun(ctx context.Context, req *v1.StartRunRequest) (*v1.St
 		return nil, err
 	}
 	run, err := s.runs.Start(ctx, r)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.StartRunResponse{Run: &v1.Run{}}
-	return res, wire.FromWord(run, res.GetRun())
+	return wire.Answer(res, res.GetRun(), run, err)
 }
 
 // AttachRun implements the method.
@@ -133,11 +130,8 @@ func (s *Service) CancelRun(ctx context.Context, req *v1.CancelRunRequest) (*v1.
 // GetRun implements the method.
 func (s *Service) GetRun(ctx context.Context, req *v1.GetRunRequest) (*v1.GetRunResponse, error) {
 	run, err := s.reached(ctx, palyra.ActSee, req.GetRunId())
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetRunResponse{Run: &v1.Run{}}
-	return res, wire.FromWord(run, res.GetRun())
+	return wire.Answer(res, res.GetRun(), run, err)
 }
 
 // ListRuns implements the method.

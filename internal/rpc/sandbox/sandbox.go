@@ -51,21 +51,15 @@ func (s *Service) RunDoctor(ctx context.Context, req *v1.RunDoctorRequest) (*v1.
 		tiers = append(tiers, palyra.Tier(t))
 	}
 	p, err := s.doctor.Check(ctx, tiers, rpc.CallerOf(ctx).Principal)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.RunDoctorResponse{Posture: &v1.SignedPosture{}}
-	return res, wire.FromWord(p, res.GetPosture())
+	return wire.Answer(res, res.GetPosture(), p, err)
 }
 
 // GetPosture implements the method.
 func (s *Service) GetPosture(ctx context.Context, req *v1.GetPostureRequest) (*v1.GetPostureResponse, error) {
 	list, err := s.find(ctx, palyra.Digest(req.GetDigest()))
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetPostureResponse{}
-	return res, wire.FromWord(map[string]any{"postures": list}, res)
+	return wire.Answer(res, res, map[string]any{"postures": list}, err)
 }
 
 func (s *Service) find(ctx context.Context, digest palyra.Digest) ([]palyra.SignedPosture, error) {

@@ -69,11 +69,8 @@ func (s *Service) ListSessions(ctx context.Context, req *v1.ListSessionsRequest)
 // GetSession implements the method.
 func (s *Service) GetSession(ctx context.Context, req *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
 	one, err := s.sessions.Get(ctx, palyra.SessionID(req.GetSessionId()))
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetSessionResponse{Session: &v1.Session{}}
-	return res, wire.FromWord(one, res.GetSession())
+	return wire.Answer(res, res.GetSession(), one, err)
 }
 
 // CloseSession implements the method.

@@ -81,21 +81,15 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 // ListTools implements the method.
 func (s *Service) ListTools(ctx context.Context, _ *v1.ListToolsRequest) (*v1.ListToolsResponse, error) {
 	tools, err := s.catalog.Tools(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListToolsResponse{}
-	return res, wire.FromWord(map[string]any{"tools": tools}, res)
+	return wire.Answer(res, res, map[string]any{"tools": tools}, err)
 }
 
 // GetTool implements the method.
 func (s *Service) GetTool(ctx context.Context, req *v1.GetToolRequest) (*v1.GetToolResponse, error) {
 	t, err := s.catalog.Tool(ctx, req.GetName())
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.GetToolResponse{Tool: &v1.Tool{}}
-	return res, wire.FromWord(t, res.GetTool())
+	return wire.Answer(res, res.GetTool(), t, err)
 }
 
 // CallTool implements the method.

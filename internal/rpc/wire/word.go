@@ -24,6 +24,14 @@ func FromWord(word any, m proto.Message) error {
 	return decode(raw, m, true)
 }
 
+// Answer is res with a word filled into it, or into a part of it: what a method answers that got the word or err.
+func Answer[R any](res *R, into proto.Message, word any, err error) (*R, error) {
+	if err != nil {
+		return nil, err
+	}
+	return res, FromWord(word, into)
+}
+
 // ToWord fills a word, given by pointer, from m. A field that the word does not
 // have is an error.
 func ToWord(m proto.Message, word any) error {

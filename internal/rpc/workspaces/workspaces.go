@@ -40,21 +40,15 @@ func (s *Service) Mount(opts ...connect.HandlerOption) (string, http.Handler) {
 func (s *Service) AddWorkspace(ctx context.Context, req *v1.AddWorkspaceRequest) (*v1.AddWorkspaceResponse, error) {
 	who := rpc.CallerOf(ctx)
 	w, err := s.workspaces.Add(ctx, req.GetPath(), req.GetName(), who.Principal, who.Evidence)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.AddWorkspaceResponse{Workspace: &v1.Workspace{}}
-	return res, wire.FromWord(w, res.GetWorkspace())
+	return wire.Answer(res, res.GetWorkspace(), w, err)
 }
 
 // ListWorkspaces implements the method.
 func (s *Service) ListWorkspaces(ctx context.Context, _ *v1.ListWorkspacesRequest) (*v1.ListWorkspacesResponse, error) {
 	all, err := s.workspaces.List(ctx)
-	if err != nil {
-		return nil, err
-	}
 	res := &v1.ListWorkspacesResponse{}
-	return res, wire.FromWord(map[string]any{"workspaces": all}, res)
+	return wire.Answer(res, res, map[string]any{"workspaces": all}, err)
 }
 
 // RemoveWorkspace implements the method.
