@@ -33,9 +33,8 @@ type Attestation struct {
 	Predicate Predicate `json:"predicate"`
 }
 
-// Predicate is what ran, under what, with which result. Everything in it is a
-// claim of the daemon that signed it, except Decision's votes, which carry the
-// approvers' own signatures.
+// Predicate is what ran, under what, with which result. Everything in it is a claim of the daemon that signed it,
+// except Decision's votes, which carry the approvers' own signatures.
 type Predicate struct {
 	AttestationID   ID           `json:"attestation_id"`
 	StateID         string       `json:"state_id"` // the daemon's; the audience that the votes in it were signed for
@@ -85,18 +84,26 @@ type Predicate struct {
 
 // EgressFlow is one connection of a run, as the guard saw it.
 type EgressFlow struct {
-	Door    string  `json:"door"` // how it came: connect, http, socks, direct, dns, fetch
-	Host    string  `json:"host"` // the name that was decided on
-	Port    int     `json:"port"`
-	Address string  `json:"address"` // that was dialled; empty: none was
-	In      int64   `json:"bytes_in"`
-	Out     int64   `json:"bytes_out"`
-	Verdict string  `json:"verdict"`
-	Grant   GrantID `json:"grant_id"` // of the call that allowed a host beyond the plan's; empty: the plan names it
+	Door    string      `json:"door"` // how it came: connect, http, socks, direct, dns, fetch
+	Host    string      `json:"host"` // the name that was decided on
+	Port    int         `json:"port"`
+	Address string      `json:"address"` // that was dialled; empty: none was
+	In      int64       `json:"bytes_in"`
+	Out     int64       `json:"bytes_out"`
+	Verdict FlowVerdict `json:"verdict"`
+	Grant   GrantID     `json:"grant_id"` // of the call that allowed a host beyond the plan's; empty: the plan names it
 }
 
-// Execution returns the digest of the canonical predicate without its own
-// execution_sha256.
+// FlowVerdict is what the guard decided of a connection.
+type FlowVerdict string
+
+// The verdicts.
+const (
+	FlowAllowed FlowVerdict = "allow"
+	FlowDenied  FlowVerdict = "deny"
+)
+
+// Execution returns the digest of the canonical predicate without its own execution_sha256.
 func (p Predicate) Execution() (Digest, error) {
 	p.ExecutionSHA256 = ""
 	d, err := canon.Digest(executionDomain, p)

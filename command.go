@@ -3,8 +3,8 @@ package palyra
 // CommandClass is what running a command amounts to, as far as its words tell.
 type CommandClass string
 
-// The classes, from the one that changes least. Unknown is where every command
-// starts: only one that is understood to its last word gets a better class.
+// The classes, from the one that changes least. Unknown is where every command starts: only one that is understood to
+// its last word gets a better class.
 const (
 	CommandReadOnly    CommandClass = "read_only"   // looks, and changes nothing
 	CommandBuild       CommandClass = "build"       // runs the workspace's own code, and writes below it
@@ -13,8 +13,8 @@ const (
 	CommandUnknown     CommandClass = "unknown"
 )
 
-// Command is what a plan's program would do, read from its words alone. It never
-// lowers a risk, and no sandbox relies on it.
+// Command is what a plan's program would do, read from its words alone. It never lowers a risk, and no sandbox relies
+// on it.
 type Command struct {
 	Class      CommandClass `json:"class"`
 	Understood bool         `json:"understood"`           // every word was

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Device is another machine that a person paired with this daemon. Its key was
-// made there and never left it: it holds the certificate's key and signs what the
-// person decides on that device.
+// Device is another machine that a person paired with this daemon. Its key was made there and never left it: it holds
+// the certificate's key and signs what the person decides on that device.
 type Device struct {
 	ID          string    `json:"device_id"` // dev-<hex of its key>
 	Name        string    `json:"name"`
@@ -30,8 +29,7 @@ type Device struct {
 // Live reports whether d has not been revoked.
 func (d Device) Live() bool { return d.RevokedAt.IsZero() }
 
-// Agent is the agent as whom programs on the device propose calls. The prefix is
-// nobody else's.
+// Agent is the agent as whom programs on the device propose calls. The prefix is nobody else's.
 func (d Device) Agent() Agent {
 	return Agent{Principal: Principal("agent:" + DeviceAgent + d.Name), Owner: d.Principal, AddedAt: d.PairedAt, RemovedAt: d.RevokedAt}
 }
@@ -42,8 +40,8 @@ const DeviceAgent = "device."
 // IsDeviceAgent reports whether p is the agent of a device.
 func IsDeviceAgent(p Principal) bool { return p.IsAgent() && strings.HasPrefix(p.Name(), DeviceAgent) }
 
-// User is a person as the registry knows them. A credential of theirs (a key, a
-// device, a token) may do what both its own role and theirs hold.
+// User is a person as the registry knows them. A credential of theirs (a key, a device, a token) may do what both its
+// own role and theirs hold.
 type User struct {
 	Principal  Principal `json:"principal"`
 	Role       Role      `json:"role"`
@@ -55,17 +53,17 @@ type User struct {
 
 // Token is an API token as it is kept: everything but itself.
 type Token struct {
-	ID         string    `json:"token_id"` // tok-<hex>; says nothing about the token
-	Name       string    `json:"name"`
-	Principal  Principal `json:"principal"`            // the user or the agent that it speaks for
-	Scopes     []string  `json:"scopes"`               // permissions; never more than the principal's role holds
-	Workspaces []string  `json:"workspaces,omitempty"` // only there; empty: wherever the principal may
-	AddedAt    time.Time `json:"added_at"`
-	AddedBy    Principal `json:"added_by"`
-	ExpiresAt  time.Time `json:"expires_at"`
-	UsedAt     time.Time `json:"used_at,omitzero"` // to the minute
-	RevokedAt  time.Time `json:"revoked_at,omitzero"`
-	RevokedBy  Principal `json:"revoked_by,omitempty"`
+	ID         string       `json:"token_id"` // tok-<hex>; says nothing about the token
+	Name       string       `json:"name"`
+	Principal  Principal    `json:"principal"`            // the user or the agent that it speaks for
+	Scopes     []Permission `json:"scopes"`               // permissions; never more than the principal's role holds
+	Workspaces []string     `json:"workspaces,omitempty"` // only there; empty: wherever the principal may
+	AddedAt    time.Time    `json:"added_at"`
+	AddedBy    Principal    `json:"added_by"`
+	ExpiresAt  time.Time    `json:"expires_at"`
+	UsedAt     time.Time    `json:"used_at,omitzero"` // to the minute
+	RevokedAt  time.Time    `json:"revoked_at,omitzero"`
+	RevokedBy  Principal    `json:"revoked_by,omitempty"`
 }
 
 // PairingState is how far a pairing got.
@@ -92,8 +90,7 @@ type PairingOffer struct {
 	Signature Signature // their intent
 }
 
-// Pairing is an offer to pair, as the person who made it watches it. PIN and Code
-// are in the first message only.
+// Pairing is an offer to pair, as the person who made it watches it. PIN and Code are in the first message only.
 type Pairing struct {
 	ID        ID           `json:"pairing_id"`
 	State     PairingState `json:"state"`
@@ -119,9 +116,9 @@ type Bearer struct {
 	Principal    Principal
 	Owner        Principal // whose agent it is
 	Role         Role
-	Cap          Role      // of the person behind it; a permission must be held by both
-	Scopes       []string  // nil: those of the role
-	Within       []string  // workspaces; empty: all
-	CredentialID string    // "token:tok-…" or the agent's own name
-	ExpiresAt    time.Time // when it ends by itself; zero: it does not
+	Cap          Role         // of the person behind it; a permission must be held by both
+	Scopes       []Permission // nil: those of the role
+	Within       []string     // workspaces; empty: all
+	CredentialID string       // "token:tok-…" or the agent's own name
+	ExpiresAt    time.Time    // when it ends by itself; zero: it does not
 }

@@ -26,8 +26,8 @@ func Codes() []Code {
 	return []Code{Invalid, Denied, Expired, NotFound, Conflict, Exhausted, Unavailable, Internal}
 }
 
-// Error is an error a person can act on: what class, which rule, why, what to
-// do. Text must be free of secrets: it goes to callers, journals and terminals.
+// Error is an error a person can act on: what class, which rule, why, what to do. Text must be free of secrets: it
+// goes to callers, journals and terminals.
 type Error struct {
 	Code   Code
 	Reason Reason // machine-readable, stable
@@ -80,8 +80,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// AsError returns the first Error in err's chain, or wraps err as Internal with
-// a text that gives nothing away.
+// AsError returns the first Error in err's chain, or wraps err as Internal with a text that gives nothing away.
 func AsError(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e

@@ -1,8 +1,7 @@
 package palyra
 
-// Event is one typed journal line. Every kind stands in Catalogue; there is no
-// free-form one. Fields tagged json:"-" travel with the event to the tables it
-// changes and are not journaled.
+// Event is one typed journal line. Every kind stands in Catalogue; there is no free-form one. Fields tagged json:"-"
+// travel with the event to the tables it changes and are not journaled.
 type Event interface {
 	// Kind is the event's stable name: "call.granted".
 	Kind() string

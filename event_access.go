@@ -12,8 +12,7 @@ type PairingOpened struct {
 	Signature Signature `json:"signature"`
 }
 
-// PairingFailed is a try that came to nothing: a wrong code, one too late, one
-// too many, or a person's no.
+// PairingFailed is a try that came to nothing: a wrong code, one too late, one too many, or a person's no.
 type PairingFailed struct {
 	Pairing ID     `json:"pairing_id,omitempty"`
 	Reason  Reason `json:"reason_code"`

@@ -63,8 +63,7 @@ type GrantCreated struct {
 	Uses     int64      `json:"uses"`
 }
 
-// GrantEnded ends a lease. A revocation
-// carries the signature of the person who revoked it.
+// GrantEnded ends a lease. A revocation carries the signature of the person who revoked it.
 type GrantEnded struct {
 	Lease     LeaseID    `json:"lease_id"`
 	Why       LeaseEnd   `json:"why"`

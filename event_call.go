@@ -1,7 +1,6 @@
 package palyra
 
-// CallProposed is the first line of a call. Arguments over the cap stand as
-// size and digest only.
+// CallProposed is the first line of a call. Arguments over the cap stand as size and digest only.
 type CallProposed struct {
 	Call       CallID    `json:"call_id"`
 	Session    SessionID `json:"session_id"`
@@ -48,8 +47,7 @@ type CallRefused struct {
 	Kept   Kept   `json:"kept,omitzero"`
 }
 
-// CallGranted is durable before anything runs. Lease names the lease it uses;
-// recording it takes one use.
+// CallGranted is durable before anything runs. Lease names the lease it uses; recording it takes one use.
 type CallGranted struct {
 	Call     CallID     `json:"call_id"`
 	Grant    GrantID    `json:"grant_id"`
@@ -61,9 +59,8 @@ type CallGranted struct {
 	Kept     Kept       `json:"kept,omitzero"`
 }
 
-// CallFed says that a running call was given input, by whom, and how much since the
-// line before: pieces, bytes, signals. Digest is of all bytes that it was given so
-// far. It stands before the line of the call's end.
+// CallFed says that a running call was given input, by whom, and how much since the line before: pieces, bytes,
+// signals. Digest is of all bytes that it was given so far. It stands before the line of the call's end.
 type CallFed struct {
 	Call       CallID    `json:"call_id"`
 	By         Principal `json:"by"`
@@ -76,8 +73,7 @@ type CallFed struct {
 	Digest     Digest    `json:"input_digest"`
 }
 
-// CallFinished carries the attestation's digest; without this line the output
-// is withheld.
+// CallFinished carries the attestation's digest; without this line the output is withheld.
 type CallFinished struct {
 	Call        CallID      `json:"call_id"`
 	Outcome     OutcomeKind `json:"outcome"`
@@ -101,8 +97,8 @@ type CallCancelled struct {
 	Kept  Kept   `json:"kept,omitzero"`
 }
 
-// CallUnknown ends a call whose daemon died after the grant: it may or may not
-// have run, and is never run again by itself.
+// CallUnknown ends a call whose daemon died after the grant: it may or may not have run, and is never run again by
+// itself.
 type CallUnknown struct {
 	Call   CallID   `json:"call_id"`
 	State  State    `json:"state"`

@@ -1,8 +1,7 @@
 package palyra
 
-// CallChecked ends a call that the caller only asked about: it may run it by its
-// own tools, outside any sandbox. Nothing ran here, so nothing is attested. Lease
-// names the lease that answered; recording it takes one use.
+// CallChecked ends a call that the caller only asked about: it may run it by its own tools, outside any sandbox.
+// Nothing ran here, so nothing is attested. Lease names the lease that answered; recording it takes one use.
 type CallChecked struct {
 	Call     CallID     `json:"call_id"`
 	Plan     Digest     `json:"plan_digest"`

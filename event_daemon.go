@@ -1,7 +1,6 @@
 package palyra
 
-// StateBegun is the first line of a state that somebody began on purpose beside
-// what was left of earlier ones.
+// StateBegun is the first line of a state that somebody began on purpose beside what was left of earlier ones.
 type StateBegun struct {
 	State  string   `json:"state_id"`
 	Beside []string `json:"beside"` // names of what was put aside of those
@@ -17,8 +16,8 @@ type DaemonStarted struct {
 // DaemonStopped ends it in good order; a start without one follows a crash.
 type DaemonStopped struct {
 	Instance ID `json:"instance"`
-	// How it came about: signed, signal (which needs no signature: the daemon's own
-	// user and root can send one) or failed. Older lines do not say.
+	// How it came about: signed, signal (which needs no signature: the daemon's own user and root can send one) or
+	// failed. Older lines do not say.
 	How string    `json:"how,omitempty"`
 	By  Principal `json:"by,omitempty"` // who signed it
 }
@@ -30,16 +29,16 @@ type KeyCreated struct {
 
 // KeyRotated chains a new signing key to the old one.
 type KeyRotated struct {
-	Use string    `json:"use"`
+	Use KeyUse    `json:"use"`
 	Old string    `json:"old_key_id"`
 	Key Key       `json:"key"`
 	By  Principal `json:"by"`
 	Sig string    `json:"sig"` // the old key's signature over the new public key
 }
 
-// PolicyActivated says which bundle and configuration judge from here on. The
-// signature is there when a person chose the bundle. Its field files holds the
-// digest of each text and not the text: those are kept under the bundle's digest.
+// PolicyActivated says which bundle and configuration judge from here on. The signature is there when a person chose
+// the bundle. Its field files holds the digest of each text and not the text: those are kept under the bundle's
+// digest.
 type PolicyActivated struct {
 	Bundle    Digest     `json:"bundle_digest"`
 	Snapshot  Digest     `json:"snapshot_digest"`
@@ -47,9 +46,8 @@ type PolicyActivated struct {
 	Signature *Signature `json:"signature,omitempty"`
 }
 
-// AlertRaised records what should not happen: a decision with an agent's
-// credential, a replayed or altered signature, a stale digest, a sealed path that
-// was changed while a run was under way.
+// AlertRaised records what should not happen: a decision with an agent's credential, a replayed or altered signature,
+// a stale digest, a sealed path that was changed while a run was under way.
 type AlertRaised struct {
 	Reason    Reason     `json:"reason_code"`
 	Principal Principal  `json:"principal"`
@@ -76,8 +74,8 @@ type JournalExported struct {
 	To   int64     `json:"to"`
 }
 
-// PostureChecked records what the sandbox tiers held when a program inside them
-// tried to get out. The posture itself is kept by its digest.
+// PostureChecked records what the sandbox tiers held when a program inside them tried to get out. The posture itself
+// is kept by its digest.
 type PostureChecked struct {
 	Posture Digest    `json:"posture_digest"`
 	By      Principal `json:"by"`     // who asked for it

@@ -38,8 +38,8 @@ type SessionOpened struct {
 	Room      CallID    `json:"room,omitempty"` // the running call at whose own door it was opened
 }
 
-// SessionLabeled says what a session's calls have done that none did before. A call
-// out of another session's run labels that session too.
+// SessionLabeled says what a session's calls have done that none did before. A call out of another session's run
+// labels that session too.
 type SessionLabeled struct {
 	Session SessionID `json:"session_id"`
 	Call    CallID    `json:"call_id"`

@@ -1,7 +1,7 @@
 package palyra
 
-// UpstreamPin is a tool of an upstream at one digest. Where an operator approves
-// it, ReadOnly is their word that it only looks.
+// UpstreamPin is a tool of an upstream at one digest. Where an operator approves it, ReadOnly is their word that it
+// only looks.
 type UpstreamPin struct {
 	Name     string `json:"name"`
 	Digest   Digest `json:"digest"`
@@ -9,8 +9,8 @@ type UpstreamPin struct {
 	Text     Digest `json:"text_digest,omitempty"` // of what is kept to be shown of it; earlier lines have none
 }
 
-// UpstreamAdded makes an MCP server known: its signature is what permits to start
-// it. Tools are those it had then, which are not approved by it.
+// UpstreamAdded makes an MCP server known: its signature is what permits to start it. Tools are those it had then,
+// which are not approved by it.
 type UpstreamAdded struct {
 	Name       string             `json:"name"`
 	Definition UpstreamDefinition `json:"definition"`
@@ -35,8 +35,7 @@ type UpstreamApproved struct {
 	Signature Signature     `json:"signature"`
 }
 
-// UpstreamQuarantined says that a tool is not what was approved, or new, and is
-// not offered.
+// UpstreamQuarantined says that a tool is not what was approved, or new, and is not offered.
 type UpstreamQuarantined struct {
 	Name   string `json:"name"`
 	Tool   string `json:"tool"`
@@ -45,9 +44,8 @@ type UpstreamQuarantined struct {
 	Text   Digest `json:"text_digest,omitempty"`   // as in UpstreamPin
 }
 
-// UpstreamReached says, when the session of a server is over, what it reached, and
-// which calls were under way then. That of a program is what went out of its room;
-// that of a server behind a URL are our connections to it.
+// UpstreamReached says, when the session of a server is over, what it reached, and which calls were under way then.
+// That of a program is what went out of its room; that of a server behind a URL are our connections to it.
 type UpstreamReached struct {
 	Name    string         `json:"name"`
 	Start   Digest         `json:"start_digest"` // of the plan it ran by, which plans of calls bind
@@ -55,10 +53,9 @@ type UpstreamReached struct {
 	Omitted int64          `json:"omitted,omitempty"` // connections that are not listed one by one, or not at all
 }
 
-// UpstreamFlow is connections of an upstream to one place. Calls are those that
-// were under way when one of them was made or carried something: one means that it
-// was for that call, several that it was for any of them, none that the server did
-// it by itself.
+// UpstreamFlow is connections of an upstream to one place. Calls are those that were under way when one of them was
+// made or carried something: one means that it was for that call, several that it was for any of them, none that the
+// server did it by itself.
 type UpstreamFlow struct {
 	EgressFlow
 	Connections int64    `json:"connections"`

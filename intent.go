@@ -14,9 +14,8 @@ const (
 // IntentWindow is how far a signature's time may lie from the daemon's clock.
 const IntentWindow = 2 * time.Minute
 
-// Intent is what an operator signs: one method, one body, once, now, for one
-// daemon. The plan digest stands on its own so that a decision names the plan
-// it is about even to a reader who cannot decode the body.
+// Intent is what an operator signs: one method, one body, once, now, for one daemon. The plan digest stands on its
+// own so that a decision names the plan it is about even to a reader who cannot decode the body.
 type Intent struct {
 	Audience   string `json:"audience"` // id of the daemon's state, so that no other daemon accepts it
 	Method     string `json:"method"`   // palyra.v1.ApprovalsService/DecideApproval
@@ -27,8 +26,8 @@ type Intent struct {
 	KeyID      string `json:"key_id"`
 }
 
-// Signature is a signed intent as it is kept: enough for an outsider to check
-// it. Fields holds the request that was signed, as JSON.
+// Signature is a signed intent as it is kept: enough for an outsider to check it. Fields holds the request that was
+// signed, as JSON.
 type Signature struct {
 	Intent    Intent         `json:"intent"`
 	Fields    map[string]any `json:"fields"`

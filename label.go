@@ -2,8 +2,8 @@ package palyra
 
 import "slices"
 
-// The labels of a session: what its calls did that policy should know of later.
-// They are set by what was seen to happen and never taken away.
+// The labels of a session: what its calls did that policy should know of later. They are set by what was seen to
+// happen and never taken away.
 const (
 	LabelUntrusted = "untrusted-input" // content came in that nobody here wrote
 	LabelSecret    = "secret-read"     // a secret was used
@@ -13,13 +13,13 @@ const (
 // effects are the labels of one call.
 type effects struct{ untrusted, secret, sent bool }
 
-// Effects are the labels of a call that ran. A connection that came about brought
-// something in, and one that carried bytes out sent something, whatever they were:
-// a request to read a page carries its address, and an address can carry anything.
+// Effects are the labels of a call that ran. A connection that came about brought something in, and one that carried
+// bytes out sent something, whatever they were: a request to read a page carries its address, and an address can
+// carry anything.
 func Effects(c *Call, res Result) []string {
 	e := natureOf(c)
 	for _, f := range res.Egress {
-		reached := f.Verdict == flowAllowed && (f.Address != "" || f.In > 0 || f.Out > 0)
+		reached := f.Verdict == FlowAllowed && (f.Address != "" || f.In > 0 || f.Out > 0)
 		e.untrusted = e.untrusted || reached
 		e.sent = e.sent || reached && f.Out > 0
 	}
@@ -29,10 +29,8 @@ func Effects(c *Call, res Result) []string {
 	return e.labels()
 }
 
-const flowAllowed = "allow"
-
-// MayEffect are the labels of a call by what its plan lets it do: for one that is
-// under way, and for one whose end nobody saw.
+// MayEffect are the labels of a call by what its plan lets it do: for one that is under way, and for one whose end
+// nobody saw.
 func MayEffect(c *Call) []string {
 	e := natureOf(c)
 	native := c.Plan.Tier == TierB || c.Plan.Tier == TierC
@@ -42,8 +40,8 @@ func MayEffect(c *Call) []string {
 	return e.labels()
 }
 
-// natureOf is what a call does whenever it runs. The arguments of a tool of
-// another server leave for that server, and what it answers is its own.
+// natureOf is what a call does whenever it runs. The arguments of a tool of another server leave for that server, and
+// what it answers is its own.
 func natureOf(c *Call) (e effects) {
 	e.untrusted = c.Tool.Source != SourceBuiltin && c.Tool.Source != "" && !namesFiles(c) || can(c, Browser) || can(c, NodeInvoke) || c.Plan.Tier == TierNode
 	e.sent = c.Tool.Source == SourceMCP || can(c, ChannelSend) || can(c, Browser) || can(c, NodeInvoke) || c.Plan.Tier == TierNode
@@ -51,9 +49,8 @@ func natureOf(c *Call) (e effects) {
 	return e
 }
 
-// namesFiles reports whether a call is of a tool of the agent's own that does nothing but
-// read or write files of this machine that its plan names: what comes in by it is no
-// more from outside than what our own tools read.
+// namesFiles reports whether a call is of a tool of the agent's own that does nothing but read or write files of this
+// machine that its plan names: what comes in by it is no more from outside than what our own tools read.
 func namesFiles(c *Call) bool {
 	return c.Tool.Source == SourceAgent && len(c.Plan.Reads)+len(c.Plan.Writes) > 0 &&
 		!slices.ContainsFunc(slices.Concat(c.Tool.Capabilities, c.Plan.Capabilities), func(have Capability) bool {
@@ -61,8 +58,7 @@ func namesFiles(c *Call) bool {
 		})
 }
 
-// opens reports whether a call is the daemon's own question for a run that is under
-// way: a yes lets that run out.
+// opens reports whether a call is the daemon's own question for a run that is under way: a yes lets that run out.
 func opens(c *Call) bool { return c.Proposal.Parent != "" && c.Proposal.Purpose != "" }
 
 // can reports whether the tool or the plan has a capability.
@@ -83,8 +79,7 @@ func (e effects) labels() []string {
 	return out
 }
 
-// JoinLabels returns the labels of both lists, sorted, each once; nil when there is
-// none.
+// JoinLabels returns the labels of both lists, sorted, each once; nil when there is none.
 func JoinLabels(a, b []string) []string {
 	all := slices.Concat(a, b)
 	slices.Sort(all)

@@ -6,7 +6,7 @@ import (
 )
 
 func TestEffects(t *testing.T) {
-	flow := func(in, out int64, address, verdict string) Result {
+	flow := func(in, out int64, address string, verdict FlowVerdict) Result {
 		return Result{Egress: []EgressFlow{{Host: "a", Port: 1, Address: address, In: in, Out: out, Verdict: verdict}}}
 	}
 	builtin := Tool{Source: SourceBuiltin}

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Launch is the only thing a runner accepts: a grant whose call was resolved once
-// more, after its granted line was durable, to the very plan that was judged. Its
-// fields are closed and Confirm is the only maker, so no runner can forget to look
-// again.
+// Launch is the only thing a runner accepts: a grant whose call was resolved once more, after its granted line was
+// durable, to the very plan that was judged. Its fields are closed and Confirm is the only maker, so no runner can
+// forget to look again.
 type Launch struct{ grant Grant }
 
-// Confirm compares the plan that the call resolves to now with the one that was
-// judged. Any difference refuses, and the refusal names what changed.
+// Confirm compares the plan that the call resolves to now with the one that was judged. Any difference refuses, and
+// the refusal names what changed.
 func (g Grant) Confirm(now Plan) (Launch, error) {
 	if !g.Valid() {
 		return Launch{}, Errorf(Denied, ReasonInternal, "there is no grant for this call")
@@ -57,8 +56,7 @@ func (l Launch) For(c *Call) error {
 
 const proposeAnew = "look at what changed and propose the call anew"
 
-// PlanChanged refuses a call that would not run as it was judged; what names the
-// differences.
+// PlanChanged refuses a call that would not run as it was judged; what names the differences.
 func PlanChanged(what ...string) *Error {
 	text := "the call resolves to another plan than the one that was judged"
 	if len(what) > 0 {
@@ -67,8 +65,8 @@ func PlanChanged(what ...string) *Error {
 	return Errorf(Conflict, ReasonPlanChanged, "%s", text).WithRemedy(proposeAnew)
 }
 
-// Unresolved says why a call whose plan was judged does not resolve any more.
-// Failures that say nothing about the plan stay what they are.
+// Unresolved says why a call whose plan was judged does not resolve any more. Failures that say nothing about the
+// plan stay what they are.
 func (p Plan) Unresolved(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return p.Stopped(ctx, err)
@@ -80,8 +78,7 @@ func (p Plan) Unresolved(ctx context.Context, err error) error {
 	return Errorf(Conflict, ReasonPlanChanged, "the plan no longer holds: %s", e.Text).WithRemedy(proposeAnew).WithCause(err)
 }
 
-// Stopped tells a call that the end of its context stopped from one that failed by
-// itself, which keeps its error.
+// Stopped tells a call that the end of its context stopped from one that failed by itself, which keeps its error.
 func (p Plan) Stopped(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
@@ -103,8 +100,7 @@ func CallWasCancelled() *Error {
 	return Errorf(Expired, ReasonCancelled, "the call was cancelled").WithRemedy("propose it again if it is still wanted")
 }
 
-// Changes names what differs between p, the plan that was judged, and the one that
-// would run now, most telling first.
+// Changes names what differs between p, the plan that was judged, and the one that would run now, most telling first.
 func (p Plan) Changes(now Plan) []string {
 	var what []string
 	note := func(differs bool, name string) {

@@ -1,11 +1,9 @@
-// Package palyra holds the words of the system: what an agent proposes, what it
-// resolves to, what policy and people say about it, what ran, and what is kept.
+// Package palyra holds the words of the system: what an agent proposes, what it resolves to, what policy and people
+// say about it, what ran, and what is kept.
 //
-// The words are data with their own small rules (digests, state table, the one
-// constructor of a Grant). The package does no input or output and knows no
-// part of the daemon; every part, the doors and the client speak in these
-// words. It uses the standard library and internal/canon, nothing else. What each
-// of them means stands in docs/words.md.
+// The words are data with their own small rules (digests, state table, the one constructor of a Grant). The package
+// does no input or output and knows no part of the daemon; every part, the doors and the client speak in these words.
+// It uses the standard library and internal/canon, nothing else. What each of them means stands in docs/words.md.
 package palyra
 
 import (
@@ -14,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// ID is a ULID: 26 characters, sortable by time. What other records name has a word of
-// its own, so that one cannot be passed for another; ID is the rest, and any of them.
+// ID is a ULID: 26 characters, sortable by time. What other records name has a word of its own, so that one cannot be
+// passed for another; ID is the rest, and any of them.
 type ID string
 
 type (
@@ -42,8 +40,8 @@ func (d Digest) Valid() bool {
 	return ok && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
-// Principal is who asks: "user:alice", "agent:local", "device:…", "system:…".
-// It always comes from a credential, never from what a caller says of itself.
+// Principal is who asks: "user:alice", "agent:local", "device:…", "system:…". It always comes from a credential,
+// never from what a caller says of itself.
 type Principal string
 
 // Kind returns the part before the colon: user, agent, device or system.
@@ -61,9 +59,9 @@ func (p Principal) Name() string {
 // IsAgent reports whether p may propose and must never decide.
 func (p Principal) IsAgent() bool { return p.Kind() == "agent" }
 
-// Surface is the way a call came in; records call it "door". Which it is comes from the credential, the socket
-// and the method, but for one choice: a client at the agent's socket, with a token or
-// on a paired device says itself whether it serves MCP, and that is a claim.
+// Surface is the way a call came in; records call it "door". Which it is comes from the credential, the socket and
+// the method, but for one choice: a client at the agent's socket, with a token or on a paired device says itself
+// whether it serves MCP, and that is a claim.
 type Surface string
 
 // The surfaces.
@@ -76,8 +74,7 @@ const (
 	SurfaceRoom Surface = "room" // a run's own door
 )
 
-// Position is where an entry stands in the journal. The zero Position is
-// nowhere: entries count from 1.
+// Position is where an entry stands in the journal. The zero Position is nowhere: entries count from 1.
 type Position struct {
 	Seq  int64  `json:"seq"`
 	Leaf Digest `json:"leaf"` // RFC 6962 leaf hash of the entry
@@ -91,9 +88,8 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Clip cuts outside text to at most n bytes and makes it valid UTF-8, marking
-// a cut with three dots. They are no mark of any view (internal/show has those),
-// which text from outside cannot hold.
+// Clip cuts outside text to at most n bytes and makes it valid UTF-8, marking a cut with three dots. They are no mark
+// of any view (internal/show has those), which text from outside cannot hold.
 func Clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {

@@ -8,12 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// PathText is the name of a file as it stands in records. A name is bytes and
-// need not be text; whoever runs in a sandbox chooses it. One that is printable
-// UTF-8 and begins with neither a quotation mark nor an ellipsis stands as it is.
-// Every other one is quoted as a Go string, as git does with such names. So each
-// name has one text, no two share one, and an entry of a list that begins with an
-// ellipsis is never a name.
+// PathText is the name of a file as it stands in records. A name is bytes and need not be text; whoever runs in a
+// sandbox chooses it. One that is printable UTF-8 and begins with neither a quotation mark nor an ellipsis stands as
+// it is. Every other one is quoted as a Go string, as git does with such names. So each name has one text, no two
+// share one, and an entry of a list that begins with an ellipsis is never a name.
 type PathText string
 
 const pathMore = "…" // begins the entry that says how many names are not listed
@@ -30,8 +28,7 @@ func TextOfPath(name string) PathText {
 	return PathText(strconv.Quote(name))
 }
 
-// Name returns the bytes that TextOfPath was given, or an error for a text that
-// it does not write.
+// Name returns the bytes that TextOfPath was given, or an error for a text that it does not write.
 func (t PathText) Name() (string, error) {
 	name := string(t)
 	if strings.HasPrefix(name, `"`) {
@@ -46,8 +43,8 @@ func (t PathText) Name() (string, error) {
 	return name, nil
 }
 
-// Raw is the name, or, of what is not the text of one, the text itself. Whoever
-// shows it escapes it as any outside text.
+// Raw is the name, or, of what is not the text of one, the text itself. Whoever shows it escapes it as any outside
+// text.
 func (t PathText) Raw() string {
 	if name, err := t.Name(); err == nil {
 		return name
@@ -55,8 +52,7 @@ func (t PathText) Raw() string {
 	return string(t)
 }
 
-// More is what the last entry of a shortened list says, such as "and 12 more". It
-// is empty for the text of a name.
+// More is what the last entry of a shortened list says, such as "and 12 more". It is empty for the text of a name.
 func (t PathText) More() string {
 	rest, cut := strings.CutPrefix(string(t), pathMore+" ")
 	if !cut {
@@ -65,14 +61,12 @@ func (t PathText) More() string {
 	return rest
 }
 
-// MaxPathTexts bounds the bytes of a list that TextOfPaths returns. A record holds
-// it up to four times: in the outcome, in the predicate, and the envelope of that
-// in the outcome again and on its own.
+// MaxPathTexts bounds the bytes of a list that TextOfPaths returns. A record holds it up to four times: in the
+// outcome, in the predicate, and the envelope of that in the outcome again and on its own.
 const MaxPathTexts = 16 << 10
 
-// TextOfPaths returns the texts of names, as many as MaxPathTexts bytes hold, in
-// their order. When some are left out, or more are known to be beyond those
-// given, a last entry says how many. It is never nil.
+// TextOfPaths returns the texts of names, as many as MaxPathTexts bytes hold, in their order. When some are left out,
+// or more are known to be beyond those given, a last entry says how many. It is never nil.
 func TextOfPaths(names []string, more int64) []PathText {
 	out, size := []PathText{}, 0
 	for _, name := range names {

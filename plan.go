@@ -14,9 +14,8 @@ import (
 
 const planDomain = "plan/v1"
 
-// Plan is the resolved form of a call: everything that decides what will
-// happen, and nothing that does not. Its digest is what the approver saw, what
-// was decided and what ran. Detail (diffs, notes) is for people and is derived
+// Plan is the resolved form of a call: everything that decides what will happen, and nothing that does not. Its
+// digest is what the approver saw, what was decided and what ran. Detail (diffs, notes) is for people and is derived
 // from the bound fields; it is not part of the digest.
 type Plan struct {
 	Tool         string          `json:"tool"`
@@ -69,21 +68,18 @@ type WorkspaceRef struct {
 // NoProfile is the profile that a call names that wants none: it furnishes nothing.
 const NoProfile = "none"
 
-// StdinLive is the stdin of a plan whose input is fed while it runs, and so is
-// not bound.
+// StdinLive is the stdin of a plan whose input is fed while it runs, and so is not bound.
 const StdinLive = "live"
 
-// Executable is a program and the digest it had when the plan was made. Sealed
-// says that the call itself could write the file: a copy that nothing can change
-// is run instead.
+// Executable is a program and the digest it had when the plan was made. Sealed says that the call itself could write
+// the file: a copy that nothing can change is run instead.
 type Executable struct {
 	Path   string `json:"path"`
 	Digest Digest `json:"digest"`
 	Sealed bool   `json:"sealed,omitempty"`
 }
 
-// EnvVar is one variable of a plan: its name, the digest of its value, and the
-// value itself unless it is a secret.
+// EnvVar is one variable of a plan: its name, the digest of its value, and the value itself unless it is a secret.
 type EnvVar struct {
 	Name   string `json:"name"`
 	Digest Digest `json:"digest"`
@@ -91,27 +87,24 @@ type EnvVar struct {
 	Secret bool   `json:"secret,omitempty"`
 }
 
-// Input is a file whose content decides what the call does. Digest is empty
-// when the file does not exist, which the plan binds as well; Mode is then the
-// one it will be made with.
+// Input is a file whose content decides what the call does. Digest is empty when the file does not exist, which the
+// plan binds as well; Mode is then the one it will be made with.
 type Input struct {
 	Path   string `json:"path"`
 	Digest Digest `json:"digest,omitempty"`
 	Mode   uint32 `json:"mode,omitempty"`
 }
 
-// Link is a symbolic link of the workspace and what it says. Which file an input is
-// depends on the links that lead to it.
+// Link is a symbolic link of the workspace and what it says. Which file an input is depends on the links that lead to
+// it.
 type Link struct {
 	Path   string `json:"path"` // workspace-relative
 	Target string `json:"target"`
 }
 
-// Staging says where a run writes that has inputs in its workspace: to a layer of its
-// own, which becomes the workspace's when the run has ended, or to the workspace
-// directly. On a layer of its own it finds its inputs as they were checked,
-// whatever becomes of them meanwhile; otherwise they are only looked at again
-// when it has ended.
+// Staging says where a run writes that has inputs in its workspace: to a layer of its own, which becomes the
+// workspace's when the run has ended, or to the workspace directly. On a layer of its own it finds its inputs as they
+// were checked, whatever becomes of them meanwhile; otherwise they are only looked at again when it has ended.
 type Staging struct {
 	Writes string `json:"writes"`        // WritesStaged or WritesLive
 	Why    string `json:"why,omitempty"` // live
@@ -144,8 +137,8 @@ func InWritableMount(mounts []Mount, path string) bool {
 	return writable
 }
 
-// RoomFile is a small file that a sandbox shows at Target, read-only: a generated
-// configuration. It is never a secret.
+// RoomFile is a small file that a sandbox shows at Target, read-only: a generated configuration. It is never a
+// secret.
 type RoomFile struct {
 	Target string `json:"target"`
 	Text   string `json:"text"`
@@ -184,9 +177,9 @@ func (p Plan) Digest() (Digest, error) {
 	return Digest(d), nil
 }
 
-// Unsandboxed returns the plan as it is when the agent does it by its own tools:
-// of what a sandbox would hold nothing is left, so its digest is never that of the
-// plan that Palyra runs, and no answer for one is an answer for the other.
+// Unsandboxed returns the plan as it is when the agent does it by its own tools: of what a sandbox would hold nothing
+// is left, so its digest is never that of the plan that Palyra runs, and no answer for one is an answer for the
+// other.
 func (p Plan) Unsandboxed() Plan {
 	p = p.clone()
 	p.Tier, p.Profile, p.Limits, p.Enforcement = TierUnsandboxed, "", Limits{}, Enforcement{Mode: "none"}
@@ -199,8 +192,8 @@ func (p Plan) Unsandboxed() Plan {
 // UnsandboxedNote is what people are told of a plan that the agent runs itself.
 const UnsandboxedNote = "NOT SANDBOXED: Palyra only answers whether; the agent runs it itself, with all rights of its own user, and Palyra neither holds it nor sees what it does"
 
-// clone returns a plan that shares no memory with p, so that what was granted
-// cannot change with the call it came from.
+// clone returns a plan that shares no memory with p, so that what was granted cannot change with the call it came
+// from.
 func (p Plan) clone() Plan {
 	p.Arguments = slices.Clone(p.Arguments)
 	p.Capabilities = slices.Clone(p.Capabilities)
@@ -223,8 +216,7 @@ func (p Plan) clone() Plan {
 	return p
 }
 
-// Resource is what the plan acts on, for the subject of an approval: the
-// program where there is one, else the tool.
+// Resource is what the plan acts on, for the subject of an approval: the program where there is one, else the tool.
 func (p Plan) Resource() string {
 	if p.Executable.Path != "" {
 		return p.Executable.Path

@@ -2,15 +2,14 @@ package palyra
 
 import "palyra/internal/canon"
 
-// PosturePredicateType is the predicate type of a signed posture. Statement and
-// payload types are those of an attestation.
+// PosturePredicateType is the predicate type of a signed posture. Statement and payload types are those of an
+// attestation.
 const PosturePredicateType = "https://palyra.dev/attestation/posture/v1"
 
 const postureDomain = "posture/v1"
 
-// Posture is what the sandbox tiers of a host really hold: a program inside each
-// tier tried to get out, and what happened was looked at from inside and from
-// outside.
+// Posture is what the sandbox tiers of a host really hold: a program inside each tier tried to get out, and what
+// happened was looked at from inside and from outside.
 type Posture struct {
 	StateID string            `json:"state_id"` // the daemon's
 	At      string            `json:"at"`       // when the tries were over
@@ -32,8 +31,8 @@ type TierPosture struct {
 	Notes      []string        `json:"notes"` // what would make it hold more
 }
 
-// Probe is one thing that was tried. Held means that it was tried and came to
-// nothing; a probe that could not be run is not held.
+// Probe is one thing that was tried. Held means that it was tried and came to nothing; a probe that could not be run
+// is not held.
 type Probe struct {
 	Name   string `json:"name"`
 	Held   bool   `json:"held"`
@@ -41,8 +40,7 @@ type Probe struct {
 	Remedy string `json:"remedy"`
 }
 
-// SignedPosture is a posture as it is kept. Current says that its facts are
-// still those of the host.
+// SignedPosture is a posture as it is kept. Current says that its facts are still those of the host.
 type SignedPosture struct {
 	Digest   Digest   `json:"digest"` // of the canonical posture
 	Current  bool     `json:"current"`

@@ -20,8 +20,8 @@ type Proposal struct {
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // may only lower the execution limit; more is refused
 }
 
-// Proposer is who makes a proposal, in which session and run, and what it came out of: taken from the credential
-// and from what the daemon knows. Surface is, too, except that api and mcp are told apart by what the client says of
+// Proposer is who makes a proposal, in which session and run, and what it came out of: taken from the credential and
+// from what the daemon knows. Surface is, too, except that api and mcp are told apart by what the client says of
 // itself. Session is a claim until it is resolved, and then one that the credential may join.
 type Proposer struct {
 	Principal Principal `json:"principal"`
@@ -38,16 +38,16 @@ type Proposer struct {
 	Within    []string  `json:"within,omitempty"`    // the only workspaces that the credential reaches; empty: all
 
 	// What decides who reaches the call; see Reach.
-	Room       CallID    `json:"room,omitempty"`       // the running call at whose own door it was proposed
-	Line       []CallID  `json:"line,omitempty"`       // the running calls it came out of, outermost first; the last is Parent
-	Origin     Principal `json:"origin,omitempty"`     // who proposed the outermost of them; empty: Principal
-	Credential string    `json:"credential,omitempty"` // what it was proposed with
-	Scopes     []string  `json:"scopes,omitempty"`     // permissions of that; empty: those of an agent
-	Inside     bool      `json:"-"`                    // it comes out of a room, though by no door of it: a host that the agent in it wants to reach
+	Room       CallID       `json:"room,omitempty"`       // the running call at whose own door it was proposed
+	Line       []CallID     `json:"line,omitempty"`       // the running calls it came out of, outermost first; the last is Parent
+	Origin     Principal    `json:"origin,omitempty"`     // who proposed the outermost of them; empty: Principal
+	Credential string       `json:"credential,omitempty"` // what it was proposed with
+	Scopes     []Permission `json:"scopes,omitempty"`     // permissions of that; empty: those of an agent
+	Inside     bool         `json:"-"`                    // it comes out of a room, though by no door of it: a host that the agent in it wants to reach
 }
 
-// Child is the proposer of what comes out of a running call: the same one, one call further in. Labels are those of the
-// session when the child is judged, and a question needs no scopes.
+// Child is the proposer of what comes out of a running call: the same one, one call further in. Labels are those of
+// the session when the child is judged, and a question needs no scopes.
 func (p Proposer) Child(parent *Call, purpose string) Proposer {
 	p.Labels, p.Scopes = nil, nil
 	p.Line = append(slices.Clone(p.Line), parent.ID)

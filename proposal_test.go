@@ -19,7 +19,7 @@ func TestProposalOnRecord(t *testing.T) {
 		Proposer: palyra.Proposer{
 			Principal: "agent:a", Owner: "user:<é>", PeerUID: 7, Surface: palyra.SurfaceMCP, Session: "S", Run: "R", CallsUsed: 2, CallsMax: 9,
 			Labels: []string{"l"}, Parent: "P", Purpose: "a & b", Within: []string{"/w"}, Room: "M", Line: []palyra.CallID{"O", "P"},
-			Origin: "agent:o", Credential: "token:t", Scopes: []string{"call"}, Inside: true,
+			Origin: "agent:o", Credential: "token:t", Scopes: []palyra.Permission{"call"}, Inside: true,
 		},
 		Key: "k", Workspace: "/w/x", Tool: "palyra.echo", Arguments: json.RawMessage(`{ "b": 1.50, "a": "<\u2028>" }`),
 		NoWait: true, Check: true, TimeoutMS: 5,

@@ -19,8 +19,7 @@ const (
 	RunCancelled  RunState = "cancelled"
 )
 
-// runMoves is the table of a run's states. A run can end from every state that
-// is not an end.
+// runMoves is the table of a run's states. A run can end from every state that is not an end.
 var runMoves = map[RunState][]RunState{
 	RunPending:    {RunIsAccepted, RunFailed, RunCancelled},
 	RunIsAccepted: {RunInProgress, RunFailed, RunCancelled},
@@ -46,9 +45,8 @@ type Budget struct {
 	Parallel    int64 `json:"parallel,omitempty"` // read-only calls of one turn at once
 }
 
-// Run is a piece of work of an agent: turns of a model, or of a script in its
-// place, and the tool calls they propose. The server owns it: it goes on when
-// its client leaves, and can be followed again from any point of its tape.
+// Run is a piece of work of an agent: turns of a model, or of a script in its place, and the tool calls they propose.
+// The server owns it: it goes on when its client leaves, and can be followed again from any point of its tape.
 type Run struct {
 	ID         RunID     `json:"run_id"`
 	Key        string    `json:"key,omitempty"` // client's idempotency key, unique for the principal
@@ -78,16 +76,14 @@ type Run struct {
 	Tokens
 }
 
-// Tokens is what a model was made to read and write, in tokens, as its provider
-// counted them.
+// Tokens is what a model was made to read and write, in tokens, as its provider counted them.
 type Tokens struct {
 	InputTokens  int64 `json:"input_tokens,omitempty"`
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 }
 
-// TapeEntry is one thing that happened in a run. Seq counts from 1 without
-// gaps; JournalPosition is set for what stands in the journal. Exactly one of
-// the pointers is set.
+// TapeEntry is one thing that happened in a run. Seq counts from 1 without gaps; JournalPosition is set for what
+// stands in the journal. Exactly one of the pointers is set.
 type TapeEntry struct {
 	Run      RunID     `json:"run_id"`
 	Seq      int64     `json:"seq"`
@@ -120,8 +116,7 @@ type TapeText struct {
 	Turn int64  `json:"turn"`
 	Text string `json:"text"`
 	Done bool   `json:"done,omitempty"`
-	// Again says that what was said of the turn before was cut off: the turn begins
-	// anew with this piece.
+	// Again says that what was said of the turn before was cut off: the turn begins anew with this piece.
 	Again bool `json:"again,omitempty"`
 }
 
@@ -188,8 +183,7 @@ type TapeAttested struct {
 	Egress []EgressFlow `json:"egress,omitempty"` // what it reached, and what it was refused
 }
 
-// TapeFinished is the end of a call, whatever it was. The outcome itself is
-// kept with the call.
+// TapeFinished is the end of a call, whatever it was. The outcome itself is kept with the call.
 type TapeFinished struct {
 	Call       CallID      `json:"call_id"`
 	Outcome    OutcomeKind `json:"outcome"`

@@ -7,14 +7,12 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret holds a value that must not be seen. It prints, formats and marshals
-// as "[redacted]" whatever verb is used; Use is the only way to the bytes.
-// Destroy overwrites them, as best Go allows: copies made by the runtime or by
-// a callee are out of reach.
+// Secret holds a value that must not be seen. It prints, formats and marshals as "[redacted]" whatever verb is used;
+// Use is the only way to the bytes. Destroy overwrites them, as best Go allows: copies made by the runtime or by a
+// callee are out of reach.
 //
-// The bytes lie behind a function: fmt cannot call Format on a Secret in an
-// unexported field and walks the value instead, where it follows pointers and
-// prints slices, but a function is only an address to it.
+// The bytes lie behind a function: fmt cannot call Format on a Secret in an unexported field and walks the value
+// instead, where it follows pointers and prints slices, but a function is only an address to it.
 type Secret struct{ box *box }
 
 type box struct{ open func() *[]byte }

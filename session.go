@@ -72,12 +72,22 @@ type Operator struct {
 // Key is a signing key of the daemon, public half.
 type Key struct {
 	ID        string    `json:"key_id"`
-	Use       string    `json:"use"` // journal, attestation
+	Use       KeyUse    `json:"use"`
 	PublicKey string    `json:"public_key"`
 	Verifier  string    `json:"verifier"` // signed-note verifier line
 	CreatedAt time.Time `json:"created_at"`
 	RetiredAt time.Time `json:"retired_at,omitzero"`
 }
+
+// KeyUse is what a signing key of the daemon signs.
+type KeyUse string
+
+// The uses.
+const (
+	KeyJournal     KeyUse = "journal"
+	KeyAttestation KeyUse = "attestation"
+	KeyCA          KeyUse = "ca" // certificates of paired devices
+)
 
 // Snapshot is the security configuration in force for a call. It is stored once per digest.
 type Snapshot struct {

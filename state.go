@@ -44,9 +44,8 @@ func (s State) MayBecome(t State) bool {
 // Ended reports whether nothing follows s.
 func (s State) Ended() bool { return len(next[s]) == 0 }
 
-// AfterCrash is what a state becomes when the daemon that held the call died:
-// a question stays a question; what may have run is unknown and never re-run;
-// what was never granted is refused.
+// AfterCrash is what a state becomes when the daemon that held the call died: a question stays a question; what may
+// have run is unknown and never re-run; what was never granted is refused.
 func (s State) AfterCrash() State {
 	switch s {
 	case Proposed, Judged:

@@ -24,8 +24,8 @@ const (
 	UpstreamFailing UpstreamState = "failing" // ended or does not answer; it is tried again later
 )
 
-// Upstream is an MCP server whose tools are offered behind the gate, as an
-// operator added it. Definition is all of it that decides what runs.
+// Upstream is an MCP server whose tools are offered behind the gate, as an operator added it. Definition is all of it
+// that decides what runs.
 type Upstream struct {
 	Name string `json:"name"` // [a-z0-9-]{1,32}
 	UpstreamDefinition

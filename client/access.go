@@ -93,9 +93,8 @@ func (c *Client) ExportKeys(ctx context.Context) ([]byte, error) {
 	return res.GetDocument(), failure(err)
 }
 
-// RotateKey makes a new signing key for a use, "journal" or "attestation"
-// (signed).
-func (c *Client) RotateKey(ctx context.Context, use string) (palyra.Key, error) {
-	res, err := c.keys.RotateKey(ctx, &v1.RotateKeyRequest{Use: use})
+// RotateKey makes a new signing key for a use (signed).
+func (c *Client) RotateKey(ctx context.Context, use palyra.KeyUse) (palyra.Key, error) {
+	res, err := c.keys.RotateKey(ctx, &v1.RotateKeyRequest{Use: string(use)})
 	return word[palyra.Key](res.GetKey(), err)
 }

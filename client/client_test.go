@@ -273,10 +273,10 @@ func TestLookingAtPolicy(t *testing.T) {
 	if err != nil || e.Verdict.Effect != palyra.Ask || e.Verdict.Policies[0].Line != 3 || string(e.Plan.Arguments) != `{"a":1.0}` || string(e.Detail) != `{"rungs":[1]}` {
 		t.Errorf("%+v %v", e, err)
 	}
-	if e, err := c.Why(ctx, client.WhyRequest{Call: "C1"}); err != nil || e.Call != "C1" {
+	if e, err := c.Why(ctx, client.WhyRequest{ID: "C1"}); err != nil || e.Call != "C1" {
 		t.Errorf("%+v %v", e, err)
 	}
-	for _, bad := range []client.WhyRequest{{}, {Call: "C1", Tool: "x"}} {
+	for _, bad := range []client.WhyRequest{{}, {ID: "C1", Tool: "x"}} {
 		if _, err := c.Why(ctx, bad); reason(err) != palyra.ReasonMalformedInput {
 			t.Errorf("%+v: %v", bad, err)
 		}

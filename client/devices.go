@@ -91,7 +91,7 @@ func (c *Client) Tokens(ctx context.Context) ([]palyra.Token, error) {
 // AddToken makes an API token (signed). It is in the answer and nowhere else.
 func (c *Client) AddToken(ctx context.Context, t palyra.Token, ttl time.Duration) (palyra.Token, palyra.Secret, error) {
 	res, err := c.access.AddToken(ctx, &v1.AddTokenRequest{
-		Name: t.Name, Principal: string(t.Principal), Scopes: t.Scopes, Workspaces: t.Workspaces, TtlMs: ttl.Milliseconds(),
+		Name: t.Name, Principal: string(t.Principal), Scopes: wire.Words[string](t.Scopes), Workspaces: t.Workspaces, TtlMs: ttl.Milliseconds(),
 	})
 	entry, err := word[palyra.Token](res.GetEntry(), err)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Client) Roles(ctx context.Context) ([]RoleInfo, error) {
 	}](res, err)
 	for i := range list.Roles {
 		if list.Roles[i].Permissions == nil {
-			list.Roles[i].Permissions = []string{} // a role that may do nothing has a list too
+			list.Roles[i].Permissions = []palyra.Permission{} // a role that may do nothing has a list too
 		}
 	}
 	return list.Roles, err

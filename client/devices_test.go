@@ -82,7 +82,7 @@ func TestPeopleAndTokens(t *testing.T) {
 	if list, err := c.Users(ctx); err != nil || len(list) != 2 {
 		t.Errorf("%+v %v", list, err)
 	}
-	entry, token, err := c.AddToken(ctx, palyra.Token{Name: "dash", Principal: "user:bob", Scopes: []string{"status.view"}}, time.Hour)
+	entry, token, err := c.AddToken(ctx, palyra.Token{Name: "dash", Principal: "user:bob", Scopes: []palyra.Permission{"status.view"}}, time.Hour)
 	if err != nil || token.Empty() || entry.Name != "dash" || entry.ExpiresAt.Sub(entry.AddedAt) != time.Hour {
 		t.Errorf("%+v %v", entry, err)
 	}
@@ -107,7 +107,7 @@ func TestPeopleAndTokens(t *testing.T) {
 			t.Errorf("%s has no list", r.Role)
 		}
 	}
-	if _, _, err := c.AddToken(ctx, palyra.Token{Name: "x", Scopes: []string{"king"}}, time.Hour); palyra.CodeOf(err) != palyra.Invalid {
+	if _, _, err := c.AddToken(ctx, palyra.Token{Name: "x", Scopes: []palyra.Permission{"king"}}, time.Hour); palyra.CodeOf(err) != palyra.Invalid {
 		t.Errorf("%v", err)
 	}
 }

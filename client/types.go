@@ -126,7 +126,7 @@ type DecideRequest struct {
 // WhyRequest asks why policy answers as it does: about a call on record, or
 // about one that is only imagined. Nothing runs and nothing is recorded.
 type WhyRequest struct {
-	Call      palyra.CallID    // on record; the id of its approval or attestation finds it too
+	ID        palyra.ID        // of a call on record, or of its approval or attestation
 	Principal palyra.Principal // of an imagined call; empty: agent:local
 	Tool      string
 	Arguments json.RawMessage

@@ -147,7 +147,7 @@ func TestEvidence(t *testing.T) {
 // A bare key checks attestations and approvals, a verifier line the journal.
 func TestEvidenceByOneKey(t *testing.T) {
 	d := newDaemon(t)
-	trust := func(use string, line bool) evidence.Trust {
+	trust := func(use palyra.KeyUse, line bool) evidence.Trust {
 		for _, k := range d.ring.List() {
 			text := k.PublicKey
 			if line {

@@ -53,7 +53,7 @@ func TestRealKeys(t *testing.T) {
 	if err := ring.Attach(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
-	ring.OnRotate(func(use string) {
+	ring.OnRotate(func(use palyra.KeyUse) {
 		if use == keyring.Journal {
 			if err := j.SetSigner(ring.Signer(use)); err != nil {
 				t.Error(err)

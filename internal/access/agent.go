@@ -159,7 +159,7 @@ func (r *Registry) CommandAgent(ctx context.Context, uid int64) (palyra.Agent, e
 			return err
 		}
 		u, err := liveUser(tx, person.Principal)
-		local = owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, "runs.start", true) || !r.Permits(person.Role, "runs.start", true)
+		local = owner != person.Principal || palyra.CodeOf(err) == palyra.Denied || !r.Permits(u.Role, palyra.PermitRunsStart, true) || !r.Permits(person.Role, palyra.PermitRunsStart, true)
 		if palyra.CodeOf(err) == palyra.Denied {
 			err = nil
 		}

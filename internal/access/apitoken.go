@@ -64,7 +64,7 @@ func (r *Registry) checkedToken(t palyra.Token, ttl time.Duration) (palyra.Token
 	}
 	for _, s := range t.Scopes {
 		if !slices.Contains(views, s) && !slices.Contains(acts, s) {
-			return palyra.Token{}, invalid("there is no permission " + palyra.Clip(s, 64))
+			return palyra.Token{}, invalid("there is no permission " + palyra.Clip(string(s), 64))
 		}
 	}
 	paths, err := goodPaths(t.Workspaces)
@@ -98,9 +98,9 @@ func grantable(tx *store.Tx, by giver, t palyra.Token) error {
 	for _, s := range t.Scopes {
 		switch {
 		case !slices.Contains(roles[role], s) || !by.holds(s):
-			return tooMuch("the scope " + s)
+			return tooMuch("the scope " + string(s))
 		case role != palyra.RoleAgent && !slices.Contains(views, s):
-			return tooMuch("a person's token only looks, and " + s + " is more")
+			return tooMuch("a person's token only looks, and " + string(s) + " is more")
 		}
 	}
 	reach, some := intersectReach(t.Workspaces, u.Workspaces)

@@ -14,7 +14,7 @@ import (
 	"palyra"
 )
 
-func (b *bench) token(by person, p palyra.Principal, scopes, workspaces []string) (palyra.Token, palyra.Secret, error) {
+func (b *bench) token(by person, p palyra.Principal, scopes []palyra.Permission, workspaces []string) (palyra.Token, palyra.Secret, error) {
 	b.t.Helper()
 	t := palyra.Token{Name: fmt.Sprintf("t%d", len(b.journal.kinds())), Principal: p, Scopes: scopes, Workspaces: workspaces}
 	return b.AddToken(b.t.Context(), t, time.Hour, b.sign(by, nil))
@@ -23,11 +23,11 @@ func (b *bench) token(by person, p palyra.Principal, scopes, workspaces []string
 func TestTokenLife(t *testing.T) {
 	b := newBench(t)
 	entry, secret, err := b.AddToken(t.Context(), palyra.Token{
-		ID: "tok-chosen", Name: "ci", Scopes: []string{"status.view", "runs.view", "status.view"}, Workspaces: []string{"/w"}, AddedBy: "user:x",
+		ID: "tok-chosen", Name: "ci", Scopes: []palyra.Permission{"status.view", "runs.view", "status.view"}, Workspaces: []string{"/w"}, AddedBy: "user:x",
 	}, time.Hour, b.sign(b.owner, nil))
 	b.must(err)
 	want := palyra.Token{
-		ID: entry.ID, Name: "ci", Principal: "user:alice", Scopes: []string{"runs.view", "status.view"}, Workspaces: []string{"/w"},
+		ID: entry.ID, Name: "ci", Principal: "user:alice", Scopes: []palyra.Permission{"runs.view", "status.view"}, Workspaces: []string{"/w"},
 		AddedAt: b.now, AddedBy: "user:alice", ExpiresAt: b.now.Add(time.Hour),
 	}
 	if d := cmp.Diff(want, entry); d != "" || !strings.HasPrefix(entry.ID, "tok-") || entry.ID == "tok-chosen" {
@@ -46,7 +46,7 @@ func TestTokenLife(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].UsedAt.Equal(b.now.Truncate(time.Minute)) {
 		t.Errorf("%+v %v", all, err)
 	}
-	_, _, err = b.AddToken(t.Context(), palyra.Token{Name: "ci", Scopes: []string{"status.view"}}, time.Hour, b.sign(b.owner, nil))
+	_, _, err = b.AddToken(t.Context(), palyra.Token{Name: "ci", Scopes: []palyra.Permission{"status.view"}}, time.Hour, b.sign(b.owner, nil))
 	b.wants(err, palyra.ReasonExists)
 	ended := b.ends()
 	b.must(b.RevokeToken(t.Context(), entry.ID, b.sign(b.owner, nil)))
@@ -63,7 +63,7 @@ func TestTokenLife(t *testing.T) {
 
 func TestTokenExpires(t *testing.T) {
 	b := newBench(t)
-	_, secret, err := b.token(b.owner, "", []string{"status.view"}, nil)
+	_, secret, err := b.token(b.owner, "", []palyra.Permission{"status.view"}, nil)
 	b.must(err)
 	b.now = b.now.Add(time.Hour - 1)
 	_, err = b.Bearer(t.Context(), secret)
@@ -75,7 +75,7 @@ func TestTokenExpires(t *testing.T) {
 
 func TestBadTokensAreRefused(t *testing.T) {
 	b := newBench(t)
-	good := palyra.Token{Name: "x", Scopes: []string{"status.view"}}
+	good := palyra.Token{Name: "x", Scopes: []palyra.Permission{"status.view"}}
 	for name, c := range map[string]struct {
 		change func(*palyra.Token)
 		ttl    time.Duration
@@ -83,7 +83,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 		"no name":       {func(t *palyra.Token) { t.Name = "" }, time.Hour},
 		"odd name":      {func(t *palyra.Token) { t.Name = "A b" }, time.Hour},
 		"no scopes":     {func(t *palyra.Token) { t.Scopes = nil }, time.Hour},
-		"unknown scope": {func(t *palyra.Token) { t.Scopes = []string{"status.view", "everything"} }, time.Hour},
+		"unknown scope": {func(t *palyra.Token) { t.Scopes = []palyra.Permission{"status.view", "everything"} }, time.Hour},
 		"many scopes":   {func(t *palyra.Token) { t.Scopes = slices.Repeat(t.Scopes, 100) }, time.Hour},
 		"bad workspace": {func(t *palyra.Token) { t.Workspaces = []string{"w"} }, time.Hour},
 		"no time":       {func(*palyra.Token) {}, 0},
@@ -98,7 +98,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 		}
 	}
 	for _, p := range []palyra.Principal{"user:none", "agent:none", "agent:local", "agent:device.x", "device:x", "system:daemon", "x"} {
-		_, _, err := b.token(b.owner, p, []string{"status.view"}, nil)
+		_, _, err := b.token(b.owner, p, []palyra.Permission{"status.view"}, nil)
 		b.wants(err, palyra.ReasonNotFound)
 	}
 }
@@ -112,23 +112,24 @@ func TestTokenHoldsNoMoreThanItsPrincipal(t *testing.T) {
 	_, err = b.addUser(b.owner, "wes", palyra.RoleViewer, "/w", "/v")
 	b.must(err)
 	for name, c := range map[string]struct {
-		by                 person
-		of                 palyra.Principal
-		scopes, workspaces []string
-		ok                 bool
+		by         person
+		of         palyra.Principal
+		scopes     []palyra.Permission
+		workspaces []string
+		ok         bool
 	}{
-		"a person looks":                  {admin, "", []string{"journal.read", "vault.list"}, nil, true},
-		"a person does not act":           {b.owner, "", []string{"approvals.decide"}, nil, false},
-		"nor start runs":                  {b.owner, "", []string{"runs.start"}, nil, false},
-		"a viewer reads no journal":       {b.owner, "user:vic", []string{"journal.read"}, nil, false},
-		"an owner for a viewer":           {b.owner, "user:vic", []string{"runs.view"}, nil, true},
-		"an admin for another":            {admin, "user:vic", []string{"runs.view"}, nil, false},
-		"one's own agent":                 {admin, "agent:ci", []string{"runs.start"}, nil, true},
-		"an agent does not decide":        {b.owner, "agent:ci", []string{"approvals.decide"}, nil, false},
-		"an agent reads no journal":       {b.owner, "agent:ci", []string{"journal.read"}, nil, false},
-		"inside the person's workspaces":  {b.owner, "user:wes", []string{"runs.view"}, []string{"/w"}, true},
-		"outside the person's workspaces": {b.owner, "user:wes", []string{"runs.view"}, []string{"/x"}, false},
-		"beyond the person's workspaces":  {b.owner, "user:wes", []string{"runs.view"}, []string{"/w", "/x"}, false},
+		"a person looks":                  {admin, "", []palyra.Permission{"journal.read", "vault.list"}, nil, true},
+		"a person does not act":           {b.owner, "", []palyra.Permission{"approvals.decide"}, nil, false},
+		"nor start runs":                  {b.owner, "", []palyra.Permission{"runs.start"}, nil, false},
+		"a viewer reads no journal":       {b.owner, "user:vic", []palyra.Permission{"journal.read"}, nil, false},
+		"an owner for a viewer":           {b.owner, "user:vic", []palyra.Permission{"runs.view"}, nil, true},
+		"an admin for another":            {admin, "user:vic", []palyra.Permission{"runs.view"}, nil, false},
+		"one's own agent":                 {admin, "agent:ci", []palyra.Permission{"runs.start"}, nil, true},
+		"an agent does not decide":        {b.owner, "agent:ci", []palyra.Permission{"approvals.decide"}, nil, false},
+		"an agent reads no journal":       {b.owner, "agent:ci", []palyra.Permission{"journal.read"}, nil, false},
+		"inside the person's workspaces":  {b.owner, "user:wes", []palyra.Permission{"runs.view"}, []string{"/w"}, true},
+		"outside the person's workspaces": {b.owner, "user:wes", []palyra.Permission{"runs.view"}, []string{"/x"}, false},
+		"beyond the person's workspaces":  {b.owner, "user:wes", []palyra.Permission{"runs.view"}, []string{"/w", "/x"}, false},
 	} {
 		_, _, err := b.token(c.by, c.of, c.scopes, c.workspaces)
 		if c.ok != (err == nil) || !c.ok && palyra.AsError(err).Reason != palyra.ReasonPermission {
@@ -136,20 +137,20 @@ func TestTokenHoldsNoMoreThanItsPrincipal(t *testing.T) {
 		}
 	}
 	b.must(b.changeUser(b.owner, "alice", palyra.RoleOwner, "/w"))
-	_, _, err = b.token(b.owner, "user:wes", []string{"runs.view"}, nil)
+	_, _, err = b.token(b.owner, "user:wes", []palyra.Permission{"runs.view"}, nil)
 	b.wants(err, palyra.ReasonPermission) // wes reaches /v, alice does not any more
-	_, _, err = b.token(b.owner, "user:wes", []string{"runs.view"}, []string{"/w"})
+	_, _, err = b.token(b.owner, "user:wes", []palyra.Permission{"runs.view"}, []string{"/w"})
 	b.must(err)
 }
 
 func TestBearerFollowsItsPerson(t *testing.T) {
 	b := newBench(t)
 	b.add("bob", palyra.RoleAdmin)
-	_, own, err := b.token(b.owner, "user:bob", []string{"journal.read"}, []string{"/w"})
+	_, own, err := b.token(b.owner, "user:bob", []palyra.Permission{"journal.read"}, []string{"/w"})
 	b.must(err)
 	_, agent, err := b.AddAgent(t.Context(), "ci", "user:bob", b.sign(b.owner, nil))
 	b.must(err)
-	_, scoped, err := b.token(b.owner, "agent:ci", []string{"tools.list"}, nil)
+	_, scoped, err := b.token(b.owner, "agent:ci", []palyra.Permission{"tools.list"}, nil)
 	b.must(err)
 
 	b.must(b.changeUser(b.owner, "bob", palyra.RoleViewer, "/w", "/v"))
@@ -182,10 +183,10 @@ func TestBearerFollowsItsPerson(t *testing.T) {
 func TestWhoMayRevokeAToken(t *testing.T) {
 	b := newBench(t)
 	admin := b.add("bob", palyra.RoleAdmin)
-	owners, _, err := b.token(b.owner, "", []string{"status.view"}, nil)
+	owners, _, err := b.token(b.owner, "", []palyra.Permission{"status.view"}, nil)
 	b.must(err)
 	b.wants(b.RevokeToken(t.Context(), owners.ID, b.sign(admin, nil)), palyra.ReasonPermission)
-	own, _, err := b.token(b.owner, "user:bob", []string{"status.view"}, nil)
+	own, _, err := b.token(b.owner, "user:bob", []palyra.Permission{"status.view"}, nil)
 	b.must(err)
 	b.must(b.RevokeToken(t.Context(), own.ID, b.sign(admin, nil)))
 	b.wants(b.RevokeToken(t.Context(), "tok-none", b.sign(admin, nil)), palyra.ReasonNotFound)
@@ -193,7 +194,7 @@ func TestWhoMayRevokeAToken(t *testing.T) {
 
 func TestAPITokenIsNowhereInTheState(t *testing.T) {
 	b := newBench(t)
-	_, token, err := b.token(b.owner, "", []string{"status.view"}, nil)
+	_, token, err := b.token(b.owner, "", []palyra.Permission{"status.view"}, nil)
 	b.must(err)
 	secret := text(token)
 	for _, suffix := range []string{"", "-wal"} {
@@ -214,7 +215,7 @@ func TestTokensAndDevicesNeedTheirLine(t *testing.T) {
 	b := newBench(t)
 	c, _ := b.candidate("phone", "alice", palyra.RoleViewer)
 	b.journal.fail = errors.New("the journal is down")
-	if _, s, err := b.token(b.owner, "", []string{"status.view"}, nil); err == nil || !s.Empty() {
+	if _, s, err := b.token(b.owner, "", []palyra.Permission{"status.view"}, nil); err == nil || !s.Empty() {
 		t.Error("a token without a line")
 	}
 	if _, err := b.AddDevice(t.Context(), c, "P1"); err == nil {

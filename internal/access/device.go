@@ -17,7 +17,7 @@ const (
 		call_id, address, seen_at, revoked_at, revoked_by FROM access_devices`
 	devicePrefix = "dev-"
 	// manageDevices is the permission to pair and to part.
-	manageDevices = "devices.manage"
+	manageDevices = palyra.PermitDevicesManage
 )
 
 // DeviceID names a device by its key.

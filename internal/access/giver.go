@@ -39,10 +39,10 @@ func signer(tx *store.Tx, sig palyra.Signature) (giver, error) {
 
 // allowed returns the signer, who must hold a permission. The door has checked
 // that before; between the two, things may have changed.
-func allowed(tx *store.Tx, sig palyra.Signature, permission string) (giver, error) {
+func allowed(tx *store.Tx, sig palyra.Signature, permission palyra.Permission) (giver, error) {
 	g, err := signer(tx, sig)
 	if err == nil && !g.holds(permission) {
-		err = tooMuch("the signer lacks the permission " + permission)
+		err = tooMuch("the signer lacks the permission " + string(permission))
 	}
 	return g, err
 }
@@ -55,7 +55,7 @@ func (g giver) credential() string {
 	return "key:" + g.KeyID
 }
 
-func (g giver) holds(permission string) bool {
+func (g giver) holds(permission palyra.Permission) bool {
 	return slices.Contains(roles[g.Role], permission) && slices.Contains(roles[g.user.Role], permission)
 }
 
@@ -64,7 +64,7 @@ func (g giver) owner() bool { return g.Role == palyra.RoleOwner && g.user.Role =
 
 // covers reports whether g has everything that a role has.
 func (g giver) covers(role palyra.Role) bool {
-	return (role != palyra.RoleOwner || g.owner()) && !slices.ContainsFunc(roles[role], func(p string) bool { return !g.holds(p) })
+	return (role != palyra.RoleOwner || g.owner()) && !slices.ContainsFunc(roles[role], func(p palyra.Permission) bool { return !g.holds(p) })
 }
 
 // mayGive checks that g can give a role in some workspaces, or take it away.
@@ -140,7 +140,7 @@ func goodPaths(paths []string) ([]string, error) {
 }
 
 // sorted returns a list without repetition, nil when it is empty.
-func sorted(list []string) []string {
+func sorted[T ~string](list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}

@@ -8,35 +8,35 @@ import (
 
 // views are the permissions that only look. Without a signature a person has
 // these of their role and no other.
-var views = []string{
-	"status.view", "approvals.view", "runs.view", "tools.list", "grants.view", "policy.read", "journal.read", "vault.list",
+var views = []palyra.Permission{
+	palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList, palyra.PermitGrantsView, palyra.PermitPolicyRead, palyra.PermitJournalRead, palyra.PermitVaultList,
 }
 
 // acts are the permissions that change or disclose something.
-var acts = []string{
-	"approvals.decide", "approvals.export", "runs.start", "runs.cancel", "grants.revoke", "vault.use", "vault.reveal", "vault.write",
-	"policy.write", "devices.manage", "skills.manage", "mcp.manage", "workspaces.manage", "sandbox.manage", "journal.export",
-	"cron.manage", "channels.manage", "nodes.manage", "keys.manage", "access.manage", "daemon.stop",
+var acts = []palyra.Permission{
+	palyra.PermitApprovalsDecide, palyra.PermitApprovalsExport, palyra.PermitRunsStart, palyra.PermitRunsCancel, palyra.PermitGrantsRevoke, palyra.PermitVaultUse, palyra.PermitVaultReveal, palyra.PermitVaultWrite,
+	palyra.PermitPolicyWrite, palyra.PermitDevicesManage, palyra.PermitSkillsManage, palyra.PermitMCPManage, palyra.PermitWorkspacesManage, palyra.PermitSandboxManage, palyra.PermitJournalExport,
+	palyra.PermitCronManage, palyra.PermitChannelsManage, palyra.PermitNodesManage, palyra.PermitKeysManage, palyra.PermitAccessManage, palyra.PermitDaemonStop,
 }
 
 var (
-	viewer   = []string{"status.view", "approvals.view", "runs.view", "tools.list", "grants.view", "policy.read"}
-	approver = append(slices.Clone(viewer), "approvals.decide", "grants.revoke")
+	viewer   = []palyra.Permission{palyra.PermitStatusView, palyra.PermitApprovalsView, palyra.PermitRunsView, palyra.PermitToolsList, palyra.PermitGrantsView, palyra.PermitPolicyRead}
+	approver = append(slices.Clone(viewer), palyra.PermitApprovalsDecide, palyra.PermitGrantsRevoke)
 )
 
 // roles is the whole table. An agent's runs.view and runs.cancel reach its own
 // calls only, which the tool service enforces.
-var roles = map[palyra.Role][]string{
+var roles = map[palyra.Role][]palyra.Permission{
 	palyra.RoleOwner: append(slices.Clone(views), acts...),
-	palyra.RoleAdmin: slices.DeleteFunc(append(slices.Clone(views), acts...), func(p string) bool {
-		return p == "vault.reveal" || p == "keys.manage"
+	palyra.RoleAdmin: slices.DeleteFunc(append(slices.Clone(views), acts...), func(p palyra.Permission) bool {
+		return p == palyra.PermitVaultReveal || p == palyra.PermitKeysManage
 	}),
-	palyra.RoleOperator: append(slices.Clone(approver), "journal.read", "vault.list", "vault.use", "runs.start", "runs.cancel",
-		"workspaces.manage", "sandbox.manage", "skills.manage", "mcp.manage", "cron.manage", "channels.manage", "daemon.stop"),
+	palyra.RoleOperator: append(slices.Clone(approver), palyra.PermitJournalRead, palyra.PermitVaultList, palyra.PermitVaultUse, palyra.PermitRunsStart, palyra.PermitRunsCancel,
+		palyra.PermitWorkspacesManage, palyra.PermitSandboxManage, palyra.PermitSkillsManage, palyra.PermitMCPManage, palyra.PermitCronManage, palyra.PermitChannelsManage, palyra.PermitDaemonStop),
 	palyra.RoleApprover: approver,
-	palyra.RoleAuditor:  append(slices.Clone(viewer), "journal.read", "journal.export", "approvals.export"),
+	palyra.RoleAuditor:  append(slices.Clone(viewer), palyra.PermitJournalRead, palyra.PermitJournalExport, palyra.PermitApprovalsExport),
 	palyra.RoleViewer:   viewer,
-	palyra.RoleAgent:    {"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"},
+	palyra.RoleAgent:    {palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitRunsStart, palyra.PermitRunsView, palyra.PermitRunsCancel},
 	palyra.RoleNode:     {},
 }
 
@@ -51,10 +51,10 @@ func (*Registry) Roles() []palyra.Role {
 }
 
 // Holds lists the permissions of a role.
-func (*Registry) Holds(role palyra.Role) []string { return slices.Clone(roles[role]) }
+func (*Registry) Holds(role palyra.Role) []palyra.Permission { return slices.Clone(roles[role]) }
 
 // Permissions lists every permission there is.
-func Permissions() []string { return append(slices.Clone(views), acts...) }
+func Permissions() []palyra.Permission { return append(slices.Clone(views), acts...) }
 
 // Lesser returns the role that a credential's and its person's come to: the one
 // that the other covers. Where neither does there is none.
@@ -74,7 +74,7 @@ func lesser(a, b palyra.Role) palyra.Role {
 // Permits reports whether a role holds a permission. signed says that the
 // request carries the person's own signature; without it a person may only
 // look. Agents have no key: their role alone holds them.
-func (*Registry) Permits(role palyra.Role, permission string, signed bool) bool {
+func (*Registry) Permits(role palyra.Role, permission palyra.Permission, signed bool) bool {
 	if !slices.Contains(roles[role], permission) {
 		return false
 	}

@@ -51,7 +51,7 @@ func TestUnsignedPeopleOnlyLook(t *testing.T) {
 
 func TestAgentsNeverHoldMore(t *testing.T) {
 	var r *Registry
-	allowed := []string{"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"}
+	allowed := []palyra.Permission{"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"}
 	for _, p := range Permissions() {
 		for _, signed := range []bool{true, false} {
 			if got, want := r.Permits(palyra.RoleAgent, p, signed), slices.Contains(allowed, p); got != want {

@@ -13,7 +13,7 @@ import (
 const userColumns = `SELECT principal, role, workspaces, added_at, added_by, removed_at FROM access_users`
 
 // manage is the permission to change who may do what.
-const manage = "access.manage"
+const manage = palyra.PermitAccessManage
 
 // AddUser makes a person known, with no credential yet. The signer must have
 // all that they give. The name of somebody removed is not given again.
@@ -255,7 +255,7 @@ func scanUser(scan func(...any) error) (palyra.User, error) {
 }
 
 // list is how a list stands in a column.
-func list(l []string) string {
+func list[T ~string](l []T) string {
 	if len(l) == 0 {
 		return "[]"
 	}
@@ -264,7 +264,7 @@ func list(l []string) string {
 }
 
 // unlist reads it back; an empty list is nil.
-func unlist(column string, l *[]string) error {
+func unlist[T ~string](column string, l *[]T) error {
 	if column == "[]" {
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +37,7 @@ func lived(t *testing.T) *bench {
 		p := b.add(name, palyra.RoleAdmin)
 		_, _, err := b.AddAgent(ctx, name+"s", "", b.sign(p, nil))
 		b.must(err)
-		_, s, err := b.token(p, "", []string{"status.view"}, []string{"/w"})
+		_, s, err := b.token(p, "", []palyra.Permission{"status.view"}, []string{"/w"})
 		b.must(err)
 		_, err = b.Bearer(ctx, s)
 		b.must(err)
@@ -115,7 +115,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 // A stolen digest in a row does not even work before it is found.
 func TestReplacedDigestOpensNothing(t *testing.T) {
 	b := newBench(t)
-	_, _, err := b.token(b.owner, "", []string{"status.view"}, nil)
+	_, _, err := b.token(b.owner, "", []palyra.Permission{"status.view"}, nil)
 	b.must(err)
 	mine, digest := newToken()
 	b.exec(`UPDATE access_tokens SET token_sha256 = '` + string(digest) + `'`)
@@ -125,7 +125,7 @@ func TestReplacedDigestOpensNothing(t *testing.T) {
 
 func TestRunWritesUsesDown(t *testing.T) {
 	b := newBench(t)
-	_, secret, err := b.token(b.owner, "", []string{"status.view"}, nil)
+	_, secret, err := b.token(b.owner, "", []palyra.Permission{"status.view"}, nil)
 	b.must(err)
 	before := b.used
 	_, err = b.Bearer(t.Context(), secret)
@@ -155,7 +155,7 @@ func TestRoles(t *testing.T) {
 	for _, role := range r.Roles() {
 		held := r.Holds(role)
 		for _, p := range Permissions() {
-			if want := strings.Contains(" "+strings.Join(held, " ")+" ", " "+p+" "); r.Permits(role, p, true) != want {
+			if want := slices.Contains(held, p); r.Permits(role, p, true) != want {
 				t.Errorf("%s %s: held %v", role, p, want)
 			}
 		}

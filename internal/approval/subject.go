@@ -16,7 +16,7 @@ var subjects = []struct {
 	action string
 	is     palyra.SubjectType
 }{
-	{"vault.use", palyra.SubjectSecret},
+	{string(palyra.PermitVaultUse), palyra.SubjectSecret},
 	{"channel.send", palyra.SubjectChannel},
 	{"node.invoke", palyra.SubjectNode},
 	{"browser.act", palyra.SubjectBrowser},

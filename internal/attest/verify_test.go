@@ -142,7 +142,7 @@ func TestWarnings(t *testing.T) {
 func TestTrust(t *testing.T) {
 	_, envelope := attesttest.NewRun().Seal()
 	daemon, ada, bob := attesttest.Daemon.Public(), attesttest.Ada.Public(), attesttest.Bob.Public()
-	key := func(use, pub string) palyra.Key {
+	key := func(use palyra.KeyUse, pub string) palyra.Key {
 		return palyra.Key{ID: attesttest.Daemon.KeyID(), Use: use, PublicKey: pub}
 	}
 	for name, c := range map[string]struct {

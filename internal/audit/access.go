@@ -182,7 +182,7 @@ func tokenID(digest string) string {
 }
 
 // texts is a list in a column.
-func texts(l []string) string {
+func texts[T ~string](l []T) string {
 	if len(l) == 0 {
 		return "[]"
 	}

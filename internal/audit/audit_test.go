@@ -160,7 +160,7 @@ func (b *bench) everyColumn(table string, columns ...string) {
 func TestAccess(t *testing.T) {
 	b := newBench(t)
 	at, digest := began.UnixNano(), "sha256:"+strings.Repeat("a", 64)
-	token := palyra.Token{ID: tokenID(digest), Name: "ci", Principal: "user:alice", Scopes: []string{"status.view"}, AddedAt: began, AddedBy: "user:alice", ExpiresAt: began}
+	token := palyra.Token{ID: tokenID(digest), Name: "ci", Principal: "user:alice", Scopes: []palyra.Permission{"status.view"}, AddedAt: began, AddedBy: "user:alice", ExpiresAt: began}
 	device := palyra.Device{
 		ID: "dev-1", Name: "phone", Principal: "user:alice", Role: "viewer", KeyID: "op-2", PublicKey: "BBBB", Certificate: "sha256:1", Serial: "01", ExpiresAt: began,
 		PairedAt: began, PairedBy: "user:alice", Call: "01", Address: "192.0.2.1",

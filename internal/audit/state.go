@@ -41,7 +41,7 @@ type (
 // hearKey takes in a key that signs records. The authority of devices is another,
 // and lies in a file of its own.
 func (a *Audit) hearKey(k *key) {
-	if k.Use == "journal" || k.Use == "attestation" {
+	if k.Use == palyra.KeyJournal || k.Use == palyra.KeyAttestation {
 		a.keys[k.ID] = k
 	}
 }

@@ -37,7 +37,7 @@ import (
 
 const (
 	// Use is what the authority's key is for, in palyra.Key.
-	Use = "ca"
+	Use = palyra.KeyCA
 
 	secretName  = "ca"
 	defaultDays = 30

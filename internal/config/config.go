@@ -85,7 +85,7 @@ type Process struct {
 
 // Egress says how programs reach others.
 type Egress struct {
-	Mode          string
+	Mode          palyra.NetworkMode
 	AllowedHosts  []string
 	PrivateRanges []string
 	HostNetwork   string // on or off

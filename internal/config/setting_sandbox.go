@@ -105,7 +105,7 @@ var sandboxSettings = []setting{
 	},
 	{
 		key: "egress.mode", text: "strict lets programs reach granted hosts only; preflight checks them before the start; none lets them reach every public host", check: oneOf("strict", "preflight", "none"),
-		value: func(c *Config) any { return &c.Egress.Mode },
+		value: func(c *Config) any { return (*string)(&c.Egress.Mode) },
 	},
 	{
 		key: "egress.allowed_hosts", text: "hosts that may be asked for: host, *.suffix, each with or without :port; an empty list lets every host be asked for", check: hostRule,

@@ -102,7 +102,7 @@ func (p deskPart) pairs(a palyra.Approval, v palyra.Vote, who rpc.Caller) error 
 	if a.SubjectType != palyra.SubjectPairing {
 		return nil
 	}
-	const manage = "devices.manage"
+	const manage = palyra.PermitDevicesManage
 	if !p.d.access.Permits(who.Role, manage, who.Signed) || !p.d.access.Permits(who.Cap, manage, who.Signed) {
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s needs the permission %s to pair a device", v.By, manage).
 			WithRemedy("have an owner or admin answer")

@@ -179,7 +179,7 @@ func (d *Daemon) openKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ring.OnRotate(func(use string) {
+	ring.OnRotate(func(use palyra.KeyUse) {
 		if use == keyring.Journal {
 			if err := d.journal.SetSigner(ring.Signer(use)); err != nil {
 				d.Log.Error("the journal did not take its new key", "error", err)
@@ -193,7 +193,7 @@ func (d *Daemon) openKeys(ctx context.Context) error {
 }
 
 // verifiers lists the verifier lines of every key of a use, retired ones too.
-func verifiers(ring *keyring.Ring, use string) []string {
+func verifiers(ring *keyring.Ring, use palyra.KeyUse) []string {
 	var lines []string
 	for _, k := range ring.List() {
 		if k.Use == use {

@@ -120,10 +120,14 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := person.AddToken(ctx, palyra.Token{Name: "decides", Principal: me.Principal, Scopes: []string{"approvals.decide"}}, time.Hour); err == nil {
+	if _, _, err := person.AddToken(ctx, palyra.Token{
+		Name: "decides", Principal: me.Principal, Scopes: []palyra.Permission{"approvals.decide"},
+	}, time.Hour); err == nil {
 		t.Error("a token that decides for a person")
 	}
-	entry, secret, looks := d.tokenFor(client.OperatorDoor, palyra.Token{Name: "looks", Principal: me.Principal, Scopes: []string{"status.view"}}, time.Minute)
+	entry, secret, looks := d.tokenFor(client.OperatorDoor, palyra.Token{
+		Name: "looks", Principal: me.Principal, Scopes: []palyra.Permission{"status.view"},
+	}, time.Minute)
 	made := time.Now()
 	if _, err := looks.Status(ctx); err != nil {
 		t.Error(err)
@@ -175,7 +179,7 @@ func TestATokenOfOneWorkspace(t *testing.T) {
 	if _, _, err := person.AddAgent(ctx, "worker", ""); err != nil {
 		t.Fatal(err)
 	}
-	entry := palyra.Token{Name: "here", Principal: "agent:worker", Scopes: []string{"runs.start", "runs.view"}, Workspaces: []string{d.work}}
+	entry := palyra.Token{Name: "here", Principal: "agent:worker", Scopes: []palyra.Permission{"runs.start", "runs.view"}, Workspaces: []string{d.work}}
 	_, _, agent := d.tokenFor(client.AgentDoor, entry, time.Hour)
 	list := func(in string) (palyra.Reason, palyra.OutcomeKind) {
 		out, err := agent.Call(ctx, client.CallRequest{Tool: "palyra.fs.list", Arguments: json.RawMessage(`{"path":"."}`), Workspace: in, NoWait: true}, nil)

@@ -168,7 +168,7 @@ func TestEveryTableIsHeldAgainstTheJournal(t *testing.T) {
 	_, err1 := person.AddWorkspace(t.Context(), d.work, "w")
 	_, err2 := person.AddUser(t.Context(), palyra.User{Principal: "user:bob", Role: palyra.RoleViewer})
 	_, _, err3 := person.AddAgent(t.Context(), "ci", "")
-	_, _, err4 := person.AddToken(t.Context(), palyra.Token{Name: "ci", Scopes: []string{"status.view"}}, time.Hour)
+	_, _, err4 := person.AddToken(t.Context(), palyra.Token{Name: "ci", Scopes: []palyra.Permission{"status.view"}}, time.Hour)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}

@@ -287,7 +287,7 @@ func peopleStory(ctx context.Context, d *daemon, m *elsewhere) error {
 	if _, err := person.ChangeUser(ctx, palyra.User{Principal: bob, Role: palyra.RoleViewer}); err != nil {
 		return err
 	}
-	entry, _, err := person.AddToken(ctx, palyra.Token{Name: "looker", Principal: bob, Scopes: []string{"status.view"}}, time.Hour)
+	entry, _, err := person.AddToken(ctx, palyra.Token{Name: "looker", Principal: bob, Scopes: []palyra.Permission{"status.view"}}, time.Hour)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func household(ctx context.Context, person *client.Client) error {
 	if err := person.RemoveAgent(ctx, a.Principal); err != nil {
 		return err
 	}
-	for _, use := range []string{"journal", "attestation"} {
+	for _, use := range []palyra.KeyUse{palyra.KeyJournal, palyra.KeyAttestation} {
 		if _, err := person.RotateKey(ctx, use); err != nil {
 			return err
 		}

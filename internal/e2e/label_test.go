@@ -34,7 +34,7 @@ func (d *daemon) sessionLabels(id palyra.SessionID) []string {
 // judgedLabels is what policy was told of a call's session.
 func (d *daemon) judgedLabels(call palyra.CallID) []string {
 	d.t.Helper()
-	why, err := d.client(client.OperatorDoor).Why(d.t.Context(), client.WhyRequest{Call: call})
+	why, err := d.client(client.OperatorDoor).Why(d.t.Context(), client.WhyRequest{ID: palyra.ID(call)})
 	if err != nil {
 		d.t.Fatal(err)
 	}

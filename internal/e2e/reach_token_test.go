@@ -21,7 +21,7 @@ func TestABoundTokenStaysInItsWorkspace(t *testing.T) {
 	b := d.neighbour()
 	ctx, person := t.Context(), d.client(client.OperatorDoor)
 	d.agentCalled("ci")
-	scopes := []string{"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"}
+	scopes := []palyra.Permission{"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"}
 	_, _, all := d.tokenFor(client.AgentDoor, palyra.Token{Name: "all", Principal: "agent:ci", Scopes: scopes}, time.Hour)
 	_, _, other := d.tokenFor(client.AgentDoor, palyra.Token{Name: "other", Principal: "agent:ci", Scopes: scopes}, time.Hour)
 	_, _, bound := d.tokenFor(client.AgentDoor, palyra.Token{Name: "only-a", Principal: "agent:ci", Scopes: scopes, Workspaces: []string{d.work}}, time.Hour)

@@ -98,7 +98,7 @@ func (d *daemon) hasAdvice(ctx context.Context, c *client.Client, call palyra.Ca
 		d.seen = map[refused]bool{}
 	}
 	d.seen[way] = true
-	w, err := c.Why(ctx, client.WhyRequest{Call: call.ID})
+	w, err := c.Why(ctx, client.WhyRequest{ID: palyra.ID(call.ID)})
 	if err != nil {
 		d.unasked(err)
 		return false

@@ -110,7 +110,7 @@ func TestAfterAnAnswerWasTakenBackNoIsNo(t *testing.T) {
 		}
 	}
 	p.were(t, 2)
-	b.flow("other.example", deny)
+	b.flow("other.example", palyra.FlowDenied)
 }
 
 // One that was taken back while the connection was being made.
@@ -129,7 +129,7 @@ func TestAnAnswerThatIsTakenBackMeanwhile(t *testing.T) {
 	if _, code, _ := b.connectTo("other.example:443"); code != 403 {
 		t.Error(code)
 	}
-	b.flow("other.example", deny)
+	b.flow("other.example", palyra.FlowDenied)
 }
 
 func TestATimeboxedAnswer(t *testing.T) {

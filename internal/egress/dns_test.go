@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"palyra"
 )
 
 func TestNamesGetAddressesOfTheirOwn(t *testing.T) {
@@ -53,7 +55,7 @@ func TestOtherQuestions(t *testing.T) {
 		}
 	}
 	b.untouched()
-	if f := b.flow("x.good.example", deny); f.Door != doorDNS || f.Port != 53 {
+	if f := b.flow("x.good.example", palyra.FlowDenied); f.Door != doorDNS || f.Port != 53 {
 		t.Errorf("%+v", f)
 	}
 }

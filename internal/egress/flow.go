@@ -21,11 +21,6 @@ const (
 	doorFetch   = "fetch"
 )
 
-const (
-	allow = "allow"
-	deny  = "deny"
-)
-
 // everyone stands for the hosts that there was no room to list.
 const everyone = "*"
 
@@ -62,7 +57,7 @@ func newLedger(most int) *ledger {
 // start records a connection that was let through and came about. The flow may be
 // one that exists, and its counters are shared then.
 func (l *ledger) start(door string, p permit, address string) *flow {
-	r := palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Address: address, Verdict: allow, Grant: p.grant()}
+	r := palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Address: address, Verdict: palyra.FlowAllowed, Grant: p.grant()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.allowed) < l.most {
@@ -86,13 +81,13 @@ func (l *ledger) start(door string, p permit, address string) *flow {
 
 // fail records a connection that was let through and did not come about.
 func (l *ledger) fail(door string, p permit) {
-	l.note(&l.failed, palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Verdict: allow, Grant: p.grant()})
+	l.note(&l.failed, palyra.EgressFlow{Door: door, Host: p.host.String(), Port: p.port, Verdict: palyra.FlowAllowed, Grant: p.grant()})
 }
 
 // refuse records a connection that was not let through and reports whether it is
 // the first of its kind.
 func (l *ledger) refuse(door, host string, port int) bool {
-	return l.note(&l.denied, palyra.EgressFlow{Door: door, Host: host, Port: port, Verdict: deny})
+	return l.note(&l.denied, palyra.EgressFlow{Door: door, Host: host, Port: port, Verdict: palyra.FlowDenied})
 }
 
 // note lists what has no bytes, each kind once.

@@ -38,7 +38,7 @@ func TestTheLedgerKeepsEveryHost(t *testing.T) {
 	if sums(flows, "a.example") != 100 || sums(flows, "b.example") != 1000 || sums(flows, "") != 1107 {
 		t.Errorf("%+v", flows)
 	}
-	if !slices.Contains(flows, palyra.EgressFlow{Host: "c.example", Port: 443, Out: 7, Verdict: allow, Grant: "G"}) {
+	if !slices.Contains(flows, palyra.EgressFlow{Host: "c.example", Port: 443, Out: 7, Verdict: palyra.FlowAllowed, Grant: "G"}) {
 		t.Errorf("%+v", flows)
 	}
 	if len(flows) != 4+3+4+4 || more != 96+2+96+96+100 {
@@ -59,7 +59,7 @@ func TestTheLedgerKeepsEveryByte(t *testing.T) {
 	if sums(flows, "") != 2000 || sums(flows, "b.example") != 1000 || sums(flows, everyone) != 1000-8 || len(flows) != 4+4+1+1 || more != 997 {
 		t.Errorf("more %d: %+v", more, flows)
 	}
-	if !slices.Contains(flows, palyra.EgressFlow{Host: everyone, Out: 1000 - 8, Verdict: allow}) {
+	if !slices.Contains(flows, palyra.EgressFlow{Host: everyone, Out: 1000 - 8, Verdict: palyra.FlowAllowed}) {
 		t.Errorf("%+v", flows)
 	}
 }
@@ -87,7 +87,7 @@ func TestNothingIsPushedOffTheRecord(t *testing.T) {
 	if got := talk(t, c, fmt.Sprintf("POST / HTTP/1.1\r\nHost: drop.wild.example\r\nContent-Length: %d\r\n\r\n%s", secret, strings.Repeat("x", secret))); !strings.Contains(got, " 200 ") {
 		t.Fatal(got)
 	}
-	if f := b.flow("drop.wild.example", allow); f.Out < secret || f.Address != "127.0.0.1" || f.Door != doorConnect {
+	if f := b.flow("drop.wild.example", palyra.FlowAllowed); f.Out < secret || f.Address != "127.0.0.1" || f.Door != doorConnect {
 		t.Errorf("%+v", f)
 	}
 }

@@ -189,7 +189,7 @@ func (b *bench) end() []palyra.EgressFlow {
 }
 
 // flow returns the first flow for a host with a verdict.
-func (b *bench) flow(host, verdict string) palyra.EgressFlow {
+func (b *bench) flow(host string, verdict palyra.FlowVerdict) palyra.EgressFlow {
 	b.Helper()
 	for _, f := range b.end() {
 		if f.Host == host && f.Verdict == verdict {

@@ -56,10 +56,10 @@ func TestGrantedLoopbackHasADoor(t *testing.T) {
 	if d := s.Doors(); len(d) != 3+2+1 || d[5].Addr != netip.MustParseAddrPort("[::1]:80") {
 		t.Error(d)
 	}
-	if f := b.flow("127.0.0.1", allow); f.Door != doorDirect || f.Address != "127.0.0.1" || f.In == 0 {
+	if f := b.flow("127.0.0.1", palyra.FlowAllowed); f.Door != doorDirect || f.Address != "127.0.0.1" || f.In == 0 {
 		t.Errorf("%+v", f)
 	}
-	if f := b.flow("127.0.0.2", deny); f.Port != 80 {
+	if f := b.flow("127.0.0.2", palyra.FlowDenied); f.Port != 80 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -84,7 +84,7 @@ func TestLocalNamesAreRefusedEarly(t *testing.T) {
 	}
 	p.were(t, 0)
 	b.untouched()
-	b.flow("localhost", deny)
+	b.flow("localhost", palyra.FlowDenied)
 }
 
 // Where the operator lets names lead to loopback, local ones do, and no name
@@ -108,7 +108,7 @@ func TestLocalNamesWhereLoopbackIsOpen(t *testing.T) {
 	if lookups, _ := w.seen(); len(lookups) > 0 {
 		t.Error(lookups)
 	}
-	if f := b.flow("localhost", allow); f.Address != "127.0.0.1" {
+	if f := b.flow("localhost", palyra.FlowAllowed); f.Address != "127.0.0.1" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -152,7 +152,7 @@ func TestTheNoIsPassedOn(t *testing.T) {
 			!strings.Contains(body, string(palyra.ReasonEgressDenied)) {
 			t.Errorf("%s: %d %s", name, code, body)
 		}
-		b.flow("other.example", deny)
+		b.flow("other.example", palyra.FlowDenied)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"palyra"
 )
 
 // client is a Go program that uses the proxy variables.
@@ -46,7 +48,7 @@ func TestPlainHTTPThroughTheProxy(t *testing.T) {
 	if _, dials := w.seen(); len(dials) != 1 || dials[0].String() != "127.0.0.1:80" {
 		t.Errorf("the connection was not kept, or went elsewhere: %v", dials)
 	}
-	if f := b.flow("good.example", allow); f.Door != doorHTTP || f.Address != "127.0.0.1" || f.In < 3*20 || f.Out < 3*20 {
+	if f := b.flow("good.example", palyra.FlowAllowed); f.Door != doorHTTP || f.Address != "127.0.0.1" || f.In < 3*20 || f.Out < 3*20 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -73,7 +75,7 @@ func TestARefusalSaysWhy(t *testing.T) {
 		t.Error("another port was let through")
 	}
 	b.untouched()
-	if f := b.flow("evil.example", deny); f.Address != "" || f.In+f.Out != 0 {
+	if f := b.flow("evil.example", palyra.FlowDenied); f.Address != "" || f.In+f.Out != 0 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -133,7 +135,7 @@ func TestEveryRequestIsDecided(t *testing.T) {
 	if _, dials := w.seen(); len(dials) != 2 {
 		t.Errorf("two hosts by %d connections", len(dials))
 	}
-	b.flow("other.example", allow)
+	b.flow("other.example", palyra.FlowAllowed)
 }
 
 // Requests that two readers could understand differently, and what names a host

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"palyra"
 )
 
 const roomEnv = "PALYRA_EGRESS_ROOM"
@@ -82,7 +84,7 @@ func TestInARoom(t *testing.T) {
 	for _, door := range []string{doorDirect, doorConnect, doorHTTP, doorSOCKS} {
 		found := false
 		for _, f := range flows {
-			found = found || f.Door == door && f.Verdict == allow && f.In > 0 && f.Out > 0
+			found = found || f.Door == door && f.Verdict == palyra.FlowAllowed && f.In > 0 && f.Out > 0
 		}
 		if !found {
 			t.Errorf("nothing went through %s", door)

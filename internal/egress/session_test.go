@@ -270,7 +270,7 @@ func TestQuestions(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("%d questions", n)
 	}
-	b.flow("other.example", allow)
+	b.flow("other.example", palyra.FlowAllowed)
 }
 
 func TestAnAnswerIsKept(t *testing.T) {
@@ -311,7 +311,7 @@ func TestCloseEndsAQuestion(t *testing.T) {
 	c := b.proxyConn()
 	fmt.Fprintf(c, "CONNECT other.example:443 HTTP/1.1\r\nHost: x\r\n%s\r\n", b.authorization())
 	<-waits
-	b.flow("other.example", deny)
+	b.flow("other.example", palyra.FlowDenied)
 }
 
 func TestCloseEndsEverything(t *testing.T) {
@@ -383,7 +383,7 @@ func TestDialContext(t *testing.T) {
 	if _, err := b.DialContext(ctx, "tcp", "good.example:443"); err == nil {
 		t.Error("a cancelled dial")
 	}
-	if f := b.flow("good.example", allow); f.Door != doorFetch || f.In == 0 || f.Out == 0 {
+	if f := b.flow("good.example", palyra.FlowAllowed); f.Door != doorFetch || f.In == 0 || f.Out == 0 {
 		t.Errorf("%+v", f)
 	}
 }

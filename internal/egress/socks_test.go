@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"palyra"
 )
 
 // socksTo asks for a target and returns the answer's code.
@@ -76,7 +78,7 @@ func TestSOCKSRefusals(t *testing.T) {
 	if _, dials := w.seen(); len(dials) > 0 {
 		t.Errorf("dialled %v", dials)
 	}
-	b.flow("private.example", deny)
+	b.flow("private.example", palyra.FlowDenied)
 }
 
 func TestSOCKSWantsTheToken(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"palyra"
 )
 
 // ways are the doors that lead to a connection with a server.
@@ -54,7 +56,7 @@ func TestTLSThroughEveryDoor(t *testing.T) {
 			if err != nil || !strings.Contains(string(all), "host=good.example path=/x") {
 				t.Fatal(string(all), err)
 			}
-			if f := b.flow("good.example", allow); f.Door != name || f.Address != "127.0.0.1" || f.In < 500 || f.Out < 200 {
+			if f := b.flow("good.example", palyra.FlowAllowed); f.Door != name || f.Address != "127.0.0.1" || f.In < 500 || f.Out < 200 {
 				t.Errorf("%+v", f)
 			}
 		})
@@ -75,7 +77,7 @@ func TestAnotherNameInTLS(t *testing.T) {
 			if err := c.Handshake(); err == nil || !strings.Contains(err.Error(), "access denied") {
 				t.Errorf("%q: %v", tc.sni, err)
 			}
-			b.flow(tc.seen, deny)
+			b.flow(tc.seen, palyra.FlowDenied)
 			if n := reached(); n != 0 {
 				t.Errorf("%q: %d bytes went out", tc.sni, n)
 			}
@@ -166,7 +168,7 @@ func TestASecondClientHello(t *testing.T) {
 		if err == nil || len(names) > 0 {
 			t.Error("the second name was not looked at")
 		}
-		b.flow("evil.example", deny)
+		b.flow("evil.example", palyra.FlowDenied)
 	}
 }
 
@@ -209,8 +211,8 @@ func TestAnotherHostInHTTP(t *testing.T) {
 					t.Errorf("%d %s: %q", port, want, got)
 				}
 			}
-			b.flow("evil.example", deny)
-			b.flow("good.example", allow)
+			b.flow("evil.example", palyra.FlowDenied)
+			b.flow("good.example", palyra.FlowAllowed)
 		}
 	})
 }
@@ -313,7 +315,7 @@ func TestOtherProtocols(t *testing.T) {
 			if err != nil || string(rest) != tc.say {
 				t.Errorf("%s: %q %v", name, rest, err)
 			}
-			if f := b.flow("good.example", allow); f.In != int64(len(tc.greeting+tc.say)) || f.Out != int64(len(tc.say)) {
+			if f := b.flow("good.example", palyra.FlowAllowed); f.In != int64(len(tc.greeting+tc.say)) || f.Out != int64(len(tc.say)) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
@@ -356,9 +358,9 @@ func TestARefusedDirectConnectionIsReset(t *testing.T) {
 		}
 	}
 	b.untouched()
-	b.flow("evil.example", deny)
-	b.flow("good.example", deny)
-	b.flow("127.0.0.1", deny)
+	b.flow("evil.example", palyra.FlowDenied)
+	b.flow("good.example", palyra.FlowDenied)
+	b.flow("127.0.0.1", palyra.FlowDenied)
 }
 
 func TestWebSocket(t *testing.T) {

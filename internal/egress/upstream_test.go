@@ -89,7 +89,7 @@ func TestUpstream(t *testing.T) {
 			}
 			_ = c.Close()
 		}
-		if f := b.flow("inner.example", allow); f.Address != "127.0.0.1" {
+		if f := b.flow("inner.example", palyra.FlowAllowed); f.Address != "127.0.0.1" {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -54,7 +54,7 @@ func TestARequestInPieces(t *testing.T) {
 		if bytes.Contains(s.got, []byte("HTTP/")) || bytes.Contains(s.got, []byte("evil")) || !errors.Is(s.err, syscall.ECONNRESET) {
 			t.Errorf("%q: the server got %q, %v", say, s.got, s.err)
 		}
-		b.flow("good.example", deny)
+		b.flow("good.example", palyra.FlowDenied)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestNamesBelowASuffixAreCounted(t *testing.T) {
 	if e := palyra.AsError(err); e.Reason != palyra.ReasonEgressDenied || !strings.Contains(e.Text, "*.good.example:443") || !strings.Contains(e.Remedy, "egress.wildcard_names") {
 		t.Errorf("%+v", e)
 	}
-	b.flow("one.more.good.example", deny)
+	b.flow("one.more.good.example", palyra.FlowDenied)
 	// What is named itself is not counted, another suffix is by itself, and a name
 	// that was let through before stays so.
 	for _, name := range []string{"own.good.example", "a.other.example", strings.Repeat("x", 56) + "000.good.example"} {

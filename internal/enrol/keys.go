@@ -18,7 +18,7 @@ type Keys struct {
 }
 
 // UseCA is the use of the authority's keys.
-const UseCA = "ca"
+const UseCA = palyra.KeyCA
 
 // List implements the door's Ring.
 func (p Keys) List() []palyra.Key {
@@ -30,7 +30,7 @@ func (p Keys) List() []palyra.Key {
 }
 
 // Rotate implements the door's Ring.
-func (p Keys) Rotate(ctx context.Context, use string, by palyra.Principal) (palyra.Key, error) {
+func (p Keys) Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principal) (palyra.Key, error) {
 	if use != UseCA {
 		return p.Ring.Rotate(ctx, use, by)
 	}

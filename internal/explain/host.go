@@ -71,7 +71,7 @@ func refusedHosts(flows []palyra.EgressFlow) []string {
 	var out []string
 	for _, f := range flows {
 		at := net.JoinHostPort(f.Host, strconv.Itoa(f.Port))
-		if f.Verdict != "allow" && f.Port != 0 && !slices.Contains(out, at) {
+		if f.Verdict != palyra.FlowAllowed && f.Port != 0 && !slices.Contains(out, at) {
 			out = append(out, at)
 		}
 	}

@@ -25,11 +25,12 @@ const (
 // <use>.key.next while a rotation is on its way. In a credential directory,
 // which nobody writes, the operator puts both.
 type place struct {
-	dir, use   string
+	dir        string
+	use        palyra.KeyUse
 	credential bool
 }
 
-func (p place) file() string   { return filepath.Join(p.dir, p.use+".key") }
+func (p place) file() string   { return filepath.Join(p.dir, string(p.use)+".key") }
 func (p place) staged() string { return p.file() + ".next" }
 
 func (p place) present() bool {
@@ -91,7 +92,7 @@ func (p place) drop() error {
 	if p.credential {
 		return nil
 	}
-	left, err := filepath.Glob(filepath.Join(p.dir, "."+p.use+".key*.tmp"))
+	left, err := filepath.Glob(filepath.Join(p.dir, "."+string(p.use)+".key*.tmp"))
 	if err != nil {
 		return fmt.Errorf("keyring: remove unused key: %w", err)
 	}

@@ -60,7 +60,7 @@ func retire(tx *store.Tx, id string, at time.Time) error {
 	return nil
 }
 
-func current(keys []TrustKey, use string) *TrustKey {
+func current(keys []TrustKey, use palyra.KeyUse) *TrustKey {
 	for i := range keys {
 		if keys[i].Use == use && keys[i].RetiredAt.IsZero() {
 			return &keys[i]

@@ -39,12 +39,12 @@ import (
 
 // The uses of keys.
 const (
-	Journal     = "journal"
-	Attestation = "attestation"
+	Journal     = palyra.KeyJournal
+	Attestation = palyra.KeyAttestation
 )
 
 // Uses lists every use once.
-func Uses() []string { return []string{Journal, Attestation} }
+func Uses() []palyra.KeyUse { return []palyra.KeyUse{Journal, Attestation} }
 
 // Config says where the keys are.
 type Config struct {
@@ -62,10 +62,10 @@ type Ring struct {
 	point func(string)  // names a moment for fault tests
 
 	mu        sync.Mutex // guards the fields below; a leaf lock
-	signers   map[string]*Signer
+	signers   map[palyra.KeyUse]*Signer
 	history   []TrustKey
 	journal   store.Recorder
-	listeners []func(use string)
+	listeners []func(use palyra.KeyUse)
 }
 
 // Open reads the keys, makes those that never existed, and finishes a rotation
@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Ring, error) {
 	if err := durable.PrivateDir(cfg.Dir); err != nil {
 		return nil, explain(err)
 	}
-	r := &Ring{cfg: cfg, turn: make(chan struct{}, 1), point: fault.Point, signers: map[string]*Signer{}}
+	r := &Ring{cfg: cfg, turn: make(chan struct{}, 1), point: fault.Point, signers: map[palyra.KeyUse]*Signer{}}
 	for _, use := range Uses() {
 		if err := r.load(ctx, use); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Ring, error) {
 }
 
 // load brings the ring in line with table and files for one use.
-func (r *Ring) load(ctx context.Context, use string) error {
+func (r *Ring) load(ctx context.Context, use palyra.KeyUse) error {
 	rows, err := readHistory(ctx, r.cfg.DB)
 	if err != nil {
 		return err
@@ -119,12 +119,12 @@ func (r *Ring) load(ctx context.Context, use string) error {
 //	table names the file's key        the normal case; a staged key is dropped: its rotation did not happen
 //	table names the staged key        the rotation happened, the file move did not: move it now
 //	anything else                     refused: the chain would break
-func (r *Ring) settle(use string, onRecord *TrustKey) (*Signer, error) {
+func (r *Ring) settle(use palyra.KeyUse, onRecord *TrustKey) (*Signer, error) {
 	pl, err := r.place(use)
 	if err != nil {
 		return nil, err
 	}
-	name := r.cfg.Name + "/" + use
+	name := r.cfg.Name + "/" + string(use)
 	if onRecord != nil {
 		name = verifierName(onRecord.Verifier)
 	}
@@ -156,7 +156,7 @@ func (r *Ring) settle(use string, onRecord *TrustKey) (*Signer, error) {
 }
 
 // place chooses where the key of a use lives.
-func (r *Ring) place(use string) (place, error) {
+func (r *Ring) place(use palyra.KeyUse) (place, error) {
 	if r.cfg.Credentials != "" {
 		pl := place{dir: r.cfg.Credentials, use: use, credential: true}
 		if pl.present() {
@@ -168,7 +168,7 @@ func (r *Ring) place(use string) (place, error) {
 
 // Signer returns the key in force for a use; nil for an unknown use. It stays
 // the same key after a rotation: fetch it anew for each piece of work.
-func (r *Ring) Signer(use string) *Signer {
+func (r *Ring) Signer(use palyra.KeyUse) *Signer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.signers[use]
@@ -186,7 +186,7 @@ func (r *Ring) List() []palyra.Key {
 }
 
 // Path returns the file the key of a use is read from.
-func (r *Ring) Path(use string) string {
+func (r *Ring) Path(use palyra.KeyUse) string {
 	pl, _ := r.place(use)
 	return pl.file()
 }

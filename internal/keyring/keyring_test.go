@@ -81,7 +81,7 @@ func (f *fixture) open() *Ring {
 	return r
 }
 
-func (f *fixture) rotate(r *Ring, use string) palyra.Key {
+func (f *fixture) rotate(r *Ring, use palyra.KeyUse) palyra.Key {
 	f.Helper()
 	k, err := r.Rotate(f.Context(), use, "user:ada")
 	if err != nil {

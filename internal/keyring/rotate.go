@@ -63,7 +63,7 @@ func (r *Ring) announce(ctx context.Context, journal store.Recorder, keys []Trus
 
 // OnRotate registers f to be called as soon as a rotation is durable, with the
 // key's use; Signer returns the new key by then. f must not rotate.
-func (r *Ring) OnRotate(f func(use string)) {
+func (r *Ring) OnRotate(f func(use palyra.KeyUse)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.listeners = append(r.listeners, f)
@@ -77,9 +77,9 @@ func (r *Ring) OnRotate(f func(use string)) {
 //	the staged file replaces the old one      crash: nothing is left to do
 //
 // It returns the new key.
-func (r *Ring) Rotate(ctx context.Context, use string, by palyra.Principal) (palyra.Key, error) {
+func (r *Ring) Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principal) (palyra.Key, error) {
 	if !slices.Contains(Uses(), use) {
-		return palyra.Key{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "no key has the use %q", palyra.Clip(use, 40)).
+		return palyra.Key{}, palyra.Errorf(palyra.Invalid, palyra.ReasonMalformedInput, "no key has the use %q", palyra.Clip(string(use), 40)).
 			WithRemedy("the uses are %q", Uses())
 	}
 	if err := r.take(ctx); err != nil {
@@ -176,7 +176,7 @@ func (r *Ring) swap(old string, next *Signer, entry TrustKey, now time.Time) {
 	r.signers[next.use] = next
 }
 
-func (r *Ring) notifyUse(use string) {
+func (r *Ring) notifyUse(use palyra.KeyUse) {
 	r.mu.Lock()
 	listeners := slices.Clone(r.listeners)
 	r.mu.Unlock()
@@ -205,7 +205,7 @@ func (r *Ring) release() { <-r.turn }
 // rotationMessage is what the old key signs: that it hands over to this key.
 func rotationMessage(old string, key palyra.Key) ([]byte, error) {
 	b, err := canon.Marshal(map[string]string{
-		"use": key.Use, "old_key_id": old, "key_id": key.ID, "public_key": key.PublicKey, "verifier": key.Verifier,
+		"use": string(key.Use), "old_key_id": old, "key_id": key.ID, "public_key": key.PublicKey, "verifier": key.Verifier,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("keyring: rotate: %w", err)

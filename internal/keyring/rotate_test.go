@@ -21,7 +21,7 @@ func TestRotate(t *testing.T) {
 	r := f.open()
 	old, other := r.Signer(Attestation), r.Signer(Journal)
 	var told []string
-	r.OnRotate(func(use string) { told = append(told, use+" "+r.Signer(use).KeyID()) })
+	r.OnRotate(func(use palyra.KeyUse) { told = append(told, string(use)+" "+r.Signer(use).KeyID()) })
 	f.now = f.now.Add(time.Hour)
 	k := f.rotate(r, Attestation)
 

@@ -27,13 +27,14 @@ func KeyID(pub ed25519.PublicKey) string {
 
 // Signer is one key. It has the methods of a signed-note signer.
 type Signer struct {
-	use, name string
-	pub       ed25519.PublicKey
-	private   palyra.Secret
+	use     palyra.KeyUse
+	name    string
+	pub     ed25519.PublicKey
+	private palyra.Secret
 }
 
 // newSigner takes over key; nil stays nil, for the error path of the caller.
-func newSigner(use, name string, key ed25519.PrivateKey) *Signer {
+func newSigner(use palyra.KeyUse, name string, key ed25519.PrivateKey) *Signer {
 	if key == nil {
 		return nil
 	}
@@ -44,7 +45,7 @@ func newSigner(use, name string, key ed25519.PrivateKey) *Signer {
 func (s *Signer) KeyID() string { return KeyID(s.pub) }
 
 // Use returns what the key is for.
-func (s *Signer) Use() string { return s.use }
+func (s *Signer) Use() palyra.KeyUse { return s.use }
 
 // Public returns the public half.
 func (s *Signer) Public() ed25519.PublicKey { return append(ed25519.PublicKey(nil), s.pub...) }

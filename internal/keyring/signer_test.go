@@ -34,7 +34,7 @@ func TestNamesOfAForeignKey(t *testing.T) {
 		"id":       {s.KeyID(), "e744c0791320c328"},
 		"name":     {s.Name(), "palyra/test/journal"},
 		"verifier": {s.Verifier(), "palyra/test/journal+2728916a+ARm/RAlphM3+hUG6wWfcO5bIUIaqMLa2ywxcOK1wMWbh"},
-		"use":      {s.Use(), Journal},
+		"use":      {string(s.Use()), string(Journal)},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", name, c.got, c.want)
@@ -141,7 +141,7 @@ func TestListenersHearOfARotationWhoseFileStaysBehind(t *testing.T) {
 	f := newFixture(t)
 	r := f.open()
 	old, told := r.Signer(Journal).KeyID(), ""
-	r.OnRotate(func(use string) { told = r.Signer(use).KeyID() })
+	r.OnRotate(func(use palyra.KeyUse) { told = r.Signer(use).KeyID() })
 	r.point = func(p string) {
 		if p == "key.moved/lost" {
 			must(t, os.Remove(filepath.Join(f.dir, "journal.key.next")))

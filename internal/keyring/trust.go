@@ -33,7 +33,7 @@ type Trust struct {
 }
 
 // Of returns the keys of one use.
-func (t Trust) Of(use string) []palyra.Key {
+func (t Trust) Of(use palyra.KeyUse) []palyra.Key {
 	var keys []palyra.Key
 	for _, k := range t.Keys {
 		if k.Use == use {
@@ -74,7 +74,7 @@ func ParseTrust(raw []byte) (Trust, error) {
 	if t.Version != trustVersion {
 		return Trust{}, badTrust("its version is %d, not %d", t.Version, trustVersion)
 	}
-	last := map[string]TrustKey{}
+	last := map[palyra.KeyUse]TrustKey{}
 	for _, k := range t.Keys {
 		if err := checkLink(last[k.Use], k); err != nil {
 			return Trust{}, err

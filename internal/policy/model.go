@@ -186,7 +186,7 @@ func pairsOf(r palyra.Request, caps []string, tool cedar.EntityUID) []pair {
 		}
 	}
 	for _, name := range distinct(r.Plan.Bindings) {
-		pairs = append(pairs, pair{actionUID("vault.use"), cedar.NewEntityUID("Secret", cedar.String(name))})
+		pairs = append(pairs, pair{actionUID(string(palyra.PermitVaultUse)), cedar.NewEntityUID("Secret", cedar.String(name))})
 	}
 	return pairs
 }

@@ -13,13 +13,13 @@ import (
 // AgentSocket is of a run that is an agent itself, and what its own door gives to whoever
 // comes in by it.
 type AgentSocket struct {
-	Call   palyra.CallID    // the run's
-	Agent  palyra.Agent     // whoever comes in is this one
-	UID    int64            // and must be this user
-	Line   []palyra.CallID  // the running calls that are around it, outermost first; the last is Call
-	Origin palyra.Principal // who proposed the outermost
-	Within []string         // the only workspaces it reaches; empty: all
-	Scopes []string         // the permissions of what the call was proposed with; nil: those of an agent
+	Call   palyra.CallID       // the run's
+	Agent  palyra.Agent        // whoever comes in is this one
+	UID    int64               // and must be this user
+	Line   []palyra.CallID     // the running calls that are around it, outermost first; the last is Call
+	Origin palyra.Principal    // who proposed the outermost
+	Within []string            // the only workspaces it reaches; empty: all
+	Scopes []palyra.Permission // the permissions of what the call was proposed with; nil: those of an agent
 }
 
 // ServeAgent opens one more agent door: on a socket that exists only inside one

@@ -18,7 +18,7 @@ import (
 )
 
 // decide is the permission that no agent may ever try for quietly.
-const decide = "approvals.decide"
+const decide = palyra.PermitApprovalsDecide
 
 // request is what is known of a request so far. The gate fills it from the
 // headers; admit completes it when the message is there.
@@ -175,7 +175,7 @@ func (a *auth) lacks(r *request) error {
 }
 
 // leastRole is the role of people that holds a permission and little else.
-func (a *auth) leastRole(permission string) palyra.Role {
+func (a *auth) leastRole(permission palyra.Permission) palyra.Role {
 	for _, role := range palyra.PeopleRoles() {
 		if a.Roles.Permits(role, permission, true) {
 			return role
@@ -211,7 +211,7 @@ func (a *auth) signer(ctx context.Context, r *request, sig palyra.Signature) err
 
 // bounded are the permissions of a person who is bound to workspaces: what they
 // show is either about nobody's work or only about those workspaces.
-var bounded = []string{"status.view", "tools.list", "policy.read", "approvals.view", decide}
+var bounded = []palyra.Permission{palyra.PermitStatusView, palyra.PermitToolsList, palyra.PermitPolicyRead, palyra.PermitApprovalsView, decide}
 
 // scoped refuses what a token was not made for, and what reaches beyond the
 // workspaces that a person is bound to.

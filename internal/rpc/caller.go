@@ -22,22 +22,22 @@ const (
 // nothing.
 type Caller struct {
 	Principal    palyra.Principal
-	Owner        palyra.Principal // whose agent it is
-	Role         palyra.Role      // of the credential
-	Cap          palyra.Role      // of the person; a permission must be held by both
-	Scopes       []string         // permissions of a token; nil: those of the role
-	Within       []string         // the only workspaces it reaches; empty: all
-	Credential   string           // how it is known: By…
-	CredentialID string           // "device:dev-…", "token:tok-…", "agent:…", "key:op-…", "console:…"
-	PeerUID      int64            // -1: another machine, or a browser
-	Room         palyra.CallID    // the running call that the caller is in, when it came by that call's own door
-	Line         []palyra.CallID  // the running calls around it, outermost first; the last is Room
-	Origin       palyra.Principal // who proposed the outermost
-	Device       palyra.Device    // the paired device it comes from
-	Starts       bool             // it could propose calls, with its signature where it is a person's
-	Signed       bool             // a person signed exactly this request
-	Operator     palyra.Operator  // the key that signed
-	Evidence     palyra.Signature // the signature, to be kept
+	Owner        palyra.Principal    // whose agent it is
+	Role         palyra.Role         // of the credential
+	Cap          palyra.Role         // of the person; a permission must be held by both
+	Scopes       []palyra.Permission // permissions of a token; nil: those of the role
+	Within       []string            // the only workspaces it reaches; empty: all
+	Credential   string              // how it is known: By…
+	CredentialID string              // "device:dev-…", "token:tok-…", "agent:…", "key:op-…", "console:…"
+	PeerUID      int64               // -1: another machine, or a browser
+	Room         palyra.CallID       // the running call that the caller is in, when it came by that call's own door
+	Line         []palyra.CallID     // the running calls around it, outermost first; the last is Room
+	Origin       palyra.Principal    // who proposed the outermost
+	Device       palyra.Device       // the paired device it comes from
+	Starts       bool                // it could propose calls, with its signature where it is a person's
+	Signed       bool                // a person signed exactly this request
+	Operator     palyra.Operator     // the key that signed
+	Evidence     palyra.Signature    // the signature, to be kept
 }
 
 // IsAgent reports whether the caller is an agent.

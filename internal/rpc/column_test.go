@@ -119,13 +119,16 @@ func (c *crowded) signers() {
 }
 
 var (
-	allAgents = []string{"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"}
-	allViews  = []string{"status.view", "approvals.view", "runs.view", "tools.list", "grants.view", "policy.read", "journal.read", "vault.list"}
+	allAgents = []palyra.Permission{"status.view", "tools.list", "runs.start", "runs.view", "runs.cancel"}
+	allViews  = []palyra.Permission{
+		"status.view", "approvals.view", "runs.view", "tools.list",
+		"grants.view", "policy.read", "journal.read", "vault.list",
+	}
 )
 
 func (c *crowded) tokens() {
 	heads := map[string]http.Header{"agent's own token": bearer(c.token), "removed agent's token": bearer(c.removed), "unknown token": bearer("plyr_nonsense"), "node": bearer("plyr_node")}
-	make := func(name string, who palyra.Principal, ago time.Duration, scopes ...string) string {
+	make := func(name string, who palyra.Principal, ago time.Duration, scopes ...palyra.Permission) string {
 		id, token := c.apiToken(who, ago, time.Hour, scopes...)
 		heads[name] = bearer(token)
 		return id

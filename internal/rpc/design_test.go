@@ -44,7 +44,7 @@ func person(m method, role string, signed bool) palyra.Reason {
 		return palyra.ReasonPermission
 	case m.access.GetSigned() && !signed:
 		return palyra.ReasonSignatureRequired
-	case !may(role, p) || !signed && !slices.Contains(allViews, p):
+	case !may(role, p) || !signed && !slices.Contains(allViews, palyra.Permission(p)):
 		return palyra.ReasonPermission
 	}
 	return let

@@ -13,7 +13,7 @@ import (
 const DoorHeader = "Palyra-Door"
 
 // start is the permission to propose calls.
-const start = "runs.start"
+const start = palyra.PermitRunsStart
 
 // identify takes the principal from the credential. A token decides, at every
 // door: a bad one never falls back to something else.

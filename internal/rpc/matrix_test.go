@@ -23,7 +23,7 @@ func TestEveryMethodSaysWhoMayCallIt(t *testing.T) {
 		case m.access == nil:
 			t.Errorf("%s has no access option", m.FullName())
 			continue
-		case !slices.Contains(access.Permissions(), m.access.GetPermission()):
+		case !slices.Contains(access.Permissions(), palyra.Permission(m.access.GetPermission())):
 			t.Errorf("%s asks for %q, which no role holds", m.FullName(), m.access.GetPermission())
 		case len(m.access.GetDoors()) == 0 || slices.Contains(m.access.GetDoors(), v1.DoorKind_DOOR_KIND_UNSPECIFIED):
 			t.Errorf("%s is open to %v", m.FullName(), m.access.GetDoors())
@@ -34,7 +34,7 @@ func TestEveryMethodSaysWhoMayCallIt(t *testing.T) {
 		}
 		// What is not merely looking must be signed by people.
 		var r *access.Registry
-		looks := r.Permits(palyra.RoleOwner, m.access.GetPermission(), false)
+		looks := r.Permits(palyra.RoleOwner, palyra.Permission(m.access.GetPermission()), false)
 		if people(m) && !looks && !m.access.GetSigned() {
 			t.Errorf("%s changes something and is not signed", m.FullName())
 		}

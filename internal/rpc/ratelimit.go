@@ -13,7 +13,7 @@ import (
 // kinds are the buckets that a request is taken out of.
 func (r *request) kinds() []string {
 	switch r.access.Permission {
-	case "runs.start":
+	case palyra.PermitRunsStart:
 		return []string{limitRequests, limitPropose}
 	case decide:
 		return []string{limitRequests, limitDecide}

@@ -105,7 +105,7 @@ type People interface {
 type Roles interface {
 	// Permits reports whether a role holds a permission, with or without a
 	// signature.
-	Permits(role palyra.Role, permission string, signed bool) bool
+	Permits(role palyra.Role, permission palyra.Permission, signed bool) bool
 }
 
 // AlertRecorder records what should not happen.

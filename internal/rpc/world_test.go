@@ -187,7 +187,7 @@ func cookieHead(values ...string) http.Header {
 }
 
 // token makes an API token; ago is how long ago that was.
-func (w *world) apiToken(who palyra.Principal, ago, ttl time.Duration, scopes ...string) (id, token string) {
+func (w *world) apiToken(who palyra.Principal, ago, ttl time.Duration, scopes ...palyra.Permission) (id, token string) {
 	w.t.Helper()
 	r, err := access.New(access.Config{DB: w.registry.DB, Journal: w.journal, StateID: rpctest.StateID, Now: func() time.Time { return time.Now().Add(-ago) }})
 	w.must(err)

@@ -36,7 +36,7 @@ type egressGuard struct {
 }
 
 // Mode implements sandbox.Guard.
-func (g egressGuard) Mode() palyra.NetworkMode { return palyra.NetworkMode(g.Egress.Mode) }
+func (g egressGuard) Mode() palyra.NetworkMode { return g.Egress.Mode }
 
 // Mechanisms implements sandbox.Guard. What the configuration opens is named, so
 // that policy and attestations see it.

@@ -15,7 +15,7 @@ import (
 // Facts are what the sandbox stands on. When one changes, what was found before
 // is not known to hold any more.
 func (t *Tiers) Facts() map[string]string {
-	all := map[string]string{"egress_mode": t.Settings.Egress.Mode, "cgroup": t.Settings.Process.Cgroup, "cell": t.CellDigest}
+	all := map[string]string{"egress_mode": string(t.Settings.Egress.Mode), "cgroup": t.Settings.Process.Cgroup, "cell": t.CellDigest}
 	all["uid"] = strconv.Itoa(os.Geteuid())
 	for _, b := range t.backends {
 		if e, err := b.Probe(context.Background(), palyra.Limits{}); err == nil { // what really holds, not what is set

@@ -92,7 +92,7 @@ func NewRun() *SampleRun {
 		GrantID: r.Outcome.GrantID, LeaseID: "01JCLEASE00000000000000000", Tier: palyra.TierC, Executor: "sandbox_tier_c_linux_bubblewrap",
 		Enforcement: palyra.Enforcement{Mode: "strict", Mechanisms: []string{"bwrap", "seccomp"}, Limits: map[string]palyra.Hold{"wall": "context", "memory": "rlimit"}},
 		Limits:      palyra.Limits{WallMS: 120000}, Outcome: palyra.OutcomeFinished, ExitCode: 3, Usage: palyra.Usage{WallMS: 12, BytesOut: 40},
-		OutputDigest: palyra.SumBytes(r.Outcome.Output), Egress: []palyra.EgressFlow{{Door: "connect", Host: "example.org", Port: 443, Address: "192.0.2.7", In: 1, Out: 2, Verdict: "allow"}}, Quarantined: []palyra.PathText{},
+		OutputDigest: palyra.SumBytes(r.Outcome.Output), Egress: []palyra.EgressFlow{{Door: "connect", Host: "example.org", Port: 443, Address: "192.0.2.7", In: 1, Out: 2, Verdict: palyra.FlowAllowed}}, Quarantined: []palyra.PathText{},
 		StartedAt: palyra.Time(at), FinishedAt: palyra.Time(at.Add(time.Second)), Granted: palyra.Position{Seq: 41, Leaf: palyra.SumBytes([]byte("leaf"))},
 		Decision: &palyra.Decision{
 			Approval: r.Outcome.ApprovalID, Answer: palyra.AnswerAllow, Scope: palyra.ScopeOnce, Lease: "01JCLEASE00000000000000000",

@@ -168,7 +168,7 @@ func rolesCommand(inv *invocation.Invocation) *cobra.Command {
 			}
 			return inv.Emit(map[string][]client.RoleInfo{"roles": screen.Some(list)}, func(w io.Writer) {
 				for _, r := range list {
-					fmt.Fprintf(w, "%s\n  %s\n", show.Line(string(r.Role)), show.Line(strings.Join(r.Permissions, " ")))
+					fmt.Fprintf(w, "%s\n  %s\n", show.Line(string(r.Role)), show.Line(spaced(r.Permissions)))
 				}
 			})
 		}),
@@ -203,7 +203,7 @@ func whoamiCommand(inv *invocation.Invocation) *cobra.Command {
 					screen.Pair{"Owner", string(me.Owner)}, screen.Pair{"Role", string(me.Role)},
 					screen.Pair{"Known by", strings.TrimSpace(me.Credential + " " + me.CredentialID)},
 					screen.Pair{"Workspaces", everywhere(me.Workspaces)},
-					screen.Pair{"Permissions", strings.Join(me.Permissions, " ")})
+					screen.Pair{"Permissions", spaced(me.Permissions)})
 			})
 		},
 	}
@@ -245,4 +245,9 @@ func CompleteUsers(inv *invocation.Invocation) cobra.CompletionFunc {
 			return invocation.WordsOf(list, err, func(u palyra.User) string { return string(u.Principal) })
 		})
 	}
+}
+
+// spaced is a list of permissions on one line.
+func spaced(list []palyra.Permission) string {
+	return strings.ReplaceAll(screen.Joined(list), ", ", " ")
 }

@@ -29,7 +29,7 @@ func tokenListCommand(inv *invocation.Invocation) *cobra.Command {
 		Name: "tokens", Find: (*client.Client).Tokens,
 		Head: []string{"ID", "NAME", "PRINCIPAL", "SCOPES", "WORKSPACES", "USED", "STATE"},
 		Row: func(t palyra.Token) []string {
-			return []string{t.ID, t.Name, string(t.Principal), strings.Join(t.Scopes, " "), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), tokenEnd(inv, t)}
+			return []string{t.ID, t.Name, string(t.Principal), spaced(t.Scopes), everywhere(t.Workspaces), screen.Stamp(t.UsedAt), tokenEnd(inv, t)}
 		},
 	}.Command(inv)
 }
@@ -47,6 +47,7 @@ func tokenEnd(inv *invocation.Invocation, t palyra.Token) string {
 
 func tokenAddCommand(inv *invocation.Invocation) *cobra.Command {
 	var t palyra.Token
+	var scopes []string
 	var principal, out string
 	ttl := screen.SpanFlag(30 * 24 * time.Hour)
 	cmd := &cobra.Command{
@@ -64,6 +65,9 @@ func tokenAddCommand(inv *invocation.Invocation) *cobra.Command {
 			"  palyra access token add ci --for agent:ci --scope runs.start --scope runs.view --workspace /srv/site --ttl 7d --out ci.token",
 		RunE: inv.AsOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			t.Name, t.Principal = args[0], palyra.Principal(principal)
+			for _, s := range scopes {
+				t.Scopes = append(t.Scopes, palyra.Permission(s))
+			}
 			var err error
 			if t.Workspaces, err = inv.Directories(t.Workspaces); err != nil {
 				return err
@@ -83,7 +87,7 @@ func tokenAddCommand(inv *invocation.Invocation) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&principal, "for", "", "the user or agent that it speaks for (default: you)")
-	cmd.Flags().StringArrayVar(&t.Scopes, "scope", nil, "a permission it has; may be given more than once ('palyra access roles' lists them)")
+	cmd.Flags().StringArrayVar(&scopes, "scope", nil, "a permission it has; may be given more than once ('palyra access roles' lists them)")
 	cmd.Flags().StringArrayVar(&t.Workspaces, "workspace", nil, "a registered workspace that it is bound to; may be given more than once")
 	cmd.Flags().Var(&ttl, "ttl", "how long it holds: 12h, 30d; at most a year")
 	cmd.Flags().StringVar(&out, "out", "", "write the token to this new file, readable by you alone")

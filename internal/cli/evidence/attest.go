@@ -116,7 +116,7 @@ func printFlows(w io.Writer, p palyra.Predicate) {
 	}
 	var rows [][]string
 	for _, f := range p.Egress {
-		verdict := f.Verdict
+		verdict := string(f.Verdict)
 		if f.Grant != "" {
 			verdict += " by " + string(f.Grant)
 		}

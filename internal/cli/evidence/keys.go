@@ -28,7 +28,7 @@ func keysListCommand(inv *invocation.Invocation) *cobra.Command {
 		Name: "keys", Find: (*client.Client).Keys,
 		Head: []string{"KEY", "USE", "CREATED", "RETIRED", "PUBLIC KEY"},
 		Row: func(k palyra.Key) []string {
-			return []string{k.ID, k.Use, screen.Stamp(k.CreatedAt), screen.Stamp(k.RetiredAt), k.PublicKey}
+			return []string{k.ID, string(k.Use), screen.Stamp(k.CreatedAt), screen.Stamp(k.RetiredAt), k.PublicKey}
 		},
 	}.Command(inv)
 }
@@ -62,11 +62,11 @@ func keysRotateCommand(inv *invocation.Invocation) *cobra.Command {
 			if !slices.Contains([]string{"journal", "attestation", "ca"}, args[0]) {
 				return exit.Usagef("%q is none of journal, attestation and ca (the authority of devices)", args[0])
 			}
-			k, err := c.RotateKey(ctx, args[0])
+			k, err := c.RotateKey(ctx, palyra.KeyUse(args[0]))
 			if err != nil {
 				return err
 			}
-			return inv.Emit(k, func(w io.Writer) { fmt.Fprintf(w, "%s: now signs for %s\n", show.Line(k.ID), show.Line(k.Use)) })
+			return inv.Emit(k, func(w io.Writer) { fmt.Fprintf(w, "%s: now signs for %s\n", show.Line(k.ID), show.Line(string(k.Use))) })
 		}),
 	}
 }

@@ -59,11 +59,11 @@ func (h hosts) names(f palyra.EgressFlow) bool {
 func (h hosts) fate(f palyra.EgressFlow) (what string, grant bool) {
 	why, asked := h.answers[screen.Endpoint(f)]
 	switch {
-	case f.Verdict != "allow" && asked:
+	case f.Verdict != palyra.FlowAllowed && asked:
 		return "refused (" + show.Middle(why, 200) + ")", false
-	case f.Verdict != "allow" && h.names(f):
+	case f.Verdict != palyra.FlowAllowed && h.names(f):
 		return "refused (the call names it, but its address is not public, or the request was for another host)", false
-	case f.Verdict != "allow":
+	case f.Verdict != palyra.FlowAllowed:
 		return "refused (the run may not reach it)", true
 	case f.Address == "" && f.Door != "": // those added up have neither
 		return "not reached (it was allowed, and did not answer or has no address)", false

@@ -100,7 +100,7 @@ func (t *tapePrinter) tell(e palyra.TapeEntry) {
 		t.spoken(string(e.ToolOutput.Call)+e.ToolOutput.Stream, "  ", string(e.ToolOutput.Data), false)
 	case e.ToolAttested != nil:
 		for _, f := range e.ToolAttested.Egress {
-			t.put("  network %s %s:%d, %s in, %d out\n", show.Line(f.Verdict), show.Line(f.Host), f.Port, screen.Count(f.In, "byte"), f.Out)
+			t.put("  network %s %s:%d, %s in, %d out\n", show.Line(string(f.Verdict)), show.Line(f.Host), f.Port, screen.Count(f.In, "byte"), f.Out)
 		}
 	case e.ToolFinished != nil:
 		t.finished(*e.ToolFinished)

@@ -139,7 +139,7 @@ func (o *whyOptions) asksAbout(cmd *cobra.Command, flags ...string) bool {
 // whyRequest is the question that the command line asks.
 func whyRequest(ctx context.Context, inv *invocation.Invocation, o whyOptions, args []string) (client.WhyRequest, error) {
 	if len(args) == 1 && o.dash < 0 {
-		return client.WhyRequest{Call: palyra.CallID(args[0])}, nil
+		return client.WhyRequest{ID: palyra.ID(args[0])}, nil
 	}
 	if o.tool != "" {
 		raw, err := inv.ReadInput(o.input, proposal.MaxInput)

@@ -162,7 +162,7 @@ func (x *connection) flowSource() FlowSource {
 }
 
 func byPlace(a, b palyra.EgressFlow) int {
-	return cmp.Or(strings.Compare(a.Verdict, b.Verdict), strings.Compare(a.Host, b.Host), a.Port-b.Port, strings.Compare(a.Address, b.Address), strings.Compare(a.Door, b.Door), strings.Compare(string(a.Grant), string(b.Grant)))
+	return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), strings.Compare(a.Host, b.Host), a.Port-b.Port, strings.Compare(a.Address, b.Address), strings.Compare(a.Door, b.Door), strings.Compare(string(a.Grant), string(b.Grant)))
 }
 
 // reached is everything that a session reached, for the journal.

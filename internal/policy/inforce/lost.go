@@ -13,7 +13,7 @@ import (
 // ownerPowers are the actions that some owner must always be permitted, or nobody could repair anything.
 var ownerPowers = []struct{ action, resource, id, lost, rule string }{
 	{"approval.decide", "Approval", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "no owner could answer approvals any more", "deciders"},
-	{"policy.write", "Policy", TheBundle, "no owner could change policy any more", "policy-writers"},
+	{string(palyra.PermitPolicyWrite), "Policy", TheBundle, "no owner could change policy any more", "policy-writers"},
 }
 
 // TheBundle is the id of the policies in force, as a resource.
@@ -60,7 +60,7 @@ func LockedOut(ctx context.Context, c policy.Config, p palyra.Principal, role pa
 	if err != nil {
 		return nil, err
 	}
-	ok, hits := e.AuthorizeAction(ctx, p, []string{string(role)}, "policy.write", "Policy", TheBundle)
+	ok, hits := e.AuthorizeAction(ctx, p, []string{string(role)}, string(palyra.PermitPolicyWrite), "Policy", TheBundle)
 	if ok {
 		return nil, nil
 	}

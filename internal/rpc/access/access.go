@@ -69,10 +69,10 @@ type Roles interface {
 	// Roles lists the roles.
 	Roles() []palyra.Role
 	// Holds lists the permissions of a role; the list is the caller's.
-	Holds(role palyra.Role) []string
+	Holds(role palyra.Role) []palyra.Permission
 	// Permits reports whether a role holds a permission, with or without a
 	// signature.
-	Permits(role palyra.Role, permission string, signed bool) bool
+	Permits(role palyra.Role, permission palyra.Permission, signed bool) bool
 }
 
 // Console signs browsers in.

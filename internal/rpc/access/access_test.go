@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"palyra"
-	v1 "palyra/api/gen/palyra/v1"
 	"palyra/internal/rpc"
+	"palyra/internal/rpc/wire"
+
+	v1 "palyra/api/gen/palyra/v1"
 )
 
 var at = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -55,7 +57,7 @@ func (r *registry) AddToken(_ context.Context, t palyra.Token, ttl time.Duration
 }
 
 func (r *registry) Tokens(context.Context) ([]palyra.Token, error) {
-	return []palyra.Token{{ID: "tok-1", Scopes: []string{"status.view"}, ExpiresAt: at}}, r.fail
+	return []palyra.Token{{ID: "tok-1", Scopes: []palyra.Permission{"status.view"}, ExpiresAt: at}}, r.fail
 }
 
 func (r *registry) RevokeToken(_ context.Context, id string, sig palyra.Signature) error {
@@ -65,13 +67,13 @@ func (r *registry) RevokeToken(_ context.Context, id string, sig palyra.Signatur
 
 func (r *registry) Roles() []palyra.Role { return []palyra.Role{palyra.RoleOwner, palyra.RoleViewer} }
 
-var held = map[palyra.Role][]string{
+var held = map[palyra.Role][]palyra.Permission{
 	palyra.RoleOwner: {"status.view", "journal.read", "access.manage"}, palyra.RoleViewer: {"status.view"}, palyra.RoleAgent: {"status.view", "runs.start"},
 }
 
-func (r *registry) Holds(role palyra.Role) []string { return slices.Clone(held[role]) }
+func (r *registry) Holds(role palyra.Role) []palyra.Permission { return slices.Clone(held[role]) }
 
-func (r *registry) Permits(role palyra.Role, p string, signed bool) bool {
+func (r *registry) Permits(role palyra.Role, p palyra.Permission, signed bool) bool {
 	return slices.Contains(held[role], p) && (signed || role == palyra.RoleAgent || p != "access.manage")
 }
 
@@ -146,25 +148,26 @@ func TestErrorsComeThrough(t *testing.T) {
 }
 
 func TestWhoAmI(t *testing.T) {
+	type scopes = []palyra.Permission
 	s := New((&registry{}).whole())
 	for name, c := range map[string]struct {
 		caller rpc.Caller
-		want   []string
+		want   scopes
 	}{
 		"nobody":         {rpc.Caller{}, nil},
 		"owner":          {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByOperatorSocket}, held[palyra.RoleOwner]},
 		"capped":         {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleViewer, Credential: rpc.ByDevice}, held[palyra.RoleViewer]},
 		"lesser device":  {rpc.Caller{Role: palyra.RoleViewer, Cap: palyra.RoleOwner, Credential: rpc.ByDevice}, held[palyra.RoleViewer]},
-		"browser":        {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByConsole}, []string{"status.view", "journal.read"}},
-		"token":          {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByToken, Scopes: []string{"journal.read", "access.manage"}}, []string{"journal.read"}},
+		"browser":        {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByConsole}, scopes{"status.view", "journal.read"}},
+		"token":          {rpc.Caller{Role: palyra.RoleOwner, Cap: palyra.RoleOwner, Credential: rpc.ByToken, Scopes: scopes{"journal.read", "access.manage"}}, scopes{"journal.read"}},
 		"agent":          {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByAgentSocket}, held[palyra.RoleAgent]},
-		"agent's token":  {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: []string{"runs.start"}}, []string{"runs.start"}},
-		"without scopes": {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: []string{}}, nil},
+		"agent's token":  {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: scopes{"runs.start"}}, scopes{"runs.start"}},
+		"without scopes": {rpc.Caller{Role: palyra.RoleAgent, Cap: palyra.RoleAgent, Credential: rpc.ByToken, Scopes: scopes{}}, nil},
 	} {
 		c.caller.Principal, c.caller.Owner, c.caller.CredentialID, c.caller.Within = "user:x", "user:y", "token:t", []string{"/w"}
 		res, err := s.WhoAmI(rpc.WithCaller(t.Context(), c.caller), nil)
 		me := res.GetMe()
-		if err != nil || !slices.Equal(me.GetPermissions(), c.want) || me.GetPrincipal() != "user:x" || me.GetOwner() != "user:y" ||
+		if err != nil || !slices.Equal(me.GetPermissions(), wire.Words[string](c.want)) || me.GetPrincipal() != "user:x" || me.GetOwner() != "user:y" ||
 			me.GetCredentialId() != "token:t" || !slices.Equal(me.GetWorkspaces(), []string{"/w"}) || me.GetCredential() != c.caller.Credential {
 			t.Errorf("%s: %v %v", name, me, err)
 		}

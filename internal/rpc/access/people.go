@@ -50,7 +50,7 @@ func (s *Service) AddToken(ctx context.Context, req *v1.AddTokenRequest) (*v1.Ad
 		ttl = 0 // the registry says what is allowed
 	}
 	t, token, err := s.registry.Tokens.AddToken(ctx, palyra.Token{
-		Name: req.GetName(), Principal: palyra.Principal(req.GetPrincipal()), Scopes: req.GetScopes(), Workspaces: req.GetWorkspaces(),
+		Name: req.GetName(), Principal: palyra.Principal(req.GetPrincipal()), Scopes: wire.Words[palyra.Permission](req.GetScopes()), Workspaces: req.GetWorkspaces(),
 	}, time.Duration(ttl)*time.Millisecond, rpc.CallerOf(ctx).Evidence)
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func (s *Service) WhoAmI(ctx context.Context, _ *v1.WhoAmIRequest) (*v1.WhoAmIRe
 
 // permissionsOf lists what a caller can do: what the credential's role, the person's role
 // and the token's scopes hold, all of them. A credential that cannot sign looks.
-func (s *Service) permissionsOf(c rpc.Caller) []string {
+func (s *Service) permissionsOf(c rpc.Caller) []palyra.Permission {
 	signs := c.Credential == rpc.ByOperatorSocket || c.Credential == rpc.ByDevice
-	return slices.DeleteFunc(s.registry.Roles.Holds(c.Role), func(p string) bool {
+	return slices.DeleteFunc(s.registry.Roles.Holds(c.Role), func(p palyra.Permission) bool {
 		return !s.registry.Roles.Permits(c.Role, p, signs) ||
 			c.Cap != "" && !s.registry.Roles.Permits(c.Cap, p, signs) ||
 			c.Scopes != nil && !slices.Contains(c.Scopes, p)

@@ -22,7 +22,7 @@ type Ring interface {
 	// Export returns the document that verifiers trust.
 	Export() ([]byte, error)
 	// Rotate replaces the key of a use.
-	Rotate(ctx context.Context, use string, by palyra.Principal) (palyra.Key, error)
+	Rotate(ctx context.Context, use palyra.KeyUse, by palyra.Principal) (palyra.Key, error)
 }
 
 // Service serves KeyService.
@@ -50,7 +50,7 @@ func (s *Service) ExportKeys(context.Context, *v1.ExportKeysRequest) (*v1.Export
 
 // RotateKey implements the method.
 func (s *Service) RotateKey(ctx context.Context, req *v1.RotateKeyRequest) (*v1.RotateKeyResponse, error) {
-	k, err := s.ring.Rotate(ctx, req.GetUse(), rpc.CallerOf(ctx).Principal)
+	k, err := s.ring.Rotate(ctx, palyra.KeyUse(req.GetUse()), rpc.CallerOf(ctx).Principal)
 	res := &v1.RotateKeyResponse{Key: &v1.Key{}}
 	return wire.Answer(res, res.GetKey(), k, err)
 }

@@ -75,7 +75,7 @@ func (s *Service) ExplainCall(ctx context.Context, req *v1.ExplainCallRequest) (
 // and what a write would change in them. That is for whoever could propose it. What
 // is on record is for whoever may look at calls or approvals.
 func mayAsk(c rpc.Caller, req *v1.ExplainCallRequest) error {
-	looks := c.Scopes == nil || slices.Contains(c.Scopes, "runs.view") || slices.Contains(c.Scopes, "approvals.view")
+	looks := c.Scopes == nil || slices.Contains(c.Scopes, palyra.PermitRunsView) || slices.Contains(c.Scopes, palyra.PermitApprovalsView)
 	switch {
 	case req.GetTool() != "" && !c.Starts:
 		return palyra.Errorf(palyra.Denied, palyra.ReasonPermission, "%s cannot propose calls with this credential, and so not ask about one that was never made", c.Principal).

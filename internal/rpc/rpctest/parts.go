@@ -55,8 +55,8 @@ func (r ring) Export() ([]byte, error) {
 	return []byte("trust\x00\xff"), nil
 }
 
-func (r ring) Rotate(ctx context.Context, use string, _ palyra.Principal) (palyra.Key, error) {
-	r.note(ctx, "rotate "+use)
+func (r ring) Rotate(ctx context.Context, use palyra.KeyUse, _ palyra.Principal) (palyra.Key, error) {
+	r.note(ctx, "rotate "+string(use))
 	return palyra.Key{ID: "k2", Use: use, CreatedAt: At}, nil
 }
 

@@ -21,7 +21,7 @@ func TestProposal(t *testing.T) {
 	}
 	room := rpc.Caller{
 		Principal: "agent:ci", Role: palyra.RoleAgent, Credential: rpc.ByRoom, CredentialID: "room:R", Room: "R", Line: []palyra.CallID{"O", "R"},
-		Origin: "agent:user.alice", Within: []string{"/w"}, Scopes: []string{"runs.start"},
+		Origin: "agent:user.alice", Within: []string{"/w"}, Scopes: []palyra.Permission{"runs.start"},
 	}
 	p, err = proposal(room, &v1.CallToolRequest{Door: "cli"})
 	if err != nil || p.Surface != palyra.SurfaceRoom || p.Parent != "R" || p.Room != "R" || p.Origin != "agent:user.alice" || p.Credential != "room:R" ||

@@ -3,6 +3,8 @@ package wire
 import (
 	"slices"
 
+	"palyra"
+
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -13,7 +15,7 @@ import (
 // Access says who may call a method, as its option in the protocol says.
 type Access struct {
 	Method     string // palyra.v1.ApprovalsService/DecideApproval
-	Permission string
+	Permission palyra.Permission
 	Signed     bool // a person must sign
 	People     bool // open to people
 	Agents     bool // open to agents
@@ -36,7 +38,7 @@ func accessOf(md protoreflect.MethodDescriptor) (Access, bool) {
 	}
 	return Access{
 		Method:     string(md.Parent().FullName()) + "/" + string(md.Name()),
-		Permission: opt.GetPermission(),
+		Permission: palyra.Permission(opt.GetPermission()),
 		Signed:     opt.GetSigned(),
 		People:     slices.Contains(opt.GetDoors(), v1.DoorKind_DOOR_KIND_OPERATOR),
 		Agents:     slices.Contains(opt.GetDoors(), v1.DoorKind_DOOR_KIND_AGENT),

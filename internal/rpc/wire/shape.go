@@ -41,19 +41,19 @@ type Status struct {
 
 // Me is who a caller is to the daemon.
 type Me struct {
-	Principal    palyra.Principal `json:"principal"`
-	Owner        palyra.Principal `json:"owner,omitempty"`
-	Role         palyra.Role      `json:"role"`
-	Credential   string           `json:"credential"` // agent_socket, operator_socket, token, device, console
-	CredentialID string           `json:"credential_id,omitempty"`
-	Permissions  []string         `json:"permissions"`
-	Workspaces   []string         `json:"workspaces,omitempty"`
+	Principal    palyra.Principal    `json:"principal"`
+	Owner        palyra.Principal    `json:"owner,omitempty"`
+	Role         palyra.Role         `json:"role"`
+	Credential   string              `json:"credential"` // agent_socket, operator_socket, token, device, console
+	CredentialID string              `json:"credential_id,omitempty"`
+	Permissions  []palyra.Permission `json:"permissions"`
+	Workspaces   []string            `json:"workspaces,omitempty"`
 }
 
 // RoleInfo is a role with what it may do.
 type RoleInfo struct {
-	Role        palyra.Role `json:"role"`
-	Permissions []string    `json:"permissions"`
+	Role        palyra.Role         `json:"role"`
+	Permissions []palyra.Permission `json:"permissions"`
 }
 
 // Head is the journal's signed checkpoint.
@@ -192,4 +192,16 @@ type Activation struct {
 	By       palyra.Principal `json:"by"`
 	At       time.Time        `json:"at"`
 	InForce  bool             `json:"in_force,omitempty"`
+}
+
+// Words turns a list of texts into one of words, or back. No list stays none.
+func Words[To, From ~string](list []From) []To {
+	if list == nil {
+		return nil
+	}
+	out := make([]To, len(list))
+	for i, w := range list {
+		out[i] = To(w)
+	}
+	return out
 }

@@ -93,7 +93,7 @@ func shown(to, open, shut string) string {
 	return strings.NewReplacer(":"+open, "", ":"+shut, " at another port").Replace(to)
 }
 
-func ofVerdict(t *testing.T, flows []palyra.EgressFlow, host, verdict string, least int) {
+func ofVerdict(t *testing.T, flows []palyra.EgressFlow, host string, verdict palyra.FlowVerdict, least int) {
 	t.Helper()
 	n := 0
 	for _, f := range flows {

@@ -104,6 +104,6 @@ func (x *exchange) deny(hostPort string) {
 	host, port, err := net.SplitHostPort(hostPort)
 	n, perr := strconv.Atoi(port)
 	if err == nil && perr == nil {
-		x.report(palyra.EgressFlow{Door: "fetch", Host: host, Port: n, Verdict: "deny"})
+		x.report(palyra.EgressFlow{Door: "fetch", Host: host, Port: n, Verdict: palyra.FlowDenied})
 	}
 }
