@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"time"
-	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/show"
 )
 
 // Cut is what an agent gets in place of an output over the cap. The whole is an
@@ -37,7 +37,7 @@ func (r *Runner) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, out
 	defer cancel()
 	end := min(endBytes, most/8)
 	cut := Cut{
-		Truncated: true, Size: len(out), SHA256: palyra.SumBytes(out), Head: head(out, end), Tail: tail(out, end),
+		Truncated: true, Size: len(out), SHA256: palyra.SumBytes(out), Head: show.Head(out, end), Tail: show.Tail(out, end),
 		Note: "the output is over the limit; read it in pages with palyra.artifact.read",
 	}
 	id, err := r.Artifacts.Keep(ctx, c.Proposal.Session, c.ID, out)
@@ -50,20 +50,4 @@ func (r *Runner) deliver(ctx context.Context, c *palyra.Call, p palyra.Plan, out
 		return nil, true
 	}
 	return b, true
-}
-
-// head and tail cut at character boundaries.
-func head(b []byte, n int) string {
-	for n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
-		n--
-	}
-	return string(b[:min(n, len(b))])
-}
-
-func tail(b []byte, n int) string {
-	i := max(0, len(b)-n)
-	for i < len(b) && !utf8.RuneStart(b[i]) {
-		i++
-	}
-	return string(b[i:])
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"palyra"
 	"palyra/internal/canon"
+	"palyra/internal/show"
 )
 
 // Output is what an agent gets of a call: what the server brought back. Bytes are
@@ -133,7 +133,7 @@ func (k keeper) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
 		Head      string        `json:"head"`
 		Tail      string        `json:"tail"`
 		Note      string        `json:"note"`
-	}{Truncated: true, Size: len(raw), SHA256: palyra.SumBytes(raw), Head: head(raw, end), Tail: tail(raw, end), Note: "the output is over the limit; read it in pages with palyra.artifact.read"}
+	}{Truncated: true, Size: len(raw), SHA256: palyra.SumBytes(raw), Head: show.Head(raw, end), Tail: show.Tail(raw, end), Note: "the output is over the limit; read it in pages with palyra.artifact.read"}
 	id, err := k.Artifacts.Keep(k.ctx, k.call.Proposal.Session, k.call.ID, raw)
 	if err != nil { // the tool has run: say what there is
 		cut.Note = "the output is over the limit and could not be kept: " + palyra.AsError(err).Text
@@ -144,21 +144,6 @@ func (k keeper) cut(raw json.RawMessage, most int) (json.RawMessage, bool) {
 		return nil, true
 	}
 	return b, true
-}
-
-func head(b []byte, n int) string {
-	for n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
-		n--
-	}
-	return string(b[:min(n, len(b))])
-}
-
-func tail(b []byte, n int) string {
-	from := max(0, len(b)-n)
-	for from < len(b) && !utf8.RuneStart(b[from]) {
-		from++
-	}
-	return string(b[from:])
 }
 
 func encode(v any) (json.RawMessage, error) {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"palyra"
+	"palyra/internal/show"
 	"palyra/internal/tool"
 )
 
@@ -58,9 +59,9 @@ func (t allower) Plan(_ context.Context, env tool.Env, p *palyra.Plan) error {
 	p.Egress = []string{at}
 	p.Detail.Notes = append(p.Detail.Notes, t.inner(p.Egress)...)
 	p.Detail.Summary = "allow " + at
-	p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+shorten(env.Purpose, summaryLength))
+	p.Detail.Notes = append(p.Detail.Notes, "wanted by a program that runs now (call "+string(env.Parent)+"): "+show.Shorten(env.Purpose, summaryLength))
 	if a.Why != "" {
-		p.Detail.Summary += " for " + strconv.Quote(shorten(a.Why, summaryLength))
+		p.Detail.Summary += " for " + strconv.Quote(show.Shorten(a.Why, summaryLength))
 	}
 	return nil
 }

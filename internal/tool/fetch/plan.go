@@ -37,7 +37,7 @@ func (f fetcher) Plan(_ context.Context, _ tool.Env, p *palyra.Plan) error {
 	p.ReadOnly = false // whatever the method is called, what a server does is not known
 	p.Egress = r.targets
 	p.Unshown = a.BodyB64 != nil && show.Opaque(r.body)
-	p.Detail.Summary = r.method + " " + shorten(r.first.url.String(), summaryLength)
+	p.Detail.Summary = r.method + " " + show.Shorten(r.first.url.String(), summaryLength)
 	p.Detail.Notes = append(p.Detail.Notes, f.notes(r)...)
 	return nil
 }
@@ -103,15 +103,5 @@ func sent(body []byte) string {
 	if !utf8.Valid(body) {
 		return "sends " + show.Bytes(len(body)) + ", not text"
 	}
-	return fmt.Sprintf("sends %s: %s", show.Bytes(len(body)), strconv.Quote(shorten(string(body), bodyInNote)))
-}
-
-// shorten cuts the middle out of a long text.
-func shorten(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
-	return fmt.Sprintf("%s [%s left out] %s", head, show.Bytes(len(s)-len(head)-len(tail)), tail)
+	return fmt.Sprintf("sends %s: %s", show.Bytes(len(body)), strconv.Quote(show.Shorten(string(body), bodyInNote)))
 }

@@ -21,7 +21,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	}
 	p.Detail.Summary = "run " + commandLine(p.Argv, input)
 	if a.Script != nil {
-		p.Detail.Summary = "run script " + strconv.Quote(shorten(*a.Script, summaryLength)) + fed(input)
+		p.Detail.Summary = "run script " + strconv.Quote(show.Shorten(*a.Script, summaryLength)) + fed(input)
 	}
 	notes := []string{"other files that it reads than the inputs listed are not bound"}
 	if !checked {
@@ -29,7 +29,7 @@ func (d *Driver) describe(a arguments, p *palyra.Plan, checked bool) {
 	}
 	if a.Script != nil {
 		by, _ := a.command()
-		notes = append(notes, fmt.Sprintf("the script has %s and is run by %s: %s", show.Bytes(len(*a.Script)), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(shorten(*a.Script, inputInNote))))
+		notes = append(notes, fmt.Sprintf("the script has %s and is run by %s: %s", show.Bytes(len(*a.Script)), show.Line(strings.TrimPrefix(by, "/bin/")), strconv.Quote(show.Shorten(*a.Script, inputInNote))))
 	}
 	if len(input) > 0 {
 		notes = append(notes, stdinText(input))

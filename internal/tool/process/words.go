@@ -25,7 +25,7 @@ const (
 func commandLine(argv []string, input []byte) string {
 	words, length := make([]string, len(argv)), 0
 	for i, a := range argv {
-		words[i] = shorten(a, summaryLength)
+		words[i] = show.Shorten(a, summaryLength)
 		if a == "" || strings.ContainsFunc(words[i], unclear) {
 			words[i] = strconv.Quote(words[i]) // what is cut is cut before: half an escape means something else
 		}
@@ -62,7 +62,7 @@ func fed(input []byte) string {
 	case !utf8.Valid(input):
 		return " < " + show.Bytes(len(input)) + ", not text"
 	}
-	return " < " + strconv.Quote(shorten(string(input), inputInLine))
+	return " < " + strconv.Quote(show.Shorten(string(input), inputInLine))
 }
 
 // unclear reports whether a character makes it hard to see where a word ends.
@@ -75,17 +75,7 @@ func stdinText(input []byte) string {
 	if !utf8.Valid(input) {
 		return "on stdin it gets " + show.Bytes(len(input)) + ", not text"
 	}
-	return fmt.Sprintf("on stdin it gets %s: %s", show.Bytes(len(input)), strconv.Quote(shorten(string(input), inputInNote)))
-}
-
-// shorten cuts the middle out of a long text.
-func shorten(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	head, tail := string(runes[:most*2/3]), string(runes[len(runes)-most/3:])
-	return fmt.Sprintf("%s [%s left out] %s", head, show.Bytes(len(s)-len(head)-len(tail)), tail)
+	return fmt.Sprintf("on stdin it gets %s: %s", show.Bytes(len(input)), strconv.Quote(show.Shorten(string(input), inputInNote)))
 }
 
 // note adds something that people should know of a plan, once.
