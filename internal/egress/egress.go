@@ -91,7 +91,7 @@ const (
 type Guard struct {
 	cfg      Config
 	allowed  []rule
-	upstream *upstream
+	upstream *parentProxy
 	names    *resolver
 	own      *own
 	dialer   *net.Dialer

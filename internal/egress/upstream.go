@@ -14,8 +14,8 @@ import (
 	"palyra"
 )
 
-// upstream is a proxy of the operator's through which everything leaves.
-type upstream struct {
+// parentProxy is a proxy of the operator's through which everything leaves.
+type parentProxy struct {
 	addr     string // host:port
 	socks    bool
 	user     string
@@ -24,7 +24,7 @@ type upstream struct {
 
 const upstreamHead = 8 << 10 // bytes of its answer
 
-func parseUpstream(s string) (*upstream, error) {
+func parseUpstream(s string) (*parentProxy, error) {
 	if s == "" {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func parseUpstream(s string) (*upstream, error) {
 	if _, ok := parsePort(u.Port()); !known || !ok || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return nil, bad
 	}
-	up := &upstream{addr: u.Host, socks: u.Scheme != "http", user: u.User.Username()}
+	up := &parentProxy{addr: u.Host, socks: u.Scheme != "http", user: u.User.Username()}
 	up.password, _ = u.User.Password()
 	if len(up.user) > 255 || len(up.password) > 255 || strings.ContainsAny(up.user, ":\r\n") {
 		return nil, bad
@@ -96,7 +96,7 @@ func (g *Guard) preview(ctx context.Context, p permit) error {
 }
 
 // connect asks an HTTP proxy for a tunnel.
-func (u *upstream) connect(c net.Conn, t target) error {
+func (u *parentProxy) connect(c net.Conn, t target) error {
 	head := "CONNECT " + t.String() + " HTTP/1.1\r\nHost: " + t.String() + "\r\n"
 	if u.user != "" {
 		head += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(u.user+":"+u.password)) + "\r\n"
@@ -133,7 +133,7 @@ func readHead(r io.Reader) (string, error) {
 }
 
 // greet asks a SOCKS5 proxy for a connection, by name.
-func (u *upstream) greet(c net.Conn, t target) error {
+func (u *parentProxy) greet(c net.Conn, t target) error {
 	method := byte(socksNone)
 	if u.user != "" {
 		method = socksPassword

@@ -45,6 +45,55 @@ func idNamed(name, typ string) string {
 	return ""
 }
 
+// wordNames are names that promise a word with fixed values. A text of that name lets any other text in.
+var wordNames = map[string]string{
+	"permission": "Permission", "permissions": "Permission", "scopes": "Permission", "keyuse": "KeyUse", "surface": "Surface",
+	"separation": "Separation", "settlement": "Settlement", "networkmode": "NetworkMode",
+	"transport": "Transport", "reasoncode": "Reason",
+}
+
+// texts refuses a field, parameter or result, or a list of them, that is named for a word and is a text.
+func texts(t *tree) []string {
+	var bad []string
+	for _, f := range t.code() {
+		if f.suite() || f.dir == "cmd/palyra-verify" { // which shares no code with what it checks
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			field, ok := n.(*ast.Field)
+			if !ok {
+				return true
+			}
+			typ := field.Type
+			if list, ok := typ.(*ast.ArrayType); ok {
+				typ = list.Elt
+			}
+			for _, name := range field.Names {
+				if want := wordNames[strings.ToLower(name.Name)]; want != "" && plainType(typ) == "string" {
+					bad = append(bad, fmt.Sprintf("%s: %s is a palyra.%s, not a string", t.where(f, name), name.Name, want))
+				}
+			}
+			return true
+		})
+	}
+	return bad
+}
+
+func TestWordsHaveTheirType(t *testing.T) { hold(t, texts) }
+
+func TestWordsHaveTheirTypeFires(t *testing.T) {
+	const x = "internal/run/x.go"
+	fires(t, texts,
+		one("a field", x, "package run\n\ntype t struct{ Permission string }\n", "Permission is a palyra.Permission, not a string"),
+		one("a list", x, "package run\n\nfunc f(scopes []string) {}\n", "scopes is a palyra.Permission"),
+		one("in the root", "call.go", "package palyra\n\ntype Call struct{ Surface string }\n", "Surface is a palyra.Surface"),
+		one("of an interface", x, "package run\n\ntype t interface{ Permits(permission string) }\n", "permission is a palyra.Permission"),
+		one("its own", x, "package run\n\ntype t struct{ Permission palyra.Permission; Name string }\n"),
+		one("the checker", "cmd/palyra-verify/x.go", "package main\n\ntype t struct{ Surface string }\n"),
+		one("a test's", "internal/run/x_test.go", "package run\n\nfunc f(surface string) {}\n"),
+	)
+}
+
 // plainType is the name of a type, without its package; "" for a composed one.
 func plainType(e ast.Expr) string {
 	switch e := e.(type) {

@@ -14,15 +14,11 @@ import (
 // collisions are words that more than one package declares as a type, with the number of packages: a
 // list that only falls. A package that gives the word its meaning counts as well.
 var collisions = map[string]int{
-	"backend":  2, // the drivers' interface, and tier C's
-	"call":     2,
-	"door":     2, // the daemon's, and which one a client comes to
-	"entry":    2,
-	"launch":   2,
-	"room":     2,
-	"session":  2,
-	"tool":     2,
-	"upstream": 2,
+	"backend": 2, // the drivers' interface, and tier C's
+	"door":    2, // the daemon's, and which one a client comes to
+	"room":    2,
+	"session": 2,
+	"tool":    2,
 }
 
 var defined = regexp.MustCompile(`\*\*([a-z]+)\*\*: `)

@@ -27,7 +27,7 @@ func (e *Engine) AuthorizeAction(_ context.Context, p palyra.Principal, roles []
 		return false, nil
 	}
 	do := pair{actionUID(action), cedar.NewEntityUID(cedar.EntityType(resourceType), cedar.String(resourceID))}
-	c := &call{
+	c := &judgement{
 		state: s, principal: uid, base: cedar.RecordMap{}, contexts: map[answer]cedar.Record{},
 		world: world{own: append(s.bundle.principalEntities(uid, "", standing(roles)), namedEntity(do.resource)), actions: s.bundle.actions},
 	}

@@ -10,7 +10,7 @@ import (
 // not where one pair refuses exactly what another demands: two people here, no more than one there. Then the
 // first rung that all accept is the need. Where no rung is accepted by all, no answer could ever do, and the
 // call is denied now, not after somebody was asked. It returns whether the pairs agree.
-func (c *call) agree(v *palyra.Verdict, rulings []ruling) bool {
+func (c *judgement) agree(v *palyra.Verdict, rulings []ruling) bool {
 	all := make([]*question, len(c.pairs))
 	var read parts
 	for i, p := range c.pairs {

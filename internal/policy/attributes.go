@@ -16,59 +16,59 @@ import (
 // attribute is one member of the context. It is absent where of returns nil.
 type attribute struct {
 	name cedar.String
-	of   func(*call) cedar.Value
+	of   func(*judgement) cedar.Value
 }
 
 // attributes are all members of a call's context except the approval. Each is made when it is first asked
 // for, since most policies look at few of them.
 var attributes = [...]attribute{
-	{"tool", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Tool) }},
-	{"capabilities", func(c *call) cedar.Value { return stringSet(c.found.Capabilities) }},
-	{"sensitive", func(c *call) cedar.Value { return cedar.Boolean(c.found.Sensitive) }},
-	{"read_only", func(c *call) cedar.Value { return cedar.Boolean(c.found.ReadOnly) }},
-	{"destructive", func(c *call) cedar.Value { return cedar.Boolean(c.found.Destructive) }},
-	{"argv", func(c *call) cedar.Value { return stringSet(c.request.Plan.Argv) }},
-	{"command_line", func(c *call) cedar.Value { return cedar.String(CommandLine(c.request.Plan.Argv)) }},
-	{"cwd", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
-	{"env", func(c *call) cedar.Value { return envNames(c.request.Plan.Env) }},
-	{"stdin_live", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == palyra.StdinLive) }},
-	{"reads", func(c *call) cedar.Value { return stringSet(c.request.Plan.Reads) }},
-	{"writes", func(c *call) cedar.Value { return stringSet(c.request.Plan.Writes) }},
-	{"secrets", func(c *call) cedar.Value { return stringSet(c.request.Plan.Bindings) }},
-	{"tier", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Tier) }},
-	{"input_bytes", func(c *call) cedar.Value { return cedar.Long(len(c.request.Plan.Arguments)) }},
-	{"calls_used", func(c *call) cedar.Value { return cedar.Long(c.request.CallsUsed) }},
-	{"budget", func(c *call) cedar.Value { return cedar.Long(c.budget(c.request)) }},
-	{"labels", func(c *call) cedar.Value { return stringSet(c.request.Labels) }},
-	{"risk", func(c *call) cedar.Value { return riskRecord(c.found) }},
-	{"session_id", func(c *call) cedar.Value { return cedar.String(c.request.Session) }},
-	{"session", func(c *call) cedar.Value { return sessionUID(c.request.Session) }},
-	{"surface", func(c *call) cedar.Value { return cedar.String(c.request.Surface) }},
-	{"surface_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Surface))) }},
-	{"door", func(c *call) cedar.Value { return cedar.String(c.request.Surface) }},
-	{"door_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Surface))) }},
-	{"principal_allowed", func(c *call) cedar.Value { return cedar.Boolean(c.principals.has(string(c.request.Principal))) }},
-	{"profile", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Profile) }},
-	{"asks", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Asks) }},
-	{"network", func(c *call) cedar.Value { return cedar.String(c.request.Plan.Enforcement.Mode) }},
-	{"agent_socket", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.AgentSocket) }},
-	{"probed", func(c *call) cedar.Value { return cedar.Boolean(c.probed != nil && c.probed(c.request.Plan.Tier)) }},
-	{"unix_sockets", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.UnixSockets) }},
-	{"mechanisms", func(c *call) cedar.Value { return stringSet(c.request.Plan.Enforcement.Mechanisms) }},
-	{"limits", func(c *call) cedar.Value { return limitSet(c.request.Plan.Enforcement.Limits) }},
-	{"workspace_needed", func(c *call) cedar.Value { return cedar.Boolean(c.found.Workspace) }},
-	{"workspace_known", func(c *call) cedar.Value { return cedar.Boolean(c.request.Plan.Workspace.Known) }},
-	{"egress", func(c *call) cedar.Value { return hostPairs(c.egress) }},
-	{"hosts", func(c *call) cedar.Value { return hostNames(c.egress) }},
-	{"command", func(c *call) cedar.Value { return commandRecord(c.words) }},
-	{"time", func(c *call) cedar.Value { return momentRecord(c.request.At) }},
-	{"run_id", func(c *call) cedar.Value { return wordIf(string(c.request.Run)) }},
-	{"parent", func(c *call) cedar.Value { return wordIf(string(c.request.Parent)) }},
-	{"workspace", func(c *call) cedar.Value { return wordIf(c.request.Plan.Workspace.Path) }},
-	{"executable", func(c *call) cedar.Value { return executableRecord(c.request.Plan.Executable) }},
-	{"subcommand", func(c *call) cedar.Value { return wordIf(c.words.Subcommand) }},
-	{"device_id", func(c *call) cedar.Value { return wordIf(c.standing.Device) }},
-	{"place", func(c *call) cedar.Value { return placeIf(c.request.Plan.Workspace.Path) }},
+	{"tool", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Tool) }},
+	{"capabilities", func(c *judgement) cedar.Value { return stringSet(c.found.Capabilities) }},
+	{"sensitive", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Sensitive) }},
+	{"read_only", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.ReadOnly) }},
+	{"destructive", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Destructive) }},
+	{"argv", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Argv) }},
+	{"command_line", func(c *judgement) cedar.Value { return cedar.String(CommandLine(c.request.Plan.Argv)) }},
+	{"cwd", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Cwd) }},
+	{"env", func(c *judgement) cedar.Value { return envNames(c.request.Plan.Env) }},
+	{"stdin_live", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Stdin == palyra.StdinLive) }},
+	{"reads", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Reads) }},
+	{"writes", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Writes) }},
+	{"secrets", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Bindings) }},
+	{"tier", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Tier) }},
+	{"input_bytes", func(c *judgement) cedar.Value { return cedar.Long(len(c.request.Plan.Arguments)) }},
+	{"calls_used", func(c *judgement) cedar.Value { return cedar.Long(c.request.CallsUsed) }},
+	{"budget", func(c *judgement) cedar.Value { return cedar.Long(c.budget(c.request)) }},
+	{"labels", func(c *judgement) cedar.Value { return stringSet(c.request.Labels) }},
+	{"risk", func(c *judgement) cedar.Value { return riskRecord(c.found) }},
+	{"session_id", func(c *judgement) cedar.Value { return cedar.String(c.request.Session) }},
+	{"session", func(c *judgement) cedar.Value { return sessionUID(c.request.Session) }},
+	{"surface", func(c *judgement) cedar.Value { return cedar.String(c.request.Surface) }},
+	{"surface_allowed", func(c *judgement) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Surface))) }},
+	{"door", func(c *judgement) cedar.Value { return cedar.String(c.request.Surface) }},
+	{"door_allowed", func(c *judgement) cedar.Value { return cedar.Boolean(c.doors.has(string(c.request.Surface))) }},
+	{"principal_allowed", func(c *judgement) cedar.Value { return cedar.Boolean(c.principals.has(string(c.request.Principal))) }},
+	{"profile", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Profile) }},
+	{"asks", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Asks) }},
+	{"network", func(c *judgement) cedar.Value { return cedar.String(c.request.Plan.Enforcement.Mode) }},
+	{"agent_socket", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.AgentSocket) }},
+	{"probed", func(c *judgement) cedar.Value { return cedar.Boolean(c.probed != nil && c.probed(c.request.Plan.Tier)) }},
+	{"unix_sockets", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.UnixSockets) }},
+	{"mechanisms", func(c *judgement) cedar.Value { return stringSet(c.request.Plan.Enforcement.Mechanisms) }},
+	{"limits", func(c *judgement) cedar.Value { return limitSet(c.request.Plan.Enforcement.Limits) }},
+	{"workspace_needed", func(c *judgement) cedar.Value { return cedar.Boolean(c.found.Workspace) }},
+	{"workspace_known", func(c *judgement) cedar.Value { return cedar.Boolean(c.request.Plan.Workspace.Known) }},
+	{"egress", func(c *judgement) cedar.Value { return hostPairs(c.egress) }},
+	{"hosts", func(c *judgement) cedar.Value { return hostNames(c.egress) }},
+	{"command", func(c *judgement) cedar.Value { return commandRecord(c.words) }},
+	{"time", func(c *judgement) cedar.Value { return momentRecord(c.request.At) }},
+	{"run_id", func(c *judgement) cedar.Value { return wordIf(string(c.request.Run)) }},
+	{"parent", func(c *judgement) cedar.Value { return wordIf(string(c.request.Parent)) }},
+	{"workspace", func(c *judgement) cedar.Value { return wordIf(c.request.Plan.Workspace.Path) }},
+	{"executable", func(c *judgement) cedar.Value { return executableRecord(c.request.Plan.Executable) }},
+	{"subcommand", func(c *judgement) cedar.Value { return wordIf(c.words.Subcommand) }},
+	{"device_id", func(c *judgement) cedar.Value { return wordIf(c.standing.Device) }},
+	{"place", func(c *judgement) cedar.Value { return placeIf(c.request.Plan.Workspace.Path) }},
 }
 
 // attrs is a set of attributes: those of the table by their place, and the approval.
@@ -160,7 +160,7 @@ func attrNamed(name types.String) attrs {
 
 // contextFor returns the part of the context that these policies can tell apart, under an approval. It leaves
 // out the attributes that none of them reads, which makes it much smaller and changes no answer.
-func (c *call) contextFor(some rules, a answer) cedar.Record {
+func (c *judgement) contextFor(some rules, a answer) cedar.Record {
 	if c.readSets == nil {
 		return c.context(a)
 	}
@@ -189,7 +189,7 @@ func (c *call) contextFor(some rules, a answer) cedar.Record {
 }
 
 // attributeMap makes the attributes of a set.
-func (c *call) attributeMap(want attrs) cedar.RecordMap {
+func (c *judgement) attributeMap(want attrs) cedar.RecordMap {
 	m := make(cedar.RecordMap, bits.OnesCount64(uint64(want))+1)
 	for i := range attributes {
 		if want&(1<<i) == 0 {
@@ -204,7 +204,7 @@ func (c *call) attributeMap(want attrs) cedar.RecordMap {
 
 // value is an attribute, made once where several views have it: the whole context is
 // itself made only once.
-func (c *call) value(i int) cedar.Value {
+func (c *judgement) value(i int) cedar.Value {
 	if c.readSets == nil {
 		return attributes[i].of(c)
 	}

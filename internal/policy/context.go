@@ -11,9 +11,9 @@ import (
 	"palyra/internal/policy/risk"
 )
 
-// call is one request under judgement. Entities and context are built once;
+// judgement is one request under judgement. Entities and context are built once;
 // only the approval differs between evaluations.
-type call struct {
+type judgement struct {
 	*state
 	request   palyra.Request
 	principal cedar.EntityUID
@@ -37,7 +37,7 @@ type call struct {
 
 // newCall builds everything policy looks at. An error means that the request
 // cannot be put into policy's terms, and so cannot be judged.
-func (s *state) newCall(r palyra.Request) (*call, error) {
+func (s *state) newCall(r palyra.Request) (*judgement, error) {
 	uid, err := PrincipalUID(r.Principal)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *state) newCall(r palyra.Request) (*call, error) {
 	f, command := risk.Examine(r), s.analyse(r.Plan)
 	f.Command(command, r.Plan)
 	tool := s.toolEntity(r, f.Capabilities, r.Tool.Sensitive())
-	c := &call{
+	c := &judgement{
 		state: s, request: r, principal: uid, risk: f.Risk(), words: command, standing: standing, found: f, egress: egress,
 		contexts: map[answer]cedar.Record{},
 	}
@@ -93,7 +93,7 @@ func (s *state) standingOf(r palyra.Request) (palyra.Standing, error) {
 }
 
 // context returns the context with the approval given, made once per approval.
-func (c *call) context(a answer) cedar.Record {
+func (c *judgement) context(a answer) cedar.Record {
 	rec, ok := c.contexts[a]
 	if !ok {
 		if c.base == nil {

@@ -170,8 +170,8 @@ func corpusWorld(t *testing.T, c corpustest.Case, b *Bundle) world {
 // corpusCall is a request as judge takes it. The approval is one without a vote,
 // so that no ladder is tried, and the context is the request's own, to
 // which nothing of ours is added.
-func corpusCall(b *Bundle, w world, r corpustest.Request) *call {
-	return &call{
+func corpusCall(b *Bundle, w world, r corpustest.Request) *judgement {
+	return &judgement{
 		state: &state{bundle: b}, request: palyra.Request{Approval: &palyra.ApprovalFacts{}},
 		principal: r.Principal, world: w, pairs: []pair{{r.Action, r.Resource}},
 		contexts: map[answer]cedar.Record{{}: r.Context},

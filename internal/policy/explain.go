@@ -15,7 +15,7 @@ import (
 )
 
 // explain fills in the policies that decided and what to tell the caller.
-func (c *call) explain(v *palyra.Verdict, rulings []ruling) {
+func (c *judgement) explain(v *palyra.Verdict, rulings []ruling) {
 	d := c.deciders(v, rulings)
 	reasons, _ := d.all.texts()
 	switch {
@@ -49,7 +49,7 @@ type deciders struct {
 }
 
 // deciders sorts the rulings that made the verdict, and notes their policies in it.
-func (c *call) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
+func (c *judgement) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
 	for _, r := range rulings {
 		d.asks = d.asks || r.effect == palyra.Ask
 		if len(v.Errors) > 0 && len(r.errs) == 0 || r.effect != v.Effect {
@@ -75,7 +75,7 @@ func (c *call) deciders(v *palyra.Verdict, rulings []ruling) (d deciders) {
 
 // questionAdvice is the remedy of the policies behind a question. The advice of permits is left out where
 // another permit would not save the question.
-func (c *call) questionAdvice(n palyra.Need, decided rules) string {
+func (c *judgement) questionAdvice(n palyra.Need, decided rules) string {
 	forbids := decided.forbidding()
 	if n.Fresh || c.irreversible() || len(forbids) > 0 || unseenInputs(c.request.Plan) != "" {
 		decided = forbids
@@ -91,7 +91,7 @@ func (r rules) forbidding() rules {
 
 // unpermittedText words a denial that comes, at least in part, from no policy permitting the call: the
 // smallest permits that would turn it, and the answer they would turn it to.
-func (c *call) unpermittedText(d deciders) (reason, remedy string) {
+func (c *judgement) unpermittedText(d deciders) (reason, remedy string) {
 	p := d.silent[0]
 	reason = fmt.Sprintf("no policy permits %s on %s for %s", p.action.ID, p.resource, c.request.Principal)
 	if words := presetWords[c.bundle.preset]; words != "" {
@@ -132,7 +132,7 @@ func (d deciders) approvable() rules {
 const maxPermit = 1024
 
 // denialRemedy is the remedy of a denial by policies. It names them where their authors gave no remedy.
-func (c *call) denialRemedy(decided rules) string {
+func (c *judgement) denialRemedy(decided rules) string {
 	_, remedies := decided.texts()
 	if remedies != "" || len(decided) == 0 {
 		return remedies
@@ -266,7 +266,7 @@ func explanation(v palyra.Verdict) Explanation {
 }
 
 // note keeps one evaluation for Why.
-func (c *call) note(p pair, a answer, r reply) {
+func (c *judgement) note(p pair, a answer, r reply) {
 	rung := Rung{Pair: p.words(), Approval: a.need(), Allowed: r.allow, Errors: r.errs}
 	rung.Approval.Fresh = a.fresh
 	rung.Policies = append(r.forbids.ids(), r.permits.ids()...)

@@ -68,7 +68,7 @@ type search struct {
 // flips returns the smallest changes that turn the answer, smallest first. Each was judged, and the list is
 // empty where no change helped. An approval that the call got is ignored: the search is for what would have
 // been needed.
-func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
+func (c *judgement) flips(ctx context.Context, v palyra.Verdict) []Flip {
 	ctx, cancel := context.WithTimeout(ctx, flipTime)
 	defer cancel()
 	still := *c.state
@@ -96,7 +96,7 @@ func (c *call) flips(ctx context.Context, v palyra.Verdict) []Flip {
 
 // denial looks for changes that turn a denial. All exceptions together are tried first, so that something is
 // found even in a bundle so large that little can be tried; then whether fewer of them suffice.
-func (s *search) denial(c *call, v palyra.Verdict) []Flip {
+func (s *search) denial(c *judgement, v palyra.Verdict) []Flip {
 	about, apart := slices.Concat(c.nonPolicyChanges(), c.permitChanges(v, palyra.Deny)), c.exceptionChanges(v)
 	found := s.tryCombinations(slices.Concat(about, mergeExceptions(apart)))
 	if len(apart) < 2 || len(apart) > maxApart {

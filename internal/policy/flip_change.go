@@ -15,7 +15,7 @@ import (
 // askChanges are the changes that could save a question. There are none where the answer must be a new one,
 // where the call cannot be taken back, or where a permit would hold for more than a person saw: nobody is
 // told how to avoid such a question.
-func (c *call) askChanges(v palyra.Verdict) []change {
+func (c *judgement) askChanges(v palyra.Verdict) []change {
 	out := c.nonPolicyChanges()
 	if !v.Need.Fresh && !c.irreversible() && unseenInputs(c.request.Plan) == "" {
 		out = append(out, c.permitChanges(v, palyra.Ask)...)
@@ -24,12 +24,12 @@ func (c *call) askChanges(v palyra.Verdict) []change {
 }
 
 // irreversible reports whether the call reaches beyond the work.
-func (c *call) irreversible() bool {
+func (c *judgement) irreversible() bool {
 	return risk.Examine(c.request).Destructive || c.words.Class == palyra.CommandDestructive
 }
 
 // nonPolicyChanges are changes that leave policy as it is.
-func (c *call) nonPolicyChanges() []change {
+func (c *judgement) nonPolicyChanges() []change {
 	var out []change
 	r := c.request
 	if p := r.Plan.Workspace; p.Path != "" && !p.Known {
@@ -78,7 +78,7 @@ func shellWord(s string) string {
 
 // permitChanges is the narrowest permit for the pairs with this effect: for those that no policy speaks
 // about, and for all of them where a forbid may hide that no policy permits.
-func (c *call) permitChanges(v palyra.Verdict, effect palyra.Effect) []change {
+func (c *judgement) permitChanges(v palyra.Verdict, effect palyra.Effect) []change {
 	var silent, all []string
 	for i, p := range c.pairs {
 		if i >= len(v.Pairs) || v.Pairs[i].Effect != effect {
@@ -110,7 +110,7 @@ func (c *call) permitChanges(v palyra.Verdict, effect palyra.Effect) []change {
 
 // exceptionChanges rewrites each policy that stands in the way with an exception for this call. It is empty
 // where one of them can have no exception.
-func (c *call) exceptionChanges(v palyra.Verdict) []change {
+func (c *judgement) exceptionChanges(v palyra.Verdict) []change {
 	for _, except := range c.exceptions() {
 		var out []change
 		ok := true

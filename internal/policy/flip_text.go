@@ -15,7 +15,7 @@ import (
 
 // permit is the narrowest policy that permits a pair: this principal, this action,
 // this resource, and what the call does. It can be put into a bundle as it is.
-func (c *call) permit(p pair) string {
+func (c *judgement) permit(p pair) string {
 	body := fmt.Sprintf("permit (principal == %s, action == %s, resource == %s)", c.principal, p.action, p.resource)
 	if when := c.callConditions(); len(when) > 0 {
 		body += "\nwhen { " + strings.Join(when, " && ") + " }"
@@ -28,7 +28,7 @@ func (c *call) permit(p pair) string {
 
 // callConditions are the conditions that hold for this call alone. A permit for one call must not allow
 // another program, other words, files, hosts or secrets.
-func (c *call) callConditions() []string {
+func (c *judgement) callConditions() []string {
 	p := c.request.Plan
 	out := []string{"context.tier == " + quoted(string(p.Tier))}
 	if p.Executable.Path != "" {
@@ -149,7 +149,7 @@ func quoted(s string) string { return string(cedar.String(s).MarshalCedar()) }
 // exceptions are conditions that hold for this call, the narrowest first: not every
 // one can stand in every policy. A call that does several things shows them all the
 // same context, so that one condition is for all of them.
-func (c *call) exceptions() []string {
+func (c *judgement) exceptions() []string {
 	who := fmt.Sprintf("principal == %s", c.principal)
 	tool := who + " && context has tool && context.tool == " + quoted(c.request.Tool.Name)
 	out := []string{strings.Join(append([]string{tool}, c.callConditions()...), " && "), tool, who}

@@ -47,7 +47,7 @@ type ruling struct {
 }
 
 // judge asks about every pair; the strictest answer holds.
-func (c *call) judge() palyra.Verdict {
+func (c *judgement) judge() palyra.Verdict {
 	v := palyra.Verdict{Effect: palyra.Allow, Risk: c.risk, Bundle: c.bundle.digest, Snapshot: c.digest, Standing: c.standing}
 	rulings := make([]ruling, len(c.pairs))
 	for i, p := range c.pairs {
@@ -72,7 +72,7 @@ func (c *call) judge() palyra.Verdict {
 }
 
 // rule asks about one pair: as things are, then up the ladder.
-func (c *call) rule(p pair) ruling {
+func (c *judgement) rule(p pair) ruling {
 	q := c.newQuestion(p)
 	if a := c.request.Approval; a != nil {
 		return q.final(factsAnswer(*a))
@@ -102,7 +102,7 @@ func (c *call) rule(p pair) ruling {
 
 // question is one pair with the policies that can speak about it.
 type question struct {
-	*call
+	*judgement
 	pair   pair
 	asking rules
 	read   parts // parts of the approval that any of the policies reads
@@ -117,9 +117,9 @@ type reply struct {
 	failed           rules
 }
 
-func (c *call) newQuestion(p pair) *question {
+func (c *judgement) newQuestion(p pair) *question {
 	fixed, asking := c.bundle.index.find(c.world, p.resource, c.principal, p.action)
-	q := &question{call: c, pair: p, asking: asking}
+	q := &question{judgement: c, pair: p, asking: asking}
 	for _, r := range asking {
 		q.read |= r.reads
 	}
@@ -157,7 +157,7 @@ func (q *question) ask(a answer) reply {
 }
 
 // evaluate lets Cedar evaluate some policies.
-func (c *call) evaluate(some rules, p pair, a answer) reply {
+func (c *judgement) evaluate(some rules, p pair, a answer) reply {
 	var r reply
 	if len(some) == 0 {
 		return r

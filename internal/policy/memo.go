@@ -48,7 +48,7 @@ type Case struct {
 	memo    *Memo
 	key     string
 	request palyra.Request
-	built   *call
+	built   *judgement
 }
 
 // Case takes in a request. Requests of one key are the same except for the call's id; an empty key says that

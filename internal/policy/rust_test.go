@@ -163,7 +163,7 @@ func (o *rival) settled(t *rapid.T, a corpustest.Answer, got palyra.PairResult) 
 }
 
 // ask has the engine answer about every pair of a call.
-func (o *rival) ask(t *rapid.T, set string, c *call, a answer) []corpustest.Answer {
+func (o *rival) ask(t *rapid.T, set string, c *judgement, a answer) []corpustest.Answer {
 	entities := slices.Clone(c.world.own)
 	for _, e := range c.world.actions {
 		entities = append(entities, e)

@@ -183,7 +183,7 @@ func TestFirstRecords(t *testing.T) {
 	b.file("node_modules/a/.vscode/x", "app -> node_modules/a", "c/config.toml", ".cargo -> c", "AGENTS.md")
 	b.write(".git/rebase-merge/git-rebase-todo", "exec make\n")
 	s := b.scan()
-	s.entries = slices.DeleteFunc(s.entries, func(e entry) bool { // as they were written
+	s.entries = slices.DeleteFunc(s.entries, func(e watchedPath) bool { // as they were written
 		return e.kind == link || e.kind == midway || e.kind == noted || e.path == ".cargo" || e.path == "c/config.toml" || inModules(e.path)
 	})
 	s.bare = nil

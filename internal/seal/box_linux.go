@@ -92,7 +92,7 @@ func (s *Snapshot) Trim(call palyra.CallID, busy func(call string) bool) (gone [
 }
 
 // store ends what take began: the item is weighed, put into the index and shut.
-func (p *quarantiner) store(at *quarantineDir, item string, e entry) error {
+func (p *quarantiner) store(at *quarantineDir, item string, e watchedPath) error {
 	i := quarantine.Item{Item: item, Path: e.path, Mode: e.mode}
 	box := at.box
 	at.box = nil

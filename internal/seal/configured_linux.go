@@ -70,7 +70,7 @@ func unreadable(file, why string) error {
 
 // configured are the anchors for what a repository's configuration refers to:
 // directories of hooks, files that it includes, programs that it names.
-func (t *tree) configured(s *Snapshot, e entry) (out []anchor, err error) {
+func (t *tree) configured(s *Snapshot, e watchedPath) (out []anchor, err error) {
 	dir := strings.TrimSuffix(e.path[:len(e.path)-baseLen(e.path)], "/")
 	_, first, in := t.follow(s.workspace, e.path) // it can be a link
 	if !in {

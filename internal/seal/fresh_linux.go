@@ -111,7 +111,7 @@ func (f *Fresh) Take(dir int, name, path string, mode uint32) error {
 		f.quarantine.stay(palyra.RemnantNotMoved, path)
 		return fmt.Errorf("seal: take %q: %w", path, err)
 	}
-	e := entry{path: path, mode: mode}
+	e := watchedPath{path: path, mode: mode}
 	f.quarantine.note(path)
 	if err := f.quarantine.store(at, item, e); err != nil {
 		return fmt.Errorf("seal: index of %q: %w", path, err)

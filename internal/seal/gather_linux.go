@@ -107,7 +107,7 @@ func (w *walker) reduce(p *quarantiner) (int, error) {
 		}
 		d := w.out.dirs[i]
 		n++
-		if err := p.put(w, d.parent, d.name, entry{path: w.out.path(int32(i)), dir: d.parent, kind: deep, mode: unix.S_IFDIR}); err != nil && !w.later(err) {
+		if err := p.put(w, d.parent, d.name, watchedPath{path: w.out.path(int32(i)), dir: d.parent, kind: deep, mode: unix.S_IFDIR}); err != nil && !w.later(err) {
 			return n, err
 		}
 	}

@@ -338,7 +338,7 @@ func asTestUser(t *testing.T, b *box) error {
 			return err
 		}
 		w = newWalker(t.Context(), tr, m, w.out, b.ws, Limits{}.filled())
-		w.known = map[string]entry{}
+		w.known = map[string]watchedPath{}
 		if _, err := w.clear(p); palyra.AsError(err).Reason != palyra.ReasonSealDenied {
 			return errors.Join(errors.New("a new directory that cannot be searched was passed over"), err)
 		}

@@ -40,7 +40,7 @@ func encodeState(files map[string][]byte) []byte {
 }
 
 // settleMidway decides about the state that git was left in.
-func (w *walker) settleMidway(p *quarantiner, e entry) (bool, error) {
+func (w *walker) settleMidway(p *quarantiner, e watchedPath) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == midway
 	before := map[string][]byte{}
@@ -66,7 +66,7 @@ func (w *walker) settleMidway(p *quarantiner, e entry) (bool, error) {
 		if !ok {
 			continue // it went away meanwhile
 		}
-		file := entry{path: join(e.path, name), dir: at, kind: sealed, mode: unix.S_IFREG | 0o644}
+		file := watchedPath{path: join(e.path, name), dir: at, kind: sealed, mode: unix.S_IFREG | 0o644}
 		old := file
 		old.text = before[name]
 		if err := w.putBack(p, old, file); err != nil {
@@ -92,7 +92,7 @@ func (w *walker) stateFile(path string) (text []byte, there bool) {
 }
 
 // dirOf finds the directory that an entry is.
-func (w *walker) dirOf(e entry) (int32, bool) {
+func (w *walker) dirOf(e watchedPath) (int32, bool) {
 	n := w.out.dirs[e.dir]
 	for i := n.child; i < n.child+n.kid; i++ {
 		if join(w.out.path(e.dir), w.out.dirs[i].name) == e.path {

@@ -112,7 +112,7 @@ func TestAnyRunIsSwept(t *testing.T) {
 				rt.Errorf("%q was replaced; made %q", e.path, made)
 			}
 		}
-		opts := cmp.Options{cmp.AllowUnexported(entry{}, ident{}, stamp{}), cmpopts.IgnoreFields(entry{}, "dir")}
+		opts := cmp.Options{cmp.AllowUnexported(watchedPath{}, ident{}, stamp{}), cmpopts.IgnoreFields(watchedPath{}, "dir")}
 		if d := cmp.Diff(fresh.byPath(), s.byPath(), opts); d != "" {
 			rt.Error(d)
 		}
@@ -131,7 +131,7 @@ func TestAnyRunIsSwept(t *testing.T) {
 }
 
 // existing are those of the known paths that are there.
-func existing(b *box, known map[string]entry) map[string]bool {
+func existing(b *box, known map[string]watchedPath) map[string]bool {
 	out := map[string]bool{}
 	for p := range known {
 		out[p] = b.exists(p)

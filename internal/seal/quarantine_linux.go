@@ -69,10 +69,12 @@ func (p *quarantiner) close() {
 }
 
 // ours reports whether an entry is the directory that the quarantine itself is in.
-func (p *quarantiner) ours(e entry) bool { return p.inside != nil && e.path == ownDir && e.id == p.dir }
+func (p *quarantiner) ours(e watchedPath) bool {
+	return p.inside != nil && e.path == ownDir && e.id == p.dir
+}
 
 // put moves an entry out of its directory.
-func (p *quarantiner) put(w *walker, parent int32, name string, e entry) error {
+func (p *quarantiner) put(w *walker, parent int32, name string, e watchedPath) error {
 	at, err := p.atHome()
 	if err != nil {
 		return err
@@ -163,7 +165,7 @@ func (p *quarantiner) atWorkspace(w *walker) (*quarantineDir, error) {
 	if aside == "" {
 		return p.inside, nil
 	}
-	return p.inside, p.move(w, 0, aside, entry{path: ownDir, mode: unix.S_IFDIR}, p.inside)
+	return p.inside, p.move(w, 0, aside, watchedPath{path: ownDir, mode: unix.S_IFDIR}, p.inside)
 }
 
 // setAside makes room for our directory where the run made something of its name.
@@ -212,7 +214,7 @@ func (p *quarantiner) build() (int, error) {
 
 // move renames name in a directory of the workspace to a neutral name in at. What
 // is not there any more needs no moving.
-func (p *quarantiner) move(w *walker, parent int32, name string, e entry, at *quarantineDir) error {
+func (p *quarantiner) move(w *walker, parent int32, name string, e watchedPath, at *quarantineDir) error {
 	from := w.out.path(parent)
 	fd, err := p.t.open(from, unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {

@@ -137,7 +137,7 @@ func load(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		old: d.Version == firstVersion, start: m.sets[m.number(d.Start)], workspace: workspace, root: ident{d.Dev, d.Ino}, match: m,
-		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed(), Kept: max(d.Kept, 0)}.filled(), entries: make([]entry, 0, len(d.Paths)),
+		limits: Limits{Entries: d.Entries, Sealed: d.Sealed, Closed: d.closed(), Kept: max(d.Kept, 0)}.filled(), entries: make([]watchedPath, 0, len(d.Paths)),
 	}
 	for _, p := range d.Bare {
 		if s.bare == nil {
@@ -152,7 +152,7 @@ func load(b []byte) (*Snapshot, error) {
 			return nil, fmt.Errorf("seal: load: path %q", path)
 		}
 		seen[path] = true
-		s.entries = append(s.entries, entry{
+		s.entries = append(s.entries, watchedPath{
 			path: path, kind: i.Kind, id: ident{i.Dev, i.Ino}, mode: i.Mode, links: i.Links, size: i.Size,
 			mtime: stamp{i.MSec, i.MNsec}, ctime: stamp{i.CSec, i.CNsec}, born: stamp{i.BSec, i.BNsec}, text: i.Text,
 		})

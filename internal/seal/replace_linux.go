@@ -25,7 +25,7 @@ const (
 // remember reads the small sealed files, or takes over what is known of those
 // that did not change. states is what git was found in the middle of where that was
 // judged: another run may have written more since. nil: it is read.
-func (t *tree) remember(s *Snapshot, known map[string]entry, states map[string][]byte) {
+func (t *tree) remember(s *Snapshot, known map[string]watchedPath, states map[string][]byte) {
 	left := maxTexts
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -49,7 +49,7 @@ func (t *tree) remember(s *Snapshot, known map[string]entry, states map[string][
 
 // read returns the content of a small sealed file, nil when it cannot be had. It
 // waits for nothing.
-func (t *tree) read(e entry) []byte {
+func (t *tree) read(e watchedPath) []byte {
 	at, err := t.open(e.path, unix.O_PATH)
 	if err != nil {
 		return nil
@@ -74,7 +74,7 @@ func (t *tree) read(e entry) []byte {
 // replaced reports whether what stands at a known path is something else, and
 // not only another copy of the same. Directories count where their numbers can be
 // relied on.
-func (w *walker) replaced(was, is entry) bool {
+func (w *walker) replaced(was, is watchedPath) bool {
 	if was.id == is.id && was.born == is.born && was.mode&unix.S_IFMT == is.mode&unix.S_IFMT {
 		return false
 	}
@@ -95,7 +95,7 @@ func (w *walker) replaced(was, is entry) bool {
 
 // putBack moves away what stands in the place of a sealed path and makes that
 // again, where it was a small file.
-func (w *walker) putBack(p *quarantiner, was, is entry) error {
+func (w *walker) putBack(p *quarantiner, was, is watchedPath) error {
 	if err := w.away(p, is); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (w *walker) putBack(p *quarantiner, was, is entry) error {
 
 // restore writes a file that must not exist, with the rights of the workspace's
 // owner.
-func (w *walker) restore(is, was entry) (status, error) {
+func (w *walker) restore(is, was watchedPath) (status, error) {
 	dir, err := w.t.open(w.out.path(is.dir), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return status{}, err

@@ -85,7 +85,7 @@ func (s *Snapshot) done(t *tree, was *Snapshot) (*Snapshot, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	var known map[string]entry
+	var known map[string]watchedPath
 	if was != nil {
 		known = was.byPath()
 	}
@@ -153,7 +153,7 @@ func (s *Snapshot) stale(ctx context.Context) (bool, error) {
 }
 
 // differs reports whether a sealed path is not what it was.
-func differs(was, is entry) bool {
+func differs(was, is watchedPath) bool {
 	if was.id != is.id || was.mode&unix.S_IFMT != is.mode&unix.S_IFMT {
 		return true
 	}

@@ -46,7 +46,7 @@ func (s *Snapshot) Share(with *Snapshot) error {
 	}
 	m.anchorAll(with.match.held)
 	c := cover{m: m, top: with.workspace, start: with.start, repos: s.repositories(), bare: with.bare}
-	known, odd := with.known(), map[string]entry{}
+	known, odd := with.known(), map[string]watchedPath{}
 	for _, e := range s.entries {
 		rel, inside := subpath.Rel(with.workspace, filepath.Join(s.workspace, e.path))
 		was, ok := known[rel]
@@ -57,14 +57,14 @@ func (s *Snapshot) Share(with *Snapshot) error {
 				was.path = e.path
 				odd[e.path] = was
 			} else if !ok && with.notes(rel, e.kind) {
-				odd[e.path] = entry{}
+				odd[e.path] = watchedPath{}
 			}
 		case e.kind != sealed && e.kind != kept:
 		case ok && (was.id != e.id || was.born != e.born):
 			was.path = e.path
 			odd[e.path] = was
 		case !ok && c.covers(rel):
-			odd[e.path] = entry{}
+			odd[e.path] = watchedPath{}
 		}
 	}
 	s.instead(odd)
@@ -110,10 +110,10 @@ func inModules(path string) bool {
 // Forget makes s not know what is at or below paths, which are absolute; what is
 // not in its workspace is passed over.
 func (s *Snapshot) Forget(paths []string) {
-	odd := map[string]entry{}
+	odd := map[string]watchedPath{}
 	for _, p := range paths {
 		if rel, ok := subpath.Rel(s.workspace, p); ok && rel != "." {
-			odd[rel] = entry{}
+			odd[rel] = watchedPath{}
 		}
 	}
 	s.instead(odd)
@@ -121,14 +121,14 @@ func (s *Snapshot) Forget(paths []string) {
 
 // instead adds to what is known instead of entries. Nothing below an unknown
 // path is known.
-func (s *Snapshot) instead(odd map[string]entry) {
+func (s *Snapshot) instead(odd map[string]watchedPath) {
 	if len(odd) == 0 {
 		return
 	}
 	for _, e := range s.entries {
 		for dir := e.path; dir != "." && dir != "/"; dir = filepath.Dir(dir) {
 			if o, ok := odd[dir]; ok && o.kind == 0 {
-				odd[e.path] = entry{}
+				odd[e.path] = watchedPath{}
 				break
 			}
 		}
@@ -143,7 +143,7 @@ func (s *Snapshot) instead(odd map[string]entry) {
 }
 
 // known are the entries by path, as they are to be compared with.
-func (s *Snapshot) known() map[string]entry {
+func (s *Snapshot) known() map[string]watchedPath {
 	m := s.byPath()
 	for p, e := range s.odd {
 		if delete(m, p); e.kind != 0 {

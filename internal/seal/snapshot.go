@@ -16,19 +16,19 @@ type Snapshot struct {
 	root        ident
 	limits      Limits
 	match       *Matcher
-	start       []place          // how far names have come on the way to the workspace; sorted
-	above       []string         // the repositories on that way
-	began       time.Time        // when it was looked for
-	odd         map[string]entry // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
-	hold        *os.File         // the workspace, wherever it is moved to; nil: it is opened by its path
-	quarantines map[string]bool  // calls whose quarantine is in the workspace and not held from runs under way; never changed
-	moved       []string         // what the last sweep took away for good
-	shared      string           // a file that has a second name, of those looked at
-	sharing     int              // directories that have such files
-	bare        map[string]bool  // directories below node_modules into which a link leads from outside; never changed
-	old         bool             // loaded from a record of version 1: links, rebases and heeded files were not looked at
-	dirs        []node           // parents first, the children of one together; empty after Load
-	entries     []entry          // what is sealed, kept or watched; those of one directory together
+	start       []place                // how far names have come on the way to the workspace; sorted
+	above       []string               // the repositories on that way
+	began       time.Time              // when it was looked for
+	odd         map[string]watchedPath // what is known instead of an entry; of the kind none: nothing. Never changed, only replaced
+	hold        *os.File               // the workspace, wherever it is moved to; nil: it is opened by its path
+	quarantines map[string]bool        // calls whose quarantine is in the workspace and not held from runs under way; never changed
+	moved       []string               // what the last sweep took away for good
+	shared      string                 // a file that has a second name, of those looked at
+	sharing     int                    // directories that have such files
+	bare        map[string]bool        // directories below node_modules into which a link leads from outside; never changed
+	old         bool                   // loaded from a record of version 1: links, rebases and heeded files were not looked at
+	dirs        []node                 // parents first, the children of one together; empty after Load
+	entries     []watchedPath          // what is sealed, kept or watched; those of one directory together
 }
 
 // ident is a file's identity as long as it exists.
@@ -82,8 +82,8 @@ const (
 	midway                 // a directory in which git keeps what it is in the middle of
 )
 
-// entry is a path that is watched.
-type entry struct {
+// watchedPath is a path that is watched.
+type watchedPath struct {
 	path  string
 	dir   int32 // the directory it is in; a repository is in itself
 	kind  kind
@@ -171,8 +171,8 @@ func comparePaths(a, b string) int {
 }
 
 // byPath finds entries.
-func (s *Snapshot) byPath() map[string]entry {
-	m := make(map[string]entry, len(s.entries))
+func (s *Snapshot) byPath() map[string]watchedPath {
+	m := make(map[string]watchedPath, len(s.entries))
 	for _, e := range s.entries {
 		m[e.path] = e
 	}
@@ -180,12 +180,12 @@ func (s *Snapshot) byPath() map[string]entry {
 }
 
 // counts reports whether an entry is held in its place.
-func (e entry) counts() bool {
+func (e watchedPath) counts() bool {
 	return e.kind != inner && e.kind != link && e.kind != midway && e.kind != noted
 }
 
 // isLink reports whether an entry is a symbolic link.
-func (e entry) isLink() bool { return e.mode&typeBits == linkBits }
+func (e watchedPath) isLink() bool { return e.mode&typeBits == linkBits }
 
 // The bits of a mode that say what a file is, the same on every system that has links.
 const (

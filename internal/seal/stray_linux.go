@@ -45,7 +45,7 @@ func (w *walker) forbids(path string) bool {
 // every name counts there and it stays inside: another run's sweep may have seen it
 // first, links below node_modules are not watched unless they lead out, and what is
 // outside changes.
-func (w *walker) settleLink(p *quarantiner, e entry) (bool, error) {
+func (w *walker) settleLink(p *quarantiner, e watchedPath) (bool, error) {
 	was, known := w.known[e.path]
 	known = known && was.kind == link && bytes.Equal(was.text, e.text)
 	if w.out.amongPackages(e.path) { // one that leads out, but nowhere where it may not
@@ -102,7 +102,7 @@ func (w *walker) takeStray(a at, path string, st status) error {
 	}
 	w.early++
 	w.out.dirs[a.dir].flags |= racy
-	return w.away(w.quarantine, entry{path: path, dir: a.dir, kind: link, id: st.id, mode: st.mode})
+	return w.away(w.quarantine, watchedPath{path: path, dir: a.dir, kind: link, id: st.id, mode: st.mode})
 }
 
 // amongPackages reports whether a path lies where only git's names count.

@@ -109,7 +109,7 @@ func (w *walker) clear(p *quarantiner) (int, error) {
 }
 
 // settle decides about an entry and reports whether it was one to move.
-func (w *walker) settle(p *quarantiner, e entry) (bool, error) {
+func (w *walker) settle(p *quarantiner, e watchedPath) (bool, error) {
 	if p.ours(e) {
 		return false, nil
 	}
@@ -145,7 +145,7 @@ func (w *walker) settle(p *quarantiner, e entry) (bool, error) {
 
 // away moves a new path, or, where an old directory was made a repository, the
 // file that makes it one.
-func (w *walker) away(p *quarantiner, e entry) error {
+func (w *walker) away(p *quarantiner, e watchedPath) error {
 	parent, name := e.dir, e.path[len(e.path)-baseLen(e.path):]
 	if e.path == own(w.out.path(e.dir)) { // a repository
 		if w.isNew(e.dir) {
@@ -158,7 +158,7 @@ func (w *walker) away(p *quarantiner, e entry) error {
 }
 
 // changes lists what was there and is not as it was.
-func changes(was, is map[string]entry, but map[string]bool) []string {
+func changes(was, is map[string]watchedPath, but map[string]bool) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(was)) {
 		if k := was[path].kind; k == link || k == midway || k == noted {

@@ -18,8 +18,8 @@ type walker struct {
 	ctx        context.Context
 	t          *tree
 	m          *Matcher
-	base       *Snapshot        // what is known already, or nil
-	known      map[string]entry // what may be there; nil when everything may
+	base       *Snapshot              // what is known already, or nil
+	known      map[string]watchedPath // what may be there; nil when everything may
 	out        *Snapshot
 	limits     Limits
 	start      stamp // by the clock that file systems use
@@ -61,7 +61,7 @@ func newWalker(ctx context.Context, t *tree, m *Matcher, base *Snapshot, workspa
 	}
 	if base != nil {
 		w.out.dirs = make([]node, 0, len(base.dirs)+16)
-		w.out.entries = make([]entry, 0, len(base.entries)+16)
+		w.out.entries = make([]watchedPath, 0, len(base.entries)+16)
 	}
 	return w
 }
@@ -192,7 +192,7 @@ func (w *walker) reuse(i int32, path string, b node) error {
 }
 
 // again asks about an entry that was there before.
-func (w *walker) again(i int32, dir int, path string, e entry) error {
+func (w *walker) again(i int32, dir int, path string, e watchedPath) error {
 	if e.kind == link { // another one in its place would show in the directory
 		e.dir = i
 		w.links++
@@ -224,7 +224,7 @@ func (w *walker) again(i int32, dir int, path string, e entry) error {
 
 // note adds an entry.
 func (w *walker) note(dir int32, path string, k kind, st status) {
-	w.out.entries = append(w.out.entries, entry{
+	w.out.entries = append(w.out.entries, watchedPath{
 		path: path, dir: dir, kind: k, id: st.id, mode: st.mode, links: st.links, size: st.size, mtime: st.mtime, ctime: st.ctime, born: st.born,
 	})
 }

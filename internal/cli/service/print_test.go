@@ -29,14 +29,14 @@ func TestUpInWords(t *testing.T) {
 	for name, f := range map[string]func(*invocation.Invocation) error{
 		"status": func(inv *invocation.Invocation) error { printStatus(inv, inv.Stdout, sampleStatus()); return nil },
 		"greeting": func(inv *invocation.Invocation) error {
-			return (&launch{inv: inv, paths: paths, log: "/home/ann/palyrad.log"}).greet(sampleStatus(), true)
+			return (&daemonStart{inv: inv, paths: paths, log: "/home/ann/palyrad.log"}).greet(sampleStatus(), true)
 		},
-		"greeting-again": func(inv *invocation.Invocation) error { return (&launch{inv: inv}).greet(sampleStatus(), false) },
+		"greeting-again": func(inv *invocation.Invocation) error { return (&daemonStart{inv: inv}).greet(sampleStatus(), false) },
 	} {
 		questiontest.Golden(t, name+".txt", invocationtest.Shown(t, false, f))
 	}
 	questiontest.Golden(t, "greeting.json", invocationtest.Shown(t, true, func(inv *invocation.Invocation) error {
-		return (&launch{inv: inv}).greet(sampleStatus(), true)
+		return (&daemonStart{inv: inv}).greet(sampleStatus(), true)
 	}))
 }
 
@@ -51,7 +51,7 @@ func TestStatusIsMadeSafe(t *testing.T) {
 func TestUpNamesProblems(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		var out bytes.Buffer
-		u := launch{inv: &invocation.Invocation{Stdout: &out, Stderr: &out, Quiet: quiet}}
+		u := daemonStart{inv: &invocation.Invocation{Stdout: &out, Stderr: &out, Quiet: quiet}}
 		if err := u.greet(client.Status{PID: 1, Problems: []string{"tier C cannot be used: there is no bubblewrap"}}, false); err != nil {
 			t.Fatal(err)
 		}

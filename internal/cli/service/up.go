@@ -29,7 +29,7 @@ import (
 
 // Up is `palyra up`.
 func Up(inv *invocation.Invocation) *cobra.Command {
-	var u launch
+	var u daemonStart
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start the daemon", Args: syntax.Takes(),
 		Long: "Starts the daemon and waits until it serves. On an empty state it makes you the\n" +
@@ -51,8 +51,8 @@ func Up(inv *invocation.Invocation) *cobra.Command {
 	return cmd
 }
 
-// launch is one start of a daemon.
-type launch struct {
+// daemonStart is one start of a daemon.
+type daemonStart struct {
 	inv      *invocation.Invocation
 	paths    config.Paths
 	detach   bool
@@ -63,7 +63,7 @@ type launch struct {
 	log      string // where a detached daemon writes
 }
 
-func (u *launch) run(ctx context.Context) error {
+func (u *daemonStart) run(ctx context.Context) error {
 	if err := u.checkSettings(); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func filled(path string) bool {
 
 // checkSettings refuses a --set that the daemon would refuse, before anything
 // is started, and finds the places as the daemon will.
-func (u *launch) checkSettings() error {
+func (u *daemonStart) checkSettings() error {
 	flags := map[string]string{}
 	for _, s := range u.settings {
 		key, value, ok := strings.Cut(s, "=")
@@ -122,7 +122,7 @@ func (u *launch) checkSettings() error {
 
 // alone refuses a second daemon on the same state. The daemon's own lock holds
 // in any case; this only says it sooner.
-func (u *launch) alone(ctx context.Context) error {
+func (u *daemonStart) alone(ctx context.Context) error {
 	c, err := u.inv.Operator()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (u *launch) alone(ctx context.Context) error {
 
 // start starts the program. A detached one has a session of its own and writes
 // to a log; another one shares the terminal.
-func (u *launch) start(program string) (*child, error) {
+func (u *daemonStart) start(program string) (*child, error) {
 	var args []string
 	for _, s := range u.settings {
 		args = append(args, "--set", s)
@@ -178,7 +178,7 @@ func (u *launch) start(program string) (*child, error) {
 }
 
 // ready waits until the daemon serves.
-func (u *launch) ready(ctx context.Context, child *child) (client.Status, error) {
+func (u *daemonStart) ready(ctx context.Context, child *child) (client.Status, error) {
 	c, err := u.inv.Operator()
 	if err != nil {
 		return client.Status{}, err
@@ -213,7 +213,7 @@ func (u *launch) ready(ctx context.Context, child *child) (client.Status, error)
 }
 
 // lookAt says where the daemon's own words are.
-func (u *launch) lookAt() string {
+func (u *daemonStart) lookAt() string {
 	if u.log == "" {
 		return "see the messages above"
 	}
@@ -222,7 +222,7 @@ func (u *launch) lookAt() string {
 
 // died is the error of a daemon that ended before it served, in its own last
 // words.
-func (u *launch) died(c *child) error {
+func (u *daemonStart) died(c *child) error {
 	text, remedy := lastWords(u.log)
 	if text == "" {
 		text, remedy = "the daemon ended before it served", u.lookAt()
@@ -265,7 +265,7 @@ type started struct {
 }
 
 // greet says where everything is and what to do next.
-func (u *launch) greet(s client.Status, first bool) error {
+func (u *daemonStart) greet(s client.Status, first bool) error {
 	return u.inv.Emit(started{s, first, u.paths.OperatorKey, u.log}, func(w io.Writer) {
 		fmt.Fprintf(w, "palyra is up: pid %d\n", s.PID)
 		printProblems(w, s)

@@ -22,7 +22,7 @@ func TestCheckSettings(t *testing.T) {
 		{[]string{"approvals.wait=5"}, exit.Failure},
 		{[]string{"approvals.wait_ms=5", "log.level=loud"}, exit.Failure},
 	} {
-		u := launch{inv: &invocation.Invocation{Home: t.TempDir(), Env: []string{}}, settings: c.set}
+		u := daemonStart{inv: &invocation.Invocation{Home: t.TempDir(), Env: []string{}}, settings: c.set}
 		if got := exit.Of(u.checkSettings()); got != c.code {
 			t.Errorf("%q: exit %d, want %d", c.set, got, c.code)
 		}
@@ -30,10 +30,10 @@ func TestCheckSettings(t *testing.T) {
 }
 
 func TestLookAt(t *testing.T) {
-	if got := (&launch{}).lookAt(); got != "see the messages above" {
+	if got := (&daemonStart{}).lookAt(); got != "see the messages above" {
 		t.Error(got)
 	}
-	if got := (&launch{log: "/l"}).lookAt(); got != "see /l" {
+	if got := (&daemonStart{log: "/l"}).lookAt(); got != "see /l" {
 		t.Error(got)
 	}
 }
