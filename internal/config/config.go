@@ -23,21 +23,21 @@ import (
 
 // Config is the whole configuration.
 type Config struct {
-	ToolCall  ToolCall
-	Approvals Approvals
-	Tools     Tools
-	Sessions  Sessions
-	Policy    Policy
-	Process   Process
-	Egress    Egress
-	Remote    Remote
-	Console   Console
-	MCP       MCP
-	Models    Models
+	ToolCall  ToolCall             `key:"tool_call"`
+	Approvals Approvals            `key:"approvals"`
+	Tools     Tools                `key:"tools"`
+	Sessions  Sessions             `key:"sessions"`
+	Policy    Policy               `key:"policy"`
+	Process   Process              `key:"process"`
+	Egress    Egress               `key:"egress"`
+	Remote    Remote               `key:"remote"`
+	Console   Console              `key:"console"`
+	MCP       MCP                  `key:"mcp"`
+	Models    Models               `key:"models"`
 	Providers map[string]*Provider // of models, by name
-	Limits    Limits
-	Log       Log
-	Store     Store
+	Limits    Limits               `key:"limits"`
+	Log       Log                  `key:"log"`
+	Store     Store                `key:"store"`
 
 	Paths Paths
 
@@ -46,112 +46,112 @@ type Config struct {
 
 // ToolCall bounds runs and calls. A session or a call may only lower them.
 type ToolCall struct {
-	MaxCallsPerRun     int64
-	ExecutionTimeoutMS int64
-	OutputBytes        int64
-	RunTimeoutMS       int64
-	RunOutputBytes     int64
-	ParallelCalls      int64
-	DailyBytes         int64
+	MaxCallsPerRun     int64 `key:"max_calls_per_run"`
+	ExecutionTimeoutMS int64 `key:"execution_timeout_ms"`
+	OutputBytes        int64 `key:"output_bytes"`
+	RunTimeoutMS       int64 `key:"run_timeout_ms"`
+	RunOutputBytes     int64 `key:"run_output_bytes"`
+	ParallelCalls      int64 `key:"parallel_calls"`
+	DailyBytes         int64 `key:"daily_bytes"`
 }
 
 // Process bounds native programs. A call may only lower the limits.
 type Process struct {
-	Tier         string // the tier of a call that names none; "off" runs nothing
-	CPUMS        int64
-	MemoryBytes  int64
-	Processes    int64
-	OpenFiles    int64
-	FileBytes    int64
-	EmittedBytes int64
-	DiskBytes    int64
-	StageBytes   int64
-	StageNames   int64
-	GraceMS      int64
-	Cgroup       string // auto, off, or a directory of the cgroup file system
-	Warm         int64  // cells kept ready
-	Cell         string // path of palyra-cell, when not beside palyrad
-	Dir          string // private directories of runs, when not in their usual place
-	Bwrap        string // bubblewrap
-	TmpBytes     int64  // of the private home and /tmp in tier C, each
-	Posture      string // require, or off
-	Unproven     string // off, or the tier C of a system on which nobody has run it
+	Tier         string `key:"tier"` // the tier of a call that names none; "off" runs nothing
+	CPUMS        int64  `key:"cpu_ms"`
+	MemoryBytes  int64  `key:"memory_bytes"`
+	Processes    int64  `key:"processes"`
+	OpenFiles    int64  `key:"open_files"`
+	FileBytes    int64  `key:"file_bytes"`
+	EmittedBytes int64  `key:"emitted_bytes"`
+	DiskBytes    int64  `key:"disk_bytes"`
+	StageBytes   int64  `key:"stage_bytes"`
+	StageNames   int64  `key:"stage_names"`
+	GraceMS      int64  `key:"grace_ms"`
+	Cgroup       string `key:"cgroup"`    // auto, off, or a directory of the cgroup file system
+	Warm         int64  `key:"warm"`      // cells kept ready
+	Cell         string `key:"cell"`      // path of palyra-cell, when not beside palyrad
+	Dir          string `key:"dir"`       // private directories of runs, when not in their usual place
+	Bwrap        string `key:"bwrap"`     // bubblewrap
+	TmpBytes     int64  `key:"tmp_bytes"` // of the private home and /tmp in tier C, each
+	Posture      string `key:"posture"`   // require, or off
+	Unproven     string `key:"unproven"`  // off, or the tier C of a system on which nobody has run it
 
-	QuarantineDays           int64 // that what was taken out of a workspace is kept
-	QuarantineBytes          int64 // that it may take in all
-	QuarantineWorkspaceBytes int64 // and from one workspace
-	CacheDays                int64 // that caches are kept which no run uses
+	QuarantineDays           int64 `key:"quarantine_days"`            // that what was taken out of a workspace is kept
+	QuarantineBytes          int64 `key:"quarantine_bytes"`           // that it may take in all
+	QuarantineWorkspaceBytes int64 `key:"quarantine_workspace_bytes"` // and from one workspace
+	CacheDays                int64 `key:"cache_days"`                 // that caches are kept which no run uses
 }
 
 // Egress says how programs reach others.
 type Egress struct {
-	Mode          palyra.NetworkMode
-	AllowedHosts  []string
-	PrivateRanges []string
-	HostNetwork   string // on or off
-	Ask           string // on or off
-	WildcardNames int64  // below one suffix, of a run
-	Resolver      string
-	Upstream      string
+	Mode          palyra.NetworkMode `key:"mode"`
+	AllowedHosts  []string           `key:"allowed_hosts"`
+	PrivateRanges []string           `key:"private_ranges"`
+	HostNetwork   string             `key:"host_network"`   // on or off
+	Ask           string             `key:"ask"`            // on or off
+	WildcardNames int64              `key:"wildcard_names"` // below one suffix, of a run
+	Resolver      string             `key:"resolver"`
+	Upstream      string             `key:"upstream"`
 }
 
 // Remote is about other machines.
 type Remote struct {
-	Listen          string
-	Advertise       []string
-	CertificateDays int64
+	Listen          string   `key:"listen"`
+	Advertise       []string `key:"advertise"`
+	CertificateDays int64    `key:"certificate_days"`
 }
 
 // Console is about browsers on this machine.
 type Console struct {
-	Listen string
+	Listen string `key:"listen"`
 }
 
 // Limits bound how fast each may ask. 0 is no limit, but for logins.
 type Limits struct {
-	RequestsPerSecond int64
-	ProposePerSecond  int64
-	DecidePerSecond   int64
-	LoginPerMinute    int64
+	RequestsPerSecond int64 `key:"requests_per_second"`
+	ProposePerSecond  int64 `key:"propose_per_second"`
+	DecidePerSecond   int64 `key:"decide_per_second"`
+	LoginPerMinute    int64 `key:"login_per_minute"`
 }
 
 // Approvals sets how long questions and answers hold.
 type Approvals struct {
-	WaitMS     int64
-	MaxPending int64
-	DailyBytes int64
-	DenyHoldMS int64
-	OnceTTLMS  int64
-	MaxTTLMS   int64
+	WaitMS     int64 `key:"wait_ms"`
+	MaxPending int64 `key:"max_pending"`
+	DailyBytes int64 `key:"daily_bytes"`
+	DenyHoldMS int64 `key:"deny_hold_ms"`
+	OnceTTLMS  int64 `key:"once_ttl_ms"`
+	MaxTTLMS   int64 `key:"max_ttl_ms"`
 }
 
 // Tools says which tools exist for whom. Entries are names, prefixes that end
 // in ".*", or "*"; an empty list admits nothing. See Match.
 type Tools struct {
-	Allowed    []string
-	Principals []string
-	Surfaces   []string
+	Allowed    []string `key:"allowed"`
+	Principals []string `key:"tool_execute_principals"`
+	Surfaces   []string `key:"tool_execute_surfaces"`
 }
 
 // Sessions sets how long a session may rest.
 type Sessions struct {
-	IdleMS int64
+	IdleMS int64 `key:"idle_ms"`
 }
 
 // MCP is about clients of `palyra mcp serve`.
 type MCP struct {
-	PendingAfterMS int64
+	PendingAfterMS int64 `key:"pending_after_ms"`
 }
 
 // Log sets what the daemon writes to its log.
 type Log struct {
-	Level  string
-	Format string
+	Level  string `key:"level"`
+	Format string `key:"format"`
 }
 
 // Store says where the state is kept, when not in its usual place.
 type Store struct {
-	Path string
+	Path string `key:"path"`
 }
 
 // Default returns the configuration of an installation that set nothing, but

@@ -3,17 +3,17 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// setting is one key: where its value stands and what it may be.
+// setting is one key and what its value may be. Where the value stands, the tags in Config say.
 type setting struct {
 	key      string
 	was      string // its name in earlier versions, which still counts
 	text     string
-	value    func(*Config) any // *int64, *string or *[]string
 	min, max int64
 	check    func(string) error // of a string, or of each entry of a list
 }
@@ -25,91 +25,37 @@ var settings = slices.Concat(callSettings, policySettings, sandboxSettings, remo
 
 // callSettings are about calls and who may make them.
 var callSettings = []setting{
-	{
-		key: "tool_call.max_calls_per_run", text: "calls one run may make", min: 1, max: 1_000_000,
-		value: func(c *Config) any { return &c.ToolCall.MaxCallsPerRun },
-	},
-	{
-		key: "tool_call.execution_timeout_ms", text: "how long one call may run", min: 1, max: day,
-		value: func(c *Config) any { return &c.ToolCall.ExecutionTimeoutMS },
-	},
-	{
-		key: "tool_call.output_bytes", text: "output of one call that is kept in full", min: 1024, max: 1 << 30,
-		value: func(c *Config) any { return &c.ToolCall.OutputBytes },
-	},
-	{
-		key: "tool_call.run_timeout_ms", text: "how long one run may last", min: 1, max: 30 * day,
-		value: func(c *Config) any { return &c.ToolCall.RunTimeoutMS },
-	},
-	{
-		key: "tool_call.run_output_bytes", text: "output of all calls of one run", min: 1024, max: 1 << 40,
-		value: func(c *Config) any { return &c.ToolCall.RunOutputBytes },
-	},
-	{
-		key: "tool_call.parallel_calls", text: "read-only calls of one turn that run at once", min: 1, max: 64,
-		value: func(c *Config) any { return &c.ToolCall.ParallelCalls },
-	},
+	{key: "tool_call.max_calls_per_run", text: "calls one run may make", min: 1, max: 1_000_000},
+	{key: "tool_call.execution_timeout_ms", text: "how long one call may run", min: 1, max: day},
+	{key: "tool_call.output_bytes", text: "output of one call that is kept in full", min: 1024, max: 1 << 30},
+	{key: "tool_call.run_timeout_ms", text: "how long one run may last", min: 1, max: 30 * day},
+	{key: "tool_call.run_output_bytes", text: "output of all calls of one run", min: 1024, max: 1 << 40},
+	{key: "tool_call.parallel_calls", text: "read-only calls of one turn that run at once", min: 1, max: 64},
 	{
 		key: "tool_call.daily_bytes", text: "what the calls of one caller and day keep of arguments and output", min: 1 << 20, max: 1 << 40,
-		value: func(c *Config) any { return &c.ToolCall.DailyBytes },
 	},
-	{
-		key: "approvals.wait_ms", text: "how long a question waits before it counts as denied", min: 1, max: 7 * day,
-		value: func(c *Config) any { return &c.Approvals.WaitMS },
-	},
-	{
-		key: "approvals.max_pending", text: "open questions of one principal", min: 1, max: 1_000_000,
-		value: func(c *Config) any { return &c.Approvals.MaxPending },
-	},
+	{key: "approvals.wait_ms", text: "how long a question waits before it counts as denied", min: 1, max: 7 * day},
+	{key: "approvals.max_pending", text: "open questions of one principal", min: 1, max: 1_000_000},
 	{
 		key: "approvals.daily_bytes", text: "what the questions of one principal and day may keep", min: 1 << 20, max: 1 << 40,
-		value: func(c *Config) any { return &c.Approvals.DailyBytes },
 	},
-	{
-		key: "approvals.deny_hold_ms", text: "how long a denied plan may not be asked for again", min: 0, max: 7 * day,
-		value: func(c *Config) any { return &c.Approvals.DenyHoldMS },
-	},
-	{
-		key: "approvals.once_ttl_ms", text: "how long an answer for one use may rest", min: 1, max: day,
-		value: func(c *Config) any { return &c.Approvals.OnceTTLMS },
-	},
-	{
-		key: "approvals.max_ttl_ms", text: "the longest a grant may last", min: 1, max: 365 * day,
-		value: func(c *Config) any { return &c.Approvals.MaxTTLMS },
-	},
-	{
-		key: "tools.allowed", text: "tools that may be called", check: name,
-		value: func(c *Config) any { return &c.Tools.Allowed },
-	},
-	{
-		key: "tools.tool_execute_principals", text: "principals that may call tools", check: name,
-		value: func(c *Config) any { return &c.Tools.Principals },
-	},
+	{key: "approvals.deny_hold_ms", text: "how long a denied plan may not be asked for again", min: 0, max: 7 * day},
+	{key: "approvals.once_ttl_ms", text: "how long an answer for one use may rest", min: 1, max: day},
+	{key: "approvals.max_ttl_ms", text: "the longest a grant may last", min: 1, max: 365 * day},
+	{key: "tools.allowed", text: "tools that may be called", check: name},
+	{key: "tools.tool_execute_principals", text: "principals that may call tools", check: name},
 	{
 		key: "tools.tool_execute_surfaces", was: "tools.tool_execute_channels", check: name,
-		text:  "surfaces on which tools may be called: cli, room, hook, cron, api, mcp; the last two are a client's own word",
-		value: func(c *Config) any { return &c.Tools.Surfaces },
+		text: "surfaces on which tools may be called: cli, room, hook, cron, api, mcp; the last two are a client's own word",
 	},
-	{
-		key: "sessions.idle_ms", text: "how long a session may rest before it is closed", min: 1, max: 365 * day,
-		value: func(c *Config) any { return &c.Sessions.IdleMS },
-	},
+	{key: "sessions.idle_ms", text: "how long a session may rest before it is closed", min: 1, max: 365 * day},
 }
 
 // daemonSettings are about the daemon itself.
 var daemonSettings = []setting{
-	{
-		key: "log.level", text: "debug, info, warn or error", check: oneOf("debug", "info", "warn", "error"),
-		value: func(c *Config) any { return &c.Log.Level },
-	},
-	{
-		key: "log.format", text: "text or json", check: oneOf("text", "json"),
-		value: func(c *Config) any { return &c.Log.Format },
-	},
-	{
-		key: "store.path", text: "the state database, when not in its usual place", check: absolute,
-		value: func(c *Config) any { return &c.Store.Path },
-	},
+	{key: "log.level", text: "debug, info, warn or error", check: oneOf("debug", "info", "warn", "error")},
+	{key: "log.format", text: "text or json", check: oneOf("text", "json")},
+	{key: "store.path", text: "the state database, when not in its usual place", check: absolute},
 }
 
 // find returns the setting of a key, or of one that it had in earlier versions.
@@ -119,6 +65,34 @@ func find(key string) (setting, bool) {
 		return findProvider(key)
 	}
 	return settings[i], true
+}
+
+// value is where the setting's value stands: *int64, *string or *[]string.
+func (s setting) value(c *Config) any {
+	section, field, _ := strings.Cut(s.key, ".")
+	if section != providersSection {
+		return pointer(tagged(tagged(reflect.ValueOf(c).Elem(), section), field))
+	}
+	name, field, _ := strings.Cut(field, ".")
+	return pointer(tagged(reflect.ValueOf(c.provider(name)).Elem(), field))
+}
+
+// tagged is the field of a struct that the key names. Every setting has one, which tests make sure of.
+func tagged(in reflect.Value, key string) reflect.Value {
+	for i := range in.NumField() {
+		if in.Type().Field(i).Tag.Get("key") == key {
+			return in.Field(i)
+		}
+	}
+	panic("config: no field has the key " + key)
+}
+
+// pointer points to a field; a word that is a type of its own is a string here.
+func pointer(field reflect.Value) any {
+	if field.Kind() == reflect.String {
+		return field.Addr().Convert(reflect.TypeFor[*string]()).Interface()
+	}
+	return field.Addr().Interface()
 }
 
 // variable is the name of the setting's environment variable; "" for one of a

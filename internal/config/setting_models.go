@@ -15,21 +15,21 @@ import (
 
 // Models is about runs that models drive.
 type Models struct {
-	Default      string // provider/model
-	ContextBytes int64
-	ResultBytes  int64
-	MaxTurns     int64
-	AnswerTokens int64
-	Principals   []string // that may start such runs
+	Default      string   `key:"default"` // provider/model
+	ContextBytes int64    `key:"context_bytes"`
+	ResultBytes  int64    `key:"result_bytes"`
+	MaxTurns     int64    `key:"max_turns"`
+	AnswerTokens int64    `key:"answer_tokens"`
+	Principals   []string `key:"principals"` // that may start such runs
 }
 
 // Provider is where models are: one section [providers.NAME] each.
 type Provider struct {
-	Kind      string // openai or anthropic: the protocol
-	BaseURL   string
-	KeyFile   string
-	TimeoutMS int64
-	Models    []string // that may be used; empty: any
+	Kind      string   `key:"kind"` // openai or anthropic: the protocol
+	BaseURL   string   `key:"base_url"`
+	KeyFile   string   `key:"key_file"`
+	TimeoutMS int64    `key:"timeout_ms"`
+	Models    []string `key:"models"` // that may be used; empty: any
 }
 
 // Timeout is how long one answer may take.
@@ -38,34 +38,21 @@ func (p Provider) Timeout() time.Duration { return ms(p.TimeoutMS) }
 // mcpSettings are about clients of MCP.
 var mcpSettings = []setting{{
 	key: "mcp.pending_after_ms", text: "how long a call of an MCP client may take before it is answered \"pending\"", min: 100, max: day,
-	value: func(c *Config) any { return &c.MCP.PendingAfterMS },
 }}
 
 // modelSettings are about runs that models drive.
 var modelSettings = []setting{
 	{
 		key: "models.default", text: "the model of runs that name none, as provider/model; empty: none", check: defaultModel,
-		value: func(c *Config) any { return &c.Models.Default },
 	},
 	{
 		key: "models.context_bytes", text: "how much of a conversation a model is told; what is older is left out, tool outputs first", min: 16 << 10, max: 16 << 20,
-		value: func(c *Config) any { return &c.Models.ContextBytes },
 	},
-	{
-		key: "models.result_bytes", text: "how much of one call's output a model is told", min: 1024, max: 1 << 20,
-		value: func(c *Config) any { return &c.Models.ResultBytes },
-	},
-	{
-		key: "models.max_turns", text: "turns that a model may take in one run", min: 1, max: 1000,
-		value: func(c *Config) any { return &c.Models.MaxTurns },
-	},
-	{
-		key: "models.answer_tokens", text: "the longest answer of a model, in tokens", min: 64, max: 1_000_000,
-		value: func(c *Config) any { return &c.Models.AnswerTokens },
-	},
+	{key: "models.result_bytes", text: "how much of one call's output a model is told", min: 1024, max: 1 << 20},
+	{key: "models.max_turns", text: "turns that a model may take in one run", min: 1, max: 1000},
+	{key: "models.answer_tokens", text: "the longest answer of a model, in tokens", min: 64, max: 1_000_000},
 	{
 		key: "models.principals", text: "principals that may start runs of models, which send what they are told to the provider", check: name,
-		value: func(c *Config) any { return &c.Models.Principals },
 	},
 }
 
@@ -84,16 +71,14 @@ var reserved = []string{"scripted", "default"}
 
 // providerFields are the keys of a provider.
 var providerFields = []struct {
-	name, text string
-	min, max   int64
-	value      func(*Provider) any
-	check      func(string) error
+	name string
+	setting
 }{
-	{name: "kind", text: "the protocol: openai (also of Ollama, vLLM and others) or anthropic", check: oneOf("openai", "anthropic"), value: func(p *Provider) any { return &p.Kind }},
-	{name: "base_url", text: "the address of the API; empty: the company's own", check: baseURL, value: func(p *Provider) any { return &p.BaseURL }},
-	{name: "key_file", text: "a file of mode 0600 with the key; empty: none is needed", check: absolute, value: func(p *Provider) any { return &p.KeyFile }},
-	{name: "timeout_ms", text: "how long one answer may take", min: 1000, max: day, value: func(p *Provider) any { return &p.TimeoutMS }},
-	{name: "models", text: "the models that may be used; an empty list lets any be", check: modelName, value: func(p *Provider) any { return &p.Models }},
+	{"kind", setting{text: "the protocol: openai (also of Ollama, vLLM and others) or anthropic", check: oneOf("openai", "anthropic")}},
+	{"base_url", setting{text: "the address of the API; empty: the company's own", check: baseURL}},
+	{"key_file", setting{text: "a file of mode 0600 with the key; empty: none is needed", check: absolute}},
+	{"timeout_ms", setting{text: "how long one answer may take", min: 1000, max: day}},
+	{"models", setting{text: "the models that may be used; an empty list lets any be", check: modelName}},
 }
 
 // findProvider returns the setting of a provider's key.
@@ -105,10 +90,8 @@ func findProvider(key string) (setting, bool) {
 	}
 	for _, f := range providerFields {
 		if f.name == field {
-			return setting{
-				key: key, text: f.text, min: f.min, max: f.max, check: f.check,
-				value: func(c *Config) any { return f.value(c.provider(name)) },
-			}, true
+			f.key = key
+			return f.setting, true
 		}
 	}
 	return setting{}, false

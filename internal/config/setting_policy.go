@@ -10,19 +10,17 @@ var policySettings = []setting{
 	{
 		key: "policy.preset", text: "the policies that are in force where nobody applied others: default, strict, ci or readonly",
 		check: oneOf("default", "strict", "ci", "readonly"),
-		value: func(c *Config) any { return &c.Policy.Preset },
 	},
 	{
 		key: "policy.dir", text: "a directory of policies that is put into force at the start and on SIGHUP when it changed; empty: none", check: absolute,
-		value: func(c *Config) any { return &c.Policy.Dir },
 	},
 }
 
 // Policy says which policies judge. What a person applied stands above the
 // preset, and a directory speaks each time its content is another.
 type Policy struct {
-	Preset string
-	Dir    string
+	Preset string `key:"preset"`
+	Dir    string `key:"dir"`
 }
 
 // Ours says why a file or directory may have been written by somebody other than

@@ -11,35 +11,25 @@ import (
 var remoteSettings = []setting{
 	{
 		key: "remote.listen", text: "where paired devices come in, as host:port or :port; closed until the first pairing; off never opens it", check: listenAddress,
-		value: func(c *Config) any { return &c.Remote.Listen },
 	},
 	{
 		key: "remote.advertise", text: "addresses that a pairing code names, as host:port; an empty list names those of this machine", check: dialAddress,
-		value: func(c *Config) any { return &c.Remote.Advertise },
 	},
 	{
 		key: "remote.certificate_days", text: "how long a device's certificate holds; it is renewed after two thirds", min: 1, max: 365,
-		value: func(c *Config) any { return &c.Remote.CertificateDays },
 	},
 	{
 		key: "console.listen", text: "where browsers on this machine come in, as a loopback address with a port; off closes it", check: loopbackAddress,
-		value: func(c *Config) any { return &c.Console.Listen },
 	},
 	{
 		key: "limits.requests_per_second", text: "requests of one credential, of any kind; 0 is no limit", min: 0, max: 1_000_000,
-		value: func(c *Config) any { return &c.Limits.RequestsPerSecond },
 	},
 	{
 		key: "limits.propose_per_second", text: "calls and runs that one credential, or one run, may propose; 0 is no limit", min: 0, max: 1_000_000,
-		value: func(c *Config) any { return &c.Limits.ProposePerSecond },
 	},
-	{
-		key: "limits.decide_per_second", text: "decisions of one credential; 0 is no limit", min: 0, max: 1_000_000,
-		value: func(c *Config) any { return &c.Limits.DecidePerSecond },
-	},
+	{key: "limits.decide_per_second", text: "decisions of one credential; 0 is no limit", min: 0, max: 1_000_000},
 	{
 		key: "limits.login_per_minute", text: "tries to sign in or to pair from one address; they back off and lock", min: 1, max: 1000,
-		value: func(c *Config) any { return &c.Limits.LoginPerMinute },
 	},
 }
 

@@ -13,127 +13,71 @@ import (
 var sandboxSettings = []setting{
 	{
 		key: "process.tier", text: "the tier of programs whose call names none: c or b; off runs no programs", check: oneOf("c", "b", "off"),
-		value: func(c *Config) any { return &c.Process.Tier },
 	},
-	{
-		key: "process.cpu_ms", text: "processor time of a program and all it starts", min: 1, max: 30 * day,
-		value: func(c *Config) any { return &c.Process.CPUMS },
-	},
-	{
-		key: "process.memory_bytes", text: "memory of a program and all it starts", min: 16 << 20, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.MemoryBytes },
-	},
-	{
-		key: "process.processes", text: "processes and threads at once", min: 8, max: 1 << 20,
-		value: func(c *Config) any { return &c.Process.Processes },
-	},
-	{
-		key: "process.open_files", text: "open files of one process", min: 32, max: 1 << 20,
-		value: func(c *Config) any { return &c.Process.OpenFiles },
-	},
-	{
-		key: "process.file_bytes", text: "size of one file it writes", min: 4096, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.FileBytes },
-	},
-	{
-		key: "process.emitted_bytes", text: "bytes printed in all before a program is ended", min: 4096, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.EmittedBytes },
-	},
+	{key: "process.cpu_ms", text: "processor time of a program and all it starts", min: 1, max: 30 * day},
+	{key: "process.memory_bytes", text: "memory of a program and all it starts", min: 16 << 20, max: 1 << 50},
+	{key: "process.processes", text: "processes and threads at once", min: 8, max: 1 << 20},
+	{key: "process.open_files", text: "open files of one process", min: 32, max: 1 << 20},
+	{key: "process.file_bytes", text: "size of one file it writes", min: 4096, max: 1 << 50},
+	{key: "process.emitted_bytes", text: "bytes printed in all before a program is ended", min: 4096, max: 1 << 50},
 	{
 		key: "process.disk_bytes", text: "bytes written to disk in all before a program is ended", min: 4096, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.DiskBytes },
 	},
 	{
 		key: "process.stage_bytes", text: "bytes that a staged program may have on its layer before it is ended; more is not kept", min: 4096, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.StageBytes },
 	},
-	{
-		key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000,
-		value: func(c *Config) any { return &c.Process.StageNames },
-	},
-	{
-		key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000,
-		value: func(c *Config) any { return &c.Process.GraceMS },
-	},
+	{key: "process.stage_names", text: "files and directories that it may have there", min: 16, max: 50_000_000},
+	{key: "process.grace_ms", text: "time between SIGTERM and SIGKILL", min: 0, max: 600_000},
 	{
 		key: "process.cgroup", text: "auto, off, or a delegated directory of the cgroup file system", check: autoOrAbsolute,
-		value: func(c *Config) any { return &c.Process.Cgroup },
 	},
-	{
-		key: "process.warm", text: "sandbox cells kept ready", min: 0, max: 64,
-		value: func(c *Config) any { return &c.Process.Warm },
-	},
-	{
-		key: "process.cell", text: "palyra-cell, when not beside palyrad or in ../libexec/palyra", check: absolute,
-		value: func(c *Config) any { return &c.Process.Cell },
-	},
-	{
-		key: "process.dir", text: "where runs have their private homes, when not in the usual place", check: absolute,
-		value: func(c *Config) any { return &c.Process.Dir },
-	},
-	{
-		key: "process.bwrap", text: "bubblewrap, for tier c", check: absolute,
-		value: func(c *Config) any { return &c.Process.Bwrap },
-	},
+	{key: "process.warm", text: "sandbox cells kept ready", min: 0, max: 64},
+	{key: "process.cell", text: "palyra-cell, when not beside palyrad or in ../libexec/palyra", check: absolute},
+	{key: "process.dir", text: "where runs have their private homes, when not in the usual place", check: absolute},
+	{key: "process.bwrap", text: "bubblewrap, for tier c", check: absolute},
 	{
 		key: "process.tmp_bytes", text: "size of the private home and of the private /tmp of a program in tier c", min: 1 << 20, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.TmpBytes },
 	},
 	{
 		key: "process.posture", text: "require refuses tiers that were not probed since this machine started, or that did not hold; off does not", check: oneOf("off", "require"),
-		value: func(c *Config) any { return &c.Process.Posture },
 	},
 	{
 		key: "process.unproven", text: "seatbelt (macOS) or jobobject (Windows) uses that tier c, which nobody has shown to hold; off does not",
-		check: oneOf("off", "seatbelt", "jobobject"), value: func(c *Config) any { return &c.Process.Unproven },
+		check: oneOf("off", "seatbelt", "jobobject"),
 	},
 	{
 		key: "process.quarantine_days", text: "days that what a run made of sealed paths is kept in quarantine", min: 1, max: 36500,
-		value: func(c *Config) any { return &c.Process.QuarantineDays },
 	},
 	{
 		key: "process.quarantine_bytes", text: "bytes that the quarantine may take in all; the oldest goes for what is new", min: 1 << 20, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.QuarantineBytes },
 	},
 	{
 		key: "process.quarantine_workspace_bytes", text: "bytes that may lie there from one workspace; one path that is more is removed", min: 1 << 20, max: 1 << 50,
-		value: func(c *Config) any { return &c.Process.QuarantineWorkspaceBytes },
 	},
 	{
 		key: "process.cache_days", text: "days that a workspace's caches are kept when no run uses them", min: 1, max: 36500,
-		value: func(c *Config) any { return &c.Process.CacheDays },
 	},
 	{
 		key: "egress.mode", text: "strict lets programs reach granted hosts only; preflight checks them before the start; none lets them reach every public host", check: oneOf("strict", "preflight", "none"),
-		value: func(c *Config) any { return (*string)(&c.Egress.Mode) },
 	},
 	{
 		key: "egress.allowed_hosts", text: "hosts that may be asked for: host, *.suffix, each with or without :port; an empty list lets every host be asked for", check: hostRule,
-		value: func(c *Config) any { return &c.Egress.AllowedHosts },
 	},
 	{
 		key: "egress.private_ranges", text: "private address ranges that granted names may lead to, like 10.1.0.0/16", check: prefix,
-		value: func(c *Config) any { return &c.Egress.PrivateRanges },
 	},
 	{
 		key: "egress.host_network", text: "on lets programs reach the host's own services and private addresses in mode none", check: oneOf("on", "off"),
-		value: func(c *Config) any { return &c.Egress.HostNetwork },
 	},
 	{
 		key: "egress.ask", text: "on asks for a host that was not granted while the connection waits; off refuses it", check: oneOf("on", "off"),
-		value: func(c *Config) any { return &c.Egress.Ask },
 	},
 	{
 		key: "egress.wildcard_names", text: "different names below one granted *.suffix that a run may reach", min: 1, max: 65536,
-		value: func(c *Config) any { return &c.Egress.WildcardNames },
 	},
-	{
-		key: "egress.resolver", text: "DNS server, as address:port, when not the system's", check: addressPort,
-		value: func(c *Config) any { return &c.Egress.Resolver },
-	},
+	{key: "egress.resolver", text: "DNS server, as address:port, when not the system's", check: addressPort},
 	{
 		key: "egress.upstream", text: "proxy that everything goes through: http://host:port or socks5://host:port", check: upstream,
-		value: func(c *Config) any { return &c.Egress.Upstream },
 	},
 }
 
