@@ -74,6 +74,7 @@ type Predicate struct {
 	Quarantined     []PathText   `json:"sealed_path_created"`
 	Left            []string     `json:"left_behind,omitempty"` // what else of the run's somebody should know of
 	Effects         Settlement   `json:"effects,omitempty"`
+	Changes         *Effects     `json:"changes,omitempty"`
 	InputChanged    []PathText   `json:"input_changed,omitempty"`
 	Reduced         []string     `json:"reduced,omitempty"` // members that could not be signed as they were and are left out
 	StartedAt       string       `json:"started_at"`

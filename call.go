@@ -60,6 +60,8 @@ type Result struct {
 	Quarantined []string     // sealed paths that the run made, as bytes; they were taken out of the workspace
 	More        int64        // sealed paths beyond those listed
 	Effects     Settlement   // what became of what a staged run wrote; empty: it wrote to the workspace
+	Changes     []Change     // what a staged run did, in the order of the names' bytes
+	Listed      *Effects     // the same in short, once the list is kept; nil: there are none, or nobody knows
 	Changed     []string     // inputs of the plan, as bytes, that were not as they had been checked when the run was over
 	Posture     Digest       // of the signed probe results that held for the tier
 	Started     time.Time

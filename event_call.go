@@ -83,6 +83,7 @@ type CallFinished struct {
 	Body        Digest      `json:"outcome_sha256"`
 	Labels      []string    `json:"labels,omitempty"`  // what it did; its session has them from here on
 	Reduced     []string    `json:"reduced,omitempty"` // what the attestation lacks because it could not be signed
+	Changes     *Effects    `json:"changes,omitempty"` // what a staged run changed, in short
 	Kept        Kept        `json:"kept,omitzero"`
 
 	Signed Attestation `json:"-"`

@@ -56,6 +56,7 @@ type Outcome struct {
 	Quarantined     []PathText      `json:"sealed_path_created"`     // sealed paths that the run made; they were taken away
 	Left            []string        `json:"left_behind,omitempty"`   // what else of the run's somebody should know of
 	Effects         Settlement      `json:"effects,omitempty"`       // what became of what the run wrote on a layer of its own; left out: it had none
+	Changes         *Effects        `json:"changes,omitempty"`       // what a staged run changed, in short; left out: nothing, or it had no such layer
 	InputChanged    []PathText      `json:"input_changed,omitempty"` // inputs of the plan that were not as they had been checked when the run was over
 	Output          json.RawMessage `json:"output"`
 	SessionID       SessionID       `json:"session_id"`

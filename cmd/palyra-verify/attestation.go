@@ -124,8 +124,8 @@ func vote(v, d, p object, operators []ed25519.PublicKey) {
 func outcome(text, envelope []byte, p object) {
 	o := object{}
 	must(reread(text, &o) != nil && sum(bytes.TrimSuffix(text, envelope)) == p["outcome_sha256"], "the outcome is not the one that was signed")
-	for _, name := range []string{"outcome", "tool", "call_id", "session_id", "grant_id", "plan_digest", "exit_code", "signal"} {
-		must(o[name] == p[name], name+" is not the attested one")
+	for _, name := range []string{"outcome", "tool", "call_id", "session_id", "grant_id", "plan_digest", "exit_code", "signal", "effects", "changes"} {
+		must(reflect.DeepEqual(o[name], p[name]), name+" is not the attested one")
 	}
 	d, _ := p["decision"].(object)
 	must(o["journal_position"] == p["granted"].(object)["seq"], "journal_position is not the attested one")
@@ -160,19 +160,20 @@ var shapes = map[string]string{
 	"predicate": `attestation_id:s state_id:s call_id:s run_id:s session_id:s principal:s door:s tool:s plan_digest:s input_digest:s verdict:s policies:[s
 		bundle_digest:s snapshot_digest:s decision:*decision approver_separation:s grant_id:s lease_id:s tier:s executor:s sandbox_enforcement:enforcement limits:limits
 		posture_digest:s outcome:s exit_code:i signal:s timed_out:b kill_reason:s usage:usage stdout_digest:s stderr_digest:s output_digest:s
-		outcome_sha256:s egress:[flow egress_omitted:i sealed_path_created:[s left_behind?:[s effects?:s input_changed?:[s reduced?:[s started_at:s finished_at:s granted:position execution_sha256:s`,
+		outcome_sha256:s egress:[flow egress_omitted:i sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s reduced?:[s started_at:s finished_at:s granted:position execution_sha256:s`,
 	"decision": `approval_id?:s answer?:s scope?:s grant_id?:s reused?:b reason?:s by?:s method?:s at?:t plan_digest?:s separation?:s votes?:[vote terms?:*terms`,
 	"terms":    `principal:s session_id?:s tool:s plan_digest?:s workspace?:s program?:s path_root?:s tier_floor?:s hosts?:[s room?:s tools?:[s read_root?:s`,
 	"vote": `vote_id:s approval_id:s answer:s scope?:s ttl_ms?:i widen?:s uses?:i reason?:s by:s method:s peer_uid:i at:t plan_digest:s
 		separation:s device?:b signature:signature`,
 	"signature": `intent:intent fields:*fields public_key:s sig:s`, "enforcement": `mode:s mechanisms:[s limits:m`,
-	"fields": `answer?:s approval_id?:s method?:s plan_digest?:s reason?:s scope?:s ttl_ms?:i uses?:i widen?:s`,
-	"intent": `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
-	"limits": `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
-	"usage":  `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
-	"flow":   `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
+	"fields":  `answer?:s approval_id?:s method?:s plan_digest?:s reason?:s scope?:s ttl_ms?:i uses?:i widen?:s`,
+	"intent":  `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
+	"limits":  `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
+	"usage":   `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
+	"effects": `created:i changed:i removed:i mode:i link:i bytes_was:i bytes_now:i list_sha256:s list_id?:s omitted?:i`,
+	"flow":    `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
 	"outcome": `outcome:s tool:s layer:s reason_code:s reason:s remedy:s policies:[s exit_code:i signal:s stdout:s stdout_b64:s stderr:s
-		stderr_b64:s truncated:b sealed_path_created:[s left_behind?:[s effects?:s input_changed?:[s output:r session_id:s call_id:s approval_id:s grant_id:s plan_digest:s journal_position:i attestation:envelope`,
+		stderr_b64:s truncated:b sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s output:r session_id:s call_id:s approval_id:s grant_id:s plan_digest:s journal_position:i attestation:envelope`,
 }
 
 var types, values = map[string]reflect.Type{"envelope": typeOf("envelope"), "statement": typeOf("statement"), "outcome": typeOf("outcome")}, map[byte]reflect.Type{

@@ -21,11 +21,12 @@ import (
 	"strings"
 )
 
-const usage = `usage: palyra-verify --key KEY|FILE [--operator-key PUB]… [--json] FILE|-
+const usage = `usage: palyra-verify --key KEY|FILE [--operator-key PUB]… [--changes LIST] [--json] FILE|-
 
 Checks an attestation, an outcome with one, a posture, a journal export or a journal proof. KEY is a base64 Ed25519 public key or
 a verifier line (name+hash+key), FILE for --key the output of 'palyra keys export'. Without --operator-key the
-approvers' signatures are checked, not whose keys they are.
+approvers' signatures are checked, not whose keys they are. LIST is the list of what a
+run changed: it is held against the attestation.
 `
 
 var errUnread = errors.New("the evidence cannot be read")
@@ -38,6 +39,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 type trust struct {
 	daemon, operators []ed25519.PublicKey
 	journal           []named
+	changes           string // file of the list of what a run changed; empty: none is checked
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -47,6 +49,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags.Usage = func() { _, _ = fmt.Fprint(stderr, usage) }
 	asJSON := flags.Bool("json", false, "")
 	flags.Func("key", "", t.add)
+	flags.StringVar(&t.changes, "changes", "", "")
 	flags.Func("operator-key", "", func(s string) error {
 		pub, err := publicKey(s)
 		t.operators = append(t.operators, pub)
@@ -74,6 +77,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		in = f
 	}
 	facts, err := t.check(in)
+	if err == nil && t.changes != "" {
+		err = t.checkChanges(facts)
+	}
 	if errors.Is(err, errUnread) {
 		_, _ = fmt.Fprintln(stderr, "palyra-verify:", err)
 		return 2
@@ -83,6 +89,23 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// checkChanges checks the list that was given beside an attestation.
+func (t trust) checkChanges(facts object) error {
+	if facts["kind"] != "attestation" {
+		return errNoAttestation
+	}
+	f, err := os.Open(t.changes)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
+	}
+	defer func() { _ = f.Close() }()
+	list, err := io.ReadAll(io.LimitReader(f, maxInput))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return verifyChanges(list, facts)
 }
 
 // check finds out what the evidence is and checks it.

@@ -2,6 +2,7 @@ package attest
 
 import (
 	"bytes"
+	"reflect"
 
 	"palyra"
 	"palyra/internal/canon"
@@ -36,6 +37,8 @@ func (v *verifier) outcome(text, body []byte) error {
 		{"plan_digest", o.PlanDigest == p.PlanDigest},
 		{"exit_code", o.ExitCode == p.ExitCode},
 		{"signal", o.Signal == p.Signal},
+		{"effects", o.Effects == p.Effects},
+		{"changes", reflect.DeepEqual(o.Changes, p.Changes)},
 		{"journal_position", o.JournalPosition == p.Granted.Seq},
 	} {
 		if !c.same {

@@ -78,7 +78,7 @@ func (d *Daemon) openPath(ctx context.Context) (err error) {
 	}
 	p.tiers, err = tiers.Open(tiers.Config{
 		Settings: c, StateID: d.stateID, CellDigest: d.CellDigest, Drivers: drivers, Journal: d.journal, Agents: insiders{d}, Streams: p, Ask: p.askHost,
-		Posture: d.current, Now: now, Log: d.Log,
+		Lists: d.files, Posture: d.current, Now: now, Log: d.Log,
 	})
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func outcome(c *palyra.Call, res palyra.Result) palyra.Outcome {
 	}
 	o.ExitCode, o.Signal, o.Truncated, o.Output = res.ExitCode, palyra.Clip(res.Signal, 64), res.Truncated, output
 	o.Quarantined, o.Left = palyra.TextOfPaths(res.Quarantined, res.More), palyra.TextOfRemnants(res.Left)
-	o.Effects, o.InputChanged = res.Effects, palyra.TextOfPaths(res.Changed, 0)
+	o.Effects, o.Changes, o.InputChanged = res.Effects, res.Listed, palyra.TextOfPaths(res.Changed, 0)
 	o.SetStreams(res.Stdout, res.Stderr)
 	return o
 }
@@ -71,7 +71,7 @@ func predicate(c *palyra.Call, res palyra.Result, out palyra.Outcome, id palyra.
 		Usage: res.Usage, StdoutDigest: whole(res.StdoutDigest, res.Stdout),
 		StderrDigest: whole(res.StderrDigest, res.Stderr), OutputDigest: whole(res.OutputDigest, res.Output), OutcomeDigest: body, Egress: flows(res.Egress), EgressOmitted: res.Omitted,
 		Quarantined: palyra.TextOfPaths(res.Quarantined, res.More), Left: palyra.TextOfRemnants(res.Left), PostureDigest: res.Posture,
-		Effects: out.Effects, InputChanged: out.InputChanged,
+		Effects: out.Effects, Changes: out.Changes, InputChanged: out.InputChanged,
 		StartedAt: palyra.Time(res.Started), FinishedAt: palyra.Time(res.Finished), Granted: c.Granted,
 	}
 	if c.Decision.Answer != palyra.AnswerPending {

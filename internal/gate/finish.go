@@ -81,7 +81,7 @@ func (w *walk) unsigned(ctx context.Context, res palyra.Result, cause error) (pa
 	out.Reason = "the call ran, and what happened could not be signed; its output is withheld"
 	out.Remedy = "look at what it did before proposing it again; see the daemon's log"
 	w.end(palyra.Unknown, out)
-	labels := palyra.JoinLabels(palyra.Effects(w.call, res), palyra.MayEffect(w.call))
+	labels := palyra.JoinLabels(labelsOf(w.call, res), MayLabels(w.call))
 	if _, err := w.record(ctx, palyra.CallUnknown{Call: w.call.ID, State: from, Labels: labels}); err != nil {
 		return palyra.Outcome{}, errors.Join(cause, err)
 	}

@@ -49,7 +49,7 @@ func granted(c *palyra.Call) palyra.Event {
 func finished(c *palyra.Call, res palyra.Result, out palyra.Outcome, att palyra.Attestation) palyra.Event {
 	return palyra.CallFinished{
 		Call: c.ID, Outcome: out.Outcome, ExitCode: out.ExitCode, Attestation: att.Digest, AttestedAs: att.ID,
-		Body: att.Predicate.OutcomeDigest, Labels: palyra.Effects(c, res), Reduced: att.Predicate.Reduced, Signed: att,
+		Body: att.Predicate.OutcomeDigest, Labels: labelsOf(c, res), Reduced: att.Predicate.Reduced, Changes: out.Changes, Signed: att,
 	}
 }
 

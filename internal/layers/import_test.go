@@ -65,6 +65,10 @@ func edges() []edge {
 		{small, small, true, "small tools may lean on each other"},
 		{small, []string{"**"}, false, "a small tool uses the standard library only"},
 
+		{[]string{"internal/effects"}, append(slices.Clone(words), "internal/canon"), true, "the list of a run's changes, as bytes"},
+		{[]string{"internal/effects"}, []string{"**"}, false, "the list knows words only"},
+		{append(slices.Clone(parts), "internal/tiers", "internal/rpc/**", "client/**", "internal/cli/**"), []string{"internal/effects"}, true, "who makes and shows lists of changes"},
+
 		{[]string{"api/**"}, []string{"api/**"}, true, "generated code"},
 		{[]string{"internal/rpc/**", "client/**"}, []string{"api/gen/**"}, true, "wire types live at the doors and in the client"},
 		{[]string{"**"}, []string{"api/**"}, false, "wire types stop at the doors and the client"},

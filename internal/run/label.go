@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"palyra"
+	"palyra/internal/gate"
 	"palyra/internal/store"
 )
 
@@ -75,7 +76,7 @@ func lineage(tx *store.Tx, c *palyra.Call) ([]palyra.SessionID, error) {
 // label keeps what a call may do while it is under way, and what it did when its
 // end is recorded, in the transaction that records it.
 func (l *Ledger) label(tx *store.Tx, c *palyra.Call, e palyra.Event) error {
-	may := palyra.MayEffect(c)
+	may := gate.MayLabels(c)
 	var did []string
 	switch e := e.(type) {
 	case palyra.CallGranted:

@@ -76,7 +76,7 @@ func (c *Calls) giveUp(ctx context.Context, call *palyra.Call) error {
 		SessionID: call.Proposal.Session, CallID: call.ID, ApprovalID: call.Approval, GrantID: call.Grant, PlanDigest: call.Digest,
 		ExitCode: palyra.ExitUnknown,
 	}
-	event := palyra.Event(palyra.CallUnknown{Call: call.ID, State: from, Labels: palyra.MayEffect(call)})
+	event := palyra.Event(palyra.CallUnknown{Call: call.ID, State: from, Labels: gate.MayLabels(call)})
 	if from.AfterCrash() == palyra.Refused {
 		out.Outcome, out.ExitCode = palyra.OutcomeRefused, palyra.ExitRefused
 		out.Reason = "the daemon died before the call was granted; it did not run"

@@ -82,7 +82,7 @@ type Exit struct {
 	Quarantined []string         // sealed paths that the run made, relative to the workspace; they are not there any more
 	More        int64            // that it made beyond those
 	Changed     []string         // sealed paths that somebody else changed meanwhile: the run could not
-	Effects     stage.Effects    // what became of the changes of a staged job
+	Effects     stage.Settled    // what became of the changes of a staged job
 	Usage       palyra.Usage
 	Enforcement palyra.Enforcement // what really held
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"palyra"
+	"palyra/internal/effects"
 	"palyra/internal/stage"
 	"palyra/internal/subpath"
 )
@@ -58,7 +59,7 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 		return
 	}
 	e := exit.Effects
-	res.Changed = e.Changed
+	res.Changed, res.Changes = e.Changed, changesOf(e.Changes)
 	defer l.swapped(res) // in caches, of which it had no copies
 	fail := func(kind palyra.Settlement, err *palyra.Error) {
 		f := palyra.RefusalOf(palyra.LayerTier, err)
@@ -84,6 +85,26 @@ func (l *runStart) settled(res *palyra.Result, exit Exit) {
 	default:
 		res.Effects = palyra.EffectsNone
 	}
+}
+
+// changesOf is what a run changed, in words that records have.
+func changesOf(all []stage.Change) []palyra.Change {
+	state := func(s stage.State) *palyra.PathState {
+		if s.Kind == stage.Nothing {
+			return nil
+		}
+		out := palyra.PathState{Kind: palyra.PathKind(s.Kind), Mode: s.Mode, Size: s.Size, Digest: palyra.Digest(s.Digest)}
+		if s.Kind == stage.Link {
+			out.Target = palyra.TextOfPath(s.Target)
+		}
+		return &out
+	}
+	out := make([]palyra.Change, 0, len(all))
+	for _, c := range all {
+		was, now := state(c.Was), state(c.Now)
+		out = append(out, palyra.Change{Path: palyra.TextOfPath(c.Path), Kind: effects.KindOf(was, now), Was: was, Now: now})
+	}
+	return out
 }
 
 // setAside says where the run's own versions are.

@@ -37,7 +37,7 @@ type list struct {
 // Either all of them are, or, with conflicts or an error, none: an error in the
 // middle leaves a list, and Recover goes on. What somebody changes in the middle
 // is left out and told as lost. The stage stays to be dropped.
-func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
+func (g *Stage) Keep(ctx context.Context, names Names) (Settled, error) {
 	defer g.of.alone(g.root)()
 	k := keeper{stage: g, since: g.changesSince()}
 	r := &reader{Stage: g, ctx: ctx, names: names, since: k.since}
@@ -50,7 +50,9 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 		return r.all()
 	})
 	defer k.close()
-	r.out.Changes = r.seen.list()
+	if err == nil { // else not all of it was seen
+		r.out.Changes = r.seen.list()
+	}
 	err = r.away(err) // the quarantine is the daemon's, not the owner's
 	if err == nil && len(r.out.Conflicts) == 0 && len(r.steps) > 0 {
 		if err = k.remember(r.steps, r.out.Changes); err == nil {
@@ -76,7 +78,7 @@ func (g *Stage) Keep(ctx context.Context, names Names) (Effects, error) {
 }
 
 // reportSteps says what became of the steps.
-func (k *keeper) reportSteps(out *Effects, steps int) {
+func (k *keeper) reportSteps(out *Settled, steps int) {
 	switch {
 	case k.done == 0 && len(k.left) > 0 && len(k.saved) == 0:
 		out.Conflicts = k.left

@@ -13,7 +13,7 @@ import (
 
 // keepWhile keeps, and calls f once everything before zz has been looked at and
 // nothing is changed yet. The run must have changed zz.
-func (b *bench) keepWhile(g *Stage, f func()) (Effects, error) {
+func (b *bench) keepWhile(g *Stage, f func()) (Settled, error) {
 	b.t.Helper()
 	once := sync.OnceFunc(f)
 	return g.Keep(b.t.Context(), func(path string) (bool, bool) {

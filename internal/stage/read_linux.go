@@ -56,7 +56,7 @@ type reader struct {
 	steps []step
 	taken []taken
 	files []file // that the run made or changed, whatever becomes of them
-	out   Effects
+	out   Settled
 	seen  changes
 	gone  []found // by the removal that is looked at
 	count int

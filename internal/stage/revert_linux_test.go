@@ -20,7 +20,7 @@ func (b *bench) past() *Past {
 }
 
 // remembered keeps a stage so that it can be undone.
-func (b *bench) remembered(g *Stage, p *Past, name string) Effects {
+func (b *bench) remembered(g *Stage, p *Past, name string) Settled {
 	b.t.Helper()
 	check(b.t, g.Remember(p, name))
 	e := b.keep(g)

@@ -17,7 +17,7 @@
 // somebody else changed the same path since the run began: none of it is kept
 // then, the conflict is told, and the run's files can be set aside. Where somebody changes a path later, while the changes
 // are put into the workspace, that path stays theirs with all that is below it; the
-// rest is kept, and what is not is told (Effects.Lost), or nothing is kept when it
+// rest is kept, and what is not is told (Settled.Lost), or nothing is kept when it
 // is noticed before the first change. For that, files are exchanged or moved aside, never
 // replaced, and what was displaced is compared with what was seen when the run's
 // changes were read: by device, number, mode, size and time of writing, in
@@ -93,8 +93,8 @@ type Quarantine interface {
 	Take(dir int, name, path string, mode uint32) error // moves an entry of a directory away
 }
 
-// Effects is what became of a run's changes.
-type Effects struct {
+// Settled is what became of a run's changes.
+type Settled struct {
 	Changes    []Change // what the run did, by path, whatever became of it
 	Kept       int      // changes that are the workspace's now
 	Conflicts  []string // paths that somebody else changed since the run began: nothing was kept
@@ -105,7 +105,7 @@ type Effects struct {
 	Lost       string   // why the changes are not kept, or only in part, and which; empty: they are
 }
 
-// mostTold bounds the lists of Effects.
+// mostTold bounds the lists of Settled.
 const mostTold = 64
 
 // appendShort adds to a list while it is short.

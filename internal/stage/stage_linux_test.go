@@ -82,7 +82,7 @@ func (b *bench) run(g *Stage, script string) string {
 	return string(out)
 }
 
-func (b *bench) keep(g *Stage) Effects {
+func (b *bench) keep(g *Stage) Settled {
 	b.t.Helper()
 	e, err := g.Keep(b.t.Context(), nil)
 	check(b.t, err)

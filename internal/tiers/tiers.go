@@ -36,6 +36,7 @@ type Config struct {
 	Agents     sandbox.Agents                          // answers runs that are agents themselves
 	Streams    sandbox.Streams                         // hears and feeds runs
 	Ask        egress.Ask                              // puts hosts to people
+	Lists      Lists                                   // keeps what runs changed; nil: nobody does
 	Posture    func(palyra.Tier) (palyra.Digest, bool) // what was found out about a tier
 	Now        func() time.Time
 	Log        *slog.Logger
@@ -185,6 +186,7 @@ func (t *Tiers) Run(ctx context.Context, l palyra.Launch, c *palyra.Call) palyra
 	if l.Plan().Workspace.Owner == int64(os.Geteuid()) {
 		t.keepPrivate(ctx, c)
 	}
+	t.listChanges(ctx, c, &res)
 	return res
 }
 

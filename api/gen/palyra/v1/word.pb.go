@@ -2498,7 +2498,9 @@ type Outcome struct {
 	// What became of what the run wrote on a layer of its own.
 	Effects string `protobuf:"bytes,25,opt,name=effects,proto3" json:"effects,omitempty"`
 	// Inputs of the plan that were not as they had been checked when the run was over.
-	InputChanged  []string `protobuf:"bytes,26,rep,name=input_changed,json=inputChanged,proto3" json:"input_changed,omitempty"`
+	InputChanged []string `protobuf:"bytes,26,rep,name=input_changed,json=inputChanged,proto3" json:"input_changed,omitempty"`
+	// What a staged run changed, in short; absent: nothing, or it wrote to the workspace directly.
+	Changes       *Effects `protobuf:"bytes,27,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2715,6 +2717,132 @@ func (x *Outcome) GetInputChanged() []string {
 	return nil
 }
 
+func (x *Outcome) GetChanges() *Effects {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// Effects is what a run changed, in short.
+type Effects struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Created int64                  `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	Changed int64                  `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	Removed int64                  `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	Mode    int64                  `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	Link    int64                  `protobuf:"varint,5,opt,name=link,proto3" json:"link,omitempty"`
+	// Of the files among them, before and after.
+	BytesWas int64 `protobuf:"varint,6,opt,name=bytes_was,json=bytesWas,proto3" json:"bytes_was,omitempty"`
+	BytesNow int64 `protobuf:"varint,7,opt,name=bytes_now,json=bytesNow,proto3" json:"bytes_now,omitempty"`
+	// Plain SHA-256 of the list that names them, the artifact that it is, and how many changes are not in it.
+	ListSha256    string `protobuf:"bytes,8,opt,name=list_sha256,json=listSha256,proto3" json:"list_sha256,omitempty"`
+	ListId        string `protobuf:"bytes,9,opt,name=list_id,json=listId,proto3" json:"list_id,omitempty"`
+	Omitted       int64  `protobuf:"varint,10,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Effects) Reset() {
+	*x = Effects{}
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Effects) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Effects) ProtoMessage() {}
+
+func (x *Effects) ProtoReflect() protoreflect.Message {
+	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Effects.ProtoReflect.Descriptor instead.
+func (*Effects) Descriptor() ([]byte, []int) {
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Effects) GetCreated() int64 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *Effects) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *Effects) GetRemoved() int64 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *Effects) GetMode() int64 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *Effects) GetLink() int64 {
+	if x != nil {
+		return x.Link
+	}
+	return 0
+}
+
+func (x *Effects) GetBytesWas() int64 {
+	if x != nil {
+		return x.BytesWas
+	}
+	return 0
+}
+
+func (x *Effects) GetBytesNow() int64 {
+	if x != nil {
+		return x.BytesNow
+	}
+	return 0
+}
+
+func (x *Effects) GetListSha256() string {
+	if x != nil {
+		return x.ListSha256
+	}
+	return ""
+}
+
+func (x *Effects) GetListId() string {
+	if x != nil {
+		return x.ListId
+	}
+	return ""
+}
+
+func (x *Effects) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
 // Call is a proposal on its way.
 type Call struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2739,7 +2867,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	mi := &file_palyra_v1_word_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2879,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_palyra_v1_word_proto_msgTypes[26]
+	mi := &file_palyra_v1_word_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2892,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_palyra_v1_word_proto_rawDescGZIP(), []int{26}
+	return file_palyra_v1_word_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Call) GetCallId() string {
@@ -3125,7 +3253,7 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"separation\x18\v \x01(\tR\n" +
 	"separation\x12%\n" +
 	"\x05votes\x18\f \x03(\v2\x0f.palyra.v1.VoteR\x05votes\x12&\n" +
-	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\x91\x06\n" +
+	"\x05terms\x18\r \x01(\v2\x10.palyra.v1.TermsR\x05terms\"\xbf\x06\n" +
 	"\aOutcome\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
@@ -3160,7 +3288,21 @@ const file_palyra_v1_word_proto_rawDesc = "" +
 	"\vleft_behind\x18\x18 \x03(\tR\n" +
 	"leftBehind\x12\x18\n" +
 	"\aeffects\x18\x19 \x01(\tR\aeffects\x12#\n" +
-	"\rinput_changed\x18\x1a \x03(\tR\finputChanged\"\xee\x04\n" +
+	"\rinput_changed\x18\x1a \x03(\tR\finputChanged\x12,\n" +
+	"\achanges\x18\x1b \x01(\v2\x12.palyra.v1.EffectsR\achanges\"\x8d\x02\n" +
+	"\aEffects\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\x03R\aremoved\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\x03R\x04mode\x12\x12\n" +
+	"\x04link\x18\x05 \x01(\x03R\x04link\x12\x1b\n" +
+	"\tbytes_was\x18\x06 \x01(\x03R\bbytesWas\x12\x1b\n" +
+	"\tbytes_now\x18\a \x01(\x03R\bbytesNow\x12\x1f\n" +
+	"\vlist_sha256\x18\b \x01(\tR\n" +
+	"listSha256\x12\x17\n" +
+	"\alist_id\x18\t \x01(\tR\x06listId\x12\x18\n" +
+	"\aomitted\x18\n" +
+	" \x01(\x03R\aomitted\"\xee\x04\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12/\n" +
 	"\bproposal\x18\x02 \x01(\v2\x13.palyra.v1.ProposalR\bproposal\x12\x14\n" +
@@ -3195,7 +3337,7 @@ func file_palyra_v1_word_proto_rawDescGZIP() []byte {
 	return file_palyra_v1_word_proto_rawDescData
 }
 
-var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_palyra_v1_word_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_palyra_v1_word_proto_goTypes = []any{
 	(*Position)(nil),              // 0: palyra.v1.Position
 	(*Tool)(nil),                  // 1: palyra.v1.Tool
@@ -3223,12 +3365,13 @@ var file_palyra_v1_word_proto_goTypes = []any{
 	(*Terms)(nil),                 // 23: palyra.v1.Terms
 	(*Decision)(nil),              // 24: palyra.v1.Decision
 	(*Outcome)(nil),               // 25: palyra.v1.Outcome
-	(*Call)(nil),                  // 26: palyra.v1.Call
-	nil,                           // 27: palyra.v1.Enforcement.LimitsEntry
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Effects)(nil),               // 26: palyra.v1.Effects
+	(*Call)(nil),                  // 27: palyra.v1.Call
+	nil,                           // 28: palyra.v1.Enforcement.LimitsEntry
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_palyra_v1_word_proto_depIdxs = []int32{
-	27, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
+	28, // 0: palyra.v1.Enforcement.limits:type_name -> palyra.v1.Enforcement.LimitsEntry
 	3,  // 1: palyra.v1.Plan.workspace:type_name -> palyra.v1.WorkspaceRef
 	4,  // 2: palyra.v1.Plan.executable:type_name -> palyra.v1.Executable
 	5,  // 3: palyra.v1.Plan.env:type_name -> palyra.v1.EnvVar
@@ -3244,26 +3387,27 @@ var file_palyra_v1_word_proto_depIdxs = []int32{
 	17, // 13: palyra.v1.Verdict.policies:type_name -> palyra.v1.PolicyHit
 	18, // 14: palyra.v1.Verdict.pairs:type_name -> palyra.v1.PairResult
 	20, // 15: palyra.v1.Signature.intent:type_name -> palyra.v1.Intent
-	28, // 16: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
+	29, // 16: palyra.v1.Vote.at:type_name -> google.protobuf.Timestamp
 	21, // 17: palyra.v1.Vote.signature:type_name -> palyra.v1.Signature
-	28, // 18: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
+	29, // 18: palyra.v1.Decision.at:type_name -> google.protobuf.Timestamp
 	22, // 19: palyra.v1.Decision.votes:type_name -> palyra.v1.Vote
 	23, // 20: palyra.v1.Decision.terms:type_name -> palyra.v1.Terms
-	2,  // 21: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
-	1,  // 22: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
-	10, // 23: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
-	14, // 24: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
-	19, // 25: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
-	24, // 26: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
-	0,  // 27: palyra.v1.Call.granted:type_name -> palyra.v1.Position
-	28, // 28: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
-	28, // 29: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
-	25, // 30: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	26, // 21: palyra.v1.Outcome.changes:type_name -> palyra.v1.Effects
+	2,  // 22: palyra.v1.Call.proposal:type_name -> palyra.v1.Proposal
+	1,  // 23: palyra.v1.Call.tool:type_name -> palyra.v1.Tool
+	10, // 24: palyra.v1.Call.plan:type_name -> palyra.v1.Plan
+	14, // 25: palyra.v1.Call.detail:type_name -> palyra.v1.Detail
+	19, // 26: palyra.v1.Call.verdict:type_name -> palyra.v1.Verdict
+	24, // 27: palyra.v1.Call.decision:type_name -> palyra.v1.Decision
+	0,  // 28: palyra.v1.Call.granted:type_name -> palyra.v1.Position
+	29, // 29: palyra.v1.Call.proposed_at:type_name -> google.protobuf.Timestamp
+	29, // 30: palyra.v1.Call.finished_at:type_name -> google.protobuf.Timestamp
+	25, // 31: palyra.v1.Call.outcome:type_name -> palyra.v1.Outcome
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_palyra_v1_word_proto_init() }
@@ -3278,7 +3422,7 @@ func file_palyra_v1_word_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_palyra_v1_word_proto_rawDesc), len(file_palyra_v1_word_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

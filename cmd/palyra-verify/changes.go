@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// verifyChanges checks a list of what a run changed against what the attestation says of it: the digest is that of the
+// list's bytes, and the counts are those of its lines. Where changes are left out of the list, only their number is known.
+func verifyChanges(list []byte, p object) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	attested, _ := p["changes"].(object)
+	must(attested != nil, "the attestation knows of no changes")
+	must(sum(list) == attested["list_sha256"], "the list of changes is not the attested one")
+	must(len(list) == 0 || list[len(list)-1] == '\n', "the list of changes is cut off")
+	counts, total := map[string]int64{}, int64(0)
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(list, []byte("\n")), []byte("\n")) {
+		if len(list) == 0 {
+			break
+		}
+		c := object{}
+		must(reread(line, &c) != nil, "a line of the list of changes is not JSON")
+		was, now := state(c["was"]), state(c["now"])
+		must(str(c, "path") != "" && c["change"] == kindOf(was, now), "a line of the list of changes is no change")
+		counts[str(c, "change")]++
+		counts["bytes_was"] += number(was["size"])
+		counts["bytes_now"] += number(now["size"])
+		total++
+	}
+	omitted := number(attested["omitted"])
+	for _, name := range []string{"created", "changed", "removed", "mode", "link", "bytes_was", "bytes_now"} {
+		most := number(attested[name])
+		must(counts[name] == most || omitted > 0 && counts[name] < most, name+" of the list of changes is not the attested one")
+	}
+	for _, name := range []string{"created", "changed", "removed", "mode", "link"} {
+		omitted -= number(attested[name])
+	}
+	must(total+omitted == 0, "the list of changes has more or fewer lines than were counted")
+	return nil
+}
+
+// state is one side of a change; nil: there is nothing.
+func state(v any) object {
+	s, ok := v.(object)
+	must(ok || v == nil, "a line of the list of changes is no change")
+	return s
+}
+
+// kindOf says what happened to a path.
+func kindOf(was, now object) string {
+	switch {
+	case was == nil && now == nil:
+		return ""
+	case was == nil:
+		return "created"
+	case now == nil:
+		return "removed"
+	case was["kind"] == "link" || now["kind"] == "link":
+		return "link"
+	}
+	same := object{}
+	for k, v := range was {
+		same[k] = v
+	}
+	same["mode"] = now["mode"]
+	if reflect.DeepEqual(same, now) {
+		return "mode"
+	}
+	return "changed"
+}
+
+// number is a whole number of a JSON text; what is not there is 0.
+func number(v any) int64 {
+	if v == nil {
+		return 0
+	}
+	n, ok := v.(json.Number)
+	must(ok, "a number is none")
+	i, err := n.Int64()
+	must(err == nil && i >= 0, "a number is none")
+	return i
+}
+
+var errNoAttestation = errors.New("--changes goes with an attestation, or an outcome with one")

@@ -1,0 +1,60 @@
+package palyra
+
+// ChangeKind is what happened to a path.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeCreated ChangeKind = "created" // nothing was there
+	ChangeRemoved ChangeKind = "removed" // nothing is there
+	ChangeMode    ChangeKind = "mode"    // only who may do what with it is different
+	ChangeLink    ChangeKind = "link"    // a symbolic link leads elsewhere, or took the place of something, or something its
+	ChangeContent ChangeKind = "changed" // everything else
+)
+
+// PathKind is what sort of thing is at a path.
+type PathKind string
+
+// The kinds of things at a path.
+const (
+	PathFile      PathKind = "file"
+	PathDirectory PathKind = "dir"
+	PathLink      PathKind = "link"
+	PathPipe      PathKind = "pipe"
+)
+
+// PathState is what is at a path.
+type PathState struct {
+	Kind   PathKind `json:"kind"`
+	Mode   uint32   `json:"mode"` // permissions, and of directories the sticky and group bits
+	Size   int64    `json:"size"` // of a file
+	Digest Digest   `json:"sha256,omitempty"`
+	Target PathText `json:"target,omitempty"` // of a symbolic link
+}
+
+// Change is one path of a workspace that is another one after a run. Was or Now is nil
+// where there is nothing. A file without a digest is one that its owner may not read.
+type Change struct {
+	Path PathText   `json:"path"`
+	Kind ChangeKind `json:"change"`
+	Was  *PathState `json:"was,omitempty"`
+	Now  *PathState `json:"now,omitempty"`
+}
+
+// Effects is what a run changed, in short: how many paths of each kind, how many bytes
+// the files among them had and have, and the digest of the list that names them.
+type Effects struct {
+	Created  int64  `json:"created"`
+	Changed  int64  `json:"changed"`
+	Removed  int64  `json:"removed"`
+	Mode     int64  `json:"mode"`
+	Link     int64  `json:"link"`
+	BytesWas int64  `json:"bytes_was"`
+	BytesNow int64  `json:"bytes_now"`
+	Digest   Digest `json:"list_sha256"`       // plain, of the list's bytes
+	List     ID     `json:"list_id,omitempty"` // the artifact that has them; empty: they could not be kept
+	Omitted  int64  `json:"omitted,omitempty"` // changes that are counted and not in the list
+}
+
+// Total is how many paths are different.
+func (e Effects) Total() int64 { return e.Created + e.Changed + e.Removed + e.Mode + e.Link }
