@@ -166,12 +166,11 @@ var shapes = map[string]string{
 	"vote": `vote_id:s approval_id:s answer:s scope?:s ttl_ms?:i widen?:s uses?:i reason?:s by:s method:s peer_uid:i at:t plan_digest:s
 		separation:s device?:b signature:signature`,
 	"signature": `intent:intent fields:*fields public_key:s sig:s`, "enforcement": `mode:s mechanisms:[s limits:m`,
-	"fields":  `answer?:s approval_id?:s method?:s plan_digest?:s reason?:s scope?:s ttl_ms?:i uses?:i widen?:s`,
-	"intent":  `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
-	"limits":  `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
-	"usage":   `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
-	"effects": `created:i changed:i removed:i mode:i link:i bytes_was:i bytes_now:i list_sha256:s list_id?:s omitted?:i`,
-	"flow":    `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`,
+	"fields": `answer?:s approval_id?:s method?:s plan_digest?:s reason?:s scope?:s ttl_ms?:i uses?:i widen?:s`,
+	"intent": `audience:s method:s body:s plan_digest?:s nonce:s time:s key_id:s`,
+	"limits": `wall_ms?:i cpu_ms?:i memory_bytes?:i processes?:i open_files?:i file_bytes?:i output_bytes?:i emitted_bytes?:i disk_bytes?:i`,
+	"usage":  `wall_ms:i cpu_ms:i peak_memory_bytes:i bytes_in:i bytes_out:i processes:i`,
+	"flow":   `door:s host:s port:i address:s bytes_in:i bytes_out:i verdict:s grant_id:s`, "position": `seq:i leaf:s`, "effects": effectsShape,
 	"outcome": `outcome:s tool:s layer:s reason_code:s reason:s remedy:s policies:[s exit_code:i signal:s stdout:s stdout_b64:s stderr:s
 		stderr_b64:s truncated:b sealed_path_created:[s left_behind?:[s effects?:s changes?:*effects input_changed?:[s output:r session_id:s call_id:s approval_id:s grant_id:s plan_digest:s journal_position:i attestation:envelope`,
 }

@@ -8,6 +8,9 @@ import (
 	"reflect"
 )
 
+// effectsShape is what an attestation says of changes.
+const effectsShape = `created:i changed:i removed:i mode:i link:i bytes_was:i bytes_now:i list_sha256:s list_id?:s omitted?:i`
+
 // verifyChanges checks a list of what a run changed against what the attestation says of it: the digest is that of the
 // list's bytes, and the counts are those of its lines. Where changes are left out of the list, only their number is known.
 func verifyChanges(list []byte, p object) (err error) {
